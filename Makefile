@@ -1,0 +1,73 @@
+# The contract: people and CI use these targets and nothing else. Each makes the virtual
+# environment first where it is missing or older than what it is made from.
+
+PYTHON ?= python3
+VENV ?= .venv
+# One test process per core, up to 8: each loads TVM (1.5 s, some hundred MB), and in a container
+# the cores counted are often the host's. `make test JOBS=0` runs all in one process.
+JOBS ?= auto
+# More for pytest: make test ARGS="-k matmul -x"
+ARGS ?=
+
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+PYTEST := $(PY) -m pytest
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test test-gpu check golden format typing clean
+
+help: ## list the targets
+	@echo "tirstep: TensorIR schedules, step by step"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(STAMP) ## the ladder of matmul: each step's diff, golden, numbers, and time on a GPU
+	$(VENV)/bin/tirstep ladder matmul --diff
+
+# The processes share the cores already, so each keeps to one thread.
+test: export OPENBLAS_NUM_THREADS = 1
+test: export TVM_NUM_THREADS = 1
+test: $(STAMP) ## every test that needs no GPU
+	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 --dist loadgroup $(ARGS)
+
+test-gpu: $(STAMP) ## the tests that need a CUDA device, one after the other
+	$(PYTEST) -m gpu $(ARGS)
+
+check: $(STAMP) typing ## format, lint, types, direction of imports
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(PYTEST) -q tests/test_import_direction.py
+
+golden: $(STAMP) ## write the golden files anew (the command refuses under CI)
+	$(VENV)/bin/tirstep golden --write
+
+format: $(STAMP) ## format the code and mend what the linter can mend
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+# mypy finds tirstep.* here: packages as folders of links, kept in step with src/tirstep.
+typing: ## the folder of links that type checkers read (.typing)
+	@mkdir -p .typing/tirstep
+	@for path in src/tirstep/* modules transforms lowering_checks; do \
+	  ln -sfn "../../$$path" ".typing/tirstep/$${path##*/}"; done
+	@for link in .typing/tirstep/*; do \
+	  [ -e "$$link" ] && [ "$${link##*/}" != __pycache__ ] || rm -f "$$link"; done
+
+clean: ## remove caches, links and builds (the virtual environment stays)
+	rm -rf .typing build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find modules transforms lowering_checks src tests -name __pycache__ -type d \
+	  -exec rm -rf {} +
+
+# setuptools comes first and the build is not isolated, so that its version is pinned too.
+$(STAMP): pyproject.toml setup.py constraints.txt
+	@command -v "$(PYTHON)" >/dev/null || { echo "tirstep needs Python 3.10 or later, and there \
+	is no '$(PYTHON)' here; install one, or name it: make PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tirstep needs Python \
+	3.10 or later, and $(PYTHON) is %d.%d; name another: make PYTHON=python3.12" \
+	% sys.version_info[:2])'
+	@$(PY) -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools
+	$(PY) -m pip install --disable-pip-version-check -c constraints.txt --no-build-isolation \
+	  -e '.[dev]'
+	@touch $@

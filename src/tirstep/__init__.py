@@ -1,0 +1,8 @@
+"""A TVMScript-first workbench for compiler pass experiments on Apache TVM.
+
+``tirstep.modules`` says what is computed, ``tirstep.transforms`` how it is changed and
+``tirstep.lowering_checks`` what must hold at every step. Importing this root is cheap: neither
+TVM nor NumPy is loaded before one of the three is imported.
+"""
+
+__version__ = "0.1.0"

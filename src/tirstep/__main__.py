@@ -1,0 +1,22 @@
+"""The command ``tirstep``, also as ``python -m tirstep``."""
+
+import sys
+
+from tirstep.versions import UnsupportedVersions
+
+
+def main() -> None:
+    """Run the command line and exit with its code; 2 where TVM's version is not the right one."""
+    try:
+        # Imported here: the command line is not part of what `import tirstep.__main__` costs.
+        from tirstep.cli import main as run
+
+        code = run()
+    except UnsupportedVersions as error:
+        print(error, file=sys.stderr)
+        code = 2
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

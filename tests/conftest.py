@@ -1,0 +1,101 @@
+"""Fixtures that several test files share."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Compiling an example takes a tenth of a second, so health is not a matter of speed here. Examples
+# follow from the test's name: a failure on one machine is a failure on all.
+settings.register_profile(
+    "quick",
+    max_examples=20,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=300)
+settings.load_profile(os.environ.get("TIRSTEP_HYPOTHESIS", "quick"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Known also where xdist is not loaded (-p no:xdist).
+    config.addinivalue_line("markers", "xdist_group: tests that one process runs in turn")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests that need the wheel to one process, so that it is built once."""
+    for item in items:
+        if "installed_wheel" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("wheel"))
+
+
+@dataclass(frozen=True)
+class InstalledWheel:
+    """tirstep as a user gets it: the built files, and the wheel installed into a folder."""
+
+    sdist: Path
+    wheel: Path
+    folder: Path
+
+    def run(self, script: Path) -> str:
+        """Run a script as its user would, with this copy of tirstep; return what it prints.
+
+        The other packages come from the test run's own environment. That has tirstep too, as an
+        editable install: a script shows by ``__file__`` that it got this copy.
+        """
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            cwd=script.parent,
+            env=_environment(PYTHONPATH=str(self.folder)),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{script.name} failed:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def installed_wheel(tmp_path_factory: pytest.TempPathFactory) -> InstalledWheel:
+    """The sdist, the wheel made from that sdist, and the wheel installed. Needs no network."""
+    top = tmp_path_factory.mktemp("wheel")
+    source, built, folder = top / "source", top / "built", top / "installed"
+    _copy_source(source)
+    _call("build", "--no-isolation", "--outdir", str(built), str(source))
+    (sdist,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
+    _call("pip", "install", "--no-index", "--no-deps", "--target", str(folder), str(wheel))
+    return InstalledWheel(sdist, wheel, folder)
+
+
+def _copy_source(target: Path) -> None:
+    """Copy the repo without what .gitignore names: a clone's files, without asking git."""
+    lines = (ROOT / ".gitignore").read_text().splitlines()
+    ignored = [line.rstrip("/") for line in lines if line and not line.startswith("#")]
+    shutil.copytree(ROOT, target, ignore=shutil.ignore_patterns(".git", *ignored))
+
+
+def _call(module: str, *args: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", module, *args],
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{module} failed:\n{done.stdout}{done.stderr}"
+
+
+def _environment(**changes: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**inherited, **changes}

@@ -1,0 +1,115 @@
+"""What the wheel and the sdist carry, and that the wheel works without the repo."""
+
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tirstep
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+METADATA = f"tirstep-{tirstep.__version__}.dist-info"
+# Where each top package lies in the repo.
+FOLDERS = {
+    "tirstep": "src/tirstep",
+    "tirstep/modules": "modules",
+    "tirstep/transforms": "transforms",
+    "tirstep/lowering_checks": "lowering_checks",
+}
+
+
+def files_on_disk(suffix: str) -> dict[str, str]:
+    """Every file of the packages: its path in the repo, and as the wheel should have it."""
+    return {
+        path.relative_to(ROOT).as_posix(): f"{package}/{path.relative_to(ROOT / folder).as_posix()}"
+        for package, folder in FOLDERS.items()
+        for path in (ROOT / folder).rglob(f"*{suffix}")
+    }
+
+
+def test_wheel_carries_every_module(installed_wheel):
+    with zipfile.ZipFile(installed_wheel.wheel) as archive:
+        names = set(archive.namelist())
+    # Each .py file and not only each __init__.py: a folder without one is dropped silently.
+    assert set(files_on_disk(".py").values()) - names == set()
+    assert {f"{package}/py.typed" for package in FOLDERS} - names == set()
+
+
+def test_wheel_carries_nothing_else(installed_wheel):
+    with zipfile.ZipFile(installed_wheel.wheel) as archive:
+        tops = {name.split("/")[0] for name in archive.namelist()}
+        license_text = archive.read(f"{METADATA}/licenses/LICENSE").decode()
+    assert tops == {"tirstep", METADATA}
+    assert "Apache License" in license_text
+
+
+def test_sdist_carries_the_source_and_what_make_test_needs(installed_wheel):
+    with tarfile.open(installed_wheel.sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert set(files_on_disk(".py")) - names == set()
+    assert {f"{folder}/py.typed" for folder in FOLDERS.values()} - names == set()
+    assert {"Makefile", "constraints.txt", "pyproject.toml", "setup.py", "LICENSE"} <= names
+    assert {path.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/**/*.py")} <= names
+
+
+def test_wheel_works_from_another_folder(installed_wheel, tmp_path):
+    script = tmp_path / "elsewhere.py"
+    script.write_text(
+        "import tirstep\n"
+        "import tirstep.transforms\n"
+        "print(tirstep.__file__, tirstep.transforms.__file__, sep='\\n')\n"
+    )
+    root, transforms = installed_wheel.run(script).splitlines()
+    assert Path(root) == installed_wheel.folder / "tirstep/__init__.py"
+    assert Path(transforms) == installed_wheel.folder / "tirstep/transforms/__init__.py"
+
+
+@pytest.mark.parametrize("name", ["modules", "transforms", "lowering_checks"])
+def test_folder_refuses_to_be_imported_by_its_own_name(name):
+    # From the repo's root the folder is importable; a second copy of it would have classes
+    # (TransformError, Kernel) that are not those of tirstep's own.
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {name}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert f"import it as tirstep.{name}" in done.stderr
+
+
+def test_version_is_pyproject_s():
+    assert tirstep.__version__ == read_project()["version"]
+
+
+def test_root_is_cheap_to_import():
+    code = "import sys, tirstep.__main__; print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "tirstep" in loaded
+    assert loaded & {"tvm", "tvm_ffi", "numpy", "ml_dtypes", "rich", "typer"} == set()
+
+
+def test_constraints_pin_every_dependency():
+    """Every package that pyproject.toml names has an exact version."""
+    project = read_project()
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    pins = (ROOT / "constraints.txt").read_text()
+    pinned = {normal(name) for name in re.findall(r"^([\w-]+)==", pins, re.MULTILINE)}
+    assert {normal(re.match(r"[\w-]+", line)[0]) for line in wanted} - pinned == set()
+
+
+def read_project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def normal(name: str) -> str:
+    """A package's name as package indexes compare it."""
+    return name.lower().replace("_", "-")

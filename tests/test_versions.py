@@ -1,0 +1,135 @@
+"""A wrong pair of TVM and its FFI is one sentence at import, and exit code 2 of the command."""
+
+import importlib.metadata
+import importlib.util
+import re
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+
+from tirstep import __main__ as command
+from tirstep import versions
+from tirstep.versions import UnsupportedVersions, require_supported_tvm
+
+ROOT = Path(__file__).resolve().parents[1]
+GOOD_TVM, GOOD_FFI = "0.27.0.post1", "0.1.14.post1"
+INSTALL = "-m pip install 'apache-tvm>=0.27,<0.28' 'apache-tvm-ffi>=0.1.14.post0,<0.1.15'"
+
+
+@pytest.fixture
+def install(monkeypatch):
+    """Return a function that makes it look as if these versions were installed (None: not)."""
+
+    def pretend(tvm, ffi, source_origin=None):
+        installed = {"apache-tvm": tvm, "apache-tvm-ffi": ffi}
+
+        def version(name):
+            if installed[name] is None:
+                raise importlib.metadata.PackageNotFoundError(name)
+            return installed[name]
+
+        is_found = tvm is not None or source_origin is not None
+        spec = ModuleSpec("tvm", None, origin=source_origin) if is_found else None
+        monkeypatch.setattr(importlib.metadata, "version", version)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+
+    return pretend
+
+
+@pytest.mark.parametrize(
+    ("tvm", "ffi"),
+    [
+        (GOOD_TVM, GOOD_FFI),
+        ("0.27.0", "0.1.14.post0"),
+        ("0.27.3", "0.1.14"),
+        ("0.27rc1", "0.1.14+local"),
+    ],
+)
+def test_supported_pair_passes(install, tvm, ffi):
+    install(tvm, ffi)
+    require_supported_tvm()
+
+
+def test_this_environment_passes():
+    require_supported_tvm()
+
+
+@pytest.mark.parametrize(
+    ("tvm", "ffi", "found"),
+    [
+        ("0.26.0", "0.1.13.post3", "apache-tvm is 0.26.0 and apache-tvm-ffi is 0.1.13.post3"),
+        ("0.28.0", GOOD_FFI, "apache-tvm is 0.28.0 and apache-tvm-ffi is 0.1.14.post1"),
+        ("0.271.0", GOOD_FFI, "apache-tvm is 0.271.0 and apache-tvm-ffi is 0.1.14.post1"),
+        ("1.0.27", GOOD_FFI, "apache-tvm is 1.0.27 and apache-tvm-ffi is 0.1.14.post1"),
+        (GOOD_TVM, "0.1.15", "apache-tvm is 0.27.0.post1 and apache-tvm-ffi is 0.1.15"),
+        (GOOD_TVM, "0.1.140", "apache-tvm is 0.27.0.post1 and apache-tvm-ffi is 0.1.140"),
+        (GOOD_TVM, None, "apache-tvm is 0.27.0.post1 and apache-tvm-ffi is missing"),
+        (None, GOOD_FFI, "apache-tvm is missing and apache-tvm-ffi is 0.1.14.post1"),
+        (None, None, "apache-tvm is missing and apache-tvm-ffi is missing"),
+    ],
+)
+def test_wrong_pair_is_one_sentence(install, monkeypatch, tvm, ffi, found):
+    install(tvm, ffi)
+    monkeypatch.setattr(sys, "executable", "/opt/my python/bin/python")
+    with pytest.raises(UnsupportedVersions) as raised:
+        require_supported_tvm()
+    assert str(raised.value) == (
+        "tirstep needs apache-tvm 0.27.x with apache-tvm-ffi 0.1.14.x, but here "
+        f"{found}; run: '/opt/my python/bin/python' {INSTALL}"
+    )
+
+
+def test_tvm_built_from_source_passes(install):
+    install(None, None, source_origin="/src/tvm/python/tvm/__init__.py")
+    require_supported_tvm()
+
+
+def test_folder_that_is_only_called_tvm_does_not_pass(monkeypatch, tmp_path, install):
+    find_spec = importlib.util.find_spec
+    install(None, GOOD_FFI)
+    (tmp_path / "tvm").mkdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "tvm", raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+    with pytest.raises(UnsupportedVersions, match="apache-tvm is missing"):
+        require_supported_tvm()
+
+
+def test_ranges_are_those_of_pyproject():
+    text = (ROOT / "pyproject.toml").read_text()
+    for name, _, pins in (versions._TVM, versions._FFI):
+        assert f'"{name}{pins}"' in text
+
+
+def test_command_says_the_sentence_and_exits_with_2(monkeypatch, capsys):
+    class WrongPair:
+        """What importing tirstep.cli comes to when one of its imports refuses the versions."""
+
+        def __getattr__(self, name):
+            raise UnsupportedVersions("tirstep needs another TVM; run: pip install it")
+
+    monkeypatch.setitem(sys.modules, "tirstep.cli", WrongPair())
+    with pytest.raises(SystemExit) as exit_:
+        command.main()
+    assert exit_.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "tirstep needs another TVM; run: pip install it\n"
+
+
+@pytest.mark.parametrize("name", ["modules", "transforms", "lowering_checks"])
+def test_package_checks_before_it_imports_tvm(name):
+    """With the wrong versions, the import ends in the sentence, and TVM was not loaded."""
+    code = (
+        "import sys, importlib.metadata\n"
+        "importlib.metadata.version = lambda name: '0.1.15'\n"
+        "try:\n"
+        f"    import tirstep.{name}\n"
+        "except ImportError as error:\n"
+        "    print(type(error).__name__, 'tvm' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"UnsupportedVersions False\n", done.stdout)
