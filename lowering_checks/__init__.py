@@ -1,0 +1,35 @@
+"""What must hold, step by step: goldens, diffs, numbers, and the devices they are computed on."""
+
+if __name__ != "tirstep.lowering_checks":
+    raise ImportError("this folder is a part of tirstep: import it as tirstep.lowering_checks")
+
+from tirstep.versions import require_supported_tvm
+
+require_supported_tvm()
+
+from .devices import Device, DeviceError, find_device  # noqa: E402
+from .diff import Diff, diff_steps, print_module  # noqa: E402
+from .finding import CheckError, Finding  # noqa: E402
+from .golden import GoldenStore  # noqa: E402
+from .numeric import check_numbers  # noqa: E402
+from .steps import Run, run_golden, run_recipe, run_seed  # noqa: E402
+from .verdict import Verdict, judge_run  # noqa: E402
+
+__all__ = [
+    "CheckError",
+    "Device",
+    "DeviceError",
+    "Diff",
+    "Finding",
+    "GoldenStore",
+    "Run",
+    "Verdict",
+    "check_numbers",
+    "diff_steps",
+    "find_device",
+    "judge_run",
+    "print_module",
+    "run_golden",
+    "run_recipe",
+    "run_seed",
+]

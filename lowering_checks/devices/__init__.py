@@ -1,0 +1,42 @@
+"""Where a module runs: one interface, one file for each device."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from .cpu import CpuDevice
+from .cuda import CudaDevice, is_cuda_available
+from .device import Device, DeviceError, Program, Timing, find_unbound_blocks, run
+
+_MAKERS: dict[str, Callable[[], Device]] = {"cpu": CpuDevice, "cuda": CudaDevice}
+DEVICES = ("auto", *_MAKERS)
+
+__all__ = [
+    "DEVICES",
+    "CpuDevice",
+    "CudaDevice",
+    "Device",
+    "DeviceError",
+    "Program",
+    "Timing",
+    "find_device",
+    "find_unbound_blocks",
+    "is_cuda_available",
+    "run",
+]
+
+
+def find_device(name: str = "auto") -> Device:
+    """The device of a name; ``"auto"`` is CUDA where there is a GPU, otherwise the CPU.
+
+    The device says in `description` what was taken. Raises `DeviceError` for an unknown name, and
+    for ``"cuda"`` without a GPU.
+    """
+    if name == "auto":
+        return CudaDevice() if is_cuda_available() else CpuDevice()
+    if name not in _MAKERS:
+        near = difflib.get_close_matches(name, DEVICES, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"use one of {', '.join(DEVICES)}"
+        raise DeviceError(f"there is no device '{name}'; {hint}")
+    return _MAKERS[name]()

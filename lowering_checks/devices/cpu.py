@@ -1,0 +1,82 @@
+"""The device `cpu`: LLVM, with a schedule's thread bindings made serial.
+
+It shows what a schedule means: indices, predicates, initializations, tiles. It says nothing about
+barriers, races and other things of a GPU: its threads run one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm.tirx import For, ForKind
+
+from .device import Arrays, DeviceError, Program, Timing
+
+STRIPPED = ("pragma_", "software_pipeline_")
+"""Annotations for a GPU's code generator. LLVM took up to 28 s for unroll pragmas at odd shapes."""
+
+
+class CpuDevice:
+    """LLVM on this machine's CPU."""
+
+    name = "cpu"
+    has_clock = False
+    description = "CPU (LLVM, thread bindings made serial)"
+
+    def find_obstacle(self, module: tvm.IRModule) -> str | None:
+        """None: the CPU runs every module."""
+        return None
+
+    def compile(self, module: tvm.IRModule) -> Program:
+        """Compile with LLVM; see `make_threads_serial`."""
+        try:
+            executable = tvm.compile(make_threads_serial(module), target="llvm")
+        except tvm.error.InternalError as error:
+            raise DeviceError(f"LLVM does not compile the module: {last_line(error)}") from error
+
+        def program(arguments: Sequence[np.ndarray[Any, Any]]) -> Arrays:
+            tensors = [tvm.runtime.tensor(np.ascontiguousarray(array)) for array in arguments]
+            executable["main"](*tensors)
+            return [tensor.numpy() for tensor in tensors]
+
+        return program
+
+    def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
+        """Refused: serial threads take no time that says anything about a GPU."""
+        raise DeviceError(
+            'times on the device "cpu" say nothing about a GPU; use a machine with CUDA'
+        )
+
+
+def make_threads_serial(module: tvm.IRModule) -> tvm.IRModule:
+    """Replace thread-bound loops by serial ones, and drop annotations for a GPU's code generator.
+
+    rewrite: ``for i in T.thread_binding(n, thread="threadIdx.x")`` -> ``for i in range(n)``
+    """
+
+    def serial(loop: For) -> For:
+        kept = {
+            key: value
+            for key, value in loop.annotations.items()
+            if not str(key).startswith(STRIPPED)
+        }
+        if loop.kind != ForKind.THREAD_BINDING and len(kept) == len(loop.annotations):
+            return loop
+        kind = ForKind.SERIAL if loop.kind == ForKind.THREAD_BINDING else loop.kind
+        return For(loop.loop_var, loop.min, loop.extent, kind, loop.body, None, kept, loop.step)
+
+    functions = {
+        variable.name_hint: tvm_ffi.structural_map(function, (For, serial))
+        for variable, function in module.functions_items()
+    }
+    return tvm.IRModule(functions)
+
+
+def last_line(error: Exception) -> str:
+    """The last line of an error of TVM, where its reason stands."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,54 @@
+"""Diffs of TIR, as text."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+import tvm
+from tirstep.transforms.recipes import Step
+
+from .steps import step_label
+
+CONTEXT = 3
+
+
+@dataclass(frozen=True)
+class Diff:
+    """A unified diff, and how many lines it adds and removes."""
+
+    before: str
+    after: str
+    lines: tuple[str, ...]
+    added: int
+    removed: int
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def print_module(module: tvm.IRModule) -> str:
+    """A module as TVMScript that parses back to it, ending with a newline."""
+    return str(module.script()).rstrip("\n") + "\n"
+
+
+def diff_texts(before: str, after: str, *, names: tuple[str, str], context: int = CONTEXT) -> Diff:
+    """The unified diff of two texts, empty where they are equal."""
+    lines = tuple(
+        difflib.unified_diff(
+            before.splitlines(), after.splitlines(), *names, lineterm="", n=context
+        )
+    )
+    added = sum(line.startswith("+") for line in lines[2:])
+    removed = sum(line.startswith("-") for line in lines[2:])
+    return Diff(*names, lines, added, removed)
+
+
+def diff_steps(before: Step, after: Step, *, context: int = CONTEXT) -> Diff:
+    """The unified diff of the TIR of two steps, of one recipe or of two."""
+    return diff_texts(
+        print_module(before.module),
+        print_module(after.module),
+        names=(step_label(before), step_label(after)),
+        context=context,
+    )

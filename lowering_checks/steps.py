@@ -1,0 +1,61 @@
+"""Runs a recipe on the kernel that it names, and records its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tirstep.modules import Problem, find_kernel
+from tirstep.transforms.recipes import Example, Recipe, Step
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recipe's steps at one problem; the first of them is the kernel as it was written."""
+
+    recipe: Recipe
+    problem: Problem
+    sizes: Mapping[str, object]
+    steps: tuple[Step, ...]
+
+    def label(self, step: Step) -> str:
+        """How a step is called in findings, and in the golden folder: ``01_bound``."""
+        return f"{self.recipe.name} {step_label(step)}"
+
+
+def step_label(step: Step) -> str:
+    """A step's number and name, ``01_bound``: the stem of its golden file."""
+    return f"{step.index:02d}_{step.name}"
+
+
+def run_recipe(
+    recipe: Recipe,
+    shape: Mapping[str, int],
+    *,
+    options: Mapping[str, object] | None = None,
+    sizes: Mapping[str, object] | None = None,
+) -> Run:
+    """Run a recipe on its kernel at a shape.
+
+    `options` are the kernel's (its dtype, say), over those of the recipe's seed; `sizes` the
+    recipe's own. Raises `KernelError` for bad shapes and options, `TransformError` for sizes that
+    do not fit.
+    """
+    kernel = find_kernel(recipe.kernel)
+    problem = kernel.problem(**shape, **{**recipe.seed.options, **(options or {})})
+    chosen = dict(sizes or {})
+    return Run(recipe, problem, chosen, tuple(recipe.steps(problem.module, **chosen)))
+
+
+def run_golden(recipe: Recipe) -> Run:
+    """Run a recipe at the small example of its golden files."""
+    return _run_example(recipe, recipe.golden)
+
+
+def run_seed(recipe: Recipe) -> Run:
+    """Run a recipe at the example of the tutorial that it comes from."""
+    return _run_example(recipe, recipe.seed)
+
+
+def _run_example(recipe: Recipe, example: Example) -> Run:
+    return run_recipe(recipe, example.shape, options=example.options, sizes=example.sizes)

@@ -1,0 +1,94 @@
+"""Verdicts: for each step of a run, its diff, its golden, its numbers and, on a GPU, its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tirstep.transforms.recipes import Step
+
+from .devices import CpuDevice, Device, Timing
+from .devices.device import blank
+from .diff import Diff, diff_steps
+from .finding import Finding
+from .golden import GoldenStore
+from .numeric import check_numbers
+from .steps import Run, run_golden
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the checks say of one step.
+
+    Attributes
+    ----------
+    diff : against the step before; None for the kernel as it was written
+    golden : findings; None where no goldens were asked or the step has none (another dtype, say)
+    numbers : findings
+    checked_on : the device and shape of the numbers, as ``"cpu 64x48x32"``
+    timing : None where the device has no clock, the step cannot be launched, or is wrong
+    """
+
+    step: Step
+    diff: Diff | None
+    golden: tuple[Finding, ...] | None
+    numbers: tuple[Finding, ...]
+    checked_on: str
+    timing: Timing | None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings of the step."""
+        return (*(self.golden or ()), *self.numbers)
+
+
+def judge_run(
+    run: Run, device: Device, *, store: GoldenStore | None = None, seed: int = 0
+) -> Iterator[Verdict]:
+    """Judge a run step by step, as it goes.
+
+    Goldens are held against the recipe's golden example, whatever the run's shape. A step that
+    the device cannot run yet (its loops are not bound) is checked on the CPU, at the golden
+    example. Times are taken on a device with a clock, of right steps only, on random floats.
+    """
+    small = run_golden(run.recipe)
+    goldens = _golden_findings(small, store)
+    before: Step | None = None
+    for step in run.steps:
+        numbers, checked_on = _check(run, small, step, device, seed)
+        timing = None
+        if device.has_clock and not numbers and device.find_obstacle(step.module) is None:
+            inputs = run.problem.float_inputs(seed)
+            outputs = [blank(tensor) for tensor in run.problem.outputs]
+            timing = device.time(step.module, [*inputs, *outputs])
+        diff = None if before is None else diff_steps(before, step)
+        yield Verdict(step, diff, goldens.get(step.name), numbers, checked_on, timing)
+        before = step
+
+
+def _golden_findings(small: Run, store: GoldenStore | None) -> dict[str, tuple[Finding, ...]]:
+    if store is None:
+        return {}
+    checked = zip(small.steps, store.check(small), strict=True)
+    return {step.name: tuple(findings) for step, findings in checked}
+
+
+def _check(
+    run: Run, small: Run, step: Step, device: Device, seed: int
+) -> tuple[tuple[Finding, ...], str]:
+    where = run.label(step)
+    twins = {twin.name: twin for twin in small.steps}
+    if device.find_obstacle(step.module) is None:
+        findings = check_numbers(run.problem, step.module, device, where=where, seed=seed)
+        return tuple(findings), f"{device.name} {_shape(run)}"
+    cpu = CpuDevice()
+    if step.name not in twins:
+        findings = check_numbers(run.problem, step.module, cpu, where=where, seed=seed)
+        return tuple(findings), f"{cpu.name} {_shape(run)}"
+    module = twins[step.name].module
+    findings = check_numbers(small.problem, module, cpu, where=where, seed=seed)
+    return tuple(findings), f"{cpu.name} {_shape(small)}"
+
+
+def _shape(run: Run) -> str:
+    return "x".join(str(size) for size in run.problem.sizes.values())

@@ -1,0 +1,80 @@
+"""Devices: which is taken, what it refuses, and what serial threads mean."""
+
+import numpy as np
+import pytest
+
+from tirstep.lowering_checks import DeviceError, find_device, judge_run, run_golden
+from tirstep.lowering_checks.devices import DEVICES, find_unbound_blocks, is_cuda_available, run
+from tirstep.lowering_checks.devices.cpu import make_threads_serial
+from tirstep.modules import vector_add
+from tirstep.transforms.recipes import RECIPES
+
+needs_no_gpu = pytest.mark.skipif(is_cuda_available(), reason="this machine has a GPU")
+
+
+def test_an_unknown_device_names_the_nearest() -> None:
+    with pytest.raises(DeviceError, match="there is no device 'cpi'; did you mean 'cpu'"):
+        find_device("cpi")
+    assert DEVICES == ("auto", "cpu", "cuda")
+
+
+@needs_no_gpu
+def test_auto_is_the_cpu_without_a_gpu_and_says_so() -> None:
+    device = find_device("auto")
+    assert device.name == "cpu"
+    assert device.description == "CPU (LLVM, thread bindings made serial)"
+
+
+@needs_no_gpu
+def test_cuda_without_a_gpu_is_one_sentence() -> None:
+    with pytest.raises(DeviceError, match=r"this machine has no CUDA device.*choose the device"):
+        find_device("cuda")
+
+
+@pytest.mark.gpu
+def test_auto_is_cuda_with_a_gpu_and_says_which() -> None:
+    device = find_device("auto")
+    assert device.name == "cuda"
+    assert "sm_" in device.description
+
+
+@pytest.mark.gpu
+def test_a_step_without_bindings_is_refused_by_the_gpu() -> None:
+    with pytest.raises(DeviceError, match="cannot run on a GPU: not bound yet: C; bind its loops"):
+        find_device("cuda").compile(vector_add(64))
+
+
+@pytest.mark.gpu
+def test_steps_that_cannot_be_launched_are_checked_on_the_cpu() -> None:
+    run = run_golden(RECIPES["vector_add_bound"])
+    verdicts = list(judge_run(run, find_device("cuda")))
+    assert [verdict.checked_on.split()[0] for verdict in verdicts] == ["cpu", "cpu", "cuda"]
+    assert [verdict.timing is None for verdict in verdicts] == [True, True, False]
+
+
+def test_threads_become_serial_loops_and_nothing_else_changes() -> None:
+    module = run_golden(RECIPES["vector_add_bound"]).steps[-1].module
+    text = make_threads_serial(module).script()
+    assert "thread_binding" not in text
+    assert "for i_0, i_1 in T.grid(8, 128):" in text
+    assert "thread_binding" in module.script()
+
+
+def test_the_cpu_has_no_clock() -> None:
+    device = find_device("cpu")
+    assert not device.has_clock
+    with pytest.raises(DeviceError, match="say nothing about a GPU"):
+        device.time(vector_add(8), [])
+
+
+def test_outputs_start_as_nan() -> None:
+    problem = vector_add.problem(4)
+    seen = run(lambda arrays: list(arrays), problem.integer_inputs(0), problem.outputs)
+    assert np.isnan(seen[0]).all()
+
+
+def test_unbound_blocks_are_named() -> None:
+    steps = run_golden(RECIPES["matmul_bias_relu_shared_blocking"]).steps
+    assert find_unbound_blocks(steps[0].module) == ["C", "D"]
+    assert find_unbound_blocks(steps[1].module) == ["D"]
+    assert find_unbound_blocks(steps[2].module) == []

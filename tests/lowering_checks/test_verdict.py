@@ -1,0 +1,53 @@
+"""Verdicts: every step is judged, in order, with its diff, its golden and its numbers."""
+
+import dataclasses
+from pathlib import Path
+
+from tvm.script import from_source
+
+from tirstep.lowering_checks import GoldenStore, find_device, judge_run, run_golden, run_recipe
+from tirstep.modules import find_kernel
+from tirstep.transforms.recipes import RECIPES
+
+CPU = find_device("cpu")
+RECIPE = RECIPES["matmul_shared_blocking"]
+GOLDEN = GoldenStore(Path(__file__).resolve().parents[1] / "golden")
+
+
+def test_each_step_of_a_good_run_is_judged_good() -> None:
+    run = run_golden(RECIPE)
+    verdicts = list(judge_run(run, CPU, store=GOLDEN))
+    assert [verdict.step for verdict in verdicts] == list(run.steps)
+    assert verdicts[0].diff is None
+    assert all(verdict.diff.lines for verdict in verdicts[1:])
+    assert all(verdict.golden == () and verdict.numbers == () for verdict in verdicts)
+    assert {verdict.checked_on for verdict in verdicts} == {"cpu 64x48x32"}
+    assert {verdict.timing for verdict in verdicts} == {None}
+
+
+def test_the_numbers_are_of_the_run_and_the_goldens_of_the_golden_example() -> None:
+    run = run_recipe(
+        RECIPE, {"m": 65, "n": 33, "k": 7}, options={"dtype": "float16"}, sizes={"tail": "pad"}
+    )
+    verdicts = {verdict.step.name: verdict for verdict in judge_run(run, CPU, store=GOLDEN)}
+    assert verdicts["padded"].golden is None
+    assert verdicts["decomposed"].golden == ()
+    assert verdicts["decomposed"].checked_on == "cpu 65x33x7"
+    assert not any(verdict.findings for verdict in verdicts.values())
+
+
+def test_a_wrong_step_is_found_at_that_step() -> None:
+    run = run_golden(RECIPE)
+    other = find_kernel("matmul")(64, 48, 32, transpose_b=False)
+    wrong = other.script().replace("* B[vk, vj]", "* B[vk, 47 - vj]")
+    broken = dataclasses.replace(run.steps[2], module=from_source(wrong))
+    run = dataclasses.replace(run, steps=(*run.steps[:2], broken, *run.steps[3:]))
+    findings = [verdict.findings for verdict in judge_run(run, CPU)]
+    assert [bool(one) for one in findings] == [False, False, True, False, False, False]
+    assert findings[2][0].where == "matmul_shared_blocking 02_accumulated_in_registers"
+    assert "elements are wrong" in findings[2][0].message
+
+
+def test_without_a_store_no_golden_is_asked() -> None:
+    run = run_golden(RECIPES["vector_add_bound"])
+    assert all(verdict.golden is None for verdict in judge_run(run, CPU))
