@@ -1,0 +1,22 @@
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((100,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((131,), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        # with T.sblock("root"):
+        for i_0 in T.thread_binding(5, thread="blockIdx.x"):
+            for i_1 in T.thread_binding(32, thread="threadIdx.x"):
+                for r in range(32):
+                    with T.sblock("B"):
+                        vi = T.axis.spatial(131, i_0 * 32 + i_1)
+                        vr = T.axis.reduce(32, r)
+                        T.where(i_0 * 32 + i_1 < 131)
+                        T.reads(A[vi - vr], W[vr])
+                        T.writes(B[vi])
+                        with T.init():
+                            B[vi] = T.float32(0.0)
+                        B[vi] = B[vi] + T.if_then_else(vi - vr >= 0 and vi - vr < 100, A[vi - vr], T.float32(0.0)) * W[vr]

@@ -1,0 +1,80 @@
+"""Every recipe computes what its kernel means, at drawn shapes, sizes, types and seeds."""
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+from strategies import options, shapes, sizes
+
+from tirstep.lowering_checks import check_numbers, find_device, judge_run, run_recipe, run_seed
+from tirstep.transforms import TransformError
+from tirstep.transforms.recipes import RECIPES, Recipe
+
+ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def check(recipe: Recipe, device_name: str, data: st.DataObject, seed: int) -> None:
+    """The last step and one drawn step of a drawn run: no findings, and no refusal."""
+    run = run_recipe(
+        recipe,
+        data.draw(shapes(recipe), label="shape"),
+        options=data.draw(options(recipe), label="options"),
+        sizes=data.draw(sizes(recipe), label="sizes"),
+    )
+    device = find_device(device_name)
+    drawn = data.draw(st.sampled_from(run.steps[:-1]), label="step")
+    for step in (drawn, run.steps[-1]):
+        obstacle = device.find_obstacle(step.module)
+        assert step is drawn or obstacle is None, f"{run.label(step)} cannot run: {obstacle}"
+        if obstacle is None:
+            findings = check_numbers(
+                run.problem, step.module, device, where=run.label(step), seed=seed
+            )
+            assert not findings, "\n".join(map(str, findings))
+
+
+@ALL
+@given(data=st.data(), seed=SEEDS)
+def test_numbers_at_drawn_shapes(recipe: Recipe, data: st.DataObject, seed: int) -> None:
+    check(recipe, "cpu", data, seed)
+
+
+@pytest.mark.gpu
+@ALL
+@given(data=st.data(), seed=SEEDS)
+def test_numbers_at_drawn_shapes_on_cuda(recipe: Recipe, data: st.DataObject, seed: int) -> None:
+    check(recipe, "cuda", data, seed)
+
+
+@pytest.mark.gpu
+@ALL
+def test_numbers_at_the_seed_on_cuda(recipe: Recipe) -> None:
+    verdicts = list(judge_run(run_seed(recipe), find_device("cuda")))
+    assert not [finding for verdict in verdicts for finding in verdict.findings]
+    assert verdicts[-1].checked_on.startswith("cuda")
+    assert verdicts[-1].timing.median > 0
+
+
+@pytest.mark.parametrize(
+    "recipe", [one for one in RECIPES.values() if one.tails], ids=lambda recipe: recipe.name
+)
+@given(data=st.data())
+def test_a_size_that_does_not_divide_is_refused_or_right(
+    recipe: Recipe, data: st.DataObject
+) -> None:
+    """The default tail never computes something wrong: it refuses in one sentence."""
+    shape = data.draw(shapes(recipe), label="shape")
+    drawn = data.draw(sizes(recipe, tails=("refuse",)), label="sizes")
+    refusal = ""
+    try:
+        run = run_recipe(recipe, shape, sizes=drawn)
+    except TransformError as error:
+        refusal = str(error)
+    event("refused" if refusal else "right")
+    if refusal:
+        assert "does not divide" in refusal
+        assert f"recipe {recipe.name}, after step" in refusal
+        return
+    module = run.steps[-1].module
+    findings = check_numbers(run.problem, module, find_device("cpu"), where=recipe.name)
+    assert not findings, "\n".join(map(str, findings))

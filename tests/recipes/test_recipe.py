@@ -1,0 +1,143 @@
+"""What a recipe records of its steps, and how it refuses."""
+
+import inspect
+import itertools
+import math
+from pathlib import Path
+
+import pytest
+import tvm
+from tvm.ir import assert_structural_equal
+from tvm.s_tir import Schedule
+from tvm.tirx import For
+
+from tirstep.lowering_checks import run_golden, run_recipe, run_seed
+from tirstep.modules import find_kernel, matmul, matmul_bias_relu
+from tirstep.transforms import TransformError
+from tirstep.transforms.queries import find_all
+from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe, find_recipe
+
+ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+BLOCKING = RECIPES["matmul_shared_blocking"]
+
+
+@ALL
+def test_the_trace_of_each_step_makes_its_module_again(recipe: Recipe) -> None:
+    run = run_golden(recipe)
+    for step in run.steps:
+        fresh = Schedule(run.problem.module)
+        step.trace.apply_to_schedule(fresh, remove_postproc=False)
+        assert_structural_equal(fresh.mod, step.module)
+
+
+@ALL
+def test_the_source_line_of_each_step_is_its_yield(recipe: Recipe) -> None:
+    folder = Path(inspect.getfile(recipe.body)).parent
+    for step in run_golden(recipe).steps[1:]:
+        file, line = step.source.split(":")
+        text = (folder / file).read_text().splitlines()[int(line) - 1]
+        assert text.strip().startswith("yield")
+        assert step.name in text or "_in_shared_memory" in text
+
+
+@ALL
+def test_steps_have_names_of_their_own_and_change_the_module(recipe: Recipe) -> None:
+    steps = run_golden(recipe).steps
+    assert [step.index for step in steps] == list(range(len(steps)))
+    assert steps[0].name == "input"
+    assert len({step.name for step in steps}) == len(steps)
+    scripts = [step.module.script() for step in steps]
+    assert all(before != after for before, after in itertools.pairwise(scripts))
+
+
+@ALL
+def test_calling_a_recipe_does_what_its_steps_do(recipe: Recipe) -> None:
+    run = run_golden(recipe)
+    sch = recipe(Schedule(run.problem.module), **run.sizes)
+    assert_structural_equal(sch.mod, run.steps[-1].module)
+
+
+@ALL
+def test_a_recipe_compiles_for_a_gpu_at_its_seed(recipe: Recipe) -> None:
+    """TVM's own code generator, without a GPU: one kernel, with the threads of the schedule."""
+    module = run_seed(recipe).steps[-1].module
+    source = tvm.compile(module, target="nvidia/nvidia-h100").mod.imports[0].inspect_source()
+    assert source.count('extern "C" __global__') == 2  # one kernel: declaration and definition
+    threads = {
+        loop.thread_binding.thread_tag: int(loop.extent)
+        for loop in find_all(module["main"].body, For)
+        if loop.thread_binding is not None and "threadIdx" in loop.thread_binding.thread_tag
+    }
+    bounds = f"__launch_bounds__({math.prod(threads.values())})"
+    assert source.count(bounds) == (2 if threads else 0)
+    if "shared" in recipe.name:
+        assert "__shared__" in source
+        assert "__syncthreads()" in source
+
+
+@ALL
+def test_a_golden_example_is_small_and_its_extents_differ(recipe: Recipe) -> None:
+    extents = [size for size in recipe.golden.shape.values() if size > 1]
+    assert len(set(extents)) == len(extents)
+    assert max(extents) <= 1024
+
+
+@ALL
+def test_a_recipe_tells_a_reader_what_it_does(recipe: Recipe) -> None:
+    assert recipe.doc.split("\n")[0].endswith((".", ")", ";", ":"))
+    for size in recipe.sizes:
+        assert size == "tail" or size in recipe.doc, f"the docstring does not explain {size}"
+
+
+def test_every_kernel_has_a_ladder_and_every_ladder_is_of_one_kernel() -> None:
+    for kernel, ladder in LADDERS.items():
+        assert ladder
+        assert all(recipe.kernel == kernel for recipe in ladder)
+        assert find_kernel(kernel).name == kernel
+
+
+def test_choices_are_of_sizes_that_exist_and_defaults_are_among_them() -> None:
+    for recipe in RECIPES.values():
+        for name, values in recipe.choices.items():
+            assert recipe.sizes[name] in values
+
+
+def test_an_unknown_size_names_the_nearest() -> None:
+    with pytest.raises(TransformError, match="there is no size 'tile_n'; did you mean 'tile_k'"):
+        run_recipe(BLOCKING, {"m": 64, "n": 64, "k": 64}, sizes={"tile_n": 4})
+
+
+def test_an_unknown_recipe_names_the_nearest() -> None:
+    with pytest.raises(
+        TransformError, match=r"no recipe 'matmul_sharde'; did you mean.*matmul_sha"
+    ):
+        find_recipe("matmul_sharde")
+
+
+def test_a_module_with_other_blocks_is_refused_untouched() -> None:
+    sch = Schedule(matmul_bias_relu(64, 64, 64))
+    before = sch.mod.script()
+    sentence = "matmul_naive: the module has the blocks 'C D', and this recipe schedules 'C'"
+    with pytest.raises(TransformError, match=sentence):
+        RECIPES["matmul_naive"](sch)
+    assert sch.mod.script() == before
+
+
+def test_a_refusal_says_after_which_step_and_where() -> None:
+    with pytest.raises(TransformError) as caught:
+        BLOCKING(Schedule(matmul(64, 64, 30)), tile_k=4)
+    error = caught.value
+    assert (error.recipe, error.step) == ("matmul_shared_blocking", "accumulated_in_registers")
+    file, line = error.line.split(":")
+    text = (Path(inspect.getfile(BLOCKING.body)).parent / file).read_text().splitlines()
+    assert "split_reduction" in text[int(line) - 1]
+    assert error.kernel_line.split(":")[0].endswith("matmul.py")
+    assert "loop 'k' runs 30 times, which inner=4 does not divide" in str(error)
+    assert "[recipe matmul_shared_blocking, after step 'accumulated_in_registers', " in str(error)
+
+
+def test_rows_on_blocks_is_refused_beyond_the_threads_of_a_block() -> None:
+    with pytest.raises(
+        TransformError, match=r"a block of 2048 threads.*more than max_threads=1024"
+    ):
+        run_recipe(RECIPES["matmul_rows_on_blocks"], {"m": 8, "n": 2048, "k": 8})

@@ -1,0 +1,68 @@
+"""What Hypothesis draws: kernels' shapes and options, recipes' sizes."""
+
+import math
+
+from hypothesis import strategies as st
+
+from tirstep.modules import find_kernel
+from tirstep.transforms.recipes import Recipe
+
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 31, 61)
+MULTIPLES = tuple(range(8, 97, 8))
+# Sizes that mean something else than an extent, or that make a kernel slow.
+SPECIAL = {
+    ("vector_add", "n"): st.integers(1, 3000),
+    ("window_sum", "n"): st.integers(1, 3000),
+    ("conv1d", "m"): st.integers(1, 300),
+    ("conv1d", "n"): st.integers(1, 40),
+    ("depthwise_conv2d", "b"): st.integers(1, 3),
+    ("depthwise_conv2d", "c"): st.integers(1, 4),
+    ("depthwise_conv2d", "h"): st.integers(1, 37),
+    ("depthwise_conv2d", "w"): st.integers(1, 37),
+    ("depthwise_conv2d", "k"): st.sampled_from((1, 3, 5, 7)),
+}
+EXTENT = st.one_of(st.just(1), st.sampled_from(PRIMES), st.sampled_from(MULTIPLES))
+
+
+@st.composite
+def shapes(draw, recipe: Recipe) -> dict[str, int]:
+    """Sizes of the recipe's kernel: 1, primes and multiples."""
+    names = find_kernel(recipe.kernel).size_names
+    return {name: draw(SPECIAL.get((recipe.kernel, name), EXTENT)) for name in names}
+
+
+@st.composite
+def options(draw, recipe: Recipe) -> dict[str, object]:
+    """Options of the recipe's kernel, in a form whose blocks the recipe schedules."""
+    kernel = find_kernel(recipe.kernel)
+    drawn: dict[str, object] = {"dtype": draw(st.sampled_from(kernel.dtypes))}
+    if "transpose_b" in kernel.options:
+        drawn["transpose_b"] = draw(st.booleans())
+    if "width" in kernel.options:
+        drawn["width"] = draw(st.sampled_from((1, 2, 3, 5)))
+    if "C C_cast" in recipe.blocks and drawn["dtype"] in ("float16", "bfloat16"):
+        drawn["out"] = draw(st.sampled_from((None, drawn["dtype"])))
+    return drawn
+
+
+@st.composite
+def sizes(draw, recipe: Recipe, tails: tuple[str, ...] = ("guard", "pad")) -> dict[str, object]:
+    """The recipe's own sizes out of its choices, for a block of at most 1024 threads."""
+    drawn = {
+        name: draw(st.sampled_from(recipe.choices[name]))
+        for name in recipe.sizes
+        if name in recipe.choices
+    }
+    threads = [
+        drawn[name]
+        for name in ("threads", "rows", "columns", "lanes", "block_y", "block_x")
+        if name in drawn
+    ]
+    while math.prod(threads) > 1024:
+        largest = max(drawn, key=lambda name: drawn[name] if drawn[name] in threads else 0)
+        threads[threads.index(drawn[largest])] //= 2
+        drawn[largest] //= 2
+    possible = [tail for tail in tails if tail in recipe.tails]
+    if possible:
+        drawn["tail"] = draw(st.sampled_from(possible))
+    return drawn

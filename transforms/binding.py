@@ -1,0 +1,213 @@
+"""Binding: loops onto the blocks and threads of a GPU, one by one or a whole tile at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import For
+from tvm.tirx.analysis import undefined_vars
+from tvm_ffi import structural_equal
+
+from .errors import TransformError, composite, transform
+from .loops import Tail, require_constant, require_factors, require_serial
+from .queries import (
+    constant,
+    find_all,
+    find_axis,
+    find_block_name,
+    find_loop_name,
+    find_nest,
+    find_outer_loops,
+    find_reduction_loops,
+    find_register_leak,
+    find_spatial_loops,
+)
+
+THREAD_AXES = tuple(
+    f"{level}.{letter}" for level in ("blockIdx", "threadIdx", "vthread") for letter in "xyz"
+)
+MAX_THREADS = 1024
+
+
+class Tile(NamedTuple):
+    """The loops of a tiled block, each in the order of the block's spatial loops."""
+
+    blocks: tuple[LoopRV, ...]
+    threads: tuple[LoopRV, ...]
+    locals: tuple[LoopRV, ...]
+
+
+@transform
+def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: int = MAX_THREADS) -> None:
+    """Bind a loop to a thread axis of the GPU.
+
+    rewrite: ``for i in range(n)`` -> ``for i in T.thread_binding(n, thread=axis)``
+    consumes: nothing
+    requires: a known axis; a serial loop; for threads a constant extent; no other loop on the
+        same axis that feeds the same block (only the diagonal would run); the extent that the
+        axis has elsewhere in this nest (the kernel would be launched with one of them); at most
+        `max_threads` threads in a block; no register ("local") buffer whose writer is inside the
+        loop and whose reader is not (threads cannot read each other's registers)
+    """
+    name = find_loop_name(sch, loop)
+    if axis not in THREAD_AXES:
+        raise TransformError(
+            "bind_loop",
+            f"loop '{name}': thread axis '{axis}' does not exist",
+            f"use one of {', '.join(THREAD_AXES)}",
+        )
+    require_serial(sch, "bind_loop", loop)
+    if not axis.startswith("blockIdx"):
+        require_constant(sch, "bind_loop", loop)
+    _require_axis_free(sch, loop, axis)
+    if not axis.startswith("vthread"):
+        _require_same_extent(sch, loop, axis)
+    if axis.startswith("threadIdx"):
+        _require_thread_limit(sch, loop, axis, max_threads)
+        trial = sch.copy()
+        trial.bind(loop, axis)
+        require_own_registers(trial, "bind_loop")
+    sch.bind(loop, axis)
+
+
+@composite
+def tile_block(
+    sch: Schedule,
+    block: SBlockRV,
+    *,
+    threads: Sequence[int],
+    per_thread: Sequence[int] | None = None,
+    axes: Sequence[str] | None = None,
+    fuse_threads: bool = False,
+    tail: Tail = "refuse",
+) -> Tile:
+    """Tile the last spatial loops of a block onto a grid of blocks and threads.
+
+    One entry of `threads` (and of `per_thread`: elements of each thread, 1 by default) for every
+    loop to be tiled, in the order of the loops. `axes` are the letters they get; by default the
+    last loop gets x, the one before it y, then z, so that neighbouring threads touch
+    neighbouring elements. `fuse_threads` puts all threads on threadIdx.x, the last loop fastest.
+
+    rewrite: ``for i, j, k`` -> ``for i_0 in blockIdx.y: for j_0 in blockIdx.x:
+        for i_1 in threadIdx.y: for j_1 in threadIdx.x: for k: for i_2, j_2``
+    consumes: the tiled loops
+    requires: serial spatial loops, as many as `threads` has entries; the tile of each loop
+        (threads * per_thread) divides its extent, or ``tail="guard"``
+    """
+    sizes, letters, loops = _read_tile(sch, block, threads, per_thread, axes)
+    for loop, (many, each) in zip(loops, sizes, strict=True):
+        require_serial(sch, "tile_block", loop)
+        require_factors(sch, "tile_block", loop, {"threads": many, "per_thread": each}, tail)
+    reductions = find_reduction_loops(sch, block)
+    levels = []
+    for loop, (many, each) in zip(loops, sizes, strict=True):
+        factors = [None, many] if per_thread is None else [None, many, each]
+        levels.append(list(sch.split(loop, factors)))
+    blocks = tuple(level[0] for level in levels)
+    inside = tuple(level[1] for level in levels)
+    elements = tuple(level[2] for level in levels if len(level) == 3)
+    sch.reorder(*blocks, *inside, *reductions, *elements)
+    if fuse_threads:
+        inside = (sch.fuse(*inside),)
+    for letter, loop in zip(letters, blocks, strict=True):
+        bind_loop(sch, loop, axis=f"blockIdx.{letter}")
+    for letter, loop in zip("x" if fuse_threads else letters, inside, strict=True):
+        bind_loop(sch, loop, axis=f"threadIdx.{letter}")
+    return Tile(blocks, inside, elements)
+
+
+def _read_tile(
+    sch: Schedule,
+    block: SBlockRV,
+    threads: Sequence[int],
+    per_thread: Sequence[int] | None,
+    axes: Sequence[str] | None,
+) -> tuple[list[tuple[int, int]], Sequence[str], list[LoopRV]]:
+    spatial = find_spatial_loops(sch, block)
+    count = len(threads)
+    if not 1 <= count <= min(3, len(spatial)):
+        raise TransformError(
+            "tile_block",
+            f"threads has {count} entries, and block '{find_block_name(sch, block)}' has "
+            f"{len(spatial)} spatial loops",
+            "give one entry for each loop to be tiled, at most three",
+        )
+    each = [1] * count if per_thread is None else list(per_thread)
+    letters = list("xyz"[:count][::-1]) if axes is None else list(axes)
+    for what, given in (("per_thread", each), ("axes", letters)):
+        if len(given) != count:
+            raise TransformError(
+                "tile_block",
+                f"{what} has {len(given)} entries and threads has {count}",
+                "give one entry for each loop to be tiled",
+            )
+    return list(zip(threads, each, strict=True)), letters, spatial[-count:]
+
+
+def _nest_loops(sch: Schedule, loop: LoopRV) -> list[tuple[For, str]]:
+    """Every bound loop of the nest around a loop, with its axis."""
+    loops = find_all(find_nest(sch, loop), For)
+    return [(node, axis) for node in loops if (axis := find_axis(node)) is not None]
+
+
+def _require_axis_free(sch: Schedule, loop: LoopRV, axis: str) -> None:
+    node = sch.get(loop)
+    lineage = [*find_outer_loops(sch, loop), *find_all(node.body, For)]
+    rivals = [other for other in lineage if find_axis(other) == axis]
+    for realize in find_all(node, SBlockRealize):
+        used = [var for value in realize.iter_values for var in undefined_vars(value)]
+        if not any(var.same_as(node.loop_var) for var in used):
+            continue
+        for rival in rivals:
+            if any(var.same_as(rival.loop_var) for var in used):
+                raise TransformError(
+                    "bind_loop",
+                    f"loop '{node.loop_var.name}': '{axis}' already drives loop "
+                    f"'{rival.loop_var.name}' of block '{realize.block.name_hint}', "
+                    "so that only the diagonal would run",
+                    "bind it to another axis, or fuse the two loops first",
+                )
+
+
+def _require_same_extent(sch: Schedule, loop: LoopRV, axis: str) -> None:
+    node = sch.get(loop)
+    for other, used in _nest_loops(sch, loop):
+        if used == axis and not structural_equal(node.extent, other.extent):
+            raise TransformError(
+                "bind_loop",
+                f"loop '{node.loop_var.name}' runs {node.extent} times, and '{axis}' has the "
+                f"extent {other.extent} at loop '{other.loop_var.name}' of the same kernel",
+                "split the loop so that both have one extent",
+            )
+
+
+def _require_thread_limit(sch: Schedule, loop: LoopRV, axis: str, max_threads: int) -> None:
+    extents = {used: constant(node.extent) or 1 for node, used in _nest_loops(sch, loop)}
+    extents[axis] = require_constant(sch, "bind_loop", loop)
+    sizes = {used: size for used, size in extents.items() if used.startswith("threadIdx")}
+    total = math.prod(sizes.values())
+    if total > max_threads:
+        product = " * ".join(f"{used}={size}" for used, size in sorted(sizes.items()))
+        raise TransformError(
+            "bind_loop",
+            f"loop '{find_loop_name(sch, loop)}' would make a block of {total} threads "
+            f"({product}), more than max_threads={max_threads}",
+            "split the loop and bind its inner part",
+        )
+
+
+def require_own_registers(sch: Schedule, who: str) -> None:
+    """Refuse a schedule in which a thread would have to read the registers of another."""
+    leak = find_register_leak(sch)
+    if leak is not None:
+        raise TransformError(
+            who,
+            f"the threads of '{leak.axis}' write the register buffer '{leak.buffer}' in block "
+            f"'{leak.writer}', and block '{leak.user}' outside of their loop uses it too: "
+            "a thread cannot read the registers of another",
+            'use scope "shared", or place that block inside of the thread loop first',
+        )

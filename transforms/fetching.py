@@ -1,0 +1,128 @@
+"""Fetching: a tile of an operand brought into shared memory by all threads of a block together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from .binding import MAX_THREADS, bind_loop
+from .caching import cache_read_at
+from .errors import TransformError, composite
+from .loops import Tail, require_serial
+from .placement import inline_producers
+from .queries import find_block_name, find_extent, find_own_loops
+from .vectorize import vectorize_loop
+
+
+@composite
+def fetch_cooperatively(
+    sch: Schedule,
+    block: SBlockRV,
+    *,
+    threads: int | Sequence[int],
+    vector: int = 1,
+    tail: Tail = "refuse",
+) -> None:
+    """Let all threads of a GPU block fetch a tile together, each a share of it.
+
+    `threads` are the extents that the compute loops bind, in the order (z, y, x): ``64`` for
+    threadIdx.x alone, ``(8, 16)`` for threadIdx.y and threadIdx.x.
+
+    rewrite: ``for ax0, ax1: A_shared[...] = A[...]`` -> ``for f_0: for f_1 in threadIdx.y:
+        for f_2 in threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]``
+    consumes: the block's own loops
+    requires: a copy block that writes ``shared`` or ``shared.dyn`` memory; its own loops serial;
+        thread extents as the rest of the kernel has them; a tile that threads * vector divides,
+        or ``tail="guard"``
+    """
+    shape = (threads,) if isinstance(threads, int) else tuple(threads)
+    own = _require_fetch(sch, block, shape, vector, tail)
+    fused = own[0] if len(own) == 1 else sch.fuse(*own)
+    factors = [None, *shape, vector] if vector > 1 else [None, *shape]
+    pieces = sch.split(fused, factors)
+    if vector > 1:
+        vectorize_loop(sch, pieces[-1])
+    for letter, loop in zip("xyz"[: len(shape)][::-1], pieces[1:], strict=False):
+        bind_loop(sch, loop, axis=f"threadIdx.{letter}")
+
+
+@composite
+def stage_operand_at(
+    sch: Schedule,
+    block: SBlockRV,
+    loop: LoopRV,
+    *,
+    operand: int,
+    threads: int | Sequence[int],
+    vector: int = 1,
+    scope: str = "shared",
+    tail: Tail = "guard",
+) -> SBlockRV:
+    """Stage an operand's tile in shared memory under a loop, fetched by all threads together.
+
+    It is `cache_read_at`, then `inline_producers` (a padding becomes part of the fetch), then
+    `fetch_cooperatively`.
+
+    rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_1 in threadIdx.x: A_shared[...] =
+        A[...]); C += A_shared[...]``
+    consumes: the operand's producers
+    returns: the copy block
+    requires: what these three require
+    """
+    copy = cache_read_at(sch, block, loop, operand=operand, scope=scope)
+    inline_producers(sch, copy)
+    fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail=tail)
+    return copy
+
+
+def _require_fetch(
+    sch: Schedule, block: SBlockRV, shape: tuple[int, ...], vector: int, tail: str
+) -> list[LoopRV]:
+    who, name = "fetch_cooperatively", find_block_name(sch, block)
+    target = sch.get(block).writes[0].source
+    if target.scope() not in ("shared", "shared.dyn"):
+        raise TransformError(
+            who,
+            f"block '{name}' writes '{target.name}' in scope '{target.scope()}', which threads do "
+            "not share",
+            'cache the operand with scope="shared" or "shared.dyn"',
+        )
+    if not 1 <= len(shape) <= 3 or min(shape) < 1 or math.prod(shape) > MAX_THREADS:
+        raise TransformError(
+            who,
+            f"threads={shape} is no shape of a GPU block",
+            f"give one to three extents of at least 1, together at most {MAX_THREADS}",
+        )
+    if vector not in (1, 2, 4, 8, 16):
+        raise TransformError(who, f"vector={vector} is no vector", "use 1, 2, 4, 8 or 16")
+    own = find_own_loops(sch, block)
+    if not own:
+        raise TransformError(
+            who,
+            f"block '{name}' has no loops of its own",
+            "place it with cache_read_at before fetching",
+        )
+    for loop in own:
+        require_serial(sch, who, loop)
+    _require_whole_shares(sch, block, own, math.prod(shape) * vector, tail)
+    return own
+
+
+def _require_whole_shares(
+    sch: Schedule, block: SBlockRV, own: list[LoopRV], share: int, tail: str
+) -> None:
+    if tail not in ("refuse", "guard"):
+        raise TransformError(
+            "fetch_cooperatively", f"tail={tail!r} is unknown", 'use "refuse" or "guard"'
+        )
+    elements = math.prod(find_extent(sch, loop) or 0 for loop in own)
+    if tail == "refuse" and (elements == 0 or elements % share):
+        raise TransformError(
+            "fetch_cooperatively",
+            f"the tile of block '{find_block_name(sch, block)}' has {elements} elements, which "
+            f"threads * vector = {share} does not divide",
+            'use fewer threads, a shorter vector or a larger tile, or pass tail="guard"',
+        )

@@ -1,0 +1,189 @@
+"""Loops: split, fuse, reorder, unroll."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.tirx import For, ForKind
+
+from .errors import TransformError, transform
+from .queries import (
+    find_all,
+    find_axis,
+    find_extent,
+    find_kind,
+    find_loop_name,
+    find_outer_loops,
+)
+
+Tail = Literal["refuse", "guard"]
+"""What happens where a size does not divide: refuse, or guard the rest with predicates."""
+
+PaddedTail = Literal["refuse", "guard", "pad"]
+"""The same for a recipe that can also pad the whole problem with zeros."""
+
+
+class Split(NamedTuple):
+    """The two loops of a split."""
+
+    outer: LoopRV
+    inner: LoopRV
+
+
+@transform
+def split_loop(sch: Schedule, loop: LoopRV, *, inner: int, tail: Tail = "refuse") -> Split:
+    """Split a loop in two, the inner one with `inner` iterations.
+
+    rewrite: ``for i in n`` -> ``for i_0 in ceil(n / inner): for i_1 in inner``
+    consumes: `loop`
+    requires: a serial loop; `inner` at least 1 and a divisor of the extent, or ``tail="guard"``,
+        which puts a predicate on the blocks inside
+    """
+    require_serial(sch, "split_loop", loop)
+    require_factors(sch, "split_loop", loop, {"inner": inner}, tail)
+    return Split(*sch.split(loop, [None, inner]))
+
+
+@transform
+def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
+    """Fuse nested loops into one, the last of them running fastest.
+
+    rewrite: ``for i in m: for j in n`` -> ``for i_j_fused in m * n``
+    consumes: `loops`
+    requires: at least one loop; serial loops that follow each other with nothing between
+    """
+    if not loops:
+        raise TransformError("fuse_loops", "no loop is given", "pass at least one loop")
+    for loop in loops:
+        require_serial(sch, "fuse_loops", loop)
+    for outer, inner in itertools.pairwise(loops):
+        body = sch.get(outer).body
+        if not (isinstance(body, For) and body.same_as(sch.get(inner))):
+            raise TransformError(
+                "fuse_loops",
+                f"loop '{find_loop_name(sch, inner)}' does not stand directly inside "
+                f"loop '{find_loop_name(sch, outer)}'",
+                "bring them together with reorder_loops first",
+            )
+    return sch.fuse(*loops)
+
+
+@transform
+def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
+    """Put loops of one chain into the given order; loops that are not named keep their places.
+
+    rewrite: ``for i: for j`` -> ``for j: for i``
+    consumes: nothing
+    requires: different loops of one block, with no other statement between them
+    """
+    names = [find_loop_name(sch, loop) for loop in loops]
+    nodes = [sch.get(loop) for loop in loops]
+    for index, node in enumerate(nodes):
+        if any(node.same_as(other) for other in nodes[:index]):
+            raise TransformError(
+                "reorder_loops", f"loop '{names[index]}' is given twice", "name each loop once"
+            )
+    depths = [len(find_outer_loops(sch, loop)) for loop in loops]
+    if loops:
+        innermost = loops[depths.index(max(depths))]
+        chain = [*find_outer_loops(sch, innermost), sch.get(innermost)]
+        for name, node in zip(names, nodes, strict=True):
+            if not any(node.same_as(link) for link in chain):
+                raise TransformError(
+                    "reorder_loops",
+                    f"loop '{name}' is not in one chain with "
+                    f"loop '{find_loop_name(sch, innermost)}'",
+                    "reorder loops of one block only",
+                )
+    sch.reorder(*loops)
+
+
+@transform
+def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: int = 256) -> None:
+    """Mark a loop to be unrolled.
+
+    rewrite: ``for i in range(n)`` -> ``for i in T.unroll(n)``
+    consumes: nothing
+    requires: a serial loop of constant extent; at most `limit` copies of the body together with
+        the unrolled loops around and inside (TVM's code generator took 24 s for 2368 copies, and
+        minutes for more)
+    """
+    require_serial(sch, "unroll_loop", loop)
+    extent = require_constant(sch, "unroll_loop", loop)
+    copies = extent
+    inside = find_all(sch.get(loop).body, For)
+    for other in [*find_outer_loops(sch, loop), *inside]:
+        if other.kind == ForKind.UNROLLED:
+            copies *= int(other.extent.value)
+    if copies > limit:
+        raise TransformError(
+            "unroll_loop",
+            f"loop '{find_loop_name(sch, loop)}' would make {copies} copies of its body, "
+            f"more than limit={limit}",
+            "split the loop and unroll its inner part, or raise limit",
+        )
+    sch.unroll(loop)
+
+
+def require_serial(sch: Schedule, who: str, loop: LoopRV) -> None:
+    """Refuse a loop that is bound, vectorized, unrolled or parallel already."""
+    node = sch.get(loop)
+    if node.kind == ForKind.SERIAL:
+        return
+    axis = find_axis(node)
+    state = find_kind(node) if axis is None else f"bound to '{axis}'"
+    raise TransformError(
+        who,
+        f"loop '{find_loop_name(sch, loop)}' is already {state}",
+        "do this while the loop is still serial",
+    )
+
+
+def require_constant(sch: Schedule, who: str, loop: LoopRV) -> int:
+    """The loop's extent; refuse a symbolic one."""
+    extent = find_extent(sch, loop)
+    if extent is None:
+        raise TransformError(
+            who,
+            f"loop '{find_loop_name(sch, loop)}' has the symbolic extent {sch.get(loop).extent}",
+            'split it with tail="guard" first and use the inner loop',
+        )
+    return extent
+
+
+def require_factors(
+    sch: Schedule, who: str, loop: LoopRV, factors: dict[str, int], tail: str
+) -> None:
+    """Refuse factors below 1, an unknown tail, and factors that do not divide unless guarded."""
+    if tail not in ("refuse", "guard"):
+        raise TransformError(
+            who,
+            f"tail={tail!r} is unknown",
+            'use tail="refuse" or tail="guard", or pad the block first with pad_block',
+        )
+    product = 1
+    for name, factor in factors.items():
+        if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
+            raise TransformError(who, f"{name}={factor!r} is no size", "use an integer from 1 up")
+        product *= factor
+    if tail == "guard":
+        return
+    extent, name = find_extent(sch, loop), find_loop_name(sch, loop)
+    given = " * ".join(f"{key}={value}" for key, value in factors.items())
+    if extent is None:
+        raise TransformError(
+            who,
+            f"loop '{name}' has the symbolic extent {sch.get(loop).extent}, "
+            f"of which {given} may be no divisor",
+            'pass tail="guard"',
+        )
+    if extent % product:
+        raise TransformError(
+            who,
+            f"loop '{name}' runs {extent} times, which {given} does not divide",
+            'choose a divisor, pass tail="guard", or pad the block first with pad_block',
+        )

@@ -1,0 +1,210 @@
+"""Questions about a schedule: each begins with `find_` or `is_` and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import tvm_ffi
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import For, ForKind, IterVar
+from tvm.tirx.analysis import undefined_vars
+
+THREAD_BOUND = ForKind.THREAD_BINDING
+_KIND_NAMES = {
+    ForKind.SERIAL: "serial",
+    ForKind.PARALLEL: "parallel",
+    ForKind.VECTORIZED: "vectorized",
+    ForKind.UNROLLED: "unrolled",
+    ForKind.THREAD_BINDING: "thread-bound",
+}
+
+
+def find_loop_name(sch: Schedule, loop: LoopRV) -> str:
+    """The loop variable's name, as the kernel or a split gave it."""
+    return str(sch.get(loop).loop_var.name)
+
+
+def find_block_name(sch: Schedule, block: SBlockRV) -> str:
+    """The block's name, e.g. ``"C"``."""
+    return str(sch.get(block).name_hint)
+
+
+def find_extent(sch: Schedule, loop: LoopRV) -> int | None:
+    """How often the loop runs; None for a symbolic extent."""
+    return constant(sch.get(loop).extent)
+
+
+def constant(expression: Any) -> int | None:
+    """The value of an integer constant of TVM; None for anything else."""
+    value = getattr(expression, "value", expression)
+    return int(value) if isinstance(value, int) else None
+
+
+def find_kind(loop: For) -> str:
+    """The loop's kind in a word: serial, parallel, vectorized, unrolled or thread-bound."""
+    return _KIND_NAMES[ForKind(loop.kind)]
+
+
+def find_axis(loop: For) -> str | None:
+    """The thread axis that the loop is bound to, e.g. ``"threadIdx.x"``; None if it is not."""
+    binding = loop.thread_binding
+    return None if binding is None else str(binding.thread_tag)
+
+
+def find_outer_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
+    """The loops around a loop or block, outermost first, up to the block that encloses them."""
+    loops = []
+    parent = sch.get_sref(handle).parent
+    while parent is not None and isinstance(parent.stmt, For):
+        loops.append(parent.stmt)
+        parent = parent.parent
+    return loops[::-1]
+
+
+def find_nest(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
+    """The whole loop nest around a handle: what becomes one GPU kernel."""
+    outer = find_outer_loops(sch, handle)
+    return outer[0] if outer else sch.get(handle)
+
+
+def walk(statement: Any, kind: type, visit: Callable[[Any], None]) -> None:
+    """Call `visit` on every node of one kind in a statement, in program order."""
+    tvm_ffi.structural_walk(statement, [(kind, visit)], order="pre")
+
+
+def find_all(statement: Any, kind: type) -> list[Any]:
+    """Every node of one kind in a statement, in program order."""
+    found: list[Any] = []
+    walk(statement, kind, found.append)
+    return found
+
+
+def find_blocks_under(sch: Schedule, loop: LoopRV) -> list[SBlock]:
+    """The blocks that a loop encloses."""
+    return find_all(sch.get(loop), SBlock)
+
+
+def find_realize(sch: Schedule, block: SBlockRV) -> SBlockRealize:
+    """The realization of a block: where its iterators get their values and its predicate."""
+    target = sch.get(block)
+    parent = sch.get_sref(block).parent
+    realizes = find_all(parent.stmt, SBlockRealize)
+    return next(realize for realize in realizes if realize.block.same_as(target))
+
+
+def find_fed_iterators(realize: SBlockRealize, loop: For) -> Iterator[IterVar]:
+    """The block iterators whose value uses the loop."""
+    for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        if any(variable.same_as(loop.loop_var) for variable in undefined_vars(value)):
+            yield iterator
+
+
+def find_spatial_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
+    """The block's loops that feed none of its reductions, outermost first."""
+    return [loop for loop in sch.get_loops(block) if not is_reduction_loop(sch, block, loop)]
+
+
+def find_reduction_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
+    """The block's loops that feed a reduction, outermost first."""
+    return [loop for loop in sch.get_loops(block) if is_reduction_loop(sch, block, loop)]
+
+
+def is_reduction_loop(sch: Schedule, block: SBlockRV, loop: LoopRV) -> bool:
+    """Whether the loop drives a reduction of the block."""
+    fed = find_fed_iterators(find_realize(sch, block), sch.get(loop))
+    return any(iterator.iter_type == IterVar.CommReduce for iterator in fed)
+
+
+def is_reduction(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether the block reduces, that is: has at least one reduction iterator."""
+    iterators = sch.get(block).iter_vars
+    return any(iterator.iter_type == IterVar.CommReduce for iterator in iterators)
+
+
+def is_around(sch: Schedule, loop: LoopRV, block: SBlockRV) -> bool:
+    """Whether the block stands inside the loop."""
+    node = sch.get(loop)
+    return any(outer.same_as(node) for outer in find_outer_loops(sch, block))
+
+
+def find_own_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
+    """The innermost loops that enclose this block and no other one, outermost first."""
+    own: list[LoopRV] = []
+    for loop in reversed(sch.get_loops(block)):
+        if len(find_blocks_under(sch, loop)) > 1:
+            break
+        own.append(loop)
+    return own[::-1]
+
+
+def find_regions(block: SBlock) -> list[Any]:
+    """What a block reads, then what it writes."""
+    return [*block.reads, *block.writes]
+
+
+def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
+    """The one consumer of a block whose output is an intermediate buffer; None without one."""
+    outputs = {region.source.name for region in sch.get(block).writes}
+    consumers = list(sch.get_consumers(block))
+    if len(consumers) != 1 or not outputs:
+        return None
+    return consumers[0]
+
+
+def find_row_stride(sch: Schedule, buffer: Any) -> int | None:
+    """The elements from row to row that `pad_shared_rows` gave a buffer; None without padding."""
+    for block in find_all(sch.mod[sch.func_working_on].body, SBlock):
+        if any(region.source.same_as(buffer) for region in block.writes):
+            for _, _, row, padding in block.annotations.get("buffer_dim_align", []):
+                return int(row) + int(padding)
+    return None
+
+
+def find_row_length(sch: Schedule, block: SBlockRV) -> int | None:
+    """The last dimension of what a copy block writes, counted by its own loops; None if unclear."""
+    own = find_own_loops(sch, block)
+    dimensions = len(sch.get(block).writes[0].region)
+    return find_extent(sch, own[-1]) if len(own) == dimensions else None
+
+
+class RegisterLeak(NamedTuple):
+    """A register buffer that threads write for themselves and a block outside of them uses."""
+
+    buffer: str
+    axis: str
+    writer: str
+    user: str
+
+
+def find_register_leak(sch: Schedule) -> RegisterLeak | None:
+    """The first "local" buffer whose user would need the registers of other threads, or None.
+
+    A thread loop that feeds the writer spreads the buffer over threads; every other block that
+    touches the buffer must then stand inside of that same loop.
+    """
+    body = sch.mod[sch.func_working_on].body
+    realizes = [r for r in find_all(body, SBlockRealize) if r.block.name_hint != "root"]
+    for loop in find_all(body, For):
+        axis = find_axis(loop)
+        if axis is None or not axis.startswith("threadIdx"):
+            continue
+        inside = find_all(loop, SBlockRealize)
+        outside = [r for r in realizes if not any(r.same_as(other) for other in inside)]
+        for writer in inside:
+            if any(True for _ in find_fed_iterators(writer, loop)):
+                leak = _find_user(writer.block, outside)
+                if leak is not None:
+                    return RegisterLeak(leak[0], axis, str(writer.block.name_hint), leak[1])
+    return None
+
+
+def _find_user(writer: SBlock, others: list[SBlockRealize]) -> tuple[str, str] | None:
+    for region in writer.writes:
+        if region.source.scope() != "local":
+            continue
+        for other in others:
+            if any(used.source.same_as(region.source) for used in find_regions(other.block)):
+                return str(region.source.name), str(other.block.name_hint)
+    return None

@@ -1,0 +1,92 @@
+"""The recipes, and the ladders that put the recipes of one kernel in order, slow to fast."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ..errors import TransformError
+from .convolution import (
+    depthwise_conv2d_blocks_2d,
+    depthwise_conv2d_fused_blocks,
+    depthwise_conv2d_naive,
+    depthwise_conv2d_outer_fusion,
+    depthwise_conv2d_threads_2d,
+)
+from .elementwise import vector_add_bound
+from .matmul import (
+    matmul_naive,
+    matmul_registers,
+    matmul_rows_on_blocks,
+    matmul_shared,
+    matmul_threads_1d,
+    matmul_threads_2d,
+    matmul_tiled,
+    matmul_tiled_shared,
+)
+from .matmul_blocking import (
+    matmul_bias_relu_shared_blocking,
+    matmul_local_blocking,
+    matmul_shared_blocking,
+)
+from .recipe import Example, Recipe, Step, recipe
+from .stencil import (
+    conv1d_memory_hierarchy,
+    conv1d_naive,
+    conv1d_refactored,
+    conv1d_threads,
+    conv1d_threads_2d,
+    conv1d_unrolled,
+    window_sum_bound,
+    window_sum_shared,
+)
+
+LADDERS: Mapping[str, tuple[Recipe, ...]] = MappingProxyType(
+    {
+        "vector_add": (vector_add_bound,),
+        "window_sum": (window_sum_bound, window_sum_shared),
+        "matmul": (
+            matmul_naive,
+            matmul_threads_1d,
+            matmul_threads_2d,
+            matmul_rows_on_blocks,
+            matmul_tiled,
+            matmul_shared,
+            matmul_registers,
+            matmul_tiled_shared,
+            matmul_local_blocking,
+            matmul_shared_blocking,
+        ),
+        "matmul_bias_relu": (matmul_bias_relu_shared_blocking,),
+        "conv1d": (
+            conv1d_naive,
+            conv1d_refactored,
+            conv1d_threads,
+            conv1d_threads_2d,
+            conv1d_memory_hierarchy,
+            conv1d_unrolled,
+        ),
+        "depthwise_conv2d": (
+            depthwise_conv2d_naive,
+            depthwise_conv2d_blocks_2d,
+            depthwise_conv2d_fused_blocks,
+            depthwise_conv2d_threads_2d,
+            depthwise_conv2d_outer_fusion,
+        ),
+    }
+)
+RECIPES: Mapping[str, Recipe] = MappingProxyType(
+    {one.name: one for ladder in LADDERS.values() for one in ladder}
+)
+
+__all__ = ["LADDERS", "RECIPES", "Example", "Recipe", "Step", "find_recipe", "recipe"]
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of a name; an unknown one is refused with the nearest names."""
+    if name in RECIPES:
+        return RECIPES[name]
+    near = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(RECIPES)}"
+    raise TransformError("find_recipe", f"there is no recipe '{name}'", hint)

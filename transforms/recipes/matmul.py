@@ -1,0 +1,233 @@
+"""Recipes of matmul: the GEMM tutorial's v0 to v4, and the three steps of the step-by-step blog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tvm.s_tir import Schedule
+
+from ..binding import bind_loop, tile_block
+from ..caching import accumulate_in_registers
+from ..fetching import stage_operand_at
+from ..layout import pad_block
+from ..loops import PaddedTail, Tail, reorder_loops, split_loop
+from ..reduction import decompose_reduction_at, split_reduction
+from .recipe import Example, recipe
+
+GEMM = Example({"m": 1024, "n": 512, "k": 2048})
+SQUARE = Example({"m": 512, "n": 512, "k": 512})
+SMALL = {"m": 64, "n": 48, "k": 32}
+TILE = (4, 8, 16, 32)
+
+
+@recipe(kernel="matmul", blocks=("C",), seed=GEMM, golden=Example(SMALL))
+def matmul_naive(sch: Schedule) -> Iterator[str]:
+    """One element of C for each block of one thread (v0)."""
+    i, j, _ = sch.get_loops(sch.get_sblock("C"))
+    bind_loop(sch, i, axis="blockIdx.y")
+    bind_loop(sch, j, axis="blockIdx.x")
+    yield "bound"
+
+
+@recipe(
+    kernel="matmul",
+    blocks=("C",),
+    seed=GEMM,
+    golden=Example(SMALL, sizes={"threads": 16}),
+    choices={"threads": (8, 16, 32, 64)},
+)
+def matmul_threads_1d(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
+    """Rows of C in tiles, one thread for each row of a tile; columns on blockIdx.y (v1).
+
+    Sizes: threads of a block, which is also the tile of rows.
+    """
+    i, j, _ = sch.get_loops(sch.get_sblock("C"))
+    row_tile, row = split_loop(sch, i, inner=threads, tail=tail)
+    reorder_loops(sch, [row_tile, j, row])
+    yield "rows_tiled"
+    bind_loop(sch, row_tile, axis="blockIdx.x")
+    bind_loop(sch, j, axis="blockIdx.y")
+    bind_loop(sch, row, axis="threadIdx.x")
+    yield "bound"
+
+
+@recipe(
+    kernel="matmul",
+    blocks=("C",),
+    seed=GEMM,
+    golden=Example(SMALL, sizes={"rows": 16, "columns": 8}),
+    choices={"rows": TILE, "columns": TILE},
+)
+def matmul_threads_2d(
+    sch: Schedule, *, rows: int = 32, columns: int = 32, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """One element of C for each thread, rows on x and columns on y as in the tutorial (v2).
+
+    Neighbouring threads work on neighbouring rows, whose elements lie far apart in memory: the
+    step-by-step recipes have it the other way round, and are faster for it.
+
+    Sizes: rows and columns of a tile, which are the threads of a block.
+    """
+    block = sch.get_sblock("C")
+    tile_block(sch, block, threads=(rows, columns), axes=("x", "y"), tail=tail)
+    yield "tiled_and_bound"
+
+
+@recipe(
+    kernel="matmul",
+    blocks=("C", "C C_cast"),
+    seed=GEMM,
+    golden=Example(SMALL),
+    choices={"rows": TILE, "columns": TILE, "tile_k": (4, 8, 16)},
+)
+def matmul_shared(
+    sch: Schedule,
+    *,
+    rows: int = 16,
+    columns: int = 16,
+    tile_k: int = 8,
+    tail: PaddedTail = "refuse",
+) -> Iterator[str]:
+    """Tiles of A and B in shared memory, fetched by all threads of a block together (v3).
+
+    The tutorial gives every thread one element of a tile or none, by guards; a tile of A has
+    rows * tile_k elements for rows * columns threads, so here too the fetch is guarded.
+
+    Sizes: rows and columns of a tile of C, which are the threads of a block; tile_k, the depth of
+    the tiles of A and B.
+    """
+    block = sch.get_sblock("C")
+    if tail == "pad":
+        pad_block(sch, block, multiples=(rows, columns, tile_k))
+        yield "padded"
+    rest: Tail = "refuse" if tail == "pad" else tail
+    tile = tile_block(sch, block, threads=(rows, columns), axes=("x", "y"), tail=rest)
+    steps = split_reduction(sch, block, inner=tile_k, tail=rest)
+    yield "tiled_and_bound"
+    if sch.get_consumers(block):
+        accumulate_in_registers(sch, block, tile.threads[1])
+        yield "epilogue_fused"
+    for operand, name in enumerate("AB"):
+        stage_operand_at(sch, block, steps.outer, operand=operand, threads=(columns, rows))
+        yield f"{name}_in_shared_memory"
+    decompose_reduction_at(sch, block, steps.outer)
+    yield "decomposed"
+
+
+@recipe(
+    kernel="matmul",
+    blocks=("C", "C C_cast"),
+    seed=GEMM,
+    golden=Example(SMALL, sizes={"rows": 16, "columns": 8}),
+    choices={"rows": TILE, "columns": TILE, "tile_k": (2, 4, 8)},
+)
+def matmul_registers(
+    sch: Schedule,
+    *,
+    rows: int = 32,
+    columns: int = 32,
+    tile_k: int = 4,
+    tail: PaddedTail = "refuse",
+) -> Iterator[str]:
+    """Tiles in shared memory, and the sum of each thread in a register, written once (v4).
+
+    Sizes: rows and columns of a tile of C, which are the threads of a block; tile_k, the depth of
+    the tiles of A and B.
+    """
+    block = sch.get_sblock("C")
+    if tail == "pad":
+        pad_block(sch, block, multiples=(rows, columns, tile_k))
+        yield "padded"
+    rest: Tail = "refuse" if tail == "pad" else tail
+    tile = tile_block(sch, block, threads=(rows, columns), axes=("x", "y"), tail=rest)
+    yield "tiled_and_bound"
+    accumulate_in_registers(sch, block, tile.threads[1])
+    yield "accumulated_in_registers"
+    steps = split_reduction(sch, block, inner=tile_k, tail=rest)
+    for operand, name in enumerate("AB"):
+        stage_operand_at(sch, block, steps.outer, operand=operand, threads=(columns, rows))
+        yield f"{name}_in_shared_memory"
+    decompose_reduction_at(sch, block, steps.outer)
+    yield "decomposed"
+
+
+@recipe(kernel="matmul", blocks=("C",), seed=SQUARE, golden=Example(SMALL))
+def matmul_rows_on_blocks(sch: Schedule) -> Iterator[str]:
+    """One row of C for each block, one element of the row for each thread (step 1).
+
+    The blog shows it for any n; a block has at most 1024 threads, so it runs for n up to 1024
+    and is refused beyond.
+    """
+    i, j, _ = sch.get_loops(sch.get_sblock("C"))
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, j, axis="threadIdx.x")
+    yield "bound"
+
+
+@recipe(
+    kernel="matmul",
+    blocks=("C",),
+    seed=SQUARE,
+    golden=Example(SMALL, sizes={"rows": 16, "columns": 8, "per_thread": 2}),
+    choices={"rows": (8, 16, 32), "columns": (16, 32), "per_thread": (1, 2, 4)},
+)
+def matmul_tiled(
+    sch: Schedule,
+    *,
+    rows: int = 32,
+    columns: int = 32,
+    per_thread: int = 4,
+    tail: Tail = "refuse",
+) -> Iterator[str]:
+    """A tile of C for each block, per_thread rows of one column for each thread (step 2).
+
+    Sizes: rows and columns of a tile of C; per_thread, the rows of one thread.
+    """
+    block = sch.get_sblock("C")
+    threads = (rows // per_thread, columns)
+    tile_block(sch, block, threads=threads, per_thread=(per_thread, 1), tail=tail)
+    yield "tiled_and_bound"
+
+
+@recipe(
+    kernel="matmul",
+    blocks=("C", "C C_cast"),
+    seed=SQUARE,
+    golden=Example(SMALL, sizes={"rows": 16, "columns": 8, "per_thread": 2, "tile_k": 16}),
+    choices={
+        "rows": (8, 16, 32),
+        "columns": (16, 32),
+        "per_thread": (1, 2, 4),
+        "tile_k": (8, 16, 32),
+    },
+)
+def matmul_tiled_shared(
+    sch: Schedule,
+    *,
+    rows: int = 32,
+    columns: int = 32,
+    per_thread: int = 4,
+    tile_k: int = 32,
+    tail: PaddedTail = "refuse",
+) -> Iterator[str]:
+    """The tiled recipe with 32×32 tiles of A and B in shared memory, fetched together (step 3).
+
+    Sizes: rows and columns of a tile of C; per_thread, the rows of one thread; tile_k, the depth
+    of the tiles of A and B.
+    """
+    block = sch.get_sblock("C")
+    if tail == "pad":
+        pad_block(sch, block, multiples=(rows, columns, tile_k))
+        yield "padded"
+    rest: Tail = "refuse" if tail == "pad" else tail
+    threads = (rows // per_thread, columns)
+    tile = tile_block(sch, block, threads=threads, per_thread=(per_thread, 1), tail=rest)
+    yield "tiled_and_bound"
+    accumulate_in_registers(sch, block, tile.threads[1])
+    yield "accumulated_in_registers"
+    steps = split_reduction(sch, block, inner=tile_k, tail=rest)
+    for operand, name in enumerate("AB"):
+        stage_operand_at(sch, block, steps.outer, operand=operand, threads=threads)
+        yield f"{name}_in_shared_memory"
+    decompose_reduction_at(sch, block, steps.outer)
+    yield "decomposed"

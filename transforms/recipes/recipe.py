@@ -1,0 +1,187 @@
+"""A recipe: a generator that transforms a schedule and yields the names of its steps."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import tvm
+from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir.schedule import Trace
+
+from ..errors import TransformError
+from ..queries import find_all
+
+Body = Callable[..., Iterator[str]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A named point in a recipe.
+
+    Attributes
+    ----------
+    index : 0 for the kernel as it was written, 1 for the first step
+    name : ``"input"`` for the kernel, otherwise what the recipe yielded
+    module : the module as it stands there
+    trace : the schedule's trace up to there; applied to the kernel it makes the module again
+    source : ``file:line`` of the recipe where the step ends
+    """
+
+    index: int
+    name: str
+    module: tvm.IRModule
+    trace: Trace
+    source: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """Sizes at which a recipe runs: the kernel's, its options, and the recipe's own."""
+
+    shape: Mapping[str, int]
+    options: Mapping[str, object] = field(default_factory=dict)
+    sizes: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The named steps that take one kernel from its plain form to one schedule.
+
+    ``recipe(sch, **sizes)`` runs it all; ``recipe.steps(module, **sizes)`` gives the steps.
+
+    Attributes
+    ----------
+    name, doc : of the generator function
+    kernel : the name of the kernel that it schedules
+    sizes : its keyword sizes with their defaults
+    blocks : the forms of the kernel that it schedules: block names in program order, as "C D"
+    seed : the example of the tutorial that it comes from
+    golden : a small example for its golden files, with pairwise different extents
+    choices : for a size, the values worth drawing or searching
+    """
+
+    name: str
+    doc: str
+    kernel: str
+    sizes: Mapping[str, object]
+    blocks: tuple[str, ...]
+    seed: Example
+    golden: Example
+    choices: Mapping[str, tuple[object, ...]]
+    body: Body = field(repr=False, compare=False)
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        """What it can do where a size does not divide; empty if no size has to."""
+        hint = get_type_hints(self.body).get("tail")
+        return get_args(hint)
+
+    def __call__(self, sch: Schedule, **sizes: object) -> Schedule:
+        """Run all steps on a schedule and return it."""
+        for _ in self.run(sch, **sizes):
+            pass
+        return sch
+
+    def steps(self, module: tvm.IRModule, **sizes: object) -> list[Step]:
+        """The steps on a fresh schedule of a module, the module itself as step 0."""
+        sch = Schedule(module)
+        line = inspect.getsourcelines(self.body)[1]
+        first = Step(0, "input", module, _copy_trace(sch), f"{self._file()}:{line}")
+        return [first, *self.run(sch, **sizes)]
+
+    def run(self, sch: Schedule, **sizes: object) -> Iterator[Step]:
+        """Run step by step on a schedule; a `TransformError` says after which step it came."""
+        self._require_sizes(sizes)
+        self._require_blocks(sch)
+        generator: Any = self.body(sch, **sizes)
+        last = "input"
+        for index in range(1, 1000):
+            try:
+                name = next(generator, None)
+            except TransformError as error:
+                error.recipe = error.recipe or self.name
+                error.step = error.step or last
+                error.line = error.line or self._failing_line(error)
+                raise
+            if name is None:
+                return
+            yield Step(index, name, sch.mod, _copy_trace(sch), _find_yield_line(generator))
+            last = name
+
+    def _file(self) -> str:
+        return Path(inspect.getfile(self.body)).name
+
+    def _failing_line(self, error: TransformError) -> str:
+        code = self.body.__code__
+        traceback = error.__traceback__
+        line = code.co_firstlineno
+        while traceback is not None:
+            if traceback.tb_frame.f_code is code:
+                line = traceback.tb_lineno
+            traceback = traceback.tb_next
+        return f"{self._file()}:{line}"
+
+    def _require_sizes(self, sizes: Mapping[str, object]) -> None:
+        for name in sizes:
+            if name not in self.sizes:
+                near = difflib.get_close_matches(name, self.sizes, n=1)
+                hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(self.sizes)}"
+                raise TransformError(self.name, f"there is no size '{name}'", hint)
+
+    def _require_blocks(self, sch: Schedule) -> None:
+        nodes = find_all(sch.mod[sch.func_working_on].body, SBlock)
+        names = " ".join(str(node.name_hint) for node in nodes if node.name_hint != "root")
+        if names not in self.blocks:
+            accepted = " or ".join(f"'{form}'" for form in self.blocks)
+            raise TransformError(
+                self.name,
+                f"the module has the blocks '{names}', and this recipe schedules {accepted}",
+                f"run it on the kernel '{self.kernel}' in a form that has these blocks",
+            )
+
+
+def recipe(
+    *,
+    kernel: str,
+    blocks: tuple[str, ...],
+    seed: Example,
+    golden: Example,
+    choices: Mapping[str, tuple[object, ...]] | None = None,
+) -> Callable[[Body], Recipe]:
+    """Make a `Recipe` of a generator function ``body(sch, *, **sizes)`` that yields step names.
+
+    A name is yielded when its step is done.
+    """
+
+    def make(body: Body) -> Recipe:
+        parameters = list(inspect.signature(body).parameters.values())[1:]
+        return Recipe(
+            name=body.__name__,
+            doc=inspect.getdoc(body) or "",
+            kernel=kernel,
+            sizes={parameter.name: parameter.default for parameter in parameters},
+            blocks=blocks,
+            seed=seed,
+            golden=golden,
+            choices=choices or {},
+            body=body,
+        )
+
+    return make
+
+
+def _find_yield_line(generator: Any) -> str:
+    """Where a generator stands, in the innermost of those that it delegates to."""
+    while inspect.isgenerator(generator.gi_yieldfrom):
+        generator = generator.gi_yieldfrom
+    return f"{Path(generator.gi_code.co_filename).name}:{generator.gi_frame.f_lineno}"
+
+
+def _copy_trace(sch: Schedule) -> Trace:
+    """The schedule's own trace grows with it, so a step keeps a copy."""
+    return Trace(list(sch.trace.insts), dict(sch.trace.decisions))
