@@ -1,0 +1,83 @@
+"""What the numeric checks need to know of a data type."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tirstep.modules.errors import KernelError
+
+_FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+_INTEGERS = ("int32", "int16", "int8")
+
+# For kernels that sum products: what each input type may be summed in, the default first.
+# bfloat16 is not summed in itself: with 8 bits, a sum of 256 ones no longer grows.
+SUMS_OF_PRODUCTS: Mapping[str, tuple[str, ...]] = {
+    "float32": ("float32",),
+    "float16": ("float32", "float16"),
+    "bfloat16": ("float32",),
+    "int8": ("int32",),
+}
+# For kernels that compute in the type of their inputs.
+IN_OWN_TYPE: Mapping[str, tuple[str, ...]] = {
+    name: (name,) for name in ("float32", "float16", "bfloat16", "int32", "int8")
+}
+
+
+@dataclass(frozen=True)
+class DType:
+    """Facts of one data type; sizes in bytes."""
+
+    name: str
+    numpy: np.dtype[Any]
+    is_float: bool
+    mantissa_bits: int  # with the hidden one: 24 for float32; for an integer type, its value bits
+    smallest: float  # the finite range
+    largest: float
+    smallest_subnormal: float  # 0 for an integer type
+
+    @property
+    def bytes(self) -> int:
+        return self.numpy.itemsize
+
+    @property
+    def unit_roundoff(self) -> float:
+        """The largest relative error of one rounding to nearest; integers do not round."""
+        return 2.0**-self.mantissa_bits if self.is_float else 0.0
+
+    @property
+    def exact_integers(self) -> int:
+        """The number up to which every integer, of either sign, is a value of this type."""
+        return 2**self.mantissa_bits if self.is_float else int(self.largest)
+
+
+@functools.cache
+def dtype_facts(name: str) -> DType:
+    """The facts of a data type by TVM's name of it; raises `KernelError` for a name unknown here.
+
+    bfloat16 and the float8 types are those of ml_dtypes.
+    """
+    if name in _INTEGERS:
+        integers = np.iinfo(name)
+        low, high = int(integers.min), int(integers.max)
+        return DType(name, np.dtype(name), False, integers.bits - 1, low, high, 0.0)
+    if name not in _FLOATS:
+        raise KernelError(
+            f"dtype_facts: {name!r} is no data type known here; use {', '.join(_FLOATS)}, "
+            f"{', '.join(_INTEGERS)}"
+        )
+    # ml_dtypes knows NumPy's types too, but says nothing new of float64.
+    numpy = np.dtype(getattr(ml_dtypes, name, name))
+    floats = np.finfo(numpy) if name == "float64" else ml_dtypes.finfo(numpy)
+    return DType(
+        name,
+        numpy,
+        True,
+        int(floats.nmant) + 1,
+        float(floats.min),
+        float(floats.max),
+        float(floats.smallest_subnormal),
+    )

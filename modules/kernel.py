@@ -1,0 +1,201 @@
+"""A kernel: a factory of TVMScript with its meaning in NumPy and its counts.
+
+To add one, write a function of sizes (positional) and options (keyword-only, `dtype` among them)
+that returns a hand-written ``@I.ir_module`` with one function `main`, its output last, and say what
+it means; elementwise.py is a whole example, script.py says what the parser insists on::
+
+    @kernel(
+        reference=lambda a, b, **_: a * b,
+        flops=lambda n, **_: n,
+        terms=lambda **_: 1,
+        elements=lambda n, **_: n,
+        accumulators={"float32": ("float32",)},
+    )
+    def vector_multiply(n: int, *, dtype: str = "float32") -> tvm.IRModule: ...
+
+Options called `acc` and `out` may default to None: the factory is called with what they stand for.
+"""
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tirstep.modules import numeric
+from tirstep.modules.arguments import check_elements, take_options, take_sizes
+from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.errors import KernelError
+from tirstep.modules.numeric import Array
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One argument of a kernel."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meaning:
+    """What a kernel means and costs; its functions get sizes and options by name.
+
+    Used as a decorator, under the name `kernel`: it makes a factory a `Kernel`.
+    """
+
+    reference: Callable[..., Array]  # of the inputs in float64, by place
+    flops: Callable[..., int]  # operations
+    terms: Callable[..., int]  # roundings on the way to one element of the output, at most
+    elements: Callable[..., int]  # of the largest tensor, intermediate ones too
+    accumulators: Mapping[str, Sequence[str]]  # what each dtype may be summed in, default first
+    choices: Mapping[str, Sequence[object]] = field(default_factory=dict)  # of other options
+    refuse: Callable[..., str | None] = lambda **_: None  # why these sizes cannot be, and advice
+
+    def __call__(self, factory: Callable[..., tvm.IRModule]) -> "Kernel":
+        return Kernel(factory, self)
+
+
+kernel = Meaning
+
+
+class Kernel:
+    """What is computed. Call it with sizes and options for the module."""
+
+    def __init__(self, factory: Callable[..., tvm.IRModule], meaning: Meaning) -> None:
+        parameters = inspect.signature(factory).parameters.values()
+        functools.update_wrapper(self, factory)
+        self.factory = factory
+        self.meaning = meaning
+        self.name: str = factory.__name__
+        self.size_names = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+        self.options: Mapping[str, object] = MappingProxyType(
+            {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        )
+        self.dtypes = tuple(meaning.accumulators)
+
+    def __call__(self, *sizes: int, **options: Any) -> tvm.IRModule:
+        """The module at these sizes, by place or by name; raises `KernelError`."""
+        return self.problem(*sizes, **options).module
+
+    def problem(self, *sizes: int, **options: Any) -> "Problem":
+        """The kernel at these sizes, by place or by name, and options; raises `KernelError`."""
+        taken = take_sizes(self.name, self.size_names, sizes, options)
+        rules = self.meaning
+        chosen = take_options(
+            self.name, self.options, rules.accumulators, rules.choices, given=options
+        )
+        if sentence := rules.refuse(**taken, **chosen):
+            raise KernelError(f"{self.name}: {sentence}")
+        check_elements(self.name, taken, rules.elements(**taken, **chosen))
+        return Problem(self, MappingProxyType(taken), MappingProxyType(chosen))
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}({', '.join(self.size_names)})>"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A kernel at one shape and with every option settled; made by `Kernel.problem`."""
+
+    kernel: Kernel
+    sizes: Mapping[str, int]
+    options: Mapping[str, Any]  # acc and out resolved: no None in them
+
+    def __hash__(self) -> int:
+        return hash((self.kernel, *self.sizes.items(), *self.options.items()))
+
+    def __str__(self) -> str:
+        named = {**self.sizes, **self.options}
+        return f"{self.kernel.name}({', '.join(f'{key}={value}' for key, value in named.items())})"
+
+    @functools.cached_property
+    def module(self) -> tvm.IRModule:
+        """The module, made at the first question."""
+        return self.kernel.factory(*self.sizes.values(), **self.options)
+
+    @functools.cached_property
+    def _arguments(self) -> tuple[Tensor, ...]:
+        return tuple(
+            Tensor(buffer.name, tuple(int(extent) for extent in buffer.shape), str(buffer.dtype))
+            for buffer in self.module["main"].params
+        )
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The arguments that are read, in their order."""
+        return self._arguments[:-1]
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The arguments that are written: the last one."""
+        return self._arguments[-1:]
+
+    @property
+    def accumulator(self) -> str:
+        """The data type that sums are formed in."""
+        own = self.kernel.meaning.accumulators[self.options["dtype"]][0]
+        return str(self.options.get("acc", own))
+
+    @property
+    def terms(self) -> int:
+        """The most roundings on the way to one element of an output."""
+        return self.kernel.meaning.terms(**self.sizes, **self.options)
+
+    @property
+    def flops(self) -> int:
+        """The operations, as the kernel's docstring counts them."""
+        return self.kernel.meaning.flops(**self.sizes, **self.options)
+
+    @property
+    def bytes(self) -> int:
+        """The least bytes to move: every input read once, every output written once."""
+        return sum(
+            math.prod(tensor.shape) * dtype_facts(tensor.dtype).bytes for tensor in self._arguments
+        )
+
+    def integer_inputs(self, seed: int) -> list[Array]:
+        """Whole numbers for which any legal order of summation gives the same bits.
+
+        The sum of the absolute terms of every output is measured to be at most 2 to the power of
+        the accumulator's mantissa bits (for integers, its largest value), so that every partial sum
+        is exact, and within the output's range. No input is all zeros.
+        """
+        return numeric.draw_exact(self, seed)
+
+    def float_inputs(self, seed: int) -> list[Array]:
+        """Random floats in [-1, 1); for an integer type integers of its full range, or of as many
+        bits as cannot overflow the accumulator or the output.
+        """
+        return numeric.draw_random(self, seed)
+
+    def reference(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs, computed and left in float64; raises `KernelError` for misshapen inputs."""
+        shapes = [array.shape for array in inputs]
+        wanted = [tensor.shape for tensor in self.inputs]
+        if shapes != wanted:
+            raise KernelError(f"{self}: the inputs have shapes {shapes}; give {wanted}")
+        doubles = [array.astype(np.float64) for array in inputs]
+        return [self.kernel.meaning.reference(*doubles, **self.sizes, **self.options)]
+
+    def error_bound(self, inputs: Sequence[Array]) -> list[Array]:
+        """How far from `reference` each element of an output may be, in absolute numbers.
+
+        With n `terms` and u the accumulator's unit roundoff, n u / (1 - n u) times the sum of the
+        absolute terms holds for any order of summation and any fusing of multiplications and
+        additions (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002,
+        sections 3.1 and 4.2). To it come the rounding to the output's type, and the smallest
+        subnormal numbers for underflow. The sum of absolute terms is the reference of absolute
+        inputs, so a kernel must be a sum of products, or what magnifies no error of one (relu).
+
+        Where n u is 1 or more, nothing can be promised, and the bound is infinite: a float16 sum
+        of 2048 terms may stop growing. Such a problem is checked by `integer_inputs` alone.
+        Rounding is taken to be to nearest; an integer type has the bound 0.
+        """
+        return numeric.bound_error(self, inputs)

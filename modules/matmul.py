@@ -1,0 +1,144 @@
+"""Products of matrices."""
+
+import numpy as np
+import tvm
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.modules.dtypes import SUMS_OF_PRODUCTS
+from tirstep.modules.kernel import kernel
+from tirstep.modules.script import DTypes, cast_between, swapped_if, zero_of
+
+
+@kernel(
+    reference=lambda a, b, *, transpose_b, **_: a @ (b.T if transpose_b else b),
+    flops=lambda m, n, k, **_: 2 * m * n * k,
+    terms=lambda k, **_: k,
+    elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
+    accumulators=SUMS_OF_PRODUCTS,
+    choices={"transpose_b": (False, True)},
+)
+def matmul(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    dtype: str = "float32",
+    acc: str | None = None,
+    out: str | None = None,
+    transpose_b: bool = False,
+) -> tvm.IRModule:
+    """C(m, n) = A(m, k) times B(k, n), or B(n, k) with transpose_b: block "C", loops i, j, k.
+
+    Sums in `acc`: float32 for float32, float16 (which may also be summed in float16) and bfloat16,
+    int32 for int8. C has type `out`, which is acc or, for floats, dtype; where it is not acc, block
+    "C" sums into the buffer C_acc and block "C_cast" converts that into C.
+
+    2 * m * n * k operations. Raises `KernelError` for bad sizes, dtype, acc, out or transpose_b.
+    Source: the MLC course (1024, 1024, 1024) and the GEMM tutorial (1024, 512, 2048).
+    """
+    program = _matmul if out == acc else _matmul_then_cast
+    return program(m, n, k, (dtype, acc, out), transpose_b)
+
+
+def _matmul(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool) -> tvm.IRModule:
+    dtype, acc, _ = dtypes
+    zero, widen, at = zero_of(acc), cast_between(dtype, acc), swapped_if(transpose_b)
+
+    @I.ir_module
+    class Matmul:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((M, K), dtype), B: T.Buffer(at(K, N), dtype), C: T.Buffer((M, N), acc)
+        ):
+            T.func_attr({"tirx.noalias": True})
+            for i, j, k in T.grid(M, N, K):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        C[vi, vj] = zero
+                    C[vi, vj] = C[vi, vj] + widen(A[vi, vk]) * widen(B[at(vk, vj)])
+
+    return Matmul
+
+
+def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool) -> tvm.IRModule:
+    dtype, acc, out = dtypes
+    zero, widen, at = zero_of(acc), cast_between(dtype, acc), swapped_if(transpose_b)
+
+    @I.ir_module
+    class Matmul:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((M, K), dtype), B: T.Buffer(at(K, N), dtype), C: T.Buffer((M, N), out)
+        ):
+            T.func_attr({"tirx.noalias": True})
+            C_acc = T.sblock_alloc_buffer((M, N), acc)
+            for i, j, k in T.grid(M, N, K):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        C_acc[vi, vj] = zero
+                    C_acc[vi, vj] = C_acc[vi, vj] + widen(A[vi, vk]) * widen(B[at(vk, vj)])
+            for i, j in T.grid(M, N):
+                with T.sblock("C_cast"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = T.Cast(out, C_acc[vi, vj])
+
+    return Matmul
+
+
+@kernel(
+    reference=lambda a, b, bias, **_: np.maximum(a @ b + bias, 0.0),
+    flops=lambda m, n, k, **_: 2 * m * n * k + 2 * m * n,
+    terms=lambda k, **_: k + 1,
+    elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
+    accumulators=SUMS_OF_PRODUCTS,
+)
+def matmul_bias_relu(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    dtype: str = "float32",
+    acc: str | None = None,
+    out: str | None = None,
+) -> tvm.IRModule:
+    """D(m, n) = max(A(m, k) times B(k, n) + bias(n), 0).
+
+    Block "C" sums the product into the buffer C within the function, block "D" does the rest. That
+    buffer and the argument bias have type `acc`, so that a result is rounded to `out` once, at the
+    end. `dtype`, `acc` and `out` are as for `matmul`.
+
+    2 * m * n * k + 2 * m * n operations. Raises `KernelError` for bad sizes, dtype, acc or out.
+    """
+    return _matmul_bias_relu(m, n, k, (dtype, acc, out))
+
+
+def _matmul_bias_relu(M: int, N: int, K: int, dtypes: DTypes) -> tvm.IRModule:
+    dtype, acc, out = dtypes
+    zero, widen, narrow = zero_of(acc), cast_between(dtype, acc), cast_between(acc, out)
+
+    @I.ir_module
+    class MatmulBiasRelu:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((M, K), dtype),
+            B: T.Buffer((K, N), dtype),
+            bias: T.Buffer((N,), acc),
+            D: T.Buffer((M, N), out),
+        ):
+            T.func_attr({"tirx.noalias": True})
+            C = T.sblock_alloc_buffer((M, N), acc)
+            for i, j, k in T.grid(M, N, K):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        C[vi, vj] = zero
+                    C[vi, vj] = C[vi, vj] + widen(A[vi, vk]) * widen(B[vk, vj])
+            for i, j in T.grid(M, N):
+                with T.sblock("D"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    D[vi, vj] = narrow(T.max(C[vi, vj] + bias[vj], zero))
+
+    return MatmulBiasRelu

@@ -1,0 +1,123 @@
+"""Kernels over one-dimensional neighbourhoods."""
+
+from typing import Any
+
+import numpy as np
+import tvm
+from numpy.lib.stride_tricks import sliding_window_view
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.modules.dtypes import IN_OWN_TYPE, SUMS_OF_PRODUCTS
+from tirstep.modules.kernel import kernel
+from tirstep.modules.script import cast_between, zero_of
+
+
+@kernel(
+    reference=lambda a, *, n, width, **_: sliding_window_view(a, width)[:n].sum(axis=1),
+    flops=lambda n, width, **_: n * (width - 1),
+    terms=lambda width, **_: width - 1,
+    elements=lambda n, width, **_: n + width,
+    accumulators=IN_OWN_TYPE,
+    choices={"width": range(1, 65)},
+)
+def window_sum(n: int, *, width: int = 3, dtype: str = "float32") -> tvm.IRModule:
+    """B[i] = A[i] + A[i + 1] + ... + A[i + width - 1] for A of n + width elements, B of n.
+
+    Block "C", loop i; the window is written out as one expression, so there is no reduction axis.
+    The last element of A is not read: the course declares 1027 elements for n = 1024 and width 3,
+    one more than 1026, and the notes made of it print modules that way.
+
+    n * (width - 1) operations. Raises `KernelError` for a bad size or dtype, and for a width out
+    of 1 to 64. Source: the MLC course, "GPU and Hardware Acceleration".
+    """
+    N = n
+
+    def window(A: Any, i: Any) -> Any:
+        total = A[i]
+        for offset in range(1, width):
+            total = total + A[i + offset]
+        return total
+
+    @I.ir_module
+    class WindowSum:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((N + width,), dtype), B: T.Buffer((N,), dtype)):
+            T.func_attr({"tirx.noalias": True})
+            for i in T.grid(N):
+                with T.sblock("C"):
+                    vi = T.axis.remap("S", [i])
+                    B[vi] = window(A, vi)
+
+    return WindowSum
+
+
+@kernel(
+    reference=lambda a, w, **_: np.convolve(a, w),
+    flops=lambda m, n, **_: 2 * m * n,
+    # The other terms of a sum are zeros, which add without rounding.
+    terms=lambda m, n, **_: min(m, n),
+    elements=lambda m, n, **_: m + n - 1,
+    accumulators=SUMS_OF_PRODUCTS,
+    choices={"over": ("filter", "output")},
+)
+def conv1d(
+    m: int, n: int, *, dtype: str = "float32", acc: str | None = None, over: str = "filter"
+) -> tvm.IRModule:
+    """B = the full convolution of a signal A of m elements and a filter W of n: m + n - 1 elements.
+
+    Block "B" in two textbook forms. over="filter": loops i, r; each output sums over the n taps of
+    the filter. over="output": loops i, k; each output sums over all m + n - 1 positions, most of
+    them zeros, which is where the tutorial's ladder begins.
+
+    2 * m * n operations in either form: each product of the m * n once, zeros not counted. Raises
+    `KernelError` for bad sizes, dtype, acc or over. Source: the 1D convolution tutorial, at
+    m = 16384, n = 32.
+    """
+    return (_conv1d_over_filter if over == "filter" else _conv1d_over_output)(m, n, dtype, acc)
+
+
+def _conv1d_over_filter(M: int, N: int, dtype: str, acc: str | None) -> tvm.IRModule:
+    zero, widen = zero_of(acc), cast_between(dtype, acc)
+
+    @I.ir_module
+    class Conv1D:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((M,), dtype), W: T.Buffer((N,), dtype), B: T.Buffer((M + N - 1,), acc)
+        ):
+            T.func_attr({"tirx.noalias": True})
+            for i, r in T.grid(M + N - 1, N):
+                with T.sblock("B"):
+                    vi, vr = T.axis.remap("SR", [i, r])
+                    with T.init():
+                        B[vi] = zero
+                    B[vi] = B[vi] + T.if_then_else(
+                        vi - vr >= 0 and vi - vr < M, widen(A[vi - vr]), zero
+                    ) * widen(W[vr])
+
+    return Conv1D
+
+
+def _conv1d_over_output(M: int, N: int, dtype: str, acc: str | None) -> tvm.IRModule:
+    zero, widen = zero_of(acc), cast_between(dtype, acc)
+
+    @I.ir_module
+    class Conv1D:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((M,), dtype), W: T.Buffer((N,), dtype), B: T.Buffer((M + N - 1,), acc)
+        ):
+            T.func_attr({"tirx.noalias": True})
+            for i, k in T.grid(M + N - 1, M + N - 1):
+                with T.sblock("B"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[vi] = zero
+                    B[vi] = B[vi] + T.if_then_else(
+                        vk >= M or vi - vk < 0 or vi - vk >= N,
+                        zero,
+                        widen(A[vk]) * widen(W[vi - vk]),
+                    )
+
+    return Conv1D

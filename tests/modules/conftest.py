@@ -1,0 +1,85 @@
+"""The problems that the tests go through, and the CPU that they run on."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+from tirstep.modules import Problem, find_kernel
+from tirstep.modules.dtypes import dtype_facts
+
+HALF_SUMS = [
+    {"dtype": "float32"},
+    {"dtype": "float16"},
+    {"dtype": "float16", "acc": "float16"},
+    {"dtype": "bfloat16"},
+    {"dtype": "int8"},
+]
+HALF_OUTPUTS = [
+    {"dtype": "float16", "out": "float16"},
+    {"dtype": "bfloat16", "out": "bfloat16"},
+]
+OWN_TYPE = [{"dtype": name} for name in ("float32", "float16", "bfloat16", "int32", "int8")]
+
+# kernel, sizes, and what of it to try: primes and ones, and the tutorials' sizes where cheap.
+CASES: list[tuple[str, tuple[int, ...], list[dict[str, Any]]]] = [
+    ("vector_add", (1,), OWN_TYPE[:1]),
+    ("vector_add", (251,), OWN_TYPE),
+    ("vector_add", (1024,), OWN_TYPE[:1]),
+    ("window_sum", (1,), OWN_TYPE[:1]),
+    ("window_sum", (251,), OWN_TYPE),
+    ("window_sum", (83,), [{"width": width} for width in (1, 2, 7, 64)]),
+    ("window_sum", (83,), [{"width": 64, "dtype": dtype} for dtype in ("bfloat16", "int8")]),
+    ("window_sum", (1024,), OWN_TYPE[:1]),
+    *(
+        ("conv1d", sizes, [{"over": over, **types} for types in HALF_SUMS[:tried]])
+        for over in ("filter", "output")
+        for sizes, tried in (((1, 1), 1), ((1, 7), 1), ((7, 1), 1), ((13, 5), 5), ((5, 13), 1))
+    ),
+    ("conv1d", (16384, 32), [{"over": "filter"}, {"over": "output"}]),
+    ("matmul", (1, 1, 1), HALF_SUMS[:1] + HALF_OUTPUTS[:1]),
+    ("matmul", (7, 5, 13), HALF_SUMS + HALF_OUTPUTS),
+    ("matmul", (7, 5, 13), [{"transpose_b": True, **types} for types in HALF_SUMS[:2]]),
+    ("matmul", (7, 5, 13), [{"transpose_b": True, **HALF_OUTPUTS[1]}]),
+    ("matmul", (3, 2, 4099), HALF_SUMS),
+    ("matmul", (128, 64, 256), HALF_SUMS[:1]),
+    ("matmul_bias_relu", (1, 1, 1), HALF_SUMS[:1]),
+    ("matmul_bias_relu", (7, 5, 13), HALF_SUMS + HALF_OUTPUTS),
+    ("depthwise_conv2d", (1, 1, 1, 1, 1), HALF_SUMS[:1]),
+    ("depthwise_conv2d", (1, 2, 2, 3, 7), HALF_SUMS[:1]),
+    ("depthwise_conv2d", (2, 3, 5, 7, 3), HALF_SUMS),
+    ("depthwise_conv2d", (3, 4, 16, 32, 7), HALF_SUMS[:1]),
+]
+PROBLEMS = [
+    find_kernel(name).problem(*sizes, **options)
+    for name, sizes, several in CASES
+    for options in several
+]
+
+
+@pytest.fixture(params=PROBLEMS, ids=str)
+def problem(request: pytest.FixtureRequest) -> Problem:
+    return request.param
+
+
+Run = Callable[[tvm.IRModule, Problem, Sequence[np.ndarray]], list[np.ndarray]]
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """Builds a module for LLVM and gives its outputs, in float64, which were NaN before."""
+    return _run
+
+
+def _run(module: tvm.IRModule, problem: Problem, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    executable = tvm.compile(module, target="llvm")
+    facts = [dtype_facts(tensor.dtype) for tensor in problem.outputs]
+    nothing = [np.nan if fact.is_float else fact.smallest for fact in facts]
+    outputs = [
+        tvm.runtime.tensor(np.full(tensor.shape, value, fact.numpy))
+        for tensor, value, fact in zip(problem.outputs, nothing, facts, strict=True)
+    ]
+    executable["main"](*(tvm.runtime.tensor(array) for array in inputs), *outputs)
+    return [output.numpy().astype(np.float64) for output in outputs]

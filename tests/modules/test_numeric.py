@@ -1,0 +1,270 @@
+"""Inputs are exact where they claim to be, and the bounds are neither too small nor empty."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tirstep.modules import (
+    Problem,
+    Tensor,
+    conv1d,
+    depthwise_conv2d,
+    find_kernel,
+    matmul,
+    matmul_bias_relu,
+    vector_add,
+    window_sum,
+)
+from tirstep.modules.dtypes import dtype_facts
+
+
+def products(problem: Problem, inputs: list[np.ndarray]) -> np.ndarray:
+    """The terms of each element of a matmul's output, along the last axis."""
+    a, b = (array.astype(np.float64) for array in inputs)
+    return a[:, None, :] * b.T[None, :, :]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "acc", "k"),
+    [
+        ("float32", "float32", 4096),
+        ("float16", "float32", 4096),
+        ("float16", "float16", 40),
+        ("float16", "float16", 1000),
+        ("float16", "float16", 20000),
+        ("bfloat16", "float32", 4096),
+        ("int8", "int32", 4096),
+    ],
+)
+def test_whole_numbers_sum_exactly_in_any_order(dtype: str, acc: str, k: int) -> None:
+    problem = matmul.problem(3, 2, k, dtype=dtype, acc=acc)
+    inputs = problem.integer_inputs(5)
+    (exact,) = problem.reference(inputs)
+    terms = products(problem, inputs)
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(k)
+        summed_in = dtype_facts(acc).numpy
+        in_acc = np.add.accumulate(terms[..., order].astype(summed_in), -1, dtype=summed_in)
+        in_double = np.add.accumulate(terms[..., order], axis=-1)
+        np.testing.assert_array_equal(in_acc.astype(np.float64), in_double)
+        np.testing.assert_array_equal(in_double[..., -1], exact)
+
+
+def test_whole_numbers_fit_and_are_never_all_zeros(problem: Problem) -> None:
+    inputs = problem.integer_inputs(6)
+    for array, tensor in zip(inputs, problem.inputs, strict=True):
+        assert array.shape == tensor.shape
+        assert array.dtype == dtype_facts(tensor.dtype).numpy
+        values = array.astype(np.float64)
+        assert values.any()
+        assert (values == np.round(values)).all()
+    (sums,) = problem.reference([np.abs(array.astype(np.float64)) for array in inputs])
+    assert sums.max() <= dtype_facts(problem.accumulator).exact_integers
+    assert sums.max() <= dtype_facts(problem.outputs[0].dtype).largest
+
+
+def test_whole_numbers_are_as_various_as_fits() -> None:
+    (a, _) = matmul.problem(32, 32, 32).integer_inputs(0)
+    assert np.unique(a).tolist() == [-4, -3, -2, -1, 1, 2, 3, 4]
+    (a, _) = matmul.problem(32, 2, 1024, dtype="float16", acc="float16").integer_inputs(0)
+    assert np.unique(a).tolist() == [-1, 1]
+    (a, _) = matmul.problem(32, 2, 8192, dtype="float16", acc="float16").integer_inputs(0)
+    assert np.unique(a).tolist() == [-1, 0, 1]
+    assert 0.1 < np.count_nonzero(a) / a.size < 0.9
+
+
+def test_thinning_leaves_something_of_every_input() -> None:
+    problem = matmul_bias_relu.problem(1, 1, 20000, dtype="float16", acc="float16")
+    for seed in range(8):
+        assert all(array.any() for array in problem.integer_inputs(seed))
+
+
+def test_whole_numbers_fit_an_output_narrower_than_the_sums() -> None:
+    sums = {}
+    for out in ("float32", "float16"):
+        problem = matmul.problem(2, 2, 20000, dtype="float16", out=out)
+        (sums[out],) = problem.reference([np.abs(array) for array in problem.integer_inputs(0)])
+    assert sums["float16"].max() <= 65504 < sums["float32"].max()
+
+
+@pytest.mark.parametrize("draw", ["integer_inputs", "float_inputs"])
+def test_inputs_depend_on_the_seed_and_on_nothing_else(draw: str) -> None:
+    first, again, other = (getattr(matmul.problem(9, 8, 7), draw)(seed) for seed in (1, 1, 2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not any(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_random_inputs_fill_their_range(problem: Problem) -> None:
+    for array, tensor in zip(problem.float_inputs(7), problem.inputs, strict=True):
+        facts = dtype_facts(tensor.dtype)
+        assert array.shape == tensor.shape
+        assert array.dtype == facts.numpy
+        values = array.astype(np.float64)
+        if facts.is_float:
+            assert values.min() >= -1
+            assert values.max() < 1
+        if array.size > 50:
+            spread = 1.0 if facts.is_float else facts.largest / 128
+            assert values.min() < -spread / 2
+            assert values.max() > spread / 2
+
+
+def test_int8_matmul_gets_the_full_range() -> None:
+    (a, _) = matmul.problem(64, 8, 64, dtype="int8").float_inputs(0)
+    assert (a.min(), a.max()) == (-128, 127)
+
+
+def test_random_integers_do_not_overflow() -> None:
+    """Not even where the least int8 is drawn, whose absolute value is no int8."""
+    problem = vector_add.problem(1, dtype="int8")
+    drawn = [problem.float_inputs(seed) for seed in range(2000)]
+    assert all(-128 <= int(a[0]) + int(b[0]) <= 127 for a, b in drawn)
+
+
+def test_the_bound_is_that_of_the_book() -> None:
+    """gamma_k |A| |B|, the rounding of the output, and underflow, written out again."""
+    problem = matmul.problem(3, 4, 50, dtype="float16", out="float16")
+    a, b = problem.float_inputs(1)
+    u, u_out = 2.0**-24, 2.0**-11
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    summing = 50 * u / (1 - 50 * u) * (np.abs(a) @ np.abs(b)) + 50 * 2.0**-149
+    storing = u_out * (np.abs(a @ b) + summing) + 2.0**-24
+    (bound,) = problem.error_bound(problem.float_inputs(1))
+    np.testing.assert_allclose(bound, summing + storing, rtol=1e-12)
+
+
+def test_integers_have_no_error() -> None:
+    problem = matmul.problem(3, 4, 50, dtype="int8")
+    (bound,) = problem.error_bound(problem.float_inputs(1))
+    assert bound.shape == (3, 4)
+    assert not bound.any()
+
+
+def test_the_bound_is_infinite_where_nothing_can_be_promised() -> None:
+    short = matmul.problem(2, 2, 2047, dtype="float16", acc="float16")
+    long = matmul.problem(2, 2, 2048, dtype="float16", acc="float16")
+    assert np.isfinite(short.error_bound(short.float_inputs(0))[0]).all()
+    assert np.isinf(long.error_bound(long.float_inputs(0))[0]).all()
+    nothing = [np.zeros(tensor.shape) for tensor in long.inputs]
+    assert not np.isnan(long.error_bound(nothing)[0]).any()
+
+
+def test_an_error_of_a_hundred_bounds_is_caught(problem: Problem) -> None:
+    inputs = problem.float_inputs(3)
+    (exact,), (bound,) = problem.reference(inputs), problem.error_bound(inputs)
+    if np.isinf(bound).any():
+        pytest.skip(f"no bound holds for {problem.terms} terms in {problem.accumulator}")
+    (sums,) = problem.reference([np.abs(array.astype(np.float64)) for array in inputs])
+    # Relative to the results: those that are not mostly cancelled must show it.
+    relative = 100 * bound / np.maximum(sums, 1e-300)
+    planted = exact * (1 + np.where(relative > 0, relative, 1e-9))
+    if exact.any():
+        assert (np.abs(planted - exact) > bound).any()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sizes", "options", "dropped"),
+    [
+        (vector_add, (251,), {}, 1),
+        (window_sum, (251,), {"width": 64}, 0),
+        (window_sum, (251,), {"dtype": "bfloat16"}, 0),
+        (conv1d, (16384, 32), {}, 1),
+        (matmul, (16, 16, 2048), {}, 0),
+        (matmul, (16, 16, 256), {"dtype": "bfloat16", "out": "bfloat16"}, 0),
+        (matmul, (16, 16, 64), {"dtype": "float16", "acc": "float16"}, 0),
+        (matmul, (16, 16, 2048), {"dtype": "int8"}, 0),
+        (matmul_bias_relu, (16, 16, 512), {}, 2),
+        (depthwise_conv2d, (3, 4, 16, 32, 7), {}, 1),
+    ],
+    ids=str,
+)
+def test_one_lost_term_is_caught(kernel, sizes, options, dropped: int) -> None:
+    problem = kernel.problem(*sizes, **options)
+    inputs = problem.float_inputs(4)
+    (exact,), (bound,) = problem.reference(inputs), problem.error_bound(inputs)
+    inputs[dropped] = inputs[dropped].copy()
+    inputs[dropped].flat[inputs[dropped].size // 2] = 0
+    (without,) = problem.reference(inputs)
+    assert (np.abs(without - exact) > bound).any()
+
+
+def test_summing_in_half_is_caught() -> None:
+    problem = matmul.problem(8, 8, 128, dtype="float16")
+    inputs = problem.float_inputs(0)
+    in_half = np.add.accumulate(products(problem, inputs).astype(np.float16), axis=-1)[..., -1]
+    (exact,), (bound,) = problem.reference(inputs), problem.error_bound(inputs)
+    assert (np.abs(in_half - exact) > bound).any()
+    (allowed,) = matmul.problem(8, 8, 128, dtype="float16", acc="float16").error_bound(inputs)
+    assert (np.abs(in_half - exact) <= allowed).all()
+
+
+def test_terms_and_operations_and_bytes_by_hand() -> None:
+    for problem, terms, flops, size in [
+        (vector_add.problem(10), 1, 10, 3 * 10 * 4),
+        (vector_add.problem(10, dtype="bfloat16"), 1, 10, 3 * 10 * 2),
+        (window_sum.problem(10), 2, 20, (13 + 10) * 4),
+        (window_sum.problem(10, width=5, dtype="int8"), 4, 40, 15 + 10),
+        (conv1d.problem(10, 3), 3, 60, (10 + 3 + 12) * 4),
+        (conv1d.problem(10, 3, over="output", dtype="float16"), 3, 60, 26 + 48),
+        (matmul.problem(2, 3, 4), 4, 48, (8 + 12 + 6) * 4),
+        (matmul.problem(2, 3, 4, dtype="int8"), 4, 48, 8 + 12 + 24),
+        (matmul.problem(2, 3, 4, dtype="float16", out="float16"), 4, 48, 52),
+        (matmul_bias_relu.problem(2, 3, 4), 5, 60, (8 + 12 + 3 + 6) * 4),
+        (depthwise_conv2d.problem(2, 3, 4, 5, 3), 9, 2160, (120 + 27 + 120) * 4),
+    ]:
+        assert (problem.terms, problem.flops, problem.bytes) == (terms, flops, size), problem
+
+
+def test_references_by_hand() -> None:
+    (full,) = conv1d.problem(3, 2).reference([np.array([1, 2, 3]), np.array([10, 1])])
+    assert full.tolist() == [10, 21, 32, 3]
+    (sums,) = window_sum.problem(2, width=3).reference([np.array([1, 2, 4, 8, 99])])
+    assert sums.tolist() == [7, 14]
+    a, b, bias = np.array([[1, 2]]), np.array([[3, -3], [4, -4]]), np.array([5, 5])
+    (relu,) = matmul_bias_relu.problem(1, 2, 2).reference([a, b, bias])
+    assert relu.tolist() == [[16, 0]]
+    (turned,) = matmul.problem(1, 2, 2, transpose_b=True).reference([a, b])
+    assert turned.tolist() == [[-3, -4]]
+    # A filter with a single one moves the image; it is not turned round.
+    filters = np.zeros((1, 1, 3, 3))
+    filters[0, 0, 0, 1] = 1
+    (moved,) = depthwise_conv2d.problem(1, 1, 2, 2, 3).reference(
+        [np.array([[[[1, 2], [3, 4]]]]), filters]
+    )
+    assert moved.tolist() == [[[[0, 0], [1, 2]]]]
+
+
+def test_arguments_are_read_off_the_module() -> None:
+    problem = find_kernel("matmul_bias_relu").problem(2, 3, 4, dtype="bfloat16", out="bfloat16")
+    assert problem.inputs == (
+        Tensor("A", (2, 4), "bfloat16"),
+        Tensor("B", (4, 3), "bfloat16"),
+        Tensor("bias", (3,), "float32"),
+    )
+    assert problem.outputs == (Tensor("D", (2, 3), "bfloat16"),)
+    assert problem.accumulator == "float32"
+
+
+@pytest.mark.parametrize(
+    ("name", "bits", "largest", "subnormal"),
+    [
+        ("float64", 53, np.finfo(np.float64).max, 2.0**-1074),
+        ("float32", 24, np.finfo(np.float32).max, 2.0**-149),
+        ("float16", 11, 65504, 2.0**-24),
+        ("bfloat16", 8, 2.0**127 * (2 - 2.0**-7), 2.0**-133),
+        ("float8_e4m3fn", 4, 448, 2.0**-9),
+        ("float8_e5m2", 3, 57344, 2.0**-16),
+        ("int32", 31, 2**31 - 1, 0),
+        ("int8", 7, 127, 0),
+    ],
+)
+def test_facts_of_data_types(name: str, bits: int, largest: float, subnormal: float) -> None:
+    facts = dtype_facts(name)
+    assert (facts.mantissa_bits, facts.largest, facts.smallest_subnormal) == (
+        bits,
+        largest,
+        subnormal,
+    )
+    assert facts.exact_integers == (2**bits if facts.is_float else largest)
+    assert facts.bytes == math.ceil((64 if name == "float64" else facts.numpy.itemsize * 8) / 8)
