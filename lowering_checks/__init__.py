@@ -7,13 +7,13 @@ from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
 
-from .devices import Device, DeviceError, find_device  # noqa: E402
-from .diff import Diff, diff_steps, print_module  # noqa: E402
-from .finding import CheckError, Finding  # noqa: E402
-from .golden import GoldenStore  # noqa: E402
-from .numeric import check_numbers  # noqa: E402
-from .steps import Run, run_golden, run_recipe, run_seed  # noqa: E402
-from .verdict import Verdict, judge_run  # noqa: E402
+from .devices import Device, DeviceError, find_device
+from .diff import Diff, diff_steps, print_module
+from .finding import CheckError, Finding
+from .golden import GoldenStore
+from .numeric import check_numbers
+from .steps import Run, run_golden, run_recipe, run_seed
+from .verdict import Verdict, judge_run
 
 __all__ = [
     "CheckError",

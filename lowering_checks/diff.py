@@ -6,6 +6,7 @@ import difflib
 from dataclasses import dataclass
 
 import tvm
+
 from tirstep.transforms.recipes import Step
 
 from .steps import step_label

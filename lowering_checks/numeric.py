@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+
 from tirstep.modules import Problem, Tensor
 from tirstep.modules.dtypes import dtype_facts
 

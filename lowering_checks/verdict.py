@@ -43,13 +43,19 @@ class Verdict:
 
 
 def judge_run(
-    run: Run, device: Device, *, store: GoldenStore | None = None, seed: int = 0
+    run: Run,
+    device: Device,
+    *,
+    store: GoldenStore | None = None,
+    seed: int = 0,
+    timed: bool = True,
 ) -> Iterator[Verdict]:
     """Judge a run step by step, as it goes.
 
     Goldens are held against the recipe's golden example, whatever the run's shape. A step that
     the device cannot run yet (its loops are not bound) is checked on the CPU, at the golden
-    example. Times are taken on a device with a clock, of right steps only, on random floats.
+    example. Times are taken on a device with a clock, of right steps only, on random floats; not at all with
+    ``timed=False``.
     """
     small = run_golden(run.recipe)
     goldens = _golden_findings(small, store)
@@ -57,7 +63,8 @@ def judge_run(
     for step in run.steps:
         numbers, checked_on = _check(run, small, step, device, seed)
         timing = None
-        if device.has_clock and not numbers and device.find_obstacle(step.module) is None:
+        has_time = timed and device.has_clock and not numbers
+        if has_time and device.find_obstacle(step.module) is None:
             inputs = run.problem.float_inputs(seed)
             outputs = [blank(tensor) for tensor in run.problem.outputs]
             timing = device.time(step.module, [*inputs, *outputs])

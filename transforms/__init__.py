@@ -11,25 +11,25 @@ from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
 
-from .binding import Tile, bind_loop, tile_block  # noqa: E402
-from .caching import (  # noqa: E402
+from .binding import Tile, bind_loop, tile_block
+from .caching import (
     accumulate_in_registers,
     cache_read_at,
     cache_write_at,
 )
-from .errors import TransformError  # noqa: E402
-from .fetching import fetch_cooperatively, stage_operand_at  # noqa: E402
-from .layout import Padding, pad_block, pad_shared_rows  # noqa: E402
-from .loops import Split, fuse_loops, reorder_loops, split_loop, unroll_loop  # noqa: E402
-from .placement import (  # noqa: E402
+from .errors import TransformError
+from .fetching import fetch_cooperatively, stage_operand_at
+from .layout import Padding, pad_block, pad_shared_rows
+from .loops import Split, fuse_loops, reorder_loops, split_loop, unroll_loop
+from .placement import (
     compute_block_at,
     fuse_epilogue_at,
     inline_producers,
     reverse_compute_block_at,
 )
-from .queries import find_epilogue, find_reduction_loops, find_spatial_loops  # noqa: E402
-from .reduction import decompose_reduction_at, split_reduction  # noqa: E402
-from .vectorize import vectorize_loop  # noqa: E402
+from .queries import find_epilogue, find_reduction_loops, find_spatial_loops
+from .reduction import decompose_reduction_at, split_reduction
+from .vectorize import vectorize_loop
 
 __all__ = [
     "Padding",

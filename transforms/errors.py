@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tvm.s_tir import Schedule, ScheduleError
 
 _Options = ParamSpec("_Options")
 _Result = TypeVar("_Result")
+_KINDS = {
+    "LoopRV": ("loop", "get it with sch.get_loops(block)"),
+    "SBlockRV": ("block", "get it with sch.get_sblock(name)"),
+}
 
 
 class TransformError(ValueError):
@@ -21,6 +26,7 @@ class TransformError(ValueError):
     Attributes
     ----------
     transform : name of the transform, e.g. ``"split_loop"``
+    caller : the transform that was called, where `transform` is a part of it; None otherwise
     problem : what is wrong, with names and numbers
     advice : what to do about it
     recipe, step, line : the recipe, its last finished step, and the recipe's ``file:line``;
@@ -31,6 +37,7 @@ class TransformError(ValueError):
     def __init__(self, transform: str, problem: str, advice: str) -> None:
         super().__init__(transform, problem, advice)
         self.transform = transform
+        self.caller: str | None = None
         self.problem = problem
         self.advice = advice
         self.recipe: str | None = None
@@ -45,7 +52,8 @@ class TransformError(ValueError):
         if self.kernel_line is not None:
             places.append(f"kernel {self.kernel_line}")
         where = f" [{'; '.join(places)}]" if places else ""
-        return f"{self.transform}: {self.problem}; {self.advice}{where}"
+        who = self.transform if self.caller is None else f"{self.caller}: {self.transform}"
+        return f"{who}: {self.problem}; {self.advice}{where}"
 
 
 def transform(
@@ -60,8 +68,8 @@ def transform(
 
     @functools.wraps(function)
     def checked(sch: Schedule, /, *args: _Options.args, **options: _Options.kwargs) -> _Result:
-        _require_live_handles(name, sch, args)
-        kernel_line = _find_kernel_line(sch, args)
+        handles = _require_handles(function, sch, args, options)
+        kernel_line = _find_kernel_line(sch, handles)
         try:
             return function(sch, *args, **options)
         except ScheduleError as error:
@@ -72,6 +80,7 @@ def transform(
             raise refusal from error
         except TransformError as error:
             error.kernel_line = error.kernel_line or kernel_line
+            error.caller = None if error.transform == name else name
             raise
 
     return checked
@@ -88,42 +97,63 @@ def composite(
 
     @functools.wraps(function)
     def tried_first(sch: Schedule, /, *args: _Options.args, **options: _Options.kwargs) -> _Result:
-        _require_live_handles(function.__name__, sch, args)
+        _require_handles(function, sch, args, options)
         attempt(sch.copy(), *args, **options)
         return attempt(sch, *args, **options)
 
     return tried_first
 
 
-def _require_live_handles(name: str, sch: Schedule, args: tuple[object, ...]) -> None:
-    for handle in _find_handles(args):
-        kind = "loop" if type(handle).__name__ == "LoopRV" else "block"
-        try:
-            sch.get(handle)
-        except ValueError:
+def _require_handles(
+    function: Callable[..., object],
+    sch: Schedule,
+    args: tuple[object, ...],
+    options: dict[str, Any],
+) -> list[object]:
+    """The handles among the arguments, each of the annotated kind, alive, and of this schedule."""
+    name, handles = function.__name__, []
+    signature = inspect.signature(function)
+    for parameter, value in signature.bind(sch, *args, **options).arguments.items():
+        annotation = str(signature.parameters[parameter].annotation)
+        expected = next((kind for kind in _KINDS if kind in annotation), None)
+        if expected is None:
+            continue
+        several = "Sequence" in annotation
+        if several and not isinstance(value, (list, tuple)):
             raise TransformError(
-                name,
-                f"the {kind} handle is dead: an earlier transform consumed its {kind}",
-                "use the handles which that transform returned, or ask sch.get_loops(block) again",
-            ) from None
-        except IndexError:
-            raise TransformError(
-                name,
-                f"the {kind} handle belongs to another schedule",
-                "pass handles that this schedule made",
-            ) from None
+                name, f"{parameter} is no list of {_KINDS[expected][0]} handles", "pass a list"
+            )
+        for handle in value if several else [value]:
+            _require_handle(name, sch, parameter, expected, handle)
+            handles.append(handle)
+    return handles
 
 
-def _find_handles(args: tuple[object, ...]) -> list[object]:
-    flat: list[object] = []
-    for arg in args:
-        flat.extend(arg if isinstance(arg, (list, tuple)) else (arg,))
-    return [arg for arg in flat if type(arg).__name__ in ("LoopRV", "SBlockRV")]
+def _require_handle(name: str, sch: Schedule, parameter: str, expected: str, handle: Any) -> None:
+    kind, advice = _KINDS[expected]
+    given = type(handle).__name__
+    if given != expected:
+        what = f"a {_KINDS[given][0]} handle" if given in _KINDS else repr(handle)
+        raise TransformError(name, f"{parameter} is {what}, not a {kind} handle", advice)
+    try:
+        sch.get(handle)
+    except ValueError:
+        raise TransformError(
+            name,
+            f"the {kind} handle is dead: an earlier transform consumed its {kind}",
+            "use the handles which that transform returned, or ask sch.get_loops(block) again",
+        ) from None
+    except IndexError:
+        raise TransformError(
+            name,
+            f"the {kind} handle belongs to another schedule",
+            "pass handles that this schedule made",
+        ) from None
 
 
-def _find_kernel_line(sch: Schedule, args: tuple[object, ...]) -> str | None:
+def _find_kernel_line(sch: Schedule, handles: list[object]) -> str | None:
     """The file and line of the first handle's statement, where the parser left them."""
-    for handle in _find_handles(args):
+    for handle in handles:
         node = sch.get(handle)
         for statement in (node, getattr(node, "body", None)):
             span = getattr(statement, "span", None)
@@ -133,13 +163,24 @@ def _find_kernel_line(sch: Schedule, args: tuple[object, ...]) -> str | None:
 
 
 def _last_sentence(error: ScheduleError) -> str:
-    """TVM's own reason: the text behind 'Error message:', without the IR before it."""
-    text = str(error).strip()
-    reason = text.rsplit("Error message:", 1)[-1]
-    reason = reason.removeprefix("ScheduleError:").strip()
-    reason = re.sub(r"\b(?:s_tir|tirx)\.(SBlock|For)#\d+", _plain_name, reason)
+    """TVM's own reason: the text behind 'Error message:', without the IR before it.
+
+    The IR says which loop or block a mark like ``s_tir.SBlock#0`` in the reason stands for.
+    """
+    program, _, reason = str(error).strip().rpartition("Error message:")
+    reason = reason.strip().removeprefix("ScheduleError:").strip()
+    if reason == "(not rendered)":
+        return 'it says why only with error_render_level="detail"'
+    names = dict(re.findall(r"# (\S+#\d+)\s+(?:with T\.sblock\(\"|for )(\w+)", program))
+    reason = re.sub(
+        r"(?:\b(?:block|loop) )?\b\w+\.(SBlock|For)#\d+",
+        lambda mark: _name_mark(mark, names),
+        reason,
+    )
     return re.sub(r"\s+", " ", reason).rstrip(".")
 
 
-def _plain_name(match: re.Match[str]) -> str:
-    return "block" if match.group(1) == "SBlock" else "loop"
+def _name_mark(mark: re.Match[str], names: dict[str, str]) -> str:
+    kind = "block" if mark.group(1) == "SBlock" else "loop"
+    name = names.get(mark.group().rpartition(" ")[2])
+    return f"the {kind}" if name is None else f"{kind} '{name}'"

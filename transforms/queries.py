@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import tvm_ffi
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import For, ForKind, IterVar
+from tvm.tirx import For, ForKind, IterVar, Var
 from tvm.tirx.analysis import undefined_vars
 
-THREAD_BOUND = ForKind.THREAD_BINDING
 _KIND_NAMES = {
     ForKind.SERIAL: "serial",
     ForKind.PARALLEL: "parallel",
@@ -63,10 +62,32 @@ def find_outer_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
     return loops[::-1]
 
 
-def find_nest(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
-    """The whole loop nest around a handle: what becomes one GPU kernel."""
-    outer = find_outer_loops(sch, handle)
-    return outer[0] if outer else sch.get(handle)
+def find_enclosing_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
+    """All loops around a loop or block, outermost first, those around its outer blocks too."""
+    loops = []
+    parent = sch.get_sref(handle).parent
+    while parent is not None:
+        if isinstance(parent.stmt, For):
+            loops.append(parent.stmt)
+        parent = parent.parent
+    return loops[::-1]
+
+
+def find_kernel(sch: Schedule, loop: LoopRV) -> For:
+    """What becomes one GPU kernel with a loop: its outermost bound loop, or else itself.
+
+    Serial loops further out run on the host, and may launch several kernels.
+    """
+    bound = [node for node in find_enclosing_loops(sch, loop) if find_axis(node) is not None]
+    return bound[0] if bound else sch.get(loop)
+
+
+def find_root(sch: Schedule, handle: LoopRV | SBlockRV) -> SBlock:
+    """The root block of the function that a handle belongs to."""
+    sref = sch.get_sref(handle)
+    while sref.parent is not None:
+        sref = sref.parent
+    return sref.stmt
 
 
 def walk(statement: Any, kind: type, visit: Callable[[Any], None]) -> None:
@@ -146,16 +167,16 @@ def find_regions(block: SBlock) -> list[Any]:
 
 def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     """The one consumer of a block whose output is an intermediate buffer; None without one."""
-    outputs = {region.source.name for region in sch.get(block).writes}
     consumers = list(sch.get_consumers(block))
-    if len(consumers) != 1 or not outputs:
-        return None
-    return consumers[0]
+    owned = [buffer for node in find_all(find_root(sch, block), SBlock) for buffer in node.alloc_buffers]
+    outputs = [region.source for region in sch.get(block).writes]
+    inner = all(any(output.same_as(buffer) for buffer in owned) for output in outputs)
+    return consumers[0] if len(consumers) == 1 and inner else None
 
 
-def find_row_stride(sch: Schedule, buffer: Any) -> int | None:
+def find_row_stride(root: SBlock, buffer: Any) -> int | None:
     """The elements from row to row that `pad_shared_rows` gave a buffer; None without padding."""
-    for block in find_all(sch.mod[sch.func_working_on].body, SBlock):
+    for block in find_all(root, SBlock):
         if any(region.source.same_as(buffer) for region in block.writes):
             for _, _, row, padding in block.annotations.get("buffer_dim_align", []):
                 return int(row) + int(padding)
@@ -169,42 +190,15 @@ def find_row_length(sch: Schedule, block: SBlockRV) -> int | None:
     return find_extent(sch, own[-1]) if len(own) == dimensions else None
 
 
-class RegisterLeak(NamedTuple):
-    """A register buffer that threads write for themselves and a block outside of them uses."""
-
-    buffer: str
-    axis: str
-    writer: str
-    user: str
-
-
-def find_register_leak(sch: Schedule) -> RegisterLeak | None:
-    """The first "local" buffer whose user would need the registers of other threads, or None.
-
-    A thread loop that feeds the writer spreads the buffer over threads; every other block that
-    touches the buffer must then stand inside of that same loop.
-    """
-    body = sch.mod[sch.func_working_on].body
-    realizes = [r for r in find_all(body, SBlockRealize) if r.block.name_hint != "root"]
-    for loop in find_all(body, For):
-        axis = find_axis(loop)
-        if axis is None or not axis.startswith("threadIdx"):
-            continue
-        inside = find_all(loop, SBlockRealize)
-        outside = [r for r in realizes if not any(r.same_as(other) for other in inside)]
-        for writer in inside:
-            if any(True for _ in find_fed_iterators(writer, loop)):
-                leak = _find_user(writer.block, outside)
-                if leak is not None:
-                    return RegisterLeak(leak[0], axis, str(writer.block.name_hint), leak[1])
-    return None
+def find_iterator_values(root: SBlock) -> dict[Any, Any]:
+    """The value of every block iterator under a root block, in loop variables alone."""
+    values: dict[Any, Any] = {}
+    for realize in find_all(root, SBlockRealize):
+        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+            values[iterator.var] = substitute(value, values)
+    return values
 
 
-def _find_user(writer: SBlock, others: list[SBlockRealize]) -> tuple[str, str] | None:
-    for region in writer.writes:
-        if region.source.scope() != "local":
-            continue
-        for other in others:
-            if any(used.source.same_as(region.source) for used in find_regions(other.block)):
-                return str(region.source.name), str(other.block.name_hint)
-    return None
+def substitute(expression: Any, values: dict[Any, Any]) -> Any:
+    """The expression with variables replaced; those without a value stay."""
+    return tvm_ffi.structural_map(expression, (Var, lambda var: values.get(var, var)))

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
+from tvm.s_tir import SBlock
+from tvm.tirx import For, ForKind
+
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.queries import find_all
-from tvm.s_tir import SBlock
-from tvm.tirx import For, ForKind
 
 Arrays = list[np.ndarray[Any, Any]]
 Program = Callable[[Sequence[np.ndarray[Any, Any]]], Arrays]

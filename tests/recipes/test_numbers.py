@@ -55,6 +55,20 @@ def test_numbers_at_the_seed_on_cuda(recipe: Recipe) -> None:
     assert verdicts[-1].timing.median > 0
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [256, 512, 1024, 2048])
+@pytest.mark.parametrize("name", ["matmul_rows_on_blocks", "matmul_tiled", "matmul_tiled_shared"])
+def test_numbers_of_the_three_steps_at_their_sizes_on_cuda(name: str, size: int) -> None:
+    shape = {"m": size, "n": size, "k": size}
+    if name == "matmul_rows_on_blocks" and size > 1024:
+        with pytest.raises(TransformError, match="a block of 2048 threads"):
+            run_recipe(RECIPES[name], shape)
+        return
+    run = run_recipe(RECIPES[name], shape)
+    module = run.steps[-1].module
+    assert not check_numbers(run.problem, module, find_device("cuda"), where=name)
+
+
 @pytest.mark.parametrize(
     "recipe", [one for one in RECIPES.values() if one.tails], ids=lambda recipe: recipe.name
 )
