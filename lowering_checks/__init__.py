@@ -8,7 +8,7 @@ from tirstep.versions import require_supported_tvm
 require_supported_tvm()
 
 from .devices import Device, DeviceError, find_device
-from .diff import Diff, diff_steps, print_module
+from .diff import Diff, diff_modules, diff_steps, print_module
 from .finding import CheckError, Finding
 from .golden import GoldenStore
 from .numeric import check_numbers
@@ -25,6 +25,7 @@ __all__ = [
     "Run",
     "Verdict",
     "check_numbers",
+    "diff_modules",
     "diff_steps",
     "find_device",
     "judge_run",

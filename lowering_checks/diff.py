@@ -45,11 +45,18 @@ def diff_texts(before: str, after: str, *, names: tuple[str, str], context: int 
     return Diff(*names, lines, added, removed)
 
 
+def diff_modules(
+    before: tvm.IRModule,
+    after: tvm.IRModule,
+    *,
+    names: tuple[str, str] = ("before", "after"),
+    context: int = CONTEXT,
+) -> Diff:
+    """The unified diff of two modules' TIR."""
+    return diff_texts(print_module(before), print_module(after), names=names, context=context)
+
+
 def diff_steps(before: Step, after: Step, *, context: int = CONTEXT) -> Diff:
     """The unified diff of the TIR of two steps, of one recipe or of two."""
-    return diff_texts(
-        print_module(before.module),
-        print_module(after.module),
-        names=(step_label(before), step_label(after)),
-        context=context,
-    )
+    names = (step_label(before), step_label(after))
+    return diff_modules(before.module, after.module, names=names, context=context)

@@ -54,8 +54,8 @@ def judge_run(
 
     Goldens are held against the recipe's golden example, whatever the run's shape. A step that
     the device cannot run yet (its loops are not bound) is checked on the CPU, at the golden
-    example. Times are taken on a device with a clock, of right steps only, on random floats; not at all with
-    ``timed=False``.
+    example. Times are taken on a device with a clock, of right steps only, on random floats, unless
+    `timed` is False.
     """
     small = run_golden(run.recipe)
     goldens = _golden_findings(small, store)

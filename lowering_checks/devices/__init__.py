@@ -8,8 +8,14 @@ from collections.abc import Callable
 from .cpu import CpuDevice
 from .cuda import CudaDevice, is_cuda_available
 from .device import Device, DeviceError, Program, Timing, find_unbound_blocks, run
+from .fault import Fault
+from .simulator import SimulatorDevice
 
-_MAKERS: dict[str, Callable[[], Device]] = {"cpu": CpuDevice, "cuda": CudaDevice}
+_MAKERS: dict[str, Callable[[], Device]] = {
+    "cpu": CpuDevice,
+    "cuda": CudaDevice,
+    "simulator": SimulatorDevice,
+}
 DEVICES = ("auto", *_MAKERS)
 
 __all__ = [
@@ -18,7 +24,9 @@ __all__ = [
     "CudaDevice",
     "Device",
     "DeviceError",
+    "Fault",
     "Program",
+    "SimulatorDevice",
     "Timing",
     "find_device",
     "find_unbound_blocks",
@@ -28,13 +36,13 @@ __all__ = [
 
 
 def find_device(name: str = "auto") -> Device:
-    """The device of a name; ``"auto"`` is CUDA where there is a GPU, otherwise the CPU.
+    """The device of a name; ``"auto"`` is CUDA where there is a GPU, otherwise the simulator.
 
     The device says in `description` what was taken. Raises `DeviceError` for an unknown name, and
     for ``"cuda"`` without a GPU.
     """
     if name == "auto":
-        return CudaDevice() if is_cuda_available() else CpuDevice()
+        return CudaDevice() if is_cuda_available() else SimulatorDevice()
     if name not in _MAKERS:
         near = difflib.get_close_matches(name, DEVICES, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"use one of {', '.join(DEVICES)}"

@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm.tirx import For, ForKind
 
 from .device import Arrays, DeviceError, Program, Timing
+from .fault import Fault
 
 STRIPPED = ("pragma_", "software_pipeline_")
 """Annotations for a GPU's code generator. LLVM took up to 28 s for unroll pragmas at odd shapes."""
@@ -38,12 +39,12 @@ class CpuDevice:
         except tvm.error.InternalError as error:
             raise DeviceError(f"LLVM does not compile the module: {last_line(error)}") from error
 
-        def program(arguments: Sequence[np.ndarray[Any, Any]]) -> Arrays:
-            tensors = [tvm.runtime.tensor(np.ascontiguousarray(array)) for array in arguments]
+        def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
+            tensors = [tvm.runtime.tensor(array) for array in arguments]
             executable["main"](*tensors)
-            return [tensor.numpy() for tensor in tensors]
+            return [tensor.numpy() for tensor in tensors], ()
 
-        return program
+        return Program(run)
 
     def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
         """Refused: serial threads take no time that says anything about a GPU."""

@@ -11,6 +11,7 @@ import tvm
 
 from .cpu import last_line
 from .device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
+from .fault import Fault
 
 REPEATS = 20
 SHORTEST_REPEAT_MS = 2
@@ -54,13 +55,16 @@ class CudaDevice:
         """Compile with TVM's CUDA code generator and NVIDIA's compiler."""
         executable = self._compile(module)
 
-        def program(arguments: Sequence[np.ndarray[Any, Any]]) -> Arrays:
+        def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
             tensors = self._upload(arguments)
-            executable["main"](*tensors)
-            self._device.sync()
-            return [tensor.numpy() for tensor in tensors]
+            try:
+                executable["main"](*tensors)
+                self._device.sync()
+            except (tvm.error.InternalError, RuntimeError) as error:
+                raise DeviceError(f"the kernel does not run: {last_line(error)}") from error
+            return [tensor.numpy() for tensor in tensors], ()
 
-        return program
+        return Program(run)
 
     def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
         """Time ``main`` on the GPU, with events around many calls; inputs as they are given.

@@ -15,13 +15,30 @@ from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.queries import find_all
 
+from .fault import Fault
+
 Arrays = list[np.ndarray[Any, Any]]
-Program = Callable[[Sequence[np.ndarray[Any, Any]]], Arrays]
-"""A compiled module: takes all arguments, outputs too, and returns all of them after the run."""
 
 
 class DeviceError(RuntimeError):
     """A device cannot do what was asked: one sentence of what is wrong and what to do."""
+
+
+class Program:
+    """A compiled module: called with all arguments, outputs too, it returns them after the run.
+
+    Attributes
+    ----------
+    faults : what the device saw go wrong in the last run; always empty on devices that only compute
+    """
+
+    def __init__(self, run: Callable[[Arrays], tuple[Arrays, Sequence[Fault]]]) -> None:
+        self._run = run
+        self.faults: Sequence[Fault] = ()
+
+    def __call__(self, arguments: Sequence[np.ndarray[Any, Any]]) -> Arrays:
+        arrays, self.faults = self._run([np.ascontiguousarray(array) for array in arguments])
+        return arrays
 
 
 @dataclass(frozen=True)

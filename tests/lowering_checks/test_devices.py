@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from tirstep.lowering_checks import DeviceError, find_device, judge_run, run_golden
-from tirstep.lowering_checks.devices import DEVICES, find_unbound_blocks, is_cuda_available, run
+from tirstep.lowering_checks.devices import (
+    DEVICES,
+    Program,
+    find_unbound_blocks,
+    is_cuda_available,
+    run,
+)
 from tirstep.lowering_checks.devices.cpu import make_threads_serial
 from tirstep.modules import vector_add
 from tirstep.transforms.recipes import RECIPES
@@ -15,14 +21,14 @@ needs_no_gpu = pytest.mark.skipif(is_cuda_available(), reason="this machine has 
 def test_an_unknown_device_names_the_nearest() -> None:
     with pytest.raises(DeviceError, match="there is no device 'cpi'; did you mean 'cpu'"):
         find_device("cpi")
-    assert DEVICES == ("auto", "cpu", "cuda")
+    assert DEVICES == ("auto", "cpu", "cuda", "simulator")
 
 
 @needs_no_gpu
-def test_auto_is_the_cpu_without_a_gpu_and_says_so() -> None:
+def test_auto_is_the_simulator_without_a_gpu_and_says_so() -> None:
     device = find_device("auto")
-    assert device.name == "cpu"
-    assert device.description == "CPU (LLVM, thread bindings made serial)"
+    assert device.name == "simulator"
+    assert device.description == "simulator of a GPU (NumPy)"
 
 
 @needs_no_gpu
@@ -69,7 +75,7 @@ def test_the_cpu_has_no_clock() -> None:
 
 def test_outputs_start_as_nan() -> None:
     problem = vector_add.problem(4)
-    seen = run(lambda arrays: list(arrays), problem.integer_inputs(0), problem.outputs)
+    seen = run(Program(lambda arrays: (arrays, ())), problem.integer_inputs(0), problem.outputs)
     assert np.isnan(seen[0]).all()
 
 

@@ -17,7 +17,7 @@ def check(recipe: Recipe, device_name: str, data: st.DataObject, seed: int) -> N
     """The last step and one drawn step of a drawn run: no findings, and no refusal."""
     run = run_recipe(
         recipe,
-        data.draw(shapes(recipe), label="shape"),
+        data.draw(shapes(recipe, device_name), label="shape"),
         options=data.draw(options(recipe), label="options"),
         sizes=data.draw(sizes(recipe), label="sizes"),
     )
@@ -37,6 +37,14 @@ def check(recipe: Recipe, device_name: str, data: st.DataObject, seed: int) -> N
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_at_drawn_shapes(recipe: Recipe, data: st.DataObject, seed: int) -> None:
     check(recipe, "cpu", data, seed)
+
+
+@ALL
+@given(data=st.data(), seed=SEEDS)
+def test_numbers_and_faults_at_drawn_shapes_on_the_simulator(
+    recipe: Recipe, data: st.DataObject, seed: int
+) -> None:
+    check(recipe, "simulator", data, seed)
 
 
 @pytest.mark.gpu

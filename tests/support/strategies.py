@@ -21,14 +21,22 @@ SPECIAL = {
     ("depthwise_conv2d", "w"): st.integers(1, 37),
     ("depthwise_conv2d", "k"): st.sampled_from((1, 3, 5, 7)),
 }
+# The simulator's time is per statement: with few threads, images must be small.
+SIMULATED = {
+    ("depthwise_conv2d", "h"): st.integers(1, 12),
+    ("depthwise_conv2d", "w"): st.integers(1, 18),
+    ("depthwise_conv2d", "c"): st.integers(1, 2),
+    ("depthwise_conv2d", "k"): st.sampled_from((1, 3)),
+}
 EXTENT = st.one_of(st.just(1), st.sampled_from(PRIMES), st.sampled_from(MULTIPLES))
 
 
 @st.composite
-def shapes(draw, recipe: Recipe) -> dict[str, int]:
+def shapes(draw, recipe: Recipe, device: str = "cpu") -> dict[str, int]:
     """Sizes of the recipe's kernel: 1, primes and multiples."""
+    special = {**SPECIAL, **SIMULATED} if device == "simulator" else SPECIAL
     names = find_kernel(recipe.kernel).size_names
-    return {name: draw(SPECIAL.get((recipe.kernel, name), EXTENT)) for name in names}
+    return {name: draw(special.get((recipe.kernel, name), EXTENT)) for name in names}
 
 
 @st.composite

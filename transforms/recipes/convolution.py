@@ -12,7 +12,7 @@ from ..placement import inline_producers
 from .recipe import Example, recipe
 
 SEED = Example({"b": 3, "c": 4, "h": 16, "w": 32, "k": 7})
-SMALL = Example({"b": 3, "c": 4, "h": 16, "w": 32, "k": 5})
+SMALL = Example({"b": 5, "c": 2, "h": 16, "w": 32, "k": 3})
 BLOCKS = ("padded Y",)
 
 

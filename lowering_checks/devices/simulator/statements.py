@@ -1,0 +1,164 @@
+"""Statements of TIR as functions that run them for all threads of a batch at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tvm.tirx import Var
+
+from tirstep.transforms.queries import find_all
+
+from .expressions import UnsupportedError, find_line, restrict, translate
+from .grid import Array
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+Execute = Callable[["Machine", "Array | None"], None]
+
+
+def translate_statement(node: Any) -> Execute:
+    """The function of a statement. Raises `UnsupportedError` for a node that is not known."""
+    kind = type(node).__name__
+    maker = _MAKERS.get(kind)
+    if maker is None:
+        raise UnsupportedError(f"the simulator does not know the statement {kind}")
+    return maker(node)
+
+
+def _sequence(node: Any) -> Execute:
+    statements = [translate_statement(statement) for statement in node.seq]
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        for statement in statements:
+            statement(machine, mask)
+
+    return run
+
+
+def _attribute(node: Any) -> Execute:
+    body = translate_statement(node.body)
+    if node.attr_key == "reduce_scope":
+        return _trusted(body)
+    if node.attr_key != "thread_extent":
+        return body
+    variable, axis = node.node.var, str(node.node.thread_tag)
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        assert machine.batch is not None
+        machine.values[variable] = machine.batch.coordinates[axis]
+        body(machine, mask)
+
+    return run
+
+
+def _trusted(body: Execute) -> Execute:
+    """TVM's own reduction over threads: lanes that do not count shuffle what they never wrote."""
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        machine.log.muted = "uninitialized read"
+        body(machine, mask)
+        machine.log.muted = ""
+
+    return run
+
+
+def _loop(node: Any) -> Execute:
+    first, extent, body, variable = (
+        translate(node.min),
+        translate(node.extent),
+        translate_statement(node.body),
+        node.loop_var,
+    )
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        start, count = first(machine, mask), extent(machine, mask)
+        if not isinstance(count, np.ndarray):
+            for step in range(int(count)):
+                machine.values[variable] = start + step
+                body(machine, mask)
+            return
+        for step in range(int(count.max())):
+            going = restrict(mask, step < count)
+            machine.values[variable] = start + step
+            if going is not False:
+                body(machine, going)
+
+    return run
+
+
+def _branch(node: Any) -> Execute:
+    condition, then = translate(node.condition), translate_statement(node.then_case)
+    other = None if node.else_case is None else translate_statement(node.else_case)
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        holds = condition(machine, mask)
+        taken, left = restrict(mask, holds), restrict(mask, holds, wanted=False)
+        if taken is not False:
+            then(machine, taken)
+        if other is not None and left is not False:
+            other(machine, left)
+
+    return run
+
+
+def _store(node: Any) -> Execute:
+    index, value, buffer = translate(node.indices[0]), translate(node.value), node.buffer
+    line = find_line(node)
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        machine.line = line
+        stored = value(machine, mask)
+        machine.memories[buffer].store(index(machine, mask), stored, mask, line)
+
+    return run
+
+
+def _bind(node: Any) -> Execute:
+    value, variable = translate(node.value), node.var
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        bound = value(machine, mask)
+        machine.values[variable] = bound.copy() if isinstance(bound, np.ndarray) else bound
+
+    return run
+
+
+def _allocate(node: Any) -> Execute:
+    return lambda machine, mask: machine.allocate(node.buffer)
+
+
+def _declare(node: Any) -> Execute:
+    """A view of another buffer: flat, since buffers are flat in the machine."""
+    base = next(iter(find_all(node.data, Var)))
+    buffer = node.buffer
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        machine.memories[buffer] = machine.memories[base]
+
+    return run
+
+
+def _evaluate(node: Any) -> Execute:
+    call = node.value
+    name = getattr(getattr(call, "op", None), "name", "")
+    if name.endswith("tvm_storage_sync"):
+        return lambda machine, mask: machine.pass_barrier(mask)
+    if type(call).__name__ == "IntImm":
+        return lambda machine, mask: None
+    raise UnsupportedError(f"the simulator does not know the statement {node}")
+
+
+_MAKERS: dict[str, Callable[[Any], Execute]] = {
+    "SeqStmt": _sequence,
+    "AttrStmt": _attribute,
+    "For": _loop,
+    "IfThenElse": _branch,
+    "BufferStore": _store,
+    "Bind": _bind,
+    "AllocBuffer": _allocate,
+    "DeclBuffer": _declare,
+    "Evaluate": _evaluate,
+}

@@ -1,0 +1,364 @@
+"""The simulator computes what a GPU computes, and sees what is planted in a kernel.
+
+Plants are made in scheduled modules by TVM's own primitives, or in the lowered module by dropping
+statements, so that the schedule itself looks right.
+"""
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+from tvm.tirx import BufferStore, Evaluate, For
+
+from tirstep.lowering_checks import DeviceError, check_numbers, find_device, run_golden
+from tirstep.lowering_checks.devices import run
+from tirstep.lowering_checks.devices.fault import Fault
+from tirstep.lowering_checks.devices.simulator import lower, simulate, simulate_lowered
+from tirstep.modules import Problem, matmul, vector_add
+from tirstep.transforms import (
+    accumulate_in_registers,
+    bind_loop,
+    cache_read_at,
+    split_reduction,
+    tile_block,
+)
+from tirstep.transforms.recipes import RECIPES, Recipe
+
+SIMULATOR = find_device("simulator")
+WITH_BARRIERS = [
+    "window_sum_shared",
+    "matmul_shared",
+    "matmul_registers",
+    "matmul_tiled_shared",
+    "matmul_shared_blocking",
+    "matmul_bias_relu_shared_blocking",
+    "conv1d_memory_hierarchy",
+    "conv1d_unrolled",
+]
+
+
+def arguments(problem: Problem) -> list[np.ndarray]:
+    outputs = [np.full(one.shape, np.nan, one.dtype) for one in problem.outputs]
+    return [*problem.integer_inputs(0), *outputs]
+
+
+def faults(problem: Problem, module: tvm.IRModule) -> list[Fault]:
+    return simulate(module, arguments(problem)).faults
+
+
+def drop(module: tvm.IRModule, kind: type, wanted: str, which: int) -> tvm.IRModule:
+    """The module without one of the statements whose text contains `wanted`."""
+    seen = -1
+
+    def edit(node):
+        nonlocal seen
+        if wanted not in str(node):
+            return node
+        seen += 1
+        return Evaluate(tvm.tirx.const(0, "int32")) if seen == which else node
+
+    functions = {
+        name.name_hint: tvm_ffi.structural_map(function, (kind, edit))
+        for name, function in module.functions_items()
+    }
+    assert seen >= which, f"there are {seen + 1} statements with {wanted}"
+    return tvm.IRModule(functions)
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+def test_a_recipe_has_no_faults_and_the_right_numbers(recipe: Recipe) -> None:
+    golden = run_golden(recipe)
+    for step in golden.steps:
+        if SIMULATOR.find_obstacle(step.module) is None:
+            where = golden.label(step)
+            assert check_numbers(golden.problem, step.module, SIMULATOR, where=where) == []
+
+
+@pytest.mark.parametrize("name", WITH_BARRIERS)
+def test_every_dropped_barrier_is_a_race(name: str) -> None:
+    golden = run_golden(RECIPES[name])
+    lowered = lower(golden.steps[-1].module)
+    barriers = lowered.script().count("tvm_storage_sync")
+    assert barriers >= 1
+    for which in range(barriers):
+        planted = drop(lowered, Evaluate, "tvm_storage_sync", which)
+        found = simulate_lowered(planted, arguments(golden.problem)).faults
+        assert {fault.kind for fault in found} == {"race"}
+        assert "with no barrier between" in found[0].text
+
+
+def test_a_race_is_told_with_threads_index_and_line() -> None:
+    golden = run_golden(RECIPES["matmul_shared_blocking"])
+    planted = drop(lower(golden.steps[-1].module), Evaluate, "tvm_storage_sync", 1)
+    fault = simulate_lowered(planted, arguments(golden.problem)).faults[0]
+    assert fault.text == (
+        "thread (1, 0, 0) of block (0, 0, 0) reads A_shared[0], which thread (0, 0, 0) of block "
+        "(0, 0, 0) wrote with no barrier between"
+    )
+    assert "modules/matmul.py:" in fault.line
+    assert str(fault).startswith("race: thread (1, 0, 0)")
+
+
+def test_a_lost_fetch_reads_what_nobody_wrote() -> None:
+    golden = run_golden(RECIPES["matmul_shared_blocking"])
+    planted = drop(lower(golden.steps[-1].module), BufferStore, "B_shared[", 0)
+    (fault,) = simulate_lowered(planted, arguments(golden.problem)).faults
+    assert fault.kind == "uninitialized read"
+    assert "reads B_shared[0], which nobody has written" in fault.text
+
+
+def shorten(module: tvm.IRModule) -> tvm.IRModule:
+    """Every loop of two rounds makes one."""
+
+    def edit(loop: For) -> For:
+        if int(loop.extent) != 2:
+            return loop
+        extent = tvm.tirx.const(1, "int32")
+        return For(loop.loop_var, loop.min, extent, loop.kind, loop.body, None, {}, loop.step)
+
+    return tvm.IRModule({"main": tvm_ffi.structural_map(module["main"], (For, edit))})
+
+
+def test_a_fetch_one_round_short_is_found() -> None:
+    golden = run_golden(RECIPES["window_sum_shared"])
+    lowered = lower(golden.steps[-1].module)
+    (fault,) = simulate_lowered(shorten(lowered), arguments(golden.problem)).faults
+    assert fault.kind == "uninitialized read"
+    assert "thread (127, 0, 0) of block (0, 0, 0) reads A_shared[128]" in fault.text
+
+
+def test_a_fetch_into_registers_reads_another_threads() -> None:
+    """Plain TVM accepts a cooperative fetch into scope "local"; its numbers are wrong on a GPU."""
+    problem = matmul.problem(16, 16, 16)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(4, 4), fuse_threads=True)
+    copy = cache_read_at(sch, block, tile.blocks[1], operand=0, scope="local")
+    fetch = sch.fuse(*sch.get_loops(copy)[-2:])
+    sch.bind(sch.split(fetch, [None, 16])[1], "threadIdx.x")
+    (fault,) = faults(problem, sch.mod)
+    assert fault.kind == "uninitialized read"
+    assert "thread (1, 0, 0) of block (0, 0, 0) reads A_local[0], which it never wrote: " in str(
+        fault
+    )
+    assert "thread (0, 0, 0) of block (0, 0, 0) did, in a register of its own" in fault.text
+
+
+@I.ir_module
+class BeyondTheEnd:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
+        for block in T.thread_binding(4, thread="blockIdx.x"):
+            for thread in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(32, block * 8 + thread)
+                    T.reads(A[vi])
+                    T.writes(B[vi])
+                    B[vi] = A[vi]
+
+
+def test_an_access_beyond_the_end_is_found_and_does_no_harm() -> None:
+    result = simulate(BeyondTheEnd, [np.arange(30, dtype="float32"), np.full(30, np.nan, "f4")])
+    reads, writes = result.faults
+    assert (reads.kind, writes.kind) == ("out of bounds", "out of bounds")
+    assert "thread (6, 0, 0) of block (3, 0, 0) reads A[30], which has 30 elements" in reads.text
+    assert "thread (6, 0, 0) of block (3, 0, 0) writes B[30]" in writes.text
+    assert (reads.count, writes.count) == (2, 2)
+    np.testing.assert_array_equal(result.arguments[1], np.arange(30))
+
+
+@I.ir_module
+class DivergentBarrier:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((64,), "float32")):
+        for block in T.thread_binding(2, thread="blockIdx.x"):
+            for thread in T.thread_binding(32, thread="threadIdx.x"):
+                with T.sblock("A"):
+                    vi = T.axis.spatial(64, block * 32 + thread)
+                    T.reads()
+                    T.writes(A[vi])
+                    if vi % 32 < 16:
+                        T.evaluate(T.tvm_storage_sync("shared"))
+                    A[vi] = T.float32(1)
+
+
+def test_a_divergent_barrier_is_found() -> None:
+    found = simulate(DivergentBarrier, [np.full(64, np.nan, "float32")]).faults
+    assert [fault.kind for fault in found] == ["divergent barrier"]
+    assert "only some threads of a block come to a barrier" in found[0].text
+
+
+def test_a_misaligned_vector_is_found() -> None:
+    """Rows of 9 elements with vectors of 4: TVM casts to float4 wherever the row begins."""
+    problem = matmul.problem(64, 64, 32)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(8, 8), per_thread=(4, 4))
+    accumulate_in_registers(sch, block, tile.threads[1])
+    steps = split_reduction(sch, block, inner=8)
+    copy = cache_read_at(sch, block, steps.outer, operand=0)
+    sch.storage_align(copy, 0, -2, 8, 1)
+    pieces = sch.split(sch.fuse(*sch.get_loops(copy)[-2:]), [None, 8, 8, 4])
+    sch.vectorize(pieces[3])
+    bind_loop(sch, pieces[1], axis="threadIdx.y")
+    bind_loop(sch, pieces[2], axis="threadIdx.x")
+    (fault,) = faults(problem, sch.mod)
+    assert fault.kind == "misaligned access"
+    assert "touches A_shared[9] with a vector of 4" in fault.text
+
+
+def test_two_loops_on_one_axis_compute_the_diagonal_alone() -> None:
+    problem = matmul.problem(16, 16, 8)
+    sch = Schedule(problem.module)
+    i, j, _ = sch.get_loops(sch.get_sblock("C"))
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "blockIdx.x")
+    (finding,) = check_numbers(problem, sch.mod, SIMULATOR, where="here")
+    assert "C[0, 1] is nan" in finding.message
+    assert "240 of 256 elements are wrong" in finding.message
+
+
+def test_extents_that_differ_launch_too_few_threads() -> None:
+    """128 threads compute and 64 fetch: TVM launches 64, and half of C is never written."""
+    problem = matmul.problem(64, 64, 32)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile_block(sch, block, threads=(16, 8), fuse_threads=True)
+    steps = split_reduction(sch, block, inner=8)
+    copy = cache_read_at(sch, block, steps.outer, operand=0)
+    sch.bind(sch.split(sch.fuse(*sch.get_loops(copy)[-2:]), [None, 64])[1], "threadIdx.x")
+    (finding,) = check_numbers(problem, sch.mod, SIMULATOR, where="here")
+    assert "2048 of 4096 elements are wrong" in finding.message
+
+
+def test_too_many_threads_are_found() -> None:
+    problem = vector_add.problem(4096)
+    sch = Schedule(problem.module)
+    outer, inner = sch.split(sch.get_loops(sch.get_sblock("C"))[0], [None, 2048])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    (fault,) = faults(problem, sch.mod)
+    assert str(fault) == "launch: a block has 2048 threads, and a GPU takes 1024 at most"
+
+
+def test_too_much_shared_memory_is_found() -> None:
+    problem = vector_add.problem(32768)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    outer, _, inner = sch.split(sch.get_loops(block)[0], [1, None, 256])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    copy = cache_read_at(sch, block, outer, operand=0)
+    sch.bind(sch.split(sch.get_loops(copy)[-1], [None, 256])[1], "threadIdx.x")
+    (fault,) = faults(problem, sch.mod)
+    assert "a block needs 131072 bytes of scope 'shared', and a GPU has 49152 at most" in str(fault)
+
+
+@I.ir_module
+class RowSum:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((5, 192), "float32"), B: T.Buffer((5,), "float32")):
+        for i, k in T.grid(5, 192):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+
+@pytest.mark.parametrize("threads", [8, 16, 32, 64, 96])
+def test_a_reduction_over_threads_shuffles_within_warps_and_meets_at_barriers(threads: int) -> None:
+    sch = Schedule(RowSum)
+    i, k = sch.get_loops(sch.get_sblock("B"))
+    sch.bind(i, "blockIdx.x")
+    sch.bind(sch.split(k, [None, threads])[1], "threadIdx.x")
+    rows = np.random.default_rng(0).integers(-4, 5, (5, 192)).astype("float32")
+    result = simulate(sch.mod, [rows, np.full(5, np.nan, "float32")])
+    assert result.faults == []
+    np.testing.assert_array_equal(result.arguments[1], rows.sum(axis=1))
+
+
+@I.ir_module
+class TwoKernels:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+        B = T.sblock_alloc_buffer((64,))
+        for i in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("B"):
+                vi = T.axis.spatial(64, i)
+                B[vi] = A[vi] + T.float32(1)
+        for i in T.thread_binding(64, thread="blockIdx.x"):
+            with T.sblock("C"):
+                vi = T.axis.spatial(64, i)
+                C[vi] = B[63 - vi] * T.float32(2)
+
+
+def test_two_kernels_run_one_after_the_other_without_a_race() -> None:
+    values = np.arange(64, dtype="float32")
+    result = simulate(TwoKernels, [values, np.full(64, np.nan, "float32")])
+    assert result.faults == []
+    np.testing.assert_array_equal(result.arguments[1], (values[::-1] + 1) * 2)
+
+
+@I.ir_module
+class BlocksShareAnElement:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((1,), "float32")):
+        for i in T.thread_binding(8, thread="blockIdx.x"):
+            with T.sblock("B"):
+                vi = T.axis.spatial(8, i)
+                T.reads(A[vi])
+                T.writes(B[0])
+                B[0] = A[vi]
+
+
+def test_two_blocks_that_write_one_element_race() -> None:
+    values = np.arange(8, dtype="float32")
+    found = simulate(BlocksShareAnElement, [values, np.full(1, np.nan, "float32")]).faults
+    assert [fault.kind for fault in found] == ["race"]
+    assert "B[0]" in found[0].text
+
+
+def test_equal_values_written_at_once_are_no_race() -> None:
+    found = simulate(BlocksShareAnElement, [np.ones(8, "float32"), np.full(1, np.nan, "f4")]).faults
+    assert found == []
+
+
+def test_float32_rounds_like_float32() -> None:
+    problem = matmul.problem(8, 8, 300)
+    sch = Schedule(problem.module)
+    tile_block(sch, sch.get_sblock("C"), threads=(8, 8))
+    a, b = problem.float_inputs(0)
+    (got,) = run(SIMULATOR.compile(sch.mod), [a, b], problem.outputs)
+    expected = np.zeros((8, 8), "float32")
+    for k in range(300):
+        expected = expected + np.outer(a[:, k], b[k]).astype("float32")
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_counts_see_bank_conflicts_and_coalescing() -> None:
+    """v3 walks down rows of 8 floats: 4 rows share a bank, and neighbours lie far apart."""
+    counts = {}
+    for name in ("matmul_shared", "matmul_rows_on_blocks"):
+        golden = run_golden(RECIPES[name])
+        module = golden.steps[-1].module
+        counts[name] = simulate(module, arguments(golden.problem)).counts
+    shared = counts["matmul_shared"]
+    assert shared.barriers == 2 * 32 // 8
+    assert shared.scopes["shared"].bank_conflicts > 0
+    rows = counts["matmul_rows_on_blocks"].scopes["global"]
+    assert rows.bytes == (1 + 32 * 4) * 48 * 4  # the zero; then A, B and C read, C written
+    assert rows.sectors_per_request < 4
+
+
+def test_a_step_that_cannot_be_launched_is_refused_in_a_sentence() -> None:
+    with pytest.raises(DeviceError, match="not bound yet: C; bind its loops first"):
+        SIMULATOR.compile(matmul(8, 8, 8))
+
+
+def test_the_simulator_has_no_clock() -> None:
+    with pytest.raises(DeviceError, match="say nothing about a GPU"):
+        SIMULATOR.time(matmul(8, 8, 8), [])
