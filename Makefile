@@ -15,7 +15,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-gpu check golden format typing clean
+.PHONY: help run test test-gpu fuzz sanitize check golden format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -32,6 +32,15 @@ test: $(STAMP) ## every test that needs no GPU
 
 test-gpu: $(STAMP) ## the tests that need a CUDA device, one after the other
 	$(PYTEST) -m gpu $(ARGS)
+
+fuzz: export TIRSTEP_HYPOTHESIS = thorough
+fuzz: export OPENBLAS_NUM_THREADS = 1
+fuzz: export TVM_NUM_THREADS = 1
+fuzz: $(STAMP) ## the drawn tests with many more examples
+	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 tests/recipes/test_numbers.py $(ARGS)
+
+sanitize: $(STAMP) ## NVIDIA's compute-sanitizer over every recipe, on a machine with a GPU
+	$(PY) tests/sanitize.py
 
 check: $(STAMP) typing ## format, lint, types, direction of imports
 	$(PY) -m ruff format --check .

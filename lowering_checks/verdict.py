@@ -84,17 +84,18 @@ def _check(
     run: Run, small: Run, step: Step, device: Device, seed: int
 ) -> tuple[tuple[Finding, ...], str]:
     where = run.label(step)
-    twins = {twin.name: twin for twin in small.steps}
-    if device.find_obstacle(step.module) is None:
+    cpu = CpuDevice()
+    if device.find_obstacle(step.module) is None or device.name == cpu.name:
         findings = check_numbers(run.problem, step.module, device, where=where, seed=seed)
         return tuple(findings), f"{device.name} {_shape(run)}"
-    cpu = CpuDevice()
-    if step.name not in twins:
-        findings = check_numbers(run.problem, step.module, cpu, where=where, seed=seed)
-        return tuple(findings), f"{cpu.name} {_shape(run)}"
-    module = twins[step.name].module
-    findings = check_numbers(small.problem, module, cpu, where=where, seed=seed)
-    return tuple(findings), f"{cpu.name} {_shape(small)}"
+    twins = {twin.name: twin.module for twin in small.steps}
+    if step.name in twins:
+        findings = check_numbers(small.problem, twins[step.name], cpu, where=where, seed=seed)
+        return tuple(findings), f"{cpu.name} {_shape(small)}"
+    if (obstacle := cpu.find_obstacle(step.module)) is not None:
+        return (), f"no device: {obstacle}"
+    findings = check_numbers(run.problem, step.module, cpu, where=where, seed=seed)
+    return tuple(findings), f"{cpu.name} {_shape(run)}"
 
 
 def _shape(run: Run) -> str:

@@ -19,7 +19,10 @@ SUMS_OF_PRODUCTS: Mapping[str, tuple[str, ...]] = {
     "float32": ("float32",),
     "float16": ("float32", "float16"),
     "bfloat16": ("float32",),
+    "float8_e4m3fn": ("float32",),
+    "float8_e5m2": ("float32",),
     "int8": ("int32",),
+    "int32": ("int32",),
 }
 # For kernels that compute in the type of their inputs.
 IN_OWN_TYPE: Mapping[str, tuple[str, ...]] = {

@@ -30,9 +30,10 @@ def matmul(
 ) -> tvm.IRModule:
     """C(m, n) = A(m, k) times B(k, n), or B(n, k) with transpose_b: block "C", loops i, j, k.
 
-    Sums in `acc`: float32 for float32, float16 (which may also be summed in float16) and bfloat16,
-    int32 for int8. C has type `out`, which is acc or, for floats, dtype; where it is not acc, block
-    "C" sums into the buffer C_acc and block "C_cast" converts that into C.
+    Sums in `acc`: float32 for float32, float16 (which may also be summed in float16), bfloat16,
+    float8_e4m3fn and float8_e5m2; int32 for int8 and int32. C has type `out`, which is acc or, for
+    floats, dtype; where it is not acc, block "C" sums into the buffer C_acc and block "C_cast"
+    converts that into C.
 
     2 * m * n * k operations. Raises `KernelError` for bad sizes, dtype, acc, out or transpose_b.
     Source: the MLC course (1024, 1024, 1024) and the GEMM tutorial (1024, 512, 2048).

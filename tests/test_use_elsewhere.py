@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-SCRIPT = '''
+SCRIPT = """
 import numpy as np
 import tvm
 from tvm.s_tir import Schedule
@@ -61,7 +61,7 @@ assert np.array_equal(scores, heads @ keys.transpose(0, 2, 1))
 import tirstep.transforms
 
 print(tirstep.transforms.__file__)
-'''
+"""
 
 
 def test_a_script_with_the_wheel_alone_schedules_its_own_kernel(installed_wheel, tmp_path: Path):

@@ -29,11 +29,20 @@ class CpuDevice:
     description = "CPU (LLVM, thread bindings made serial)"
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
-        """None: the CPU runs every module."""
+        """A type that TVM computes wrongly through LLVM; everything else runs."""
+        for _, function in module.functions_items():
+            for buffer in function.params:
+                if str(buffer.dtype).startswith("float8"):
+                    return (
+                        f"TVM's LLVM code reads zeros and small numbers of {buffer.dtype} wrongly"
+                    )
         return None
 
     def compile(self, module: tvm.IRModule) -> Program:
         """Compile with LLVM; see `make_threads_serial`."""
+        obstacle = self.find_obstacle(module)
+        if obstacle is not None:
+            raise DeviceError(f'{obstacle}; use the device "simulator" or "cuda"')
         try:
             executable = tvm.compile(make_threads_serial(module), target="llvm")
         except tvm.error.InternalError as error:

@@ -18,7 +18,7 @@ def check(recipe: Recipe, device_name: str, data: st.DataObject, seed: int) -> N
     run = run_recipe(
         recipe,
         data.draw(shapes(recipe, device_name), label="shape"),
-        options=data.draw(options(recipe), label="options"),
+        options=data.draw(options(recipe, device_name), label="options"),
         sizes=data.draw(sizes(recipe), label="sizes"),
     )
     device = find_device(device_name)

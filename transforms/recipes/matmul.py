@@ -168,24 +168,23 @@ def matmul_rows_on_blocks(sch: Schedule) -> Iterator[str]:
     kernel="matmul",
     blocks=("C",),
     seed=SQUARE,
-    golden=Example(SMALL, sizes={"rows": 16, "columns": 8, "per_thread": 2}),
-    choices={"rows": (8, 16, 32), "columns": (16, 32), "per_thread": (1, 2, 4)},
+    golden=Example(SMALL, sizes={"rows": 4, "columns": 8, "per_thread": 2}),
+    choices={"rows": (4, 8, 16), "columns": (16, 32), "per_thread": (1, 2, 4)},
 )
 def matmul_tiled(
     sch: Schedule,
     *,
-    rows: int = 32,
+    rows: int = 8,
     columns: int = 32,
     per_thread: int = 4,
     tail: Tail = "refuse",
 ) -> Iterator[str]:
-    """A tile of C for each block, per_thread rows of one column for each thread (step 2).
+    """A 32×32 tile of C for each block, four rows of one column for each thread (step 2).
 
-    Sizes: rows and columns of a tile of C; per_thread, the rows of one thread.
+    Sizes: rows and columns of threads in a block; per_thread, the rows of C of one thread.
     """
     block = sch.get_sblock("C")
-    threads = (rows // per_thread, columns)
-    tile_block(sch, block, threads=threads, per_thread=(per_thread, 1), tail=tail)
+    tile_block(sch, block, threads=(rows, columns), per_thread=(per_thread, 1), tail=tail)
     yield "tiled_and_bound"
 
 
@@ -193,9 +192,9 @@ def matmul_tiled(
     kernel="matmul",
     blocks=("C", "C C_cast"),
     seed=SQUARE,
-    golden=Example(SMALL, sizes={"rows": 16, "columns": 8, "per_thread": 2, "tile_k": 16}),
+    golden=Example(SMALL, sizes={"rows": 4, "columns": 8, "per_thread": 2, "tile_k": 16}),
     choices={
-        "rows": (8, 16, 32),
+        "rows": (4, 8, 16),
         "columns": (16, 32),
         "per_thread": (1, 2, 4),
         "tile_k": (8, 16, 32),
@@ -204,7 +203,7 @@ def matmul_tiled(
 def matmul_tiled_shared(
     sch: Schedule,
     *,
-    rows: int = 32,
+    rows: int = 8,
     columns: int = 32,
     per_thread: int = 4,
     tile_k: int = 32,
@@ -212,15 +211,15 @@ def matmul_tiled_shared(
 ) -> Iterator[str]:
     """The tiled recipe with 32×32 tiles of A and B in shared memory, fetched together (step 3).
 
-    Sizes: rows and columns of a tile of C; per_thread, the rows of one thread; tile_k, the depth
-    of the tiles of A and B.
+    Sizes: rows and columns of threads in a block; per_thread, the rows of C of one thread;
+    tile_k, the depth of the tiles of A and B.
     """
     block = sch.get_sblock("C")
     if tail == "pad":
-        pad_block(sch, block, multiples=(rows, columns, tile_k))
+        pad_block(sch, block, multiples=(rows * per_thread, columns, tile_k))
         yield "padded"
     rest: Tail = "refuse" if tail == "pad" else tail
-    threads = (rows // per_thread, columns)
+    threads = (rows, columns)
     tile = tile_block(sch, block, threads=threads, per_thread=(per_thread, 1), tail=rest)
     yield "tiled_and_bound"
     accumulate_in_registers(sch, block, tile.threads[1])

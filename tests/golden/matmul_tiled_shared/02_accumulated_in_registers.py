@@ -9,13 +9,13 @@ class Module:
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         C_local = T.sblock_alloc_buffer((64, 48), scope="local")
-        for i_0 in T.thread_binding(4, thread="blockIdx.y"):
+        for i_0 in T.thread_binding(8, thread="blockIdx.y"):
             for j_0 in T.thread_binding(6, thread="blockIdx.x"):
-                for i_1 in T.thread_binding(8, thread="threadIdx.y"):
+                for i_1 in T.thread_binding(4, thread="threadIdx.y"):
                     for j_1 in T.thread_binding(8, thread="threadIdx.x"):
                         for k, i_2, j_2 in T.grid(32, 2, 1):
                             with T.sblock("C"):
-                                vi = T.axis.spatial(64, i_0 * 16 + i_1 * 2 + i_2)
+                                vi = T.axis.spatial(64, i_0 * 8 + i_1 * 2 + i_2)
                                 vj = T.axis.spatial(48, j_0 * 8 + j_1 + j_2)
                                 vk = T.axis.reduce(32, k)
                                 T.reads(A[vi, vk], B[vk, vj])
@@ -25,7 +25,7 @@ class Module:
                                 C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
                         for ax0, ax1 in T.grid(2, 1):
                             with T.sblock("C_local"):
-                                v0 = T.axis.spatial(64, i_0 * 16 + i_1 * 2 + ax0)
+                                v0 = T.axis.spatial(64, i_0 * 8 + i_1 * 2 + ax0)
                                 v1 = T.axis.spatial(48, j_0 * 8 + j_1 + ax1)
                                 T.reads(C_local[v0, v1])
                                 T.writes(C[v0, v1])

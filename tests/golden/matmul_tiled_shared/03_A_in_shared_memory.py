@@ -10,23 +10,23 @@ class Module:
         # with T.sblock("root"):
         C_local = T.sblock_alloc_buffer((64, 48), scope="local")
         A_shared = T.sblock_alloc_buffer((64, 32), scope="shared")
-        for i_0 in T.thread_binding(4, thread="blockIdx.y"):
+        for i_0 in T.thread_binding(8, thread="blockIdx.y"):
             for j_0 in T.thread_binding(6, thread="blockIdx.x"):
-                for i_1 in T.thread_binding(8, thread="threadIdx.y"):
+                for i_1 in T.thread_binding(4, thread="threadIdx.y"):
                     for j_1 in T.thread_binding(8, thread="threadIdx.x"):
                         for k_0 in range(2):
                             for ax0_ax1_fused_0 in range(4):
-                                for ax0_ax1_fused_1 in T.thread_binding(8, thread="threadIdx.y"):
+                                for ax0_ax1_fused_1 in T.thread_binding(4, thread="threadIdx.y"):
                                     for ax0_ax1_fused_2 in T.thread_binding(8, thread="threadIdx.x"):
                                         with T.sblock("A_shared"):
-                                            v0 = T.axis.spatial(64, i_0 * 16 + (ax0_ax1_fused_0 * 64 + ax0_ax1_fused_1 * 8 + ax0_ax1_fused_2) // 16)
-                                            v1 = T.axis.spatial(32, k_0 * 16 + (ax0_ax1_fused_0 * 64 + ax0_ax1_fused_1 * 8 + ax0_ax1_fused_2) % 16)
+                                            v0 = T.axis.spatial(64, i_0 * 8 + (ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1 * 8 + ax0_ax1_fused_2) // 16)
+                                            v1 = T.axis.spatial(32, k_0 * 16 + (ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1 * 8 + ax0_ax1_fused_2) % 16)
                                             T.reads(A[v0, v1])
                                             T.writes(A_shared[v0, v1])
                                             A_shared[v0, v1] = A[v0, v1]
                             for k_1, i_2, j_2 in T.grid(16, 2, 1):
                                 with T.sblock("C"):
-                                    vi = T.axis.spatial(64, i_0 * 16 + i_1 * 2 + i_2)
+                                    vi = T.axis.spatial(64, i_0 * 8 + i_1 * 2 + i_2)
                                     vj = T.axis.spatial(48, j_0 * 8 + j_1 + j_2)
                                     vk = T.axis.reduce(32, k_0 * 16 + k_1)
                                     T.reads(A_shared[vi, vk], B[vk, vj])
@@ -36,7 +36,7 @@ class Module:
                                     C_local[vi, vj] = C_local[vi, vj] + A_shared[vi, vk] * B[vk, vj]
                         for ax0, ax1 in T.grid(2, 1):
                             with T.sblock("C_local"):
-                                v0 = T.axis.spatial(64, i_0 * 16 + i_1 * 2 + ax0)
+                                v0 = T.axis.spatial(64, i_0 * 8 + i_1 * 2 + ax0)
                                 v1 = T.axis.spatial(48, j_0 * 8 + j_1 + ax1)
                                 T.reads(C_local[v0, v1])
                                 T.writes(C[v0, v1])

@@ -1,0 +1,45 @@
+"""The simulator and the GPU compute the same bits on integer-valued inputs."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import options, shapes, sizes
+
+from tirstep.lowering_checks import find_device, run_golden, run_recipe
+from tirstep.lowering_checks.devices import run
+from tirstep.lowering_checks.steps import Run
+from tirstep.transforms.recipes import RECIPES, Recipe
+
+pytestmark = pytest.mark.gpu
+ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+
+
+def assert_same_bits(made: Run, seed: int) -> None:
+    module, problem = made.steps[-1].module, made.problem
+    inputs = problem.integer_inputs(seed)
+    ours, theirs = (
+        run(find_device(name).compile(module), inputs, problem.outputs)[0]
+        for name in ("simulator", "cuda")
+    )
+    np.testing.assert_array_equal(ours.view(np.uint8), theirs.view(np.uint8))
+
+
+@ALL
+def test_the_simulator_and_the_gpu_agree_on_the_golden_example(recipe: Recipe) -> None:
+    assert_same_bits(run_golden(recipe), seed=0)
+
+
+@ALL
+@settings(max_examples=5)
+@given(data=st.data())
+def test_the_simulator_and_the_gpu_agree_at_drawn_shapes(
+    recipe: Recipe, data: st.DataObject
+) -> None:
+    made = run_recipe(
+        recipe,
+        data.draw(shapes(recipe, "simulator")),
+        options=data.draw(options(recipe)),
+        sizes=data.draw(sizes(recipe)),
+    )
+    assert_same_bits(made, seed=data.draw(st.integers(0, 1000)))
