@@ -1,0 +1,100 @@
+"""``tirstep check``: the goldens and the numbers of recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tirstep.lowering_checks import Finding, Verdict, run_golden
+from tirstep.lowering_checks.steps import step_label
+from tirstep.transforms.recipes import RECIPES
+
+from .documents import device_keys, finding_keys, print_document, rung_documents
+from .judge import Judge, make_judge, plan
+from .rungs import Rung
+from .screen import Screen
+from .selection import format_shape, pick_recipe
+from .texts import count
+from .verdicts import say_where, show_findings, verdict_words
+from .wishes import Request
+
+
+def check_recipes(names: Sequence[str], request: Request, *, as_json: bool) -> int:
+    """Check the named recipes, or all of them where no name is given; 1 if anything is wrong."""
+    recipes = [pick_recipe(name) for name in dict.fromkeys(names)] or list(RECIPES.values())
+    judge = make_judge(request)
+    report = _Report(Screen(), quiet=as_json)
+    with report.screen.working():
+        rungs = plan(recipes, judge, report.screen, example="golden")
+        for rung in rungs:
+            # A recipe named by its user should run: what it refuses is wrong use.
+            if rung.refusal is not None:
+                raise rung.refusal
+        report.begin(judge)
+        for rung in rungs:
+            judge.climb(rung, report.screen, report.step, timed=False)
+            report.findings(rung.trouble)
+        orphans = [] if names or judge.store is None else _find_orphans(judge)
+        report.findings(orphans)
+    folder = [*judge.folder, *orphans]
+    is_good = not folder and not any(rung.findings for rung in rungs)
+    report.end(rungs, folder)
+    if as_json:
+        print_document(
+            "check",
+            device=device_keys(judge.device),
+            golden_dir=judge.golden_dir,
+            seed=request.seed,
+            ok=is_good,
+            findings=[finding_keys(finding) for finding in folder],
+            recipes=rung_documents(rungs),
+        )
+    return 0 if is_good else 1
+
+
+def _find_orphans(judge: Judge) -> list[Finding]:
+    assert judge.store is not None
+    return judge.store.find_orphans([run_golden(recipe) for recipe in RECIPES.values()])
+
+
+@dataclass
+class _Report:
+    """What people see of a check."""
+
+    screen: Screen
+    quiet: bool
+    _shown: Rung | None = None
+
+    def begin(self, judge: Judge) -> None:
+        if not self.quiet:
+            say_where(self.screen, judge)
+            show_findings(self.screen, judge.folder)
+
+    def step(self, rung: Rung, verdict: Verdict) -> None:
+        if self.quiet or rung.run is None:
+            return
+        if self._shown is not rung:
+            self._shown = rung
+            shape = format_shape(rung.run.problem.sizes)
+            self.screen.line()
+            self.screen.line((rung.recipe.name, "bold"), (f"  {shape}", "dim"))
+        width = max(len(step_label(step)) for step in rung.run.steps)
+        self.screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
+        show_findings(self.screen, verdict.findings)
+
+    def findings(self, findings: Sequence[Finding]) -> None:
+        if findings and not self.quiet:
+            self.screen.line()
+            show_findings(self.screen, findings)
+
+    def end(self, rungs: Sequence[Rung], folder: Sequence[Finding]) -> None:
+        if self.quiet:
+            return
+        found = len(folder) + sum(len(rung.findings) for rung in rungs)
+        modules = sum(len(rung.verdicts) for rung in rungs)
+        checked = f"{count(len(rungs), 'recipe')}, {count(modules, 'module')}: "
+        self.screen.line()
+        if found:
+            self.screen.line(checked, (count(found, "finding"), "bold red"))
+        else:
+            self.screen.line(checked, ("all good", "green"))

@@ -1,0 +1,143 @@
+"""The documents of ``--json``: one object on standard output, with these keys.
+
+Every document has ``command`` and ``versions`` ({tirstep, tvm}). Where nothing was measured or
+asked, a key is there and null. Shapes of recipes are objects of sizes by name; times are in
+microseconds.
+
+``list``
+    kernels: [{kernel, doc, sizes, dtypes, options, recipes: [{recipe, doc, kernel, sizes (with
+    defaults), seed and golden ({shape, options, sizes}), steps}]}]
+``steps``
+    recipe, shape, options, sizes, steps: [{number, name, source, tir, trace}]
+``diff``
+    recipe, against (null, or the other recipe), diffs: [{before, after, added, removed, diff}]
+``check``
+    device, golden_dir, seed, ok, findings (of the whole folder: its version, its orphans),
+    recipes: [RECIPE]
+``ladder``
+    kernel, device, golden_dir, seed, ok, shape_from ("option", "seed" or "golden"), shape (as
+    ``--shape`` takes it; null where the recipes differ), baseline (the recipe that speed-ups are
+    over), findings (of the whole folder: its version), recipes: [RECIPE]
+``golden``
+    golden_dir, written (whether --write was given), ok, changed (paths), findings
+DEVICE
+    {name, description}
+RECIPE
+    recipe, summary, status ("ok", "failed" or "skipped"), reason (why skipped), shape, options,
+    sizes, golden and numbers ("ok", "failed" or null), checked_on, added, removed (lines, from the
+    kernel as it was written to the last step), TIME, speedup, findings, steps: [STEP]
+STEP
+    number, name, source, golden, numbers, checked_on, added, removed (against the step before),
+    TIME, findings; with ``--diff`` also diff
+TIME
+    time_us (the median), time_us_lower and time_us_upper (the quartiles), repeats, gflops
+FINDING
+    {check, where, message, detail}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import tvm
+
+import tirstep
+from tirstep.lowering_checks import Device, Diff, Finding, Run, Verdict
+from tirstep.lowering_checks.devices import Timing
+
+from .rungs import Rung, baseline_of, golden_word, numbers_word, speedup
+from .screen import emit
+from .texts import first_sentence
+
+Document = dict[str, object]
+
+
+def print_document(command: str, **keys: object) -> None:
+    """Print the document of a command."""
+    versions = {"tirstep": tirstep.__version__, "tvm": tvm.__version__}
+    emit(json.dumps({"command": command, "versions": versions, **keys}, indent=2, default=str))
+
+
+def device_keys(device: Device) -> Document:
+    """DEVICE of the module's docstring."""
+    return {"name": device.name, "description": device.description}
+
+
+def finding_keys(finding: Finding) -> Document:
+    """FINDING of the module's docstring."""
+    return {
+        "check": finding.check,
+        "where": finding.where,
+        "message": finding.message,
+        "detail": finding.detail,
+    }
+
+
+def run_keys(run: Run) -> Document:
+    """What ran: recipe, shape, options and sizes."""
+    return {
+        "recipe": run.recipe.name,
+        "shape": dict(run.problem.sizes),
+        "options": dict(run.problem.options),
+        "sizes": {**run.recipe.sizes, **run.sizes},
+    }
+
+
+def rung_documents(rungs: Sequence[Rung], *, with_diffs: bool = False) -> list[Document]:
+    """RECIPE of the module's docstring, for each rung."""
+    baseline = baseline_of(rungs)
+    return [_recipe_keys(rung, speedup(rung, baseline), with_diffs) for rung in rungs]
+
+
+def _recipe_keys(rung: Rung, ratio: float | None, with_diffs: bool) -> Document:
+    run = rung.run
+    return {
+        **({"shape": None, "options": None, "sizes": None} if run is None else run_keys(run)),
+        "recipe": rung.recipe.name,
+        "summary": first_sentence(rung.recipe.doc),
+        "status": rung.status,
+        "reason": None if rung.refusal is None else str(rung.refusal),
+        "golden": golden_word(rung.verdicts),
+        "numbers": numbers_word(rung.verdicts),
+        "checked_on": rung.places,
+        **_change_keys(rung.change),
+        **_time_keys(rung, rung.timing),
+        "speedup": ratio,
+        "findings": [finding_keys(finding) for finding in rung.findings],
+        "steps": [_step_keys(rung, verdict, with_diffs) for verdict in rung.verdicts],
+    }
+
+
+def _step_keys(rung: Rung, verdict: Verdict, with_diffs: bool) -> Document:
+    diff = {"diff": None if verdict.diff is None else str(verdict.diff)} if with_diffs else {}
+    return {
+        "number": verdict.step.index,
+        "name": verdict.step.name,
+        "source": verdict.step.source,
+        "golden": golden_word([verdict]),
+        "numbers": numbers_word([verdict]),
+        "checked_on": verdict.checked_on,
+        **_change_keys(verdict.diff),
+        **_time_keys(rung, verdict.timing),
+        "findings": [finding_keys(finding) for finding in verdict.findings],
+        **diff,
+    }
+
+
+def _change_keys(diff: Diff | None) -> Document:
+    return {
+        "added": None if diff is None else diff.added,
+        "removed": None if diff is None else diff.removed,
+    }
+
+
+def _time_keys(rung: Rung, timing: Timing | None) -> Document:
+    flops = rung.flops_per_second(timing)
+    return {
+        "time_us": None if timing is None else timing.median * 1e6,
+        "time_us_lower": None if timing is None else timing.lower * 1e6,
+        "time_us_upper": None if timing is None else timing.upper * 1e6,
+        "repeats": None if timing is None else timing.repeats,
+        "gflops": None if flops is None else flops / 1e9,
+    }

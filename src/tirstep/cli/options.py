@@ -1,0 +1,43 @@
+"""The options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe: see tirstep list.")]
+Shape = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZES",
+        help="The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: those of the "
+        "recipe's example]",
+    ),
+]
+Dtype = Annotated[
+    str | None, typer.Option(metavar="TYPE", help="The kernel's data type, such as float16.")
+]
+KernelOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", metavar="NAME=VALUE", help="An option of the kernel: transpose_b=true."
+    ),
+]
+Sizes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A size of the recipe: tile_k=8."),
+]
+DeviceName = Annotated[
+    str,
+    typer.Option(
+        "--device", metavar="NAME", help="Where modules run: auto, cuda, simulator or cpu."
+    ),
+]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of the random inputs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+GoldenDir = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="The folder of the goldens. [default: tests/golden, if any]"),
+]

@@ -1,0 +1,150 @@
+"""``tirstep readme``: fills what is generated in README.md, between its markers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import tirstep.transforms
+from tirstep.lowering_checks.diff import diff_texts
+from tirstep.transforms.recipes import LADDERS
+
+from .refusals import UseError
+from .result_file import read_ladder
+from .screen import Screen
+from .texts import first_sentence
+
+Writer = Callable[[], str]
+
+_MARKER = re.compile(r"^<!-- (begin|end) ([\w-]+) -->$", re.MULTILINE)
+_SLOWEST_PROGRAM = 120  # seconds
+
+
+def fill_readme(readme: Path, ladder_json: Path, *, only_check: bool) -> int:
+    """Write the generated parts anew; with `only_check` say what would change, and return 1."""
+    before = readme.read_text(encoding="utf-8")
+    writers: dict[str, Writer] = {
+        "first-diff": lambda: write_first_diff(before),
+        "transforms": write_transforms,
+        "ladder-matmul-gpu": lambda: write_ladder(ladder_json),
+        "recipes": write_recipes,
+    }
+    after = fill_markers(before, writers, str(readme))
+    screen = Screen()
+    if before == after:
+        screen.line(f"{readme} is up to date")
+        return 0
+    if only_check:
+        names = (f"{readme} as it is", "as it is generated")
+        screen.diff(diff_texts(before, after, names=names).lines)
+        screen.line((f"{readme} is stale: ", "bold red"), "write it anew with `tirstep readme`")
+        return 1
+    partial = readme.with_suffix(".partial")
+    partial.write_text(after, encoding="utf-8")
+    os.replace(partial, readme)
+    screen.line((f"wrote {readme}", "green"))
+    return 0
+
+
+def fill_markers(text: str, writers: Mapping[str, Writer], who: str) -> str:
+    """Replace what stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``, per writer.
+
+    Raises `UseError` unless every name has one pair of markers, and every marker a name. Nothing
+    is written before that is known.
+    """
+    marks = [(kind, name) for kind, name in _MARKER.findall(text)]
+    for name in writers:
+        if [kind for kind, of in marks if of == name] != ["begin", "end"]:
+            raise UseError(
+                f"{who} needs the lines <!-- begin {name} --> and <!-- end {name} -->, once each "
+                "and in this order; put them where the generated part belongs"
+            )
+    for _, name in marks:
+        if name not in writers:
+            known = ", ".join(writers)
+            raise UseError(f"{who} has a marker of '{name}', which nothing fills; use {known}")
+    for name, writer in writers.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        head, _, rest = text.partition(f"{begin}\n")
+        _, _, tail = rest.partition(end)
+        text = f"{head}{begin}\n{writer()}\n{end}{tail}"
+    return text
+
+
+def write_first_diff(text: str) -> str:
+    """What the first Python program of a Markdown text prints, which is a diff."""
+    found = re.search(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise UseError("the file has no ```python block, whose output first-diff is; write one")
+    return f"```diff\n{run_program(found.group(1)).rstrip()}\n```"
+
+
+def run_program(program: str) -> str:
+    """What a program prints; raises `UseError` if it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "program.py")  # a file, since TVMScript reads the source of its kernels
+        file.write_text(program, encoding="utf-8")
+        try:
+            done = subprocess.run(
+                [sys.executable, str(file)],
+                capture_output=True,
+                check=True,
+                encoding="utf-8",
+                timeout=_SLOWEST_PROGRAM,
+            )
+        except subprocess.SubprocessError as error:
+            lines = (getattr(error, "stderr", "") or "").strip().splitlines()
+            reason = lines[-1] if lines else str(error)
+            raise UseError(f"the first Python program fails: {reason}; mend it first") from None
+    return done.stdout
+
+
+def write_transforms() -> str:
+    """The table of all transforms and questions."""
+    public = {name: getattr(tirstep.transforms, name) for name in tirstep.transforms.__all__}
+    functions = {name: one for name, one in public.items() if not isinstance(one, type)}
+    rows = [[f"`{name}`", first_sentence(one.__doc__)] for name, one in functions.items()]
+    return make_table(["transform", "what it does"], rows)
+
+
+def write_recipes() -> str:
+    """The table of all ladders with their recipes, slow to fast."""
+    rows = [
+        [kernel if number == 0 else "", f"`{recipe.name}`", first_sentence(recipe.doc)]
+        for kernel, recipes in LADDERS.items()
+        for number, recipe in enumerate(recipes)
+    ]
+    return make_table(["kernel", "recipe", "what it does"], rows)
+
+
+def write_ladder(file: Path) -> str:
+    """The table of a ladder on a GPU, from what ``tirstep ladder --json`` printed there."""
+    ladder = read_ladder(file)
+    rows = [
+        [
+            f"`{rung.recipe}`",
+            rung.summary,
+            _figure(rung.time_us),
+            _figure(rung.gflops),
+            _figure(rung.speedup, "×"),
+        ]
+        for rung in ladder.rungs
+    ]
+    header = ["recipe", "what it does", "time µs", "GFLOP/s", "speed-up"]
+    return f"{ladder.title}:\n\n{make_table(header, rows, right=3)}"
+
+
+def make_table(header: list[str], rows: list[list[str]], *, right: int = 0) -> str:
+    """A table in Markdown; the last `right` columns hold numbers."""
+    rule = ["---"] * (len(header) - right) + ["---:"] * right
+    lines = [[cell.replace("|", r"\|") for cell in row] for row in (header, rule, *rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _figure(number: float | None, unit: str = "") -> str:
+    return "–" if number is None else f"{number:,.1f}{unit}"

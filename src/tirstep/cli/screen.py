@@ -1,0 +1,128 @@
+"""What people see: colours and progress in a terminal, plain text in a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
+from typing import NoReturn
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+Part = str | tuple[str, str]
+"""A piece of a line: text, or text and its style."""
+
+DIFF_STYLES = (
+    ("---", "bold"),
+    ("+++", "bold"),
+    ("@@", "cyan"),
+    ("-", "red"),
+    ("+", "green"),
+)
+WORD_STYLES = {"ok": "green", "failed": "bold red", "skipped": "yellow", "none": "dim"}
+"""Of the words of a verdict."""
+
+# In a pipe nothing is wrapped or cut; tables take the width that they need.
+_ENDLESS = 100_000
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        _tell_that_pipe_is_closed()
+
+
+def _tell_that_pipe_is_closed() -> NoReturn:
+    # Without an errno: rich and typer would exit with 1, which here means that a check failed.
+    raise BrokenPipeError
+
+
+def emit(text: str) -> None:
+    """Print text as it is."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        _tell_that_pipe_is_closed()
+
+
+class Screen:
+    """Standard output, and a line of progress on standard error while work goes on."""
+
+    def __init__(self) -> None:
+        width = None if sys.stdout.isatty() else _ENDLESS
+        self._out = _Console(width=width, highlight=False, markup=False, emoji=False)
+        self._err = _Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._status: Status | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person is watching."""
+        return self._out.is_terminal
+
+    def line(self, *parts: Part, wrap: bool = False) -> None:
+        """Print one line; a sentence may wrap at the terminal's width, a program may not."""
+        self._print(Text.assemble(*parts), soft_wrap=not wrap)
+
+    def program(self, text: str) -> None:
+        """Print Python, highlighted in a terminal."""
+        shown = Text(text.rstrip("\n"))
+        if self.is_terminal:
+            from rich.syntax import Syntax
+
+            # The terminal's own colours, so that its background may be light or dark.
+            shown = Syntax("", "python", theme="ansi_dark").highlight(text.rstrip("\n"))
+            shown.rstrip()
+        self._print(shown, soft_wrap=True)
+
+    def diff(self, lines: Iterable[str]) -> None:
+        """Print a unified diff, as it is but for its colours."""
+        for line in lines:
+            styles = (style for start, style in DIFF_STYLES if line.startswith(start))
+            self._print(Text(line, next(styles, "")), soft_wrap=True)
+
+    def table(self, table: Table) -> None:
+        """Print a table at the width that it needs: figures cut short would be wrong."""
+        self._print_table(table, width=_ENDLESS)
+
+    def prose_table(self, table: Table) -> None:
+        """Print a table of prose, which wraps within its cells at the terminal's width."""
+        self._print_table(table, width=None)
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Show what `doing` says, in a terminal only, until something else is printed."""
+        if self._err.is_terminal:
+            self._status = self._err.status("")
+        try:
+            yield
+        finally:
+            self._stop_status()
+            self._status = None
+
+    def doing(self, what: str) -> None:
+        """Say what is being worked on."""
+        if self._status is not None:
+            self._status.update(Text(what, "dim"))
+            self._status.start()
+
+    def _stop_status(self) -> None:
+        """Both streams are often one terminal, which the line of progress must not spoil."""
+        if self._status is not None:
+            self._status.stop()
+
+    def _print(self, text: Text, *, soft_wrap: bool) -> None:
+        self._stop_status()
+        self._out.print(text, soft_wrap=soft_wrap)
+
+    def _print_table(self, table: Table, *, width: int | None) -> None:
+        if self.is_terminal:
+            self._stop_status()
+            self._out.print(table, width=width, crop=False)
+            return
+        with self._out.capture() as captured:
+            self._out.print(table)
+        # Cells are filled up with spaces, which only a terminal has a use for.
+        for line in captured.get().splitlines():
+            self._print(Text(line.rstrip()), soft_wrap=True)

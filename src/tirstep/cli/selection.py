@@ -1,0 +1,103 @@
+"""From the names on the command line to kernels, recipes, steps and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from tirstep.lowering_checks import GoldenStore, Run, run_recipe
+from tirstep.lowering_checks.golden import VERSION_FILE
+from tirstep.lowering_checks.steps import step_label
+from tirstep.modules import Kernel, find_kernel, kernels
+from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe, Step
+
+from .refusals import UseError, nearest
+from .wishes import Wish, choose_sizes, parse_shape
+
+GOLDEN_DIR = Path("tests/golden")
+
+ExampleName: TypeAlias = Literal["golden", "seed"]
+
+
+def pick_recipe(name: str) -> Recipe:
+    """The recipe of a name; an unknown one is refused with the nearest names."""
+    if name not in RECIPES:
+        raise UseError(f"there is no recipe '{name}'; {nearest(name, RECIPES)}")
+    return RECIPES[name]
+
+
+def pick_kernel(name: str) -> Kernel:
+    """The kernel of a name that has a ladder."""
+    if name not in kernels():
+        raise UseError(f"there is no kernel '{name}'; {nearest(name, kernels())}")
+    if name not in LADDERS:
+        raise UseError(f"the kernel '{name}' has no recipes; {nearest(name, LADDERS)}")
+    return find_kernel(name)
+
+
+def pick_step(run: Run, name: str) -> Step:
+    """The step of a name, a number, or both as in a golden's file name."""
+    for step in run.steps:
+        if name in (step.name, str(step.index), f"{step.index:02d}", step_label(step)):
+            return step
+    if name.isdecimal():
+        last = run.steps[-1].index
+        raise UseError(f"{run.recipe.name} has no step {name}; its steps are 0 to {last}")
+    known = [step.name for step in run.steps]
+    raise UseError(f"{run.recipe.name} has no step '{name}'; {nearest(name, known)}")
+
+
+def run_wished(
+    recipe: Recipe, wish: Wish, *, example: ExampleName = "golden", among: Sequence[Recipe] = ()
+) -> Run:
+    """Run a recipe as wished.
+
+    What the wish leaves open is as in one of the recipe's examples: `example`, or where the wish
+    has a shape the seed, whose sizes are the recipe's own. A size of the wish that this recipe
+    does not have is passed over if one of the recipes `among` has it.
+    """
+    all_known = {name: None for one in (recipe, *among) for name in one.sizes}
+    chosen = choose_sizes(wish, recipe.sizes, all_known)
+    base = recipe.golden if wish.shape is None and example == "golden" else recipe.seed
+    shape = base.shape
+    if wish.shape is not None:
+        shape = parse_shape(wish.shape, recipe.kernel, find_kernel(recipe.kernel).size_names)
+    return run_recipe(
+        recipe,
+        shape,
+        options={**base.options, **wish.options},
+        sizes={**base.sizes, **chosen},
+    )
+
+
+def find_store(folder: Path | None) -> GoldenStore | None:
+    """The goldens of a folder, by default of tests/golden if the current folder has it."""
+    if folder is None:
+        return GoldenStore(GOLDEN_DIR) if GOLDEN_DIR.is_dir() else None
+    if not folder.is_dir():
+        raise UseError(f"there is no folder {folder}; give --golden-dir the folder of the goldens")
+    return GoldenStore(folder)
+
+
+def find_store_to_write(folder: Path | None) -> GoldenStore:
+    """The same for writing, which deletes what no recipe makes: never a folder of other things."""
+    root = folder or GOLDEN_DIR
+    if folder is None and not root.parent.is_dir():
+        raise UseError(
+            f"there is no folder {root.parent} here; run this at the top of the repository, "
+            "or give --golden-dir"
+        )
+    if root.exists() and not root.is_dir():
+        raise UseError(f"{root} is no folder; give --golden-dir the folder of the goldens")
+    if root.is_dir() and any(root.iterdir()) and not (root / VERSION_FILE).is_file():
+        raise UseError(
+            f"{root} has files but no {VERSION_FILE}, so it may be no folder of goldens, and "
+            "writing goldens deletes all else; empty it first, or give another --golden-dir"
+        )
+    return GoldenStore(root)
+
+
+def format_shape(sizes: Mapping[str, int]) -> str:
+    """A shape as ``--shape`` takes it."""
+    return "x".join(map(str, sizes.values()))

@@ -1,0 +1,139 @@
+"""The table of a ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from tirstep.lowering_checks import Device, Diff, Verdict
+from tirstep.lowering_checks.devices import Timing
+from tirstep.lowering_checks.steps import step_label
+
+from .diff import change_words
+from .rungs import Rung, baseline_of, find_common_shape, golden_word, numbers_word, speedup
+from .screen import WORD_STYLES, Screen
+from .selection import format_shape
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row, for a rung or for one of its steps."""
+
+    rung: Rung
+    verdicts: Sequence[Verdict]
+    is_step: bool
+    change: Diff | None
+    timing: Timing | None
+    speedup: float | None
+
+
+_Cell = Callable[[_Row], Text]
+
+
+def show_table(screen: Screen, rungs: Sequence[Rung], device: Device, *, with_steps: bool) -> None:
+    """A row for each rung, and for each of its steps if asked; times where there is a clock."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
+    columns = _columns(find_common_shape(rungs) is None, device.has_clock)
+    for name, (justify, _) in columns.items():
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    baseline = baseline_of(rungs)
+    for rung in rungs:
+        for row in _rows(rung, baseline, with_steps):
+            table.add_row(*(cell(row) for _, cell in columns.values()))
+    screen.table(table)
+    notes = []
+    if baseline is not None:
+        notes.append(
+            f"speed-up over {baseline.recipe.name}; GFLOP/s by the kernel's count of operations"
+        )
+    devices = {place.split()[0] for rung in rungs for place in rung.places}
+    for other in sorted(devices - {device.name}):
+        skipped = f"steps that {device.name} cannot run yet"
+        notes.append(f"numbers on {other}: of {skipped}, at the shape of their goldens")
+    if notes:
+        screen.line()
+    for note in notes:
+        screen.line((note, "dim"), wrap=True)
+
+
+def _rows(rung: Rung, baseline: Rung | None, with_steps: bool) -> list[_Row]:
+    ratio = speedup(rung, baseline)
+    rows = [_Row(rung, rung.verdicts, False, rung.change, rung.timing, ratio)]
+    if with_steps:
+        rows += [
+            _Row(rung, [verdict], True, verdict.diff, verdict.timing, None)
+            for verdict in rung.verdicts
+        ]
+    return rows
+
+
+def _columns(with_shape: bool, has_clock: bool) -> dict[str, tuple[str, _Cell]]:
+    columns: dict[str, tuple[str, _Cell]] = {
+        "recipe": ("left", _name),
+        "steps": ("right", lambda row: Text("" if row.is_step else str(_count_steps(row.rung)))),
+        "golden": ("left", lambda row: _styled(_golden(row))),
+        "numbers": ("left", _numbers),
+        "lines": ("right", _lines),
+    }
+    if with_shape:
+        columns["shape"] = ("left", lambda row: Text("" if row.is_step else _shape(row.rung)))
+    if has_clock:
+        columns["time us"] = ("right", _microseconds)
+        columns["GFLOP/s"] = ("right", _gflops)
+        columns["speed-up"] = ("right", lambda row: _figure(row.speedup, "x"))
+    return columns
+
+
+def _name(row: _Row) -> Text:
+    if row.is_step:
+        return Text(f"  {step_label(row.verdicts[0].step)}", "dim")
+    return Text(row.rung.recipe.name, "dim" if row.rung.status == "skipped" else "cyan")
+
+
+def _count_steps(rung: Rung) -> int | str:
+    return "" if rung.run is None else len(rung.run.steps) - 1
+
+
+def _golden(row: _Row) -> str:
+    return "skipped" if row.rung.refusal is not None else golden_word(row.verdicts) or ""
+
+
+def _numbers(row: _Row) -> Text:
+    rung = row.rung
+    if rung.refusal is not None:
+        return Text()
+    if rung.trouble and not row.is_step:
+        return _styled("failed")
+    places = [verdict.checked_on for verdict in row.verdicts] if row.is_step else rung.places
+    devices = dict.fromkeys(place.split()[0] for place in places)
+    cell = _styled(numbers_word(row.verdicts) or "")
+    return cell.append(f" on {', '.join(devices)}", "dim") if devices else cell
+
+
+def _lines(row: _Row) -> Text:
+    return Text.assemble(*change_words(row.change))
+
+
+def _shape(rung: Rung) -> str:
+    return "" if rung.run is None else format_shape(rung.run.problem.sizes)
+
+
+def _microseconds(row: _Row) -> Text:
+    return _figure(None if row.timing is None else row.timing.median * 1e6)
+
+
+def _gflops(row: _Row) -> Text:
+    flops = row.rung.flops_per_second(row.timing)
+    return _figure(None if flops is None else flops / 1e9)
+
+
+def _figure(number: float | None, unit: str = "") -> Text:
+    return Text("" if number is None else f"{number:,.1f}{unit}")
+
+
+def _styled(word: str) -> Text:
+    return Text(word, WORD_STYLES.get(word, ""))

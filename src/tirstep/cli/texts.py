@@ -1,0 +1,22 @@
+"""Small pieces of prose."""
+
+from __future__ import annotations
+
+import re
+
+
+def first_sentence(doc: str | None) -> str:
+    """The first sentence of a docstring, on one line."""
+    paragraph = " ".join((doc or "").strip().split("\n\n")[0].split())
+    # The dots of "a + ... + z" end nothing.
+    return re.split(r"(?<=[^.][.!?])\s+(?=[A-Z`])", paragraph, maxsplit=1)[0]
+
+
+def count(number: int, noun: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def spell(value: object) -> str:
+    """A value as ``--set`` and ``--option`` take it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,161 @@
+"""What the user asks of a kernel and of its recipes, read from the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .refusals import UseError, nearest
+from .texts import count, spell
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Sizes and options over those of a recipe's example.
+
+    Attributes
+    ----------
+    shape : as in ``--shape``; None for the shape of the recipe's example
+    options : the kernel's, its dtype among them
+    sizes : the recipe's own
+    """
+
+    shape: str | None
+    options: Mapping[str, object]
+    sizes: Mapping[str, object]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked: the examples are to be taken as they are."""
+        return self.shape is None and not self.options and not self.sizes
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `check` and `ladder` are asked for.
+
+    Attributes
+    ----------
+    golden_dir : None for tests/golden below the current folder, if it is there
+    device : a device's name, or ``"auto"``
+    seed : of the random inputs
+    """
+
+    wish: Wish
+    golden_dir: Path | None
+    device: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The steps to diff, by name or number, and their recipes.
+
+    Attributes
+    ----------
+    before : None for the last step where there is another recipe, else for all pairs of neighbours
+    after : None for the last step
+    against : the recipe of `after`, where it is another one
+    """
+
+    recipe: str
+    before: str | None
+    after: str | None
+    against: str | None
+
+
+def make_pair(
+    recipe: str,
+    against: str | None,
+    places: tuple[str | None, str | None],
+    steps: tuple[str | None, str | None],
+) -> Pair:
+    """The pair of FROM and TO, or with ``--against`` of ``--step`` and ``--against-step``."""
+    if against is None and steps != (None, None):
+        raise UseError("--step and --against-step go with --against; without it, give FROM and TO")
+    if against is not None and places != (None, None):
+        raise UseError("FROM and TO go without --against; with it, give --step and --against-step")
+    before, after = places if against is None else steps
+    return Pair(recipe, before, after, against)
+
+
+def make_wish(
+    shape: str | None,
+    dtype: str | None,
+    options: Sequence[str] | None,
+    sizes: Sequence[str] | None,
+) -> Wish:
+    """The wish of the options ``--shape``, ``--dtype``, ``--option`` and ``--set``."""
+    chosen = _parse_settings("--option", options or ())
+    if dtype is not None:
+        if chosen.get("dtype", dtype) != dtype:
+            raise UseError(f"--dtype {dtype} and --option dtype={chosen['dtype']}; give one")
+        chosen["dtype"] = dtype
+    return Wish(shape, chosen, _parse_settings("--set", sizes or ()))
+
+
+def parse_shape(text: str, kernel: str, names: Sequence[str]) -> dict[str, int]:
+    """The sizes of a kernel from ``1024x512x2048``, by place, or ``m=64,n=48,k=32``, by name."""
+    sample = {name: 64 >> place for place, name in enumerate(names)}
+    wanted = (
+        f"{kernel} has the sizes {', '.join(names)}: give --shape "
+        f"{'x'.join(map(str, sample.values()))}, or "
+        f"--shape {','.join(f'{name}={size}' for name, size in sample.items())}"
+    )
+    if "=" not in text:
+        sizes = re.split("[x×,]", text)
+        if len(sizes) != len(names):
+            raise UseError(f"--shape {text} has {count(len(sizes), 'size')}, and {wanted}")
+        given = dict(zip(names, sizes, strict=True))
+    else:
+        pairs = [part.partition("=") for part in text.split(",")]
+        given = {name.strip(): size.strip() for name, _, size in pairs}
+        if sorted(name.strip() for name, _, _ in pairs) != sorted(names):
+            raise UseError(f"--shape {text} does not give each size once; {wanted}")
+    for name, size in given.items():
+        if not re.fullmatch(r"-?\d+", size):
+            raise UseError(
+                f"--shape {text}: {name} is {size!r}, which is no whole number; {wanted}"
+            )
+    return {name: int(given[name]) for name in names}
+
+
+def choose_sizes(
+    wish: Wish, known: Mapping[str, object], all_known: Collection[str]
+) -> dict[str, object]:
+    """The sizes of a wish that one of several recipes has.
+
+    `known` are that recipe's sizes with their defaults, `all_known` those of all the recipes asked
+    for; a size that none of them has is refused, and so is a value that no size can have.
+    """
+    for name in wish.sizes:
+        if name not in all_known:
+            hint = nearest(name, all_known)
+            raise UseError(f"no recipe that is asked for has a size '{name}'; {hint}")
+    chosen = {name: value for name, value in wish.sizes.items() if name in known}
+    for name, value in chosen.items():
+        # A bool is an int to Python; a size it is not.
+        is_size = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if type(known[name]) is int and not is_size:
+            raise UseError(f"--set {name}={spell(value)}: give a whole number from 1 up")
+    return chosen
+
+
+def _parse_settings(option: str, texts: Sequence[str]) -> dict[str, object]:
+    settings: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise UseError(f"{option} {text}: give {option} NAME=VALUE")
+        if settings.get(name, _parse_value(value)) != _parse_value(value):
+            raise UseError(f"{option} {name} is given twice, with different values; give it once")
+        settings[name] = _parse_value(value)
+    return settings
+
+
+def _parse_value(text: str) -> object:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return int(text) if re.fullmatch(r"-?\d+", text) else text

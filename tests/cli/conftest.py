@@ -1,0 +1,106 @@
+"""The command line in this process, and a device with a clock that needs no GPU."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tvm
+from tvm.script import from_source
+
+from tirstep.cli import main
+from tirstep.lowering_checks import print_module
+from tirstep.lowering_checks.devices import CpuDevice, DeviceError, Timing, find_unbound_blocks
+from tirstep.modules import vector_add
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left: its exit code and its two streams."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Standard output as JSON, and nothing but JSON."""
+        return json.loads(self.out)
+
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the top of the repository, with no variable that changes what is printed or written."""
+    monkeypatch.chdir(ROOT)
+    for name in ("CI", "FORCE_COLOR", "NO_COLOR", "COLUMNS", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str]) -> Command:
+    """Run ``tirstep ARGUMENTS``; its output goes into no terminal."""
+
+    def call(*arguments: object) -> Result:
+        capfd.readouterr()
+        code = main([str(argument) for argument in arguments])
+        return Result(code, *capfd.readouterr())
+
+    return call
+
+
+class ClockDevice(CpuDevice):
+    """A GPU for tests: the CPU computes, and each module is twice as fast as the one before."""
+
+    name = "cuda"
+    has_clock = True
+    description = "Test GPU (sm_00)"
+
+    def __init__(self) -> None:
+        self.timed = 0
+
+    def find_obstacle(self, module: Any) -> str | None:
+        unbound = find_unbound_blocks(module)
+        return f"not bound yet: {', '.join(unbound)}" if unbound else None
+
+    def time(self, module: Any, arguments: Any) -> Timing:
+        self.timed += 1
+        seconds = 4e-3 / 2**self.timed
+        return Timing(seconds, 0.9 * seconds, 1.25 * seconds, 20)
+
+
+class BrokenDevice(CpuDevice):
+    """A device whose compiler is missing."""
+
+    def compile(self, module: Any) -> Any:
+        raise DeviceError("there is no compiler; install one")
+
+
+@pytest.fixture
+def wrong_vector_add(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel subtracts, and its meaning is still the sum."""
+    right = vector_add.factory
+
+    def subtract(*sizes: int, **options: Any) -> tvm.IRModule:
+        text = print_module(right(*sizes, **options))
+        return from_source(text.replace("A[vi] + B[vi]", "A[vi] - B[vi]"))
+
+    monkeypatch.setattr(vector_add, "factory", subtract)
+
+
+@pytest.fixture
+def clock_device(monkeypatch: pytest.MonkeyPatch) -> ClockDevice:
+    device = ClockDevice()
+    monkeypatch.setattr("tirstep.cli.judge.find_device", lambda name: device)
+    return device
+
+
+@pytest.fixture
+def broken_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tirstep.cli.judge.find_device", lambda name: BrokenDevice())

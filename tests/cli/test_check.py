@@ -1,0 +1,138 @@
+"""``tirstep check``: good recipes pass, and every kind of failure is told and exits with 1."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tirstep.transforms.recipes import Example, find_recipe
+
+from .conftest import ROOT, Command
+
+CPU = ("--device", "cpu")
+RECIPE_KEYS = {
+    *("recipe", "summary", "status", "reason", "shape", "options", "sizes", "golden", "numbers"),
+    *("checked_on", "added", "removed", "time_us", "time_us_lower", "time_us_upper", "repeats"),
+    *("gflops", "speedup", "findings", "steps"),
+}
+STEP_KEYS = {
+    *("number", "name", "source", "golden", "numbers", "checked_on", "added", "removed"),
+    *("time_us", "time_us_lower", "time_us_upper", "repeats", "gflops", "findings"),
+}
+
+
+@pytest.fixture
+def goldens(tmp_path: Path) -> Path:
+    """A copy of the goldens, to be damaged."""
+    return Path(shutil.copytree(ROOT / "tests" / "golden", tmp_path / "golden"))
+
+
+def test_good_recipes(command: Command):
+    result = command("check", "vector_add_bound", "matmul_naive", *CPU)
+    assert (result.code, result.err) == (0, "")
+    assert "device  CPU (LLVM, thread bindings made serial)\ngolden  tests/golden\n" in result.out
+    assert "\nmatmul_naive  64x48x32\n" in result.out
+    assert "\n  01_bound   golden ok       numbers ok on cpu 64x48x32\n" in result.out
+    assert result.out.endswith("2 recipes, 5 modules: all good\n")
+
+
+def test_all_recipes_and_orphans(command: Command, goldens: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tirstep.cli.check.RECIPES", {"a": find_recipe("vector_add_bound")})
+    (goldens / "vector_add_bound" / "03_more.py").write_text("")
+    result = command("check", "--all", "--golden-dir", goldens, *CPU)
+    assert result.code == 1
+    orphan = "vector_add_bound/03_more.py: no step of any recipe makes this file; delete it, or"
+    assert orphan in result.out
+    assert "matmul_naive/00_input.py: no step" in result.out
+    # By name, a recipe is all that is looked at.
+    assert command("check", "vector_add_bound", "--golden-dir", goldens, *CPU).code == 0
+
+
+def test_changed_golden_shows_its_diff(command: Command, goldens: Path):
+    file = goldens / "matmul_naive" / "01_bound.py"
+    file.write_text(file.read_text().replace("T.thread_binding(64", "T.thread_binding(32"))
+    result = command("check", "matmul_naive", "--golden-dir", goldens, *CPU)
+    assert result.code == 1
+    assert "  01_bound   golden failed   numbers ok on cpu 64x48x32\n" in result.out
+    assert "matmul_naive 01_bound: the program changed; if that is meant, rewrite" in result.out
+    assert '\n-        for i in T.thread_binding(32, thread="blockIdx.y"):\n' in result.out
+    assert '\n+        for i in T.thread_binding(64, thread="blockIdx.y"):\n' in result.out
+    assert result.out.endswith("1 recipe, 2 modules: 1 finding\n")
+
+
+def test_renamed_and_missing_goldens(command: Command, goldens: Path):
+    file = goldens / "matmul_naive" / "01_bound.py"
+    file.write_text(file.read_text().replace("vi", "row"))
+    (goldens / "matmul_naive" / "00_input.py").unlink()
+    result = command("check", "matmul_naive", "--golden-dir", goldens, *CPU)
+    assert result.code == 1
+    assert "matmul_naive 00_input: the golden matmul_naive/00_input.py is missing;" in result.out
+    assert "matmul_naive 01_bound: same program, other names or printing;" in result.out
+
+
+def test_goldens_of_another_tvm_are_told_once(command: Command, goldens: Path):
+    (goldens / "TVM_VERSION").write_text("0.26.0\n")
+    result = command("check", "matmul_naive", "--golden-dir", goldens, *CPU)
+    assert result.code == 1
+    assert result.out.count("the goldens were written by TVM 0.26.0, and TVM 0.27") == 1
+    assert "golden none" in result.out
+
+
+def test_no_goldens_are_told_once(command: Command, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = command("check", "vector_add_bound", "matmul_naive", *CPU)
+    assert result.code == 0
+    assert result.out.count("golden  skipped: there is no tests/golden below the current") == 1
+
+
+def test_wrong_kernel(command: Command, wrong_vector_add: None):
+    result = command("check", "vector_add_bound", *CPU)
+    assert result.code == 1
+    assert "golden failed   numbers failed on cpu 1024" in result.out
+    assert "\n+                C[vi] = A[vi] - B[vi]\n" in result.out
+    assert "vector_add_bound 00_input: C[" in result.out
+    assert "elements are wrong (integers, seed 0)" in result.out
+
+
+def test_seed_is_passed_on(command: Command, wrong_vector_add: None):
+    assert "(integers, seed 7)" in command("check", "vector_add_bound", "--seed", 7, *CPU).out
+
+
+def test_recipe_that_refuses_its_own_example(command: Command, monkeypatch: pytest.MonkeyPatch):
+    wrong = dataclasses.replace(find_recipe("vector_add_bound"), golden=Example({"n": 100}))
+    monkeypatch.setattr("tirstep.cli.selection.RECIPES", {"vector_add_bound": wrong})
+    result = command("check", "vector_add_bound", *CPU)
+    assert result.code == 1
+    assert "vector_add_bound: the recipe refuses its own example: split_loop: " in result.out
+
+
+def test_device_that_fails_is_a_finding(command: Command, broken_device: None):
+    result = command("check", "vector_add_bound")
+    assert result.code == 1
+    assert "vector_add_bound 00_input: there is no compiler; install one" in result.out
+
+
+def test_nothing_is_timed(command: Command, clock_device):
+    assert command("check", "vector_add_bound").code == 0
+    assert clock_device.timed == 0
+
+
+def test_check_as_json(command: Command, goldens: Path):
+    (goldens / "vector_add_bound" / "01_split.py").unlink()
+    result = command("check", "vector_add_bound", "--golden-dir", goldens, "--json", *CPU)
+    document = result.document
+    assert (result.code, result.err, document["ok"]) == (1, "", False)
+    assert set(document) == {
+        *("command", "versions", "device", "golden_dir", "seed", "ok", "findings", "recipes"),
+    }
+    assert document["device"]["name"] == "cpu"
+    (recipe,) = document["recipes"]
+    assert set(recipe) == RECIPE_KEYS
+    assert (recipe["status"], recipe["golden"], recipe["numbers"]) == ("failed", "failed", "ok")
+    assert [step["golden"] for step in recipe["steps"]] == ["ok", "failed", "ok"]
+    for step in recipe["steps"]:
+        assert set(step) == STEP_KEYS
+    (finding,) = recipe["findings"]
+    assert set(finding) == {"check", "where", "message", "detail"}
+    assert finding["where"] == "vector_add_bound 01_split"

@@ -1,0 +1,92 @@
+"""Help and version: at once, without TVM."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tirstep
+from tirstep.cli import main
+
+from .conftest import Command
+
+COMMANDS = ("list", "steps", "diff", "check", "ladder", "golden", "readme")
+
+# Exits with what was imported that help can do without.
+WITHOUT_TVM = """
+import sys
+from tirstep.cli import main
+for argv in {argvs!r}:
+    main(argv)
+heavy = {{"tvm", "numpy", "rich", "tirstep.modules"}} & set(sys.modules)
+sys.exit(f"imported: {{heavy}}" if heavy else 0)
+"""
+
+
+def test_help_names_every_command_and_the_exit_codes(command: Command):
+    result = command("--help")
+    assert result.code == 0
+    for name in COMMANDS:
+        assert f"\n  {name} " in result.out
+    assert "Exit codes: 0 good, 1 a check failed, 2 wrong use." in result.out
+    assert "..." not in result.out.partition("Commands:")[2]  # no summary is cut
+    assert command("-h") == result
+    assert command() == result
+
+
+def test_every_command_has_help(command: Command):
+    for name in COMMANDS:
+        result = command(name, "--help")
+        assert result.code == 0
+        assert result.out.startswith(f"Usage: tirstep {name} ")
+        assert len(max(result.out.splitlines(), key=len)) <= 100
+
+
+def test_neither_help_nor_wrong_use_of_options_imports_tvm():
+    argvs = [
+        ["--help"],
+        ["--version"],
+        *([name, "--help"] for name in COMMANDS),
+        ["ladde"],
+        ["ladder", "matmul", "--set", "tile_k"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TVM.format(argvs=argvs)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr.count("tirstep: ")) == (0, 2), done.stderr
+
+
+def test_version(command: Command):
+    result = command("--version")
+    assert result.code == 0
+    assert result.out.startswith(f"tirstep {tirstep.__version__} (apache-tvm 0.27")
+    assert len(result.out.splitlines()) == 1
+
+
+def test_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "tirstep", "diff"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    sentence = "tirstep: Missing argument 'RECIPE'; see tirstep diff --help\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
+
+
+def test_interrupt_is_130(monkeypatch: pytest.MonkeyPatch):
+    def interrupt(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tirstep.cli.listing.list_kernels", interrupt)
+    assert main(["list"]) == 130
+
+
+def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch):
+    def fail(*args: object, **options: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr("tirstep.cli.listing.list_kernels", fail)
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        main(["list"])

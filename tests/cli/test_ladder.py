@@ -1,0 +1,205 @@
+"""``tirstep ladder``: its table, its diffs, its times, and what it does with trouble."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tirstep.lowering_checks import diff_steps, run_golden
+from tirstep.transforms.recipes import find_recipe
+
+from .conftest import ROOT, ClockDevice, Command
+from .test_check import RECIPE_KEYS, STEP_KEYS
+
+CPU = ("--device", "cpu")
+
+
+@pytest.fixture
+def short_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ladder of matmul with three recipes, one of them for n up to 1024 only."""
+    names = ("matmul_naive", "matmul_rows_on_blocks", "matmul_tiled")
+    recipes = tuple(find_recipe(name) for name in names)
+    monkeypatch.setattr("tirstep.cli.ladder.LADDERS", {"matmul": recipes})
+
+
+def rows(out: str) -> list[list[str]]:
+    """The cells of the table: they are two spaces apart at least."""
+    lines = out.partition("──\n")[2].partition("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
+
+
+def test_table_at_the_shape_of_the_goldens(command: Command):
+    result = command("ladder", "window_sum", *CPU)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(
+        "window_sum at 1024, the shape of the goldens, float32\n"
+        "device  CPU (LLVM, thread bindings made serial)\n"
+        "golden  tests/golden\n\n"
+    )
+    header = result.out.splitlines()[4]
+    assert header.split() == ["recipe", "steps", "golden", "numbers", "lines"]
+    for name, *cells in rows(result.out):
+        steps = run_golden(find_recipe(name)).steps
+        whole = diff_steps(steps[0], steps[-1])
+        lines = f"+{whole.added} −{whole.removed}"
+        assert cells == [str(len(steps) - 1), "ok", "ok on cpu", lines]
+
+
+def test_rows_for_steps(command: Command):
+    assert rows(command("ladder", "vector_add", "--steps", *CPU).out) == [
+        ["vector_add_bound", "2", "ok", "ok on cpu", "+7 −6"],
+        ["00_input", "ok", "ok on cpu"],
+        ["01_split", "ok", "ok on cpu", "+2 −2"],
+        ["02_bound", "ok", "ok on cpu", "+7 −6"],
+    ]
+
+
+def test_diffs_and_verdicts_come_before_the_table(command: Command):
+    result = command("ladder", "vector_add", "--diff", *CPU)
+    before, table, _ = result.out.partition("recipe            steps")
+    assert table
+    places = [
+        before.index(text)
+        for text in (
+            "vector_add_bound  One element for each thread",
+            "# vector_add_bound 00_input  elementwise.py:",
+            "golden ok       numbers ok on cpu 1024\n",
+            "# vector_add_bound 01_split  elementwise.py:",
+            "--- 00_input\n+++ 01_split\n@@ ",
+            "# vector_add_bound 02_bound  elementwise.py:",
+        )
+    ]
+    assert places == sorted(places)
+    assert before.count("golden ok       numbers ok on cpu 1024\n") == 3
+
+
+def test_a_recipe_that_refuses_the_shape_is_skipped(command: Command, short_ladder: None):
+    result = command("ladder", "matmul", "--shape", "64x2048x8", *CPU)
+    assert result.code == 0
+    assert result.out.startswith("matmul at 64x2048x8, as given with --shape, float32\n")
+    assert rows(result.out)[1] == ["matmul_rows_on_blocks", "skipped"]
+    assert [row[2] for row in rows(result.out) if len(row) > 2] == ["ok", "ok"]
+    sentence = "matmul_rows_on_blocks skipped: bind_loop: loop 'j' would make a block of 2048 thr"
+    assert sentence in result.out
+    skipped = command("ladder", "matmul", "--shape", "64x2048x8", "--json", *CPU).document
+    (reason,) = [row["reason"] for row in skipped["recipes"] if row["status"] == "skipped"]
+    assert "2048 threads" in reason
+
+
+def test_a_failed_check_exits_with_1(command: Command, wrong_vector_add: None):
+    result = command("ladder", "vector_add", *CPU)
+    assert result.code == 1
+    assert rows(result.out) == [["vector_add_bound", "2", "failed", "failed on cpu", "+7 −6"]]
+    assert "\nvector_add_bound 00_input: C[" in result.out
+
+
+def test_a_changed_golden_exits_with_1(command: Command, tmp_path: Path):
+    goldens = Path(shutil.copytree(ROOT / "tests" / "golden", tmp_path / "golden"))
+    file = goldens / "vector_add_bound" / "02_bound.py"
+    file.write_text(file.read_text().replace("128", "64"))
+    for look in ((), ("--diff",)):
+        result = command("ladder", "vector_add", "--golden-dir", goldens, *look, *CPU)
+        assert result.code == 1
+        assert rows(result.out) == [["vector_add_bound", "2", "failed", "ok on cpu", "+7 −6"]]
+        assert result.out.count("vector_add_bound 02_bound: the program changed") == 1
+
+
+def test_a_device_that_cannot_compile_exits_with_1(command: Command, broken_device: None):
+    result = command("ladder", "vector_add")
+    assert result.code == 1
+    assert "vector_add_bound 00_input: there is no compiler; install one" in result.out
+    assert "failed" in rows(result.out)[0][-2]
+
+
+def test_times(command: Command, clock_device: ClockDevice, short_ladder: None):
+    result = command("ladder", "matmul", "--shape", "32x64x8")
+    assert result.code == 0
+    assert "device  Test GPU (sm_00)\n" in result.out
+    header = next(line for line in result.out.splitlines() if line.startswith("recipe"))
+    assert header.split()[-4:] == ["time", "us", "GFLOP/s", "speed-up"]
+    assert [row[-3:] for row in rows(result.out)] == [
+        ["2,000.0", "0.0", "1.0x"],
+        ["1,000.0", "0.0", "2.0x"],
+        ["500.0", "0.1", "4.0x"],
+    ]
+    assert [row[3] for row in rows(result.out)] == ["ok on cuda, cpu"] * 3
+    assert "speed-up over matmul_naive;" in result.out
+    assert "numbers on cpu: of steps that cuda cannot run yet, at the shape of" in result.out
+
+
+def test_without_a_shape_a_gpu_takes_those_of_the_tutorials(
+    command: Command, clock_device: ClockDevice, monkeypatch: pytest.MonkeyPatch
+):
+    ladder = tuple(
+        dataclasses.replace(recipe, seed=dataclasses.replace(recipe.seed, shape={"n": n}))
+        for recipe, n in (
+            (find_recipe("window_sum_bound"), 256),
+            (find_recipe("window_sum_shared"), 384),
+        )
+    )
+    monkeypatch.setattr("tirstep.cli.ladder.LADDERS", {"window_sum": ladder})
+    result = command("ladder", "window_sum")
+    assert result.out.startswith("window_sum, each recipe at the shape of the tutorial, float32\n")
+    first, second = rows(result.out)
+    assert (first[5], second[5]) == ("256", "384")
+    # Times at two shapes do not compare.
+    assert first[-1] == "1.0x"
+    assert not second[-1].endswith("x")
+
+
+def test_no_times_of_wrong_steps(
+    command: Command, clock_device: ClockDevice, wrong_vector_add: None
+):
+    document = command("ladder", "vector_add", "--json").document
+    assert clock_device.timed == 0
+    assert document["baseline"] is None
+    assert document["recipes"][0]["time_us"] is None
+
+
+def test_ladder_as_json(command: Command, clock_device: ClockDevice):
+    result = command("ladder", "vector_add", "--shape", "2048", "--seed", "3", "--json")
+    document = result.document
+    assert (result.code, result.err) == (0, "")
+    assert set(document) == {
+        *("command", "versions", "kernel", "device", "golden_dir", "seed", "ok", "shape_from"),
+        *("shape", "baseline", "findings", "recipes"),
+    }
+    assert document["device"] == {"name": "cuda", "description": "Test GPU (sm_00)"}
+    assert set(document["versions"]) == {"tirstep", "tvm"}
+    assert (document["shape_from"], document["shape"], document["seed"]) == ("option", "2048", 3)
+    assert document["baseline"] == "vector_add_bound"
+    (recipe,) = document["recipes"]
+    assert set(recipe) == RECIPE_KEYS
+    assert recipe["checked_on"] == ["cuda 2048", "cpu 1024"]
+    figures = ("time_us", "time_us_lower", "time_us_upper", "repeats", "gflops", "speedup")
+    expected = [2000.0, 1800.0, 2500.0, 20, 2048 / 2e-3 / 1e9, 1.0]
+    assert [recipe[name] for name in figures] == pytest.approx(expected)
+    assert [step["time_us"] for step in recipe["steps"]] == [None, None, pytest.approx(2000.0)]
+    for step in recipe["steps"]:
+        assert set(step) == STEP_KEYS
+
+
+def test_ladder_as_json_with_diffs(command: Command):
+    (recipe,) = command("ladder", "vector_add", "--diff", "--json", *CPU).document["recipes"]
+    assert recipe["steps"][0]["diff"] is None
+    assert recipe["steps"][1]["diff"].startswith("--- 00_input\n+++ 01_split\n")
+
+
+def test_sizes_go_to_the_recipes_that_have_them(command: Command, short_ladder: None):
+    arguments = ("--set", "per_thread=1", "--set", "rows=16", "--json", *CPU)
+    recipes = command("ladder", "matmul", *arguments).document["recipes"]
+    assert [row["sizes"] for row in recipes] == [
+        {},
+        {},
+        {"rows": 16, "columns": 8, "per_thread": 1, "tail": "refuse"},
+    ]
+
+
+@pytest.mark.gpu
+def test_ladder_on_cuda(command: Command):
+    result = command("ladder", "vector_add", "--device", "cuda", "--json")
+    (recipe,) = result.document["recipes"]
+    assert result.code == 0
+    assert result.document["shape_from"] == "seed"
+    assert recipe["time_us_lower"] <= recipe["time_us"] <= recipe["time_us_upper"]

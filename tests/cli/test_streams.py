@@ -1,0 +1,97 @@
+"""In a terminal colours and progress, elsewhere plain text; a closed pipe is no error."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3[0-7]|9[0-7])m")
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def run_in_terminal(*arguments: str, columns: int = 80, **environment: str) -> str:
+    """What ``tirstep ARGUMENTS`` writes to a terminal, on both streams."""
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    hidden = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "CI")
+    inherited = {name: value for name, value in os.environ.items() if name not in hidden}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tirstep", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=inner,
+        stderr=inner,
+        env={**inherited, "TERM": "xterm-256color", **environment},
+    )
+    os.close(inner)
+    chunks = []
+    try:
+        while chunk := os.read(outer, 65536):
+            chunks.append(chunk)
+    except OSError:  # Linux's word for the end
+        pass
+    os.close(outer)
+    assert process.wait() == 0
+    return b"".join(chunks).decode().replace("\r\n", "\n")
+
+
+def test_diff_is_coloured_and_long_lines_are_not_wrapped():
+    text = run_in_terminal("diff", "vector_add_bound", "0", "1")
+    assert "\x1b[31m-        for i in range(1024):\x1b[0m\n" in text
+    assert "\x1b[32m+        for i_0, i_1 in T.grid(8, 128):\x1b[0m\n" in text
+    assert "# vector_add_bound/00_input → vector_add_bound/01_split" in text
+    assert max(len(line) for line in ESCAPE.sub("", text).splitlines()) > 100
+
+
+def test_no_color_is_respected():
+    text = run_in_terminal("diff", "vector_add_bound", "0", "1", NO_COLOR="1")
+    assert not COLOUR.search(text)
+    assert "\n-        for i in range(1024):\n" in text
+
+
+def test_ladder_shows_progress_in_a_terminal_only():
+    text = run_in_terminal("ladder", "vector_add", "--device", "cpu", columns=100)
+    assert "vector_add_bound 0" in ESCAPE.sub("", text)  # the step that is worked on
+    table = ESCAPE.sub("", text).rpartition("recipe ")[2]
+    assert "vector_add_bound" in table
+    piped = subprocess.run(
+        [sys.executable, "-m", "tirstep", "ladder", "vector_add", "--device", "cpu"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "40"},
+    )
+    assert (piped.returncode, piped.stderr) == (0, "")
+    assert "\x1b" not in piped.stdout
+    assert re.search(r"^vector_add_bound +2 +(ok)? +ok on cpu +\+7 −6$", piped.stdout, re.MULTILINE)
+
+
+def test_steps_are_highlighted_python_in_a_terminal():
+    text = run_in_terminal("steps", "vector_add_bound", "--step", "bound")
+    assert COLOUR.search(text)
+    assert "        for i_0 in T.thread_binding(8, " in ESCAPE.sub("", text)
+
+
+def test_closed_pipe_ends_quietly():
+    for arguments in (["steps", "matmul_registers"], ["list", "--json"]):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tirstep", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        process.stdout.close()  # at once: TVM is imported before anything is printed
+        assert process.stderr.read() == b""
+        process.stderr.close()
+        assert process.wait() == 141
+
+
+def test_a_terminal_without_utf8_gets_what_it_can_show():
+    done = subprocess.run(
+        [sys.executable, "-m", "tirstep", "list", "window_sum"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"input ? split ? bound" in done.stdout

@@ -1,0 +1,87 @@
+"""Wrong use is one sentence on standard error and exit code 2."""
+
+import pytest
+
+from .conftest import Command
+
+SENTENCES = [
+    ("ladde", "No such command 'ladde'"),
+    ("list matmull", "there is no kernel or recipe 'matmull'; did you mean matmul"),
+    ("list zzz", "there is no kernel or recipe 'zzz'; there are: vector_add, "),
+    ("steps matmul_nave", "there is no recipe 'matmul_nave'; did you mean matmul_naive"),
+    ("steps zzz", "there is no recipe 'zzz'; there are: vector_add_bound, "),
+    ("steps matmul_naive --step bond", "matmul_naive has no step 'bond'; did you mean bound?"),
+    ("steps matmul_naive --step 2", "matmul_naive has no step 2; its steps are 0 to 1"),
+    ("steps matmul_naive --stepp 2", "No such option: --stepp"),
+    ("steps matmul_naive --shape 64x48", "--shape 64x48 has 2 sizes, and matmul has the sizes m, "),
+    ("steps matmul_naive --shape 64x48xk", "--shape 64x48xk: k is 'k', which is no whole number;"),
+    ("steps matmul_naive --shape m=6,n=4,q=3", "--shape m=6,n=4,q=3 does not give each size once"),
+    ("steps matmul_naive --shape m=6,m=4,n=3,k=1", "does not give each size once; matmul has the"),
+    ("steps matmul_naive --shape 0x4x4", "matmul: size m=0 is below 1; give 1 or more"),
+    ("steps matmul_naive --dtype flot16", "dtype='flot16' is not possible; choose 'float32'"),
+    ("steps matmul_naive --option acc", "--option acc: give --option NAME=VALUE"),
+    ("steps matmul_naive --option ac=int32", "matmul: there is no option 'ac'; the nearest: acc"),
+    ("steps matmul_naive --dtype int8 --option dtype=float16", "--dtype int8 and --option dtype="),
+    ("steps matmul_shared --set tilek=8", "has a size 'tilek'; did you mean tile_k"),
+    ("steps matmul_naive --set tile_k=8", "has a size 'tile_k'; there are none"),
+    ("steps matmul_shared --set tile_k", "--set tile_k: give --set NAME=VALUE"),
+    ("steps matmul_shared --set =8", "--set =8: give --set NAME=VALUE"),
+    ("steps matmul_shared --set tile_k=deep", "--set tile_k=deep: give a whole number from 1 up"),
+    ("steps matmul_shared --set tile_k=0", "--set tile_k=0: give a whole number from 1 up"),
+    ("steps matmul_shared --set tile_k=true", "--set tile_k=true: give a whole number from 1 up"),
+    ("steps matmul_shared --set rows=4 --set rows=8", "--set rows is given twice, with different"),
+    ("steps matmul_shared --set tail=drop", "tail='drop' is unknown; use"),
+    ("steps matmul_shared --set tile_k=7", "which inner=7 does not divide"),
+    ("diff matmul_naive bund", "matmul_naive has no step 'bund'; did you mean bound?"),
+    ("diff matmul_naive --step bound", "--step and --against-step go with --against"),
+    ("diff matmul_naive 0 --against matmul_tiled", "FROM and TO go without --against"),
+    ("diff matmul_naive --against matmul_tild", "there is no recipe 'matmul_tild'; did you mean"),
+    ("diff matmul_naive --context -1", "Invalid value for '--context'"),
+    ("check", "name the recipes to check, or give --all"),
+    ("check matmul_naive --all", "name the recipes to check, or give --all, not both"),
+    ("check --all --shape 4x4x4", "--all checks every recipe at its example"),
+    ("check vector_add_bound --shape 100", "loop 'i' runs 100 times, which inner=128 does not div"),
+    ("check matmul_naive --device gpu", "there is no device 'gpu'"),
+    ("check matmul_naive --device cudaa", "there is no device 'cudaa'; did you mean 'cuda'?"),
+    ("check matmul_naive --golden-dir nowhere", "there is no folder nowhere; give --golden-dir"),
+    ("ladder matmul_naive", "there is no kernel 'matmul_naive'; did you mean matmul"),
+    ("ladder matmul --shape 64", "--shape 64 has 1 size, and matmul has the sizes m, n, k: give"),
+    ("ladder matmul --shape 4x4x-4", "matmul: size k=-4 is below 1"),
+    ("ladder matmul --set tile=8", "no recipe that is asked for has a size 'tile'; did you mean"),
+    ("ladder vector_add --shape 100", "no recipe of vector_add takes this; vector_add_bound says:"),
+    ("golden --golden-dir tests/cli", "tests/cli has files but no TVM_VERSION"),
+    ("golden --golden-dir README.md", "README.md is no folder"),
+    ("readme --readme nowhere.md", "nowhere.md: No such file or directory"),
+]
+
+
+@pytest.mark.parametrize(("line", "sentence"), SENTENCES)
+def test_wrong_use_is_one_sentence(command: Command, line: str, sentence: str):
+    result = command(*line.split())
+    assert sentence in result.err
+    assert result.err.startswith("tirstep: ")
+    assert len(result.err.splitlines()) == 1
+    assert (result.code, result.out) == (2, "")
+
+
+def test_cuda_without_a_gpu(command: Command, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tirstep.lowering_checks.devices.cuda.is_cuda_available", lambda: False)
+    result = command("ladder", "vector_add", "--device", "cuda")
+    assert (result.code, result.out) == (2, "")
+    assert "this machine has no CUDA device that TVM can use" in result.err
+
+
+def test_goldens_are_not_written_under_ci(command: Command, tmp_path, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setattr("tirstep.cli.golden.RECIPES", {})
+    result = command("golden", "--write", "--golden-dir", tmp_path / "golden")
+    assert result.code == 2
+    assert "goldens are not rewritten under CI" in result.err
+    assert not (tmp_path / "golden").exists()
+
+
+def test_golden_away_from_the_repository(command: Command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = command("golden", "--write")
+    assert (result.code, list(tmp_path.iterdir())) == (2, [])
+    assert "there is no folder tests here; run this at the top of the repository" in result.err
