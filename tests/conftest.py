@@ -24,6 +24,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("thorough", settings.get_profile("quick"), max_examples=300)
+settings.register_profile("gpu", settings.get_profile("quick"), max_examples=80)
 settings.load_profile(os.environ.get("TIRSTEP_HYPOTHESIS", "quick"))
 
 

@@ -109,7 +109,6 @@ def test_no_ladder(command: Command, readme: Path, tmp_path: Path):
     assert "none.json: No such file or directory" in result.err
 
 
-@pytest.mark.skipif(not RESULT.is_file(), reason="no ladder was measured on a GPU yet")
 def test_the_readme_is_as_generated(command: Command):
     result = command("readme", "--check")
     assert result.code == 0, result.out + result.err

@@ -1,0 +1,24 @@
+"""The Python programs of the README run as they stand."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.split("\n")[-2][:30])
+def test_a_program_of_the_readme_runs(program: str, tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "Finding" not in done.stdout
+
+
+def test_the_readme_has_programs() -> None:
+    assert len(PROGRAMS) >= 3
