@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import For
-from tvm.tirx.analysis import undefined_vars
-from tvm_ffi import structural_equal
 
 from .errors import TransformError, composite, transform
 from .loops import Tail, require_constant, require_factors, require_serial
 from .queries import (
-    constant,
-    find_all,
-    find_axis,
     find_block_name,
     find_loop_name,
-    find_nest,
-    find_outer_loops,
     find_reduction_loops,
-    find_register_leak,
     find_spatial_loops,
 )
+from .registers import require_own_registers
+from .thread_axes import (
+    require_axis_free,
+    require_same_extents,
+    require_sound_reduction,
+    require_thread_limit,
+)
+from .virtual_threads import require_virtual_threads_around_all
 
 THREAD_AXES = tuple(
     f"{level}.{letter}" for level in ("blockIdx", "threadIdx", "vthread") for letter in "xyz"
@@ -49,9 +47,12 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: int = MAX_
     consumes: nothing
     requires: a known axis; a serial loop; for threads a constant extent; no other loop on the
         same axis that feeds the same block (only the diagonal would run); the extent that the
-        axis has elsewhere in this nest (the kernel would be launched with one of them); at most
-        `max_threads` threads in a block; no register ("local") buffer whose writer is inside the
-        loop and whose reader is not (threads cannot read each other's registers)
+        axis has elsewhere in the same kernel (it would be launched with one of them); at most
+        `max_threads` threads in a block; no register ("local") buffer of which a thread would
+        read what another one wrote; for virtual threads no other loop around or inside on the
+        same axis, and all blocks of the kernel inside; for a reduction over threads an outermost
+        loop that is bound already (in a loop on the host, TVM leaves the threads' partial sums
+        in one cell that all of them share), and that the loop goes over nothing but the reduction
     """
     name = find_loop_name(sch, loop)
     if axis not in THREAD_AXES:
@@ -63,14 +64,15 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: int = MAX_
     require_serial(sch, "bind_loop", loop)
     if not axis.startswith("blockIdx"):
         require_constant(sch, "bind_loop", loop)
-    _require_axis_free(sch, loop, axis)
-    if not axis.startswith("vthread"):
-        _require_same_extent(sch, loop, axis)
+    require_axis_free(sch, loop, axis)
+    extents = require_same_extents(sch, loop, axis)
+    require_thread_limit(sch, loop, extents, max_threads)
     if axis.startswith("threadIdx"):
-        _require_thread_limit(sch, loop, axis, max_threads)
-        trial = sch.copy()
-        trial.bind(loop, axis)
-        require_own_registers(trial, "bind_loop")
+        require_sound_reduction(sch, loop)
+    trial = sch.copy()
+    trial.bind(loop, axis)
+    require_own_registers(trial, "bind_loop", loop)
+    require_virtual_threads_around_all(trial, "bind_loop", loop)
     sch.bind(loop, axis)
 
 
@@ -95,6 +97,7 @@ def tile_block(
     rewrite: ``for i, j, k`` -> ``for i_0 in blockIdx.y: for j_0 in blockIdx.x:
         for i_1 in threadIdx.y: for j_1 in threadIdx.x: for k: for i_2, j_2``
     consumes: the tiled loops
+    returns: the loops of the tile; `locals` is empty without `per_thread`
     requires: serial spatial loops, as many as `threads` has entries; the tile of each loop
         (threads * per_thread) divides its extent, or ``tail="guard"``
     """
@@ -146,68 +149,3 @@ def _read_tile(
                 "give one entry for each loop to be tiled",
             )
     return list(zip(threads, each, strict=True)), letters, spatial[-count:]
-
-
-def _nest_loops(sch: Schedule, loop: LoopRV) -> list[tuple[For, str]]:
-    """Every bound loop of the nest around a loop, with its axis."""
-    loops = find_all(find_nest(sch, loop), For)
-    return [(node, axis) for node in loops if (axis := find_axis(node)) is not None]
-
-
-def _require_axis_free(sch: Schedule, loop: LoopRV, axis: str) -> None:
-    node = sch.get(loop)
-    lineage = [*find_outer_loops(sch, loop), *find_all(node.body, For)]
-    rivals = [other for other in lineage if find_axis(other) == axis]
-    for realize in find_all(node, SBlockRealize):
-        used = [var for value in realize.iter_values for var in undefined_vars(value)]
-        if not any(var.same_as(node.loop_var) for var in used):
-            continue
-        for rival in rivals:
-            if any(var.same_as(rival.loop_var) for var in used):
-                raise TransformError(
-                    "bind_loop",
-                    f"loop '{node.loop_var.name}': '{axis}' already drives loop "
-                    f"'{rival.loop_var.name}' of block '{realize.block.name_hint}', "
-                    "so that only the diagonal would run",
-                    "bind it to another axis, or fuse the two loops first",
-                )
-
-
-def _require_same_extent(sch: Schedule, loop: LoopRV, axis: str) -> None:
-    node = sch.get(loop)
-    for other, used in _nest_loops(sch, loop):
-        if used == axis and not structural_equal(node.extent, other.extent):
-            raise TransformError(
-                "bind_loop",
-                f"loop '{node.loop_var.name}' runs {node.extent} times, and '{axis}' has the "
-                f"extent {other.extent} at loop '{other.loop_var.name}' of the same kernel",
-                "split the loop so that both have one extent",
-            )
-
-
-def _require_thread_limit(sch: Schedule, loop: LoopRV, axis: str, max_threads: int) -> None:
-    extents = {used: constant(node.extent) or 1 for node, used in _nest_loops(sch, loop)}
-    extents[axis] = require_constant(sch, "bind_loop", loop)
-    sizes = {used: size for used, size in extents.items() if used.startswith("threadIdx")}
-    total = math.prod(sizes.values())
-    if total > max_threads:
-        product = " * ".join(f"{used}={size}" for used, size in sorted(sizes.items()))
-        raise TransformError(
-            "bind_loop",
-            f"loop '{find_loop_name(sch, loop)}' would make a block of {total} threads "
-            f"({product}), more than max_threads={max_threads}",
-            "split the loop and bind its inner part",
-        )
-
-
-def require_own_registers(sch: Schedule, who: str) -> None:
-    """Refuse a schedule in which a thread would have to read the registers of another."""
-    leak = find_register_leak(sch)
-    if leak is not None:
-        raise TransformError(
-            who,
-            f"the threads of '{leak.axis}' write the register buffer '{leak.buffer}' in block "
-            f"'{leak.writer}', and block '{leak.user}' outside of their loop uses it too: "
-            "a thread cannot read the registers of another",
-            'use scope "shared", or place that block inside of the thread loop first',
-        )

@@ -5,19 +5,22 @@ from __future__ import annotations
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from .binding import require_own_registers
 from .errors import TransformError, composite
-from .placement import fuse_epilogue_at, require_scalar_place
-from .queries import (
-    find_block_name,
-    find_epilogue,
-    find_loop_name,
-    find_reduction_loops,
-    is_around,
-    is_reduction,
+from .placement import (
+    fuse_epilogue_at,
+    require_around,
+    require_outside_reductions,
+    require_scalar_place,
 )
+from .queries import find_block_name, find_epilogue, is_reduction
+from .registers import require_own_registers
+from .virtual_threads import require_virtual_threads_around_all
 
-SCOPES = ("global", "shared", "shared.dyn", "local")
+SCOPES = ("shared", "shared.dyn", "local")
+_WHY_NOT = {
+    "warp": " (TVM lowers warp buffers wrongly)",
+    "global": " (TVM puts no barrier between the threads that write it and those that read it)",
+}
 
 
 @composite
@@ -30,8 +33,8 @@ def cache_read_at(
         C += A_shared[...]``
     consumes: nothing
     returns: the copy block, whose own loops go over the tile, one for each dimension
-    requires: `operand` counts the buffers that the block reads, from 0; a scope of ``global``,
-        ``shared``, ``shared.dyn`` or ``local``; a loop around the block, not vectorized
+    requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
+        ``shared.dyn`` or ``local``; a loop around the block, not vectorized
     """
     _require_scope("cache_read_at", scope)
     reads = [str(region.source.name) for region in sch.get(block).reads]
@@ -42,10 +45,11 @@ def cache_read_at(
             f"{', '.join(f'{index}: {name}' for index, name in enumerate(reads))}",
             "count the operands from 0",
         )
-    _require_around(sch, "cache_read_at", loop, block)
+    require_around(sch, "cache_read_at", loop, block)
     require_scalar_place(sch, "cache_read_at", loop)
     copy = sch.cache_read(block, operand, scope)
     sch.compute_at(copy, loop, preserve_unit_loops=True)
+    require_virtual_threads_around_all(sch, "cache_read_at", copy)
     return copy
 
 
@@ -64,12 +68,13 @@ def cache_write_at(
         a thread cannot read another's registers
     """
     _require_scope("cache_write_at", scope)
-    _require_around(sch, "cache_write_at", loop, block)
-    _require_outside_reductions(sch, "cache_write_at", loop, block)
+    require_around(sch, "cache_write_at", loop, block)
+    require_outside_reductions(sch, "cache_write_at", loop, block)
     require_scalar_place(sch, "cache_write_at", loop)
     copy = sch.cache_write(block, 0, scope)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
-    require_own_registers(sch, "cache_write_at")
+    require_own_registers(sch, "cache_write_at", copy)
+    require_virtual_threads_around_all(sch, "cache_write_at", copy)
     return copy
 
 
@@ -93,8 +98,8 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
             f"block '{find_block_name(sch, block)}' reduces nothing",
             "use cache_write_at to keep a result in registers",
         )
-    _require_around(sch, "accumulate_in_registers", loop, block)
-    _require_outside_reductions(sch, "accumulate_in_registers", loop, block)
+    require_around(sch, "accumulate_in_registers", loop, block)
+    require_outside_reductions(sch, "accumulate_in_registers", loop, block)
     epilogue = find_epilogue(sch, block)
     if epilogue is None:
         return cache_write_at(sch, block, loop, scope="local")
@@ -103,39 +108,7 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
 
 def _require_scope(who: str, scope: str) -> None:
     if scope not in SCOPES:
-        hint = " (TVM lowers warp buffers wrongly)" if scope == "warp" else ""
+        hint = _WHY_NOT.get(scope, "")
         raise TransformError(
             who, f"scope '{scope}' is not supported{hint}", f"use one of {', '.join(SCOPES)}"
         )
-
-
-def _require_around(sch: Schedule, who: str, loop: LoopRV, block: SBlockRV) -> None:
-    if not is_around(sch, loop, block):
-        raise TransformError(
-            who,
-            f"loop '{find_loop_name(sch, loop)}' is not around block "
-            f"'{find_block_name(sch, block)}'",
-            "choose one of sch.get_loops(block)",
-        )
-
-
-def _require_outside_reductions(sch: Schedule, who: str, loop: LoopRV, block: SBlockRV) -> None:
-    for reduction in find_reduction_loops(sch, block):
-        node = sch.get(reduction)
-        if node.same_as(sch.get(loop)) or _is_inside(sch, loop, reduction):
-            raise TransformError(
-                who,
-                f"loop '{find_loop_name(sch, loop)}' is at or inside of the reduction loop "
-                f"'{find_loop_name(sch, reduction)}', where the sum is not complete",
-                "choose a loop outside of the reductions",
-            )
-
-
-def _is_inside(sch: Schedule, loop: LoopRV, outer: LoopRV) -> bool:
-    node = sch.get(outer)
-    parent = sch.get_sref(loop).parent
-    while parent is not None:
-        if parent.stmt.same_as(node):
-            return True
-        parent = parent.parent
-    return False

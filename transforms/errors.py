@@ -168,9 +168,15 @@ def _last_sentence(error: ScheduleError) -> str:
     The IR says which loop or block a mark like ``s_tir.SBlock#0`` in the reason stands for.
     """
     program, _, reason = str(error).strip().rpartition("Error message:")
-    reason = reason.strip().removeprefix("ScheduleError:").strip()
+    reason = (
+        re.sub(r"Definition of [^\n]*(?:\n\d\)[^\n]*)*", "", reason)
+        .strip()
+        .removeprefix("ScheduleError:")
+        .strip()
+    )
     if reason == "(not rendered)":
         return 'it says why only with error_render_level="detail"'
+    reason = re.sub(r"(#\d+)(?=\w)", r"\1, ", reason)
     names = dict(re.findall(r"# (\S+#\d+)\s+(?:with T\.sblock\(\"|for )(\w+)", program))
     reason = re.sub(
         r"(?:\b(?:block|loop) )?\b\w+\.(SBlock|For)#\d+",

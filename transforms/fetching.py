@@ -7,13 +7,27 @@ from collections.abc import Sequence
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import For
 
 from .binding import MAX_THREADS, bind_loop
 from .caching import cache_read_at
 from .errors import TransformError, composite
+from .layout import require_copy
 from .loops import Tail, require_serial
 from .placement import inline_producers
-from .queries import find_block_name, find_extent, find_own_loops
+from .queries import (
+    constant,
+    find_all,
+    find_axis,
+    find_block_name,
+    find_extent,
+    find_kernel,
+    find_loop_name,
+    find_outer_loops,
+    find_own_loops,
+    find_root,
+    find_row_stride,
+)
 from .vectorize import vectorize_loop
 
 
@@ -34,9 +48,10 @@ def fetch_cooperatively(
     rewrite: ``for ax0, ax1: A_shared[...] = A[...]`` -> ``for f_0: for f_1 in threadIdx.y:
         for f_2 in threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]``
     consumes: the block's own loops
-    requires: a copy block that writes ``shared`` or ``shared.dyn`` memory; its own loops serial;
-        thread extents as the rest of the kernel has them; a tile that threads * vector divides,
-        or ``tail="guard"``
+    requires: a copy block that writes ``shared`` or ``shared.dyn`` memory, placed under a loop of
+        its consumer; its own loops serial; thread axes and extents as the rest of the kernel has
+        them; a tile that threads * vector divides, in runs of neighbouring elements that vector
+        divides, or ``tail="guard"``
     """
     shape = (threads,) if isinstance(threads, int) else tuple(threads)
     own = _require_fetch(sch, block, shape, vector, tail)
@@ -63,26 +78,35 @@ def stage_operand_at(
 ) -> SBlockRV:
     """Stage an operand's tile in shared memory under a loop, fetched by all threads together.
 
-    It is `cache_read_at`, then `inline_producers` (a padding becomes part of the fetch), then
-    `fetch_cooperatively`.
+    It is `cache_read_at`, then `inline_producers` (a padding becomes part of the fetch) where
+    the operand's producers can be inlined, then `fetch_cooperatively`.
 
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_1 in threadIdx.x: A_shared[...] =
         A[...]); C += A_shared[...]``
-    consumes: the operand's producers
+    consumes: the operand's producers, if they are inlined
     returns: the copy block
-    requires: what these three require
+    requires: what `cache_read_at` and `fetch_cooperatively` require
     """
     copy = cache_read_at(sch, block, loop, operand=operand, scope=scope)
-    inline_producers(sch, copy)
+    if _can_inline_producers(sch, copy):
+        inline_producers(sch, copy)
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail=tail)
     return copy
+
+
+def _can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
+    try:
+        inline_producers(sch.copy(), block)
+    except TransformError:
+        return False
+    return True
 
 
 def _require_fetch(
     sch: Schedule, block: SBlockRV, shape: tuple[int, ...], vector: int, tail: str
 ) -> list[LoopRV]:
     who, name = "fetch_cooperatively", find_block_name(sch, block)
-    target = sch.get(block).writes[0].source
+    target = require_copy(sch, who, block).source
     if target.scope() not in ("shared", "shared.dyn"):
         raise TransformError(
             who,
@@ -99,30 +123,67 @@ def _require_fetch(
     if vector not in (1, 2, 4, 8, 16):
         raise TransformError(who, f"vector={vector} is no vector", "use 1, 2, 4, 8 or 16")
     own = find_own_loops(sch, block)
-    if not own:
+    if not own or not find_outer_loops(sch, own[0]):
         raise TransformError(
             who,
-            f"block '{name}' has no loops of its own",
+            f"block '{name}' does not stand under a loop of its consumer, with loops of its own",
             "place it with cache_read_at before fetching",
         )
     for loop in own:
         require_serial(sch, who, loop)
-    _require_whole_shares(sch, block, own, math.prod(shape) * vector, tail)
+    _require_known_axes(sch, own[0], shape)
+    _require_whole_shares(sch, block, own, math.prod(shape), vector, tail)
     return own
 
 
+def _require_known_axes(sch: Schedule, loop: LoopRV, shape: tuple[int, ...]) -> None:
+    """Refuse more axes than the kernel has: all else would run once for each of their threads."""
+    axes = {find_axis(node) or "" for node in find_all(find_kernel(sch, loop), For)}
+    known = sorted(axis for axis in axes if axis.startswith("threadIdx"))
+    for letter, extent in zip("xyz", shape[::-1], strict=False):
+        if known and extent > 1 and f"threadIdx.{letter}" not in known:
+            raise TransformError(
+                "fetch_cooperatively",
+                f"threads={shape} needs threadIdx.{letter} above loop "
+                f"'{find_loop_name(sch, loop)}', and the kernel's threads are on "
+                f"{' and '.join(known)} only",
+                "give the extents that the compute loops bind",
+            )
+
+
 def _require_whole_shares(
-    sch: Schedule, block: SBlockRV, own: list[LoopRV], share: int, tail: str
+    sch: Schedule, block: SBlockRV, own: list[LoopRV], threads: int, vector: int, tail: str
 ) -> None:
+    who, name = "fetch_cooperatively", find_block_name(sch, block)
     if tail not in ("refuse", "guard"):
+        raise TransformError(who, f"tail={tail!r} is unknown", 'use tail="refuse" or tail="guard"')
+    if tail == "guard":
+        return
+    extents = [find_extent(sch, loop) for loop in own]
+    elements = None if None in extents else math.prod(extent or 0 for extent in extents)
+    if elements is None or elements % (threads * vector):
         raise TransformError(
-            "fetch_cooperatively", f"tail={tail!r} is unknown", 'use "refuse" or "guard"'
-        )
-    elements = math.prod(find_extent(sch, loop) or 0 for loop in own)
-    if tail == "refuse" and (elements == 0 or elements % share):
-        raise TransformError(
-            "fetch_cooperatively",
-            f"the tile of block '{find_block_name(sch, block)}' has {elements} elements, which "
-            f"threads * vector = {share} does not divide",
+            who,
+            f"the tile of block '{name}' has {elements or 'a symbolic number of'} elements, which "
+            f"threads * vector = {threads * vector} does not divide",
             'use fewer threads, a shorter vector or a larger tile, or pass tail="guard"',
         )
+    run = _find_run(sch, block, extents)
+    if run % vector:
+        raise TransformError(
+            who,
+            f"the tile of block '{name}' lies in runs of {run} elements, which vector={vector} "
+            "does not divide, so that TVM would load the elements one by one",
+            'use a shorter vector or longer rows, or pass tail="guard"',
+        )
+
+
+def _find_run(sch: Schedule, block: SBlockRV, extents: list[int | None]) -> int:
+    """How many elements of a tile lie side by side: a row, or several if rows are whole."""
+    target = sch.get(block).writes[0].source
+    run = 1
+    for extent, whole in zip(extents[::-1], target.shape[::-1], strict=False):
+        run *= extent or 1
+        if extent != constant(whole) or find_row_stride(find_root(sch, block), target) is not None:
+            break
+    return run

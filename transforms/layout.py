@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
+from tvm.tirx import For, ForKind, Var
 
-from .errors import TransformError, composite, transform
+from .errors import TransformError, composite
 from .queries import (
+    constant,
     find_all,
     find_block_name,
+    find_realize,
+    find_regions,
+    find_root,
     find_row_length,
 )
 
@@ -23,36 +28,77 @@ class Padding(NamedTuple):
     crop: SBlockRV | None
 
 
-@transform
+@composite
 def pad_shared_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
     """Lengthen the rows of a tile in shared memory, so that a column lies in different banks.
 
     rewrite: rows of n elements -> rows that begin n + elements apart
     consumes: nothing
-    requires: a copy block into ``shared`` or ``shared.dyn`` memory whose own loops are still one
-        for each dimension (call it between `cache_read_at` and `fetch_cooperatively`); at least
-        1 element. TVM's storage_align pads to something else unless it is given the row's exact
-        length, which is read off the loops here.
+    requires: a copy block into ``shared`` or ``shared.dyn`` memory, of two dimensions or more,
+        with one loop of its own along the rows (call this between `cache_read_at` and
+        `fetch_cooperatively`); at least 1 element and fewer than a row has; no vectors in the
+        tile that the padding would misalign. TVM's storage_align pads to something else unless
+        it is given the row's exact length, which is read off the loops here, and less than that.
     """
     who, name = "pad_shared_rows", find_block_name(sch, block)
-    target = sch.get(block).writes[0]
+    target = require_copy(sch, who, block)
     if target.source.scope() not in ("shared", "shared.dyn"):
         raise TransformError(
             who,
             f"block '{name}' writes '{target.source.name}' in scope '{target.source.scope()}'",
             "pad the rows of a shared buffer",
         )
-    if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
+    if not _is_size(elements):
         raise TransformError(who, f"elements={elements!r} is no padding", "use at least 1")
-    row = find_row_length(sch, block)
-    if row is None or len(target.region) < 2:
+    if len(target.region) < 2:
         raise TransformError(
             who,
-            f"block '{name}' has no loop of its own for each of the {len(target.region)} "
-            "dimensions of its tile, so that the length of a row is not known",
-            "call this on a tile of at least two dimensions, before fetch_cooperatively",
+            f"block '{name}' writes '{target.source.name}' of one dimension, which has no rows",
+            "pad a tile of at least two dimensions",
         )
+    row = find_row_length(sch, block)
+    if row is None:
+        raise TransformError(
+            who,
+            f"block '{name}' has no loop of its own along the rows of '{target.source.name}', so "
+            "that their length is not known",
+            "call this between cache_read_at and fetch_cooperatively",
+        )
+    if elements >= row:
+        raise TransformError(
+            who,
+            f"elements={elements} is not less than the {row} elements of a row of "
+            f"'{target.source.name}', and TVM would pad by {elements % row}",
+            f"use 1 to {row - 1}" if row > 1 else "rows of one element need no padding",
+        )
+    _require_no_vectors(sch, block, target.source, row + elements)
     sch.storage_align(block, 0, axis=-2, factor=row, offset=elements)
+
+
+def require_copy(sch: Schedule, who: str, block: SBlockRV) -> Any:
+    """The region that a copy block writes; refuse a block that does not write exactly one."""
+    writes = sch.get(block).writes
+    if len(writes) != 1:
+        raise TransformError(
+            who,
+            f"block '{find_block_name(sch, block)}' writes {len(writes)} buffers",
+            "pass the copy block that cache_read_at returned",
+        )
+    return writes[0]
+
+
+def _require_no_vectors(sch: Schedule, block: SBlockRV, buffer: Any, stride: int) -> None:
+    for loop in find_all(find_root(sch, block), For):
+        if loop.kind != ForKind.VECTORIZED or stride % (constant(loop.extent) or 1) == 0:
+            continue
+        for user in find_all(loop, SBlock):
+            if any(region.source.same_as(buffer) for region in find_regions(user)):
+                raise TransformError(
+                    "pad_shared_rows",
+                    f"block '{user.name_hint}' uses '{buffer.name}' in vectors of {loop.extent}, "
+                    f"and rows of {stride} elements would misalign them",
+                    f"pad so that a row becomes a multiple of {loop.extent}, or do not vectorize",
+                )
 
 
 @composite
@@ -63,34 +109,39 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
 
     rewrite: ``C[i, j] += A[i, k] * B[k, j]`` -> ``A_pad = pad(A); B_pad = pad(B);
         C_pad[i, j] += A_pad[i, k] * B_pad[k, j]; C = crop(C_pad)``
-    consumes: the block's loops
+    consumes: nothing
+    returns: the new blocks; where nothing needs padding there are none
     requires: an untouched block, one loop for each iterator; one multiple of at least 1 for each
         iterator
     """
     who, name = "pad_block", find_block_name(sch, block)
     iterators = sch.get(block).iter_vars
-    if len(multiples) != len(iterators) or min(multiples, default=0) < 1:
+    if len(multiples) != len(iterators) or not all(map(_is_size, multiples)):
         raise TransformError(
             who,
             f"multiples={tuple(multiples)} does not fit block '{name}' with its "
             f"{len(iterators)} iterators",
             "give one multiple of at least 1 for each iterator",
         )
-    if len(sch.get_loops(block)) != len(iterators):
+    if not all(isinstance(value, Var) for value in find_realize(sch, block).iter_values):
         raise TransformError(
             who,
-            f"block '{name}' has {len(sch.get_loops(block))} loops for {len(iterators)} iterators",
+            f"block '{name}' does not have one loop for each of its {len(iterators)} iterators",
             "pad a block before its loops are split or fused",
         )
-    old = [str(node.name_hint) for node in find_all(sch.mod[sch.func_working_on].body, SBlock)]
+    old = find_all(find_root(sch, block), SBlock)
     sch.pad_einsum(block, list(multiples))
-    operands = tuple(
-        producer
-        for producer in sch.get_producers(block)
-        if find_block_name(sch, producer) not in old
-    )
-    crop = next(iter(sch.get_consumers(block)), None)
+    operands = _find_new(sch, sch.get_producers(block), old)
+    crop = next(iter(_find_new(sch, sch.get_consumers(block), old)), None)
     if crop is not None and sch.get_consumers(crop):
         sch.compute_inline(crop)
         crop = None
     return Padding(operands, crop)
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _find_new(sch: Schedule, blocks: Sequence[SBlockRV], old: list[SBlock]) -> tuple[SBlockRV, ...]:
+    return tuple(block for block in blocks if not any(sch.get(block).same_as(node) for node in old))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.tirx import For, ForKind
+from tvm.sym import Analyzer
+from tvm.tirx import For, ForKind, floormod
 
 from .errors import TransformError, transform
 from .queries import (
+    constant,
     find_all,
     find_axis,
+    find_enclosing_loops,
     find_extent,
     find_kind,
     find_loop_name,
@@ -40,6 +44,7 @@ def split_loop(sch: Schedule, loop: LoopRV, *, inner: int, tail: Tail = "refuse"
 
     rewrite: ``for i in n`` -> ``for i_0 in ceil(n / inner): for i_1 in inner``
     consumes: `loop`
+    returns: the two loops, outer and inner
     requires: a serial loop; `inner` at least 1 and a divisor of the extent, or ``tail="guard"``,
         which puts a predicate on the blocks inside
     """
@@ -54,6 +59,7 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
 
     rewrite: ``for i in m: for j in n`` -> ``for i_j_fused in m * n``
     consumes: `loops`
+    returns: the fused loop
     requires: at least one loop; serial loops that follow each other with nothing between
     """
     if not loops:
@@ -114,11 +120,12 @@ def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: int = 256) -> None:
     """
     require_serial(sch, "unroll_loop", loop)
     extent = require_constant(sch, "unroll_loop", loop)
-    copies = extent
-    inside = find_all(sch.get(loop).body, For)
-    for other in [*find_outer_loops(sch, loop), *inside]:
-        if other.kind == ForKind.UNROLLED:
-            copies *= int(other.extent.value)
+    copies = extent * _count_copies(find_enclosing_loops(sch, loop))
+    nests = [find_all(inner, For) for inner in find_all(sch.get(loop).body, For)]
+    chains = [
+        [nest[0] for nest in nests if any(leaf.same_as(n) for n in nest)] for leaf, *_ in nests
+    ]
+    copies *= max(map(_count_copies, chains), default=1)
     if copies > limit:
         raise TransformError(
             "unroll_loop",
@@ -127,6 +134,12 @@ def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: int = 256) -> None:
             "split the loop and unroll its inner part, or raise limit",
         )
     sch.unroll(loop)
+
+
+def _count_copies(loops: list[For]) -> int:
+    """How many copies of their body the unrolled ones of nested loops make."""
+    unrolled = [loop for loop in loops if loop.kind == ForKind.UNROLLED]
+    return math.prod(constant(loop.extent) or 1 for loop in unrolled)
 
 
 def require_serial(sch: Schedule, who: str, loop: LoopRV) -> None:
@@ -175,11 +188,14 @@ def require_factors(
     extent, name = find_extent(sch, loop), find_loop_name(sch, loop)
     given = " * ".join(f"{key}={value}" for key, value in factors.items())
     if extent is None:
+        rest = floormod(sch.get(loop).extent, product)
+        if Analyzer().can_prove_equal(rest, 0):
+            return  # padded by pad_block to a multiple, say
         raise TransformError(
             who,
             f"loop '{name}' has the symbolic extent {sch.get(loop).extent}, "
             f"of which {given} may be no divisor",
-            'pass tail="guard"',
+            'pass tail="guard", or pad the block first with pad_block',
         )
     if extent % product:
         raise TransformError(

@@ -6,19 +6,25 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import ForKind
 
-from .binding import require_own_registers
-from .errors import TransformError, composite, transform
+from .errors import TransformError, composite
 from .queries import (
+    find_all,
     find_block_name,
     find_kind,
     find_loop_name,
     find_outer_loops,
+    find_reduction_loops,
     find_regions,
+    find_root,
     find_row_stride,
+    is_around,
+    is_reduction,
 )
+from .registers import require_own_registers
+from .virtual_threads import require_virtual_threads_around_all
 
 
-@transform
+@composite
 def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
     """Move a producer under a loop of its consumers, so that it computes what one iteration needs.
 
@@ -30,18 +36,30 @@ def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
     """
     require_scalar_place(sch, "compute_block_at", loop)
     sch.compute_at(block, loop, preserve_unit_loops=True)
+    require_own_registers(sch, "compute_block_at", block)
+    require_virtual_threads_around_all(sch, "compute_block_at", block)
 
 
-@transform
+@composite
 def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
     """Move a consumer under a loop of its producers, so that it uses what one iteration made.
 
     rewrite: ``for i: P[i]`` and ``for j: C[j] = f(P[j])`` -> ``for i: P[i]; C[i] = f(P[i])``
     consumes: the loops of `block`
-    requires: a loop that is not vectorized nor inside of a vectorized one; all producers under it
+    requires: a loop that is not vectorized nor inside of a vectorized one; all producers under
+        it, and it outside of their reductions (TVM accepts that, and the block would use sums
+        that are not complete); the block's own consumers after the new place (TVM looks at its
+        producers alone); registers ("local") read by the thread that wrote them
     """
-    require_scalar_place(sch, "reverse_compute_block_at", loop)
+    who = "reverse_compute_block_at"
+    require_scalar_place(sch, who, loop)
+    for producer in sch.get_producers(block):
+        require_outside_reductions(sch, who, loop, producer)
+    consumers = list(sch.get_consumers(block))
     sch.reverse_compute_at(block, loop, preserve_unit_loops=True)
+    _require_before(sch, who, block, consumers)
+    require_own_registers(sch, who, block)
+    require_virtual_threads_around_all(sch, who, block)
 
 
 @composite
@@ -51,21 +69,27 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     rewrite: ``C[i, j] += ...`` and ``D[i, j] = relu(C[i, j] + bias[j])``
         -> under `loop`: ``C_registers[...] += ...; D[...] = relu(C_registers[...] + bias[...])``
     consumes: the loops of `epilogue`
+    returns: `epilogue`, which writes the results
     requires: `epilogue` is the only consumer of the one intermediate buffer that `block` writes;
-        a loop of `block` outside of its reductions
+        a loop of `block`, inside of its thread loops and outside of its reductions, not vectorized
     """
-    consumers = [find_block_name(sch, consumer) for consumer in sch.get_consumers(block)]
-    if consumers != [find_block_name(sch, epilogue)]:
+    who = "fuse_epilogue_at"
+    consumers = list(sch.get_consumers(block))
+    if len(consumers) != 1 or not sch.get(consumers[0]).same_as(sch.get(epilogue)):
+        names = ", ".join(f"'{find_block_name(sch, consumer)}'" for consumer in consumers)
         raise TransformError(
-            "fuse_epilogue_at",
-            f"block '{find_block_name(sch, block)}' has the consumers {consumers}, "
+            who,
+            f"block '{find_block_name(sch, block)}' has the consumers {names or 'none'}, "
             f"not just '{find_block_name(sch, epilogue)}'",
             "inline or cache the other consumers first",
         )
-    require_scalar_place(sch, "fuse_epilogue_at", loop)
+    require_around(sch, who, loop, block)
+    require_outside_reductions(sch, who, loop, block)
+    require_scalar_place(sch, who, loop)
     sch.set_scope(block, 0, "local")
     sch.reverse_compute_at(epilogue, loop, preserve_unit_loops=True)
-    require_own_registers(sch, "fuse_epilogue_at")
+    require_own_registers(sch, who, block)
+    require_virtual_threads_around_all(sch, who, epilogue)
     return epilogue
 
 
@@ -79,7 +103,60 @@ def inline_producers(sch: Schedule, block: SBlockRV) -> None:
         nothing but the kernel's arguments is left as it is
     """
     for producer in sch.get_producers(block):
+        name = find_block_name(sch, producer)
+        readers = [f"'{find_block_name(sch, reader)}'" for reader in sch.get_consumers(producer)]
+        if is_reduction(sch, producer):
+            raise TransformError(
+                "inline_producers",
+                f"block '{name}' reduces, and a reduction cannot stand inside of an expression",
+                "leave it a stage of its own, or place it with compute_block_at",
+            )
+        if len(readers) > 1:
+            raise TransformError(
+                "inline_producers",
+                f"block '{name}' has {len(readers)} consumers, {', '.join(readers)}",
+                "leave it a stage of its own, or inline it into all with sch.compute_inline",
+            )
+    for producer in sch.get_producers(block):
         sch.compute_inline(producer)
+
+
+def _require_before(sch: Schedule, who: str, block: SBlockRV, consumers: list[SBlockRV]) -> None:
+    """Refuse a schedule in which a block is computed after one that uses it."""
+    order = find_all(find_root(sch, block), SBlock)
+    place = next(index for index, node in enumerate(order) if node.same_as(sch.get(block)))
+    for consumer in consumers:
+        if any(sch.get(consumer).same_as(earlier) for earlier in order[:place]):
+            raise TransformError(
+                who,
+                f"block '{find_block_name(sch, block)}' would be computed after block "
+                f"'{find_block_name(sch, consumer)}', which uses it",
+                "place it in front of its consumers, with compute_block_at",
+            )
+
+
+def require_around(sch: Schedule, who: str, loop: LoopRV, block: SBlockRV) -> None:
+    """Refuse a loop that is none of the block's."""
+    if not is_around(sch, loop, block):
+        raise TransformError(
+            who,
+            f"loop '{find_loop_name(sch, loop)}' is not around block "
+            f"'{find_block_name(sch, block)}'",
+            "choose one of sch.get_loops(block)",
+        )
+
+
+def require_outside_reductions(sch: Schedule, who: str, loop: LoopRV, block: SBlockRV) -> None:
+    """Refuse a place where the block's sums are not complete yet."""
+    for reduction in find_reduction_loops(sch, block):
+        node = sch.get(reduction)
+        if any(node.same_as(at) for at in [*find_outer_loops(sch, loop), sch.get(loop)]):
+            raise TransformError(
+                who,
+                f"loop '{find_loop_name(sch, loop)}' is at or inside of the reduction loop "
+                f"'{find_loop_name(sch, reduction)}', where the sum is not complete",
+                "choose a loop outside of the reductions",
+            )
 
 
 def require_scalar_place(sch: Schedule, who: str, loop: LoopRV) -> None:
@@ -94,11 +171,11 @@ def require_scalar_place(sch: Schedule, who: str, loop: LoopRV) -> None:
             )
 
 
-def require_aligned_rows(sch: Schedule, who: str, blocks: list[SBlock], lanes: int) -> None:
+def require_aligned_rows(root: SBlock, who: str, blocks: list[SBlock], lanes: int) -> None:
     """Refuse vectors in padded rows that do not begin at multiples of the vector's length."""
     for block in blocks:
         for region in find_regions(block):
-            stride = find_row_stride(sch, region.source)
+            stride = find_row_stride(root, region.source)
             if stride is not None and stride % lanes:
                 raise TransformError(
                     who,

@@ -73,13 +73,13 @@ def find_enclosing_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
     return loops[::-1]
 
 
-def find_kernel(sch: Schedule, loop: LoopRV) -> For:
-    """What becomes one GPU kernel with a loop: its outermost bound loop, or else itself.
+def find_kernel(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
+    """What becomes one GPU kernel: the outermost bound loop around a handle, or else itself.
 
     Serial loops further out run on the host, and may launch several kernels.
     """
-    bound = [node for node in find_enclosing_loops(sch, loop) if find_axis(node) is not None]
-    return bound[0] if bound else sch.get(loop)
+    bound = [node for node in find_enclosing_loops(sch, handle) if find_axis(node) is not None]
+    return bound[0] if bound else sch.get(handle)
 
 
 def find_root(sch: Schedule, handle: LoopRV | SBlockRV) -> SBlock:
@@ -168,7 +168,9 @@ def find_regions(block: SBlock) -> list[Any]:
 def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     """The one consumer of a block whose output is an intermediate buffer; None without one."""
     consumers = list(sch.get_consumers(block))
-    owned = [buffer for node in find_all(find_root(sch, block), SBlock) for buffer in node.alloc_buffers]
+    owned = [
+        buffer for node in find_all(find_root(sch, block), SBlock) for buffer in node.alloc_buffers
+    ]
     outputs = [region.source for region in sch.get(block).writes]
     inner = all(any(output.same_as(buffer) for buffer in owned) for output in outputs)
     return consumers[0] if len(consumers) == 1 and inner else None
@@ -184,10 +186,16 @@ def find_row_stride(root: SBlock, buffer: Any) -> int | None:
 
 
 def find_row_length(sch: Schedule, block: SBlockRV) -> int | None:
-    """The last dimension of what a copy block writes, counted by its own loops; None if unclear."""
-    own = find_own_loops(sch, block)
-    dimensions = len(sch.get(block).writes[0].region)
-    return find_extent(sch, own[-1]) if len(own) == dimensions else None
+    """The extent of the one own loop along the last dimension of a copy; None if unclear."""
+    realize, last = find_realize(sch, block), sch.get(block).writes[0].region[-1].min
+    rows = []
+    for loop in find_own_loops(sch, block):
+        fed = [iterator.var for iterator in find_fed_iterators(realize, sch.get(loop))]
+        if any(variable.same_as(last) for variable in fed):
+            rows.append((loop, fed))
+    if len(rows) != 1 or len(rows[0][1]) != 1:
+        return None
+    return find_extent(sch, rows[0][0])
 
 
 def find_iterator_values(root: SBlock) -> dict[Any, Any]:
@@ -197,6 +205,14 @@ def find_iterator_values(root: SBlock) -> dict[Any, Any]:
         for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
             values[iterator.var] = substitute(value, values)
     return values
+
+
+def find_feeding_variables(block: SBlock, values: dict[Any, Any]) -> list[Any]:
+    """The loop variables behind a block's iterators and, in a nested block, behind its data."""
+    parts = [part.min for region in find_regions(block) for part in region.region]
+    expressions = [values[iterator.var] for iterator in block.iter_vars]
+    expressions += [substitute(part, values) for part in parts]
+    return [var for expression in expressions for var in undefined_vars(expression)]
 
 
 def substitute(expression: Any, values: dict[Any, Any]) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from .errors import TransformError, transform
+from .errors import TransformError, composite
 from .loops import Split, Tail, require_factors, require_serial
 from .queries import (
+    find_axis,
     find_block_name,
     find_loop_name,
     find_outer_loops,
@@ -17,12 +18,13 @@ from .queries import (
 )
 
 
-@transform
+@composite
 def split_reduction(sch: Schedule, block: SBlockRV, *, inner: int, tail: Tail = "refuse") -> Split:
     """Split the one reduction loop of a block into steps of `inner`.
 
     rewrite: ``for k in n: C += ...`` -> ``for k_0 in n / inner: for k_1 in inner: C += ...``
     consumes: the reduction loop
+    returns: the two loops, outer and inner
     requires: exactly one reduction loop, serial; `inner` a divisor of its extent, or
         ``tail="guard"``
     """
@@ -38,7 +40,7 @@ def split_reduction(sch: Schedule, block: SBlockRV, *, inner: int, tail: Tail = 
     return Split(*sch.split(loops[0], [None, inner]))
 
 
-@transform
+@composite
 def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlockRV:
     """Take the initialization of a reduction out of it, in front of a loop.
 
@@ -48,7 +50,8 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
     consumes: nothing
     returns: the new block that initializes
     requires: a block that reduces and is not decomposed yet; a loop around it, with no reduction
-        loop further out
+        loop further out; reduction loops that are not bound (TVM reduces over threads only where
+        block and initialization are one, and makes a race of the rest without an error)
     """
     who, name = "decompose_reduction_at", find_block_name(sch, block)
     if not is_reduction(sch, block) or sch.get(block).init is None:
@@ -71,5 +74,13 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
                 f"loop '{find_loop_name(sch, loop)}' is inside of the reduction loop "
                 f"'{find_loop_name(sch, reduction)}', so that the sum would start anew",
                 "choose that loop or one outside of it",
+            )
+        axis = find_axis(sch.get(reduction))
+        if axis is not None:
+            raise TransformError(
+                who,
+                f"the reduction loop '{find_loop_name(sch, reduction)}' is bound to '{axis}', and "
+                "without its initialization its threads would race for the sum",
+                "leave the initialization in the block, or bind another loop",
             )
     return sch.decompose_reduction(block, loop)

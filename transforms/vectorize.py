@@ -9,7 +9,7 @@ from tvm.tirx import For
 from .errors import TransformError, transform
 from .loops import require_constant, require_serial
 from .placement import require_aligned_rows
-from .queries import find_all, find_blocks_under, find_loop_name, find_regions
+from .queries import find_all, find_blocks_under, find_loop_name, find_regions, find_root
 
 LANES = (2, 4, 8, 16)
 MAX_VECTOR_BYTES = 16
@@ -46,7 +46,7 @@ def vectorize_loop(
             "vectorize the innermost loop of each block by itself",
         )
     _require_vector_size(sch, loop, lanes, max_vector_bytes)
-    require_aligned_rows(sch, "vectorize_loop", blocks, lanes)
+    require_aligned_rows(find_root(sch, loop), "vectorize_loop", blocks, lanes)
     sch.vectorize(loop)
 
 

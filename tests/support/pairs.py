@@ -1,0 +1,90 @@
+"""Before/after pairs of transforms, and refusals that change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm.ir import assert_structural_equal
+from tvm.s_tir import SBlock, Schedule
+
+from tirstep.lowering_checks.devices import CpuDevice
+from tirstep.transforms import TransformError
+from tirstep.transforms.queries import find_all
+
+
+def check_pair(
+    before: tvm.IRModule, change: Callable[[Schedule], object], after: tvm.IRModule
+) -> None:
+    """`change` makes `after` of `before`, block names and all, and its trace does so again.
+
+    TVM verifies the schedule after every primitive; the handles that `change` returns must live.
+    """
+    sch = Schedule(before, debug_mask="all")
+    handles = change(sch)
+    assert_structural_equal(sch.mod, after)
+    assert find_block_names(sch.mod) == find_block_names(after)
+    for handle in _flatten(handles):
+        sch.get(handle)
+    check_trace(sch, before)
+
+
+def check_trace(sch: Schedule, before: tvm.IRModule) -> None:
+    """The schedule's trace makes the same module of a fresh schedule."""
+    fresh = Schedule(before, debug_mask="all")
+    sch.trace.apply_to_schedule(fresh, remove_postproc=False)
+    assert_structural_equal(fresh.mod, sch.mod)
+
+
+@contextmanager
+def refuses(sch: Schedule, match: str) -> Iterator[pytest.ExceptionInfo[TransformError]]:
+    """The body raises one `TransformError` of one sentence, and the schedule stays as it was."""
+    module, text, steps = sch.mod, sch.mod.script(), len(sch.trace.insts)
+    with pytest.raises(TransformError, match=match) as caught:
+        yield caught
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert "T.prim_func" not in sentence
+    assert caught.value.advice
+    assert sch.mod.script() == text
+    assert_structural_equal(sch.mod, module)
+    assert len(sch.trace.insts) == steps
+
+
+def assert_dead(sch: Schedule, *handles: object) -> None:
+    """The handles were consumed."""
+    for handle in handles:
+        with pytest.raises(ValueError, match="no longer exists"):
+            sch.get(handle)
+
+
+def find_block_names(module: tvm.IRModule) -> dict[str, list[str]]:
+    """The names of each function's blocks in program order, which structural equality ignores."""
+    return {
+        variable.name_hint: [str(block.name_hint) for block in find_all(function.body, SBlock)]
+        for variable, function in module.functions_items()
+    }
+
+
+def run_on_cpu(module: tvm.IRModule, *inputs: np.ndarray, output: tuple[int, ...], dtype: str):
+    """The module's one output, computed by LLVM with thread bindings made serial."""
+    blank = np.full(output, np.nan if dtype.startswith("float") else -128, dtype)
+    return CpuDevice().compile(module)([*inputs, blank])[-1]
+
+
+def compile_for_cuda(module: tvm.IRModule) -> str:
+    """The CUDA source of a module; no GPU is needed."""
+    executable = tvm.compile(module, target="nvidia/nvidia-h100")
+    return executable.mod.imports[0].inspect_source()
+
+
+def _flatten(handles: Any) -> list[Any]:
+    if handles is None:
+        return []
+    if isinstance(handles, (list, tuple)):
+        return [one for handle in handles for one in _flatten(handle)]
+    return [handles]

@@ -1,0 +1,620 @@
+"""Thread axes for single loops and for whole tiles."""
+
+import pytest
+from pairs import assert_dead, check_pair, compile_for_cuda, refuses
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.transforms import (
+    bind_loop,
+    cache_read_at,
+    compute_block_at,
+    reorder_loops,
+    split_loop,
+    tile_block,
+)
+
+
+@I.ir_module
+class Matmul:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((16, 6), "float32"),
+        B: T.Buffer((6, 12), "float32"),
+        C: T.Buffer((16, 12), "float32"),
+    ):
+        for i, j, k in T.grid(16, 12, 6):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+@I.ir_module
+class Scale:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+        for i, j in T.grid(6, 20):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+
+
+@I.ir_module
+class Symbolic:
+    @T.prim_func(s_tir=True)
+    def main(a: T.handle, b: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n, 20), "float32")
+        B = T.match_buffer(b, (n, 20), "float32")
+        for i, j in T.grid(n, 20):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+
+
+@I.ir_module
+class TwoInOneLoop:
+    """Two blocks under one loop."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((6, 64), "float32"),
+        B: T.Buffer((6, 64), "float32"),
+        C: T.Buffer((6, 64), "float32"),
+    ):
+        for i in range(6):
+            for j in range(64):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for j in range(64):
+                with T.sblock("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = A[vi, vj] + T.float32(1)
+
+
+def start(module=Matmul, block="C"):
+    """A schedule and the loops of one of its blocks."""
+    sch = Schedule(module, debug_mask="all")
+    return sch, *sch.get_loops(sch.get_sblock(block))
+
+
+def split_inner(sch, block, threads):
+    """The outer and the inner part of a block's last loop."""
+    return split_loop(sch, sch.get_loops(sch.get_sblock(block))[-1], inner=threads)
+
+
+def test_bind_loop_to_blocks_and_threads():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+            for i in T.thread_binding(6, thread="blockIdx.z"):
+                for j in T.thread_binding(20, thread="threadIdx.x"):
+                    with T.sblock("B"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    def change(sch):
+        i, j = sch.get_loops(sch.get_sblock("B"))
+        bind_loop(sch, i, axis="blockIdx.z")
+        bind_loop(sch, j, axis="threadIdx.x")
+        return i, j
+
+    check_pair(Scale, change, After)
+
+
+def test_bind_loop_to_a_virtual_thread():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+            for i in T.thread_binding(6, thread="vthread.y"):
+                for j in range(20):
+                    with T.sblock("B"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    def change(sch):
+        i, _ = sch.get_loops(sch.get_sblock("B"))
+        bind_loop(sch, i, axis="vthread.y")
+
+    check_pair(Scale, change, After)
+
+
+def test_bind_loop_of_symbolic_extent_to_blocks():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(a: T.handle, b: T.handle):
+            n = T.int32()
+            A = T.match_buffer(a, (n, 20), "float32")
+            B = T.match_buffer(b, (n, 20), "float32")
+            for i in T.thread_binding(n, thread="blockIdx.x"):
+                for j in T.thread_binding(20, thread="threadIdx.x"):
+                    with T.sblock("B"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    def change(sch):
+        i, j = sch.get_loops(sch.get_sblock("B"))
+        bind_loop(sch, i, axis="blockIdx.x")
+        bind_loop(sch, j, axis="threadIdx.x")
+
+    check_pair(Symbolic, change, After)
+
+
+@pytest.mark.parametrize("axis", ["threadIdx.q", "blockIdx", "vthread", "warp.x", ""])
+def test_bind_loop_refuses_an_axis_that_does_not_exist(axis):
+    sch, i, *_ = start()
+    with refuses(sch, rf"loop 'i': thread axis '{axis}' does not exist; use one of blockIdx.x,"):
+        bind_loop(sch, i, axis=axis)
+
+
+def test_bind_loop_refuses_a_second_axis():
+    sch, i, *_ = start()
+    bind_loop(sch, i, axis="blockIdx.x")
+    with refuses(sch, r"bind_loop: loop 'i' is already bound to 'blockIdx.x'"):
+        bind_loop(sch, i, axis="blockIdx.y")
+
+
+@pytest.mark.parametrize("axis", ["threadIdx.x", "vthread.x"])
+def test_bind_loop_refuses_threads_of_symbolic_extent(axis):
+    sch, i, _ = start(Symbolic, "B")
+    with refuses(sch, r"loop 'i' has the symbolic extent n; split it with tail=\"guard\" first"):
+        bind_loop(sch, i, axis=axis)
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0)])
+@pytest.mark.parametrize("axis", ["blockIdx.x", "threadIdx.y"])
+def test_bind_loop_refuses_the_diagonal(first, second, axis):
+    sch, *loops = start()
+    bind_loop(sch, loops[first], axis=axis)
+    with refuses(
+        sch,
+        rf"loop '{'ij'[second]}': '{axis}' already drives loop '{'ij'[first]}' of block 'C', "
+        "so that only the diagonal would run",
+    ):
+        bind_loop(sch, loops[second], axis=axis)
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0)])
+def test_bind_loop_refuses_nested_loops_on_one_virtual_thread_axis(first, second):
+    sch, *loops = start(Scale, "B")
+    bind_loop(sch, loops[first], axis="vthread.x")
+    with refuses(
+        sch,
+        rf"loop '{'ij'[second]}': 'vthread.x' already drives loop '{'ij'[first]}' around or inside",
+    ):
+        bind_loop(sch, loops[second], axis="vthread.x")
+    bind_loop(sch, loops[second], axis="vthread.y")
+
+
+def test_bind_loop_refuses_another_extent_of_an_axis_in_one_kernel():
+    sch, i, *_ = start(TwoInOneLoop, "B")
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, split_inner(sch, "B", 32).inner, axis="threadIdx.x")
+    outer, inner = split_inner(sch, "C", 16)
+    with refuses(
+        sch,
+        r"loop 'j_1' runs 16 times, and 'threadIdx.x' has the extent 32 at loop 'j_1' of the same "
+        "kernel; split the loop so that both have one extent",
+    ):
+        bind_loop(sch, inner, axis="threadIdx.x")
+    with refuses(sch, "loop 'j_0' runs 4 times, and 'threadIdx.x' has the extent 32"):
+        bind_loop(sch, outer, axis="threadIdx.x")
+
+
+def test_bind_loop_refuses_to_make_one_kernel_of_two_extents():
+    sch, i, *_ = start(TwoInOneLoop, "B")
+    for block, threads in (("B", 32), ("C", 16)):
+        outer, inner = split_inner(sch, block, threads)
+        bind_loop(sch, outer, axis="blockIdx.x" if block == "B" else "blockIdx.y")
+        bind_loop(sch, inner, axis="threadIdx.x")
+    with refuses(
+        sch, "runs 32 times, and 'threadIdx.x' has the extent 16 at loop 'j_1' of the same kernel"
+    ):
+        bind_loop(sch, i, axis="blockIdx.z")
+
+
+def test_bind_loop_refuses_more_threads_than_a_block_holds():
+    sch, i, j, _ = start()
+    bind_loop(sch, i, axis="threadIdx.y", max_threads=16)
+    with refuses(
+        sch,
+        r"loop 'j' would make a block of 192 threads \(threadIdx.x=12 \* threadIdx.y=16\), more "
+        "than max_threads=191; split the loop and bind its inner part",
+    ):
+        bind_loop(sch, j, axis="threadIdx.x", max_threads=191)
+    bind_loop(sch, j, axis="threadIdx.x", max_threads=192)
+
+
+def test_bind_loop_refuses_a_reduction_on_blocks_with_tvm_s_reason():
+    sch, _, _, k = start()
+    with refuses(sch, r"^bind_loop: TVM refuses: .*block 'C'.* block iter .* contains k does not"):
+        bind_loop(sch, k, axis="blockIdx.x")
+
+
+def test_bind_loop_refuses_a_reduction_over_threads_in_a_loop_on_the_host():
+    sch, i, _, k = start()
+    with refuses(
+        sch,
+        r"loop 'k' is a reduction of block 'C' inside of loop 'i', which is bound to nothing: its "
+        "threads would share one cell for their sums; bind the outer loop first",
+    ):
+        bind_loop(sch, k, axis="threadIdx.x")
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, k, axis="threadIdx.x")
+
+
+def test_bind_loop_refuses_a_dead_handle():
+    sch, i, *_ = start()
+    split_loop(sch, i, inner=4)
+    with refuses(sch, r"bind_loop: the loop handle is dead"):
+        bind_loop(sch, i, axis="blockIdx.x")
+
+
+def test_kernels_of_one_host_loop_have_threads_of_their_own():
+    sch, *_ = start(TwoInOneLoop, "B")
+    for block, threads in (("B", 32), ("C", 16)):
+        outer, inner = split_inner(sch, block, threads)
+        bind_loop(sch, outer, axis="blockIdx.x")
+        bind_loop(sch, inner, axis="threadIdx.x")
+    source = compile_for_cuda(sch.mod)
+    assert "__launch_bounds__(32)" in source
+    assert "__launch_bounds__(16)" in source
+
+
+def test_kernels_of_one_function_have_threads_of_their_own():
+    @I.ir_module
+    class TwoNests:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((640,), "float32"),
+            B: T.Buffer((640,), "float32"),
+            C: T.Buffer((640,), "float32"),
+        ):
+            for i in range(640):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(640, i)
+                    B[vi] = A[vi] * T.float32(2)
+            for i in range(640):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(640, i)
+                    C[vi] = B[vi] + T.float32(1)
+
+    sch = Schedule(TwoNests, debug_mask="all")
+    tile_block(sch, sch.get_sblock("B"), threads=(64,))
+    tile_block(sch, sch.get_sblock("C"), threads=(128,), tail="guard")
+    source = compile_for_cuda(sch.mod)
+    assert "__launch_bounds__(64)" in source
+    assert "__launch_bounds__(128)" in source
+
+
+def test_bind_loop_refuses_virtual_threads_side_by_side():
+    """TVM hoists both axes over both blocks, and gives each virtual thread a buffer of its own."""
+    sch, i, *_ = start(TwoInOneLoop, "B")
+    bind_loop(sch, i, axis="blockIdx.x")
+    outer, _ = split_inner(sch, "B", 32)
+    with refuses(
+        sch,
+        r"bind_loop: block 'C' stands outside of loop 'j_0' on 'vthread.x', and TVM would repeat "
+        "it for each virtual thread; keep all blocks of the kernel inside of that loop",
+    ):
+        bind_loop(sch, outer, axis="vthread.x")
+
+
+def test_bind_loop_refuses_to_make_one_kernel_of_a_part_with_virtual_threads():
+    sch, i, *_ = start(TwoInOneLoop, "B")
+    bind_loop(sch, split_inner(sch, "B", 32).outer, axis="vthread.x")
+    with refuses(sch, "block 'C' stands outside of loop 'j_0' on 'vthread.x'"):
+        bind_loop(sch, i, axis="blockIdx.x")
+
+
+def test_kernels_of_one_host_loop_have_virtual_threads_of_their_own():
+    sch, *_ = start(TwoInOneLoop, "B")
+    outer, inner = split_inner(sch, "B", 8)
+    bind_loop(sch, split_loop(sch, outer, inner=4).inner, axis="vthread.x")
+    bind_loop(sch, inner, axis="threadIdx.x")
+    outer, inner = split_inner(sch, "C", 16)
+    bind_loop(sch, outer, axis="blockIdx.x")
+    bind_loop(sch, inner, axis="threadIdx.x")
+    source = compile_for_cuda(sch.mod)
+    assert "__launch_bounds__(8)" in source
+    assert "__launch_bounds__(16)" in source
+
+
+def test_extents_of_other_integer_types_are_equal():
+    @I.ir_module
+    class Wide:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((4, 64), "float32"), C: T.Buffer((4, 64), "float32")):
+            B = T.sblock_alloc_buffer((4, 64))
+            for i in range(4):
+                for j in range(T.int64(64)):
+                    with T.sblock("B"):
+                        vi = T.axis.spatial(4, i)
+                        vj = T.axis.spatial(T.int64(64), j)
+                        B[vi, vj] = A[vi, vj] * T.float32(2)
+                for j in range(64):
+                    with T.sblock("C"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        C[vi, vj] = B[vi, vj] + T.float32(1)
+
+    sch, i, wide = start(Wide, "B")
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, wide, axis="threadIdx.x")
+    bind_loop(sch, sch.get_loops(sch.get_sblock("C"))[-1], axis="threadIdx.x")
+
+
+def test_a_cooperative_fetch_may_nest_its_threads():
+    sch, i, j, k = start()
+    block = sch.get_sblock("C")
+    reorder_loops(sch, [j, k, i])
+    bind_loop(sch, j, axis="threadIdx.x")
+    copy = cache_read_at(sch, block, k, operand=0)
+    row, _ = sch.get_loops(copy)[-2:]
+    bind_loop(sch, split_loop(sch, row, inner=12, tail="guard").inner, axis="threadIdx.x")
+    assert "__launch_bounds__(12)" in compile_for_cuda(sch.mod)
+
+
+def test_tile_block_of_two_loops():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            for i_0 in T.thread_binding(8, thread="blockIdx.y"):
+                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
+                    for i_1 in T.thread_binding(2, thread="threadIdx.y"):
+                        for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                            for k in range(6):
+                                with T.sblock("C"):
+                                    vi = T.axis.spatial(16, i_0 * 2 + i_1)
+                                    vj = T.axis.spatial(12, j_0 * 3 + j_1)
+                                    vk = T.axis.reduce(6, k)
+                                    with T.init():
+                                        C[vi, vj] = T.float32(0)
+                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    def change(sch):
+        block = sch.get_sblock("C")
+        i, j, k = sch.get_loops(block)
+        tile = tile_block(sch, block, threads=(2, 3))
+        assert [len(level) for level in tile] == [2, 2, 0]
+        assert_dead(sch, i, j)
+        return tile, k, block
+
+    check_pair(Matmul, change, After)
+
+
+def test_tile_block_of_the_last_loop_alone():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            for i in range(16):
+                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
+                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                        for k in range(6):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(16, i)
+                                vj = T.axis.spatial(12, j_0 * 3 + j_1)
+                                vk = T.axis.reduce(6, k)
+                                with T.init():
+                                    C[vi, vj] = T.float32(0)
+                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    check_pair(Matmul, lambda sch: tile_block(sch, sch.get_sblock("C"), threads=(3,)), After)
+
+
+def test_tile_block_with_several_elements_per_thread():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            for i_0 in T.thread_binding(2, thread="blockIdx.y"):
+                for j_0 in T.thread_binding(2, thread="blockIdx.x"):
+                    for i_1 in T.thread_binding(2, thread="threadIdx.y"):
+                        for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                            for k, i_2, j_2 in T.grid(6, 4, 2):
+                                with T.sblock("C"):
+                                    vi = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + i_2)
+                                    vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
+                                    vk = T.axis.reduce(6, k)
+                                    with T.init():
+                                        C[vi, vj] = T.float32(0)
+                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    def change(sch):
+        tile = tile_block(sch, sch.get_sblock("C"), threads=(2, 3), per_thread=(4, 2))
+        assert [int(sch.get(loop).extent) for loop in tile.locals] == [4, 2]
+        return tile
+
+    check_pair(Matmul, change, After)
+
+
+def test_tile_block_with_given_axes():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            for i_0 in T.thread_binding(8, thread="blockIdx.x"):
+                for j_0 in T.thread_binding(4, thread="blockIdx.z"):
+                    for i_1 in T.thread_binding(2, thread="threadIdx.x"):
+                        for j_1 in T.thread_binding(3, thread="threadIdx.z"):
+                            for k in range(6):
+                                with T.sblock("C"):
+                                    vi = T.axis.spatial(16, i_0 * 2 + i_1)
+                                    vj = T.axis.spatial(12, j_0 * 3 + j_1)
+                                    vk = T.axis.reduce(6, k)
+                                    with T.init():
+                                        C[vi, vj] = T.float32(0)
+                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    check_pair(
+        Matmul,
+        lambda sch: tile_block(sch, sch.get_sblock("C"), threads=(2, 3), axes=("x", "z")),
+        After,
+    )
+
+
+def test_tile_block_with_fused_threads():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            for i_0 in T.thread_binding(8, thread="blockIdx.y"):
+                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
+                    for t in T.thread_binding(6, thread="threadIdx.x"):
+                        for k in range(6):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(16, i_0 * 2 + t // 3)
+                                vj = T.axis.spatial(12, j_0 * 3 + t % 3)
+                                vk = T.axis.reduce(6, k)
+                                with T.init():
+                                    C[vi, vj] = T.float32(0)
+                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    def change(sch):
+        tile = tile_block(sch, sch.get_sblock("C"), threads=(2, 3), fuse_threads=True)
+        assert len(tile.threads) == 1
+        return tile
+
+    check_pair(Matmul, change, After)
+
+
+def test_tile_block_with_guarded_tails():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            for i_0 in T.thread_binding(4, thread="blockIdx.y"):
+                for j_0 in T.thread_binding(2, thread="blockIdx.x"):
+                    for i_1 in T.thread_binding(5, thread="threadIdx.y"):
+                        for j_1 in T.thread_binding(7, thread="threadIdx.x"):
+                            for k in range(6):
+                                with T.sblock("C"):
+                                    vi = T.axis.spatial(16, i_0 * 5 + i_1)
+                                    vj = T.axis.spatial(12, j_0 * 7 + j_1)
+                                    vk = T.axis.reduce(6, k)
+                                    T.where(i_0 * 5 + i_1 < 16 and j_0 * 7 + j_1 < 12)
+                                    with T.init():
+                                        C[vi, vj] = T.float32(0)
+                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    check_pair(
+        Matmul,
+        lambda sch: tile_block(sch, sch.get_sblock("C"), threads=(5, 7), tail="guard"),
+        After,
+    )
+
+
+@pytest.mark.parametrize("threads", [(), (2, 3, 2), (2, 2, 2, 2)])
+def test_tile_block_refuses_more_or_fewer_threads_than_loops(threads):
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    with refuses(
+        sch,
+        rf"tile_block: threads has {len(threads)} entries, and block 'C' has 2 spatial loops; "
+        "give one entry for each loop to be tiled, at most three",
+    ):
+        tile_block(sch, block, threads=threads)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"per_thread": (4,)}, "per_thread has 1 entries and threads has 2"),
+        ({"axes": ("y", "x", "z")}, "axes has 3 entries and threads has 2"),
+        ({"axes": ("x", "x")}, "'blockIdx.x' already drives loop 'i_0' of block 'C'"),
+        ({"axes": ("x", "w")}, "thread axis 'blockIdx.w' does not exist"),
+        ({"per_thread": (4, 0)}, "per_thread=0 is no size"),
+        ({"tail": "pad"}, "tail='pad' is unknown"),
+        ({"per_thread": (3, 1)}, r"'i' runs 16 times, which threads=2 \* per_thread=3 does not"),
+    ],
+)
+def test_tile_block_refuses_options_that_do_not_fit(options, sentence):
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    with refuses(sch, rf"^tile_block: .*{sentence}"):
+        tile_block(sch, block, threads=(2, 3), **options)
+
+
+def test_tile_block_refuses_more_threads_than_a_block_holds_and_changes_nothing():
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    with refuses(
+        sch,
+        r"tile_block: bind_loop: loop 'j_1' would make a block of 1088 threads "
+        r"\(threadIdx.x=34 \* threadIdx.y=32\), more than max_threads=1024",
+    ):
+        tile_block(sch, block, threads=(32, 34), tail="guard")
+    tile_block(sch, block, threads=(32, 32), tail="guard")
+
+
+def test_tile_block_refuses_a_bound_loop():
+    sch, i, *_ = start()
+    bind_loop(sch, i, axis="blockIdx.x")
+    block = sch.get_sblock("C")
+    with refuses(sch, r"tile_block: loop 'i' is already bound to 'blockIdx.x'"):
+        tile_block(sch, block, threads=(2, 3))
+
+
+def test_tile_block_refuses_a_nest_with_another_block_with_tvm_s_reason():
+    sch = Schedule(TwoInOneLoop)
+    block = sch.get_sblock("B")
+    with refuses(sch, r"^tile_block: TVM refuses: The loops are not in a chain because there is"):
+        tile_block(sch, block, threads=(2, 4))
+
+
+def test_a_producer_under_a_tile_takes_threads_of_its_own():
+    @I.ir_module
+    class Blur:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((130,), "float32"), C: T.Buffer((128,), "float32")):
+            B = T.sblock_alloc_buffer((130,), scope="shared")
+            for i in range(130):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(130, i)
+                    B[vi] = A[vi] * T.float32(2)
+            for i in range(128):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(128, i)
+                    C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
+
+    sch = Schedule(Blur, debug_mask="all")
+    tile = tile_block(sch, sch.get_sblock("C"), threads=(32,))
+    block = sch.get_sblock("B")
+    compute_block_at(sch, block, tile.blocks[0])
+    own = sch.get_loops(block)[-1]
+    with refuses(sch, "runs 34 times, and 'threadIdx.x' has the extent 32 at loop 'i_1'"):
+        bind_loop(sch, own, axis="threadIdx.x")
+    bind_loop(sch, split_loop(sch, own, inner=32, tail="guard").inner, axis="threadIdx.x")
+    assert "__launch_bounds__(32)" in compile_for_cuda(sch.mod)

@@ -1,0 +1,220 @@
+"""The one error: what it says, what it knows, and what it keeps out."""
+
+import re
+from pathlib import Path
+
+import pytest
+import tvm
+from pairs import refuses
+from tvm.s_tir import Schedule, ScheduleError
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.transforms import (
+    TransformError,
+    bind_loop,
+    compute_block_at,
+    fetch_cooperatively,
+    fuse_loops,
+    reorder_loops,
+    split_loop,
+    stage_operand_at,
+    tile_block,
+    vectorize_loop,
+)
+from tirstep.transforms.errors import composite, transform
+
+
+@I.ir_module
+class Matmul:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((16, 6), "float32"),
+        B: T.Buffer((6, 12), "float32"),
+        C: T.Buffer((16, 12), "float32"),
+    ):
+        for i, j, k in T.grid(16, 12, 6):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+def start(**options):
+    """A schedule, its block and the block's loops."""
+    sch = Schedule(Matmul, **options)
+    block = sch.get_sblock("C")
+    return sch, block, *sch.get_loops(block)
+
+
+def test_an_error_is_one_sentence_with_its_parts():
+    error = TransformError("split_loop", "loop 'i' runs 6 times", "choose a divisor")
+    assert isinstance(error, ValueError)
+    assert str(error) == "split_loop: loop 'i' runs 6 times; choose a divisor"
+    error.kernel_line = "kernel.py:7"
+    assert str(error).endswith("; choose a divisor [kernel kernel.py:7]")
+    error.recipe, error.step, error.line = "naive", "input", "matmul.py:3"
+    assert str(error).endswith(
+        " [recipe naive, after step 'input', matmul.py:3; kernel kernel.py:7]"
+    )
+    error.caller = "tile_block"
+    assert str(error).startswith("tile_block: split_loop: loop 'i' runs")
+
+
+def test_an_error_names_the_kernel_s_line():
+    sch, _, i, *_ = start()
+    with refuses(sch, "split_loop") as caught:
+        split_loop(sch, i, inner=5)
+    file, line = caught.value.kernel_line.rsplit(":", 1)
+    assert file == __file__
+    source = Path(file).read_text().splitlines()[int(line) - 1]
+    assert "for i, j, k in T.grid(16, 12, 6):" in source
+
+
+def test_an_error_of_a_part_names_the_transform_that_was_called():
+    sch, block, i, j, _ = start()
+    bind_loop(sch, i, axis="threadIdx.x")
+    with refuses(
+        sch, r"^stage_operand_at: bind_loop: loop 'ax0_ax1_fused_1' runs 8 times"
+    ) as caught:
+        stage_operand_at(sch, block, j, operand=1, threads=8)
+    assert (caught.value.transform, caught.value.caller) == ("bind_loop", "stage_operand_at")
+    with refuses(sch, r"^split_loop: loop 'j' runs 12 times") as caught:
+        split_loop(sch, j, inner=5)
+    assert caught.value.caller is None
+
+
+@pytest.mark.parametrize("level", ["detail", "fast"])
+def test_tvm_s_own_reason_comes_without_the_program(level):
+    sch, _, _, _, k = start(error_render_level=level)
+    inner = split_loop(sch, k, inner=2).inner
+    with refuses(sch, "^vectorize_loop: TVM refuses: The .vectorize. cannot be ful") as caught:
+        vectorize_loop(sch, inner)
+    assert isinstance(caught.value.__cause__, ScheduleError)
+    assert not re.search(r"#\d|Error message|IR with diagnostic|T\.grid", str(caught.value))
+    assert len(str(caught.value)) < 400
+
+
+def test_tvm_s_reason_has_the_names_of_blocks_and_loops():
+    sch, _, _, _, k = start()
+    with refuses(sch, r"TVM refuses: .* with regard to block 'C'\. .* contains k does not"):
+        bind_loop(sch, k, axis="blockIdx.x")
+    i, j = sch.get_loops(sch.get_sblock("C"))[:2]
+    sch.compute_at(sch.cache_read(sch.get_sblock("C"), 0, "shared"), j)
+    with refuses(sch, r"TVM refuses: The loops are not in a chain .*Problematic stmt: loop 'j'"):
+        reorder_loops(sch, [k, i])
+
+
+def test_a_schedule_that_renders_no_errors_says_how_to_see_the_reason():
+    sch, _, _, _, k = start(error_render_level="none")
+    with refuses(sch, r"TVM refuses: it says why only with error_render_level=\"detail\"; see"):
+        bind_loop(sch, k, axis="blockIdx.x")
+
+
+def test_a_dead_handle_is_named_by_its_kind():
+    sch, block, i, *_ = start()
+    fuse_loops(sch, [i])
+    with refuses(sch, r"split_loop: the loop handle is dead: .* or ask sch.get_loops\(block\) aga"):
+        split_loop(sch, i, inner=4)
+    copy = sch.cache_read(block, 0, "shared")
+    sch.compute_inline(copy)
+    with refuses(sch, r"fetch_cooperatively: the block handle is dead: .* consumed its block; use"):
+        fetch_cooperatively(sch, copy, threads=4)
+
+
+def test_a_dead_handle_is_found_wherever_it_stands():
+    sch, block, i, j, k = start()
+    split_loop(sch, j, inner=4)
+    for call in (
+        lambda: split_loop(sch, loop=j, inner=2),
+        lambda: reorder_loops(sch, [i, j]),
+        lambda: fuse_loops(sch, loops=(i, j)),
+        lambda: stage_operand_at(sch, block, loop=j, operand=0, threads=4),
+    ):
+        with refuses(sch, "the loop handle is dead"):
+            call()
+    assert sch.get(k)
+
+
+def test_a_handle_of_another_schedule_is_told_apart():
+    sch, *_ = start()
+    _, block, i, *_ = start()
+    with refuses(
+        sch, r"split_loop: the loop handle belongs to another schedule; pass handles that"
+    ):
+        split_loop(sch, i, inner=4)
+    with refuses(sch, r"tile_block: the block handle belongs to another schedule"):
+        tile_block(sch, block, threads=(4,))
+
+
+def test_handles_stay_good_in_a_copy_of_the_schedule():
+    sch, _, i, *_ = start()
+    copy = sch.copy()
+    split_loop(copy, i, inner=4)
+    assert sch.get(i).extent == 16
+
+
+def test_a_handle_of_the_wrong_kind_is_told_apart():
+    sch, block, i, j, _ = start()
+    with refuses(
+        sch, r"split_loop: loop is a block handle, not a loop handle; get it with sch.get_l"
+    ):
+        split_loop(sch, block, inner=4)
+    with refuses(
+        sch, r"tile_block: block is a loop handle, not a block handle; get it with sch.get_s"
+    ):
+        tile_block(sch, i, threads=(4,))
+    with refuses(sch, r"tile_block: block is 'C', not a block handle"):
+        tile_block(sch, "C", threads=(4,))
+    with refuses(sch, r"compute_block_at: loop is None, not a loop handle"):
+        compute_block_at(sch, block, None)
+    with refuses(sch, r"fuse_loops: loops is a block handle, not a loop handle"):
+        fuse_loops(sch, [i, block])
+    with refuses(sch, r"reorder_loops: loops is no list of loop handles; pass a list"):
+        reorder_loops(sch, j)
+
+
+def test_a_missing_argument_is_python_s_own_error():
+    sch, _, i, *_ = start()
+    with pytest.raises(TypeError, match="inner"):
+        split_loop(sch, i)
+
+
+def test_a_composite_that_fails_half_way_leaves_the_schedule():
+    @composite
+    def halve(sch: Schedule, loop: "LoopRV", *, then: int) -> None:  # noqa: F821
+        outer, _ = split_loop(sch, loop, inner=2)
+        split_loop(sch, outer, inner=then)
+
+    sch, _, i, *_ = start()
+    with refuses(
+        sch, r"^halve: split_loop: loop 'i_0' runs 8 times, which inner=3 does not divide"
+    ):
+        halve(sch, i, then=3)
+    halve(sch, i, then=4)
+    assert len(sch.get_loops(sch.get_sblock("C"))) == 5
+
+
+def test_a_transform_of_somebody_else_has_the_same_manners():
+    from tvm.s_tir.schedule import LoopRV
+
+    @transform
+    def parallelize(sch: Schedule, loop: LoopRV) -> None:
+        sch.parallel(loop)
+
+    sch, block, i, _, k = start()
+    with refuses(sch, r"^parallelize: TVM refuses: .*block 'C'"):
+        parallelize(sch, k)
+    with refuses(sch, r"^parallelize: loop is a block handle, not a loop handle"):
+        parallelize(sch, block)
+    parallelize(sch, i)
+
+
+def test_other_errors_come_through():
+    @transform
+    def stumble(sch: Schedule) -> None:
+        raise tvm.error.InternalError("not ours")
+
+    with pytest.raises(tvm.error.InternalError, match="not ours"):
+        stumble(Schedule(Matmul))

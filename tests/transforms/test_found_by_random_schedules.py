@@ -1,0 +1,120 @@
+"""What TVM accepts and computes wrongly, found by tests/recipes/test_random_schedules.py.
+
+Each test shows first that plain TVM accepts the schedule and that the simulator finds it wrong, and
+then that our transform refuses it.
+"""
+
+import pytest
+import tvm
+from pairs import refuses
+from tvm.s_tir import Schedule
+
+from tirstep.lowering_checks import check_numbers, find_device
+from tirstep.modules import Problem, conv1d, matmul, matmul_bias_relu
+from tirstep.transforms import (
+    bind_loop,
+    cache_read_at,
+    cache_write_at,
+    fuse_loops,
+    reverse_compute_block_at,
+    tile_block,
+)
+
+
+def assert_wrong(problem: Problem, module: tvm.IRModule, device: str = "simulator") -> None:
+    assert check_numbers(problem, module, find_device(device), where="here")
+
+
+def test_a_reduction_over_threads_in_a_loop_on_the_host():
+    problem = conv1d.problem(20, 5)
+    plain = Schedule(problem.module)
+    plain.bind(plain.get_loops(plain.get_sblock("B"))[1], "threadIdx.x")
+    assert_wrong(problem, plain.mod)
+
+    sch = Schedule(problem.module)
+    i, r = sch.get_loops(sch.get_sblock("B"))
+    with refuses(
+        sch,
+        r"loop 'r' is a reduction of block 'B' inside of loop 'i', which is bound to nothing: its "
+        "threads would share one cell for their sums; bind the outer loop first",
+    ):
+        bind_loop(sch, r, axis="threadIdx.x")
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, r, axis="threadIdx.x")
+    assert check_numbers(problem, sch.mod, find_device("simulator"), where="here") == []
+
+
+def test_threads_of_outputs_and_of_a_reduction_in_one_loop():
+    problem = conv1d.problem(20, 5)
+    plain = Schedule(problem.module)
+    fused = plain.fuse(*plain.get_loops(plain.get_sblock("B")))
+    plain.bind(fused, "threadIdx.x")
+    assert_wrong(problem, plain.mod)
+
+    sch = Schedule(problem.module)
+    fused = fuse_loops(sch, sch.get_loops(sch.get_sblock("B")))
+    with refuses(
+        sch,
+        r"loop 'i_r_fused' is a reduction of block 'B' and goes over its outputs as well: TVM would"
+        " sum over all threads of the loop, whichever output they work on; bind the spatial",
+    ):
+        bind_loop(sch, fused, axis="threadIdx.x")
+
+
+def test_a_copy_that_is_moved_behind_its_reader():
+    problem = matmul_bias_relu.problem(8, 12, 6)
+    plain = Schedule(problem.module)
+    product, relu = plain.get_sblock("C"), plain.get_sblock("D")
+    copy = plain.cache_read(product, 0, "local")
+    plain.reverse_compute_at(copy, plain.get_loops(relu)[1])
+    assert_wrong(problem, plain.mod, "cpu")
+
+    sch = Schedule(problem.module)
+    product, relu = sch.get_sblock("C"), sch.get_sblock("D")
+    copy = sch.cache_read(product, 0, "local")
+    inner = sch.get_loops(relu)[1]
+    with refuses(
+        sch,
+        r"reverse_compute_block_at: block 'A_local' would be computed after block 'C', which uses "
+        "it; place it in front of its consumers, with compute_block_at",
+    ):
+        reverse_compute_block_at(sch, copy, inner)
+
+
+def test_a_virtual_thread_for_a_part_of_a_kernel():
+    problem = matmul.problem(12, 20, 8)
+    plain = Schedule(problem.module)
+    block = plain.get_sblock("C")
+    tile = tile_block(plain, block, threads=(4, 2))
+    copy = cache_read_at(plain, block, tile.blocks[1], operand=0)
+    plain.bind(plain.get_loops(copy)[-1], "vthread.x")
+    assert_wrong(problem, plain.mod)
+
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(4, 2))
+    copy = cache_read_at(sch, block, tile.blocks[1], operand=0)
+    inner = sch.get_loops(copy)[-1]
+    with refuses(sch, r"bind_loop: block 'C' stands outside of loop 'ax1' on 'vthread.x', and TVM"):
+        bind_loop(sch, inner, axis="vthread.x")
+
+
+@pytest.mark.parametrize("scope", ["local", "shared"])
+def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
+    problem = matmul.problem(12, 20, 8)
+    plain = Schedule(problem.module)
+    block = plain.get_sblock("C")
+    i, j, _ = plain.get_loops(block)
+    plain.bind(i, "blockIdx.x")
+    plain.bind(j, "blockIdx.y")
+    copy = plain.cache_write(block, 0, scope)
+    plain.reverse_compute_at(copy, i)
+    assert_wrong(problem, plain.mod)
+
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    i, j, _ = sch.get_loops(block)
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, j, axis="blockIdx.y")
+    with refuses(sch, rf"cache_write_at: the .* of 'blockIdx.y' write the .* buffer 'C_{scope}'"):
+        cache_write_at(sch, block, i, scope=scope)

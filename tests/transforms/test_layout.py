@@ -1,0 +1,426 @@
+"""Rows of shared memory that begin in other banks; problems padded to multiples of a tile."""
+
+import re
+
+import pytest
+from pairs import check_pair, compile_for_cuda, refuses
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.transforms import (
+    Padding,
+    cache_read_at,
+    fetch_cooperatively,
+    fuse_loops,
+    pad_block,
+    pad_shared_rows,
+    split_loop,
+    tile_block,
+    vectorize_loop,
+)
+
+
+@I.ir_module
+class Matmul:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((16, 6), "float32"),
+        B: T.Buffer((6, 12), "float32"),
+        C: T.Buffer((16, 12), "float32"),
+    ):
+        for i, j, k in T.grid(16, 12, 6):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+@I.ir_module
+class MatmulBias:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((16, 6), "float32"),
+        B: T.Buffer((6, 12), "float32"),
+        bias: T.Buffer((12,), "float32"),
+        D: T.Buffer((16, 12), "float32"),
+        E: T.Buffer((16, 12), "float32"),
+    ):
+        C = T.sblock_alloc_buffer((16, 12))
+        for i, j, k in T.grid(16, 12, 6):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = C[vi, vj] + bias[vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("E"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                E[vi, vj] = D[vi, vj] * T.float32(2)
+
+
+def start(scope="shared", place=0):
+    """A schedule, a copy of B at one of the loops of C, and C."""
+    sch = Schedule(Matmul, debug_mask="all")
+    block = sch.get_sblock("C")
+    loop = sch.get_loops(block)[place]
+    return sch, cache_read_at(sch, block, loop, operand=1, scope=scope), block
+
+
+def test_pad_shared_rows_of_a_tile():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
+            for i in range(16):
+                for ax0, ax1 in T.grid(6, 12):
+                    with T.sblock("B_shared"):
+                        v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                        T.sblock_attr({"buffer_dim_align": [[0, 0, 12, 5]]})
+                        B_shared[v0, v1] = B[v0, v1]
+                for j, k in T.grid(12, 6):
+                    with T.sblock("C"):
+                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                        with T.init():
+                            C[vi, vj] = T.float32(0)
+                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vk, vj]
+
+    def change(sch):
+        block = sch.get_sblock("C")
+        copy = cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
+        pad_shared_rows(sch, copy, elements=5)
+        return copy
+
+    check_pair(Matmul, change, After)
+
+
+@pytest.mark.parametrize("elements", [1, 4, 11])
+@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
+def test_padded_rows_begin_that_far_apart_in_memory(elements, scope):
+    sch = Schedule(Matmul, debug_mask="all")
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(4, 12))
+    copy = cache_read_at(sch, block, tile.threads[1], operand=1, scope=scope)
+    pad_shared_rows(sch, copy, elements=elements)
+    fetch_cooperatively(sch, copy, threads=(4, 12), tail="guard")
+    source = compile_for_cuda(sch.mod)
+    assert re.search(rf"\* .*\[\(\(k \* {12 + elements}\) \+ \(\(int\)threadIdx.x\)\)\]", source)
+
+
+@pytest.mark.parametrize("elements", [0, -1, 1.5, True])
+def test_pad_shared_rows_refuses_what_is_no_padding(elements):
+    sch, copy, _ = start()
+    with refuses(sch, rf"pad_shared_rows: elements={elements!r} is no padding; use at least 1"):
+        pad_shared_rows(sch, copy, elements=elements)
+
+
+@pytest.mark.parametrize(("elements", "rest"), [(12, 0), (13, 1), (25, 1)])
+def test_pad_shared_rows_refuses_a_padding_that_tvm_would_shorten(elements, rest):
+    sch, copy, _ = start()
+    with refuses(
+        sch,
+        rf"elements={elements} is not less than the 12 elements of a row of 'B_shared', and TVM "
+        rf"would pad by {rest}; use 1 to 11",
+    ):
+        pad_shared_rows(sch, copy, elements=elements)
+
+
+def test_pad_shared_rows_refuses_rows_of_one_element():
+    sch, copy, _ = start(place=1)
+    with refuses(sch, r"elements=1 is not less than the 1 elements .*; rows of one element need"):
+        pad_shared_rows(sch, copy, elements=1)
+
+
+def test_pad_shared_rows_refuses_another_memory():
+    sch, copy, _ = start("local")
+    with refuses(sch, r"writes 'B_local' in scope 'local'; pad the rows of a shared buffer"):
+        pad_shared_rows(sch, copy, elements=1)
+
+
+@pytest.mark.parametrize("threads", [8, (2, 4)])
+def test_pad_shared_rows_refuses_a_tile_whose_rows_are_not_known_any_more(threads):
+    sch, copy, _ = start()
+    fetch_cooperatively(sch, copy, threads=threads)
+    with refuses(
+        sch,
+        r"pad_shared_rows: block 'B_shared' has no loop of its own along the rows of 'B_shared', so"
+        " that their length is not known; call this between cache_read_at and fetch_coop",
+    ):
+        pad_shared_rows(sch, copy, elements=1)
+
+
+def test_pad_shared_rows_refuses_rows_that_are_fused_with_others():
+    sch, copy, _ = start()
+    fuse_loops(sch, sch.get_loops(copy)[-2:])
+    with refuses(sch, r"'B_shared' has no loop of its own along the rows of 'B_shared', so that"):
+        pad_shared_rows(sch, copy, elements=1)
+
+
+def test_pad_shared_rows_refuses_a_tile_of_one_dimension():
+    @I.ir_module
+    class Scale:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((20,), "float32"), B: T.Buffer((20,), "float32")):
+            for i in range(20):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(20, i)
+                    B[vi] = A[vi]
+
+    sch = Schedule(Scale)
+    block = sch.get_sblock("B")
+    outer, _ = split_loop(sch, sch.get_loops(block)[0], inner=5)
+    copy = cache_read_at(sch, block, outer, operand=0)
+    with refuses(sch, r"block 'A_shared' writes 'A_shared' of one dimension, which has no rows"):
+        pad_shared_rows(sch, copy, elements=1)
+
+
+def test_pad_shared_rows_refuses_a_block_that_copies_nothing():
+    sch, *_ = start()
+    root = sch.get_sblock("root")
+    with refuses(sch, r"pad_shared_rows: block 'root' writes 0 buffers; pass the copy block that"):
+        pad_shared_rows(sch, root, elements=1)
+
+
+def test_pad_shared_rows_refuses_to_misalign_vectors_that_are_there_already():
+    sch, copy, block = start()
+    _, j, _ = sch.get_loops(block)
+    outer, inner = split_loop(sch, j, inner=4)
+    sch.reorder(sch.get_loops(block)[-1], inner)
+    vectorize_loop(sch, inner)
+    with refuses(
+        sch,
+        r"pad_shared_rows: block 'C' uses 'B_shared' in vectors of 4, and rows of 13 elements would"
+        " misalign them; pad so that a row becomes a multiple of 4, or do not vectorize",
+    ):
+        pad_shared_rows(sch, copy, elements=1)
+    pad_shared_rows(sch, copy, elements=4)
+    assert sch.get(outer)
+
+
+def test_pad_block_of_all_that_does_not_divide():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            A_pad = T.sblock_alloc_buffer((20, 8))
+            B_pad = T.sblock_alloc_buffer((8, 12))
+            C_pad = T.sblock_alloc_buffer((20, 12))
+            for i0, i1 in T.grid(20, 8):
+                with T.sblock("A_pad"):
+                    v0, v1 = T.axis.remap("SS", [i0, i1])
+                    A_pad[v0, v1] = T.if_then_else(v0 < 16 and v1 < 6, A[v0, v1], T.float32(0))
+            for i0, i1 in T.grid(8, 12):
+                with T.sblock("B_pad"):
+                    v0, v1 = T.axis.remap("SS", [i0, i1])
+                    B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
+            for i, j, k in T.grid(20, 12, 8):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        C_pad[vi, vj] = T.float32(0)
+                    C_pad[vi, vj] = C_pad[vi, vj] + A_pad[vi, vk] * B_pad[vk, vj]
+            for i0, i1 in T.grid(16, 12):
+                with T.sblock("C_pad"):
+                    v0, v1 = T.axis.remap("SS", [i0, i1])
+                    C[v0, v1] = C_pad[v0, v1]
+
+    def change(sch):
+        block = sch.get_sblock("C")
+        loops = sch.get_loops(block)
+        padding = pad_block(sch, block, multiples=(5, 12, 4))
+        assert [sch.get(copy).name_hint for copy in padding.operands] == ["A_pad", "B_pad"]
+        assert sch.get(padding.crop).name_hint == "C_pad"
+        assert [int(sch.get(loop).extent) for loop in loops] == [20, 12, 8]
+        return padding, block, loops
+
+    check_pair(Matmul, change, After)
+
+
+def test_pad_block_with_an_epilogue():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            bias: T.Buffer((12,), "float32"),
+            D: T.Buffer((16, 12), "float32"),
+            E: T.Buffer((16, 12), "float32"),
+        ):
+            A_pad = T.sblock_alloc_buffer((20, 6))
+            C_pad = T.sblock_alloc_buffer((20, 12))
+            for i0, i1 in T.grid(20, 6):
+                with T.sblock("A_pad"):
+                    v0, v1 = T.axis.remap("SS", [i0, i1])
+                    A_pad[v0, v1] = T.if_then_else(v0 < 16, A[v0, v1], T.float32(0))
+            for i, j, k in T.grid(20, 12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        C_pad[vi, vj] = T.float32(0)
+                    C_pad[vi, vj] = C_pad[vi, vj] + A_pad[vi, vk] * B[vk, vj]
+            for i, j in T.grid(16, 12):
+                with T.sblock("D"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    D[vi, vj] = C_pad[vi, vj] + bias[vj]
+            for i, j in T.grid(16, 12):
+                with T.sblock("E"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    E[vi, vj] = D[vi, vj] * T.float32(2)
+
+    def change(sch):
+        epilogue = sch.get_sblock("D")
+        padding = pad_block(sch, sch.get_sblock("C"), multiples=(5, 12, 6))
+        assert padding.crop is None
+        assert len(padding.operands) == 1
+        return padding.operands, epilogue
+
+    check_pair(MatmulBias, change, After)
+
+
+def test_pad_block_of_the_reduction_alone_leaves_the_epilogue():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            bias: T.Buffer((12,), "float32"),
+            D: T.Buffer((16, 12), "float32"),
+            E: T.Buffer((16, 12), "float32"),
+        ):
+            C = T.sblock_alloc_buffer((16, 12))
+            A_pad = T.sblock_alloc_buffer((16, 8))
+            B_pad = T.sblock_alloc_buffer((8, 12))
+            for i0, i1 in T.grid(16, 8):
+                with T.sblock("A_pad"):
+                    v0, v1 = T.axis.remap("SS", [i0, i1])
+                    A_pad[v0, v1] = T.if_then_else(v1 < 6, A[v0, v1], T.float32(0))
+            for i0, i1 in T.grid(8, 12):
+                with T.sblock("B_pad"):
+                    v0, v1 = T.axis.remap("SS", [i0, i1])
+                    B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
+            for i, j, k in T.grid(16, 12, 8):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + A_pad[vi, vk] * B_pad[vk, vj]
+            for i, j in T.grid(16, 12):
+                with T.sblock("D"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    D[vi, vj] = C[vi, vj] + bias[vj]
+            for i, j in T.grid(16, 12):
+                with T.sblock("E"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    E[vi, vj] = D[vi, vj] * T.float32(2)
+
+    def change(sch):
+        epilogue = sch.get_sblock("D")
+        padding = pad_block(sch, sch.get_sblock("C"), multiples=(8, 4, 8))
+        assert padding.crop is None
+        assert len(padding.operands) == 2
+        return padding.operands, epilogue
+
+    check_pair(MatmulBias, change, After)
+
+
+def test_pad_block_of_what_divides_changes_nothing():
+    def change(sch):
+        epilogue = sch.get_sblock("D")
+        assert pad_block(sch, sch.get_sblock("C"), multiples=(4, 3, 2)) == Padding((), None)
+        return epilogue
+
+    check_pair(MatmulBias, change, MatmulBias)
+
+
+@pytest.mark.parametrize("multiples", [(), (4, 4), (4, 4, 0), (4, 4, 4, 4), (4, 4, 2.0)])
+def test_pad_block_refuses_multiples_that_do_not_fit(multiples):
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    with refuses(
+        sch,
+        rf"pad_block: multiples={re.escape(str(multiples))} does not fit block 'C' with its 3 "
+        "iterators; give one multiple of at least 1 for each iterator",
+    ):
+        pad_block(sch, block, multiples=multiples)
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_pad_block_refuses_loops_that_were_split_or_fused(fuse):
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    i, j, _ = sch.get_loops(block)
+    outer, inner = split_loop(sch, i, inner=4)
+    if fuse:
+        sch.fuse(inner, j)  # three loops again
+    with refuses(
+        sch,
+        r"pad_block: block 'C' does not have one loop for each of its 3 iterators; pad a block "
+        "before its loops are split or fused",
+    ):
+        pad_block(sch, block, multiples=(5, 12, 4))
+    assert sch.get(outer)
+
+
+def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
+    @I.ir_module
+    class Window:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((18,), "float32"), B: T.Buffer((16,), "float32")):
+            for i, k in T.grid(16, 3):
+                with T.sblock("B"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi + vk]
+
+    sch = Schedule(Window)
+    block = sch.get_sblock("B")
+    with refuses(sch, r"^pad_block: TVM refuses: The block 'B' not a computation of Einsum"):
+        pad_block(sch, block, multiples=(5, 3))
+
+
+def test_pad_block_refuses_a_block_of_another_schedule():
+    sch = Schedule(Matmul)
+    foreign = Schedule(Matmul).get_sblock("C")
+    with refuses(sch, r"pad_block: the block handle belongs to another schedule; pass handles tha"):
+        pad_block(sch, foreign, multiples=(5, 12, 4))
+
+
+def test_pad_block_tells_new_blocks_from_old_ones_of_the_same_names():
+    @I.ir_module
+    class Named:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((13, 6), "float32"), C: T.Buffer((13,), "float32")):
+            B = T.sblock_alloc_buffer((13, 6))
+            for i, k in T.grid(13, 6):
+                with T.sblock("B_pad"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    B[vi, vk] = A[vi, vk] * T.float32(2)
+            for i, k in T.grid(13, 6):
+                with T.sblock("C"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        C[vi] = T.float32(0)
+                    C[vi] = C[vi] + B[vi, vk]
+
+    sch = Schedule(Named, debug_mask="all")
+    padding = pad_block(sch, sch.get_sblock("C"), multiples=(4, 2))
+    assert len(padding.operands) == 1
+    assert [region.source.name for region in sch.get(padding.operands[0]).reads] == ["B"]
+    assert padding.crop is not None

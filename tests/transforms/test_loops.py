@@ -1,0 +1,359 @@
+"""Split, fuse, reorder, unroll: each pair starts from `Scale`."""
+
+import pytest
+from pairs import assert_dead, check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.transforms import (
+    Split,
+    bind_loop,
+    fuse_loops,
+    reorder_loops,
+    split_loop,
+    unroll_loop,
+    vectorize_loop,
+)
+
+
+@I.ir_module
+class Scale:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+        for i, j in T.grid(6, 20):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+
+
+@I.ir_module
+class Chain:
+    """Two nests, the second of three loops."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((6, 20), "float32"), C: T.Buffer((6, 20), "float32")):
+        B = T.sblock_alloc_buffer((6, 20))
+        for i, j in T.grid(6, 20):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for x, y, z in T.grid(6, 5, 4):
+            with T.sblock("C"):
+                vx = T.axis.spatial(6, x)
+                vy = T.axis.spatial(20, y * 4 + z)
+                C[vx, vy] = B[vx, vy] + T.float32(1)
+
+
+@I.ir_module
+class Symbolic:
+    @T.prim_func(s_tir=True)
+    def main(a: T.handle, b: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n,), "float32")
+        B = T.match_buffer(b, (n,), "float32")
+        for i in range(n):
+            with T.sblock("B"):
+                vi = T.axis.spatial(n, i)
+                B[vi] = A[vi] * T.float32(2)
+
+
+def start(module=Scale, block="B"):
+    """A schedule and the loops of one of its blocks."""
+    sch = Schedule(module, debug_mask="all")
+    return sch, *sch.get_loops(sch.get_sblock(block))
+
+
+def test_split_loop_by_a_divisor():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+            for i, j_0, j_1 in T.grid(6, 5, 4):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(6, i)
+                    vj = T.axis.spatial(20, j_0 * 4 + j_1)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    def change(sch):
+        i, j = sch.get_loops(sch.get_sblock("B"))
+        loops = split_loop(sch, j, inner=4)
+        assert isinstance(loops, Split)
+        assert [int(sch.get(loop).extent) for loop in loops] == [5, 4]
+        assert_dead(sch, j)
+        return loops, i
+
+    check_pair(Scale, change, After)
+
+
+def test_split_loop_with_a_guarded_tail():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+            for i, j_0, j_1 in T.grid(6, 3, 8):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(6, i)
+                    vj = T.axis.spatial(20, j_0 * 8 + j_1)
+                    T.where(j_0 * 8 + j_1 < 20)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    def change(sch):
+        _, j = sch.get_loops(sch.get_sblock("B"))
+        return split_loop(sch, j, inner=8, tail="guard")
+
+    check_pair(Scale, change, After)
+
+
+def test_split_loop_of_symbolic_extent_with_a_guarded_tail():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(a: T.handle, b: T.handle):
+            n = T.int32()
+            A = T.match_buffer(a, (n,), "float32")
+            B = T.match_buffer(b, (n,), "float32")
+            for i_0, i_1 in T.grid((n + 7) // 8, 8):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(n, i_0 * 8 + i_1)
+                    T.where(i_0 * 8 + i_1 < n)
+                    B[vi] = A[vi] * T.float32(2)
+
+    def change(sch):
+        (i,) = sch.get_loops(sch.get_sblock("B"))
+        return split_loop(sch, i, inner=8, tail="guard")
+
+    check_pair(Symbolic, change, After)
+
+
+def test_split_loop_refuses_a_size_that_does_not_divide():
+    sch, _, j = start()
+    with refuses(
+        sch, r"split_loop: loop 'j' runs 20 times, which inner=8 does not divide; .*guard"
+    ):
+        split_loop(sch, j, inner=8)
+
+
+@pytest.mark.parametrize("inner", [0, -4, 2.5, True, "4"])
+def test_split_loop_refuses_what_is_no_size(inner):
+    sch, _, j = start()
+    with refuses(sch, rf"split_loop: inner={inner!r} is no size; use an integer from 1 up"):
+        split_loop(sch, j, inner=inner, tail="guard")
+
+
+def test_split_loop_refuses_an_unknown_tail():
+    sch, _, j = start()
+    with refuses(sch, r"tail='pad' is unknown; .*tail=\"guard\", or pad the block first"):
+        split_loop(sch, j, inner=4, tail="pad")
+
+
+def test_split_loop_refuses_a_symbolic_extent_without_a_guard():
+    sch, i = start(Symbolic)
+    with refuses(sch, r"loop 'i' has the symbolic extent n, of which inner=8 may be no divisor"):
+        split_loop(sch, i, inner=8)
+
+
+def test_split_loop_refuses_a_bound_loop():
+    sch, i, _ = start()
+    bind_loop(sch, i, axis="blockIdx.y")
+    with refuses(sch, r"split_loop: loop 'i' is already bound to 'blockIdx.y'; .*still serial"):
+        split_loop(sch, i, inner=2)
+
+
+def test_split_loop_refuses_a_dead_handle():
+    sch, _, j = start()
+    split_loop(sch, j, inner=4)
+    with refuses(sch, r"split_loop: the loop handle is dead: an earlier transform consumed its"):
+        split_loop(sch, loop=j, inner=2)
+
+
+def test_fuse_loops_of_a_nest():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+            for i_j_fused in range(120):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(6, i_j_fused // 20)
+                    vj = T.axis.spatial(20, i_j_fused % 20)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    def change(sch):
+        i, j = sch.get_loops(sch.get_sblock("B"))
+        fused = fuse_loops(sch, [i, j])
+        assert_dead(sch, i, j)
+        return fused
+
+    check_pair(Scale, change, After)
+
+
+def test_fuse_loops_keeps_the_loop_around_them():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), C: T.Buffer((6, 20), "float32")):
+            B = T.sblock_alloc_buffer((6, 20))
+            for i, j in T.grid(6, 20):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for x, y_z_fused in T.grid(6, 20):
+                with T.sblock("C"):
+                    vx, vy = T.axis.remap("SS", [x, y_z_fused])
+                    C[vx, vy] = B[vx, vy] + T.float32(1)
+
+    def change(sch):
+        x, y, z = sch.get_loops(sch.get_sblock("C"))
+        return x, fuse_loops(sch, (y, z))
+
+    check_pair(Chain, change, After)
+
+
+def test_fuse_loops_refuses_no_loops():
+    sch, *_ = start()
+    with refuses(sch, r"fuse_loops: no loop is given; pass at least one loop"):
+        fuse_loops(sch, [])
+
+
+def test_fuse_loops_refuses_a_bare_handle():
+    sch, i, _ = start()
+    with refuses(sch, r"fuse_loops: loops is no list of loop handles; pass a list"):
+        fuse_loops(sch, i)
+
+
+def test_fuse_loops_refuses_a_bound_loop():
+    sch, i, j = start()
+    bind_loop(sch, j, axis="threadIdx.x")
+    with refuses(sch, r"fuse_loops: loop 'j' is already bound to 'threadIdx.x'"):
+        fuse_loops(sch, [i, j])
+
+
+@pytest.mark.parametrize(("outer", "inner"), [("z", "x"), ("x", "z"), ("y", "y")])
+def test_fuse_loops_refuses_loops_that_do_not_follow_each_other(outer, inner):
+    sch, *loops = start(Chain, "C")
+    named = dict(zip("xyz", loops, strict=True))
+    sentence = rf"loop '{inner}' does not stand directly inside loop '{outer}'; .*reorder_loops"
+    with refuses(sch, sentence):
+        fuse_loops(sch, [named[outer], named[inner]])
+
+
+def test_reorder_loops_of_a_nest():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+            for j, i in T.grid(20, 6):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    def change(sch):
+        i, j = sch.get_loops(sch.get_sblock("B"))
+        reorder_loops(sch, [j, i])
+        return i, j
+
+    check_pair(Scale, change, After)
+
+
+def test_reorder_loops_leaves_the_others_in_their_places():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), C: T.Buffer((6, 20), "float32")):
+            B = T.sblock_alloc_buffer((6, 20))
+            for i, j in T.grid(6, 20):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for z, y, x in T.grid(4, 5, 6):
+                with T.sblock("C"):
+                    vx = T.axis.spatial(6, x)
+                    vy = T.axis.spatial(20, y * 4 + z)
+                    C[vx, vy] = B[vx, vy] + T.float32(1)
+
+    def change(sch):
+        x, _, z = sch.get_loops(sch.get_sblock("C"))
+        reorder_loops(sch, [z, x])
+
+    check_pair(Chain, change, After)
+
+
+def test_reorder_loops_refuses_a_loop_twice():
+    sch, i, j = start()
+    with refuses(sch, r"reorder_loops: loop 'i' is given twice; name each loop once"):
+        reorder_loops(sch, [i, j, i])
+
+
+def test_reorder_loops_refuses_loops_of_two_nests():
+    sch, i, _ = start(Chain)
+    x, *_ = sch.get_loops(sch.get_sblock("C"))
+    with refuses(sch, r"loop 'x' is not in one chain with loop 'i'; reorder loops of one block"):
+        reorder_loops(sch, [i, x])
+
+
+def test_reorder_loops_refuses_a_statement_between_them_with_tvm_s_reason():
+    sch, *_ = start(Chain)
+    block = sch.get_sblock("B")
+    i, j = sch.get_loops(block)
+    sch.reverse_compute_at(sch.get_sblock("C"), i)
+    with refuses(sch, r"^reorder_loops: TVM refuses: The loops .* in between.* loop 'i'; see"):
+        reorder_loops(sch, [j, i])
+
+
+def test_unroll_loop_of_constant_extent():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+            for i in T.unroll(6):
+                for j in range(20):
+                    with T.sblock("B"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    def change(sch):
+        i, j = sch.get_loops(sch.get_sblock("B"))
+        unroll_loop(sch, i)
+        return i, j
+
+    check_pair(Scale, change, After)
+
+
+def test_unroll_loop_refuses_more_copies_than_its_limit():
+    sch, _, j = start()
+    with refuses(sch, r"loop 'j' would make 20 copies of its body, more than limit=19; split"):
+        unroll_loop(sch, j, limit=19)
+    unroll_loop(sch, j, limit=20)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_unroll_loop_refuses_by_the_copies_of_the_loops_around_and_inside_together(order):
+    sch, *loops = start()
+    unroll_loop(sch, loops[order[0]])
+    with refuses(sch, rf"loop '{'ij'[order[1]]}' would make 120 copies .* limit=119"):
+        unroll_loop(sch, loops[order[1]], limit=119)
+    unroll_loop(sch, loops[order[1]], limit=120)
+
+
+def test_unroll_loop_counts_loops_side_by_side_once():
+    sch, i, j = start(Chain)
+    sch.reverse_compute_at(sch.get_sblock("C"), i)
+    unroll_loop(sch, j)
+    unroll_loop(sch, sch.get_loops(sch.get_sblock("C"))[-1])
+    with refuses(sch, r"loop 'i' would make 120 copies"):
+        unroll_loop(sch, i, limit=119)
+    unroll_loop(sch, i, limit=120)
+
+
+def test_unroll_loop_refuses_a_symbolic_extent():
+    sch, i = start(Symbolic)
+    with refuses(sch, r"loop 'i' has the symbolic extent n; split it with tail=\"guard\" first"):
+        unroll_loop(sch, i)
+
+
+def test_unroll_loop_refuses_a_vectorized_loop():
+    sch, _, j = start()
+    inner = split_loop(sch, j, inner=4).inner
+    vectorize_loop(sch, inner)
+    with refuses(sch, r"unroll_loop: loop 'j_1' is already vectorized; do this while"):
+        unroll_loop(sch, inner)

@@ -1,0 +1,382 @@
+"""Where blocks are computed: producers, consumers, epilogues."""
+
+import pytest
+from pairs import assert_dead, check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.transforms import (
+    bind_loop,
+    compute_block_at,
+    fuse_epilogue_at,
+    inline_producers,
+    reverse_compute_block_at,
+    split_loop,
+    tile_block,
+    vectorize_loop,
+)
+
+
+@I.ir_module
+class Blur:
+    """One producer, one consumer with a window of three."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
+        B = T.sblock_alloc_buffer((18,))
+        for i in range(18):
+            with T.sblock("B"):
+                vi = T.axis.spatial(18, i)
+                B[vi] = A[vi] * T.float32(2)
+        for i in range(16):
+            with T.sblock("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = B[vi] + B[vi + 2]
+
+
+@I.ir_module
+class MatmulBias:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((16, 6), "float32"),
+        B: T.Buffer((6, 12), "float32"),
+        bias: T.Buffer((12,), "float32"),
+        D: T.Buffer((16, 12), "float32"),
+    ):
+        C = T.sblock_alloc_buffer((16, 12))
+        for i, j, k in T.grid(16, 12, 6):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = C[vi, vj] + bias[vj]
+
+
+@I.ir_module
+class TwoReaders:
+    """B is read by C and by D; C by D."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32")):
+        B = T.sblock_alloc_buffer((16,))
+        C = T.sblock_alloc_buffer((16,))
+        for i in range(16):
+            with T.sblock("B"):
+                vi = T.axis.spatial(16, i)
+                B[vi] = A[vi] * T.float32(2)
+        for i in range(16):
+            with T.sblock("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = B[vi] + T.float32(1)
+        for i in range(16):
+            with T.sblock("D"):
+                vi = T.axis.spatial(16, i)
+                D[vi] = B[vi] + C[vi]
+
+
+def start(module, *names):
+    """A schedule and some of its blocks."""
+    sch = Schedule(module, debug_mask="all")
+    return sch, *(sch.get_sblock(name) for name in names)
+
+
+def vectorized_c():
+    """Blur with four elements of C in a vector: schedule, blocks and the vectorized loop."""
+    sch, producer, consumer = start(Blur, "B", "C")
+    inner = split_loop(sch, sch.get_loops(consumer)[0], inner=4).inner
+    vectorize_loop(sch, inner)
+    return sch, producer, consumer, inner
+
+
+def test_compute_block_at_with_the_window_of_a_tile():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
+            B = T.sblock_alloc_buffer((18,))
+            for i_0 in range(4):
+                for ax0 in range(6):
+                    with T.sblock("B"):
+                        vi = T.axis.spatial(18, i_0 * 4 + ax0)
+                        B[vi] = A[vi] * T.float32(2)
+                for i_1 in range(4):
+                    with T.sblock("C"):
+                        vi = T.axis.spatial(16, i_0 * 4 + i_1)
+                        C[vi] = B[vi] + B[vi + 2]
+
+    def change(sch):
+        producer, consumer = sch.get_sblock("B"), sch.get_sblock("C")
+        (old,) = sch.get_loops(producer)
+        tile = split_loop(sch, sch.get_loops(consumer)[0], inner=4)
+        compute_block_at(sch, producer, tile.outer)
+        assert_dead(sch, old)
+        return producer, consumer, tile
+
+    check_pair(Blur, change, After)
+
+
+def test_compute_block_at_refuses_a_vectorized_loop():
+    sch, producer, _, inner = vectorized_c()
+    with refuses(
+        sch,
+        r"compute_block_at: loop 'i_1' is at or inside of the vectorized loop 'i_1', where TVM "
+        "would compute wrong values without an error",
+    ):
+        compute_block_at(sch, producer, inner)
+
+
+def test_compute_block_at_refuses_an_output_with_tvm_s_reason():
+    sch, producer, consumer = start(Blur, "B", "C")
+    (loop,) = sch.get_loops(producer)
+    with refuses(sch, r"^compute_block_at: TVM refuses: The block 'C' is an output block; see the"):
+        compute_block_at(sch, consumer, loop)
+
+
+def test_compute_block_at_refuses_a_block_for_a_loop():
+    sch, producer, consumer = start(Blur, "B", "C")
+    with refuses(sch, r"compute_block_at: loop is a block handle, not a loop handle; get it with"):
+        compute_block_at(sch, producer, consumer)
+
+
+def test_reverse_compute_block_at_of_an_elementwise_consumer():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            bias: T.Buffer((12,), "float32"),
+            D: T.Buffer((16, 12), "float32"),
+        ):
+            C = T.sblock_alloc_buffer((16, 12))
+            for i in range(16):
+                for j, k in T.grid(12, 6):
+                    with T.sblock("C"):
+                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                        with T.init():
+                            C[vi, vj] = T.float32(0)
+                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+                for ax0, ax1 in T.grid(1, 12):
+                    with T.sblock("D"):
+                        vi = T.axis.spatial(16, i + ax0)
+                        vj = T.axis.spatial(12, ax1)
+                        D[vi, vj] = C[vi, vj] + bias[vj]
+
+    def change(sch):
+        producer, consumer = sch.get_sblock("C"), sch.get_sblock("D")
+        i, j, k = sch.get_loops(producer)
+        old = sch.get_loops(consumer)
+        reverse_compute_block_at(sch, consumer, i)
+        assert_dead(sch, *old)
+        return producer, consumer, i, j, k
+
+    check_pair(MatmulBias, change, After)
+
+
+def test_reverse_compute_block_at_refuses_a_vectorized_loop():
+    sch, producer, consumer = start(Blur, "B", "C")
+    inner = split_loop(sch, sch.get_loops(producer)[0], inner=2).inner
+    vectorize_loop(sch, inner)
+    with refuses(sch, r"reverse_compute_block_at: loop 'i_1' is at or inside of the vectorized"):
+        reverse_compute_block_at(sch, consumer, inner)
+
+
+def test_reverse_compute_block_at_refuses_a_reduction_loop_of_its_producer():
+    sch, producer, consumer = start(MatmulBias, "C", "D")
+    *_, k = sch.get_loops(producer)
+    with refuses(
+        sch,
+        r"reverse_compute_block_at: loop 'k' is at or inside of the reduction loop 'k', where the "
+        "sum is not complete",
+    ):
+        reverse_compute_block_at(sch, consumer, k)
+
+
+def test_reverse_compute_block_at_refuses_registers_of_other_threads():
+    sch, block, consumer = start(MatmulBias, "C", "D")
+    tile = tile_block(sch, block, threads=(2, 3))
+    sch.set_scope(block, 0, "local")
+    with refuses(
+        sch,
+        r"reverse_compute_block_at: the threads of 'threadIdx.x' write the register buffer "
+        "'C_local' in block 'C', and block 'D' would read what other threads wrote",
+    ):
+        reverse_compute_block_at(sch, consumer, tile.threads[0])
+    reverse_compute_block_at(sch, consumer, tile.threads[1])
+
+
+def test_reverse_compute_block_at_refuses_a_loop_without_the_producers_with_tvm_s_reason():
+    sch, first, last = start(TwoReaders, "B", "D")
+    (loop,) = sch.get_loops(first)
+    with refuses(
+        sch,
+        r"^reverse_compute_block_at: TVM refuses: .* List of the producer\(s\):block 'B', block"
+        " 'C'; see",
+    ):
+        reverse_compute_block_at(sch, last, loop)
+
+
+def test_fuse_epilogue_at_keeps_the_sum_in_registers():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            bias: T.Buffer((12,), "float32"),
+            D: T.Buffer((16, 12), "float32"),
+        ):
+            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+            for i, j in T.grid(16, 12):
+                for k in range(6):
+                    with T.sblock("C"):
+                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                        with T.init():
+                            C_local[vi, vj] = T.float32(0)
+                        C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
+                for ax0, ax1 in T.grid(1, 1):
+                    with T.sblock("D"):
+                        vi = T.axis.spatial(16, i + ax0)
+                        vj = T.axis.spatial(12, j + ax1)
+                        D[vi, vj] = C_local[vi, vj] + bias[vj]
+
+    def change(sch):
+        block, epilogue = sch.get_sblock("C"), sch.get_sblock("D")
+        _, j, _ = sch.get_loops(block)
+        old = sch.get_loops(epilogue)
+        writer = fuse_epilogue_at(sch, block, epilogue, j)
+        assert_dead(sch, *old)
+        return writer, epilogue, block, j
+
+    check_pair(MatmulBias, change, After)
+
+
+@pytest.mark.parametrize(
+    ("block", "epilogue", "sentence"),
+    [
+        ("B", "C", "block 'B' has the consumers 'C', 'D', not just 'C'"),
+        ("C", "B", "block 'C' has the consumers 'D', not just 'B'"),
+        ("D", "C", "block 'D' has the consumers none, not just 'C'"),
+    ],
+)
+def test_fuse_epilogue_at_refuses_what_is_not_the_only_consumer(block, epilogue, sentence):
+    sch, first, second = start(TwoReaders, block, epilogue)
+    (loop,) = sch.get_loops(first)
+    with refuses(sch, rf"{sentence}; inline or cache the other consumers first"):
+        fuse_epilogue_at(sch, first, second, loop)
+
+
+def test_fuse_epilogue_at_refuses_the_loop_of_another_block():
+    sch, block, epilogue = start(MatmulBias, "C", "D")
+    _, j = sch.get_loops(epilogue)
+    with refuses(sch, r"fuse_epilogue_at: loop 'j' is not around block 'C'"):
+        fuse_epilogue_at(sch, block, epilogue, j)
+
+
+def test_fuse_epilogue_at_refuses_a_reduction_loop():
+    sch, block, epilogue = start(MatmulBias, "C", "D")
+    *_, k = sch.get_loops(block)
+    with refuses(
+        sch, r"fuse_epilogue_at: loop 'k' is at or inside of the reduction loop 'k', wher"
+    ):
+        fuse_epilogue_at(sch, block, epilogue, k)
+
+
+def test_fuse_epilogue_at_refuses_a_vectorized_loop():
+    sch, producer, consumer = start(Blur, "B", "C")
+    inner = split_loop(sch, sch.get_loops(producer)[0], inner=2).inner
+    vectorize_loop(sch, inner)
+    with refuses(sch, r"fuse_epilogue_at: loop 'i_1' is at or inside of the vectorized loop 'i_1'"):
+        fuse_epilogue_at(sch, producer, consumer, inner)
+
+
+def test_fuse_epilogue_at_refuses_registers_of_other_threads():
+    sch, block, epilogue = start(MatmulBias, "C", "D")
+    tile = tile_block(sch, block, threads=(2, 3))
+    with refuses(sch, r"fuse_epilogue_at: the threads of 'threadIdx.y' write the register buffer"):
+        fuse_epilogue_at(sch, block, epilogue, tile.blocks[1])
+    fuse_epilogue_at(sch, block, epilogue, tile.threads[1])
+
+
+def test_fuse_epilogue_at_refuses_an_output_with_tvm_s_reason():
+    @I.ir_module
+    class TwoOutputs:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16,), "float32"),
+            B: T.Buffer((16,), "float32"),
+            C: T.Buffer((16,), "float32"),
+        ):
+            for i in range(16):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(16, i)
+                    B[vi] = A[vi] * T.float32(2)
+            for i in range(16):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(16, i)
+                    C[vi] = B[vi] + T.float32(1)
+
+    sch, block, epilogue = start(TwoOutputs, "B", "C")
+    (loop,) = sch.get_loops(block)
+    with refuses(sch, r"^fuse_epilogue_at: TVM refuses: .*buffer B is not allocated by a block"):
+        fuse_epilogue_at(sch, block, epilogue, loop)
+
+
+def test_inline_producers_into_their_only_consumer():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
+            for i in range(16):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(16, i)
+                    C[vi] = A[vi] * T.float32(2) + A[vi + 2] * T.float32(2)
+
+    def change(sch):
+        producer, consumer = sch.get_sblock("B"), sch.get_sblock("C")
+        inline_producers(sch, consumer)
+        assert_dead(sch, producer)
+        return consumer
+
+    check_pair(Blur, change, After)
+
+
+def test_inline_producers_leaves_a_block_that_has_none():
+    check_pair(Blur, lambda sch: inline_producers(sch, sch.get_sblock("B")), Blur)
+
+
+def test_inline_producers_refuses_a_reduction():
+    sch, consumer = start(MatmulBias, "D")
+    with refuses(sch, r"inline_producers: block 'C' reduces, and a reduction cannot stand inside"):
+        inline_producers(sch, consumer)
+
+
+def test_inline_producers_refuses_a_producer_that_others_read():
+    sch, consumer = start(TwoReaders, "C")
+    with refuses(sch, r"inline_producers: block 'B' has 2 consumers, 'C', 'D'; leave it a stage"):
+        inline_producers(sch, consumer)
+
+
+def test_inline_producers_refuses_a_dead_handle():
+    sch, producer, consumer = start(TwoReaders, "C", "D")
+    inline_producers_of = consumer
+    sch.compute_inline(producer)
+    with refuses(sch, r"inline_producers: the block handle is dead"):
+        inline_producers(sch, producer)
+    inline_producers(sch, inline_producers_of)
+
+
+def test_a_bound_producer_may_be_computed_at_a_tile_of_its_consumer():
+    sch, producer, consumer = start(Blur, "B", "C")
+    bind_loop(sch, sch.get_loops(producer)[0], axis="threadIdx.x")
+    tile = tile_block(sch, consumer, threads=(4,))
+    compute_block_at(sch, producer, tile.blocks[0])
+    assert [sch.get(loop).thread_binding is None for loop in sch.get_loops(producer)] == [
+        False,
+        True,
+    ]

@@ -1,0 +1,299 @@
+"""Reductions split, and their initialization taken out."""
+
+import pytest
+from pairs import assert_dead, check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.transforms import (
+    Split,
+    accumulate_in_registers,
+    bind_loop,
+    decompose_reduction_at,
+    reorder_loops,
+    split_loop,
+    split_reduction,
+    tile_block,
+    unroll_loop,
+)
+
+
+@I.ir_module
+class Matmul:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((16, 6), "float32"),
+        B: T.Buffer((6, 12), "float32"),
+        C: T.Buffer((16, 12), "float32"),
+    ):
+        for i, j, k in T.grid(16, 12, 6):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+@I.ir_module
+class Scale:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+        for i, j in T.grid(6, 20):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+
+
+@I.ir_module
+class SymbolicSum:
+    @T.prim_func(s_tir=True)
+    def main(a: T.handle, B: T.Buffer((4,), "float32")):
+        n = T.int32()
+        A = T.match_buffer(a, (4, n), "float32")
+        for i, k in T.grid(4, n):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+
+def start(module=Matmul, block="C"):
+    """A schedule, one of its blocks, and the block's loops."""
+    sch = Schedule(module, debug_mask="all")
+    handle = sch.get_sblock(block)
+    return sch, handle, *sch.get_loops(handle)
+
+
+def test_split_reduction_by_a_divisor():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            for i, j, k_0, k_1 in T.grid(16, 12, 3, 2):
+                with T.sblock("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    vk = T.axis.reduce(6, k_0 * 2 + k_1)
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    def change(sch):
+        block = sch.get_sblock("C")
+        *_, k = sch.get_loops(block)
+        steps = split_reduction(sch, block, inner=2)
+        assert isinstance(steps, Split)
+        assert [int(sch.get(loop).extent) for loop in steps] == [3, 2]
+        assert_dead(sch, k)
+        return steps, block
+
+    check_pair(Matmul, change, After)
+
+
+def test_split_reduction_with_a_guarded_tail():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            for i, j, k_0, k_1 in T.grid(16, 12, 2, 4):
+                with T.sblock("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    vk = T.axis.reduce(6, k_0 * 4 + k_1)
+                    T.where(k_0 * 4 + k_1 < 6)
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    check_pair(
+        Matmul,
+        lambda sch: split_reduction(sch, sch.get_sblock("C"), inner=4, tail="guard"),
+        After,
+    )
+
+
+def test_split_reduction_refuses_a_size_that_does_not_divide():
+    sch, block, *_ = start()
+    with refuses(sch, r"split_reduction: loop 'k' runs 6 times, which inner=4 does not divide"):
+        split_reduction(sch, block, inner=4)
+
+
+def test_split_reduction_refuses_a_symbolic_extent_without_a_guard():
+    sch, block, *_ = start(SymbolicSum, "B")
+    with refuses(sch, r"loop 'k' has the symbolic extent n, of which inner=8 may be no divisor"):
+        split_reduction(sch, block, inner=8)
+    split_reduction(sch, block, inner=8, tail="guard")
+
+
+def test_split_reduction_refuses_a_block_without_a_reduction():
+    sch, block, *_ = start(Scale, "B")
+    with refuses(sch, r"split_reduction: block 'B' has 0 reduction loops, not one; use split_loop"):
+        split_reduction(sch, block, inner=2)
+
+
+def test_split_reduction_refuses_to_split_twice():
+    sch, block, *_ = start()
+    split_reduction(sch, block, inner=2)
+    with refuses(sch, r"split_reduction: block 'C' has 2 reduction loops, not one"):
+        split_reduction(sch, block, inner=2)
+
+
+def test_split_reduction_refuses_an_unrolled_loop():
+    sch, block, _, _, k = start()
+    unroll_loop(sch, k)
+    with refuses(sch, r"split_reduction: loop 'k' is already unrolled"):
+        split_reduction(sch, block, inner=2)
+
+
+def test_decompose_reduction_at_its_reduction_loop():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            for i, j in T.grid(16, 12):
+                with T.sblock("C_init"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = T.float32(0)
+                for k in range(6):
+                    with T.sblock("C_update"):
+                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    def change(sch):
+        block = sch.get_sblock("C")
+        i, j, k = sch.get_loops(block)
+        init = decompose_reduction_at(sch, block, k)
+        assert sch.get(init).name_hint == "C_init"
+        assert sch.get(block).name_hint == "C_update"
+        return init, block, i, j, k
+
+    check_pair(Matmul, change, After)
+
+
+def test_decompose_reduction_at_an_outer_loop():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            for i in range(16):
+                for j_init in range(12):
+                    with T.sblock("C_init"):
+                        vi, vj = T.axis.remap("SS", [i, j_init])
+                        C[vi, vj] = T.float32(0)
+                for j, k in T.grid(12, 6):
+                    with T.sblock("C_update"):
+                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    def change(sch):
+        block = sch.get_sblock("C")
+        _, j, _ = sch.get_loops(block)
+        return decompose_reduction_at(sch, block, j), block, j
+
+    check_pair(Matmul, change, After)
+
+
+def test_decompose_reduction_at_a_thread_loop_leaves_registers_to_their_threads():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+            for i in range(16):
+                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
+                    for j_1_init in T.thread_binding(3, thread="threadIdx.x"):
+                        with T.sblock("C_init"):
+                            vi = T.axis.spatial(16, i)
+                            vj = T.axis.spatial(12, j_0 * 3 + j_1_init)
+                            C_local[vi, vj] = T.float32(0)
+                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                        for k in range(6):
+                            with T.sblock("C_update"):
+                                vi = T.axis.spatial(16, i)
+                                vj = T.axis.spatial(12, j_0 * 3 + j_1)
+                                vk = T.axis.reduce(6, k)
+                                C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
+                        for ax0, ax1 in T.grid(1, 1):
+                            with T.sblock("C_local"):
+                                v0 = T.axis.spatial(16, i + ax0)
+                                v1 = T.axis.spatial(12, j_0 * 3 + j_1 + ax1)
+                                C[v0, v1] = C_local[v0, v1]
+
+    def change(sch):
+        block = sch.get_sblock("C")
+        tile = tile_block(sch, block, threads=(3,))
+        accumulate_in_registers(sch, block, tile.threads[0])
+        return decompose_reduction_at(sch, block, tile.threads[0])
+
+    check_pair(Matmul, change, After)
+
+
+def test_decompose_reduction_at_refuses_a_block_without_an_initialization():
+    sch, block, i, _ = start(Scale, "B")
+    with refuses(sch, r"decompose_reduction_at: block 'B' has no initialization to take out; call"):
+        decompose_reduction_at(sch, block, i)
+
+
+def test_decompose_reduction_at_refuses_to_decompose_twice():
+    sch, block, _, _, k = start()
+    decompose_reduction_at(sch, block, k)
+    with refuses(sch, r"decompose_reduction_at: block 'C_update' has no initialization to take"):
+        decompose_reduction_at(sch, block, k)
+
+
+def test_decompose_reduction_at_refuses_the_loop_of_another_block():
+    sch, block, _, _, k = start()
+    init = decompose_reduction_at(sch, block, k)
+    sch, block, *_ = start()
+    other = sch.cache_read(block, 0, "shared")
+    loop, _ = sch.get_loops(other)
+    with refuses(sch, r"decompose_reduction_at: loop 'ax0' is not around block 'C'; choose one of"):
+        decompose_reduction_at(sch, block, loop)
+    with refuses(sch, r"decompose_reduction_at: the block handle belongs to another schedule; pas"):
+        decompose_reduction_at(sch, init, loop)
+
+
+@pytest.mark.parametrize("place", ["j", "k_1"])
+def test_decompose_reduction_at_refuses_a_loop_inside_of_a_reduction(place):
+    sch, block, i, j, k = start()
+    steps = split_loop(sch, k, inner=2)
+    reorder_loops(sch, [i, steps.outer, j, steps.inner])
+    with refuses(
+        sch,
+        rf"loop '{place}' is inside of the reduction loop 'k_0', so that the sum would start anew; "
+        "choose that loop or one outside",
+    ):
+        decompose_reduction_at(sch, block, {"j": j, "k_1": steps.inner}[place])
+    decompose_reduction_at(sch, block, steps.outer)
+
+
+def test_decompose_reduction_at_refuses_a_reduction_over_threads():
+    sch, block, i, _, k = start()
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, k, axis="threadIdx.x")
+    with refuses(
+        sch,
+        r"decompose_reduction_at: the reduction loop 'k' is bound to 'threadIdx.x', and without its"
+        " initialization its threads would race for the sum; leave the initialization in the block",
+    ):
+        decompose_reduction_at(sch, block, k)

@@ -1,0 +1,186 @@
+"""Vectors."""
+
+import pytest
+from pairs import check_pair, compile_for_cuda, refuses
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.transforms import (
+    bind_loop,
+    cache_read_at,
+    pad_shared_rows,
+    split_loop,
+    tile_block,
+    unroll_loop,
+    vectorize_loop,
+)
+
+
+@I.ir_module
+class Scale:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+        for i, j in T.grid(6, 20):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+
+
+@I.ir_module
+class Matmul:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((16, 8), "float16"),
+        B: T.Buffer((8, 24), "float16"),
+        C: T.Buffer((16, 24), "float32"),
+    ):
+        for i, j, k in T.grid(16, 24, 8):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + T.float32(A[vi, vk]) * T.float32(B[vk, vj])
+
+
+def start(module=Scale, block="B", inner=4):
+    """A schedule, one of its blocks, and the two parts of its last loop."""
+    sch = Schedule(module, debug_mask="all")
+    handle = sch.get_sblock(block)
+    last = sch.get_loops(handle)[-1]
+    return sch, handle, *split_loop(sch, last, inner=inner, tail="guard")
+
+
+def test_vectorize_loop_of_four():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+            for i, j_0 in T.grid(6, 5):
+                for j_1 in T.vectorized(4):
+                    with T.sblock("B"):
+                        vi = T.axis.spatial(6, i)
+                        vj = T.axis.spatial(20, j_0 * 4 + j_1)
+                        B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    def change(sch):
+        _, j = sch.get_loops(sch.get_sblock("B"))
+        outer, inner = split_loop(sch, j, inner=4)
+        vectorize_loop(sch, inner)
+        return outer, inner
+
+    check_pair(Scale, change, After)
+
+
+@pytest.mark.parametrize("inner", [1, 3, 5, 20])
+def test_vectorize_loop_refuses_other_numbers_of_elements(inner):
+    sch, _, _, loop = start(inner=inner)
+    with refuses(
+        sch,
+        rf"vectorize_loop: loop 'j_1' runs {inner} times, and there are vectors of 2, 4, 8, 16 "
+        "elements only; split the loop by one of these first",
+    ):
+        vectorize_loop(sch, loop)
+
+
+def test_vectorize_loop_refuses_too_many_bytes():
+    sch, _, _, loop = start(inner=8)
+    with refuses(
+        sch,
+        r"loop 'j_1' makes vectors of 8 elements of 'A' \(float32\), 32 bytes, more than "
+        "max_vector_bytes=16; split the loop by a smaller size first",
+    ):
+        vectorize_loop(sch, loop)
+    vectorize_loop(sch, loop, max_vector_bytes=32)
+
+
+def test_vectorize_loop_refuses_a_loop_that_is_not_innermost():
+    sch, block, outer, _ = start(inner=5)
+    with refuses(sch, r"loop 'j_0' is not the innermost loop of one block \(inside: 'B'\); vector"):
+        vectorize_loop(sch, outer)
+    copy = sch.cache_read(block, 0, "local")
+    sch.compute_at(copy, outer)
+    with refuses(sch, r"loop 'j_0' is not the innermost .* \(inside: 'A_local', 'B'\)"):
+        vectorize_loop(sch, outer)
+
+
+def test_vectorize_loop_refuses_a_second_block_inside():
+    sch, block, _, inner = start()
+    sch.compute_at(sch.cache_read(block, 0, "local"), inner)
+    with refuses(sch, r"loop 'j_1' is not the innermost loop of one block \(inside: 'A_local', 'B"):
+        vectorize_loop(sch, inner)
+
+
+def test_vectorize_loop_refuses_a_reduction_with_tvm_s_reason():
+    sch, _, _, inner = start(Matmul, "C")
+    with refuses(sch, r"^vectorize_loop: TVM refuses: .*block 'C' because some block iter"):
+        vectorize_loop(sch, inner)
+
+
+def test_vectorize_loop_refuses_a_symbolic_extent():
+    @I.ir_module
+    class Symbolic:
+        @T.prim_func(s_tir=True)
+        def main(a: T.handle, b: T.handle):
+            n = T.int32()
+            A = T.match_buffer(a, (n,), "float32")
+            B = T.match_buffer(b, (n,), "float32")
+            for i in range(n):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(n, i)
+                    B[vi] = A[vi] * T.float32(2)
+
+    sch = Schedule(Symbolic)
+    (loop,) = sch.get_loops(sch.get_sblock("B"))
+    with refuses(sch, r"vectorize_loop: loop 'i' has the symbolic extent n; split it with tail"):
+        vectorize_loop(sch, loop)
+    vectorize_loop(sch, split_loop(sch, loop, inner=4, tail="guard").inner)
+
+
+def test_vectorize_loop_refuses_an_unrolled_loop():
+    sch, _, _, inner = start()
+    unroll_loop(sch, inner)
+    with refuses(sch, r"vectorize_loop: loop 'j_1' is already unrolled; do this while"):
+        vectorize_loop(sch, inner)
+
+
+def test_vectorize_loop_refuses_rows_that_a_padding_misaligns():
+    sch = Schedule(Matmul, debug_mask="all")
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(4, 3), per_thread=(1, 8))
+    copy = cache_read_at(sch, block, tile.threads[1], operand=1)
+    pad_shared_rows(sch, copy, elements=4)
+    inner = split_loop(sch, sch.get_loops(copy)[-1], inner=8).inner
+    with refuses(
+        sch,
+        r"the rows of 'B_shared' are padded to 28 elements, so that vectors of 8 would be "
+        "misaligned; pad to a multiple of 8, or use shorter vectors",
+    ):
+        vectorize_loop(sch, inner)
+    vectorize_loop(sch, split_loop(sch, inner, inner=4).inner)
+    assert "*(half4*)(B_shared" in compile_for_cuda(sch.mod)
+
+
+def test_vectorize_loop_refuses_a_dead_handle():
+    sch, _, _, inner = start()
+    split_loop(sch, inner, inner=2)
+    with refuses(sch, r"vectorize_loop: the loop handle is dead"):
+        vectorize_loop(sch, inner)
+
+
+def test_vectors_of_half_precision_hold_twice_the_elements():
+    @I.ir_module
+    class Half:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 64), "float16"), B: T.Buffer((6, 64), "float16")):
+            for i, j in T.grid(6, 64):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj]
+
+    sch, _, _, wide = start(Half, inner=16)
+    with refuses(sch, r"vectors of 16 elements of 'A' \(float16\), 32 bytes"):
+        vectorize_loop(sch, wide)
+    vectorize_loop(sch, split_loop(sch, wide, inner=8).inner)
+    bind_loop(sch, sch.get_loops(sch.get_sblock("B"))[0], axis="threadIdx.x")
+    assert "*(uint4*)(B_ptr" in compile_for_cuda(sch.mod)

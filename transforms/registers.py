@@ -1,0 +1,155 @@
+"""Private memory: whether a block would read what another thread, or GPU block, wrote into its own.
+
+Registers ("local") are a thread's own, shared memory is a GPU block's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tvm.ir import Range
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
+from tvm.tirx import For
+from tvm.tirx.analysis import undefined_vars
+
+from .errors import TransformError
+from .queries import find_all, find_axis, find_iterator_values, find_root, substitute
+
+
+class RegisterLeak(NamedTuple):
+    """A buffer whose reader needs what other threads, or GPU blocks, wrote."""
+
+    buffer: str
+    scope: str
+    axis: str
+    writer: str
+    reader: str
+
+
+class _Access(NamedTuple):
+    """What one block writes or reads of a buffer, in loop variables."""
+
+    block: SBlock
+    buffer: Any
+    ranges: list[Range]
+    loops: list[For]
+
+    @property
+    def scope(self) -> str:
+        return str(self.buffer.scope())
+
+
+def require_own_registers(sch: Schedule, who: str, handle: LoopRV | SBlockRV) -> None:
+    """Refuse a schedule in which a thread would have to read the registers of another."""
+    leak = find_register_leak(sch, handle)
+    if leak is not None:
+        is_local = leak.scope == "local"
+        what, who_else = ("register", "threads") if is_local else ("shared", "GPU blocks")
+        raise TransformError(
+            who,
+            f"the {who_else} of '{leak.axis}' write the {what} buffer '{leak.buffer}' in block "
+            f"'{leak.writer}', and block '{leak.reader}' would read what other {who_else} wrote: "
+            + (
+                "a thread cannot read the registers of another"
+                if is_local
+                else "a GPU block cannot read the shared memory of another"
+            ),
+            'use scope "shared", or let the same threads write and read (bind the reader first)'
+            if is_local
+            else "let the same GPU blocks write and read (bind the reader first)",
+        )
+
+
+def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak | None:
+    """The first buffer of a function that leaks from thread to thread or block to block, or None.
+
+    In one thread, all loops on one thread axis have the same value. What a block reads at that
+    value must be a part of what each writer that is spread over the axis writes at that value.
+    """
+    root = find_root(sch, handle)
+    writes = _find_accesses(root, "writes")
+    reads = _find_accesses(root, "reads") if writes else []
+    for write in writes:
+        for read in reads:
+            if read.buffer.same_as(write.buffer) and not read.block.same_as(write.block):
+                axis = _find_leaking_axis(write, read)
+                if axis is not None:
+                    names = (str(write.block.name_hint), str(read.block.name_hint))
+                    return RegisterLeak(str(write.buffer.name), write.scope, axis, *names)
+    return None
+
+
+def _find_leaking_axis(write: _Access, read: _Access) -> str | None:
+    """A thread axis over which a reader needs what others wrote."""
+    read_axes = {find_axis(loop) for loop in read.loops}
+    for loop in _find_spreading_loops(write, "blockIdx"):
+        if find_axis(loop) not in read_axes:
+            return find_axis(loop)
+    spread = _find_spreading_loops(write, "threadIdx") if write.scope == "local" else []
+    if spread and not _covers(write, read, spread):
+        foreign = [loop for loop in spread if not _is_among(loop, read.loops)]
+        return find_axis((foreign or spread)[0])
+    return None
+
+
+def _find_accesses(root: SBlock, kind: str) -> list[_Access]:
+    realizes, values = find_all(root, SBlockRealize), find_iterator_values(root)
+    nests = [(loop, find_all(loop, SBlockRealize)) for loop in find_all(root, For)]
+    found = []
+    for realize in realizes:
+        around = [loop for loop, inside in nests if _is_among(realize, inside)]
+        for region in getattr(realize.block, kind):
+            if region.source.scope() in ("local", "shared", "shared.dyn"):
+                ranges = [substitute(each, values) for each in region.region]
+                found.append(_Access(realize.block, region.source, ranges, around))
+    return found
+
+
+def _find_spreading_loops(write: _Access, level: str) -> list[For]:
+    """The loops on block or thread axes that decide where a block writes."""
+    used = [var for each in write.ranges for var in undefined_vars(each.min)]
+    bound = [loop for loop in write.loops if (find_axis(loop) or "").startswith(level)]
+    return [loop for loop in bound if _is_among(loop.loop_var, used)]
+
+
+def _is_among(node: Any, nodes: list[Any]) -> bool:
+    return any(node.same_as(other) for other in nodes)
+
+
+def _covers(write: _Access, read: _Access, spread: list[For]) -> bool:
+    """Whether each thread writes all that it reads."""
+    threads: dict[str, Any] = {}
+    analyzer, merged = Analyzer(), {}
+    for loop in [*write.loops, *read.loops]:
+        axis = str(find_axis(loop))
+        if axis.startswith("threadIdx"):
+            if axis not in threads:
+                threads[axis] = loop.loop_var
+                analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+            merged[loop.loop_var] = threads[axis]
+    shared = [loop for loop in write.loops if _is_among(loop, read.loops)]
+    for loop in shared:
+        if loop.loop_var not in merged:
+            analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+            merged[loop.loop_var] = loop.loop_var
+    written = estimate_region_lower_bound(*_relax(write, merged), True, analyzer)
+    needed = estimate_region_upper_bound(*_relax(read, merged), True, analyzer)
+    if written is None:
+        return all(_is_among(loop, read.loops) for loop in spread)
+    return all(
+        analyzer.can_prove(own.min_value <= need.min_value)
+        and analyzer.can_prove(need.max_value <= own.max_value)
+        for own, need in zip(written, needed, strict=True)
+    )
+
+
+def _relax(access: _Access, fixed: dict[Any, Any]) -> tuple[list[Range], dict[Any, Range]]:
+    """The ranges and the domains of the loops that are not fixed."""
+    domains = {
+        loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
+        for loop in access.loops
+        if loop.loop_var not in fixed
+    }
+    return [substitute(each, fixed) for each in access.ranges], domains

@@ -1,0 +1,124 @@
+"""Thread axes: what must hold of a loop and its kernel before the loop is bound to one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.tirx import For, IterVar
+from tvm_ffi import structural_equal
+
+from .errors import TransformError
+from .queries import (
+    constant,
+    find_all,
+    find_axis,
+    find_enclosing_loops,
+    find_fed_iterators,
+    find_feeding_variables,
+    find_iterator_values,
+    find_kernel,
+    find_loop_name,
+    find_root,
+)
+
+
+def require_axis_free(sch: Schedule, loop: LoopRV, axis: str) -> None:
+    """Refuse an axis on which another loop of the same block runs already."""
+    node = sch.get(loop)
+    lineage = [*find_enclosing_loops(sch, loop), *find_all(node.body, For)]
+    rivals = [other for other in lineage if find_axis(other) == axis]
+    if rivals and axis.startswith("vthread"):
+        raise TransformError(
+            "bind_loop",
+            f"loop '{node.loop_var.name}': '{axis}' already drives loop "
+            f"'{rivals[0].loop_var.name}' around or inside, and a virtual thread would do its own "
+            "share of both only",
+            "bind it to another axis, or leave it serial",
+        )
+    values = find_iterator_values(find_root(sch, loop))
+    for realize in find_all(node, SBlockRealize):
+        used = find_feeding_variables(realize.block, values)
+        if not any(var.same_as(node.loop_var) for var in used):
+            continue
+        for rival in rivals:
+            if any(var.same_as(rival.loop_var) for var in used):
+                raise TransformError(
+                    "bind_loop",
+                    f"loop '{node.loop_var.name}': '{axis}' already drives loop "
+                    f"'{rival.loop_var.name}' of block '{realize.block.name_hint}', "
+                    "so that only the diagonal would run",
+                    "bind it to another axis, or fuse the two loops first",
+                )
+
+
+def require_same_extents(sch: Schedule, loop: LoopRV, axis: str) -> dict[str, For]:
+    """One loop for each axis of the kernel, the new one included; refuse unequal extents."""
+    first = {axis: sch.get(loop)}
+    for node in find_all(find_kernel(sch, loop), For):
+        used = find_axis(node)
+        if used is None or used.startswith("vthread"):
+            continue
+        other = first.setdefault(used, node)
+        if not _is_same_extent(node.extent, other.extent):
+            raise TransformError(
+                "bind_loop",
+                f"loop '{other.loop_var.name}' runs {other.extent} times, and '{used}' has the "
+                f"extent {node.extent} at loop '{node.loop_var.name}' of the same kernel",
+                "split the loop so that both have one extent",
+            )
+    return first
+
+
+def _is_same_extent(one: Any, other: Any) -> bool:
+    if constant(one) is not None:
+        return constant(one) == constant(other)
+    return bool(structural_equal(one, other))
+
+
+def require_thread_limit(
+    sch: Schedule, loop: LoopRV, extents: dict[str, For], max_threads: int
+) -> None:
+    """Refuse a block of more threads than a GPU takes."""
+    sizes = {
+        used: constant(node.extent) or 1
+        for used, node in extents.items()
+        if used.startswith("threadIdx")
+    }
+    total = math.prod(sizes.values())
+    if total > max_threads:
+        product = " * ".join(f"{used}={size}" for used, size in sorted(sizes.items()))
+        raise TransformError(
+            "bind_loop",
+            f"loop '{find_loop_name(sch, loop)}' would make a block of {total} threads "
+            f"({product}), more than max_threads={max_threads}",
+            "split the loop and bind its inner part",
+        )
+
+
+def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
+    """Refuse a reduction over threads that TVM lowers to something else."""
+    node = sch.get(loop)
+    outer = find_enclosing_loops(sch, loop)
+    on_host = outer and not any("Idx" in (find_axis(one) or "") for one in outer)
+    for realize in find_all(node, SBlockRealize):
+        types = {iterator.iter_type for iterator in find_fed_iterators(realize, node)}
+        if IterVar.CommReduce not in types:
+            continue
+        what = f"loop '{node.loop_var.name}' is a reduction of block '{realize.block.name_hint}'"
+        if len(types) > 1:
+            raise TransformError(
+                "bind_loop",
+                f"{what} and goes over its outputs as well: TVM would sum over all threads of the "
+                "loop, whichever output they work on",
+                "bind the spatial loops and the reduction apart, without fusing them",
+            )
+        if on_host:
+            raise TransformError(
+                "bind_loop",
+                f"{what} inside of loop '{outer[0].loop_var.name}', which is bound to nothing: its "
+                "threads would share one cell for their sums",
+                "bind the outer loop first",
+            )
