@@ -15,7 +15,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-gpu fuzz sanitize check golden format typing clean
+.PHONY: help run test test-gpu fuzz sanitize check golden mutants format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -50,6 +50,9 @@ check: $(STAMP) typing ## format, lint, types, direction of imports
 
 golden: $(STAMP) ## write the golden files anew (the command refuses under CI)
 	$(VENV)/bin/tirstep golden --write
+
+mutants: $(STAMP) ## plant bugs, and write which check kills which into docs/mutants.md
+	$(PY) tests/mutants/make_table.py
 
 format: $(STAMP) ## format the code and mend what the linter can mend
 	$(PY) -m ruff format .

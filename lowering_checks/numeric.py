@@ -29,11 +29,11 @@ def check_numbers(
     """
     program = device.compile(module)
     exact, floats = make_cases(problem, seed)
-    findings = _check_case(problem, program, exact, where)
+    findings = check_case(problem, program, exact, where)
     seen = [Finding(device.name, where, str(fault)) for fault in program.faults]
     if findings or seen:
         return [*seen, *findings]
-    return _check_case(problem, program, floats, where)
+    return check_case(problem, program, floats, where)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ def make_cases(problem: Problem, seed: int) -> tuple[Case, Case]:
     )
 
 
-def _check_case(problem: Problem, program: Program, case: Case, where: str) -> list[Finding]:
+def check_case(problem: Problem, program: Program, case: Case, where: str) -> list[Finding]:
+    """Run a program on one case and hold its outputs against what they must be."""
     got = run(program, case.inputs, problem.outputs)
     return _compare(problem, got, case.expected, case.bounds, case.name, where)
 

@@ -1,7 +1,8 @@
 """The device `cpu`: LLVM, with a schedule's thread bindings made serial.
 
-It shows what a schedule means: indices, predicates, initializations, tiles. It says nothing about
-barriers, races and other things of a GPU: its threads run one after the other.
+It shows what a schedule means: indices, predicates, initializations, tiles. Stores just outside of
+a tensor end in a rim around it, and are a fault. It says nothing about barriers, races and other
+things of a GPU: its threads run one after the other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tvm.tirx import For, ForKind
 
 from .device import Arrays, DeviceError, Program, Timing
 from .fault import Fault
+from .rims import RimmedTensor
 
 STRIPPED = ("pragma_", "software_pipeline_")
 """Annotations for a GPU's code generator. LLVM took up to 28 s for unroll pragmas at odd shapes."""
@@ -48,10 +50,16 @@ class CpuDevice:
         except tvm.error.InternalError as error:
             raise DeviceError(f"LLVM does not compile the module: {last_line(error)}") from error
 
+        names = [str(parameter.name) for parameter in module["main"].params]
+
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            tensors = [tvm.runtime.tensor(array) for array in arguments]
-            executable["main"](*tensors)
-            return [tensor.numpy() for tensor in tensors], ()
+            rimmed = [
+                RimmedTensor(name, array, place)
+                for place, (name, array) in enumerate(zip(names, arguments, strict=True))
+            ]
+            executable["main"](*[one.tensor for one in rimmed])
+            faults = [fault for one in rimmed for fault in one.find_faults()]
+            return [one.numpy() for one in rimmed], faults
 
         return Program(run)
 

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 import tvm
 from tvm.s_tir import SBlock
-from tvm.tirx import For, ForKind
+from tvm.tirx import For
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.queries import find_all, find_axis
 
 from .fault import Fault
 
@@ -95,7 +95,7 @@ def find_unbound_blocks(module: tvm.IRModule) -> list[str]:
     for _, function in module.functions_items():
         bound: list[Any] = []
         for loop in find_all(function.body, For):
-            if loop.kind == ForKind.THREAD_BINDING:
+            if "Idx" in (find_axis(loop) or ""):  # a virtual thread alone launches nothing
                 bound.extend(find_all(loop, SBlock))
         for block in find_all(function.body, SBlock):
             if block.name_hint != "root" and not any(block.same_as(one) for one in bound):

@@ -18,7 +18,8 @@ from tvm.tirx import Var
 from tirstep.modules.dtypes import dtype_facts
 
 from .counts import WARP
-from .grid import Array
+from .faults import FaultLog
+from .grid import Array, describe_thread
 from .memory import Memory
 from .operators import BINARY, CALLS
 
@@ -32,6 +33,8 @@ class Machine(Protocol):
     memories: dict[Var, Memory]
     line: str
     batch: Any  # a Batch while a kernel runs
+    extents: dict[str, int]
+    log: FaultLog
 
 
 class UnsupportedError(NotImplementedError):
@@ -165,7 +168,7 @@ def _call(node: Any) -> Evaluate:
 
 
 def _shuffle(find_source: Callable[..., Any], arguments: Any) -> Evaluate:
-    value, offset, width = (translate(argument) for argument in arguments[1:4])
+    named, value, offset, width = (translate(argument) for argument in arguments[:4])
 
     def run(machine: Machine, mask: Array | None) -> Any:
         batch = machine.batch
@@ -174,9 +177,25 @@ def _shuffle(find_source: Callable[..., Any], arguments: Any) -> Evaluate:
         source = find_source(lane % size, offset(machine, mask), size) + (lane // size * size)
         there = batch.lane - lane + source
         ended = there // batch.threads != batch.block  # beyond the last thread: one's own value
-        return given[np.where(ended, batch.lane, there)[:, 0]]
+        there = np.where(ended, batch.lane, there)
+        members = np.asarray(named(machine, mask)).astype(np.int64)
+        _require_partners(machine, mask, members >> lane & members >> source & 1 == 1, there)
+        return given[there[:, 0]]
 
     return run
+
+
+def _require_partners(machine: Machine, mask: Array | None, named: Array, there: Array) -> None:
+    """A lane and its source must both come to a shuffle, and its mask must name them."""
+    here = np.broadcast_to(True if mask is None else mask, there.shape)
+    alone = here & ~(named & here[there[:, 0]])
+
+    def describe(at: tuple[int, ...]) -> str:
+        lanes = (int(machine.batch.thread[lane, 0]) for lane in (at[0], int(there[at])))
+        mine, other = (describe_thread(lane, machine.extents) for lane in lanes)
+        return f"{mine} takes a value from {other}, and not both take part in the shuffle"
+
+    machine.log.add("divergent shuffle", "", machine.line, alone, describe)
 
 
 def find_line(node: Any) -> str:

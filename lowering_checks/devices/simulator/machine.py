@@ -10,14 +10,24 @@ from tvm.tirx import AttrStmt, BufferStore, Var
 
 from tirstep.transforms.queries import find_all
 
+from ..device import DeviceError
 from .counts import Counts
-from .expressions import UnsupportedError, numpy_type
+from .expressions import UnsupportedError, numpy_type, translate
 from .faults import FaultLog
 from .grid import Array, Batch, split_grid
 from .local_memory import LocalMemory
 from .memory import Memory, SharedMemory, garbage
 from .statements import translate_statement
 
+MAX_EXTENTS = {
+    "blockIdx.x": 2**31 - 1,
+    "blockIdx.y": 2**16 - 1,
+    "blockIdx.z": 2**16 - 1,
+    "threadIdx.x": 1024,
+    "threadIdx.y": 1024,
+    "threadIdx.z": 64,
+}
+"""Of a launch, as CUDA documents them for every compute capability since 3.0."""
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = {"shared": 48 << 10, "shared.dyn": 227 << 10}
 """Of one block, static and dynamic, on compute capability 9.0."""
@@ -73,12 +83,24 @@ class Machine:
         for node in find_all(body, AttrStmt):
             if node.attr_key == "thread_extent":
                 axis, extent = str(node.node.thread_tag), int(node.value)
+                if axis not in MAX_EXTENTS:
+                    raise DeviceError(
+                        f"the kernel uses the thread axis '{axis}', which a GPU does not have; "
+                        f"bind its loops to {', '.join(MAX_EXTENTS)}"
+                    )
                 if extents.setdefault(axis, extent) != extent:
                     self.log.add_sentence(
                         "launch",
                         f"'{axis}' has the extents {extents[axis]} and {extent} in one kernel, "
                         f"which is launched with {extents[axis]}",
                     )
+        for axis, extent in extents.items():
+            if extent > MAX_EXTENTS[axis]:
+                self.log.add_sentence(
+                    "launch",
+                    f"'{axis}' has the extent {extent}, and a GPU takes {MAX_EXTENTS[axis]} there "
+                    "at most",
+                )
         threads = math.prod(size for axis, size in extents.items() if "threadIdx" in axis)
         if threads > MAX_THREADS:
             self.log.add_sentence(
@@ -147,7 +169,12 @@ def run_function(machine: Machine, body: Any) -> None:
         machine.launch(body)
     elif kind == "AttrStmt":
         run_function(machine, body.body)
-    elif kind in ("DeclBuffer", "AllocBuffer"):
+    elif kind == "For":  # a loop on the host: one launch after the other
+        first, count = (int(translate(part)(machine, None)) for part in (body.min, body.extent))
+        for step in range(first, first + count):
+            machine.values[body.loop_var] = step
+            run_function(machine, body.body)
+    elif kind in ("DeclBuffer", "AllocBuffer", "Bind"):
         translate_statement(body)(machine, None)
     elif kind == "Evaluate":
         return

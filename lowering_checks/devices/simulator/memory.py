@@ -155,8 +155,9 @@ class SharedMemory(Memory):
     def _check_aligned(self, places: Array, active: Array, line: str) -> None:
         """A vector of neighbours is one access, which must begin at a multiple of its size."""
         lanes = places.shape[1]
-        if lanes > 1 and (places[:, 1] - places[:, 0] == 1).all():
-            wrong = active[:, :1] & (places[:, :1] % lanes != 0)
+        if lanes > 1:
+            neighbours = places[:, 1:2] - places[:, :1] == 1
+            wrong = active[:, :1] & neighbours & (places[:, :1] % lanes != 0)
             text = f"touches {{}} with a vector of {lanes}, which must begin at a multiple of it"
             self._note("misaligned access", wrong, places, line, text)
 

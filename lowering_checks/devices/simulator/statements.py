@@ -145,10 +145,19 @@ def _evaluate(node: Any) -> Execute:
     call = node.value
     name = getattr(getattr(call, "op", None), "name", "")
     if name.endswith("tvm_storage_sync"):
-        return lambda machine, mask: machine.pass_barrier(mask)
+        return _barrier(str(call.args[0].value))
     if type(call).__name__ == "IntImm":
         return lambda machine, mask: None
     raise UnsupportedError(f"the simulator does not know the statement {node}")
+
+
+def _barrier(scope: str) -> Execute:
+    """A barrier of the block; one of a warp orders nothing that other warps see, so it is none."""
+    if scope == "warp":
+        return lambda machine, mask: None
+    if scope not in ("shared", "shared.dyn"):
+        raise UnsupportedError(f"the simulator does not know barriers of scope '{scope}'")
+    return lambda machine, mask: machine.pass_barrier(mask)
 
 
 _MAKERS: dict[str, Callable[[Any], Execute]] = {

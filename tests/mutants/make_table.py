@@ -1,0 +1,24 @@
+"""Write docs/mutants.md: which layer of the checks kills which planted bug (`make mutants`)."""
+
+import sys
+from pathlib import Path
+
+from planted import MUTANTS, elsewhere
+from planted.table import render
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "mutants.md"
+
+
+def main() -> None:
+    """Ask the layers, host too where it runs, and write and print the table."""
+    said = elsewhere.ask_host(MUTANTS)
+    if any(said.values()):
+        elsewhere.write({**elsewhere.read(), **said})
+    text = render(MUTANTS)
+    DOCUMENT.parent.mkdir(exist_ok=True)
+    DOCUMENT.write_text(text)
+    sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()

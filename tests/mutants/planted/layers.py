@@ -1,0 +1,150 @@
+"""The layers of the checks, each asked by itself whether it kills a mutant."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import tvm
+import tvm_ffi
+
+from tirstep.lowering_checks import DeviceError, GoldenStore, Run, find_device
+from tirstep.lowering_checks.devices import Program
+from tirstep.lowering_checks.devices.device import Arrays
+from tirstep.lowering_checks.devices.simulator import simulate_lowered
+from tirstep.lowering_checks.numeric import check_case, make_cases
+from tirstep.modules import Problem
+from tirstep.transforms import TransformError
+
+from .originals import Original, edit_module, edit_recipe, find_lowered, find_original
+from .plant import LOWERED, RECIPE, GoldenMutant, Mutant
+
+GOLDENS = GoldenStore(Path(__file__).resolve().parents[2] / "golden")
+REFUSAL, TVM, GOLDEN_FILE, SANITIZER = "refusal", "TVM", "golden", "sanitizer"
+DEVICES = ("cpu", "simulator")
+ASPECTS = ("faults", "exact", "random")
+LAYERS = (
+    REFUSAL,
+    TVM,
+    GOLDEN_FILE,
+    *(f"{device} {aspect}" for device in DEVICES for aspect in ASPECTS),
+    SANITIZER,
+)
+
+Outcome = Mapping[str, str]
+"""A layer that was asked, and what it says: empty where it is silent."""
+
+
+@functools.cache
+def judge(mutant: Mutant | GoldenMutant) -> Outcome:
+    """What each layer says of a mutant."""
+    if isinstance(mutant, GoldenMutant):
+        return _judge_golden(mutant)
+    original = find_original(mutant.original)
+    if mutant.level == LOWERED:
+        lowered = edit_module(find_lowered(mutant.original), mutant.edits)
+        _require_difference(mutant, find_lowered(mutant.original), lowered)
+        return judge_program(original.run.problem, _simulated(lowered), "simulator")
+    if mutant.level == RECIPE:
+        return _judge_recipe(mutant, original)
+    module = edit_module(original.module, mutant.edits)
+    _require_difference(mutant, original.module, module)
+    last = replace(original.run.steps[-1], module=module)
+    run = replace(original.run, steps=(*original.run.steps[:-1], last))
+    return judge_run(run, has_golden=original.has_golden)
+
+
+def judge_run(run: Run, *, has_golden: bool) -> dict[str, str]:
+    """What the layers behind the transforms say of a run's last step."""
+    outcome = {TVM: ""}
+    if has_golden:
+        outcome[GOLDEN_FILE] = _first_golden(GOLDENS, run)
+    for name in DEVICES:
+        device = find_device(name)
+        module = run.steps[-1].module
+        obstacle = device.find_obstacle(module)
+        if obstacle is not None:
+            outcome[f"{name} faults"] = obstacle
+            continue
+        try:
+            program = device.compile(module)
+        except DeviceError as error:
+            outcome[TVM] = str(error)
+            continue
+        try:
+            outcome.update(judge_program(run.problem, program, name))
+        except DeviceError as error:
+            outcome[f"{name} faults"] = str(error)
+    return outcome
+
+
+def judge_program(problem: Problem, program: Program, device: str) -> dict[str, str]:
+    """What one device says: its faults, the exact numbers, the random ones."""
+    outcome = {}
+    for aspect, case in zip(("exact", "random"), make_cases(problem, 0), strict=True):
+        findings = check_case(problem, program, case, device)
+        outcome[f"{device} {aspect}"] = findings[0].message if findings else ""
+        if aspect == "exact":
+            outcome[f"{device} faults"] = str(program.faults[0]) if program.faults else ""
+    return outcome
+
+
+def judge_original(name: str) -> dict[str, str]:
+    """The same for an original that nobody edited: as it is, and from its lowered text."""
+    original = find_original(name)
+    outcome = judge_run(original.run, has_golden=original.has_golden)
+    lowered = judge_program(original.run.problem, _simulated(find_lowered(name)), "lowered")
+    return {**outcome, **lowered}
+
+
+def _judge_recipe(mutant: Mutant, original: Original) -> dict[str, str]:
+    outcome = {}
+    try:
+        run = edit_recipe(original.run, mutant.edits)
+        outcome[REFUSAL] = ""
+    except TransformError as error:
+        outcome[REFUSAL] = str(error)
+        if not mutant.raw:
+            return outcome
+        try:
+            run = edit_recipe(original.run, mutant.raw)
+        except tvm.s_tir.ScheduleError as refused:
+            return {**outcome, TVM: str(refused).strip().splitlines()[-1]}
+    _require_difference(mutant, original.module, run.steps[-1].module)
+    return {**outcome, **judge_run(run, has_golden=original.has_golden)}
+
+
+def _judge_golden(mutant: GoldenMutant) -> dict[str, str]:
+    """The faulty folder's findings; and, of a recipe that is wrong itself, what devices say."""
+    run = find_original(mutant.original).run
+    if mutant.edits:
+        run = edit_recipe(run, mutant.edits)
+    with tempfile.TemporaryDirectory() as folder:
+        store = GoldenStore(Path(folder))
+        store.write([run], environment={})
+        mutant.plant(store.root)
+        outcome = {GOLDEN_FILE: _first_golden(store, run)}
+    return {**(judge_run(run, has_golden=False) if mutant.edits else {}), **outcome}
+
+
+def _first_golden(store: GoldenStore, run: Run) -> str:
+    findings = [*store.check_version(), *(one for step in store.check(run) for one in step)]
+    if store is not GOLDENS:
+        findings += store.find_orphans([run])
+    return findings[0].message if findings else ""
+
+
+def _simulated(lowered: tvm.IRModule) -> Program:
+    def run(arguments: Arrays) -> tuple[Arrays, list]:
+        simulation = simulate_lowered(lowered, arguments)
+        return simulation.arguments, simulation.faults
+
+    return Program(run)
+
+
+def _require_difference(mutant: Mutant, before: tvm.IRModule, after: tvm.IRModule) -> None:
+    if tvm_ffi.structural_equal(before, after, map_free_vars=True):
+        raise AssertionError(f"mutant {mutant.name} is the original: mend it")

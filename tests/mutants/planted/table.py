@@ -1,0 +1,166 @@
+"""The table of mutants and layers, as docs/mutants.md has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from . import elsewhere
+from .layers import GOLDEN_FILE, LAYERS, SANITIZER, TVM, judge
+from .plant import GOLDEN, LEVELS, GoldenMutant, Mutant
+
+KILLS, SILENT, LUCK, TEXT = "x", "·", "?", "text"
+AnyMutant = Mutant | GoldenMutant
+Cells = Mapping[str, str]
+"""A mutant's cells: a layer that was asked, and one of the marks above."""
+
+
+def find_cells(mutant: AnyMutant, record: elsewhere.Record) -> dict[str, str]:
+    """The marks of a mutant, of the layers asked now and of those recorded."""
+    cells = {}
+    for layer, sentence in judge(mutant).items():
+        if layer.split()[0] in getattr(mutant, "chance", ()) and not layer.endswith("faults"):
+            cells[layer] = LUCK
+        elif layer == GOLDEN_FILE and sentence and mutant.level != GOLDEN:
+            cells[layer] = TEXT
+        else:
+            cells[layer] = KILLS if sentence else SILENT
+    for layer, said in record.items():
+        if mutant.name in said:
+            cells[layer] = KILLS if said[mutant.name] else SILENT
+    return cells
+
+
+def is_killed(mutant: AnyMutant, cells: Cells, *, with_text: bool = False) -> bool:
+    """Whether a layer kills it without a GPU; a golden that only tells of a change on request."""
+    marks = {mark for layer, mark in cells.items() if layer != SANITIZER}
+    return KILLS in marks or (with_text and TEXT in marks)
+
+
+def render(mutants: Sequence[AnyMutant]) -> str:
+    """The whole document."""
+    record = elsewhere.read()
+    cells = {mutant.name: find_cells(mutant, record) for mutant in mutants}
+    layers = [layer for layer in (*LAYERS, *record) if layer != SANITIZER] + [SANITIZER]
+    layers = list(dict.fromkeys(layers))
+    parts = [INTRODUCTION, _summary(mutants, cells), _totals(mutants, cells, layers)]
+    parts += [_notes(mutants, cells), NOT_PLANTED]
+    for level in LEVELS:
+        rows = [mutant for mutant in mutants if mutant.level == level]
+        parts.append(f"## Planted in a {level} ({len(rows)})\n\n" + _table(rows, cells, layers))
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(rows: Sequence[AnyMutant], cells: Mapping[str, Cells], layers: Sequence[str]) -> str:
+    used = [one for one in layers if any(cells[row.name].get(one) for row in rows)]
+    if SANITIZER not in used and rows[0].level != GOLDEN:
+        used.append(SANITIZER)
+    lines = [_line("mutant", "kind", "planted in", *used)]
+    lines.append("|---|---|---|" + ":-:|" * len(used))
+    for row in rows:
+        note = " (equivalent)" if row.equivalent else " (survives)" if row.survives else ""
+        first = f"**{row.name}**{note}: {row.text}"
+        marks = [cells[row.name].get(layer, "") for layer in used]
+        lines.append(_line(first, row.kind, row.original, *marks))
+    return "\n".join(lines)
+
+
+def _summary(mutants: Sequence[AnyMutant], cells: Mapping[str, Cells]) -> str:
+    counted = [one for one in mutants if not one.equivalent]
+    programs = [one for one in counted if one.level != GOLDEN]
+    anything = sum(is_killed(one, cells[one.name], with_text=True) for one in counted)
+    other = [one for one in programs if is_killed(one, _without_golden(cells[one.name]))]
+    rows = [
+        ("mutants planted", str(len(mutants))),
+        ("equivalent to their original, not counted", str(len(mutants) - len(counted))),
+        ("counted", str(len(counted))),
+        ("killed without a GPU by anything", _share(anything, len(counted))),
+        ("programs among them (not a fault of the goldens' folder)", str(len(programs))),
+        ("programs killed by another layer than golden", _share(len(other), len(programs))),
+    ]
+    lines = [_line("", "number"), "|---|--:|", *(_line(*row) for row in rows)]
+    return "## How much is caught\n\n" + "\n".join(lines)
+
+
+def _without_golden(cells: Cells) -> Cells:
+    return {layer: mark for layer, mark in cells.items() if layer != GOLDEN_FILE}
+
+
+def _totals(mutants: Sequence[AnyMutant], cells: Mapping[str, Cells], layers: Sequence[str]) -> str:
+    counted = [one for one in mutants if not one.equivalent]
+    lines = [_line("layer", "asked", "kills", "alone"), "|---|--:|--:|--:|"]
+    for layer in layers:
+        asked = [one for one in counted if layer in cells[one.name]]
+        if not asked:
+            lines.append(_line(layer, "needs a GPU" if layer == SANITIZER else "0", "", ""))
+            continue
+        killed = [one for one in asked if cells[one.name][layer] in (KILLS, TEXT)]
+        alone = [one for one in killed if _family(cells[one.name]) == {_device(layer)}]
+        lines.append(_line(layer, str(len(asked)), str(len(killed)), str(len(alone))))
+    return (
+        "## Layers\n\n" + "\n".join(lines) + "\n\nAlone: no layer of another kind kills it (the "
+        "three of one device are of one kind; the golden's `text` does not count)."
+    )
+
+
+def _device(layer: str) -> str:
+    return layer.split()[0]
+
+
+def _family(cells: Cells) -> set[str]:
+    return {_device(layer) for layer, mark in cells.items() if mark == KILLS}
+
+
+def _notes(mutants: Sequence[AnyMutant], cells: Mapping[str, Cells]) -> str:
+    survivors = [f"- **{one.name}**: {one.survives}." for one in mutants if one.survives]
+    equal = [f"- **{one.name}**: {one.equivalent}." for one in mutants if one.equivalent]
+    asked = [cells[one.name][TVM] for one in mutants if TVM in cells[one.name]]
+    return (
+        "## Survivors\n\n"
+        + "\n".join(survivors or ["None."])
+        + "\n\n## Equivalent mutants\n\n"
+        + "\n".join(equal or ["None."])
+        + f"\n\nOf {len(asked)} mutants that TVM was asked to lower it accepts "
+        + f"{asked.count(SILENT)} without a word."
+    )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} ({100 * part / whole:.1f} %)"
+
+
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+INTRODUCTION = """# The checks, checked
+
+Generated by `make mutants`; do not edit.
+
+Bugs of the kinds that people and compilers make are planted one by one, and each layer of the
+checks is asked by itself whether it notices. tests/mutants/ holds the plants and what each must be
+killed by; `make test` fails when a layer stops noticing, and when an original is accused.
+
+| mark | meaning |
+|:-:|---|
+| x | the layer kills the mutant |
+| · | the layer was asked and is silent |
+| ? | the result is luck there: the mutant reads memory that nobody wrote |
+| text | the golden differs, which says that something changed and not that it is wrong |
+| (empty) | the layer does not apply: goldens have no lowered modules, LLVM runs no barriers |
+
+- **refusal**: the transform refuses, before anything changes. Where it does, the other columns
+  judge the same mistake made with TVM's own primitives.
+- **TVM**: TVM itself refuses to schedule or to lower it.
+- **golden**: the golden file of the recipe's last step.
+- **cpu**, **simulator** (and **host**, where a C++ compiler was found): *faults* are what the
+  device sees (races, what nobody wrote, bounds, barriers, alignment, launch; on the CPU stores
+  beside a tensor), *exact* are whole numbers compared bit for bit, *random* are floats within the
+  bound.
+- **sanitizer**: NVIDIA's compute-sanitizer, which needs a GPU."""
+
+NOT_PLANTED = """## Not planted
+
+No recipe has a software pipeline or asynchronous copies yet, so nothing of theirs is planted: a
+wait one group short, a commit too many. "Stage off by one" is planted as a tile fetched for another
+step than the one that it is summed in. What shows at other shapes than the one here is a matter of
+the drawn shapes (tests/recipes/test_numbers.py), which are no column of this table."""
