@@ -23,6 +23,7 @@ from .options import (
     Sizes,
 )
 from .refusals import UseError
+from .why import why
 from .wishes import Request, make_pair, make_wish
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+app.command()(why)
 
 
 def call(argv: list[str]) -> int:

@@ -1,0 +1,14 @@
+"""The culprit: the step, or the pass of TVM, that made an answer wrong, and a script of it."""
+
+from .culprit import Culprit, Search, find_bad_pass, find_culprit, search_culprit
+from .reproducer import require_ours, write_reproducer
+
+__all__ = [
+    "Culprit",
+    "Search",
+    "find_bad_pass",
+    "find_culprit",
+    "require_ours",
+    "search_culprit",
+    "write_reproducer",
+]

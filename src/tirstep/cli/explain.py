@@ -1,0 +1,76 @@
+"""What ``tirstep why`` does: names the culprit, and writes the script of it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from tirstep.lowering_checks.culprit import (
+    Culprit,
+    Search,
+    require_ours,
+    search_culprit,
+    write_reproducer,
+)
+from tirstep.lowering_checks.steps import step_label
+
+from .refusals import UseError
+from .screen import Screen
+from .selection import format_shape, pick_recipe, run_wished
+from .texts import count
+from .wishes import Wish
+
+
+def explain(name: str, wish: Wish, *, seed: int, script: Path | None) -> int:
+    """Name the culprit and write a script of it; 1 if there is one."""
+    run = run_wished(pick_recipe(name), wish)
+    path = script or Path(f"why_{run.recipe.name}.py")
+    if not path.parent.is_dir():
+        raise UseError(f"there is no folder {path.parent}; give --script a file in one that is")
+    require_ours(path)
+    screen = Screen()
+    with screen.working():
+        screen.doing(f"running the steps of {run.recipe.name}")
+        found = search_culprit(run, seed=seed)
+    place = f"{run.recipe.name}  {format_shape(run.problem.sizes)}, seed {seed}"
+    if found.culprit is None:
+        _tell_that_all_is_well(screen, place, len(run.steps), found)
+        return 0
+    _tell_culprit(screen, place, found.culprit)
+    write_reproducer(found.culprit, path)
+    screen.line()
+    screen.line(("script  ", "dim"), str(path))
+    return 1
+
+
+def _tell_that_all_is_well(screen: Screen, place: str, steps: int, found: Search) -> None:
+    screen.line((f"{place}: ", "bold"), ("nothing is wrong", "green"))
+    screen.line((f"{count(steps, 'step')}, as they stand and as TVM lowers them", "dim"))
+    for text, steps_of in _group(found.not_run).items():
+        told = f"in {count(steps_of, 'step')}, {text}"
+        screen.line(("not run ", "yellow"), told, wrap=True)
+
+
+def _group(not_run: Sequence[str]) -> Counter[str]:
+    """What could not be run, and in how many steps; a pass has another number in each step."""
+    return Counter(
+        re.sub(r"^all from \d+", "all passes from", one.partition(", ")[2]) for one in not_run
+    )
+
+
+def _tell_culprit(screen: Screen, place: str, culprit: Culprit) -> None:
+    who = f"{culprit.kind} {culprit.number} {culprit.name}"
+    screen.line((f"{place}: ", "bold"), (who, "bold red"))
+    if culprit.kind == "pass" and culprit.step is not None:
+        label = step_label(culprit.step)
+        text = f"{label} is right as it stands, and wrong after this pass of TVM"
+        screen.line(("step    ", "dim"), text, wrap=True)
+    elif culprit.step is not None:
+        screen.line(("source  ", "dim"), culprit.step.source)
+    screen.line(("wrong   ", "dim"), culprit.finding.message, wrap=True)
+    for one in culprit.not_run:
+        screen.line(("not run ", "yellow"), f"{one}; it may be at fault as well", wrap=True)
+    screen.line()
+    screen.diff(culprit.diff.lines or ["the kernel as it was written: no step comes before it"])

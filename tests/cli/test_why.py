@@ -1,0 +1,90 @@
+"""``tirstep why``: the culprit in the terminal, and a script of it in a file."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Command
+
+
+def test_a_right_recipe_has_no_culprit_and_leaves_no_file(command: Command, tmp_path: Path):
+    script = tmp_path / "why.py"
+    result = command("why", "vector_add_bound", "-o", script)
+    assert (result.code, result.err) == (0, "")
+    assert "nothing is wrong" in result.out
+    assert "not run in 1 step, all passes from tirx." in result.out
+    assert not script.exists()
+
+
+@pytest.mark.usefixtures("wrong_vector_add")
+def test_a_wrong_kernel_is_told_with_the_script(command: Command, tmp_path: Path):
+    script = tmp_path / "why.py"
+    result = command("why", "vector_add_bound", "--shape", "2048", "--seed", "3", "-o", script)
+    assert (result.code, result.err) == (1, "")
+    first, *_ = result.out.splitlines()
+    assert first == "vector_add_bound  2048, seed 3: step 0 input"
+    assert "wrong   C[0] is " in result.out
+    assert result.out.splitlines()[-1] == f"script  {script}"
+    alone = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert alone.returncode == 1
+    assert " of 256 elements are wrong" in alone.stdout
+
+
+# The third step of a recipe is spoiled before the command runs.
+SPOILED = """
+import sys
+from tirstep.transforms.recipes import stencil
+right = stencil.window_sum_shared.body
+def body(sch, **sizes):
+    for name in right(sch, **sizes):
+        if name == "fetched_cooperatively":
+            copy = [one for one in sch.get_child_blocks(sch.get_sblock("root"))][0]
+            sch.set_scope(copy, 0, "local")
+        yield name
+object.__setattr__(stencil.window_sum_shared, "body", body)
+from tirstep.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_spoiled_step_is_told_with_its_diff(tmp_path: Path):
+    program = tmp_path / "spoiled.py"
+    program.write_text(SPOILED)
+    done = subprocess.run(
+        [sys.executable, program, "why", "window_sum_shared"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "step 3 fetched_cooperatively" in done.stdout
+    assert 'scope="local")' in done.stdout
+    assert "in a register of its own" in done.stdout
+    script = tmp_path / "why_window_sum_shared.py"
+    assert f"script  {script.name}" in done.stdout
+    alone = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
+    assert "elements are wrong" in alone.stdout or "There is no GPU here" in alone.stdout
+    assert "T.thread_binding(" in alone.stdout
+
+
+def test_a_file_of_the_users_stays(command: Command, tmp_path: Path):
+    mine = tmp_path / "mine.py"
+    mine.write_text("print(1)\n")
+    result = command("why", "vector_add_bound", "-o", mine)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"tirstep: {mine} is no script of tirstep why's; it stays: " + (
+        "give another name\n"
+    )
+    assert mine.read_text() == "print(1)\n"
+
+
+def test_wrong_use(command: Command, tmp_path: Path):
+    assert command("why", "vector_ad").code == 2
+    result = command("why", "vector_add_bound", "-o", tmp_path / "none" / "why.py")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "there is no folder" in result.err
+    assert command("why", "vector_add_bound", "--set", "tile=3").code == 2

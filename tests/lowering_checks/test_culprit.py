@@ -1,0 +1,325 @@
+"""The culprit is the step, or the pass, that was planted; nothing else is accused."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm import s_tir
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+from tvm.tirx import Add, Evaluate, Sub
+
+from tirstep.lowering_checks import CheckError, Run, check_numbers, run_golden, run_recipe
+from tirstep.lowering_checks.culprit import (
+    Culprit,
+    find_bad_pass,
+    find_culprit,
+    search_culprit,
+    write_reproducer,
+)
+from tirstep.lowering_checks.culprit.stages import lower_in_stages
+from tirstep.lowering_checks.devices.simulator.structured import Interpreter
+from tirstep.modules import vector_add
+from tirstep.transforms.recipes import Example, Recipe, find_recipe, recipe
+
+GPU = "nvidia/nvidia-h100"
+EXAMPLE = Example({"m": 32, "n": 32, "k": 8})
+
+
+@I.ir_module
+class Twice:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((1024,), "float32"), E: T.Buffer((1024,), "float32")):
+        C = T.sblock_alloc_buffer((1024,))
+        for i in range(1024):
+            with T.sblock("C"):
+                v = T.axis.spatial(1024, i)
+                C[v] = A[v] + T.float32(1)
+        for i in range(1024):
+            with T.sblock("E"):
+                v = T.axis.spatial(1024, i)
+                E[v] = C[v] + C[v]
+
+
+def vectorize_and_compute_at() -> tvm.IRModule:
+    sch = Schedule(Twice)
+    _, inner = sch.split(sch.get_loops(sch.get_sblock("E"))[0], [None, 8])
+    sch.vectorize(inner)
+    sch.compute_at(sch.get_sblock("C"), inner)
+    return sch.mod
+
+
+def search_twice(module: tvm.IRModule, expected: np.ndarray | None = None) -> Culprit | None:
+    inputs = np.arange(1024, dtype="float32")
+    right = 2 * inputs + 2 if expected is None else expected
+    blank = np.full(1024, np.nan, "float32")
+    return find_bad_pass(module, [inputs, blank], [right], "llvm", kernel=Twice)
+
+
+def make_recipe(body) -> Recipe:
+    return recipe(kernel="matmul", blocks=("C",), seed=EXAMPLE, golden=EXAMPLE)(body)
+
+
+def tile(sch: Schedule) -> tuple:
+    i, j, k = sch.get_loops(sch.get_sblock("C"))
+    i0, i1 = sch.split(i, [None, 8])
+    j0, j1 = sch.split(j, [None, 8])
+    sch.reorder(i0, j0, i1, j1, k)
+    return i0, j0, i1, j1, k
+
+
+def bind_twice(sch: Schedule) -> Iterator[str]:
+    i0, j0, i1, j1, _ = tile(sch)
+    yield "tiled"
+    sch.bind(i1, "threadIdx.x")
+    yield "threads"
+    sch.bind(i0, "blockIdx.x")
+    sch.bind(j0, "blockIdx.x")
+    yield "bound"
+    sch.unroll(j1)
+    yield "unrolled"
+
+
+def fetch_into_registers(sch: Schedule) -> Iterator[str]:
+    i0, j0, i1, j1, _ = tile(sch)
+    yield "tiled"
+    sch.bind(i0, "blockIdx.y")
+    sch.bind(j0, "blockIdx.x")
+    sch.bind(sch.fuse(i1, j1), "threadIdx.x")
+    yield "bound"
+    copy = sch.cache_read(sch.get_sblock("C"), 0, "local")
+    sch.compute_at(copy, j0)
+    _, inner = sch.split(sch.fuse(*sch.get_loops(copy)[-2:]), [None, 64])
+    sch.bind(inner, "threadIdx.x")
+    yield "fetched"
+
+
+def fetch_with_other_extent(sch: Schedule) -> Iterator[str]:
+    i0, j0, i1, j1, _ = tile(sch)
+    yield "tiled"
+    sch.bind(i0, "blockIdx.y")
+    sch.bind(j0, "blockIdx.x")
+    sch.bind(sch.fuse(i1, j1), "threadIdx.x")
+    yield "bound"
+    copy = sch.cache_read(sch.get_sblock("C"), 0, "shared")
+    sch.compute_at(copy, j0)
+    _, inner = sch.split(sch.fuse(*sch.get_loops(copy)[-2:]), [None, 32])
+    sch.bind(inner, "threadIdx.x")
+    yield "fetched"
+
+
+def run_planted(body) -> Run:
+    planted = make_recipe(body)
+    return run_recipe(planted, planted.golden.shape)
+
+
+def test_vectorize_loop_is_named_for_vectorize_and_compute_at(tmp_path: Path) -> None:
+    found = search_twice(vectorize_and_compute_at())
+    assert found is not None
+    assert (found.kind, found.name, found.not_run) == ("pass", "tirx.VectorizeLoop", ())
+    assert "896 of 1024 elements are wrong" in found.finding.message
+    assert "-            for i_1 in T.vectorized(8):" in found.diff.lines
+    script = tmp_path / "why.py"
+    write_reproducer(found, script)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "# before tirx.VectorizeLoop" in done.stdout
+    assert "# after tirx.VectorizeLoop" in done.stdout
+    assert "of 1024 elements are wrong" in done.stdout
+    assert done.stderr.rstrip().endswith("AssertionError")
+    assert "tirstep" not in script.read_text().replace("# Written by `tirstep why`", "")
+
+
+def test_a_right_module_has_no_bad_pass() -> None:
+    assert search_twice(Twice) is None
+
+
+def test_a_module_that_is_wrong_as_it_stands_is_a_step() -> None:
+    found = search_twice(Twice, np.zeros(1024, "float32"))
+    assert found is not None
+    assert (found.kind, found.number) == ("step", 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "number", "name", "sentence"),
+    [
+        (bind_twice, 3, "bound", "elements are wrong"),
+        (fetch_into_registers, 3, "fetched", "in a register of its own"),
+        (fetch_with_other_extent, 3, "fetched", "'threadIdx.x' has the extents"),
+    ],
+)
+def test_a_planted_step_is_named(body, number: int, name: str, sentence: str) -> None:
+    found = find_culprit(run_planted(body))
+    assert found is not None
+    assert (found.kind, found.number, found.name) == ("step", number, name)
+    assert found.finding.where == f"{body.__name__} {number:02d}_{name}"
+    assert sentence in found.finding.message
+    assert found.diff.added
+
+
+def test_a_wrong_kernel_is_step_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = vector_add.factory
+    monkeypatch.setattr(
+        vector_add, "factory", lambda *sizes, **options: subtract(right(*sizes, **options))
+    )
+    found = find_culprit(run_golden(find_recipe("vector_add_bound")))
+    assert found is not None
+    assert (found.kind, found.number, found.name) == ("step", 0, "input")
+
+
+def subtract(module: tvm.IRModule) -> tvm.IRModule:
+    """The first addition of floats becomes a subtraction."""
+
+    def swap(node):
+        return Sub(node.a, node.b) if str(node.ty.dtype) == "float32" else node
+
+    return edit(module, Add, swap)
+
+
+def drop_barriers(module: tvm.IRModule) -> tvm.IRModule:
+    def drop(node):
+        is_barrier = "tvm_storage_sync" in str(node)
+        return Evaluate(tvm.tirx.const(0, "int32")) if is_barrier else node
+
+    return edit(module, Evaluate, drop)
+
+
+def edit(module: tvm.IRModule, kind: type, change) -> tvm.IRModule:
+    functions = {
+        name.name_hint: tvm_ffi.structural_map(function, (kind, change))
+        for name, function in module.functions_items()
+    }
+    return tvm.IRModule(functions)
+
+
+def plant_after(monkeypatch: pytest.MonkeyPatch, name: str, change) -> None:
+    """A pass of ours, called planted, behind one of TVM's."""
+    right = getattr(s_tir.transform, name)
+
+    @tvm.transform.module_pass(opt_level=0, name="planted")
+    def planted(module: tvm.IRModule, _) -> tvm.IRModule:
+        return change(module)
+
+    def both(*arguments):
+        return tvm.transform.Sequential([right(*arguments), planted])
+
+    monkeypatch.setattr(s_tir.transform, name, both)
+
+
+@pytest.mark.parametrize(
+    ("behind", "change", "sentence"),
+    [
+        ("LowerInitBlock", subtract, "elements are wrong"),
+        ("CompactBufferAllocation", subtract, "elements are wrong"),
+        ("ThreadSync", drop_barriers, "with no barrier between"),
+    ],
+)
+def test_a_planted_pass_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, behind: str, change, sentence: str
+) -> None:
+    plant_after(monkeypatch, behind, change)
+    found = find_culprit(run_golden(find_recipe("window_sum_shared")))
+    assert found is not None
+    assert (found.kind, found.name) == ("pass", "planted")
+    assert found.step is not None
+    assert sentence in found.finding.message
+    assert found.diff.removed
+    write_reproducer(found, tmp_path / "why.py")
+    compile((tmp_path / "why.py").read_text(), "why.py", "exec")
+
+
+def test_a_pass_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(module):
+        raise RuntimeError("planted failure")
+
+    plant_after(monkeypatch, "LowerOpaqueBlock", fail)
+    found = find_culprit(run_golden(find_recipe("vector_add_bound")))
+    assert found is not None
+    assert (found.kind, found.name) == ("pass", "planted")
+    assert "planted failure" in found.finding.message
+
+
+def test_a_pipeline_of_ones_own_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    @tvm.transform.module_pass(opt_level=0, name="planted")
+    def planted(module: tvm.IRModule, _) -> tvm.IRModule:
+        return subtract(module)
+
+    def own():
+        default, *finalize = s_tir.pipeline.default_s_tir_pipeline()
+        return tvm.transform.Sequential([planted, default]), *finalize
+
+    monkeypatch.setitem(tvm.tirx.compilation_pipeline.PIPELINE_MAP, "own", own)
+    run = run_golden(find_recipe("vector_add_bound"))
+    assert find_culprit(run) is None
+    found = find_culprit(run, pipeline="own")
+    assert found is not None
+    assert (found.kind, found.name, found.is_custom) == ("pass", "planted", True)
+
+
+@pytest.mark.parametrize(
+    "name", ["vector_add_bound", "window_sum_shared", "conv1d_unrolled", "matmul_shared"]
+)
+def test_nothing_is_wrong_with_a_recipe(name: str) -> None:
+    found = search_culprit(run_golden(find_recipe(name)))
+    assert found.culprit is None
+    assert all("all from" in one for one in found.not_run)
+
+
+@pytest.mark.parametrize("name", ["window_sum_shared", "conv1d_memory_hierarchy"])
+def test_every_stage_up_to_the_split_of_host_and_device_is_run_and_right(name: str) -> None:
+    run = run_golden(find_recipe(name))
+    stages = lower_in_stages(run.steps[-1].module, GPU).stages
+    names = [stage.name for stage in stages]
+    ours = stages[: names.index("tirx.ConvertSSA")]
+    assert len(ours) > 8
+    for stage in ours:
+        device = Interpreter(in_order=stage.is_in_order)
+        assert check_numbers(run.problem, stage.module, device, where=stage.name) == []
+
+
+def test_what_cannot_be_run_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "tirstep.lowering_checks.devices.simulator.structured.MAX_STORES",
+        {"host": 10, "launch": 10},
+    )
+    found = search_culprit(run_golden(find_recipe("vector_add_bound")))
+    assert found.culprit is None
+    assert "the module as it stands: the module stores" in found.not_run[0]
+
+
+def test_cross_thread_reduction_means_that_threads_take_turns() -> None:
+    @I.ir_module
+    class Sum:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4,), "float32")):
+            for i in T.thread_binding(4, thread="blockIdx.x"):
+                for k in T.thread_binding(64, thread="threadIdx.x"):
+                    with T.sblock("B"):
+                        vi, vk = T.axis.remap("SR", [i, k])
+                        with T.init():
+                            B[vi] = T.float32(0)
+                        B[vi] = B[vi] + A[vi, vk]
+
+    inputs = np.arange(256, dtype="float32").reshape(4, 64)
+    program = Interpreter().compile(Sum)
+    _, sums = program([inputs, np.full(4, np.nan, "float32")])
+    np.testing.assert_array_equal(sums, inputs.sum(axis=1))
+    assert list(program.faults) == []
+
+
+def test_a_script_is_never_written_over_a_file_of_the_users(tmp_path: Path) -> None:
+    found = search_twice(vectorize_and_compute_at())
+    assert found is not None
+    mine = tmp_path / "mine.py"
+    mine.write_text("print('mine')\n")
+    with pytest.raises(CheckError, match="give another name"):
+        write_reproducer(found, mine)
+    assert mine.read_text() == "print('mine')\n"
+    write_reproducer(found, tmp_path / "why.py")
+    write_reproducer(found, tmp_path / "why.py")
