@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from tvm.error import InternalError
 from tvm.s_tir import Schedule, ScheduleError
 
 _Options = ParamSpec("_Options")
@@ -72,16 +73,18 @@ def transform(
         kernel_line = _find_kernel_line(sch, handles)
         try:
             return function(sch, *args, **options)
-        except ScheduleError as error:
+        except TransformError as error:
+            error.kernel_line = error.kernel_line or kernel_line
+            error.caller = None if error.transform == name else name
+            raise
+        except (ScheduleError, ValueError, InternalError) as error:
+            if not isinstance(error, ScheduleError) and "Check failed" not in str(error):
+                raise
             refusal = TransformError(
                 name, f"TVM refuses: {_last_sentence(error)}", "see the schedule with sch.show()"
             )
             refusal.kernel_line = kernel_line
             raise refusal from error
-        except TransformError as error:
-            error.kernel_line = error.kernel_line or kernel_line
-            error.caller = None if error.transform == name else name
-            raise
 
     return checked
 
@@ -162,7 +165,7 @@ def _find_kernel_line(sch: Schedule, handles: list[object]) -> str | None:
     return None
 
 
-def _last_sentence(error: ScheduleError) -> str:
+def _last_sentence(error: Exception) -> str:
     """TVM's own reason: the text behind 'Error message:', without the IR before it.
 
     The IR says which loop or block a mark like ``s_tir.SBlock#0`` in the reason stands for.
@@ -176,6 +179,7 @@ def _last_sentence(error: ScheduleError) -> str:
     )
     if reason == "(not rendered)":
         return 'it says why only with error_render_level="detail"'
+    reason = re.sub(r"^Check failed: .* is false: ", "", reason)
     reason = re.sub(r"(#\d+)(?=\w)", r"\1, ", reason)
     names = dict(re.findall(r"# (\S+#\d+)\s+(?:with T\.sblock\(\"|for )(\w+)", program))
     reason = re.sub(

@@ -172,36 +172,46 @@ def inside(statement) -> list[str]:
     return [str(block.name_hint) for block in blocks if block.name_hint != "root"]
 
 
-def assert_right(problem: Problem, sch: Schedule) -> None:
+def assert_right(problem: Problem, sch: Schedule, device_name: str) -> None:
     findings = check_numbers(problem, sch.mod, find_device("cpu"), where="cpu")
-    simulator = find_device("simulator")
-    if simulator.find_obstacle(sch.mod) is None and is_finished(sch):
+    device = find_device(device_name)
+    if device.find_obstacle(sch.mod) is None and is_finished(sch):
         try:
-            findings += check_numbers(problem, sch.mod, simulator, where="simulator")
-            event("simulated")
+            findings += check_numbers(problem, sch.mod, device, where=device_name)
+            event(f"on {device_name}")
         except DeviceError as error:
             event(str(error)[:60])
+            assert "does not lower" in str(error) or "does not compile" in str(error)
     assert not findings, "\n".join([*map(str, findings), sch.mod.script(), str(sch.trace)])
+
+
+def play(name: str, data: st.DataObject, device_name: str) -> None:
+    problem, names = PROBLEMS[name]
+    sch = Schedule(problem.module)
+    player = Player(data, sch, [sch.get_sblock(one) for one in names])
+    moves = [player.play] * data.draw(st.integers(1, 9), label="moves")
+    if data.draw(st.booleans(), label="tile first"):
+        moves = [player.do_tile, *moves]
+    for move in moves:
+        before, refused = sch.mod.script(), False
+        try:
+            move()
+        except TransformError:
+            refused = True
+        assert not refused or sch.mod.script() == before
+    assert_right(problem, sch, device_name)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 @settings(max_examples=60)
 @given(data=st.data())
 def test_a_random_schedule_is_refused_or_right(name: str, data: st.DataObject) -> None:
-    problem, names = PROBLEMS[name]
-    sch = Schedule(problem.module)
-    player = Player(data, sch, [sch.get_sblock(one) for one in names])
-    applied = 0
-    for _ in range(data.draw(st.integers(2, 9), label="moves")):
-        before = sch.mod.script()
-        try:
-            player.play()
-            applied += 1
-        except TransformError:
-            event("refused")
-            refused = True
-        else:
-            refused = False
-        assert not refused or sch.mod.script() == before
-    event(f"{applied} transforms")
-    assert_right(problem, sch)
+    play(name, data, "simulator")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", PROBLEMS)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_random_schedule_is_refused_or_right_on_cuda(name: str, data: st.DataObject) -> None:
+    play(name, data, "cuda")

@@ -61,6 +61,17 @@ def test_threads_of_outputs_and_of_a_reduction_in_one_loop():
         bind_loop(sch, fused, axis="threadIdx.x")
 
 
+def test_a_failed_check_inside_of_tvm_is_one_sentence_too():
+    """TVM raises a bare ValueError where it cannot match the region A[vi - vr]."""
+    sch = Schedule(conv1d(20, 5))
+    block = sch.get_sblock("B")
+    outer = sch.get_loops(sch.cache_read(block, 0, "local"))[0]
+    with refuses(
+        sch, r"TVM refuses: TensorRegion pattern match failed: vi - vr; see the schedule with"
+    ):
+        reverse_compute_block_at(sch, block, outer)
+
+
 def test_a_copy_that_is_moved_behind_its_reader():
     problem = matmul_bias_relu.problem(8, 12, 6)
     plain = Schedule(problem.module)
