@@ -11,7 +11,7 @@ from tirstep.cli import main
 
 from .conftest import Command
 
-COMMANDS = ("list", "steps", "diff", "check", "ladder", "golden", "readme")
+COMMANDS = ("list", "steps", "diff", "check", "ladder", "why", "golden", "readme")
 
 # Exits with what was imported that help can do without.
 WITHOUT_TVM = """

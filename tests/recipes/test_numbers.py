@@ -30,7 +30,14 @@ def check(recipe: Recipe, device_name: str, data: st.DataObject, seed: int) -> N
             findings = check_numbers(
                 run.problem, step.module, device, where=run.label(step), seed=seed
             )
-            assert not findings, "\n".join(map(str, findings))
+            assert not findings, explain(findings, run)
+
+
+def explain(findings, run) -> str:
+    shape = "x".join(str(size) for size in run.problem.sizes.values())
+    sizes = "".join(f" --set {name}={value}" for name, value in run.sizes.items())
+    why = f"which step or pass did it: tirstep why {run.recipe.name} --shape {shape}{sizes}"
+    return "\n".join([*map(str, findings), why])
 
 
 @ALL
