@@ -37,12 +37,20 @@ def files_on_disk(suffix: str) -> dict[str, str]:
     }
 
 
+def cpp_on_disk() -> dict[str, str]:
+    """The same for what the device `host` compiles."""
+    found = {**files_on_disk(".h"), **files_on_disk(".cpp")}
+    assert "lowering_checks/devices/host/include/cuda.h" in found
+    return found
+
+
 def test_wheel_carries_every_module(installed_wheel):
     with zipfile.ZipFile(installed_wheel.wheel) as archive:
         names = set(archive.namelist())
     # Each .py file and not only each __init__.py: a folder without one is dropped silently.
     assert set(files_on_disk(".py").values()) - names == set()
     assert {f"{package}/py.typed" for package in FOLDERS} - names == set()
+    assert set(cpp_on_disk().values()) - names == set()
 
 
 def test_wheel_carries_nothing_else(installed_wheel):
@@ -57,6 +65,7 @@ def test_sdist_carries_the_source_and_what_make_test_needs(installed_wheel):
     with tarfile.open(installed_wheel.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert set(files_on_disk(".py")) - names == set()
+    assert set(cpp_on_disk()) - names == set()
     assert {f"{folder}/py.typed" for folder in FOLDERS.values()} - names == set()
     assert {"Makefile", "constraints.txt", "pyproject.toml", "setup.py", "LICENSE"} <= names
     assert {path.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/**/*.py")} <= names

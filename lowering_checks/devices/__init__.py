@@ -9,12 +9,14 @@ from .cpu import CpuDevice
 from .cuda import CudaDevice, is_cuda_available
 from .device import Device, DeviceError, Program, Timing, find_unbound_blocks, run
 from .fault import Fault
+from .host import HostDevice, is_host_available
 from .simulator import SimulatorDevice
 
 _MAKERS: dict[str, Callable[[], Device]] = {
     "cpu": CpuDevice,
     "cuda": CudaDevice,
     "simulator": SimulatorDevice,
+    "host": HostDevice,
 }
 DEVICES = ("auto", *_MAKERS)
 
@@ -25,12 +27,14 @@ __all__ = [
     "Device",
     "DeviceError",
     "Fault",
+    "HostDevice",
     "Program",
     "SimulatorDevice",
     "Timing",
     "find_device",
     "find_unbound_blocks",
     "is_cuda_available",
+    "is_host_available",
     "run",
 ]
 
@@ -38,8 +42,8 @@ __all__ = [
 def find_device(name: str = "auto") -> Device:
     """The device of a name; ``"auto"`` is CUDA where there is a GPU, otherwise the simulator.
 
-    The device says in `description` what was taken. Raises `DeviceError` for an unknown name, and
-    for ``"cuda"`` without a GPU.
+    The device says in `description` what was taken. Raises `DeviceError` for an unknown name, for
+    ``"cuda"`` without a GPU, and for ``"host"`` without a C++ compiler.
     """
     if name == "auto":
         return CudaDevice() if is_cuda_available() else SimulatorDevice()

@@ -1,0 +1,500 @@
+"""The device `host`: the generated CUDA source computes what it must, and what is planted shows.
+
+Plants are made in the source's text, behind TVM, or in modules that TVM accepts.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import (
+    DeviceError,
+    check_numbers,
+    find_device,
+    run_golden,
+    run_recipe,
+)
+from tirstep.lowering_checks.devices import Fault, run
+from tirstep.lowering_checks.devices.host import HostDevice, compiler, generate, is_host_available
+from tirstep.lowering_checks.steps import Run
+from tirstep.modules import find_kernel, matmul, vector_add
+from tirstep.transforms import cache_read_at, tile_block
+from tirstep.transforms.recipes import RECIPES, Recipe
+
+WITH_BARRIERS = [
+    "window_sum_shared",
+    "matmul_registers",
+    "matmul_shared_blocking",
+    "conv1d_memory_hierarchy",
+]
+DTYPED = ["vector_add_bound", "matmul_shared_blocking", "depthwise_conv2d_threads_2d"]
+BARRIER = "__syncthreads();"
+
+
+@pytest.fixture(scope="module")
+def host() -> HostDevice:
+    try:
+        return HostDevice()
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def outcome(made: Run, host: HostDevice, edit: Callable[[str], str]) -> tuple[bool, list[Fault]]:
+    """Whether the last step's source, edited, computes the right integers; and its faults."""
+    generated = generate(made.steps[-1].module)
+    edited = edit(generated.source)
+    assert edited != generated.source
+    program = host.compile_generated(dataclasses.replace(generated, source=edited))
+    inputs = made.problem.integer_inputs(0)
+    (got,) = run(program, inputs, made.problem.outputs)
+    (expected,) = made.problem.reference(inputs)
+    return np.array_equal(got.astype(np.float64), expected), list(program.faults)
+
+
+def plant(host: HostDevice, statement: str) -> tuple[bool, list[Fault]]:
+    """The same for matmul_shared_blocking, with a statement before its first barrier."""
+    made = run_golden(RECIPES["matmul_shared_blocking"])
+    return outcome(made, host, lambda source: source.replace(BARRIER, statement + BARRIER, 1))
+
+
+# ---- What it computes.
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+def test_a_recipe_agrees_with_numpy_and_with_the_simulator(
+    recipe: Recipe, host: HostDevice
+) -> None:
+    golden = run_golden(recipe)
+    problem, module = golden.problem, golden.steps[-1].module
+    assert check_numbers(problem, module, host, where="here") == []
+    inputs = problem.integer_inputs(1)
+    ours, theirs = (
+        run(device.compile(module), inputs, problem.outputs)[0]
+        for device in (host, find_device("simulator"))
+    )
+    np.testing.assert_array_equal(ours.view(np.uint8), theirs.view(np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, dtype) for name in DTYPED for dtype in find_kernel(RECIPES[name].kernel).dtypes],
+)
+def test_every_dtype(name: str, dtype: str, host: HostDevice) -> None:
+    golden = run_golden(RECIPES[name])
+    made = run_recipe(
+        golden.recipe, golden.problem.sizes, options={"dtype": dtype}, sizes=golden.sizes
+    )
+    assert check_numbers(made.problem, made.steps[-1].module, host, where="here") == []
+
+
+def cast(source: str, target: str, size: int):
+    @I.ir_module
+    class Cast:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((size,), source), B: T.Buffer((size,), target)):
+            for block in T.thread_binding(size // 256, thread="blockIdx.x"):
+                for thread in T.thread_binding(256, thread="threadIdx.x"):
+                    with T.sblock("B"):
+                        vi = T.axis.spatial(size, block * 256 + thread)
+                        B[vi] = T.Cast(target, A[vi])
+
+    return Cast
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_small_floats_are_read_and_rounded_as_numpy_has_them(dtype: str, host: HostDevice) -> None:
+    """Every number of the type; then each number's neighbours in float32, and the ties."""
+    bits = numpy_dtype(dtype).itemsize * 8
+    numbers = np.arange(2**bits, dtype=f"uint{bits}").view(numpy_dtype(dtype))
+    read = host.compile(cast(dtype, "float32", numbers.size))
+    wide = read([numbers, np.zeros(numbers.size, "float32")])[1]
+    np.testing.assert_array_equal(wide, numbers.astype("float32"))
+
+    finite = np.sort(wide[np.isfinite(wide)])
+    ties = finite[:-1] + np.diff(finite.astype("f8")) / 2
+    ties = ties.astype("float32")
+    near = [np.nextafter(ties, np.float32(far)) for far in (-np.inf, np.inf)]
+    floats = np.concatenate([ties, *near, finite]).astype("float32")
+    floats = np.concatenate([floats, np.ones(-floats.size % 256, "float32")])
+    rounded = host.compile(cast("float32", dtype, floats.size))
+    got = rounded([floats, np.zeros(floats.size, numpy_dtype(dtype))])[1]
+    expected = floats.astype(numpy_dtype(dtype))
+    np.testing.assert_array_equal(got.astype("float32"), expected.astype("float32"))
+
+
+def vectors(dtype: str, lanes: int, target: str):
+    @I.ir_module
+    class Vectors:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((256,), dtype), B: T.Buffer((256,), dtype), C: T.Buffer((256,), target)
+        ):
+            for thread in T.thread_binding(256 // lanes, thread="threadIdx.x"):
+                for lane in T.vectorized(lanes):
+                    with T.sblock("C"):
+                        vi = T.axis.spatial(256, thread * lanes + lane)
+                        C[vi] = T.Cast(target, A[vi] * B[vi] + A[vi])
+
+    return Vectors
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lanes", "target"),
+    [
+        ("float32", 4, "float32"),
+        ("float32", 2, "float8_e5m2"),
+        ("float32", 4, "int8"),
+        ("float64", 2, "float64"),
+        ("float16", 2, "float32"),
+        ("float16", 8, "float16"),
+        ("bfloat16", 4, "bfloat16"),
+        ("int8", 4, "int32"),
+        ("int8", 16, "int8"),
+        ("int16", 4, "int16"),
+        ("int64", 2, "int64"),
+    ],
+)
+def test_vectors(dtype: str, lanes: int, target: str, host: HostDevice) -> None:
+    a, b = np.random.default_rng(0).integers(-4, 5, (2, 256)).astype(numpy_dtype(dtype))
+    program = host.compile(vectors(dtype, lanes, target))
+    got = program([a, b, np.zeros(256, numpy_dtype(target))])[2]
+    exact = a.astype("f8") * b.astype("f8") + a.astype("f8")
+    np.testing.assert_array_equal(got.astype("f8"), exact.astype(got.dtype).astype("f8"))
+    assert program.faults == []
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("float16", 5e-2)])
+def test_functions(dtype: str, error: float, host: HostDevice) -> None:
+    @I.ir_module
+    class Functions:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((64,), dtype), B: T.Buffer((64,), dtype)):
+            for i in T.thread_binding(64, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(64, i)
+                    B[vi] = (
+                        T.exp(A[vi])
+                        + T.log(A[vi]) * T.rsqrt(A[vi])
+                        + T.tanh(A[vi])
+                        + T.max(T.sigmoid(A[vi]), T.sqrt(A[vi]))
+                        + T.pow(A[vi], T.cos(A[vi]))
+                        + T.floor(A[vi])
+                    )
+
+    x = np.random.default_rng(0).uniform(0.1, 2, 64).astype(dtype)
+    got = host.compile(Functions)([x, np.zeros(64, dtype)])[1]
+    x = x.astype("f8")
+    expected = np.exp(x) + np.log(x) / np.sqrt(x) + np.tanh(x) + x ** np.cos(x) + np.floor(x)
+    expected += np.maximum(1 / (1 + np.exp(-x)), np.sqrt(x))
+    np.testing.assert_allclose(got.astype("f8"), expected, rtol=error)
+
+
+@I.ir_module
+class RowSum:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((5, 192), "float32"), B: T.Buffer((5,), "float32")):
+        for i, k in T.grid(5, 192):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+
+@pytest.mark.parametrize("threads", [8, 32, 96])
+def test_a_reduction_over_threads_shuffles_within_warps(threads: int, host: HostDevice) -> None:
+    sch = Schedule(RowSum)
+    i, k = sch.get_loops(sch.get_sblock("B"))
+    sch.bind(i, "blockIdx.x")
+    sch.bind(sch.split(k, [None, threads])[1], "threadIdx.x")
+    rows = np.random.default_rng(0).integers(-4, 5, (5, 192)).astype("float32")
+    program = host.compile(sch.mod)
+    (got,) = program([rows, np.full(5, np.nan, "float32")])[1:]
+    np.testing.assert_array_equal(got, rows.sum(axis=1))
+    assert program.faults == []
+    assert "__shfl_down_sync" in generate(sch.mod).source
+
+
+@pytest.mark.parametrize(("scope", "dtype"), [("shared", "int8"), ("shared.dyn", "float32")])
+def test_dynamic_shared_memory_alone_and_beside_static(
+    scope: str, dtype: str, host: HostDevice
+) -> None:
+    problem = matmul.problem(32, 24, 16, dtype=dtype)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(8, 8))
+    for operand, kind in enumerate(("shared.dyn", scope)):
+        copy = cache_read_at(sch, block, tile.blocks[1], operand=operand, scope=kind)
+        fetch = sch.fuse(*sch.get_loops(copy)[-2:])
+        _, y, x = sch.split(fetch, [None, 8, 8])
+        sch.bind(y, "threadIdx.y")
+        sch.bind(x, "threadIdx.x")
+    assert check_numbers(problem, sch.mod, host, where="here") == []
+
+
+@I.ir_module
+class TwoKernels:
+    @T.prim_func(s_tir=True)
+    def main(a: T.handle, c: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n,), "float32")
+        C = T.match_buffer(c, (n,), "float32")
+        B = T.sblock_alloc_buffer((n,))
+        for i in T.thread_binding(n, thread="threadIdx.x"):
+            with T.sblock("B"):
+                vi = T.axis.spatial(n, i)
+                B[vi] = A[vi] + T.float32(1)
+        for i in T.thread_binding(n, thread="blockIdx.x"):
+            with T.sblock("C"):
+                vi = T.axis.spatial(n, i)
+                C[vi] = B[n - 1 - vi] * T.float32(2)
+
+
+def test_two_kernels_of_a_symbolic_shape_run_one_after_the_other(host: HostDevice) -> None:
+    program = host.compile(TwoKernels)
+    for size in (7, 64):
+        values = np.arange(size, dtype="float32")
+        got = program([values, np.full(size, np.nan, "float32")])[1]
+        np.testing.assert_array_equal(got, (values[::-1] + 1) * 2)
+        assert program.faults == []
+
+
+# ---- What it sees.
+
+
+@pytest.mark.parametrize("name", WITH_BARRIERS)
+def test_every_deleted_barrier_shows(name: str, host: HostDevice) -> None:
+    golden = run_golden(RECIPES[name])
+    source = generate(golden.steps[-1].module).source
+    places = [found.start() for found in re.finditer(re.escape(BARRIER), source)]
+    assert places
+    for place in places:
+        rest = place + len(BARRIER)
+        is_right, faults = outcome(golden, host, lambda text, a=place, b=rest: text[:a] + text[b:])
+        assert not is_right
+        assert [fault.kind for fault in faults] == ["race"]
+
+
+def test_a_race_is_told_with_its_element(host: HostDevice) -> None:
+    golden = run_golden(RECIPES["matmul_shared_blocking"])
+    _, (fault,) = outcome(golden, host, lambda source: source.replace(BARRIER, ""))
+    assert fault.buffer == "C"
+    assert fault.text == (
+        "C[0, 0] depends on the order in which threads run: a barrier is missing, or two threads "
+        "write it"
+    )
+
+
+def test_a_fetch_into_registers_gives_wrong_numbers(host: HostDevice) -> None:
+    """Each thread reads what others loaded into their own registers; TVM accepts it."""
+    problem = matmul.problem(16, 16, 16)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(4, 4), fuse_threads=True)
+    copy = cache_read_at(sch, block, tile.blocks[1], operand=0, scope="local")
+    fetch = sch.fuse(*sch.get_loops(copy)[-2:])
+    sch.bind(sch.split(fetch, [None, 16])[1], "threadIdx.x")
+    finding = check_numbers(problem, sch.mod, host, where="here")[-1]
+    assert "elements are wrong" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("statement", "sentence"),
+    [
+        ("C_ptr[64 * 48] = 1;", "writes C[3072], which has 3072 elements"),
+        ("C_ptr[-1] = 1;", "writes C[-1], which has 3072 elements"),
+        ("C_ptr[1 << 28] = 1;", "writes an address far from every array"),
+        ("C_local_ptr[0] = A_ptr[64 * 32 + 5];", "reads A[2053], which has 2048 elements"),
+        ("A_shared_ptr[64 + k_0] = 1;", "touches A_shared[64], a float[64]"),
+        ("C_local_ptr[8 + k_0] = 1;", "touches C_local[8], a float[8]"),
+        ("*(float4*)(C_ptr + 2) = *(float4*)A_ptr;", "touches C[2] as float4, for which it is n"),
+    ],
+)
+def test_a_bad_address_is_told_and_does_no_harm(
+    statement: str, sentence: str, host: HostDevice
+) -> None:
+    is_right, (fault,) = plant(host, f"if (threadIdx.x == 3) {statement}")
+    assert not is_right
+    assert fault.kind == ("misaligned access" if "float4" in sentence else "out of bounds")
+    assert f"thread (3, 0, 0) of block (0, 0, 0) {sentence}" in fault.text
+
+
+@I.ir_module
+class BeyondTheEnd:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
+        for block in T.thread_binding(4, thread="blockIdx.x"):
+            for thread in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(32, block * 8 + thread)
+                    T.reads(A[vi])
+                    T.writes(B[vi])
+                    B[vi] = A[vi]
+
+
+@I.ir_module
+class VectorsBeyondTheEnd:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
+        for thread in T.thread_binding(16, thread="threadIdx.x"):
+            for lane in T.vectorized(2):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(32, thread * 2 + lane)
+                    T.reads(A[vi])
+                    T.writes(B[vi])
+                    B[vi] = A[vi]
+
+
+def test_elements_beyond_the_end(host: HostDevice) -> None:
+    """With vectors, an array is aligned, and a rim lies between its end and the guarded page."""
+    told = []
+    for module in (BeyondTheEnd, VectorsBeyondTheEnd):
+        program = host.compile(module)
+        values = np.arange(30, dtype="float32")
+        got = program([values, np.full(30, np.nan, "float32")])[1]
+        np.testing.assert_array_equal(got, values)
+        (fault,) = program.faults
+        told.append(f"{fault.kind}: {fault.text}")
+    assert told == [
+        "out of bounds: thread (6, 0, 0) of block (3, 0, 0) reads A[30], which has 30 elements",
+        "out of bounds: somebody writes B[30], which has 30 elements",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "sentence"),
+    [
+        (
+            "if (threadIdx.x < 16) { __syncthreads(); }",
+            "divergent barrier",
+            "threads of a block wait at different barriers",
+        ),
+        (
+            "if (threadIdx.x < 16) return;",
+            "divergent barrier",
+            "only some threads of a block come to a barrier",
+        ),
+        (
+            "if (threadIdx.x < 16) { __syncwarp(); }",
+            "divergent shuffle",
+            "lanes of a warp wait for others that never come",
+        ),
+    ],
+)
+def test_a_divergent_wait_is_told(
+    statement: str, kind: str, sentence: str, host: HostDevice
+) -> None:
+    is_right, faults = plant(host, statement)
+    assert not is_right
+    assert faults[0].kind == kind
+    assert sentence in faults[0].text
+    assert "of the generated source: " in faults[0].text
+
+
+def test_memory_that_nobody_wrote_is_told(host: HostDevice) -> None:
+    """max() takes a number for NaN, so that the first run alone would show nothing."""
+    golden = run_golden(RECIPES["matmul_shared_blocking"])
+    extra = "C_local_ptr[0] = max(C_local_ptr[0], A_shared_ptr[0]);" + BARRIER
+    _, faults = outcome(golden, host, lambda source: source.replace(BARRIER, extra, 1))
+    assert {fault.kind for fault in faults} == {"uninitialized read"}
+    assert "depends on memory that nobody has written" in faults[0].text
+
+
+def test_a_launch_that_is_too_large_is_told(host: HostDevice) -> None:
+    sch = Schedule(vector_add(4096))
+    (loop,) = sch.get_loops(sch.get_sblock("C"))
+    outer, inner = sch.split(loop, [None, 2048])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    program = host.compile(sch.mod)
+    program([np.ones(4096, "float32")] * 3)
+    assert [str(fault) for fault in program.faults] == [
+        "launch: a block has 2048 threads, and a GPU takes 1024 at most"
+    ]
+
+
+# ---- What it refuses, and its limits.
+
+
+def test_a_loop_that_never_ends_ends_at_the_limit() -> None:
+    host = HostDevice(time_limit=1) if is_host_available() else pytest.skip("no C++ compiler")
+    with pytest.raises(DeviceError, match="the kernel does not end within 1 s on the device"):
+        plant(host, "for (;;) C_local_ptr[0] += 1;")
+    with pytest.raises(DeviceError, match="the kernel does not end within 1 s on the device"):
+        plant(host, "for (;;) __syncthreads();")
+
+
+@pytest.mark.parametrize(
+    ("statement", "sentence"),
+    [
+        ("nvcuda::wmma::fill_fragment(a, 0.0f);", "uses 'nvcuda', which the device"),
+        ("__ldmatrix_or_so(A_ptr);", "uses '__ldmatrix_or_so', which the device"),
+        (
+            'asm volatile("cp.async.wait_group %0;" :: "n"(0));',
+            "uses the GPU's instruction 'cp.async.wait_group', which the device",
+        ),
+        ("\n#include <mma.h>\n", "includes <mma.h>, which the device"),
+    ],
+)
+def test_what_the_header_lacks_is_named(statement: str, sentence: str, host: HostDevice) -> None:
+    with pytest.raises(DeviceError, match=re.escape(sentence)):
+        plant(host, statement)
+
+
+@pytest.mark.parametrize("named", ["", "no-such-compiler"])
+def test_no_compiler_is_one_sentence(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CXX", named)
+    assert not is_host_available()
+    sentence = "names 'no-such-compiler', and there is no such" if named else r"no g\+\+ and no cl"
+    with pytest.raises(DeviceError, match=f"{sentence}.*install a C.. compiler"):
+        HostDevice()
+
+
+def test_what_was_built_is_kept(
+    host: HostDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compiler, "KEPT", 4)
+    for dtype in ("float32", "float16", "int8", "int32"):
+        sch = Schedule(vector_add(128, dtype=dtype))
+        sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "blockIdx.x")
+        program = host.compile(sch.mod)
+        before = sorted(compiler.find_cache().iterdir())
+        host.compile(sch.mod)
+        assert sorted(compiler.find_cache().iterdir()) == before
+    assert len(before) == 4, "two programs and the runtime: the oldest ones are gone"
+    ones = np.ones(128, "int32")
+    np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
+    for path in before:
+        path.unlink()
+    np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
+
+
+def test_arguments_of_another_type_are_refused(host: HostDevice) -> None:
+    program = host.compile(BeyondTheEnd)
+    with pytest.raises(DeviceError, match=r"A is float32 of shape \(30,\), and the argument is"):
+        program([np.ones(30), np.ones(30, "float32")])
+
+
+def test_a_step_that_cannot_be_launched_is_refused(host: HostDevice) -> None:
+    with pytest.raises(DeviceError, match="not bound yet: C; bind its loops first"):
+        host.compile(matmul(8, 8, 8))
+
+
+def test_the_host_has_no_clock_and_names_its_compiler(host: HostDevice) -> None:
+    assert re.match(r"generated CUDA source on the CPU \(.*\d", host.description)
+    with pytest.raises(DeviceError, match="say nothing about a GPU"):
+        host.time(matmul(8, 8, 8), [])
