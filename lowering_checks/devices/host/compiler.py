@@ -126,7 +126,7 @@ def _find_compiler(named: str, path: str) -> Compiler:
 
 
 def _understands(command: tuple[str, ...], flag: str) -> bool:
-    flags = (flag, "-c", "-x", "c++", "-", "-o", os.devnull)
+    flags = (flag, "-S", "-x", "c++", "-", "-o", "-")
     return _run((*command, *flags), 60).returncode == 0
 
 
@@ -152,7 +152,13 @@ def call(command: Sequence[str], text: bytes, seconds: float) -> subprocess.Comp
     pipe = subprocess.PIPE
     environment = {**os.environ, "LC_ALL": "C"}  # complaints are read, so in English
     with subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=True
+        command,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment,
+        cwd=tempfile.gettempdir(),  # compilers leave files of their own where they are called
+        start_new_session=True,
     ) as process:
         try:
             out, complaints = process.communicate(text, timeout=seconds)
