@@ -24,7 +24,7 @@ needs_no_gpu = pytest.mark.skipif(is_cuda_available(), reason="this machine has 
 def test_an_unknown_device_names_the_nearest() -> None:
     with pytest.raises(DeviceError, match="there is no device 'cpi'; did you mean 'cpu'"):
         find_device("cpi")
-    assert DEVICES == ("auto", "cpu", "cuda", "simulator")
+    assert DEVICES == ("auto", "cpu", "cuda", "simulator", "host")
 
 
 @needs_no_gpu
