@@ -8,7 +8,6 @@ Accesses").
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,14 +63,6 @@ class Counts:
         elif scope == "shared":
             lane = np.flatnonzero(here) % WARP
             counts.bank_conflicts += _count_conflicts(warps, lane, addresses, itemsize)
-
-
-def as_table(counts: Mapping[str, AccessCounts]) -> list[tuple[str, int, int, int, float]]:
-    """Rows of scope, requests, bytes, bank conflicts, sectors per request."""
-    return [
-        (scope, one.requests, one.bytes, one.bank_conflicts, one.sectors_per_request)
-        for scope, one in sorted(counts.items())
-    ]
 
 
 def _count_pairs(groups: Array, values: Array) -> int:

@@ -32,7 +32,7 @@ Sizes = Annotated[
 DeviceName = Annotated[
     str,
     typer.Option(
-        "--device", metavar="NAME", help="Where modules run: auto, cuda, simulator or cpu."
+        "--device", metavar="NAME", help="Where modules run: auto, cuda, simulator, host or cpu."
     ),
 ]
 Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of the random inputs.")]
