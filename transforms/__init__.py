@@ -21,6 +21,7 @@ from .errors import TransformError
 from .fetching import fetch_cooperatively, stage_operand_at
 from .layout import Padding, pad_block, pad_shared_rows
 from .loops import Split, fuse_loops, reorder_loops, split_loop, unroll_loop
+from .pass_options import find_pass_options, set_pass_option
 from .placement import (
     compute_block_at,
     fuse_epilogue_at,
@@ -44,6 +45,7 @@ __all__ = [
     "decompose_reduction_at",
     "fetch_cooperatively",
     "find_epilogue",
+    "find_pass_options",
     "find_reduction_loops",
     "find_spatial_loops",
     "fuse_epilogue_at",
@@ -53,6 +55,7 @@ __all__ = [
     "pad_shared_rows",
     "reorder_loops",
     "reverse_compute_block_at",
+    "set_pass_option",
     "split_loop",
     "split_reduction",
     "stage_operand_at",

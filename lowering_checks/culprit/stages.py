@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 from tvm.ir.instrument import pass_instrument
 
+from ..compiling import pass_context
 from ..devices.cpu import last_line
 
 ORDERS_THREADS = "s_tir.ThreadSync"
@@ -54,15 +55,8 @@ def lower_in_stages(module: tvm.IRModule, target: str, pipeline: str = "default"
     The options of the current `PassContext` hold here, too.
     """
     log = _Log(module)
-    context = tvm.transform.PassContext.current()
-    options = {
-        "opt_level": context.opt_level,
-        "required_pass": list(context.required_pass),
-        "disabled_pass": list(context.disabled_pass),
-        "config": dict(context.config),
-    }
     try:
-        with tvm.transform.PassContext(**options, instruments=[_watch(log.begin, log.end)]):
+        with pass_context(module, [_watch(log.begin, log.end)]):
             executable = tvm.compile(module, target=target, tir_pipeline=pipeline)
     except (tvm.error.InternalError, RuntimeError, ValueError) as error:
         return Lowering(tuple(log.stages), None, (*log.running[-1], last_line(error)))

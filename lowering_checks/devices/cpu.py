@@ -15,6 +15,7 @@ import tvm
 import tvm_ffi
 from tvm.tirx import For, ForKind
 
+from ..compiling import pass_context
 from .device import Arrays, DeviceError, Program, Timing
 from .fault import Fault
 from .rims import RimmedTensor
@@ -46,7 +47,8 @@ class CpuDevice:
         if obstacle is not None:
             raise DeviceError(f'{obstacle}; use the device "simulator" or "cuda"')
         try:
-            executable = tvm.compile(make_threads_serial(module), target="llvm")
+            with pass_context(module):
+                executable = tvm.compile(make_threads_serial(module), target="llvm")
         except tvm.error.InternalError as error:
             raise DeviceError(f"LLVM does not compile the module: {last_line(error)}") from error
 

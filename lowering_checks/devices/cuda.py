@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from ..compiling import pass_context
 from .cpu import last_line
 from .device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from .fault import Fault
@@ -89,6 +90,7 @@ class CudaDevice:
         if obstacle is not None:
             raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
         try:
-            return tvm.compile(module, target=self._target)
+            with pass_context(module):
+                return tvm.compile(module, target=self._target)
         except (tvm.error.InternalError, RuntimeError) as error:
             raise DeviceError(f"CUDA does not compile the module: {last_line(error)}") from error

@@ -15,6 +15,7 @@ from tvm.tirx import AllocBuffer, Var
 
 from tirstep.transforms.queries import constant, find_all
 
+from ...compiling import pass_context
 from ..cpu import last_line
 from ..device import Arrays, DeviceError
 from ..simulator import TARGET
@@ -108,7 +109,7 @@ def generate(module: tvm.IRModule) -> Generated:
                 seen.append(lowered)
 
     try:
-        with tvm.transform.PassContext(instruments=[Watch()]):
+        with pass_context(module, [Watch()]):
             executable = tvm.compile(module, target=TARGET)
     except (tvm.error.InternalError, RuntimeError) as error:
         raise DeviceError(f"TVM does not generate CUDA source: {last_line(error)}") from error

@@ -10,6 +10,7 @@ import numpy as np
 import tvm
 from tvm.ir.instrument import pass_instrument
 
+from ...compiling import pass_context
 from ..cpu import last_line
 from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from ..fault import Fault
@@ -102,6 +103,6 @@ def lower(module: tvm.IRModule, target: str = TARGET) -> tvm.IRModule:
             if str(info.name) == LAST_PASS:
                 seen.append(lowered)
 
-    with tvm.transform.PassContext(instruments=[Watch()]):
+    with pass_context(module, [Watch()]):
         tvm.compile(module, target=target)
     return seen[-1]

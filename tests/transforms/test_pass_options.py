@@ -1,0 +1,96 @@
+"""Options of TVM's pass context, noted in the module that needs them."""
+
+import pytest
+import tvm
+from pairs import check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks.compiling import pass_context
+from tirstep.modules import vector_add
+from tirstep.transforms import (
+    bind_loop,
+    find_pass_options,
+    set_pass_option,
+    split_loop,
+    vectorize_loop,
+)
+
+
+@I.ir_module
+class Copy:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.sblock("B"):
+                vi = T.axis.remap("S", [i])
+                B[vi] = A[vi]
+
+
+@I.ir_module
+class CopyWithOption:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"pass_config.tirx.use_async_copy": True})
+            for i in range(8):
+                with T.sblock("B"):
+                    vi = T.axis.remap("S", [i])
+                    B[vi] = A[vi]
+
+
+def vectorized():
+    sch = Schedule(vector_add(64))
+    loop = split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=4)
+    vectorize_loop(sch, loop.inner)
+    bind_loop(sch, loop.outer, axis="threadIdx.x")
+    return sch
+
+
+def test_set_pass_option_is_noted_in_the_root_block():
+    def change(sch):
+        set_pass_option(sch, name="tirx.use_async_copy", value=True)
+
+    check_pair(Copy, change, CopyWithOption)
+
+
+def test_set_pass_option_again_replaces_the_value():
+    sch = Schedule(Copy)
+    set_pass_option(sch, name="tirx.use_async_copy", value=False)
+    set_pass_option(sch, name="tirx.use_async_copy", value=True)
+    assert find_pass_options(sch.mod) == {"tirx.use_async_copy": True}
+
+
+def test_set_pass_option_refuses_a_name_that_tvm_does_not_know():
+    sch = Schedule(Copy)
+    with refuses(sch, "no pass option 'tirx.use_async_copi'; did you mean 'tirx.use_async_copy'"):
+        set_pass_option(sch, name="tirx.use_async_copi", value=True)
+
+
+def test_set_pass_option_refuses_a_text():
+    sch = Schedule(Copy)
+    with refuses(sch, "'tirx.use_async_copy' is given 'yes'; pass a bool or an int"):
+        set_pass_option(sch, name="tirx.use_async_copy", value="yes")
+
+
+@pytest.mark.parametrize("is_disabled", [False, True])
+def test_set_pass_option_holds_where_a_module_is_compiled(is_disabled):
+    sch = vectorized()
+    set_pass_option(sch, name="tirx.disable_vectorize", value=is_disabled)
+    with pass_context(sch.mod):
+        compiled = tvm.compile(sch.mod, target="nvidia/nvidia-h100")
+    assert ("float4" in compiled.mod.imports[0].inspect_source()) is not is_disabled
+
+
+def test_set_pass_option_leaves_the_other_options_of_the_context():
+    sch = vectorized()
+    set_pass_option(sch, name="tirx.use_async_copy", value=True)
+    with (
+        tvm.transform.PassContext(opt_level=1, config={"tirx.disable_vectorize": True}),
+        pass_context(sch.mod) as context,
+    ):
+        assert context.opt_level == 1
+        assert dict(context.config) == {"tirx.disable_vectorize": True, "tirx.use_async_copy": True}

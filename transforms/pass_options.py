@@ -1,0 +1,56 @@
+"""Options of TVM's lowering passes that a schedule needs, kept in the module itself.
+
+Some schedules mean what they say only under an option of the pass context: copies are asynchronous
+with ``tirx.use_async_copy``. The option is noted as an annotation of the root block, so that it
+is printed, held in goldens, replayed by the trace, and goes along with the module. TVM itself does
+not read it: whoever compiles the module passes `find_pass_options` to ``PassContext``.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+import tvm
+from tvm.s_tir import SBlock, Schedule
+
+from .errors import TransformError, transform
+from .queries import find_all
+
+PREFIX = "pass_config."
+
+
+@transform
+def set_pass_option(sch: Schedule, *, name: str, value: bool | int) -> None:
+    """Note that the module is to be compiled with an option of TVM's pass context.
+
+    ``tvm.transform.PassContext(config=find_pass_options(sch.mod))`` compiles it so; the devices of
+    tirstep do it by themselves. Setting an option again replaces its value.
+
+    rewrite: root block -> root block with ``T.sblock_attr({"pass_config.<name>": value})``
+    consumes: nothing
+    requires: an option that TVM knows, as ``"tirx.use_async_copy"``; a bool or an int
+    """
+    known = sorted(str(option) for option in tvm.transform.PassContext.list_configs())
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else "tvm.transform.PassContext lists them"
+        raise TransformError("set_pass_option", f"TVM has no pass option '{name}'", hint)
+    if not isinstance(value, int):
+        raise TransformError(
+            "set_pass_option", f"'{name}' is given {value!r}", "pass a bool or an int"
+        )
+    root, key = sch.get_sblock("root"), PREFIX + name
+    if key in sch.get(root).annotations:
+        sch.unannotate(root, key)
+    sch.annotate(root, key, value)
+
+
+def find_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:
+    """The options of TVM's pass context that a module's transforms asked for, by name."""
+    options = {}
+    for _, function in module.functions_items():
+        for block in find_all(function.body, SBlock):
+            for key, value in block.annotations.items():
+                if str(key).startswith(PREFIX):
+                    options[str(key).removeprefix(PREFIX)] = value
+    return options
