@@ -9,6 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .errors import TransformError, composite, transform
+from .gpu_limits import MAX_THREADS
 from .loops import Tail, require_constant, require_factors, require_serial
 from .queries import (
     find_block_name,
@@ -19,6 +20,7 @@ from .queries import (
 from .registers import require_own_registers
 from .thread_axes import (
     require_axis_free,
+    require_axis_limit,
     require_same_extents,
     require_sound_reduction,
     require_thread_limit,
@@ -28,7 +30,6 @@ from .virtual_threads import require_virtual_threads_around_all
 THREAD_AXES = tuple(
     f"{level}.{letter}" for level in ("blockIdx", "threadIdx", "vthread") for letter in "xyz"
 )
-MAX_THREADS = 1024
 
 
 class Tile(NamedTuple):
@@ -48,11 +49,12 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: int = MAX_
     requires: a known axis; a serial loop; for threads a constant extent; no other loop on the
         same axis that feeds the same block (only the diagonal would run); the extent that the
         axis has elsewhere in the same kernel (it would be launched with one of them); at most
-        `max_threads` threads in a block; no register ("local") buffer of which a thread would
-        read what another one wrote; for virtual threads no other loop around or inside on the
-        same axis, and all blocks of the kernel inside; for a reduction over threads an outermost
-        loop that is bound already (in a loop on the host, TVM leaves the threads' partial sums
-        in one cell that all of them share), and that the loop goes over nothing but the reduction
+        `max_threads` threads in a block, and along each axis what a GPU takes there; no register
+        ("local") buffer of which a thread would read what another one wrote; for virtual threads
+        no other loop around or inside on the same axis, and all blocks of the kernel inside; for
+        a reduction over threads an outermost loop that is bound already (in a loop on the host,
+        TVM leaves the threads' partial sums in one cell that all of them share), and that the
+        loop goes over nothing but the reduction
     """
     name = find_loop_name(sch, loop)
     if axis not in THREAD_AXES:
@@ -67,6 +69,7 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: int = MAX_
     require_axis_free(sch, loop, axis)
     extents = require_same_extents(sch, loop, axis)
     require_thread_limit(sch, loop, extents, max_threads)
+    require_axis_limit(sch, loop, axis)
     if axis.startswith("threadIdx"):
         require_sound_reduction(sch, loop)
     trial = sch.copy()

@@ -120,6 +120,7 @@ def _require_handles(
         annotation = str(signature.parameters[parameter].annotation)
         expected = next((kind for kind in _KINDS if kind in annotation), None)
         if expected is None:
+            _require_sequence(name, parameter, annotation, value)
             continue
         several = "Sequence" in annotation
         if several and not isinstance(value, (list, tuple)):
@@ -130,6 +131,23 @@ def _require_handles(
             _require_handle(name, sch, parameter, expected, handle)
             handles.append(handle)
     return handles
+
+
+def _require_sequence(name: str, parameter: str, annotation: str, value: Any) -> None:
+    """Refuse what is no tuple for an option that takes one; the entries are the transform's."""
+    of_numbers = "Sequence[int]" in annotation
+    taken: list[type] = [list, tuple] if of_numbers else [list, tuple, str]
+    if annotation.startswith("int |"):
+        taken.append(int)
+    if annotation.endswith("| None"):
+        taken.append(type(None))
+    if "Sequence" in annotation and not isinstance(value, tuple(taken)):
+        sample = "(16, 16)" if of_numbers else '("y", "x")'
+        raise TransformError(
+            name,
+            f"{parameter}={value!r} is no tuple of {'whole numbers' if of_numbers else 'letters'}",
+            f"pass a tuple, as {parameter}={sample}",
+        )
 
 
 def _require_handle(name: str, sch: Schedule, parameter: str, expected: str, handle: Any) -> None:

@@ -9,9 +9,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
 
-from .binding import MAX_THREADS, bind_loop
+from .binding import bind_loop
 from .caching import cache_read_at
 from .errors import TransformError, composite
+from .gpu_limits import MAX_THREADS
 from .layout import require_copy
 from .loops import Tail, require_serial
 from .placement import inline_producers
@@ -114,7 +115,8 @@ def _require_fetch(
             "not share",
             'cache the operand with scope="shared" or "shared.dyn"',
         )
-    if not 1 <= len(shape) <= 3 or min(shape) < 1 or math.prod(shape) > MAX_THREADS:
+    whole = all(isinstance(size, int) for size in shape)
+    if not (1 <= len(shape) <= 3 and whole and min(shape) >= 1 and math.prod(shape) <= MAX_THREADS):
         raise TransformError(
             who,
             f"threads={shape} is no shape of a GPU block",

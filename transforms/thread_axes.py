@@ -11,6 +11,7 @@ from tvm.tirx import For, IterVar
 from tvm_ffi import structural_equal
 
 from .errors import TransformError
+from .gpu_limits import MAX_EXTENTS
 from .queries import (
     constant,
     find_all,
@@ -96,6 +97,23 @@ def require_thread_limit(
             f"({product}), more than max_threads={max_threads}",
             "split the loop and bind its inner part",
         )
+
+
+def require_axis_limit(sch: Schedule, loop: LoopRV, axis: str) -> None:
+    """Refuse a constant extent that a GPU does not take on an axis: the launch would fail."""
+    extent, limit = constant(sch.get(loop).extent), MAX_EXTENTS.get(axis)
+    if extent is None or limit is None or extent <= limit:
+        return
+    wide = axis[:-1] + "x"
+    advice = "split it and bind the inner part"
+    if extent <= MAX_EXTENTS[wide]:
+        advice = f"put the larger loop on {wide}, or {advice}"
+    raise TransformError(
+        "bind_loop",
+        f"loop '{find_loop_name(sch, loop)}' runs {extent} times, and a GPU takes {limit} on "
+        f"'{axis}' at most",
+        advice,
+    )
 
 
 def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:

@@ -1,19 +1,26 @@
 """Thread axes for single loops and for whole tiles."""
 
+import numpy as np
 import pytest
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.lowering_checks.devices import SimulatorDevice
+from tirstep.modules import matmul
 from tirstep.transforms import (
+    TransformError,
     bind_loop,
     cache_read_at,
     compute_block_at,
+    fetch_cooperatively,
+    pad_block,
     reorder_loops,
     split_loop,
     tile_block,
 )
+from tirstep.transforms.recipes import find_recipe
 
 
 @I.ir_module
@@ -230,6 +237,70 @@ def test_bind_loop_refuses_more_threads_than_a_block_holds():
     ):
         bind_loop(sch, j, axis="threadIdx.x", max_threads=191)
     bind_loop(sch, j, axis="threadIdx.x", max_threads=192)
+
+
+def make_rows(*extents):
+    """A kernel that doubles a tensor of these extents, and its schedule, block and loops."""
+
+    @I.ir_module
+    class Rows:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer(extents, "float32"), B: T.Buffer(extents, "float32")):
+            with T.sblock("root"):
+                for i, j in T.grid(*extents):
+                    with T.sblock("B"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    return start(Rows, "B")
+
+
+@pytest.mark.parametrize(
+    ("axis", "limit", "advice"),
+    [
+        ("blockIdx.y", 65535, "put the larger loop on blockIdx.x, or split it and bind the inner"),
+        ("blockIdx.z", 65535, "put the larger loop on blockIdx.x, or split it and bind the inner"),
+        ("blockIdx.x", 2**31 - 1, "split it and bind the inner part"),
+        ("threadIdx.z", 64, "put the larger loop on threadIdx.x, or split it and bind the inner"),
+        ("threadIdx.x", 1024, None),
+        ("threadIdx.y", 1024, None),
+    ],
+)
+def test_bind_loop_takes_of_each_axis_what_a_gpu_takes(axis, limit, advice):
+    sch, i, _ = make_rows(limit, 2)
+    bind_loop(sch, i, axis=axis)
+    sch, i, _ = make_rows(T.int64(limit + 1), 2)
+    more = f"loop 'i' runs {limit + 1} times, and a GPU takes {limit} on '{axis}' at most; {advice}"
+    if advice is None:
+        more = f"would make a block of {limit + 1} threads"
+    with refuses(sch, more):
+        bind_loop(sch, i, axis=axis)
+    if advice is None:
+        with refuses(sch, f"a GPU takes {limit} on '{axis}' at most; split it and bind the inner"):
+            bind_loop(sch, i, axis=axis, max_threads=2048)
+
+
+def test_a_gpu_s_limits_are_those_of_the_simulator():
+    sch, i, _ = make_rows(65536, 2)
+    sch.bind(i, "blockIdx.y")
+    sch.bind(sch.get_loops(sch.get_sblock("B"))[1], "threadIdx.x")
+    program = SimulatorDevice().compile(sch.mod)
+    zeros = np.zeros((65536, 2), "float32")
+    program([zeros, zeros])
+    assert "a GPU takes 65535 there" in str(program.faults[0])
+
+
+def test_bind_loop_refuses_the_threads_of_several_axes_together():
+    sch, i, j = make_rows(64, 32)
+    bind_loop(sch, i, axis="threadIdx.z")
+    with refuses(sch, r"a block of 2048 threads \(threadIdx.x=32 \* threadIdx.z=64\)"):
+        bind_loop(sch, j, axis="threadIdx.x")
+
+
+def test_a_recipe_refuses_more_rows_than_a_grid_has():
+    sentence = "loop 'i' runs 65536 times, and a GPU takes 65535 on 'blockIdx.y' at most"
+    with pytest.raises(TransformError, match=sentence):
+        find_recipe("matmul_naive")(Schedule(matmul(65536, 8, 8)))
 
 
 def test_bind_loop_refuses_a_reduction_on_blocks_with_tvm_s_reason():
@@ -565,6 +636,45 @@ def test_tile_block_refuses_options_that_do_not_fit(options, sentence):
     block = sch.get_sblock("C")
     with refuses(sch, rf"^tile_block: .*{sentence}"):
         tile_block(sch, block, threads=(2, 3), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"threads": 64},
+            r"tile_block: threads=64 is no tuple of whole numbers; pass a tuple, as "
+            r"threads=\(16, 16\)$",
+        ),
+        ({"threads": "64"}, "threads='64' is no tuple of whole numbers"),
+        ({"threads": (2, 3), "per_thread": 2}, "per_thread=2 is no tuple of whole numbers"),
+        (
+            {"threads": (2, 3), "axes": 1},
+            r"axes=1 is no tuple of letters; pass a tuple, as axes=\(\"y\", \"x\"\)$",
+        ),
+        ({"threads": (2.0, 3)}, "threads=2.0 is no size"),
+        ({"threads": (2, 3), "axes": (1, 2)}, "thread axis 'blockIdx.1' does not exist"),
+    ],
+)
+def test_tile_block_refuses_what_is_no_tuple(options, sentence):
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    with refuses(sch, sentence):
+        tile_block(sch, block, **options)
+
+
+def test_other_transforms_refuse_what_is_no_tuple():
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    with refuses(sch, "pad_block: multiples=8 is no tuple of whole numbers; pass a tuple"):
+        pad_block(sch, block, multiples=8)
+    tile = tile_block(sch, block, threads=(2, 3))
+    copy = cache_read_at(sch, block, tile.threads[-1], operand=0, scope="shared")
+    for threads in ("8", None, 8.0):
+        with refuses(sch, f"fetch_cooperatively: threads={threads!r} is no tuple of whole numbers"):
+            fetch_cooperatively(sch, copy, threads=threads)
+    with refuses(sch, r"fetch_cooperatively: threads=\(2, '3'\) is no shape of a GPU block"):
+        fetch_cooperatively(sch, copy, threads=(2, "3"))
 
 
 def test_tile_block_refuses_more_threads_than_a_block_holds_and_changes_nothing():

@@ -1,0 +1,20 @@
+"""What a GPU takes at most, as the CUDA C++ Programming Guide says ("Compute Capabilities").
+
+The numbers of a launch hold for every compute capability since 3.0.
+"""
+
+from __future__ import annotations
+
+MAX_EXTENTS = {
+    "blockIdx.x": 2**31 - 1,
+    "blockIdx.y": 2**16 - 1,
+    "blockIdx.z": 2**16 - 1,
+    "threadIdx.x": 1024,
+    "threadIdx.y": 1024,
+    "threadIdx.z": 64,
+}
+"""Blocks of a grid and threads of a block, along each axis."""
+MAX_THREADS = 1024
+"""Threads of a block."""
+MAX_SHARED_BYTES = {"shared": 48 << 10, "shared.dyn": 227 << 10}
+"""Of a block, static and dynamic, on compute capability 9.0."""
