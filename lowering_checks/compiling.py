@@ -1,4 +1,4 @@
-"""The pass context in which a module is compiled, wherever tirstep compiles one."""
+"""How a module is compiled, wherever tirstep compiles one: with its own options, within limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,39 @@ from typing import Any
 
 import tvm
 
-from tirstep.transforms.pass_options import find_pass_options
+from tirstep.transforms import find_pass_options, find_pipeline
+
+from .deadline import SECONDS, SECONDS_VARIABLE, Deadline
+from .devices.device import DeviceError
+from .limits import read_limit, require_compilable
+
+
+def compile_module(
+    module: tvm.IRModule,
+    target: Any,
+    *,
+    instruments: Sequence[Any] = (),
+    pipeline: str | None = None,
+) -> Any:
+    """Compile a module in `pass_context`; returns TVM's executable.
+
+    `pipeline` is a registered one of TVM; without it the one that the module asks for
+    (`tirstep.transforms.set_pipeline`).
+
+    Raises `DeviceError` for a module that would be copied too often, or that takes too long (see
+    `limits` and `deadline`), and what TVM raises where it refuses.
+    """
+    require_compilable(module)
+    deadline = Deadline(read_limit(SECONDS_VARIABLE, SECONDS))
+    watching = [deadline.instrument(), *instruments]
+    try:
+        with deadline.watch(), pass_context(module, watching):
+            chosen = pipeline or find_pipeline(module)
+            return tvm.compile(module, target=target, tir_pipeline=chosen)
+    except Exception as error:
+        if deadline.sentence:
+            raise DeviceError(deadline.sentence) from error
+        raise
 
 
 def pass_context(module: tvm.IRModule, instruments: Sequence[Any] = ()) -> Any:
