@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tirstep.lowering_checks import diff_steps, run_golden
+from tirstep.lowering_checks import count_accesses, diff_steps, run_golden
 from tirstep.transforms.recipes import find_recipe
 
 from .conftest import ROOT, ClockDevice, Command
@@ -91,7 +91,7 @@ def test_a_failed_check_exits_with_1(command: Command, wrong_vector_add: None):
     result = command("ladder", "vector_add", *CPU)
     assert result.code == 1
     assert rows(result.out) == [["vector_add_bound", "2", "failed", "failed on cpu", "+7 −6"]]
-    assert "\nvector_add_bound 00_input: C[" in result.out
+    assert "\nvector_add_bound 00_input [elementwise.py:" in result.out
 
 
 def test_a_changed_golden_exits_with_1(command: Command, tmp_path: Path):
@@ -102,13 +102,13 @@ def test_a_changed_golden_exits_with_1(command: Command, tmp_path: Path):
         result = command("ladder", "vector_add", "--golden-dir", goldens, *look, *CPU)
         assert result.code == 1
         assert rows(result.out) == [["vector_add_bound", "2", "failed", "ok on cpu", "+7 −6"]]
-        assert result.out.count("vector_add_bound 02_bound: the program changed") == 1
+        assert result.out.count("]: the program changed") == 1
 
 
 def test_a_device_that_cannot_compile_exits_with_1(command: Command, broken_device: None):
     result = command("ladder", "vector_add")
     assert result.code == 1
-    assert "vector_add_bound 00_input: there is no compiler; install one" in result.out
+    assert "]: there is no compiler; install one" in result.out
     assert "failed" in rows(result.out)[0][-2]
 
 
@@ -203,3 +203,22 @@ def test_ladder_on_cuda(command: Command):
     assert result.code == 0
     assert result.document["shape_from"] == "seed"
     assert recipe["time_us_lower"] <= recipe["time_us"] <= recipe["time_us_upper"]
+
+
+def test_on_the_simulator_the_accesses_are_counted(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+):
+    ladder = (find_recipe("window_sum_bound"), find_recipe("window_sum_shared"))
+    monkeypatch.setattr("tirstep.cli.ladder.LADDERS", {"window_sum": ladder})
+    result = command("ladder", "window_sum", "--device", "simulator", "--steps")
+    assert result.code == 0
+    header = next(line for line in result.out.splitlines() if line.startswith("recipe"))
+    assert header.split()[-4:] == ["sectors/request", "bank", "conflicts", "barriers"]
+    bound, shared = (row for row in rows(result.out) if row[0].startswith("window_sum"))
+    counted = [
+        count_accesses(run_golden(one).problem, run_golden(one).steps[-1].module) for one in ladder
+    ]
+    sectors = [f"{one.scopes['global'].sectors_per_request:.1f}" for one in counted]
+    assert bound[-2:] == [sectors[0], "0"]
+    assert shared[-3:] == [sectors[1], str(counted[1].scopes["shared"].bank_conflicts), "1"]
+    assert "accesses of the last step's first GPU block, a request for each warp" in result.out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tirstep.lowering_checks import Verdict
+from tirstep.lowering_checks import Verdict, count_accesses
 from tirstep.modules import KernelError
 from tirstep.transforms.recipes import LADDERS
 
@@ -102,6 +102,8 @@ def _climb(rung: Rung, judge: Judge, screen: Screen, *, with_diffs: bool) -> Non
         about = first_sentence(rung.recipe.doc)
         screen.line((rung.recipe.name, "bold underline"), (f"  {about}", "dim"), wrap=True)
     judge.climb(rung, screen, report, timed=True)
+    if judge.device.name == "simulator" and rung.run is not None and not rung.findings:
+        rung.counts = count_accesses(rung.run.problem, rung.run.steps[-1].module)
     if with_diffs and rung.refusal is not None:
         screen.line(("skipped: ", "yellow"), str(rung.refusal), wrap=True)
     if with_diffs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tirstep.lowering_checks import Diff, Finding, Run, Verdict, diff_steps
+from tirstep.lowering_checks import Counts, Diff, Finding, Run, Verdict, diff_steps
 from tirstep.lowering_checks.devices import Timing
 from tirstep.transforms.recipes import Recipe
 
@@ -21,6 +21,7 @@ class Rung:
     run : None where the recipe refused
     refusal : why the recipe does not take the wish; it counts as skipped
     trouble : findings of the whole recipe, such as a device that cannot compile it
+    counts : of the last step's accesses; None where they were not counted
     """
 
     recipe: Recipe
@@ -28,6 +29,7 @@ class Rung:
     verdicts: list[Verdict] = field(default_factory=list)
     refusal: Exception | None = None
     trouble: list[Finding] = field(default_factory=list)
+    counts: Counts | None = None
 
     @property
     def findings(self) -> list[Finding]:

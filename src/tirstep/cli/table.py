@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from tirstep.lowering_checks import Device, Diff, Verdict
+from tirstep.lowering_checks import Counts, Device, Diff, Verdict
 from tirstep.lowering_checks.devices import Timing
 from tirstep.lowering_checks.steps import step_label
 
@@ -38,6 +38,8 @@ def show_table(screen: Screen, rungs: Sequence[Rung], device: Device, *, with_st
     """A row for each rung, and for each of its steps if asked; times where there is a clock."""
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
     columns = _columns(find_common_shape(rungs) is None, device.has_clock)
+    if any(rung.counts is not None for rung in rungs):
+        columns |= COUNT_COLUMNS
     for name, (justify, _) in columns.items():
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     baseline = baseline_of(rungs)
@@ -50,6 +52,8 @@ def show_table(screen: Screen, rungs: Sequence[Rung], device: Device, *, with_st
         notes.append(
             f"speed-up over {baseline.recipe.name}; GFLOP/s by the kernel's count of operations"
         )
+    if any(rung.counts is not None for rung in rungs):
+        notes.append("accesses of the last step's first GPU block, a request for each warp")
     devices = {place.split()[0] for rung in rungs for place in rung.places}
     for other in sorted(devices - {device.name}):
         skipped = f"steps that {device.name} cannot run yet"
@@ -137,3 +141,27 @@ def _figure(number: float | None, unit: str = "") -> Text:
 
 def _styled(word: str) -> Text:
     return Text(word, WORD_STYLES.get(word, ""))
+
+
+def _count(read: Callable[[Counts], int | str]) -> _Cell:
+    def cell(row: _Row) -> Text:
+        counts = row.rung.counts
+        return Text("" if counts is None or row.is_step else str(read(counts)))
+
+    return cell
+
+
+def _sectors_per_request(counts: Counts) -> str:
+    return f"{counts.scopes['global'].sectors_per_request:.1f}" if "global" in counts.scopes else ""
+
+
+def _bank_conflicts(counts: Counts) -> int | str:
+    return counts.scopes["shared"].bank_conflicts if "shared" in counts.scopes else ""
+
+
+COUNT_COLUMNS: dict[str, tuple[str, _Cell]] = {
+    "sectors/request": ("right", _count(_sectors_per_request)),
+    "bank conflicts": ("right", _count(_bank_conflicts)),
+    "barriers": ("right", _count(lambda counts: counts.barriers)),
+}
+"""Of a ladder on the simulator, where times would say nothing."""

@@ -1,0 +1,33 @@
+"""What a launch's memory accesses cost, counted on the simulator. Needs no GPU."""
+
+from __future__ import annotations
+
+import tvm
+
+from tirstep.modules import Problem
+
+from .devices.cpu import last_line
+from .devices.device import DeviceError, blank
+from .devices.simulator import SimulatorDevice, simulate
+from .devices.simulator.counts import AccessCounts, Counts
+from .devices.simulator.faults import UnsupportedError
+
+__all__ = ["AccessCounts", "Counts", "count_accesses"]
+
+
+def count_accesses(problem: Problem, module: tvm.IRModule) -> Counts:
+    """Count barriers, requests, bytes, sectors and bank conflicts of the first GPU block.
+
+    `module` is a step of the kernel that `problem` poses; it runs on the problem's own inputs.
+    Raises `DeviceError` for a module that cannot be launched, or that the simulator does not know.
+    """
+    obstacle = SimulatorDevice().find_obstacle(module)
+    if obstacle is not None:
+        raise DeviceError(f"there is no launch to count: {obstacle}; bind its loops first")
+    arguments = [*problem.integer_inputs(0), *map(blank, problem.outputs)]
+    try:
+        return simulate(module, arguments).counts
+    except UnsupportedError as error:
+        raise DeviceError(f"{error}; there are no counts of it") from error
+    except tvm.error.InternalError as error:
+        raise DeviceError(f"TVM does not lower the module: {last_line(error)}") from error

@@ -1,0 +1,60 @@
+"""Counts of a launch's accesses, held against what warps do by hand."""
+
+import pytest
+from tvm.s_tir import Schedule
+
+from tirstep.lowering_checks import Counts, DeviceError, count_accesses
+from tirstep.modules import find_kernel
+from tirstep.transforms import bind_loop, cache_read_at, fetch_cooperatively, tile_block
+
+ADD = find_kernel("vector_add").problem(n=256)
+MATMUL = find_kernel("matmul").problem(m=32, n=32, k=32)
+
+
+def test_neighbouring_threads_share_sectors() -> None:
+    sch = Schedule(ADD.module)
+    tile_block(sch, sch.get_sblock("C"), threads=(64,))
+    counts = count_accesses(ADD, sch.mod)
+    accesses = counts.scopes["global"]
+    # Two warps, two loads and a store each; 32 float32 of a warp fill four sectors of 32 bytes.
+    assert (accesses.requests, accesses.sectors, accesses.bytes) == (6, 24, 3 * 64 * 4)
+    assert accesses.sectors_per_request == 4.0
+    assert (counts.barriers, set(counts.scopes)) == (0, {"global"})
+
+
+def test_threads_that_lie_far_apart_do_not() -> None:
+    sch = Schedule(ADD.module)
+    (loop,) = sch.get_loops(sch.get_sblock("C"))
+    threads, blocks = sch.split(loop, [32, None])
+    sch.reorder(blocks, threads)
+    bind_loop(sch, blocks, axis="blockIdx.x")
+    bind_loop(sch, threads, axis="threadIdx.x")
+    assert count_accesses(ADD, sch.mod).scopes["global"].sectors_per_request == 32.0
+
+
+def count_with_tile_of_a(letters: tuple[str, str]) -> Counts:
+    """One warp's 32 elements of C, a column or a row of it, with the rows of A in shared memory."""
+    sch = Schedule(MATMUL.module)
+    block = sch.get_sblock("C")
+    threads = (32, 1) if letters == ("x", "y") else (1, 32)
+    tile = tile_block(sch, block, threads=threads, axes=letters)
+    copy = cache_read_at(sch, block, tile.threads[-1], operand=0, scope="shared")
+    fetch_cooperatively(sch, copy, threads=(32,), tail="guard")
+    return count_accesses(MATMUL, sch.mod)
+
+
+def test_a_column_of_shared_memory_has_bank_conflicts() -> None:
+    counts = count_with_tile_of_a(("x", "y"))
+    # Every thread has a row of A of its own, 32 elements on: all 32 of a warp in one bank, k times.
+    assert counts.scopes["shared"].bank_conflicts == 32 * 31
+    assert counts.barriers == 1
+
+
+def test_a_broadcast_of_shared_memory_has_none() -> None:
+    assert count_with_tile_of_a(("y", "x")).scopes["shared"].bank_conflicts == 0
+
+
+def test_what_is_not_bound_is_refused() -> None:
+    sentence = "there is no launch to count: not bound yet: C; bind its loops first"
+    with pytest.raises(DeviceError, match=sentence):
+        count_accesses(ADD, ADD.module)
