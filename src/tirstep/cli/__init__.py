@@ -1,8 +1,8 @@
 """The command ``tirstep``.
 
-`commands` declares the commands with their options and help; the work of each is in a file of its
-own that is imported when it runs, since TVM alone takes a second to import. `documents` has the
-keys of ``--json``. Exit codes: 0 good, 1 a check failed, 2 wrong use.
+`commands` declares the commands with their options and help, a module each; the work of each is in
+a module of its own here that is imported when it runs, since TVM alone takes a second to import.
+`documents` has the keys of ``--json``. Exit codes: 0 good, 1 a check failed, 2 wrong use.
 """
 
 from __future__ import annotations

@@ -11,6 +11,15 @@ microseconds.
     recipe, shape, options, sizes, steps: [{number, name, source, tir, trace}]
 ``diff``
     recipe, against (null, or the other recipe), diffs: [{before, after, added, removed, diff}]
+``lower``
+    recipe, shape, options, sizes, step, target, passes_run (how many), refused (by which pass and
+    why, or null), passes: [{number, name, changed, time_us, added, removed; with ``--diff`` also
+    diff, with ``--pass`` also tir}]
+``source``
+    recipe, shape, options, sizes, target; step, language, text; or with ``--diff`` diffs, as above
+``facts``
+    recipe, shape, options, sizes, target, steps: [{number, name, source, refused, notes, facts:
+    [FACT], compiled: [{architecture, compiler, refused, facts: [FACT]}]}]
 ``check``
     device, golden_dir, seed, ok, findings (of the whole folder: its version, its orphans),
     recipes: [RECIPE]
@@ -31,8 +40,10 @@ STEP
     TIME, findings; with ``--diff`` also diff
 TIME
     time_us (the median), time_us_lower and time_us_upper (the quartiles), repeats, gflops
+FACT
+    {group, key (of an expectation; empty for text), name, value, unit}
 FINDING
-    {check, where, message, detail}
+    {check, where, source (the recipe's line, or empty), message, detail}
 """
 
 from __future__ import annotations
@@ -69,6 +80,7 @@ def finding_keys(finding: Finding) -> Document:
     return {
         "check": finding.check,
         "where": finding.where,
+        "source": finding.source,
         "message": finding.message,
         "detail": finding.detail,
     }

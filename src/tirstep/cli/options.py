@@ -29,6 +29,16 @@ Sizes = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A size of the recipe: tile_k=8."),
 ]
+StepName = Annotated[
+    str | None,
+    typer.Option("--step", metavar="STEP", help="A step, by name or number. [default: the last]"),
+]
+TargetName = Annotated[
+    str,
+    typer.Option(
+        "--target", metavar="TARGET", help="cuda, opencl, llvm, sm_80 and the like, or TVM's tags."
+    ),
+]
 DeviceName = Annotated[
     str,
     typer.Option(

@@ -27,11 +27,12 @@ def find_sentence(error: Exception) -> str | None:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, ImportError) or "tvm" not in sys.modules:
         return None
+    from tirstep.bench.errors import BenchError
     from tirstep.lowering_checks import CheckError, DeviceError
     from tirstep.modules import KernelError
     from tirstep.transforms.errors import TransformError
 
-    if isinstance(error, CheckError | DeviceError | KernelError | TransformError):
+    if isinstance(error, BenchError | CheckError | DeviceError | KernelError | TransformError):
         return str(error)
     return None
 

@@ -12,6 +12,8 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from .stuck import end_command
+
 Part = str | tuple[str, str]
 """A piece of a line: text, or text and its style."""
 
@@ -55,6 +57,7 @@ class Screen:
         self._out = _Console(width=width, highlight=False, markup=False, emoji=False)
         self._err = _Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._status: Status | None = None
+        self._doing = ""
 
     @property
     def is_terminal(self) -> bool:
@@ -65,14 +68,14 @@ class Screen:
         """Print one line; a sentence may wrap at the terminal's width, a program may not."""
         self._print(Text.assemble(*parts), soft_wrap=not wrap)
 
-    def program(self, text: str) -> None:
-        """Print Python, highlighted in a terminal."""
+    def program(self, text: str, language: str = "python") -> None:
+        """Print a program, highlighted in a terminal; `language` is a name that Pygments knows."""
         shown = Text(text.rstrip("\n"))
         if self.is_terminal:
             from rich.syntax import Syntax
 
             # The terminal's own colours, so that its background may be light or dark.
-            shown = Syntax("", "python", theme="ansi_dark").highlight(text.rstrip("\n"))
+            shown = Syntax("", language, theme="ansi_dark").highlight(text.rstrip("\n"))
             shown.rstrip()
         self._print(shown, soft_wrap=True)
 
@@ -92,17 +95,24 @@ class Screen:
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Show what `doing` says, in a terminal only, until something else is printed."""
+        """Show what `doing` says, in a terminal only, until something else is printed.
+
+        While it lasts, a compilation that does not end ends the command.
+        """
+        from tirstep.lowering_checks.deadline import when_stuck  # imports TVM
+
         if self._err.is_terminal:
             self._status = self._err.status("")
         try:
-            yield
+            with when_stuck(lambda sentence: end_command(self._doing, sentence)):
+                yield
         finally:
             self._stop_status()
             self._status = None
 
     def doing(self, what: str) -> None:
         """Say what is being worked on."""
+        self._doing = what
         if self._status is not None:
             self._status.update(Text(what, "dim"))
             self._status.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -13,7 +14,8 @@ from tirstep.modules import Kernel, find_kernel, kernels
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe, Step
 
 from .refusals import UseError, nearest
-from .wishes import Wish, choose_sizes, parse_shape
+from .texts import spell
+from .wishes import Request, Wish, choose_sizes, parse_shape
 
 GOLDEN_DIR = Path("tests/golden")
 
@@ -96,6 +98,22 @@ def find_store_to_write(folder: Path | None) -> GoldenStore:
             "writing goldens deletes all else; empty it first, or give another --golden-dir"
         )
     return GoldenStore(root)
+
+
+def spell_command(name: str, run: Run, request: Request) -> str:
+    """The command line that asks another command for a run as it was wished."""
+    wish, options = request.wish, request.wish.options
+    words = ["tirstep", name, run.recipe.name]
+    words += [] if wish.shape is None else ["--shape", wish.shape]
+    if "dtype" in options:
+        words += ["--dtype", spell(options["dtype"])]
+    given = {"--option": {key: one for key, one in options.items() if key != "dtype"}}
+    given["--set"] = {key: one for key, one in wish.sizes.items() if key in run.recipe.sizes}
+    for option, settings in given.items():
+        for key, value in settings.items():
+            words += [option, f"{key}={spell(value)}"]
+    words += ["--seed", str(request.seed)] if request.seed else []
+    return shlex.join(words)
 
 
 def format_shape(sizes: Mapping[str, int]) -> str:

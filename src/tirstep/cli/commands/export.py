@@ -1,0 +1,45 @@
+"""``tirstep export``."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options import Dtype, KernelOptions, RecipeName, Shape, Sizes, TargetName
+from ..wishes import make_wish
+
+
+class Form(str, Enum):
+    """What a recipe can be exported as."""
+
+    GIT = "git"
+
+
+def command(
+    recipe: RecipeName,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where to; a new folder, or an empty one.")
+    ],
+    form: Annotated[Form, typer.Option("--as", help="What to write.")] = Form.GIT,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace DIR, if an export made it.")
+    ] = False,
+    target: TargetName = "cuda",
+    shape: Shape = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    sizes: Sizes = None,
+) -> int:
+    """Write a recipe as a git repository with a commit for each step.
+
+    module.py is the step's TIR, kernel.cu its device source, facts.txt its facts, and the message
+    has the lines of the trace. So git log -p, git blame, git diff and git bisect run work on a
+    schedule. The same recipe gives the same hashes on every machine.
+    """
+    wish = make_wish(shape, dtype, option, sizes)
+    from ..export import export_recipe
+
+    return export_recipe(recipe, wish, folder, target=target, force=force)

@@ -1,0 +1,53 @@
+"""``tirstep search``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options import Dtype, KernelOptions, RecipeName, Seed, Sizes
+from ..wishes import make_wish
+
+
+def command(
+    recipe: RecipeName,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SIZES",
+            help="The kernel's sizes, 1024x512x2048; may be repeated. [default: those of the "
+            "recipe's tutorial]",
+        ),
+    ] = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    sizes: Sizes = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="So many candidates at random. [default: all of them]"
+        ),
+    ] = None,
+    seed: Seed = 0,
+    patience: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=1, help="What one candidate may take to compile."),
+    ] = 60,
+    into: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A table of best sizes to put the winners into."),
+    ] = None,
+) -> int:
+    """Find a recipe's fastest sizes on a GPU.
+
+    The candidates are the sizes that the recipe declares as choices; a size given with --set is the
+    same in all of them. Every candidate is checked exactly before it may win. The best of them take
+    turns with PyTorch at the end. A table keeps the faster one where it has an entry for the shape
+    already.
+    """
+    wish = make_wish(None, dtype, option, sizes)
+    from ..search import Hunt, search_sizes
+
+    return search_sizes(recipe, shape or [], wish, Hunt(limit, seed, patience, into))
