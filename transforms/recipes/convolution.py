@@ -16,7 +16,14 @@ SMALL = Example({"b": 5, "c": 2, "h": 16, "w": 32, "k": 3})
 BLOCKS = ("padded Y",)
 
 
-@recipe(kernel="depthwise_conv2d", blocks=BLOCKS, seed=SEED, golden=SMALL)
+@recipe(
+    kernel="depthwise_conv2d",
+    blocks=BLOCKS,
+    seed=SEED,
+    golden=SMALL,
+    symbolic=("b", "c", "h", "w"),
+    expects={"bound": ("blocks == 3", "guards == 1")},
+)
 def depthwise_conv2d_naive(sch: Schedule) -> Iterator[str]:
     """One image for each block of one thread; the padding is inlined."""
     block = sch.get_sblock("Y")
@@ -26,7 +33,14 @@ def depthwise_conv2d_naive(sch: Schedule) -> Iterator[str]:
     yield "bound"
 
 
-@recipe(kernel="depthwise_conv2d", blocks=BLOCKS, seed=SEED, golden=SMALL)
+@recipe(
+    kernel="depthwise_conv2d",
+    blocks=BLOCKS,
+    seed=SEED,
+    golden=SMALL,
+    symbolic=("b", "c", "h", "w"),
+    expects={"bound": ("blocks == 12", "guards == 1")},
+)
 def depthwise_conv2d_blocks_2d(sch: Schedule) -> Iterator[str]:
     """One channel of one image for each block: images on blockIdx.x, channels on blockIdx.y."""
     block = sch.get_sblock("Y")
@@ -38,7 +52,14 @@ def depthwise_conv2d_blocks_2d(sch: Schedule) -> Iterator[str]:
     yield "bound"
 
 
-@recipe(kernel="depthwise_conv2d", blocks=BLOCKS, seed=SEED, golden=SMALL)
+@recipe(
+    kernel="depthwise_conv2d",
+    blocks=BLOCKS,
+    seed=SEED,
+    golden=SMALL,
+    symbolic=("b", "c", "h", "w"),
+    expects={"bound": ("blocks == 192", "guards == 1")},
+)
 def depthwise_conv2d_fused_blocks(sch: Schedule) -> Iterator[str]:
     """One row of pixels for each block: images and channels fused, rows on blockIdx.y."""
     block = sch.get_sblock("Y")
@@ -58,6 +79,8 @@ def depthwise_conv2d_fused_blocks(sch: Schedule) -> Iterator[str]:
     seed=SEED,
     golden=SMALL,
     choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
+    symbolic=("b", "c", "h", "w"),
+    expects={"bound": ("threads == 256", "guards == 1")},
 )
 def depthwise_conv2d_threads_2d(
     sch: Schedule, *, rows: int = 16, columns: int = 16, tail: Tail = "refuse"
@@ -87,6 +110,8 @@ def depthwise_conv2d_threads_2d(
     seed=SEED,
     golden=SMALL,
     choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
+    symbolic=("b", "c", "h", "w"),
+    expects={"bound": ("threads == 256", "guards == 1")},
 )
 def depthwise_conv2d_outer_fusion(
     sch: Schedule, *, rows: int = 16, columns: int = 16, tail: Tail = "refuse"

@@ -17,6 +17,8 @@ from .recipe import Example, recipe
     seed=Example({"n": 1024}),
     golden=Example({"n": 1024}),
     choices={"threads": (32, 64, 128, 256, 512)},
+    symbolic=("n",),
+    expects={"bound": ("threads == 128", "guards == 0")},
 )
 def vector_add_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
     """One element for each thread: split and bind, as the "GPU and hardware acceleration" notes do.

@@ -18,9 +18,11 @@ GEMM = Example({"m": 1024, "n": 512, "k": 2048})
 SQUARE = Example({"m": 512, "n": 512, "k": 512})
 SMALL = {"m": 64, "n": 48, "k": 32}
 TILE = (4, 8, 16, 32)
+MNK, MK = ("m", "n", "k"), ("m", "k")
+ONE, ROW = {"bound": ("threads == 1",)}, {"bound": ("threads == 512",)}  # expected of a block
 
 
-@recipe(kernel="matmul", blocks=("C",), seed=GEMM, golden=Example(SMALL))
+@recipe(kernel="matmul", blocks=("C",), seed=GEMM, golden=Example(SMALL), symbolic=MNK, expects=ONE)
 def matmul_naive(sch: Schedule) -> Iterator[str]:
     """One element of C for each block of one thread (v0)."""
     i, j, _ = sch.get_loops(sch.get_sblock("C"))
@@ -35,6 +37,8 @@ def matmul_naive(sch: Schedule) -> Iterator[str]:
     seed=GEMM,
     golden=Example(SMALL, sizes={"threads": 16}),
     choices={"threads": (8, 16, 32, 64)},
+    symbolic=MNK,
+    expects={"bound": ("threads == 32", "shared_bytes == 0")},
 )
 def matmul_threads_1d(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """Rows of C in tiles, one thread for each row of a tile; columns on blockIdx.y (v1).
@@ -57,6 +61,8 @@ def matmul_threads_1d(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse"
     seed=GEMM,
     golden=Example(SMALL, sizes={"rows": 16, "columns": 8}),
     choices={"rows": TILE, "columns": TILE},
+    symbolic=MNK,
+    expects={"tiled_and_bound": ("threads == 1024", "shared_bytes == 0")},
 )
 def matmul_threads_2d(
     sch: Schedule, *, rows: int = 32, columns: int = 32, tail: Tail = "refuse"
@@ -79,6 +85,8 @@ def matmul_threads_2d(
     seed=GEMM,
     golden=Example(SMALL),
     choices={"rows": TILE, "columns": TILE, "tile_k": (4, 8, 16)},
+    symbolic=MNK,
+    expects={"decomposed": ("barriers_per_step == 2", "shared_bytes <= 48 KiB")},
 )
 def matmul_shared(
     sch: Schedule,
@@ -120,6 +128,8 @@ def matmul_shared(
     seed=GEMM,
     golden=Example(SMALL, sizes={"rows": 16, "columns": 8}),
     choices={"rows": TILE, "columns": TILE, "tile_k": (2, 4, 8)},
+    symbolic=MNK,
+    expects={"decomposed": ("barriers_per_step == 2", "scalar_loads == 2", "scalar_stores == 1")},
 )
 def matmul_registers(
     sch: Schedule,
@@ -151,7 +161,9 @@ def matmul_registers(
     yield "decomposed"
 
 
-@recipe(kernel="matmul", blocks=("C",), seed=SQUARE, golden=Example(SMALL))
+@recipe(
+    kernel="matmul", blocks=("C",), seed=SQUARE, golden=Example(SMALL), symbolic=MK, expects=ROW
+)
 def matmul_rows_on_blocks(sch: Schedule) -> Iterator[str]:
     """One row of C for each block, one element of the row for each thread (step 1).
 
@@ -170,6 +182,8 @@ def matmul_rows_on_blocks(sch: Schedule) -> Iterator[str]:
     seed=SQUARE,
     golden=Example(SMALL, sizes={"rows": 4, "columns": 8, "per_thread": 2}),
     choices={"rows": (4, 8, 16), "columns": (16, 32), "per_thread": (1, 2, 4)},
+    symbolic=MNK,
+    expects={"tiled_and_bound": ("threads == 256", "shared_bytes == 0")},
 )
 def matmul_tiled(
     sch: Schedule,
@@ -199,6 +213,8 @@ def matmul_tiled(
         "per_thread": (1, 2, 4),
         "tile_k": (8, 16, 32),
     },
+    symbolic=MNK,
+    expects={"decomposed": ("barriers_per_step == 2", "scalar_stores == 1", "guards == 0")},
 )
 def matmul_tiled_shared(
     sch: Schedule,

@@ -16,6 +16,7 @@ from ..fetching import stage_operand_at
 from ..layout import pad_block
 from ..loops import PaddedTail, Tail, unroll_loop
 from ..reduction import decompose_reduction_at, split_reduction
+from .expectations import SourcePattern
 from .recipe import Example, recipe
 
 NOTES = Example({"m": 1024, "n": 1024, "k": 1024})
@@ -31,6 +32,19 @@ CHOICES = {
     "tile_k": (2, 4, 8),
 }
 
+TILES_BETWEEN_BARRIERS = SourcePattern(
+    """
+    CHECK: for (int k_0
+    CHECK-NOT: _shared_ptr
+    CHECK: __syncthreads();
+    CHECK: *(float4*)(A_shared_ptr
+    CHECK: *(float4*)(B_shared_ptr
+    CHECK: __syncthreads();
+    CHECK: A_shared_ptr[{{.*}} * B_shared_ptr[
+    CHECK-NOT: __syncthreads();
+    """
+)
+
 
 @recipe(
     kernel="matmul",
@@ -38,6 +52,8 @@ CHOICES = {
     seed=NOTES,
     golden=SMALL,
     choices=CHOICES,
+    symbolic=("m", "n", "k"),
+    expects={"decomposed": ("unrolled_loops == 1", "shared_bytes == 0", "spills == 0 on sm_90a")},
 )
 def matmul_local_blocking(
     sch: Schedule,
@@ -74,6 +90,19 @@ def matmul_local_blocking(
     seed=NOTES,
     golden=SMALL,
     choices={**CHOICES, "vector": (1, 2, 4)},
+    symbolic=("m", "n", "k"),
+    expects={
+        "decomposed": (
+            "vector_loads == 2",
+            "scalar_loads == 0",
+            "load_bytes == 16",
+            "barriers_per_step == 2",
+            "shared_bytes <= 48 KiB",
+            "guards == 0",
+            "spills == 0 on sm_90a",
+            TILES_BETWEEN_BARRIERS,
+        )
+    },
 )
 def matmul_shared_blocking(
     sch: Schedule,
@@ -124,6 +153,10 @@ def matmul_shared_blocking(
     seed=NOTES,
     golden=SMALL,
     choices=matmul_shared_blocking.choices,
+    symbolic=("m", "n", "k"),
+    expects={
+        "decomposed": ("vector_loads == 2", "barriers_per_step == 2", "spills == 0 on sm_90a")
+    },
 )
 def matmul_bias_relu_shared_blocking(
     sch: Schedule,

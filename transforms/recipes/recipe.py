@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -15,6 +15,7 @@ from tvm.s_tir.schedule import Trace
 
 from ..errors import TransformError
 from ..queries import find_all
+from .expectations import Expectation, Expectations, read_expectations
 
 Body = Callable[..., Iterator[str]]
 
@@ -63,6 +64,9 @@ class Recipe:
     seed : the example of the tutorial that it comes from
     golden : a small example for its golden files, with pairwise different extents
     choices : for a size, the values worth drawing or searching
+    symbolic : the kernel's sizes, each and all of which a module may leave open; the last of
+        `tails` it takes then
+    expects : what must hold of the lowering of its steps, by name, at the sizes of `seed`
     """
 
     name: str
@@ -73,6 +77,8 @@ class Recipe:
     seed: Example
     golden: Example
     choices: Mapping[str, tuple[object, ...]]
+    symbolic: tuple[str, ...]
+    expects: Expectations = field(repr=False)
     body: Body = field(repr=False, compare=False)
 
     @property
@@ -152,10 +158,12 @@ def recipe(
     seed: Example,
     golden: Example,
     choices: Mapping[str, tuple[object, ...]] | None = None,
+    symbolic: tuple[str, ...] = (),
+    expects: Mapping[str, Sequence[str | Expectation]] | None = None,
 ) -> Callable[[Body], Recipe]:
     """Make a `Recipe` of a generator function ``body(sch, *, **sizes)`` that yields step names.
 
-    A name is yielded when its step is done.
+    A name is yielded when its step is done. `expects` is by step, see `expectations`.
     """
 
     def make(body: Body) -> Recipe:
@@ -169,6 +177,8 @@ def recipe(
             seed=seed,
             golden=golden,
             choices=choices or {},
+            symbolic=symbolic,
+            expects=read_expectations(expects),
             body=body,
         )
 

@@ -27,6 +27,8 @@ THREADS = (32, 64, 128, 256)
     seed=WINDOW_SUM,
     golden=WINDOW_SUM,
     choices={"threads": THREADS},
+    symbolic=("n",),
+    expects={"bound": ("scalar_loads == 3", "guards == 0")},
 )
 def window_sum_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
     """One sum for each thread, read from global memory, as the notes' first window sum.
@@ -48,6 +50,9 @@ def window_sum_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse"
     seed=WINDOW_SUM,
     golden=WINDOW_SUM,
     choices={"threads": THREADS},
+    expects={
+        "fetched_cooperatively": ("scalar_loads == 1", "barriers == 1", "shared_bytes <= 1 KiB")
+    },
 )
 def window_sum_shared(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
     """The window of a block in shared memory, fetched by its threads together.
@@ -68,7 +73,14 @@ def window_sum_shared(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse
     yield "fetched_cooperatively"
 
 
-@recipe(kernel="conv1d", blocks=("B",), seed=NAIVE_CONV1D, golden=NAIVE_CONV1D_SMALL)
+@recipe(
+    kernel="conv1d",
+    blocks=("B",),
+    seed=NAIVE_CONV1D,
+    golden=NAIVE_CONV1D_SMALL,
+    symbolic=("m", "n"),
+    expects={"bound": ("threads == 1",)},
+)
 def conv1d_naive(sch: Schedule) -> Iterator[str]:
     """One output for each block of one thread; every output walks over the whole signal.
 
@@ -85,6 +97,8 @@ def conv1d_naive(sch: Schedule) -> Iterator[str]:
     blocks=("B",),
     seed=CONV1D,
     golden=Example(CONV1D_SMALL.shape, CONV1D_SMALL.options),
+    symbolic=("m", "n"),
+    expects={"bound": ("threads == 1", "scalar_loads == 3")},
 )
 def conv1d_refactored(sch: Schedule) -> Iterator[str]:
     """The same, but the reduction goes over the taps of the filter: n steps for each output.
@@ -103,6 +117,8 @@ def conv1d_refactored(sch: Schedule) -> Iterator[str]:
     seed=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
     golden=CONV1D_SMALL,
     choices={"threads": (8, *THREADS)},
+    symbolic=("m", "n"),
+    expects={"bound": ("threads == 8", "shared_bytes == 0")},
 )
 def conv1d_threads(sch: Schedule, *, threads: int = 8, tail: Tail = "refuse") -> Iterator[str]:
     """One output for each thread, `threads` of them in a block.
@@ -120,6 +136,8 @@ def conv1d_threads(sch: Schedule, *, threads: int = 8, tail: Tail = "refuse") ->
     seed=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
     golden=CONV1D_SMALL,
     choices={"rows": (2, 4, 8), "lanes": (4, 8, 16, 32)},
+    symbolic=("m", "n"),
+    expects={"bound": ("threads == 16", "shared_bytes == 0")},
 )
 def conv1d_threads_2d(
     sch: Schedule, *, rows: int = 4, lanes: int = 4, tail: Tail = "refuse"
@@ -144,6 +162,8 @@ def conv1d_threads_2d(
     seed=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
     golden=CONV1D_SMALL,
     choices={"threads": THREADS, "taps": (2, 4, 8)},
+    symbolic=("m",),
+    expects={"decomposed": ("barriers_per_step == 2", "scalar_stores == 1")},
 )
 def conv1d_memory_hierarchy(
     sch: Schedule, *, threads: int = 32, taps: int = 4, tail: Tail = "refuse"
@@ -172,6 +192,8 @@ def conv1d_memory_hierarchy(
     seed=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
     golden=CONV1D_SMALL,
     choices={"rows": (2, 4, 8), "lanes": (4, 8, 16), "taps": (4, 8)},
+    symbolic=("m",),
+    expects={"unrolled": ("unrolled_loops == 1", "barriers_per_step == 2")},
 )
 def conv1d_unrolled(
     sch: Schedule, *, rows: int = 8, lanes: int = 4, taps: int = 8, tail: Tail = "refuse"

@@ -1,0 +1,132 @@
+"""Holds the lowering of a step against what its recipe expects of it."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import io
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tirstep.transforms.recipes import Step
+from tirstep.transforms.recipes.expectations import Expectation, SourcePattern
+
+from .facts import Facts, compile_facts, find_compiler, find_facts
+from .facts.machine_code import BY_WIDTH, COUNTED
+from .finding import CheckError, Finding
+from .steps import Run
+from .targets import TARGET
+
+ARCHITECTURE = "sm_90a"
+"""What facts of the compiled kernel are of, where an expectation does not say."""
+CHECK = "expectations"
+COMPILED_FACTS = (
+    "registers",
+    "spills",
+    "spill_stores",
+    "spill_loads",
+    "stack_bytes",
+    "compiled_shared_bytes",
+    "occupancy",
+    "resident_blocks",
+)
+COLOURS = re.compile("\x1b\\[[0-9;]*m")
+MISSING_FILECHECK = "the package filecheck is not installed; pip install filecheck"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one expectation.
+
+    Attributes
+    ----------
+    finding : None where it holds, or could not be checked
+    unchecked : why it could not be checked, in a sentence; None where it was
+    """
+
+    expectation: Expectation
+    finding: Finding | None = None
+    unchecked: str | None = None
+
+
+def check_expectations(run: Run, step: Step) -> list[Finding]:
+    """What of a recipe's expectations of a step does not hold at the run's sizes."""
+    return [one.finding for one in judge_expectations(run, step) if one.finding is not None]
+
+
+def judge_expectations(run: Run, step: Step, target: str = TARGET) -> list[Outcome]:
+    """What came of each of a recipe's expectations of a step, in their order.
+
+    An expectation that needs a compiler for CUDA, or the package filecheck, is not checked where
+    there is none. Raises `CheckError` for a fact that there is not, with the nearest names.
+    """
+    expected = run.recipe.expects.get(step.name, ())
+    if not expected:
+        return []
+    facts = find_facts(step.module, target, problem=run.problem)
+    if facts.refusal is not None:
+        finding = Finding(CHECK, run.label(step), facts.refusal)
+        return [Outcome(one, finding) for one in expected]
+    return [_judge(one, facts, run.label(step)) for one in expected]
+
+
+def _judge(expectation: Expectation, facts: Facts, where: str) -> Outcome:
+    if isinstance(expectation, SourcePattern):
+        return _judge_pattern(expectation, facts.source, where)
+    values: Mapping[str, float | None] = facts.values()
+    place = ""
+    if expectation.fact not in values:
+        if not _is_compiled(expectation.fact):
+            near = difflib.get_close_matches(expectation.fact, [*values, *COMPILED_FACTS], n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "see tirstep facts"
+            raise CheckError(f"{expectation} is expected, and there is no such fact; {hint}")
+        try:
+            compiler = find_compiler()
+        except CheckError as error:
+            return Outcome(expectation, unchecked=str(error))
+        architecture = expectation.architecture or ARCHITECTURE
+        compiled = compile_facts(facts.source, architecture, facts.kernels, compiler=compiler)
+        if compiled.refusal is not None:
+            return Outcome(expectation, Finding(CHECK, where, compiled.refusal))
+        values, place = compiled.values(), f" on {architecture}"
+    value = values.get(expectation.fact, 0)
+    if value is not None and expectation.is_met_by(value):
+        return Outcome(expectation)
+    got = "not known" if value is None else f"{value:g}"
+    message = f"{expectation} is expected, and {expectation.fact} is {got}{place}"
+    return Outcome(expectation, Finding(CHECK, where, message))
+
+
+def _is_compiled(fact: str) -> bool:
+    """Whether a fact is one of the compiled kernel; instructions that are not there count 0."""
+    return fact in COMPILED_FACTS or fact.partition(".")[0] in (*COUNTED, *BY_WIDTH)
+
+
+def _judge_pattern(pattern: SourcePattern, source: str, where: str) -> Outcome:
+    if importlib.util.find_spec("filecheck") is None:
+        return Outcome(pattern, unchecked=MISSING_FILECHECK)
+    complaint = _run_filecheck(pattern.pattern, source)
+    if complaint is None:
+        return Outcome(pattern)
+    message = f"the source does not match the pattern '{pattern}'"
+    return Outcome(pattern, Finding(CHECK, where, message, complaint))
+
+
+def _run_filecheck(pattern: str, source: str) -> str | None:
+    """What FileCheck has to say against a source; None where it matches."""
+    from filecheck.matcher import Matcher
+    from filecheck.options import Options
+
+    with tempfile.TemporaryDirectory() as folder:
+        wanted, given = Path(folder) / "pattern", Path(folder) / "source"
+        wanted.write_text(pattern, encoding="utf-8")
+        given.write_text(source, encoding="utf-8")
+        matcher = Matcher.from_opts(Options(str(wanted), input_file=str(given)))
+        matcher.stderr = io.StringIO()
+        if matcher.run() == 0:
+            return None
+        complaint = COLOURS.sub("", matcher.stderr.getvalue())
+    return complaint.replace(f"{folder}/", "").strip()

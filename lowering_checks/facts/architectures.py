@@ -1,0 +1,123 @@
+"""NVIDIA's architectures: what a streaming multiprocessor (SM) holds, and what fits on it.
+
+The limits are those of the table "Technical Specifications per Compute Capability" in the CUDA C++
+Programming Guide; how registers and shared memory are handed out (granularities, the reserved
+kilobyte) is what NVIDIA's occupancy calculator does, whose header cuda_occupancy.h is part of CUDA.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ..finding import CheckError
+
+WARP = 32
+KIB = 1024
+MAX_THREADS = 1024
+MAX_STATIC_SHARED = 48 * KIB
+REGISTERS = 64 * KIB
+"""Of an SM, and at most of a GPU block: the same on all of these architectures."""
+REGISTER_UNIT = 256
+"""A warp gets its registers in such pieces."""
+PARTITIONS = 4
+"""Of an SM; a warp stays on one."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Limits of one architecture; sizes in bytes.
+
+    Attributes
+    ----------
+    warps, blocks : on one SM at once
+    shared : of one SM, at its largest
+    shared_per_block : static and dynamic, of one GPU block that asked for more than 48 KiB
+    shared_unit : a GPU block gets its shared memory in such pieces
+    shared_reserved : of each GPU block, for the system
+    """
+
+    name: str
+    warps: int
+    blocks: int
+    shared: int
+    shared_per_block: int
+    shared_unit: int = 128
+    shared_reserved: int = KIB
+
+    @property
+    def capability(self) -> int:
+        """90 for ``sm_90a``."""
+        return int(self.name.removeprefix("sm_").rstrip("af"))
+
+
+ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            Architecture("sm_75", 32, 16, 64 * KIB, 64 * KIB, 256, 0),
+            Architecture("sm_80", 64, 32, 164 * KIB, 163 * KIB),
+            Architecture("sm_86", 48, 16, 100 * KIB, 99 * KIB),
+            Architecture("sm_89", 48, 24, 100 * KIB, 99 * KIB),
+            Architecture("sm_90a", 64, 32, 228 * KIB, 227 * KIB),
+            Architecture("sm_100a", 64, 32, 228 * KIB, 227 * KIB),
+            Architecture("sm_120a", 48, 24, 100 * KIB, 99 * KIB),
+        )
+    }
+)
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many GPU blocks and warps of a kernel an SM holds at once, and what keeps it from more.
+
+    Attributes
+    ----------
+    limit : ``"warps"``, ``"blocks"``, ``"registers"`` or ``"shared memory"``
+    """
+
+    blocks: int
+    warps: int
+    fraction: float
+    limit: str
+
+
+def find_architecture(name: str) -> Architecture:
+    """The architecture of a name; raises `CheckError` with the nearest names."""
+    if name not in ARCHITECTURES:
+        near = difflib.get_close_matches(name, ARCHITECTURES, n=2, cutoff=0.5)
+        known = ", ".join(ARCHITECTURES)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {known}"
+        raise CheckError(f"there is no architecture '{name}'; {hint}")
+    return ARCHITECTURES[name]
+
+
+def find_occupancy(
+    architecture: Architecture, *, threads: int, registers: int, shared_bytes: int
+) -> Occupancy:
+    """The occupancy of a kernel of so many threads a block and registers a thread.
+
+    The SM is taken to be set to its largest shared memory. `shared_bytes` are static and dynamic.
+    """
+    warps = _round_up(threads, WARP) // WARP
+    of_warp = _round_up(registers * WARP, REGISTER_UNIT)
+    warps_by_registers = REGISTERS // PARTITIONS // max(of_warp, 1) * PARTITIONS
+    fits_block = of_warp * _round_up(warps, PARTITIONS) <= REGISTERS
+    taken = _round_up(shared_bytes + architecture.shared_reserved, architecture.shared_unit)
+    limits = {
+        "warps": architecture.warps // warps if threads <= MAX_THREADS else 0,
+        "blocks": architecture.blocks,
+        "registers": warps_by_registers // warps if fits_block else 0,
+        "shared memory": architecture.shared // taken if taken else architecture.blocks,
+    }
+    if shared_bytes > architecture.shared_per_block:
+        limits["shared memory"] = 0
+    limit = min(limits, key=lambda name: limits[name])
+    resident = limits[limit] * warps
+    return Occupancy(limits[limit], resident, resident / architecture.warps, limit)
+
+
+def _round_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit

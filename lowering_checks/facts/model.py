@@ -1,0 +1,236 @@
+"""What the facts of a module are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import tvm
+
+SCOPES = ("global", "shared")
+Number = int | float
+
+
+class Fact(NamedTuple):
+    """One row of a table of facts.
+
+    Attributes
+    ----------
+    group : ``"launch"``, ``"memory"``, ``"instructions"``, ``"work"`` or ``"compiled"``
+    key : the name by which an expectation calls it; empty for rows that are text
+    name : for people
+    value : None where it is not known
+    unit : ``"bytes"``, say; empty for counts
+    """
+
+    group: str
+    key: str
+    name: str
+    value: Number | str | None
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """The loads or the stores of one scope in a kernel's text.
+
+    Attributes
+    ----------
+    scope : ``"global"`` or ``"shared"``
+    kind : ``"load"`` or ``"store"``
+    widths : how many places access so many bytes at once
+    vectors, scalars : places that access several elements at once, and one
+    """
+
+    scope: str
+    kind: str
+    widths: Mapping[int, int]
+    vectors: int
+    scalars: int
+
+    def __str__(self) -> str:
+        """``2 × 16 B, 1 × 4 B``."""
+        return ", ".join(f"{self.widths[one]} × {one} B" for one in sorted(self.widths)[::-1])
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """What one GPU kernel is, as TVM lowers it.
+
+    Counts are of places in the kernel's text, after TVM's own unrolling: what stands in a loop
+    counts once, unless its name says otherwise.
+
+    Attributes
+    ----------
+    name : in the source
+    grid, block : the extents by axis, x first; None for a symbolic extent
+    static_shared_bytes, dynamic_shared_bytes : of one GPU block; None where it is symbolic
+    barriers : places that wait for the whole GPU block
+    barriers_per_step : those in the loop that runs barriers most often, for one turn of it
+    barriers_executed : what one GPU block waits for in all; None where a loop is symbolic
+    accesses : loads and stores, by scope and kind, only those that there are
+    copies : asynchronous copies from global to shared memory, by bytes
+    ldmatrix, mma, wgmma : calls of the tensor cores and of their loads
+    guards : conditions around accesses to global or shared memory
+    """
+
+    name: str
+    grid: Mapping[str, int | None]
+    block: Mapping[str, int | None]
+    static_shared_bytes: int | None
+    dynamic_shared_bytes: int | None
+    barriers: int
+    barriers_per_step: int
+    barriers_executed: int | None
+    accesses: tuple[Accesses, ...]
+    copies: Mapping[int, int]
+    ldmatrix: int
+    mma: int
+    wgmma: int
+    guards: int
+
+    @property
+    def blocks(self) -> int | None:
+        """The GPU blocks of a launch."""
+        return _product(self.grid)
+
+    @property
+    def threads(self) -> int | None:
+        """The threads of a GPU block."""
+        return _product(self.block)
+
+    @property
+    def shared_bytes(self) -> int | None:
+        """Static and dynamic shared memory of a GPU block."""
+        static, dynamic = self.static_shared_bytes, self.dynamic_shared_bytes
+        return None if static is None or dynamic is None else static + dynamic
+
+    def find_accesses(self, scope: str, kind: str) -> Accesses:
+        """The loads or the stores of a scope; without any places where there are none."""
+        for one in self.accesses:
+            if (one.scope, one.kind) == (scope, kind):
+                return one
+        return Accesses(scope, kind, {}, 0, 0)
+
+    def rows(self) -> Iterator[Fact]:
+        """The facts as rows."""
+        yield Fact("launch", "", "grid", _spell(self.grid))
+        yield Fact("launch", "", "block", _spell(self.block))
+        yield Fact("launch", "blocks", "blocks", self.blocks)
+        yield Fact("launch", "threads", "threads of a block", self.threads)
+        yield from self._memory_rows()
+        instructions = {
+            "barriers": ("barriers", self.barriers),
+            "barriers_per_step": ("barriers, one turn of their loop", self.barriers_per_step),
+            "barriers_executed": ("barriers, executed", self.barriers_executed),
+            "cp_async": ("cp.async", sum(self.copies.values())),
+            "ldmatrix": ("ldmatrix", self.ldmatrix),
+            "mma": ("mma", self.mma),
+            "wgmma": ("wgmma", self.wgmma),
+            "guards": ("conditions around accesses", self.guards),
+        }
+        for key, (name, value) in instructions.items():
+            yield Fact("instructions", key, name, value)
+
+    def _memory_rows(self) -> Iterator[Fact]:
+        sizes = {
+            "shared_bytes": ("shared memory", self.shared_bytes),
+            "static_shared_bytes": ("static shared memory", self.static_shared_bytes),
+            "dynamic_shared_bytes": ("dynamic shared memory", self.dynamic_shared_bytes),
+        }
+        for key, (name, value) in sizes.items():
+            yield Fact("memory", key, name, value, "bytes")
+        for scope in SCOPES:
+            for kind in ("load", "store"):
+                one = self.find_accesses(scope, kind)
+                if one.widths:
+                    yield Fact("memory", "", f"{scope} {kind}s", str(one))
+                start = "" if scope == "global" else "shared_"
+                yield Fact(
+                    "memory", f"vector_{start}{kind}s", f"{scope} {kind}s, vectors", one.vectors
+                )
+                yield Fact(
+                    "memory", f"scalar_{start}{kind}s", f"{scope} {kind}s, scalars", one.scalars
+                )
+                widest = max(one.widths, default=0)
+                name = f"{scope} {kind}s, widest"
+                yield Fact("memory", f"{start}{kind}_bytes", name, widest, "bytes")
+        widest = max(self.copies, default=0)
+        yield Fact("memory", "cp_async_bytes", "cp.async, widest", widest, "bytes")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a module gives a GPU.
+
+    Attributes
+    ----------
+    kernels : in the order of their first launch; empty where TVM refuses the module
+    unrolled_loops : of the whole module: written out by TVM, or left to the device's compiler
+    flops, bytes : of the kernel as a computation: its operations, and the least that it must move;
+        None where no problem was given
+    lowered : the module behind TVM's pass that splits host from device
+    source, language : for the device
+    refusal : why there are no kernels, in a sentence; None where there are
+    """
+
+    target: str
+    language: str
+    kernels: tuple[KernelFacts, ...]
+    unrolled_loops: int
+    flops: int | None
+    bytes: int | None
+    lowered: tvm.IRModule | None = field(repr=False)
+    source: str = field(repr=False)
+    refusal: str | None = None
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations per byte that must be moved at least."""
+        return None if self.flops is None or not self.bytes else self.flops / self.bytes
+
+    def rows(self) -> tuple[Fact, ...]:
+        """The facts as rows; with several kernels, the group has the kernel's name behind it."""
+        rows = [
+            row._replace(group=f"{row.group} {kernel.name}") if len(self.kernels) > 1 else row
+            for kernel in self.kernels
+            for row in kernel.rows()
+        ]
+        work = [
+            Fact("instructions", "unrolled_loops", "unrolled loops", self.unrolled_loops),
+            Fact("work", "kernels", "kernels launched", len(self.kernels)),
+            Fact("work", "flops", "floating-point operations", self.flops),
+            Fact("work", "bytes", "to be moved at least", self.bytes, "bytes"),
+            Fact("work", "intensity", "arithmetic intensity", self.intensity, "flop/byte"),
+        ]
+        return (*rows, *work)
+
+    def values(self) -> dict[str, Number | None]:
+        """The numbers by key, for expectations: sums over the kernels, the most of sizes."""
+        found: dict[str, Number | None] = {}
+        for row in self.rows():
+            if row.key and not isinstance(row.value, str):
+                found[row.key] = _merge(row.key, found, row.value)
+        return found
+
+
+def _merge(key: str, found: Mapping[str, Number | None], value: Number | None) -> Number | None:
+    if key not in found:
+        return value
+    other = found[key]
+    if other is None or value is None:
+        return None
+    is_size = key in ("blocks", "threads") or key.endswith("_bytes")
+    return max(other, value) if is_size else other + value
+
+
+def _product(extents: Mapping[str, int | None]) -> int | None:
+    sizes = [one for one in extents.values() if one is not None]
+    return math.prod(sizes) if len(sizes) == len(extents) else None
+
+
+def _spell(extents: Mapping[str, int | None]) -> str:
+    """``8 × 4``, x first."""
+    return " × ".join("?" if one is None else str(one) for one in extents.values()) or "1"

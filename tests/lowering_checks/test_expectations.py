@@ -1,0 +1,151 @@
+"""What recipes expect of the lowering of their steps: that it holds, and that a breach is found."""
+
+import dataclasses
+
+import pytest
+
+from tirstep.lowering_checks import CheckError, Run, run_golden, run_recipe, run_seed
+from tirstep.lowering_checks import expectations as checked
+from tirstep.lowering_checks.expectations import check_expectations, judge_expectations
+from tirstep.lowering_checks.facts import compiler
+from tirstep.transforms.errors import TransformError
+from tirstep.transforms.recipes import RECIPES, find_recipe
+from tirstep.transforms.recipes.expectations import (
+    Expect,
+    SourcePattern,
+    parse_expectation,
+    read_expectations,
+)
+
+
+def expecting(run: Run, *expected: str | SourcePattern) -> Run:
+    """The run of a recipe that expects something else of its last step."""
+    expects = read_expectations({run.steps[-1].name: expected})
+    return dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, expects=expects))
+
+
+def sentences(run: Run) -> list[str]:
+    return [one.message for one in check_expectations(run, run.steps[-1])]
+
+
+@pytest.fixture(scope="module")
+def blocking() -> Run:
+    return run_seed(find_recipe("matmul_shared_blocking"))
+
+
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "_find_nvrtc", lambda: None)
+    monkeypatch.setattr(compiler, "_find_nvcc", lambda: None)
+
+
+def test_every_recipe_expects_something():
+    """Give ``@recipe(expects=...)`` what `tirstep facts` says of its last step."""
+    assert [name for name, one in RECIPES.items() if not one.expects] == []
+
+
+@pytest.mark.parametrize("name", [name for name, one in RECIPES.items() if one.expects])
+def test_what_a_recipe_expects_holds_at_its_seed(name: str):
+    run = run_seed(find_recipe(name))
+    steps = {step.name: step for step in run.steps}
+    assert {run.steps[-1].name} <= set(run.recipe.expects) <= set(steps)
+    for step in run.recipe.expects:
+        outcomes = judge_expectations(run, steps[step])
+        assert [str(one.finding) for one in outcomes if one.finding is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expectation"),
+    [
+        ("spills == 0", Expect("spills", "==", 0)),
+        ("shared_bytes <= 48 KiB", Expect("shared_bytes", "<=", 49152)),
+        ("load_bytes>=16 B", Expect("load_bytes", ">=", 16)),
+        ("LDG.128 > 3 on sm_80", Expect("LDG.128", ">", 3, "sm_80")),
+        ("occupancy >= 0.25 on sm_120a", Expect("occupancy", ">=", 0.25, "sm_120a")),
+    ],
+)
+def test_a_sentence_is_parsed(text: str, expectation: Expect):
+    assert parse_expectation(text) == expectation
+
+
+@pytest.mark.parametrize("text", ["spills = 0", "spills", "== 0", "a == b", "a == 1 on gpu"])
+def test_what_is_no_sentence_is_refused(text: str):
+    with pytest.raises(TransformError, match=f"'{text}' is no expectation; write FACT, one of =="):
+        parse_expectation(text)
+
+
+def test_each_relation():
+    held = {
+        relation: [value for value in (1, 2, 3) if Expect("a", relation, 2).is_met_by(value)]
+        for relation in ("==", "!=", "<=", ">=", "<", ">")
+    }
+    assert held == {"==": [2], "!=": [1, 3], "<=": [1, 2], ">=": [2, 3], "<": [1], ">": [3]}
+
+
+def test_a_breach_is_a_finding_with_the_step_and_the_number(blocking: Run):
+    run = expecting(blocking, "vector_loads >= 4", "threads == 64", "shared_bytes <= 1 KiB")
+    findings = check_expectations(run, run.steps[-1])
+    assert [one.message for one in findings] == [
+        "vector_loads >= 4 is expected, and vector_loads is 2",
+        "shared_bytes <= 1024 is expected, and shared_bytes is 2048",
+    ]
+    assert findings[0].where == "matmul_shared_blocking 05_decomposed"
+    assert findings[0].check == "expectations"
+
+
+def test_a_schedule_that_lost_its_vectors_is_found(blocking: Run):
+    recipe = blocking.recipe
+    scalar = run_recipe(recipe, recipe.seed.shape, sizes={"vector": 1})
+    found = sentences(scalar)
+    assert "vector_loads == 2 is expected, and vector_loads is 0" in found
+    assert any(one.startswith("the source does not match the pattern") for one in found)
+
+
+def test_a_pattern_of_the_source(blocking: Run):
+    pytest.importorskip("filecheck")
+    good = SourcePattern("CHECK: __shared__ {{.*}} A_shared_ptr[[[SIZE:[0-9]+]]]\nCHECK-NOT: goto")
+    assert sentences(expecting(blocking, good)) == []
+    twice = SourcePattern("CHECK-COUNT-3: __syncthreads()")
+    (finding,) = check_expectations(expecting(blocking, twice), blocking.steps[-1])
+    assert finding.message == f"the source does not match the pattern '{twice}'"
+    assert "__syncthreads" in finding.detail
+    assert "\x1b" not in finding.detail
+
+
+def test_an_unknown_fact_is_refused_with_the_nearest(blocking: Run):
+    with pytest.raises(CheckError, match="there is no such fact; did you mean vector_loads"):
+        sentences(expecting(blocking, "vector_load == 2"))
+
+
+def test_a_step_that_launches_nothing_meets_no_expectation():
+    run = run_golden(find_recipe("vector_add_bound"))
+    unbound = dataclasses.replace(run, steps=run.steps[:1])
+    assert sentences(expecting(unbound, "threads == 1")) == [
+        "the module launches no kernel: no loop is bound to a GPU"
+    ]
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_or_filecheck_it_says_what_was_not_checked(
+    blocking: Run, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(checked.importlib.util, "find_spec", lambda name: None)
+    run = expecting(
+        blocking, "spills == 0", "LDG.128 == 2", SourcePattern("CHECK: a"), "blocks > 0"
+    )
+    outcomes = judge_expectations(run, run.steps[-1])
+    assert [one.unchecked for one in outcomes] == [
+        *(compiler.MISSING, compiler.MISSING, checked.MISSING_FILECHECK, None),
+    ]
+    assert all(one.finding is None for one in outcomes)
+
+
+def test_what_is_compiled_is_held_to_its_architecture(blocking: Run):
+    try:
+        compiler.find_compiler()
+    except CheckError as error:
+        pytest.skip(str(error))
+    found = sentences(expecting(blocking, "HMMA == 1 on sm_80", "registers < 10 on sm_80"))
+    assert found[0] == "HMMA == 1 on sm_80 is expected, and HMMA is 0 on sm_80"
+    assert found[1].startswith("registers < 10 on sm_80 is expected, and registers is ")
+    assert len(found) == 2

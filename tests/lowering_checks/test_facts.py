@@ -1,0 +1,240 @@
+"""Facts of lowered modules: of kernels written for it, and of recipes against the simulator."""
+
+import pytest
+import tvm
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import CheckError, Run, run_golden, run_recipe, run_seed
+from tirstep.lowering_checks.devices.simulator import simulate
+from tirstep.lowering_checks.facts import Facts, KernelFacts, find_facts
+from tirstep.lowering_checks.facts.compare import find_losses
+from tirstep.transforms.recipes import find_recipe
+
+
+def facts_of(run: Run, step: int = -1) -> Facts:
+    return find_facts(run.steps[step].module, problem=run.problem)
+
+
+def only_kernel(facts: Facts) -> KernelFacts:
+    assert facts.refusal is None
+    (kernel,) = facts.kernels
+    return kernel
+
+
+def copy_through_shared(scope: str) -> tvm.IRModule:
+    """Reversed rows through shared memory: 4 loads at once, one barrier in each of 8 turns."""
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((16, 8, 128), "float16"), B: T.Buffer((16, 8, 128), "float16")):
+            T.func_attr({"tirx.noalias": True})
+            S = T.sblock_alloc_buffer((16, 8, 128), "float16", scope=scope)
+            for b in T.thread_binding(16, thread="blockIdx.y"):
+                for r in range(8):
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        for v in T.vectorized(4):
+                            with T.sblock("S"):
+                                vb, vr = T.axis.remap("SS", [b, r])
+                                vc = T.axis.spatial(128, t * 4 + v)
+                                S[vb, vr, vc] = A[vb, vr, vc]
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        for u in T.unroll(4):
+                            with T.sblock("B"):
+                                vb, vr = T.axis.remap("SS", [b, r])
+                                vc = T.axis.spatial(128, u * 32 + t)
+                                B[vb, vr, vc] = S[vb, vr, 127 - vc]
+
+    return Module
+
+
+@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
+def test_every_fact_of_a_small_kernel(scope: str):
+    facts = find_facts(copy_through_shared(scope))
+    kernel = only_kernel(facts)
+    assert (kernel.name, kernel.grid, kernel.block) == (
+        "main_kernel",
+        {"y": 16},
+        {"x": 32},
+    )
+    static, dynamic = (256, 0) if scope == "shared" else (0, 256)
+    assert (kernel.static_shared_bytes, kernel.dynamic_shared_bytes) == (static, dynamic)
+    assert (kernel.blocks, kernel.threads, kernel.shared_bytes) == (16, 32, 256)
+    assert {(one.scope, one.kind): dict(one.widths) for one in kernel.accesses} == {
+        ("global", "load"): {8: 1},
+        ("shared", "store"): {8: 1},
+        ("shared", "load"): {2: 4},
+        ("global", "store"): {2: 4},
+    }
+    assert kernel.find_accesses("global", "load").vectors == 1
+    assert kernel.find_accesses("shared", "load").scalars == 4
+    assert (kernel.barriers, kernel.barriers_per_step, kernel.barriers_executed) == (2, 2, 16)
+    assert (kernel.guards, facts.unrolled_loops) == (0, 1)
+    assert (facts.flops, facts.bytes, facts.intensity) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "name", ["window_sum_shared", "conv1d_memory_hierarchy", "conv1d_unrolled", "matmul_shared"]
+)
+def test_barriers_are_as_many_as_the_simulator_runs_into(name: str):
+    run = run_golden(find_recipe(name))
+    inputs = run.problem.float_inputs(0)
+    outputs = run.problem.reference(inputs)
+    arguments = [*inputs, *(one.astype("float32") for one in outputs)]
+    counts = simulate(run.steps[-1].module, arguments).counts
+    kernel = only_kernel(facts_of(run))
+    assert kernel.barriers_executed == counts.barriers > 0
+
+
+def test_work_and_intensity_are_those_of_the_problem():
+    facts = facts_of(run_golden(find_recipe("matmul_shared")))
+    assert (facts.flops, facts.bytes) == (2 * 64 * 48 * 32, 4 * (64 * 32 + 32 * 48 + 64 * 48))
+    assert facts.intensity == pytest.approx(facts.flops / facts.bytes)
+
+
+def test_a_fetch_by_fewer_threads_is_a_condition():
+    threads = only_kernel(facts_of(run_golden(find_recipe("matmul_shared_blocking"))))
+    assert threads.guards == 2  # half of the threads fetch
+    assert only_kernel(facts_of(run_seed(find_recipe("matmul_shared_blocking")))).guards == 0
+
+
+def test_a_condition_within_an_expression_counts():
+    run = run_golden(find_recipe("depthwise_conv2d_naive"))
+    assert "if_then_else" in run.steps[-1].module.script()
+    assert only_kernel(facts_of(run)).guards >= 1
+
+
+def two_kernels() -> tvm.IRModule:
+    @I.ir_module
+    class Module:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+            T.func_attr({"tirx.noalias": True})
+            B = T.sblock_alloc_buffer((64,), "float32")
+            for b in T.thread_binding(2, thread="blockIdx.x"):
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    with T.sblock("B"):
+                        v = T.axis.spatial(64, b * 32 + t)
+                        B[v] = A[v] + T.float32(1)
+            for t in T.thread_binding(16, thread="threadIdx.x"):
+                for u in T.vectorized(4):
+                    with T.sblock("C"):
+                        v = T.axis.spatial(64, t * 4 + u)
+                        C[v] = B[v] * T.float32(2)
+
+    return Module
+
+
+def test_several_kernels_have_facts_each():
+    facts = find_facts(two_kernels())
+    assert [(one.blocks, one.threads) for one in facts.kernels] == [(2, 32), (1, 16)]
+    names = {one.name for one in facts.kernels}
+    assert {row.group for row in facts.rows() if row.key == "threads"} == {
+        f"launch {name}" for name in names
+    }
+    values = facts.values()
+    assert (values["kernels"], values["threads"], values["blocks"]) == (2, 32, 2)
+    assert (values["vector_loads"], values["scalar_loads"], values["load_bytes"]) == (1, 1, 16)
+
+
+WGMMA = """__device__ void product(float* c, half* a) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0};" : "+f"(c[0]));
+  __syncthreads();
+}
+"""
+
+
+def tensor_cores() -> tvm.IRModule:
+    """Calls of every kind; what they compute does not matter, and it is not run."""
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((512,), "float16"), C: T.Buffer((32, 8), "float32")):
+            T.func_attr({"tirx.noalias": True})
+            for _ in T.thread_binding(1, thread="blockIdx.x"):
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    with T.sblock("C"):
+                        v = T.axis.spatial(32, t)
+                        T.reads(A[0:512])
+                        T.writes(C[v, 0:8])
+                        S = T.sblock_alloc_buffer((512,), "float16", scope="shared")
+                        W = T.sblock_alloc_buffer((8,), "float16", scope="local")
+                        R = T.sblock_alloc_buffer((8,), "float32", scope="local")
+                        for half in range(2):
+                            T.evaluate(
+                                T.s_tir.cp_async_raw(
+                                    "float16", S.data, half * 256 + v * 8, A.data, v * 8, 16
+                                )
+                            )
+                        T.evaluate(
+                            T.ptx_legacy.ldmatrix(
+                                False, 4, ".b16", W.data, 0, S.data, v * 8, dtype="float16"
+                            )
+                        )
+                        for k in range(2):
+                            T.evaluate(
+                                T.ptx_legacy.mma(
+                                    *("m16n8k16", "row", "col", "fp16", "fp16", "fp32"),
+                                    *(W.data, 0, W.data, 0, R.data, k * 4, False),
+                                    dtype="float32",
+                                )
+                            )
+                        T.evaluate(T.cuda.func_call("product", R.data, S.data, source_code=WGMMA))
+                        for e in range(8):
+                            C[v, e] = R[e]
+
+    return Module
+
+
+def test_copies_and_tensor_cores_are_counted():
+    kernel = only_kernel(find_facts(tensor_cores()))
+    assert kernel.copies == {16: 1}
+    assert (kernel.ldmatrix, kernel.mma, kernel.wgmma) == (1, 1, 1)
+    assert kernel.barriers_executed == 1  # in the source of the helper
+    values = find_facts(tensor_cores()).values()
+    assert (values["cp_async"], values["cp_async_bytes"], values["mma"]) == (1, 16, 1)
+
+
+def test_a_step_that_is_not_bound_has_no_kernels():
+    facts = facts_of(run_golden(find_recipe("vector_add_bound")), 0)
+    assert (facts.kernels, facts.source.strip()) == ((), "")
+    assert facts.refusal == "the module launches no kernel: no loop is bound to a GPU"
+
+
+def test_facts_of_opencl_are_the_same_and_llvm_has_none():
+    module = run_golden(find_recipe("matmul_shared")).steps[-1].module
+    assert find_facts(module, "opencl").kernels == find_facts(module).kernels
+    with pytest.raises(CheckError, match="facts are of GPU kernels, and llvm makes none"):
+        find_facts(module, "llvm")
+
+
+def test_every_number_of_a_row_has_a_key_and_a_value():
+    facts = facts_of(run_golden(find_recipe("matmul_shared_blocking")))
+    numbers = {row.key: row.value for row in facts.rows() if not isinstance(row.value, str)}
+    assert "" not in numbers
+    assert facts.values() == numbers
+
+
+def test_a_shape_that_does_not_divide_loses_its_vectors_and_gets_conditions():
+    recipe = find_recipe("matmul_shared_blocking")
+    good = facts_of(run_seed(recipe))
+    odd = run_recipe(recipe, {"m": 1023, "n": 1022, "k": 1021}, sizes={"tail": "guard"})
+    notes = find_losses(facts_of(odd), good, place="at 1024x1024x1024")
+    assert notes == [
+        "no vector loads from global memory, and 2 at 1024x1024x1024",
+        "no vector stores to shared memory, and 2 at 1024x1024x1024",
+        f"{only_kernel(facts_of(odd)).guards} conditions around accesses, and 0 at 1024x1024x1024",
+    ]
+    assert find_losses(good, good, place="") == []
+
+
+def test_narrower_accesses_are_told():
+    recipe = find_recipe("matmul_shared_blocking")
+    narrow = run_recipe(recipe, recipe.seed.shape, sizes={"vector": 2})
+    notes = find_losses(facts_of(narrow), facts_of(run_seed(recipe)), place="there")
+    assert notes == [
+        "loads from global memory take 8 bytes at once, and 16 there",
+        "stores to shared memory take 8 bytes at once, and 16 there",
+    ]
