@@ -27,6 +27,12 @@ class Diff:
     def __str__(self) -> str:
         return "\n".join(self.lines)
 
+    def _repr_html_(self) -> str:
+        """In a notebook: in colour."""
+        from .html import render_diff  # needs this class
+
+        return render_diff(self)
+
 
 def print_module(module: tvm.IRModule) -> str:
     """A module as TVMScript that parses back to it, ending with a newline."""

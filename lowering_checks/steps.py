@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tirstep.modules import Problem, find_kernel
@@ -22,6 +22,12 @@ class Run:
         """How a step is called in findings, and in the golden folder: ``01_bound``."""
         return f"{self.recipe.name} {step_label(step)}"
 
+    def _repr_html_(self) -> str:
+        """In a notebook: each step with what it changed."""
+        from .html import render_run  # needs this class
+
+        return render_run(self)
+
 
 def step_label(step: Step) -> str:
     """A step's number and name, ``01_bound``: the stem of its golden file."""
@@ -34,15 +40,18 @@ def run_recipe(
     *,
     options: Mapping[str, object] | None = None,
     sizes: Mapping[str, object] | None = None,
+    symbolic: Sequence[str] = (),
 ) -> Run:
     """Run a recipe on its kernel at a shape.
 
     `options` are the kernel's (its dtype, say), over those of the recipe's seed; `sizes` the
-    recipe's own. Raises `KernelError` for bad shapes and options, `TransformError` for sizes that
+    recipe's own; `symbolic` the kernel's sizes that the modules leave open (`Kernel.problem`), of
+    which `Recipe.symbolic` says where it works. Raises `KernelError` for bad shapes and options, `TransformError` for sizes that
     do not fit.
     """
     kernel = find_kernel(recipe.kernel)
-    problem = kernel.problem(**shape, **{**recipe.seed.options, **(options or {})})
+    chosen_options = {**recipe.seed.options, **(options or {})}
+    problem = kernel.problem(**shape, symbolic=symbolic, **chosen_options)
     chosen = dict(sizes or {})
     return Run(recipe, problem, chosen, tuple(recipe.steps(problem.module, **chosen)))
 

@@ -44,6 +44,15 @@ def cpp_on_disk() -> dict[str, str]:
     return found
 
 
+def page_on_disk() -> dict[str, str]:
+    """The same for what the report's page is put together from."""
+    found = {
+        key: path for end in (".js", ".css", ".html") for key, path in files_on_disk(end).items()
+    }
+    assert "src/tirstep/cli/report/page/page.html" in found
+    return found
+
+
 def test_wheel_carries_every_module(installed_wheel):
     with zipfile.ZipFile(installed_wheel.wheel) as archive:
         names = set(archive.namelist())
@@ -51,6 +60,7 @@ def test_wheel_carries_every_module(installed_wheel):
     assert set(files_on_disk(".py").values()) - names == set()
     assert {f"{package}/py.typed" for package in FOLDERS} - names == set()
     assert set(cpp_on_disk().values()) - names == set()
+    assert set(page_on_disk().values()) - names == set()
 
 
 def test_wheel_carries_nothing_else(installed_wheel):
@@ -66,6 +76,7 @@ def test_sdist_carries_the_source_and_what_make_test_needs(installed_wheel):
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert set(files_on_disk(".py")) - names == set()
     assert set(cpp_on_disk()) - names == set()
+    assert set(page_on_disk()) - names == set()
     assert {f"{folder}/py.typed" for folder in FOLDERS.values()} - names == set()
     assert {"Makefile", "constraints.txt", "pyproject.toml", "setup.py", "LICENSE"} <= names
     assert {path.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/**/*.py")} <= names

@@ -67,7 +67,8 @@ class Judge:
                 verdict = next(verdicts)
             except (CheckError, DeviceError, KernelError, TransformError) as error:
                 # What follows from this step is not known either: its recipe has failed.
-                rung.trouble.append(Finding("numbers", run.label(step), str(error)))
+                trouble = Finding("numbers", run.label(step), str(error)).at(step.source)
+                rung.trouble.append(trouble)
                 return
             rung.verdicts.append(verdict)
             report(rung, verdict)
@@ -81,12 +82,17 @@ def make_judge(request: Request) -> Judge:
 
 
 def plan(
-    recipes: Sequence[Recipe], judge: Judge, screen: Screen, *, example: ExampleName
+    recipes: Sequence[Recipe],
+    judge: Judge,
+    screen: Screen,
+    *,
+    example: ExampleName,
+    among: Sequence[Recipe] = (),
 ) -> list[Rung]:
     """The runs of some recipes as wished, by default at one of their examples.
 
     A recipe that refuses what was wished is to be skipped. One that refuses its own example is
-    wrong.
+    wrong. `among` are all that the wish is for, where these are not.
     """
     rungs = []
     for recipe in recipes:
@@ -95,7 +101,7 @@ def plan(
         screen.doing(recipe.name)
         wish = judge.request.wish
         try:
-            rung.run = run_wished(recipe, wish, example=example, among=recipes)
+            rung.run = run_wished(recipe, wish, example=example, among=among or recipes)
         except (TransformError, KernelError) as error:
             if wish.is_empty:
                 message = f"the recipe refuses its own example: {error}"

@@ -1,0 +1,99 @@
+"""Recipes are judged and lowered each in a job, and jobs on several cores at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+
+from tirstep.lowering_checks import Verdict, find_device
+from tirstep.lowering_checks.deadline import when_stuck
+from tirstep.transforms.recipes import RECIPES
+
+from ..judge import make_judge, plan
+from ..refusals import UseError
+from ..rungs import Rung
+from ..screen import Screen
+from ..selection import ExampleName
+from ..stuck import end_command
+from ..texts import count
+from ..wishes import Request
+from .build import build_recipe
+from .counts import read_counts
+from .model import CountsPart, RecipePart
+
+MOST_PROCESSES = 4  # each loads TVM: some hundred MB
+
+
+@dataclass(frozen=True)
+class Job:
+    """One recipe of a report.
+
+    Attributes
+    ----------
+    recipe : its name
+    among : the names of all recipes of the report
+    """
+
+    recipe: str
+    among: tuple[str, ...]
+    request: Request
+    target: str
+    checks: bool
+
+
+def do_jobs(jobs: Sequence[Job], screen: Screen) -> list[RecipePart]:
+    """The parts of the recipes, in the order of the jobs.
+
+    Where times are taken, one job runs after the other. Raises what a job raises.
+    """
+    device = find_device(jobs[0].request.device)
+    processes = min(os.cpu_count() or 1, MOST_PROCESSES, len(jobs))
+    if processes == 1 or (device.has_clock and jobs[0].checks):
+        return [do_job(job, screen) for job in jobs]
+    context = multiprocessing.get_context("spawn")  # TVM has threads, which a fork would lose
+    try:
+        with ProcessPoolExecutor(processes, mp_context=context) as pool:
+            # A ladder's last recipes take the longest: they come first, the short ones fill up.
+            futures = {pool.submit(_do_alone, job): job.recipe for job in reversed(jobs)}
+            parts = {}
+            try:
+                for future in as_completed(futures):
+                    parts[futures[future]] = future.result()
+                    screen.doing(f"{len(parts)} of {count(len(jobs), 'recipe')}")
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    except BrokenProcessPool:
+        raise UseError(
+            "a process that lowered a recipe ended too early, so there is no report; try the "
+            "recipes one by one"
+        ) from None
+    return [parts[job.recipe] for job in jobs]
+
+
+def do_job(job: Job, screen: Screen) -> RecipePart:
+    """Run, judge and lower one recipe."""
+    judge = make_judge(job.request)
+    example: ExampleName = "seed" if judge.device.has_clock and job.checks else "golden"
+    among = [RECIPES[name] for name in job.among]
+    (rung,) = plan([RECIPES[job.recipe]], judge, screen, example=example, among=among)
+    counts: dict[int, CountsPart | None] = {}
+
+    def note(rung: Rung, verdict: Verdict) -> None:
+        counts[verdict.step.index] = read_counts(judge.device, verdict)
+
+    if job.checks:
+        judge.climb(rung, screen, note, timed=True)
+    return build_recipe(
+        rung, is_judged=job.checks, target=job.target, counts=counts, doing=screen.doing
+    )
+
+
+def _do_alone(job: Job) -> RecipePart:
+    """A job in a process of its own, whose screen is quiet."""
+    with when_stuck(lambda sentence: end_command(job.recipe, sentence)):
+        return do_job(job, Screen())

@@ -1,0 +1,222 @@
+"""What a report shows, as values: `as_document` makes of them the JSON that the page reads.
+
+Authors are given per line: n ≥ 0 is step n of the recipe, and -n is TVM's pass n. Where something
+was not measured or is not there, it is None.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .loops import Buffer, Nest
+from .texts import Text, TextTable
+
+
+@dataclass(frozen=True)
+class FindingPart:
+    """What a check found wrong: see `tirstep.lowering_checks.Finding`."""
+
+    check: str
+    where: str
+    source: str
+    message: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class TimePart:
+    """Times of one call in microseconds: the median of `repeats`, and the quartiles."""
+
+    median: float
+    lower: float
+    upper: float
+    repeats: int
+    gflops: float
+
+
+@dataclass(frozen=True)
+class CountsPart:
+    """What the simulator counted in the first GPU block, and how many blocks the launch has.
+
+    Attributes
+    ----------
+    requests, sectors, bytes : of accesses to global memory; sectors are of 32 bytes
+    shared_requests, bank_conflicts : of accesses to shared memory
+    """
+
+    blocks: int | None
+    barriers: int
+    requests: int
+    sectors: int
+    bytes: int
+    shared_requests: int
+    bank_conflicts: int
+
+
+@dataclass(frozen=True)
+class ChecksPart:
+    """The verdict of a step: "ok", "failed" or None where a check was not made."""
+
+    golden: str | None
+    numbers: str | None
+    checked_on: str
+    findings: tuple[FindingPart, ...]
+
+
+@dataclass(frozen=True)
+class FactPart:
+    """One fact: see `tirstep.lowering_checks.facts.Fact`. Facts of two steps meet by their keys."""
+
+    group: str
+    key: str
+    name: str
+    value: float | int | str | None
+    unit: str
+
+
+@dataclass(frozen=True)
+class FactsPart:
+    """The facts of a step, or why there are none."""
+
+    rows: tuple[FactPart, ...]
+    missing: str | None
+
+
+@dataclass(frozen=True)
+class PassPart:
+    """A pass of TVM that changed a step's module.
+
+    Attributes
+    ----------
+    number, name : its place among all passes of the compilation, and TVM's name for it
+    milliseconds : that it took
+    before, after : what it was given, and what it made
+    authors : of the lines of `after`
+    """
+
+    number: int
+    name: str
+    milliseconds: float
+    before: Text
+    after: Text
+    authors: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SourcePart:
+    """The device source of a step: a text and its authors, or why there is none."""
+
+    language: str
+    text: Text | None
+    authors: tuple[int, ...]
+    missing: str | None
+
+
+@dataclass(frozen=True)
+class StepPart:
+    """One step of a recipe, with all that is shown of it.
+
+    Attributes
+    ----------
+    label : number and name, ``01_bound``
+    source : ``file:line`` of the recipe where the step ends
+    passes, pass_count : those that changed the module, and how many there were
+    """
+
+    label: str
+    name: str
+    source: str
+    tir: Text
+    authors: tuple[int, ...]
+    trace: Text
+    device_source: SourcePart
+    passes: tuple[PassPart, ...]
+    pass_count: int
+    nests: tuple[Nest, ...]
+    buffers: tuple[Buffer, ...]
+    facts: FactsPart
+    checks: ChecksPart | None
+    time: TimePart | None
+    counts: CountsPart | None
+
+
+@dataclass(frozen=True)
+class RecipePart:
+    """One recipe; without steps where it refused what was asked.
+
+    Attributes
+    ----------
+    status : "ok", "failed", "skipped", or None where nothing was checked
+    refusal : why it was skipped
+    flops, bytes : operations by the kernel's own count, and what it must move at least
+    trouble : findings of the recipe as a whole
+    """
+
+    name: str
+    about: str
+    kernel: str
+    shape: str
+    dtype: str
+    sizes: Mapping[str, str]
+    status: str | None
+    refusal: str | None
+    flops: int | None
+    bytes: int | None
+    trouble: tuple[FindingPart, ...]
+    steps: tuple[StepPart, ...]
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """The roofs of a roofline: what the device can do at most, in GFLOP/s and GB/s."""
+
+    gflops: float
+    gigabytes: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report: its recipes, in the order of the ladder.
+
+    Attributes
+    ----------
+    device : None where nothing was checked
+    target : what the steps are lowered for
+    peaks : None where the device does not tell them
+    """
+
+    title: str
+    device: str | None
+    target: str
+    versions: Mapping[str, str]
+    peaks: Peaks | None
+    recipes: tuple[RecipePart, ...]
+
+
+def as_document(report: Report) -> dict[str, Any]:
+    """A report as JSON: objects without the keys that hold nothing, texts as their numbers."""
+    table = TextTable()
+    document = _as_json(report, table)
+    return {**document, "lines": table.lines, "texts": table.texts}
+
+
+def _as_json(value: Any, table: TextTable) -> Any:
+    if isinstance(value, Text):
+        return table.add(value)
+    if dataclasses.is_dataclass(value):
+        pairs = ((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))
+        return {
+            name: _as_json(one, table)
+            for name, one in pairs
+            if one is not None and one is not False and one not in ("", ())
+        }
+    if isinstance(value, Mapping):
+        return {name: _as_json(one, table) for name, one in value.items()}
+    if isinstance(value, tuple):
+        if all(type(one) is int for one in value):
+            return list(value)
+        return [_as_json(one, table) for one in value]
+    return value

@@ -1,0 +1,60 @@
+// The panel of a step's time or, without a GPU, of what the simulator counted.
+
+// `of` is what is shown of a step; `bar`, where there is one, is what compares over shapes.
+const shapes = new Set(recipes.filter((recipe) => recipe.steps.length).map((recipe) => recipe.shape));
+const METRICS = {
+  time: { title: "Time", unit: "µs", of: (step) => step.time?.median, bar: (step) => shapes.size > 1 ? undefined : step.time?.median,
+    note: "median of one call, warm caches" },
+  gflops: { title: "GFLOP/s", unit: "GFLOP/s", of: (step) => step.time?.gflops, note: "by the kernel's own count of operations" },
+  traffic: { title: "Global traffic", unit: "bytes", of: (step) => launchBytes(step), bar: (step) => timesLeast(step),
+    note: "32-byte sectors touched by the whole launch, from those of its first GPU block, and how often that is the least to move" },
+  conflicts: { title: "Bank conflicts", unit: "", of: (step) => step.counts?.bank_conflicts, note: "wavefronts beyond those needed, in the first GPU block" },
+  barriers: { title: "Barriers", unit: "", of: (step) => step.counts?.barriers, note: "that the first GPU block runs into" },
+};
+
+const launchBytes = (step) => step.counts?.blocks === undefined ? undefined : step.counts.sectors * 32 * step.counts.blocks;
+const timesLeast = (step) => step.recipe.bytes && step.counts ? launchBytes(step) / step.recipe.bytes : undefined;
+const barOf = (name, step) => (METRICS[name].bar ?? METRICS[name].of)(step);
+const isTimed = steps.some((step) => step.time);
+const isCounted = steps.some((step) => step.counts);
+const shownMetrics = () => isTimed ? ["time", "gflops"] : isCounted ? ["traffic", "conflicts", "barriers"] : [];
+const metricText = (name, value) => value === undefined ? "–" : METRICS[name].unit === "bytes" ? bytes(value) : number(value);
+
+function timePanel(step) {
+  const metrics = shownMetrics();
+  if (!metrics.length) return h("p", { class: "empty" }, "Nothing was timed or counted: this report was made without checks, or on a device without a clock.");
+  const intro = isTimed
+    ? step.time && h("p", { class: "figure" }, h("b", {}, number(step.time.median)), " µs ",
+      h("span", { class: "dim" }, `quartiles ${number(step.time.lower)} – ${number(step.time.upper)} µs, ${step.time.repeats} repeats`))
+    : h("p", { class: "lead" }, "No GPU timed this report. The simulator counted what the first GPU block of a launch does, each access with the sectors and banks of NVIDIA's GPUs.");
+  return [intro, !step.time && !step.counts && h("p", { class: "empty" }, "This step cannot be launched yet, or is wrong, so nothing was measured."),
+    step.counts && countTable(step.counts), metrics.map((name) => stepBars(step.recipe, step, name))];
+}
+
+function countTable(counts) {
+  const rows = [
+    ["GPU blocks of the launch", counts.blocks], ["barriers", counts.barriers],
+    ["requests to global memory, by warp", counts.requests], ["32-byte sectors touched", counts.sectors],
+    ["sectors per request", counts.requests ? counts.sectors / counts.requests : undefined],
+    ["bytes asked of global memory", counts.bytes], ["requests to shared memory, by warp", counts.shared_requests],
+    ["bank conflicts", counts.bank_conflicts],
+  ];
+  return h("table", { class: "facts counts" }, h("caption", {}, "Counts of the first GPU block"),
+    h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name),
+      h("td", { class: "num" }, value === undefined ? "–" : number(+value.toFixed(2)))))));
+}
+
+// A bar for each step of a recipe.
+function stepBars(recipe, current, name) {
+  const metric = METRICS[name];
+  const values = recipe.steps.map((step) => metric.of(step));
+  const most = Math.max(...values.filter((value) => value !== undefined), 0);
+  if (!most) return null;
+  return h("figure", { class: "bars" }, h("figcaption", {}, h("b", {}, metric.title), ` ${metric.note}`),
+    h("table", {}, h("tbody", {}, recipe.steps.map((step, at) => h("tr", { class: step === current ? "current" : null },
+      h("th", { scope: "row" }, h("a", { href: stepLink(step, "time") }, step.label)),
+      h("td", { class: "bar" }, bar(values[at], most)), h("td", { class: "num" }, metricText(name, values[at])))))));
+}
+
+const bar = (value, most) => !value ? null
+  : h("span", { class: "fill", style: { "--part": (most ? value / most : 0).toFixed(4) } });

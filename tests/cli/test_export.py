@@ -1,0 +1,173 @@
+"""``tirstep export``: a repository that git's own commands understand, the same each time."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tirstep.lowering_checks import print_module, run_golden
+from tirstep.transforms.recipes import RECIPES, Recipe
+
+from .conftest import Command
+
+SHARED = "window_sum_shared"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_PAGER": "cat"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_commit_for_each_step_with_its_files(command: Command, tmp_path: Path):
+    folder = tmp_path / "repo"
+    result = command("export", SHARED, folder)
+    assert (result.code, result.err) == (0, "")
+    head = git(folder, "rev-parse", "HEAD").strip()
+    assert result.out == f"{folder}  {SHARED}, 4 commits, head {head[:12]}\n"
+    run = run_golden(RECIPES[SHARED])
+    commits = git(folder, "log", "--reverse", "--format=%H").split()
+    for step, commit in zip(run.steps, commits, strict=True):
+        assert git(folder, "show", f"{commit}:module.py") == print_module(step.module)
+        subject, *_ = git(folder, "log", "-1", "--format=%B", commit).splitlines()
+        assert subject == f"{step.index:02d}_{step.name} ({SHARED})"
+    assert "kernel.cu" not in git(folder, "ls-tree", "--name-only", commits[0])
+    assert "__syncthreads" in git(folder, "show", f"{commits[-1]}:kernel.cu")
+    assert "shared memory" in git(folder, "show", f"{commits[-1]}:facts.txt")
+    assert git(folder, "status", "--porcelain") == ""
+    message = git(folder, "log", "-1", "--format=%B", commits[2])
+    assert "sch.cache_read(" in message
+    assert f"Recipe-Line: {run.steps[2].source}" in message
+
+
+def test_the_hashes_are_the_same_whatever_the_user_has_set(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    command("export", SHARED, tmp_path / "one")
+    config = tmp_path / "config"
+    config.write_text(
+        "[user]\nname = Someone\n[commit]\ngpgsign = true\n[core]\nautocrlf = true\n"
+        "[init]\ndefaultBranch = other\n"
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    monkeypatch.setenv("GIT_AUTHOR_DATE", "2020-02-02T02:02:02")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert command("export", SHARED, tmp_path / "two").code == 0
+    monkeypatch.undo()
+    heads = {git(tmp_path / name, "log", "--format=%H %an %ad") for name in ("one", "two")}
+    assert len(heads) == 1
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_git_blames_the_step_that_wrote_a_line(command: Command, tmp_path: Path):
+    folder = tmp_path / "repo"
+    command("export", SHARED, folder)
+    blamed = git(folder, "blame", "--line-porcelain", "module.py")
+    summary = ""
+    wrote = {}
+    for line in blamed.splitlines():
+        summary = line.removeprefix("summary ") if line.startswith("summary ") else summary
+        if line.startswith("\t"):
+            wrote[line.strip()] = summary
+    (allocation,) = [line for line in wrote if line.startswith("A_shared = T.sblock_alloc_buffer")]
+    assert wrote[allocation] == f"02_window_in_every_thread ({SHARED})"
+    assert wrote["@I.ir_module"] == f"00_input ({SHARED})"
+
+
+# Says whether the module of a commit computes the right sums.
+CHECK = """
+import sys
+from tvm.script import from_source
+from tirstep.lowering_checks import check_numbers
+from tirstep.lowering_checks.devices import SimulatorDevice
+from tirstep.lowering_checks import run_golden
+from tirstep.transforms.recipes import RECIPES
+problem = run_golden(RECIPES["window_sum_shared"]).problem
+module = from_source(open("module.py").read())
+sys.exit(bool(check_numbers(problem, module, SimulatorDevice(), where="module.py")))
+"""
+
+
+def test_git_bisects_to_a_planted_wrong_step(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    recipe: Recipe = RECIPES[SHARED]
+    right = recipe.body
+
+    def spoiled(sch, **sizes):
+        for name in right(sch, **sizes):
+            if name == "fetched_cooperatively":
+                sch.set_scope(sch.get_child_blocks(sch.get_sblock("root"))[0], 0, "local")
+            yield name
+        yield "named_anew"
+
+    monkeypatch.setitem(vars(recipe), "body", spoiled)
+    folder = tmp_path / "repo"
+    assert command("export", SHARED, folder).code == 0
+    monkeypatch.undo()
+    script = tmp_path / "check.py"
+    script.write_text(CHECK)
+    git(folder, "bisect", "start", "HEAD", "HEAD~3")
+    told = git(folder, "bisect", "run", sys.executable, str(script))
+    assert "is the first bad commit" in told
+    assert f"03_fetched_cooperatively ({SHARED})" in told
+
+
+def test_only_an_export_is_replaced_and_only_when_asked(command: Command, tmp_path: Path):
+    folder = tmp_path / "repo"
+    assert command("export", "vector_add_bound", folder).code == 0
+    (folder / "note.txt").write_text("mine")
+    result = command("export", "window_sum_bound", folder)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"tirstep: {folder} is an export already; replace it with --force\n"
+    assert (folder / "note.txt").read_text() == "mine"
+    assert command("export", "window_sum_bound", folder, "--force").code == 0
+    assert "window_sum" in git(folder, "log", "-1", "--format=%s")
+    assert [path.name for path in tmp_path.iterdir()] == ["repo"]
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_what_is_not_ours_stays(command: Command, tmp_path: Path, force: tuple[str, ...]):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    (folder / "work.txt").write_text("work")
+    before = sorted(path.name for path in folder.rglob("*"))
+    result = command("export", "vector_add_bound", folder, *force)
+    assert (result.code, result.out) == (2, "")
+    assert f"{folder} has files that no export made; they stay" in result.err
+    assert sorted(path.name for path in folder.rglob("*")) == before
+    file = tmp_path / "file"
+    file.write_text("work")
+    assert "is no folder" in command("export", "vector_add_bound", file, *force).err
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    assert "is no folder" in command("export", "vector_add_bound", tmp_path / "link", *force).err
+
+
+def test_an_empty_folder_is_taken(command: Command, tmp_path: Path):
+    (tmp_path / "empty").mkdir()
+    assert command("export", "vector_add_bound", tmp_path / "empty", "--as", "git").code == 0
+
+
+def test_wrong_use(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert "did you mean" in command("export", "vector_add_bond", tmp_path / "a").err
+    assert "there is no folder" in command("export", "vector_add_bound", tmp_path / "a" / "b").err
+    assert command("export", "vector_add_bound", tmp_path / "a", "--as", "svn").code == 2
+    result = command("export", "vector_add_bound", tmp_path / "a", "--target", "cudaa")
+    assert "there is no target 'cudaa'" in result.err
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = command("export", "vector_add_bound", tmp_path / "a")
+    assert (result.code, result.err) == (
+        2,
+        "tirstep: there is no git here, which tirstep export needs; install it\n",
+    )
+    assert list(tmp_path.iterdir()) == []

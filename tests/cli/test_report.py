@@ -1,0 +1,114 @@
+"""``tirstep report``: what it writes, what it refuses, and its exit code."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tirstep.cli.report.render import unpack_document
+
+from .conftest import Command
+
+
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process more takes seconds to import TVM."""
+    monkeypatch.setattr("tirstep.cli.report.jobs.MOST_PROCESSES", 1)
+
+
+def read(path: Path) -> dict:
+    return unpack_document(path.read_text(encoding="utf-8"))
+
+
+def test_a_recipe_and_a_ladder_in_one_page(command: Command, tmp_path: Path):
+    path = tmp_path / "two.html"
+    result = command("report", "vector_add_bound", "window_sum", "-o", path, "--no-checks")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"{path}  3 recipes, 10 steps, ")
+    document = read(path)
+    names = [recipe["name"] for recipe in document["recipes"]]
+    assert names == ["vector_add_bound", "window_sum_bound", "window_sum_shared"]
+    assert "device" not in document
+    assert all("checks" not in step for recipe in document["recipes"] for step in recipe["steps"])
+
+
+def test_a_report_of_ours_is_replaced(command: Command, tmp_path: Path):
+    path = tmp_path / "again.html"
+    arguments = ("report", "vector_add_bound", "-o", path, "--no-checks", "--shape")
+    assert command(*arguments, "1024").code == 0
+    assert command(*arguments, "2048").code == 0
+    assert read(path)["title"] == "vector_add 2048 float32"
+
+
+def test_processes_make_the_same_as_one(command: Command, tmp_path: Path, monkeypatch):
+    def steps(path: Path) -> str:
+        recipes = read(path)["recipes"]
+        for recipe in recipes:
+            for step in recipe["steps"]:
+                for one in step["passes"]:
+                    del one["milliseconds"]
+        return json.dumps(recipes)
+
+    arguments = ("report", "vector_add_bound", "window_sum_bound", "--no-checks", "-o")
+    monkeypatch.setattr("tirstep.cli.report.jobs.MOST_PROCESSES", 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert command(*arguments, tmp_path / "two.html").code == 0
+    monkeypatch.setattr("tirstep.cli.report.jobs.MOST_PROCESSES", 1)
+    assert command(*arguments, tmp_path / "one.html").code == 0
+    assert steps(tmp_path / "one.html") == steps(tmp_path / "two.html")
+
+
+@pytest.mark.usefixtures("wrong_vector_add")
+def test_a_failed_check_is_told_and_shown(command: Command, tmp_path: Path):
+    path = tmp_path / "wrong.html"
+    result = command("report", "vector_add_bound", "-o", path, "--device", "cpu")
+    assert (result.code, result.err) == (1, "")
+    assert "vector_add_bound 00_input: " in result.out
+    (recipe,) = read(path)["recipes"]
+    assert recipe["status"] == "failed"
+    assert recipe["steps"][0]["checks"]["numbers"] == "failed"
+    found = {one["check"] for one in recipe["steps"][0]["checks"]["findings"]}
+    assert found == {"golden", "numbers"}
+
+
+@pytest.mark.usefixtures("clock_device")
+def test_times_are_in_the_page(command: Command, tmp_path: Path):
+    path = tmp_path / "timed.html"
+    assert command("report", "vector_add_bound", "-o", path, "--shape", "1024").code == 0
+    *_, last = read(path)["recipes"][0]["steps"]
+    assert last["time"]["median"] == pytest.approx(2000)
+    assert last["time"]["gflops"] == pytest.approx(1024 / 2e-3 / 1e9)
+    assert "counts" not in last
+
+
+def test_a_recipe_that_refuses_is_skipped_unless_all_do(command: Command, tmp_path: Path):
+    path = tmp_path / "skipped.html"
+    arguments = ("-o", path, "--no-checks", "--shape", "10x12x14")
+    result = command("report", "matmul_naive", "matmul_shared", *arguments)
+    assert result.code == 0
+    assert "\nmatmul_shared skipped: " in result.out
+    naive, shared = read(path)["recipes"]
+    assert (naive.get("status"), shared["status"]) == (None, "skipped")
+    assert "steps" in naive
+    assert "divide" in shared["refusal"]
+    alone = command("report", "matmul_shared", *arguments)
+    assert (alone.code, alone.out) == (2, "")
+    assert alone.err.startswith("tirstep: no recipe takes this; matmul_shared says: ")
+
+
+def test_wrong_use(command: Command, tmp_path: Path):
+    mine = tmp_path / "mine.html"
+    mine.write_text("<html>mine</html>")
+    result = command("report", "vector_add_bound", "-o", mine)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"tirstep: {mine} is no report of tirstep's; it stays: give another name\n"
+    assert mine.read_text() == "<html>mine</html>"
+    result = command("report", "matmull")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "there is no recipe or ladder 'matmull'; did you mean matmul" in result.err
+    result = command("report", "vector_add_bound", "-o", tmp_path / "none" / "r.html")
+    assert "there is no folder" in result.err
+    result = command("report", "vector_add_bound", "-o", tmp_path / "r.html", "--target", "cudaa")
+    assert (result.code, "there is no target 'cudaa'" in result.err) == (2, True)
+    assert command("report").code == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.html"]
