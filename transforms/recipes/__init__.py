@@ -30,6 +30,15 @@ from .matmul_blocking import (
     matmul_local_blocking,
     matmul_shared_blocking,
 )
+from .matmul_fast import (
+    matmul_async,
+    matmul_fragments,
+    matmul_grouped,
+    matmul_prefetched,
+    matmul_split_k,
+    matmul_strips,
+    matmul_warps,
+)
 from .recipe import Example, Recipe, Step, recipe
 from .stencil import (
     conv1d_memory_hierarchy,
@@ -57,6 +66,13 @@ LADDERS: Mapping[str, tuple[Recipe, ...]] = MappingProxyType(
             matmul_tiled_shared,
             matmul_local_blocking,
             matmul_shared_blocking,
+            matmul_fragments,
+            matmul_strips,
+            matmul_warps,
+            matmul_grouped,
+            matmul_prefetched,
+            matmul_async,
+            matmul_split_k,
         ),
         "matmul_bias_relu": (matmul_bias_relu_shared_blocking,),
         "conv1d": (

@@ -1,0 +1,236 @@
+"""Recipes of matmul above the tutorials', one idea each, towards the vendor's speed.
+
+A tile of C in the registers of each thread is the SGEMM of V. Volkov and J. Demmel (Benchmarking
+GPUs to tune dense linear algebra, SC 2008); tiles of blocks, warps and threads, fed by a pipeline,
+are the structure of NVIDIA's CUTLASS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tvm.s_tir import Schedule
+
+from .matmul_plan import Plan, WholeTail, require_asynchronous_type, schedule_plan
+from .recipe import Example, recipe
+
+GEMM = Example({"m": 1024, "n": 512, "k": 2048})
+SIZES = {"block_y": 4, "block_x": 8, "local_y": 8, "local_x": 2, "tile_k": 8}
+SHAPE = {"m": 64, "n": 48, "k": 32}
+SMALL = Example(SHAPE, sizes=SIZES)
+TILES = {
+    "block_y": (4, 8, 16, 32),
+    "block_x": (4, 8, 16, 32),
+    "local_y": (4, 8, 16),
+    "local_x": (4, 8, 16),
+    "tile_k": (8, 16, 32),
+}
+WARPS = {**TILES, "warp_y": (2, 4, 8)}
+GROUPS = {**WARPS, "group": (1, 4, 8)}
+STAGES = {**GROUPS, "stages": (2, 3, 4)}
+PARTS = {**STAGES, "ahead": (0, 1), "parts": (1, 2, 4, 8, 16)}
+BLOCKS = ("C", "C C_cast")
+VECTORS = {"decomposed": ("scalar_loads == 0", "scalar_shared_loads == 0")}
+
+
+@recipe(kernel="matmul", blocks=BLOCKS, seed=GEMM, golden=SMALL, choices=TILES, expects=VECTORS)
+def matmul_fragments(
+    sch: Schedule,
+    *,
+    block_y: int = 16,
+    block_x: int = 16,
+    local_y: int = 8,
+    local_x: int = 8,
+    tile_k: int = 8,
+    tail: WholeTail = "refuse",
+) -> Iterator[str]:
+    """The rows that a thread needs lie side by side: A's tile is transposed, and loads are vectors.
+
+    Sizes: block_y, block_x, the threads of a block; local_y, local_x, the tile of C of a thread;
+    tile_k, the depth of the tiles of A and B.
+    """
+    plan = Plan((block_y, block_x), (local_y, local_x), tile_k, tail=tail)
+    yield from schedule_plan(sch, plan)
+
+
+@recipe(kernel="matmul", blocks=BLOCKS, seed=GEMM, golden=SMALL, choices=TILES, expects=VECTORS)
+def matmul_strips(
+    sch: Schedule,
+    *,
+    block_y: int = 16,
+    block_x: int = 16,
+    local_y: int = 8,
+    local_x: int = 8,
+    tile_k: int = 8,
+    tail: WholeTail = "refuse",
+) -> Iterator[str]:
+    """A thread's tile in strips of 4: neighbouring threads read neighbouring vectors.
+
+    Sizes: as for matmul_fragments.
+    """
+    plan = Plan((block_y, block_x), (local_y, local_x), tile_k, tail=tail)
+    yield from schedule_plan(sch, _in_strips(plan))
+
+
+@recipe(
+    kernel="matmul",
+    blocks=BLOCKS,
+    seed=GEMM,
+    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4}),
+    choices=WARPS,
+    expects=VECTORS,
+)
+def matmul_warps(
+    sch: Schedule,
+    *,
+    block_y: int = 16,
+    block_x: int = 16,
+    local_y: int = 8,
+    local_x: int = 8,
+    tile_k: int = 16,
+    warp_y: int = 4,
+    tail: WholeTail = "refuse",
+) -> Iterator[str]:
+    """A warp computes a tile that is almost square, so that it reads little of shared memory.
+
+    The rows of A's tile are padded, so that the transposed stores fall into different banks.
+
+    Sizes: as for matmul_fragments; warp_y, the rows of threads in a warp.
+    """
+    plan = Plan((block_y, block_x), (local_y, local_x), tile_k, tail=tail)
+    yield from schedule_plan(sch, _in_warps(plan, warp_y))
+
+
+@recipe(
+    kernel="matmul",
+    blocks=BLOCKS,
+    seed=GEMM,
+    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2}),
+    choices=GROUPS,
+    expects={"decomposed": ("scalar_loads == 0", "blocks == 32")},
+)
+def matmul_grouped(
+    sch: Schedule,
+    *,
+    block_y: int = 16,
+    block_x: int = 16,
+    local_y: int = 8,
+    local_x: int = 8,
+    tile_k: int = 16,
+    warp_y: int = 4,
+    group: int = 8,
+    tail: WholeTail = "refuse",
+) -> Iterator[str]:
+    """Blocks that run at the same time share rows of A and columns of B in the L2 cache.
+
+    Sizes: as for matmul_warps; group, the most rows of tiles that run column by column.
+    """
+    plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)
+    yield from schedule_plan(sch, _in_warps(plan, warp_y))
+
+
+@recipe(
+    kernel="matmul",
+    blocks=BLOCKS,
+    seed=GEMM,
+    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2}),
+    choices=GROUPS,
+    expects={"barriers_dropped": ("barriers_per_step == 1", "spills == 0 on sm_90a")},
+)
+def matmul_prefetched(
+    sch: Schedule,
+    *,
+    block_y: int = 16,
+    block_x: int = 16,
+    local_y: int = 8,
+    local_x: int = 8,
+    tile_k: int = 16,
+    warp_y: int = 4,
+    group: int = 8,
+    tail: WholeTail = "refuse",
+) -> Iterator[str]:
+    """The next tiles are loaded into registers while these are computed; one barrier a step.
+
+    Sizes: as for matmul_grouped.
+    """
+    plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, stages=2, tail=tail)
+    yield from schedule_plan(sch, _in_warps(plan, warp_y))
+
+
+@recipe(
+    kernel="matmul",
+    blocks=BLOCKS,
+    seed=GEMM,
+    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2, "stages": 3}),
+    choices={**GROUPS, "stages": (3, 4)},
+    expects={"next_tiles_asynchronously": ("cp_async_bytes == 16", "vector_loads == 0")},
+)
+def matmul_async(
+    sch: Schedule,
+    *,
+    block_y: int = 16,
+    block_x: int = 16,
+    local_y: int = 8,
+    local_x: int = 8,
+    tile_k: int = 16,
+    warp_y: int = 4,
+    group: int = 8,
+    stages: int = 4,
+    tail: WholeTail = "refuse",
+) -> Iterator[str]:
+    """The next tiles are on their way to shared memory by asynchronous copies, several at once.
+
+    Sizes: as for matmul_grouped; stages, the tiles of A and B in shared memory, 3 or more.
+    """
+    require_asynchronous_type(sch, "matmul_async")
+    plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)
+    yield from schedule_plan(sch, _in_warps(plan._replace(stages=stages), warp_y))
+
+
+@recipe(
+    kernel="matmul",
+    blocks=BLOCKS,
+    seed=GEMM,
+    golden=Example(
+        SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2, "stages": 2, "ahead": 1, "parts": 2}
+    ),
+    choices=PARTS,
+    expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
+)
+def matmul_split_k(
+    sch: Schedule,
+    *,
+    block_y: int = 16,
+    block_x: int = 16,
+    local_y: int = 8,
+    local_x: int = 8,
+    tile_k: int = 16,
+    warp_y: int = 4,
+    group: int = 8,
+    stages: int = 2,
+    ahead: int = 0,
+    parts: int = 4,
+    tail: WholeTail = "refuse",
+) -> Iterator[str]:
+    """The reduction in parts, on blocks of their own, whose sums a second kernel adds up.
+
+    For shapes with fewer tiles than the GPU has multiprocessors.
+
+    Sizes: as for matmul_grouped; stages, 2 for a pipeline through registers and more for
+    asynchronous copies; ahead, 1 to load fragments one step ahead; parts of the reduction.
+    """
+    if stages > 2:
+        require_asynchronous_type(sch, "matmul_split_k")
+    plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)
+    plan = plan._replace(stages=stages, ahead=bool(ahead), parts=parts)
+    yield from schedule_plan(sch, _in_warps(plan, warp_y))
+
+
+def _in_strips(plan: Plan) -> Plan:
+    """Strips of four elements, one vector each."""
+    rows, columns = plan.per_thread
+    return plan._replace(strips=(max(1, rows // 4), max(1, columns // 4)))
+
+
+def _in_warps(plan: Plan, warp_y: int) -> Plan:
+    return _in_strips(plan)._replace(warp=(warp_y, 32 // max(1, warp_y)), padding=4)

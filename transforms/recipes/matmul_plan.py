@@ -1,0 +1,178 @@
+"""What the fast recipes of matmul share: one plan of sizes, and the steps that carry it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from ..binding import bind_loop
+from ..caching import accumulate_in_registers, cache_read_at
+from ..errors import TransformError
+from ..fetching import fetch_cooperatively
+from ..layout import pad_block, pad_shared_rows, transpose_tile
+from ..loops import fuse_loops, suggest_unrolling
+from ..lowering import set_pipeline
+from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
+from ..placement import inline_producers
+from ..queries import find_extent, find_row_length, find_spatial_loops
+from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
+from ..vectorize import vectorize_copy
+from ..warp_tiling import find_group, tile_in_warps
+
+WholeTail = Literal["refuse", "pad"]
+"""What happens where a tile does not divide: refuse, or pad the whole problem with zeros."""
+
+STATIC_SHARED_BYTES = 48 << 10
+"""What CUDA gives a kernel without being asked; beyond it the scope is ``shared.dyn``."""
+SUM_THREADS, SUM_VECTOR = 256, 4
+"""The second kernel of split-K: threads of a block, and the sums of each thread."""
+
+
+class Plan(NamedTuple):
+    """Sizes of a matmul whose operands go through shared memory into registers.
+
+    Attributes
+    ----------
+    threads, per_thread : rows and columns of threads in a block, and of the result of each
+    tile_k : the depth of the tiles of A and B
+    strips, warp, group : as `tile_in_warps` takes them
+    padding : elements that the rows of A's tile are padded by
+    stages : 1 without a pipeline, 2 through registers, more with asynchronous copies
+    ahead : whether fragments are loaded one step ahead, too
+    parts : of the reduction, each on blocks of its own (split-K)
+    tail : what happens where a tile does not divide
+    """
+
+    threads: tuple[int, int]
+    per_thread: tuple[int, int]
+    tile_k: int
+    strips: tuple[int, int] = (1, 1)
+    warp: tuple[int, int] | None = None
+    group: int = 1
+    padding: int = 0
+    stages: int = 1
+    ahead: bool = False
+    parts: int = 1
+    tail: WholeTail = "refuse"
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """The rows and columns of C that one block of threads computes."""
+        (rows, columns), (each_row, each_column) = self.threads, self.per_thread
+        return rows * each_row, columns * each_column
+
+
+def schedule_plan(sch: Schedule, plan: Plan) -> Iterator[str]:
+    """The steps of a plan on block "C" of matmul."""
+    block = total = sch.get_sblock("C")
+    if plan.tail == "pad":
+        pad_block(sch, block, multiples=(*plan.tile, plan.tile_k * plan.parts))
+        yield "padded"
+    if plan.parts > 1:
+        partial = rfactor_reduction(sch, block, parts=plan.parts)
+        block = partial.block
+        bind_loop(sch, partial.parts, axis="blockIdx.y")
+        yield "cut_in_parts"
+    rows = find_extent(sch, find_spatial_loops(sch, block)[-2]) or 1
+    tile = tile_in_warps(
+        sch,
+        block,
+        threads=plan.threads,
+        per_thread=plan.per_thread,
+        strips=plan.strips,
+        warp=plan.warp,
+        group=find_group(max(1, rows // plan.tile[0]), most=plan.group),
+    )
+    yield "tiled"
+    result = accumulate_in_registers(sch, block, tile.threads)
+    if plan.tail == "refuse":
+        vectorize_copy(sch, result)
+    yield "accumulated_in_registers"
+    yield from _feed(sch, block, plan)
+    if plan.parts > 1:
+        _add_parts(sch, total)
+        yield "parts_added"
+
+
+def _feed(sch: Schedule, block: SBlockRV, plan: Plan) -> Iterator[str]:
+    """Bring the operands through shared memory into registers, in a pipeline."""
+    steps = split_reduction(sch, block, inner=plan.tile_k)
+    scope = _choose_scope(sch, block, plan)
+    copies = []
+    for operand, name in enumerate("AB"):
+        copies.append(_stage(sch, block, steps.outer, plan, operand, scope))
+        yield f"{name}_in_shared_memory"
+    for operand in range(2):
+        fragment = cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
+        vectorize_copy(sch, fragment)
+    suggest_unrolling(sch, steps.inner)
+    yield "fragments_in_registers"
+    decompose_reduction_at(sch, block, steps.outer)
+    yield "decomposed"
+    if plan.ahead:
+        prefetch_fragments(sch, steps.inner)
+        yield "fragments_ahead"
+    if plan.stages == 2:
+        prefetch_through_registers(sch, steps.outer, copies)
+        yield "next_tiles_through_registers"
+        set_pipeline(sch)
+        yield "barriers_dropped"
+    elif plan.stages > 2:
+        prefetch_asynchronously(sch, steps.outer, copies, stages=plan.stages)
+        yield "next_tiles_asynchronously"
+
+
+def _choose_scope(sch: Schedule, block: SBlockRV, plan: Plan) -> str:
+    """Asynchronous copies and more than 48 KiB want the dynamic shared memory."""
+    size = sch.get(block).reads[-1].source.dtype.itemsize
+    cells = (plan.tile[0] + plan.padding + plan.tile[1]) * plan.tile_k * plan.stages
+    return "shared.dyn" if plan.stages > 2 or cells * size > STATIC_SHARED_BYTES else "shared"
+
+
+def _stage(
+    sch: Schedule, block: SBlockRV, loop: LoopRV, plan: Plan, operand: int, scope: str
+) -> SBlockRV:
+    """A's tile is kept transposed, so that a thread's rows lie side by side."""
+    copy = cache_read_at(sch, block, loop, operand=operand, scope=scope)
+    inline_producers(sch, copy)
+    length = find_row_length(sch, copy) or 1
+    threads = plan.threads[0] * plan.threads[1]
+    size = sch.get(copy).writes[0].source.dtype.itemsize
+    if operand == 0:
+        transpose_tile(sch, copy)
+        if plan.padding:
+            pad_shared_rows(sch, copy, elements=plan.padding)
+    # An asynchronous copy of neighbours must find neighbours in the tile, too.
+    whole = plan.tail == "refuse" and length % (16 // size) == 0
+    vector = 16 // size if whole and not (operand == 0 and plan.stages > 2) else 1
+    fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail="guard")
+    return copy
+
+
+def _add_parts(sch: Schedule, total: SBlockRV) -> None:
+    """The second kernel: each thread adds up the parts of neighbouring sums."""
+    rows, columns = find_spatial_loops(sch, total)
+    parts = sch.get_loops(total)[-1]
+    blocks, threads, each = sch.split(
+        fuse_loops(sch, [rows, columns]), [None, SUM_THREADS, SUM_VECTOR]
+    )
+    bind_loop(sch, blocks, axis="blockIdx.x")
+    bind_loop(sch, threads, axis="threadIdx.x")
+    sch.reorder(parts, each)
+    accumulate_in_registers(sch, total, threads)
+    decompose_reduction_at(sch, total, parts)
+
+
+def require_asynchronous_type(sch: Schedule, who: str) -> None:
+    """cp.async moves 4, 8 or 16 bytes, and a transposed tile takes its elements one by one."""
+    size = sch.get(sch.get_sblock("C")).reads[-1].source.dtype.itemsize
+    if size != 4:
+        raise TransformError(
+            who,
+            f"the operands have {size} bytes each, and the transposed tile of A takes asynchronous "
+            "copies of 4 only",
+            "use 4-byte types, or stages=2",
+        )

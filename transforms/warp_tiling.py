@@ -1,0 +1,148 @@
+"""Tiling for registers: block tiles, strips, warps and the tile of each thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from .binding import bind_loop
+from .errors import TransformError, composite
+from .loops import Tail, require_constant, require_factors, require_serial
+from .queries import find_block_name, find_reduction_loops, find_spatial_loops
+
+WARP = 32
+
+
+class WarpTile(NamedTuple):
+    """The loops of a block tiled in warps.
+
+    Attributes
+    ----------
+    block : on blockIdx.x
+    threads : on threadIdx.x, the place to keep results of a thread at
+    elements : the rows and the columns of a strip, the innermost loops
+    """
+
+    block: LoopRV
+    threads: LoopRV
+    elements: tuple[LoopRV, LoopRV]
+
+
+@composite
+def tile_in_warps(
+    sch: Schedule,
+    block: SBlockRV,
+    *,
+    threads: Sequence[int],
+    per_thread: Sequence[int],
+    strips: Sequence[int] = (1, 1),
+    warp: Sequence[int] | None = None,
+    group: int = 1,
+    tail: Tail = "refuse",
+) -> WarpTile:
+    """Tile a block's last two spatial loops so that fragments come from few memory banks.
+
+    `threads` are the rows and columns of threads in a GPU block, `per_thread` the rows and columns
+    of the result of each. `strips` cuts a thread's share into as many pieces, which lie a whole
+    block of threads apart: neighbouring threads then read neighbouring vectors of shared memory.
+    `warp` are the rows and columns of threads in a warp, 32 together; without it a warp is 32
+    threads side by side. `group` rows of tiles run column by column, so that tiles that run at the
+    same time share their operands in the L2 cache.
+
+    rewrite: ``for i, j, k`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in vthread.x:
+        for i_3_j_2 in threadIdx.x: for k: for i_4, j_3``
+    consumes: the spatial loops
+    returns: the loops of the tile
+    requires: two serial spatial loops of constant extents; strips that divide per_thread; a warp
+        of 32 threads that divides threads; a number of rows of tiles that group divides; the tile
+        divides the extents, or ``tail="guard"``
+    """
+    rows, columns = _require_two_loops(sch, block)
+    _require_sizes(threads, per_thread, strips, warp)
+    factors = {"group": group, "threads": threads[0], "per_thread": per_thread[0]}
+    require_factors(sch, "tile_in_warps", rows, factors, tail)
+    factors = {"threads": threads[1], "per_thread": per_thread[1]}
+    require_factors(sch, "tile_in_warps", columns, factors, tail)
+    reductions = find_reduction_loops(sch, block)
+    rows_left, row_tile, row_strip, row, i = sch.split(
+        rows, [None, group, strips[0], threads[0], per_thread[0] // strips[0]]
+    )
+    column_tile, column_strip, column, j = sch.split(
+        columns, [None, strips[1], threads[1], per_thread[1] // strips[1]]
+    )
+    inside = [row, column]
+    if warp is not None:
+        row_warp, row = sch.split(row, [None, warp[0]])
+        column_warp, column = sch.split(column, [None, warp[1]])
+        inside = [row_warp, column_warp, row, column]
+    tiles = [rows_left, column_tile, row_tile]
+    sch.reorder(*tiles, row_strip, column_strip, *inside, *reductions, i, j)
+    grid = sch.fuse(*tiles)
+    bind_loop(sch, grid, axis="blockIdx.x")
+    if strips[0] * strips[1] > 1:
+        bind_loop(sch, sch.fuse(row_strip, column_strip), axis="vthread.x")
+    together = sch.fuse(*inside)
+    bind_loop(sch, together, axis="threadIdx.x")
+    return WarpTile(grid, together, (i, j))
+
+
+def find_group(rows: int, *, most: int) -> int:
+    """The largest divisor of a number of rows of tiles that is at most `most`: for `group`."""
+    return next(size for size in range(min(rows, most), 0, -1) if rows % size == 0)
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _require_two_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV]:
+    loops = find_spatial_loops(sch, block)[-2:]
+    if len(loops) != 2:
+        raise TransformError(
+            "tile_in_warps",
+            f"block '{find_block_name(sch, block)}' has one spatial loop or none",
+            "use tile_block for a block of one dimension",
+        )
+    for loop in loops:
+        require_serial(sch, "tile_in_warps", loop)
+        require_constant(sch, "tile_in_warps", loop)
+    return loops[0], loops[1]
+
+
+def _require_sizes(
+    threads: Sequence[int],
+    per_thread: Sequence[int],
+    strips: Sequence[int],
+    warp: Sequence[int] | None,
+) -> None:
+    given = {"threads": threads, "per_thread": per_thread, "strips": strips}
+    for name, pair in {**given, **({} if warp is None else {"warp": warp})}.items():
+        if (
+            not isinstance(pair, (tuple, list))
+            or len(pair) != 2
+            or not all(_is_size(size) for size in pair)
+        ):
+            raise TransformError(
+                "tile_in_warps",
+                f"{name}={pair!r} is no pair of sizes",
+                "pass two integers from 1 up, for rows and columns",
+            )
+    for name, whole, part, pieces in (
+        ("strips", "per_thread", strips, per_thread),
+        ("warp", "threads", (1, 1) if warp is None else warp, threads),
+    ):
+        if pieces[0] % part[0] or pieces[1] % part[1]:
+            raise TransformError(
+                "tile_in_warps",
+                f"{name}={tuple(part)} does not divide {whole}={tuple(pieces)}",
+                "choose divisors, rows and columns each",
+            )
+    if warp is not None and warp[0] * warp[1] != WARP:
+        raise TransformError(
+            "tile_in_warps",
+            f"warp={tuple(warp)} has {warp[0] * warp[1]} threads",
+            f"a warp has {WARP}, as (4, 8)",
+        )
