@@ -1,0 +1,172 @@
+"""One case: everybody computes the same inputs, is checked, and takes turns at the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.modules import Problem
+from tirstep.modules.errors import KernelError
+from tirstep.transforms.errors import TransformError
+
+from .contenders import Contender, find_contenders, needed_bytes
+from .errors import BenchError, PeerMissing, shorten
+from .judging import Expectation
+from .machine import Launch, Machine, Replay, plan_repeats
+from .results import Case, Outcome, summarize
+from .works import Work
+
+Tell = Callable[[str], None]
+"""Takes one line of progress."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is measured.
+
+    Attributes
+    ----------
+    rounds : runs of each contender
+    budget : seconds that a contender may run for the clock; slow ones run less often
+    seed : of the random inputs; each case draws others
+    """
+
+    rounds: int = 50
+    budget: float = 1.0
+    seed: int = 0
+
+
+@dataclass
+class Entrant:
+    """A contender that computed the right result, and its outcome so far."""
+
+    contender: Contender
+    replay: Replay
+    place: int
+
+
+def run_case(work: Work, machine: Machine, settings: Settings, tell: Tell) -> Case:
+    """Measure a work.
+
+    A contender that fails or is wrong gets no time, and a reason; the others go on. A shape for
+    which the device has too little memory is skipped. Raises `BenchError` where a contender leaves
+    the device unusable.
+    """
+    problem = work.problem
+    case = Case(
+        work.suite,
+        problem.kernel.name,
+        dict(problem.sizes),
+        dict(problem.options),
+        problem.flops,
+        problem.bytes,
+    )
+    wanted, free = needed_bytes(problem), machine.free_bytes()
+    if wanted > free:
+        reason = f"needs {wanted / 2**30:.1f} GiB on the device, and {free / 2**30:.1f} are free"
+        return replace(case, skipped=reason)
+    inputs = problem.float_inputs(settings.seed)
+    tensors = [machine.upload(array) for array in inputs]
+    output = machine.upload(blank(problem.outputs[0]))
+    expectation = machine.expect(problem, inputs, exact=False)
+    field = _Field(problem, machine, settings, [*tensors, output], expectation, tell)
+    outcomes = field.run([*find_contenders(work)])
+    del tensors, output, expectation, field
+    machine.clear()
+    return replace(case, outcomes=tuple(outcomes))
+
+
+@dataclass
+class _Field:
+    """What all contenders of a case share."""
+
+    problem: Problem
+    machine: Machine
+    settings: Settings
+    arguments: Sequence[Any]
+    expectation: Expectation
+    tell: Tell
+
+    def run(self, contenders: Sequence[Contender]) -> list[Outcome]:
+        outcomes, entrants = [], []
+        for place, contender in enumerate(contenders):
+            self.tell(f"{self.problem.kernel.name} {contender.name}")
+            outcome, replay = self._admit(contender)
+            outcomes.append(outcome)
+            if replay is not None:
+                entrants.append(Entrant(contender, replay, place))
+        self.tell(f"{self.problem.kernel.name}: timing {len(entrants)} contenders")
+        for entrant, outcome in zip(entrants, self._time(entrants), strict=True):
+            outcomes[entrant.place] = outcome
+        return outcomes
+
+    def _admit(self, contender: Contender) -> tuple[Outcome, Replay | None]:
+        """Prepare, run once, check. A contender is not timed unless its result is right."""
+        outcome = Outcome(contender.name, contender.kind, "ok", sizes=contender.sizes)
+        try:
+            launch = contender.prepare(self.machine, self.problem, self.arguments)
+            replay = self._make_replay(contender, launch)
+            error = self._check(contender, replay)
+        except (PeerMissing, TransformError, KernelError) as error_:
+            return replace(outcome, status="missing", note=shorten(error_)), None
+        except Exception as error_:  # whatever a framework raises: the others still run
+            self._require_alive(contender, error_)
+            return replace(outcome, status="failed", note=shorten(error_)), None
+        if error is not None:
+            return replace(outcome, status="wrong", note=error), None
+        return replace(outcome, launched=replay.launched), replay
+
+    def _make_replay(self, contender: Contender, launch: Launch) -> Replay:
+        if contender.kind == "cpu":
+            return Replay(launch, None, "call")
+        self.machine.poison(self.arguments[-1])
+        return self.machine.record(launch, self.arguments[-1])
+
+    def _check(self, contender: Contender, replay: Replay) -> str | None:
+        if contender.kind != "cpu":
+            self.machine.poison(replay.output)
+        result = replay.run()  # a launch may return another tensor each time
+        output = replay.output if result is None else result
+        return self.machine.find_error(self.expectation, output)
+
+    def _time(self, entrants: Sequence[Entrant]) -> Iterator[Outcome]:
+        on_gpu = [one for one in entrants if one.contender.kind != "cpu"]
+        replays = [one.replay for one in on_gpu]
+        first = [one[0] for one in self.machine.time(replays, [1] * len(replays))]
+        repeats = plan_repeats(first, self.settings.rounds, self.settings.budget)
+        seconds = iter(self.machine.time(replays, repeats))
+        for entrant in entrants:
+            if entrant.contender.kind == "cpu":
+                yield self._finish(entrant, self._time_on_cpu(entrant))
+            else:
+                yield self._finish(entrant, next(seconds))
+
+    def _time_on_cpu(self, entrant: Entrant) -> list[float]:
+        launch = entrant.replay.run
+        (repeats,) = plan_repeats(
+            self.machine.time_cpu(launch, 1), self.settings.rounds, self.settings.budget
+        )
+        return self.machine.time_cpu(launch, repeats)
+
+    def _finish(self, entrant: Entrant, seconds: Sequence[float]) -> Outcome:
+        """The outcome with its time, if the result is still right."""
+        contender, replay = entrant.contender, entrant.replay
+        outcome = Outcome(
+            contender.name, contender.kind, "ok", sizes=contender.sizes, launched=replay.launched
+        )
+        if error := self._check(contender, replay):
+            return replace(outcome, status="wrong", note=f"after the timed runs, {error}")
+        return replace(outcome, time=summarize(seconds))
+
+    def _require_alive(self, contender: Contender, error: Exception) -> None:
+        """A fault inside of a kernel ends the GPU's context: nobody can run after it."""
+        try:
+            self.machine.clear()
+            self.machine.free_bytes()
+        except Exception as gone:
+            raise BenchError(
+                f"{contender.name} left the device unusable ({shorten(error)}); leave it out, or "
+                "find its fault with tirstep check, and begin anew"
+            ) from gone

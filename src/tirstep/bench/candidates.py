@@ -1,0 +1,52 @@
+"""The sizes that a recipe declares worth searching, and a sample of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+from tirstep.transforms.recipes import Recipe
+
+from .errors import BenchError
+
+Sizes = dict[str, object]
+
+
+def count_candidates(recipe: Recipe, fixed: Sizes) -> int:
+    """How many there are in all, with some sizes fixed."""
+    return math.prod(len(of) for name, of in recipe.choices.items() if name not in fixed)
+
+
+def find_candidates(recipe: Recipe, fixed: Sizes, *, limit: int | None, seed: int) -> list[Sizes]:
+    """All combinations of a recipe's choices, or `limit` of them at random; each once.
+
+    `fixed` sizes are the same in all of them. The sizes that the recipe has by itself come first,
+    whether they are among the choices or not: what is found is never slower than they. Raises
+    `BenchError` for a recipe without choices.
+    """
+    if not recipe.choices:
+        raise BenchError(f"{recipe.name} declares no choices, so there is nothing to search")
+    names = [name for name in recipe.choices if name not in fixed]
+    values = [recipe.choices[name] for name in names]
+    total = count_candidates(recipe, fixed)
+    own = {name: recipe.seed.sizes.get(name, recipe.sizes[name]) for name in names}
+    if limit is None or limit >= total:
+        picked = [dict(zip(names, one, strict=True)) for one in itertools.product(*values)]
+    else:
+        places = random.Random(seed).sample(range(total), limit)
+        picked = [_unrank(place, names, values) for place in places]
+    return _unique([{**sizes, **fixed} for sizes in (own, *picked)])
+
+
+def _unrank(place: int, names: list[str], values: list[tuple[object, ...]]) -> Sizes:
+    """The combination at a place of the product, the last size running fastest."""
+    sizes: Sizes = {}
+    for name, of in reversed([*zip(names, values, strict=True)]):
+        place, rest = divmod(place, len(of))
+        sizes[name] = of[rest]
+    return {name: sizes[name] for name in names}
+
+
+def _unique(sizes: list[Sizes]) -> list[Sizes]:
+    return [*{tuple(one.items()): one for one in sizes}.values()]

@@ -1,0 +1,94 @@
+"""Who takes part in a case: recipes with their sizes, and peers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tirstep.lowering_checks import run_recipe
+from tirstep.modules import Problem
+from tirstep.modules.errors import KernelError
+from tirstep.transforms.errors import TransformError
+from tirstep.transforms.recipes import Recipe
+
+from .machine import Launch, Machine
+from .suites import CPU_PEERS
+from .works import Work
+
+Prepare = Callable[[Machine, Problem, Sequence[Any]], Launch]
+
+TYPES = ("dtype", "acc", "out")
+DOUBLES_AT_ONCE = 6
+"""Tensors in float64 that a check holds, each as large as the largest of a problem."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Who takes part: a recipe with its sizes, or a peer."""
+
+    name: str
+    kind: str
+    prepare: Prepare
+    sizes: dict[str, object]
+
+
+def needed_bytes(problem: Problem) -> int:
+    """Device memory for a problem and its check: an estimate that errs upwards."""
+    largest = max(math.prod(tensor.shape) for tensor in (*problem.inputs, *problem.outputs))
+    return 3 * problem.bytes + DOUBLES_AT_ONCE * 8 * largest
+
+
+def find_contenders(work: Work) -> Iterator[Contender]:
+    """The recipes of a work, then its peers."""
+    for recipe in work.recipes:
+        for sizes in find_variants(recipe, work.problem):
+            tail = f" tail={sizes['tail']}" if "tail" in sizes else ""
+            yield Contender(recipe.name + tail, "recipe", prepare_recipe(recipe, sizes), sizes)
+    for name in work.peers:
+        yield Contender(name, "cpu" if name in CPU_PEERS else "peer", _prepare_peer(name), {})
+
+
+def find_variants(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
+    """The sizes that a recipe takes part with: its own, or where these do not divide the shape,
+    with each of its tails that can. Where none can, its own: they say why.
+    """
+    own = dict(recipe.seed.sizes)
+    sizes = [own, *({**own, "tail": tail} for tail in recipe.tails if tail != "refuse")]
+    if _takes(recipe, problem, own):
+        return [own]
+    return [one for one in sizes[1:] if _takes(recipe, problem, one)] or [own]
+
+
+def find_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
+    """The kernel's options for a recipe: the problem's, but in the form that the recipe schedules.
+
+    A ladder may begin with another textbook form of its kernel, such as conv1d over all positions
+    of the signal; types are always the problem's.
+    """
+    form = {name: of for name, of in recipe.seed.options.items() if name not in TYPES}
+    return {**problem.options, **form}
+
+
+def _takes(recipe: Recipe, problem: Problem, sizes: dict[str, object]) -> bool:
+    try:
+        run_recipe(recipe, problem.sizes, options=find_options(recipe, problem), sizes=sizes)
+    except (TransformError, KernelError):
+        return False
+    return True
+
+
+def prepare_recipe(recipe: Recipe, sizes: dict[str, object]) -> Prepare:
+    """What compiles a recipe's last step for some tensors."""
+
+    def prepare(machine: Machine, problem: Problem, arguments: Sequence[Any]) -> Launch:
+        options = find_options(recipe, problem)
+        run = run_recipe(recipe, problem.sizes, options=options, sizes=sizes)
+        return machine.compile(run.steps[-1].module, arguments)
+
+    return prepare
+
+
+def _prepare_peer(name: str) -> Prepare:
+    return lambda machine, problem, arguments: machine.prepare_peer(name, problem, arguments)

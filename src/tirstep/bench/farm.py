@@ -1,0 +1,154 @@
+"""Compiles many candidates on all cores, in processes that can hang or crash alone.
+
+TVM's lowering holds Python's lock, and an unrolled schedule can keep it for minutes; so each core
+has a process that fills the cache of compiled kernels, and is killed when a candidate takes too
+long. Whoever compiles such a candidate afterwards finds it in the cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import BenchError
+
+WORKER = ("-m", "tirstep.bench.farm_worker")
+START_SECONDS = 120.0
+"""What a process may take to import TVM, on a machine where all of them do at once."""
+
+Report = Callable[[int, str], None]
+"""Takes how many jobs are done, and what became of the last one."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A recipe to compile: names and values, since it goes to another process.
+
+    Attributes
+    ----------
+    library : the file to write what was compiled into; empty for none. It is not written where
+        the machine has no linker.
+    """
+
+    recipe: str
+    shape: Mapping[str, int]
+    options: Mapping[str, object]
+    sizes: Mapping[str, object]
+    library: str = ""
+
+
+def compile_all(
+    jobs: Sequence[Job], target: Any, cache: Path, *, limit: float, report: Report
+) -> list[str]:
+    """Compile jobs into a cache; by job, empty if it compiled, otherwise why it did not.
+
+    `target` is TVM's target, `limit` the seconds that one job may take. A reason begins with the
+    kind of failure: ``refused:``, ``failed:``, ``crashed:`` or ``took longer than``.
+    """
+    setup = json.dumps({"target": _spell_target(target), "cache": str(cache)})
+    workers: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    count = min(len(jobs), len(os.sched_getaffinity(0)))
+    for _ in range(count):
+        workers.put(_Worker(setup))
+    lock, done = threading.Lock(), 0
+
+    def compile_one(job: Job) -> str:
+        nonlocal done
+        worker = workers.get()
+        try:
+            reason = worker.ask(job, limit)
+        finally:
+            workers.put(worker)
+        with lock:
+            done += 1
+            report(done, reason)
+        return reason
+
+    try:
+        with ThreadPoolExecutor(max_workers=max(count, 1)) as pool:
+            return list(pool.map(compile_one, jobs))
+    finally:
+        for _ in range(count):
+            workers.get().stop()
+
+
+class _Worker:
+    """One process, started when it is first asked, and again after it was lost."""
+
+    def __init__(self, setup: str) -> None:
+        self._setup = setup
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, job: Job, limit: float) -> str:
+        if self._process is None:
+            self._start()
+        try:
+            self._write(json.dumps(asdict(job)))
+            answer = self._read(limit)
+        except OSError:  # it went away before it was asked
+            answer = ""
+        if answer is None:
+            self.stop()
+            return f"took longer than {limit:g} s to compile"
+        if not answer:
+            code = self._process.wait() if self._process else None
+            self.stop()
+            return f"crashed: the compiling process ended with code {code}"
+        return str(json.loads(answer))
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, *WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="utf-8",
+        )
+        self._write(self._setup)
+        if not self._read(START_SECONDS):
+            self.stop()
+            raise BenchError(
+                "the process that compiles candidates does not start; see what "
+                f"{' '.join([sys.executable, *WORKER])} says"
+            )
+
+    def _write(self, line: str) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def _read(self, limit: float) -> str | None:
+        """One line; empty where the process ended, None where it takes too long."""
+        lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        process = self._process
+        assert process is not None
+        stream = process.stdout
+        assert stream is not None
+        threading.Thread(target=lambda: lines.put(stream.readline()), daemon=True).start()
+        try:
+            return lines.get(timeout=limit)
+        except queue.Empty:
+            return None
+
+
+def _spell_target(target: Any) -> dict[str, object]:
+    attributes = dict(target.attrs)
+    for name, value in attributes.items():
+        attributes[name] = value if isinstance(value, int) else str(value)
+    return {"kind": str(target.kind.name), **attributes}

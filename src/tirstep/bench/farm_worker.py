@@ -1,0 +1,70 @@
+"""The process that `farm` starts: it reads a job in each line and answers each with a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import tvm
+
+from tirstep.lowering_checks import run_recipe
+from tirstep.lowering_checks.compiling import compile_module
+from tirstep.modules import KernelError
+from tirstep.transforms.errors import TransformError
+from tirstep.transforms.recipes import find_recipe
+
+from .compile_cache import installed
+
+
+def serve(requests: TextIO, answers: TextIO) -> None:
+    """Take the target and the folder of the cache from the first line, then a job from each."""
+    setup = json.loads(requests.readline())
+    target = tvm.target.Target(setup["target"])
+    with installed(Path(setup["cache"])):
+        _answer(answers, "ready")
+        for line in requests:
+            _answer(answers, compile_job(json.loads(line), target))
+
+
+def compile_job(job: Mapping[str, Any], target: Any) -> str:
+    """Empty if the job compiled, otherwise why it did not."""
+    try:
+        recipe = find_recipe(job["recipe"])
+        run = run_recipe(recipe, job["shape"], options=job["options"], sizes=job["sizes"])
+    except (TransformError, KernelError) as error:
+        return f"refused: {error}"
+    module = run.steps[-1].module
+    try:
+        executable = compile_module(module, target)
+        if job["library"]:
+            _export(executable, Path(job["library"]))
+    except Exception as error:  # TVM, NVRTC and ptxas each have errors of their own
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return f"failed: {type(error).__name__}: {lines[-1][:200] if lines else ''}"
+    return ""
+
+
+def _export(executable: Any, file: Path) -> None:
+    """Under another name first: whoever finds the file finds all of it."""
+    partial = file.with_name(f"partial-{file.name}")
+    try:
+        executable.export_library(str(partial))
+    except (RuntimeError, OSError):  # no linker: whoever wants it compiles it again
+        return
+    partial.replace(file)
+
+
+def _answer(answers: TextIO, text: str) -> None:
+    answers.write(json.dumps(text) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    # What compilers print must not come between the answers.
+    channel = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    serve(sys.stdin, channel)

@@ -1,0 +1,125 @@
+"""What a benchmark needs of a machine; a test brings one that needs no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import tvm
+
+from tirstep.modules import Problem
+from tirstep.modules.numeric import Array
+
+from .judging import Expectation
+from .results import Ceilings
+
+Launch = Callable[[], Any]
+"""Computes once, into the output that it was made for, or into one that it returns."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A launch as it is timed.
+
+    Attributes
+    ----------
+    run : computes once; returns None where the result is in `output`
+    output : the tensor that `run` writes, or wrote the first time
+    launched : ``"graph"`` for a recorded CUDA graph, ``"call"`` where recording failed
+    kept : what must live as long as the replay
+    """
+
+    run: Callable[[], object]
+    output: Any
+    launched: str
+    kept: object = field(default=None, repr=False)
+
+
+class Machine(Protocol):
+    """A device with a clock; its tensors are its own."""
+
+    @property
+    def device(self) -> dict[str, object]:
+        """Name, architecture, memory and the like, for the document."""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of the driver and of all that contenders are made of."""
+
+    @property
+    def method(self) -> dict[str, object]:
+        """How this machine measures, for the document."""
+
+    @property
+    def target(self) -> Any:
+        """TVM's target of the device."""
+
+    def free_bytes(self) -> int:
+        """Device memory that is not in use."""
+
+    def upload(self, array: Array) -> Any:
+        """A tensor with what an array holds."""
+
+    def poison(self, tensor: Any) -> None:
+        """Fill a tensor with NaN, or with the smallest integer."""
+
+    def compile(self, module: tvm.IRModule, arguments: Sequence[Any]) -> Launch:
+        """Compile a bound module with TVM, to be launched on these tensors."""
+
+    def load(self, library: Path, arguments: Sequence[Any]) -> Launch:
+        """The same for what another process compiled into a file."""
+
+    def prepare_peer(self, name: str, problem: Problem, arguments: Sequence[Any]) -> Launch:
+        """A peer's launch; raises `PeerMissing`."""
+
+    def record(self, launch: Launch, output: Any) -> Replay:
+        """Run a launch once, which compiles and tunes what is left to, and make it a replay.
+
+        `output` is the tensor that it writes unless it returns another.
+        """
+
+    def expect(self, problem: Problem, inputs: Sequence[Array], *, exact: bool) -> Expectation:
+        """What the output must be; `exact` for whole numbers, where nothing is tolerated."""
+
+    def find_error(self, expectation: Expectation, output: Any) -> str | None:
+        """What is wrong with an output, once all that was launched is done."""
+
+    def time(self, replays: Sequence[Replay], repeats: Sequence[int]) -> list[list[float]]:
+        """Seconds of each run: replays take turns, and caches are cold before each run."""
+
+    def time_cpu(self, launch: Launch, repeats: int) -> list[float]:
+        """Seconds of each run of a launch on the CPU."""
+
+    def measure_ceilings(self, dtypes: Sequence[str]) -> Ceilings:
+        """The machine's own limits."""
+
+    def clear(self) -> None:
+        """Give back memory that nobody uses any more."""
+
+
+def plan_repeats(seconds: Sequence[float], rounds: int, budget: float) -> list[int]:
+    """How often each is to run, from one time of each: `rounds`, fewer where that takes too long.
+
+    What is slow gets as many runs as fit into `budget` seconds, three at least, and one if a
+    single run takes longer than that.
+    """
+    return [
+        1 if one > budget else max(min(3, rounds), min(rounds, int(budget / max(one, 1e-9))))
+        for one in seconds
+    ]
+
+
+def take_turns(repeats: Sequence[int]) -> Iterator[int]:
+    """Whose turn it is: rounds of all that have runs left, each beginning with another one.
+
+    So the drift of the clock touches all of them alike, and none always follows the same other.
+    """
+    left = list(repeats)
+    for number in range(max(left, default=0)):
+        for place in range(len(left)):
+            turn = (place + number) % len(left)
+            if left[turn] > 0:
+                left[turn] -= 1
+                yield turn

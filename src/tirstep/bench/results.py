@@ -1,0 +1,191 @@
+"""What a benchmark measured, as values that go into JSON and come back unchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import BenchError
+
+VERSION = 1
+"""Of the document's form; a file of another version is refused."""
+
+
+@dataclass(frozen=True)
+class Time:
+    """Times of one call in microseconds: the median of `repeats`, and the quartiles."""
+
+    median_us: float
+    lower_us: float
+    upper_us: float
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one contender did in one case.
+
+    Attributes
+    ----------
+    kind : ``"recipe"``, ``"peer"`` (on the same GPU) or ``"cpu"``
+    status : ``"ok"``; ``"wrong"``, whose time is not taken; ``"failed"``; or ``"missing"`` where a
+        peer is not installed, does not have the kernel, or a recipe refuses the shape
+    note : the reason in words, where there is one
+    sizes : of a recipe
+    launched : ``"graph"`` if a recorded CUDA graph was replayed, otherwise ``"call"``
+    """
+
+    contender: str
+    kind: str
+    status: str
+    note: str = ""
+    sizes: Mapping[str, object] = field(default_factory=dict)
+    time: Time | None = None
+    launched: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem and all who solved it.
+
+    Attributes
+    ----------
+    flops, bytes : the least that it takes, by the kernel's own count
+    skipped : why nobody ran; empty if somebody did
+    """
+
+    suite: str
+    kernel: str
+    shape: Mapping[str, int]
+    options: Mapping[str, object]
+    flops: int
+    bytes: int
+    outcomes: tuple[Outcome, ...] = ()
+    skipped: str = ""
+
+    @property
+    def dtype(self) -> str:
+        """The type of the inputs."""
+        return str(self.options["dtype"])
+
+    @property
+    def shape_text(self) -> str:
+        """The shape as ``--shape`` takes it."""
+        return "x".join(map(str, self.shape.values()))
+
+    @property
+    def title(self) -> str:
+        """Kernel, shape and dtype."""
+        return f"{self.kernel} {self.shape_text} {self.dtype}"
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """The machine's own limits, measured in the same run and in the same way.
+
+    Attributes
+    ----------
+    copy : bytes per second of a large copy on the device, read and written
+    flops : operations per second by dtype
+    empty_us : what the clock shows for a kernel that does nothing
+    how : in words, by name of the ceiling
+    """
+
+    copy: float
+    flops: Mapping[str, float]
+    empty_us: float
+    how: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class BenchRun:
+    """A whole run: where, with what, when, how, and the cases."""
+
+    device: Mapping[str, object]
+    versions: Mapping[str, str]
+    date: str
+    method: Mapping[str, object]
+    ceilings: Ceilings
+    cases: tuple[Case, ...] = ()
+
+    def add(self, case: Case) -> BenchRun:
+        """The run with one case more."""
+        return dataclasses.replace(self, cases=(*self.cases, case))
+
+
+def summarize(seconds: Sequence[float]) -> Time:
+    """Median and quartiles of times in seconds."""
+    micro = sorted(1e6 * one for one in seconds)
+    if len(micro) == 1:
+        return Time(micro[0], micro[0], micro[0], 1)
+    lower, median, upper = statistics.quantiles(micro, n=4, method="inclusive")
+    return Time(median, lower, upper, len(micro))
+
+
+def to_document(run: BenchRun) -> dict[str, Any]:
+    """The run as what JSON can hold."""
+    return {"command": "bench", "version": VERSION, **dataclasses.asdict(run)}
+
+
+def from_document(document: Any, who: str) -> BenchRun:
+    """The run of a document; raises `BenchError` for any other document."""
+    try:
+        if document["command"] != "bench" or document["version"] != VERSION:
+            raise ValueError
+        cases = tuple(_read_case(case) for case in document["cases"])
+        ceilings = Ceilings(**document["ceilings"])
+        about = {key: document[key] for key in ("device", "versions", "date", "method")}
+        return BenchRun(**about, ceilings=ceilings, cases=cases)
+    except (ValueError, LookupError, TypeError):
+        raise BenchError(
+            f"{who} is no document of tirstep bench in form {VERSION}; "
+            "write it anew on a GPU with: tirstep bench --json FILE"
+        ) from None
+
+
+def _read_case(case: Mapping[str, Any]) -> Case:
+    outcomes = tuple(
+        Outcome(**{**one, "time": None if one["time"] is None else Time(**one["time"])})
+        for one in case["outcomes"]
+    )
+    return Case(**{**case, "outcomes": outcomes})
+
+
+def read_run(file: Path) -> BenchRun:
+    """Read the run of a JSON file; raises `BenchError` for any other file, OSError without one."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        document = None
+    return from_document(document, str(file))
+
+
+def write_run(run: BenchRun, file: Path) -> None:
+    """Write the run; whoever reads the file meanwhile sees the old one or the new one."""
+    write_json(to_document(run), file)
+
+
+def write_json(document: Mapping[str, Any], file: Path) -> None:
+    """Write a JSON file at once."""
+    write_bytes((json.dumps(document, indent=1) + "\n").encode(), file)
+
+
+def write_bytes(content: bytes, file: Path) -> None:
+    """Write a file at once: under another name first, since a run may be killed at any time."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.chmod(partial, 0o644)  # mkstemp's own would keep others from reading results
+        os.replace(partial, file)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,243 @@
+"""The search for a recipe's fastest sizes: every candidate is exact before it may win."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.modules import Problem
+from tirstep.transforms.recipes import Recipe
+
+from .arena import Settings, Tell
+from .candidates import Sizes, find_candidates
+from .compile_cache import installed
+from .contenders import needed_bytes, prepare_recipe
+from .errors import BenchError, PeerMissing, shorten
+from .farm import Job, compile_all
+from .judging import Expectation
+from .machine import Launch, Machine, Replay
+from .results import Time, summarize
+
+SCREENING_ROUNDS = 5
+FINALISTS = 8
+BATCH = 32
+"""Candidates that take turns at the clock together."""
+HOPELESS = 3.0
+"""Times slower than the fastest of a batch: not worth a second look."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is searched.
+
+    Attributes
+    ----------
+    fixed : sizes that all candidates have
+    limit : None for all candidates
+    compile_limit : seconds that a candidate may take to compile
+    peer : what the winner is compared with
+    """
+
+    recipe: Recipe
+    problem: Problem
+    fixed: Sizes = field(default_factory=dict)
+    limit: int | None = None
+    compile_limit: float = 60.0
+    peer: str = "torch"
+
+
+@dataclass
+class Found:
+    """What a search found.
+
+    Attributes
+    ----------
+    best : None where no candidate ran and was exact
+    skipped : how many candidates are out, by reason
+    tried : how many there were
+    """
+
+    sizes: Sizes | None = None
+    best: Time | None = None
+    peer: Time | None = None
+    default: Time | None = None
+    tried: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def ratio(self) -> float | None:
+        """How often faster than the peer: above 1 is faster."""
+        if self.best is None or self.peer is None:
+            return None
+        return self.peer.median_us / self.best.median_us
+
+
+def search(plan: Plan, machine: Machine, settings: Settings, *, cache: Path, tell: Tell) -> Found:
+    """Compile, check and time candidates; the best of them take turns once more with the peer.
+
+    A candidate is checked on whole numbers, for which every order of summation gives the same
+    bits, and nothing is tolerated; for a kernel that is no sum of products, within its own bound.
+    Raises `BenchError` where the device has too little memory.
+    """
+    candidates = find_candidates(plan.recipe, plan.fixed, limit=plan.limit, seed=settings.seed)
+    found = Found(tried=len(candidates))
+    wanted, free = needed_bytes(plan.problem), machine.free_bytes()
+    if wanted > free:
+        raise BenchError(
+            f"{plan.problem} needs {wanted / 2**30:.1f} GiB on the device, and "
+            f"{free / 2**30:.1f} are free; search at a smaller shape"
+        )
+    with installed(cache), tempfile.TemporaryDirectory() as folder:
+        jobs = [
+            _make_job(plan, sizes, Path(folder, f"{n}.so")) for n, sizes in enumerate(candidates)
+        ]
+        compiled = _compile(plan, machine, cache, jobs, found.skipped, tell)
+        _Contest(plan, machine, settings, found, tell).run(compiled, candidates[0])
+    return found
+
+
+def _make_job(plan: Plan, sizes: Sizes, library: Path) -> Job:
+    shape, options = dict(plan.problem.sizes), dict(plan.problem.options)
+    return Job(plan.recipe.name, shape, options, sizes, str(library))
+
+
+def _compile(
+    plan: Plan,
+    machine: Machine,
+    cache: Path,
+    jobs: Sequence[Job],
+    skipped: Counter[str],
+    tell: Tell,
+) -> list[Job]:
+    """The candidates that compile; the others are counted."""
+
+    def report(done: int, reason: str) -> None:
+        tell(f"compiled {done} of {len(jobs)} candidates")
+
+    reasons = compile_all(jobs, machine.target, cache, limit=plan.compile_limit, report=report)
+    skipped.update(classify(reason) for reason in reasons if reason)
+    return [job for job, reason in zip(jobs, reasons, strict=True) if not reason]
+
+
+def classify(reason: str) -> str:
+    """The kind of a reason: sentences with other numbers in them count as one kind."""
+    head, colon, rest = reason.partition(": ")
+    if head == "refused":
+        return f"refused by {rest.partition(':')[0]}"
+    return f"{head}: {rest.partition(':')[0]}" if colon else reason
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Sizes whose result is exact, and how they are run."""
+
+    sizes: Sizes
+    replay: Replay
+
+
+@dataclass
+class _Contest:
+    """Checks and times what compiled."""
+
+    plan: Plan
+    machine: Machine
+    settings: Settings
+    found: Found
+    tell: Tell
+
+    def run(self, compiled: Sequence[Job], default: Sizes) -> None:
+        """Screen the candidates in batches, and let the best of them take turns with the peer."""
+        problem, machine = self.plan.problem, self.machine
+        inputs = problem.integer_inputs(self.settings.seed)
+        arguments = [machine.upload(array) for array in inputs]
+        arguments.append(machine.upload(blank(problem.outputs[0])))
+        expectation = machine.expect(problem, inputs, exact=problem.is_exact)
+        best: list[tuple[float, _Candidate]] = []
+        for begin in range(0, len(compiled), BATCH):
+            self.tell(f"checked and timed {begin} of {len(compiled)} candidates")
+            batch = compiled[begin : begin + BATCH]
+            admitted = [self._admit(job, arguments, expectation) for job in batch]
+            right = [one for one in admitted if one is not None]
+            best = sorted([*best, *self._screen(right)], key=lambda one: one[0])
+            kept = best[:FINALISTS]
+            best = [*kept, *(one for one in best[FINALISTS:] if one[1].sizes == default)]
+        if best:
+            self._decide([candidate for _, candidate in best], arguments, default)
+
+    def _admit(
+        self, job: Job, arguments: Sequence[Any], expectation: Expectation
+    ) -> _Candidate | None:
+        """A candidate if its result is exact; otherwise it is counted."""
+        machine, skipped, output = self.machine, self.found.skipped, arguments[-1]
+        sizes = dict(job.sizes)
+        try:
+            replay = machine.record(self._prepare(job, arguments), output)
+            machine.poison(output)
+            replay.run()
+            error = machine.find_error(expectation, output)
+        except Exception as error_:  # whatever TVM and CUDA raise: the others still run
+            skipped[f"does not run: {type(error_).__name__}"] += 1
+            self._require_alive(sizes, error_)
+            return None
+        if error is not None:
+            skipped["wrong"] += 1
+            return None
+        return _Candidate(sizes, replay)
+
+    def _prepare(self, job: Job, arguments: Sequence[Any]) -> Launch:
+        """What the other process compiled, or the same again where it left no file."""
+        library = Path(job.library)
+        if library.exists():
+            return self.machine.load(library, arguments)
+        prepare = prepare_recipe(self.plan.recipe, dict(job.sizes))
+        return prepare(self.machine, self.plan.problem, arguments)
+
+    def _screen(self, candidates: Sequence[_Candidate]) -> list[tuple[float, _Candidate]]:
+        """Rough times; what is far slower than the fastest is not run again."""
+        replays = [one.replay for one in candidates]
+        first = [seconds[0] for seconds in self.machine.time(replays, [1] * len(replays))]
+        repeats = [SCREENING_ROUNDS if one < HOPELESS * min(first) else 1 for one in first]
+        times = self.machine.time(replays, repeats)
+        medians = [summarize(one).median_us for one in times]
+        return list(zip(medians, candidates, strict=True))
+
+    def _decide(
+        self, finalists: Sequence[_Candidate], arguments: Sequence[Any], default: Sizes
+    ) -> None:
+        """The fastest wins, on random floats: small whole numbers make a GPU a little faster."""
+        self.tell(f"timing {len(finalists)} finalists")
+        machine, found, rounds = self.machine, self.found, self.settings.rounds
+        drawn = self.plan.problem.float_inputs(self.settings.seed)
+        for tensor, array in zip(arguments, drawn, strict=False):
+            tensor[...] = machine.upload(array)
+        peer = self._find_peer(arguments)
+        replays = [one.replay for one in finalists] + ([] if peer is None else [peer])
+        times = [summarize(one) for one in machine.time(replays, [rounds] * len(replays))]
+        found.peer = None if peer is None else times.pop()
+        for candidate, time in zip(finalists, times, strict=True):
+            if candidate.sizes == default:
+                found.default = time
+            if found.best is None or time.median_us < found.best.median_us:
+                found.best, found.sizes = time, candidate.sizes
+
+    def _find_peer(self, arguments: Sequence[Any]) -> Replay | None:
+        try:
+            launch = self.machine.prepare_peer(self.plan.peer, self.plan.problem, arguments)
+        except PeerMissing:
+            return None
+        return self.machine.record(launch, arguments[-1])
+
+    def _require_alive(self, sizes: Sizes, error: Exception) -> None:
+        try:
+            self.machine.clear()
+        except Exception as gone:
+            spelt = " ".join(f"--set {name}={value}" for name, value in sizes.items())
+            raise BenchError(
+                f"{self.plan.recipe.name} with {spelt} left the device unusable "
+                f"({shorten(error)}); find its fault with tirstep check"
+            ) from gone

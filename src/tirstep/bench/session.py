@@ -1,0 +1,73 @@
+"""A whole run: the ceilings, then every case, each reported as it comes."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from .arena import Settings, Tell, run_case
+from .compile_cache import installed
+from .contenders import find_options, find_variants
+from .farm import Job, compile_all
+from .machine import Machine
+from .results import BenchRun, Case
+from .works import Work
+
+COMPILE_LIMIT = 120.0
+"""Seconds that one recipe may take to compile ahead of time."""
+FEW_JOBS = 4
+"""So few recipes are compiled when they are needed: processes take seconds to start."""
+
+OnCase = Callable[[BenchRun, Case], None]
+
+
+def run_bench(
+    works: Sequence[Work],
+    machine: Machine,
+    settings: Settings,
+    *,
+    cache: Path,
+    tell: Tell,
+    on_case: OnCase,
+) -> BenchRun:
+    """Measure the ceilings and then the works, one after the other.
+
+    `cache` is the folder of compiled kernels. `on_case` is called after each case with the run so
+    far, so that nothing is lost where the next one ends the process. Raises `BenchError` where a
+    contender leaves the device unusable.
+    """
+    tell("measuring the machine's ceilings")
+    dtypes = dict.fromkeys(str(work.problem.options["dtype"]) for work in works)
+    with installed(cache):
+        run = BenchRun(
+            machine.device,
+            machine.versions,
+            datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            {**machine.method, **asdict(settings)},
+            machine.measure_ceilings([*dtypes]),
+        )
+        _compile_ahead(works, machine, cache, tell)
+        for work in works:
+            case = run_case(work, machine, settings, tell)
+            run = run.add(case)
+            on_case(run, case)
+    return run
+
+
+def _compile_ahead(works: Sequence[Work], machine: Machine, cache: Path, tell: Tell) -> None:
+    """Fill the cache on all cores; what does not compile is told when its turn comes."""
+    jobs = [
+        Job(recipe.name, dict(work.problem.sizes), find_options(recipe, work.problem), sizes)
+        for work in works
+        for recipe in work.recipes
+        for sizes in find_variants(recipe, work.problem)
+    ]
+    if len(jobs) <= FEW_JOBS:
+        return
+
+    def report(done: int, reason: str) -> None:
+        tell(f"compiled {done} of {len(jobs)} recipes")
+
+    compile_all(jobs, machine.target, cache, limit=COMPILE_LIMIT, report=report)

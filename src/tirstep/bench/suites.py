@@ -1,0 +1,96 @@
+"""What is measured: kernels, shapes, types, recipes and peers. Data and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+GPU_PEERS = ("torch", "triton", "dlight")
+CPU_PEERS = ("numpy", "torch_cpu")
+
+FLOAT32: Mapping[str, object] = {"dtype": "float32"}
+FLOAT16: Mapping[str, object] = {"dtype": "float16", "out": "float16"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kernel at some shapes and types.
+
+    Attributes
+    ----------
+    shapes : sizes by place; a kernel of one size takes their product
+    options : of the kernel; an option that it does not have is left out
+    recipes : names, or ``"first"``, ``"last"`` or ``"all"`` of the kernel's ladder
+    peers : as `tirstep.bench.peers` names them
+    """
+
+    kernel: str
+    shapes: tuple[tuple[int, ...], ...]
+    options: tuple[Mapping[str, object], ...] = (FLOAT32,)
+    recipes: tuple[str, ...] = ("first", "last")
+    peers: tuple[str, ...] = GPU_PEERS
+
+
+# Larger than the L2 cache of an H100 or H200, but for the shape that no tile divides.
+PLANES = ((4096, 4096), (8192, 8192), (16384, 1024), (1021, 4099))
+OVER_MEMORY = (
+    "row_sum",
+    "softmax",
+    "layer_norm",
+    "rms_norm",
+    "transpose",
+    "relu",
+    "gelu",
+    "vector_add",
+    "matvec",
+)
+
+SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
+    {
+        "matmul": (
+            Entry(
+                "matmul",
+                (
+                    (1024, 512, 2048),
+                    (512, 512, 512),
+                    (1024, 1024, 1024),
+                    (2048, 2048, 2048),
+                    (16, 4096, 4096),
+                    (8192, 128, 8192),
+                    (1000, 777, 333),
+                ),
+            ),
+            # The naive kernel takes seconds here, and would say nothing new.
+            Entry(
+                "matmul",
+                ((4096, 4096, 4096), (8192, 8192, 8192), (4096, 1024, 4096)),
+                recipes=("last",),
+            ),
+        ),
+        "bandwidth": tuple(
+            Entry(kernel, PLANES, options=(FLOAT32, FLOAT16)) for kernel in OVER_MEMORY
+        ),
+        # The shapes of the convolution tutorials, and one that fills a GPU.
+        "convolution": (
+            Entry("conv1d", ((16384, 32),)),
+            Entry("conv1d", ((1 << 24, 32),), recipes=("last",)),
+            Entry("depthwise_conv2d", ((3, 4, 16, 32, 7), (4096, 4, 16, 32, 7))),
+        ),
+        "tutorial": (
+            Entry(
+                "matmul",
+                ((1024, 512, 2048), (256,) * 3, (512,) * 3, (1024,) * 3, (2048,) * 3),
+                recipes=("all",),
+                peers=GPU_PEERS + CPU_PEERS,
+            ),
+            Entry("conv1d", ((16384, 32),), recipes=("all",), peers=GPU_PEERS + CPU_PEERS),
+            Entry(
+                "depthwise_conv2d",
+                ((3, 4, 16, 32, 7),),
+                recipes=("all",),
+                peers=GPU_PEERS + CPU_PEERS,
+            ),
+        ),
+    }
+)

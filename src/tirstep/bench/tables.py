@@ -1,0 +1,162 @@
+"""Runs as tables of text: one for each case, and those of the documents in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from .figures import (
+    find_before,
+    find_best,
+    find_floor,
+    find_naive,
+    geometric_mean,
+    rate,
+    share,
+    speedup,
+)
+from .results import BenchRun, Case, Ceilings, Outcome, Time
+from .suites import GPU_PEERS
+
+NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "torch": "PyTorch",
+        "triton": "Triton",
+        "dlight": "dlight",
+        "numpy": "NumPy (CPU)",
+        "torch_cpu": "PyTorch (CPU)",
+    }
+)
+"""Of peers, for people."""
+NOTHING = "–"
+
+Row = list[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text; the last `right` columns hold numbers."""
+
+    header: Row
+    rows: list[Row]
+    right: int
+
+
+def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False) -> Table:
+    """Everybody who took part in a case: time with quartiles, rate, share, speed-ups.
+
+    A speed-up above 1 says that the row is faster than the column's contender.
+    """
+    naive = find_naive(case)
+    over = {f"× {NAMES[name]}": name for name in GPU_PEERS if _took_part(case, name)}
+    if naive is not None and len([one for one in case.outcomes if one.kind == "recipe"]) > 1:
+        over[f"× {naive}"] = naive
+    header = ["contender", "time µs", "quartiles", _unit(case, ceilings), "of ceiling", *over]
+    rows = []
+    for outcome in case.outcomes:
+        ratios = [speedup(case, outcome, name) for name in over.values()]
+        if with_before and outcome.kind == "recipe":
+            before = find_before(case, outcome)
+            ratios.append(None if before is None else speedup(case, outcome, before))
+        elif with_before:
+            ratios.append(None)
+        figures = [
+            format_time(outcome),
+            format_spread(outcome.time),
+            format_rate(case, outcome, ceilings),
+        ]
+        figures += [format_share(share(case, outcome, ceilings)), *map(format_ratio, ratios)]
+        rows.append([NAMES.get(outcome.contender, outcome.contender), *figures])
+    if with_before:
+        header.append("× rung before")
+    return Table(header, rows, len(header) - 1)
+
+
+def make_summary(run: BenchRun, suite: str) -> Table:
+    """A row for each case of a suite: the fastest recipe, its share, its ratio to each peer."""
+    cases = [case for case in run.cases if case.suite == suite and not case.skipped]
+    header = ["kernel", "shape", "dtype", "recipe", "time µs", "rate", "of ceiling"]
+    header += [f"× {NAMES[name]}" for name in GPU_PEERS] + ["× naive"]
+    rows = [_summarize(case, run.ceilings) for case in cases]
+    means = [geometric_mean(_ratio(case, name) for case in cases) for name in (*GPU_PEERS, "naive")]
+    shares = geometric_mean(_share(case, run.ceilings) for case in cases)
+    if len(rows) > 1:
+        figures = [format_share(shares), *map(format_ratio, means)]
+        rows.append(["geometric mean", "", "", "", "", "", *figures])
+    return Table(header, rows, 7)
+
+
+def find_reasons(case: Case) -> list[str]:
+    """Why contenders of a case have no time, a sentence each."""
+    return [
+        f"{NAMES.get(one.contender, one.contender)}: {one.status}: {one.note}"
+        for one in case.outcomes
+        if one.status != "ok"
+    ]
+
+
+def format_time(outcome: Outcome) -> str:
+    """The median, or the word for what is wrong."""
+    return outcome.status if outcome.time is None else _figure(outcome.time.median_us)
+
+
+def format_spread(time: Time | None) -> str:
+    """The quartiles."""
+    return "" if time is None else f"{_figure(time.lower_us)}–{_figure(time.upper_us)}"
+
+
+def format_rate(case: Case, outcome: Outcome, ceilings: Ceilings, *, unit: bool = False) -> str:
+    """TFLOP/s or TB/s, whichever the case is bound by."""
+    found = rate(case, outcome, ceilings)
+    if found is None:
+        return NOTHING
+    value, name = found
+    digits = 1 if value >= 10 else 3 if value < 0.1 else 2
+    return f"{value:.{digits}f} {name}" if unit else f"{value:.{digits}f}"
+
+
+def format_share(value: float | None) -> str:
+    """In percent."""
+    return NOTHING if value is None else f"{100 * value:.0f} %"
+
+
+def format_ratio(value: float | None) -> str:
+    """With two digits, fewer where it is large."""
+    if value is None:
+        return NOTHING
+    return f"{value:.2f}" if value < 10 else f"{value:,.1f}"
+
+
+def _summarize(case: Case, ceilings: Ceilings) -> Row:
+    best = find_best(case)
+    head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), case.dtype]
+    if best is None:
+        return [*head, NOTHING, NOTHING, NOTHING, NOTHING, *[NOTHING] * (len(GPU_PEERS) + 1)]
+    figures = [format_time(best), format_rate(case, best, ceilings, unit=True)]
+    figures.append(format_share(_share(case, ceilings)))
+    ratios = [format_ratio(_ratio(case, name)) for name in (*GPU_PEERS, "naive")]
+    return [*head, f"`{best.contender}`", *figures, *ratios]
+
+
+def _ratio(case: Case, over: str) -> float | None:
+    best = find_best(case)
+    name = find_naive(case) if over == "naive" else over
+    return None if best is None or name is None else speedup(case, best, name)
+
+
+def _share(case: Case, ceilings: Ceilings) -> float | None:
+    best = find_best(case)
+    return None if best is None else share(case, best, ceilings)
+
+
+def _took_part(case: Case, name: str) -> bool:
+    return any(one.contender == name for one in case.outcomes)
+
+
+def _unit(case: Case, ceilings: Ceilings) -> str:
+    return "TB/s" if find_floor(case, ceilings)[1] == "memory" else "TFLOP/s"
+
+
+def _figure(micro: float) -> str:
+    return f"{micro:,.1f}" if micro < 1000 else f"{micro:,.0f}"

@@ -1,0 +1,69 @@
+"""A GPU's own limits, measured as contenders are: copies, multiplications, an empty launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .fma import THREADS, count_fma_operations, make_empty_kernel, make_fma_kernel
+from .machine import Launch, Machine
+from .results import Ceilings, summarize
+
+ROUNDS = 15
+COPY_BYTES = 1 << 30
+MATRIX = 8192
+BLOCKS_PER_SM = 8
+FMA_STEPS = 1 << 16
+
+
+def measure_ceilings(machine: Machine, properties: Any, dtypes: Sequence[str]) -> Ceilings:
+    """Copy bandwidth in bytes a second, peaks in operations a second, the empty launch in us.
+
+    The peak of float32 is that of multiplications and additions in registers; that of float16 and
+    bfloat16 is what PyTorch reaches in a large matrix product. Other types have none.
+    """
+    how: dict[str, str] = {}
+    copy, how["copy"] = _measure_copy(machine)
+    flops: dict[str, float] = {}
+    for dtype in dict.fromkeys(dtypes):
+        if dtype == "float32":
+            flops[dtype], how[dtype] = _measure_fma(machine, properties.multi_processor_count)
+        elif dtype in ("float16", "bfloat16"):
+            flops[dtype], how[dtype] = _measure_product(machine, getattr(torch, dtype))
+    one = torch.empty(1, device="cuda")
+    empty = _time(machine, machine.compile(make_empty_kernel(), [one]))
+    how["empty"] = "a kernel of one thread that writes one number"
+    machine.clear()
+    return Ceilings(copy, flops, 1e6 * empty, how)
+
+
+def _measure_copy(machine: Machine) -> tuple[float, str]:
+    words = min(COPY_BYTES, machine.free_bytes() // 8) // 4
+    source, target = torch.rand(words, device="cuda"), torch.empty(words, device="cuda")
+    seconds = _time(machine, lambda: target.copy_(source))
+    how = f"a copy of {4 * words >> 20} MiB on the device, bytes read and written"
+    return 2 * 4 * words / seconds, how
+
+
+def _measure_fma(machine: Machine, multiprocessors: int) -> tuple[float, str]:
+    blocks = BLOCKS_PER_SM * multiprocessors
+    x = torch.tensor([0.999, 0.001], device="cuda")
+    y = torch.empty(blocks * THREADS, device="cuda")
+    seconds = _time(machine, machine.compile(make_fma_kernel(blocks, FMA_STEPS), [x, y]))
+    how = "multiplications with additions in registers, eight independent chains for each thread"
+    return count_fma_operations(blocks, FMA_STEPS) / seconds, how
+
+
+def _measure_product(machine: Machine, dtype: torch.dtype) -> tuple[float, str]:
+    a, b = (torch.rand(MATRIX, MATRIX, device="cuda").sub_(0.5).to(dtype) for _ in range(2))
+    out = torch.empty_like(a)
+    seconds = _time(machine, lambda: torch.mm(a, b, out=out))
+    return 2 * MATRIX**3 / seconds, f"torch.mm of {MATRIX}×{MATRIX}×{MATRIX}, random values"
+
+
+def _time(machine: Machine, launch: Launch) -> float:
+    """The median in seconds."""
+    (seconds,) = machine.time([machine.record(launch, None)], [ROUNDS])
+    return summarize(seconds).median_us / 1e6

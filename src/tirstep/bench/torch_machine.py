@@ -1,0 +1,242 @@
+"""The machine for real: one GPU through PyTorch, whose stream, tensors and clock all share.
+
+TVM's kernels read and write PyTorch's tensors (DLPack) on PyTorch's stream, so that all contenders
+are launched, recorded and timed in one way.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import tvm
+import tvm_ffi
+
+from tirstep.lowering_checks import DeviceError
+from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks.devices import find_unbound_blocks
+from tirstep.modules import Problem
+from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.numeric import Array
+
+from .judging import Expectation, bound_sums
+from .machine import Launch, Replay, take_turns
+from .peers import find_function
+from .peers.dlight import schedule_by_default
+from .peers.torch_functions import FUNCTIONS
+from .results import Ceilings
+from .torch_facts import describe_device, find_versions
+
+FLUSH_OVER_L2 = 2
+"""Each of the two buffers that clear the caches is this often the L2 cache."""
+WARM_UP_SECONDS = 0.2
+"""How long contenders run before the clock counts: an idle GPU has slower clocks."""
+
+
+class TorchMachine:
+    """The first CUDA device of this process; float32 is computed in float32 (no TF32)."""
+
+    def __init__(self) -> None:
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.set_float32_matmul_precision("highest")
+        # Sums of half types in float32, as the kernels here have them.
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+        torch.backends.cudnn.benchmark = True  # cuDNN tries its algorithms, as a user would let it
+        self._gpu = torch.device("cuda", 0)
+        # Graphs can be recorded on a stream that is not the default one.
+        torch.cuda.set_stream(torch.cuda.Stream(self._gpu))
+        self._properties = torch.cuda.get_device_properties(self._gpu)
+        self.target = tvm.target.Target.from_device(tvm.cuda(0))
+        self._flushing = self._record_flush()
+
+    @property
+    def device(self) -> dict[str, object]:
+        """Name, architecture, memory in bytes, and the like."""
+        return describe_device(self._properties, str(self.target.attrs["arch"]))
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of the driver, CUDA, and the packages."""
+        return find_versions()
+
+    @property
+    def method(self) -> dict[str, object]:
+        """How times are taken."""
+        return {
+            "clock": "CUDA events around one replay of a CUDA graph of one call",
+            "caches": "before each run a buffer is written and another one read, each "
+            f"{FLUSH_OVER_L2} times the L2 cache",
+            "flush_bytes": 2 * FLUSH_OVER_L2 * self._properties.L2_cache_size,
+            "order": "contenders take turns, each round begins with another one",
+            "checked": "against float64 before and after the timed runs, outputs filled with NaN",
+        }
+
+    def free_bytes(self) -> int:
+        """Device memory that is not in use."""
+        torch.cuda.empty_cache()
+        return int(torch.cuda.mem_get_info(self._gpu)[0])
+
+    def upload(self, array: Array) -> Any:
+        """A tensor on the GPU with what an array holds."""
+        return _from_numpy(array).to(self._gpu)
+
+    def poison(self, tensor: Any) -> None:
+        """Fill with NaN, or with the smallest integer."""
+        is_float = tensor.dtype.is_floating_point
+        tensor.fill_(math.nan if is_float else torch.iinfo(tensor.dtype).min)
+
+    def compile(self, module: tvm.IRModule, arguments: Sequence[Any]) -> Launch:
+        """Compile for the GPU; raises `DeviceError` for a module that no loop binds to it."""
+        if unbound := find_unbound_blocks(module):
+            raise DeviceError(f"not bound to the GPU: {', '.join(unbound)}; bind their loops")
+        return _launch(compile_module(module, self.target)["main"], arguments)
+
+    def load(self, library: Path, arguments: Sequence[Any]) -> Launch:
+        """The same for what another process compiled into a file."""
+        return _launch(tvm.runtime.load_module(str(library))["main"], arguments)
+
+    def prepare_peer(self, name: str, problem: Problem, arguments: Sequence[Any]) -> Launch:
+        """A peer's launch; raises `PeerMissing`."""
+        *inputs, output = arguments
+        if name == "dlight":
+            return self.compile(schedule_by_default(problem.module, self.target), arguments)
+        if name == "numpy":
+            arrays = [_to_numpy(tensor) for tensor in inputs]
+            settings = {**problem.sizes, **problem.options}
+            return functools.partial(problem.kernel.meaning.reference, *arrays, **settings)
+        function = find_function(name, problem.kernel.name)
+        if name == "torch_cpu":
+            return function([tensor.cpu() for tensor in inputs], None, problem)
+        return function(inputs, output, problem)
+
+    def record(self, launch: Launch, output: Any) -> Replay:
+        """Run once and record a CUDA graph; where that fails, the launch itself is replayed."""
+        result = launch()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            # By thread, since others may compile meanwhile.
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                result = launch()
+            finally:
+                graph.capture_end()
+            graph.replay()
+            torch.cuda.synchronize()
+        except RuntimeError:
+            torch.cuda.synchronize()  # raises if it was the kernel that failed
+            result = launch()
+            return Replay(launch, output if result is None else result, "call")
+        return Replay(graph.replay, output if result is None else result, "graph", (launch, graph))
+
+    def expect(self, problem: Problem, inputs: Sequence[Array], *, exact: bool) -> Expectation:
+        """In float64: sums of products on the GPU, since NumPy takes long; all else in NumPy."""
+        name, dtype = problem.outputs[0].name, problem.outputs[0].dtype
+        if not problem.is_exact or problem.kernel.name not in FUNCTIONS:
+            right, bound = problem.reference(inputs)[0], problem.error_bound(inputs)[0]
+            expected, bound = (torch.from_numpy(one).to(self._gpu) for one in (right, bound))
+            return Expectation(name, dtype, expected, 0 * bound if exact else bound, torch)
+        doubles = [_from_numpy(array.astype(np.float64)).to(self._gpu) for array in inputs]
+        function = FUNCTIONS[problem.kernel.name]
+        expected = function(doubles, None, problem)().clone()
+        if exact:
+            return Expectation(name, dtype, expected, 0 * expected, torch)
+        magnitudes = function([double.abs() for double in doubles], None, problem)()
+        return Expectation(
+            name, dtype, expected, bound_sums(problem, expected, magnitudes, torch), torch
+        )
+
+    def find_error(self, expectation: Expectation, output: Any) -> str | None:
+        """Hold an output, of the GPU or of the CPU, against what it must be."""
+        torch.cuda.synchronize()
+        tensor = output if isinstance(output, torch.Tensor) else _from_numpy(np.asarray(output))
+        name = str(tensor.dtype).removeprefix("torch.")
+        return expectation.stored_in(name).find_error(tensor.to(self._gpu).double())
+
+    def time(self, replays: Sequence[Replay], repeats: Sequence[int]) -> list[list[float]]:
+        """Seconds of each run of each replay, by events."""
+        began = time.perf_counter()
+        while time.perf_counter() - began < WARM_UP_SECONDS:
+            self._flushing.run()
+            torch.cuda.synchronize()
+        pairs: list[list[tuple[Any, Any]]] = [[] for _ in replays]
+        for turn in take_turns(repeats):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            self._flushing.run()
+            start.record()
+            replays[turn].run()
+            end.record()
+            pairs[turn].append((start, end))
+        torch.cuda.synchronize()
+        return [[start.elapsed_time(end) / 1e3 for start, end in one] for one in pairs]
+
+    def time_cpu(self, launch: Launch, repeats: int) -> list[float]:
+        """Seconds of each run on the CPU, by the clock on the wall."""
+        seconds = []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            launch()
+            seconds.append(time.perf_counter() - began)
+        return seconds
+
+    def measure_ceilings(self, dtypes: Sequence[str]) -> Ceilings:
+        """See `tirstep.bench.torch_ceilings`."""
+        from .torch_ceilings import measure_ceilings
+
+        return measure_ceilings(self, self._properties, dtypes)
+
+    def clear(self) -> None:
+        """Give back memory that nobody uses any more."""
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+
+    def _record_flush(self) -> Replay:
+        """What makes the caches cold: it writes one buffer, and reads another one.
+
+        Lines that were only written would be written back while the next kernel is timed. The
+        replay keeps the buffers alive, which a graph by itself does not.
+        """
+        words = FLUSH_OVER_L2 * self._properties.L2_cache_size // 4
+        written, read = (torch.ones(words, device=self._gpu) for _ in range(2))
+        largest = torch.zeros((), device=self._gpu)
+
+        def flush() -> None:
+            written.fill_(1)
+            torch.amax(read, dim=0, out=largest)
+
+        return self.record(flush, largest)
+
+
+def _launch(function: Any, arguments: Sequence[Any]) -> Launch:
+    """A launch on PyTorch's stream."""
+
+    def launch() -> None:
+        with tvm_ffi.use_torch_stream():
+            function(*arguments)
+
+    return launch
+
+
+def _from_numpy(array: Array) -> Any:
+    """A tensor of the CPU; PyTorch takes no types of ml_dtypes, but their bits."""
+    array = np.ascontiguousarray(array)
+    if array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        bits = torch.from_numpy(array.view(f"u{array.itemsize}"))
+        return bits.view(getattr(torch, array.dtype.name))
+    return torch.from_numpy(array)
+
+
+def _to_numpy(tensor: Any) -> Array:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        bits = tensor.cpu().view(torch.uint16 if dtype == "bfloat16" else torch.uint8)
+        return bits.numpy().view(dtype_facts(dtype).numpy)
+    return tensor.cpu().numpy()

@@ -1,0 +1,104 @@
+"""``tirstep search``: the fastest sizes of a recipe, shape by shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tirstep.bench.arena import Settings
+from tirstep.bench.best import record_best
+from tirstep.bench.candidates import count_candidates
+from tirstep.bench.compile_cache import find_cache_folder
+from tirstep.bench.machine import Machine
+from tirstep.bench.results import Time
+from tirstep.bench.search import Found, Plan, search
+from tirstep.modules import find_kernel
+
+from .bench import make_machine
+from .screen import Screen
+from .selection import format_shape, pick_recipe
+from .texts import count, spell
+from .wishes import Wish, choose_sizes, parse_shape
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """How a search is done.
+
+    Attributes
+    ----------
+    limit : None for all candidates
+    patience : seconds that a candidate may take to compile
+    into : None to keep nothing
+    """
+
+    limit: int | None
+    seed: int
+    patience: float
+    into: Path | None
+
+
+def search_sizes(name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt) -> int:
+    """Search at each shape; 1 where no candidate was right."""
+    recipe = pick_recipe(name)
+    kernel = find_kernel(recipe.kernel)
+    parsed = [parse_shape(text, recipe.kernel, kernel.size_names) for text in shapes]
+    options: dict[str, Any] = {**recipe.seed.options, **wish.options}
+    wanted = parsed or [dict(recipe.seed.shape)]
+    problems = [kernel.problem(*one.values(), **options) for one in wanted]
+    fixed = choose_sizes(wish, recipe.sizes, recipe.sizes)
+    machine = make_machine("search")
+    screen, code = Screen(), 0
+    screen.line(("device  ", "dim"), str(machine.device["name"]))
+    for problem in problems:
+        plan = Plan(recipe, problem, fixed, hunt.limit, hunt.patience)
+        with screen.working():
+            found = search(
+                plan,
+                machine,
+                Settings(seed=hunt.seed),
+                cache=find_cache_folder(),
+                tell=screen.doing,
+            )
+        _show(screen, plan, found)
+        if found.best is None:
+            code = 1
+        elif hunt.into is not None:
+            _keep(screen, hunt.into, plan, found, machine)
+    return code
+
+
+def _show(screen: Screen, plan: Plan, found: Found) -> None:
+    recipe, problem = plan.recipe, plan.problem
+    screen.line()
+    shape, dtype = format_shape(problem.sizes), problem.options["dtype"]
+    screen.line((f"{recipe.name} at {shape}, {dtype}", "bold"))
+    tried = f"tried {count(found.tried, 'candidate')} of {count_candidates(recipe, plan.fixed)}"
+    screen.line((tried, "dim"))
+    for reason, number in found.skipped.most_common():
+        screen.line((f"  {number:>5} {reason}", "dim"))
+    if found.best is None or found.sizes is None:
+        screen.line(("no candidate ran and was exact", "bold red"))
+        return
+    _show_time(screen, "best", found.best)
+    _show_time(screen, "as it is", found.default)
+    _show_time(screen, plan.peer, found.peer)
+    if found.ratio is not None:
+        screen.line((f"{'ratio':<9}", "dim"), f"{found.ratio:.3f} times as fast as {plan.peer}")
+    words = " ".join(f"--set {name}={spell(value)}" for name, value in found.sizes.items())
+    screen.line((f"{'sizes':<9}", "dim"), words)
+
+
+def _show_time(screen: Screen, who: str, time: Time | None) -> None:
+    if time is not None:
+        spread = f"{time.lower_us:,.1f} to {time.upper_us:,.1f}"
+        screen.line((f"{who:<9}", "dim"), f"{time.median_us:,.1f} us", (f"  {spread}", "dim"))
+
+
+def _keep(screen: Screen, file: Path, plan: Plan, found: Found, machine: Machine) -> None:
+    if record_best(file, plan, found, machine.device, machine.versions):
+        screen.line((f"wrote {file}", "green"))
+    else:
+        screen.line((f"{file} has a faster recipe for this, which stays", "yellow"))

@@ -1,0 +1,23 @@
+"""The machine that needs no GPU, and benchmarks without other processes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_machine import FakeMachine
+
+
+@pytest.fixture
+def machine() -> FakeMachine:
+    return FakeMachine()
+
+
+@pytest.fixture
+def no_farm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is compiled ahead: the fake machine compiles when it is asked."""
+
+    def compile_all(jobs: Any, target: Any, cache: Path, *, limit: float, report: Any) -> list[str]:
+        return [""] * len(jobs)
+
+    monkeypatch.setattr("tirstep.bench.session.compile_all", compile_all)
+    monkeypatch.setattr("tirstep.bench.search.compile_all", compile_all)

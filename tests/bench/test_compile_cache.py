@@ -1,0 +1,175 @@
+"""The cache of compiled kernels, and the processes that fill it."""
+
+import dataclasses
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tvm
+import tvm_ffi
+
+from tirstep.bench.compile_cache import CALLBACK, find_cache_folder, find_key, installed
+from tirstep.bench.errors import BenchError
+from tirstep.bench.farm import Job, compile_all
+from tirstep.bench.farm_worker import compile_job
+
+TARGET = tvm.target.Target("nvidia/nvidia-h100")
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The sources that TVM's own function was called with; a compiler stands in for it."""
+    import tvm.support.nvcc  # noqa: F401 - registers the function
+
+    original = tvm_ffi.get_global_func(CALLBACK)
+    sources: list[str] = []
+
+    def compile_source(source: str) -> bytes:
+        if source == "broken":
+            raise RuntimeError("error: expected a ;")
+        sources.append(source)
+        return b"code of " + source.encode()
+
+    tvm_ffi.register_global_func(CALLBACK, compile_source, override=True)
+    yield sources
+    tvm_ffi.register_global_func(CALLBACK, original, override=True)
+
+
+def ask(source: str) -> bytes:
+    return bytes(tvm_ffi.get_global_func(CALLBACK)(source))
+
+
+def test_a_source_is_compiled_once(compiled: list[str], tmp_path: Path):
+    with installed(tmp_path) as cache:
+        assert [ask("a"), ask("b"), ask("a")] == [b"code of a", b"code of b", b"code of a"]
+        assert (cache.hits, cache.misses) == (1, 2)
+    with installed(tmp_path) as cache:
+        assert ask("a") == b"code of a"
+        assert (cache.hits, cache.misses) == (1, 0)
+    assert compiled == ["a", "b"]
+    # Afterwards TVM compiles as before.
+    ask("a")
+    assert compiled == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-1],
+        lambda content: b"",
+        lambda content: content[:32],
+        lambda content: content[:-1] + b"?",
+        lambda content: b"?" + content[1:],
+    ],
+)
+def test_a_damaged_entry_is_compiled_anew(compiled: list[str], tmp_path: Path, damage: Any):
+    with installed(tmp_path) as cache:
+        ask("a")
+        (file,) = tmp_path.iterdir()
+        right = file.read_bytes()
+        file.write_bytes(damage(right))
+        assert ask("a") == b"code of a"
+        assert (cache.hits, cache.misses) == (0, 2)
+        assert file.read_bytes() == right
+
+
+def test_the_key_has_all_that_decides(monkeypatch: pytest.MonkeyPatch):
+    keys = {find_key("a"), find_key("b")}
+    with TARGET:
+        keys.add(find_key("a"))
+    monkeypatch.setenv("TVM_CUDA_PTXAS_EXTRA_OPTS", "-O1")
+    keys.add(find_key("a"))
+    monkeypatch.setattr("tirstep.bench.compile_cache._find_compilers", lambda: ("other",))
+    keys.add(find_key("a"))
+    assert len(keys) == 5
+
+
+def test_a_folder_that_cannot_be_written_is_no_harm(compiled: list[str], tmp_path: Path):
+    file = tmp_path / "file"
+    file.touch()
+    with installed(file) as cache:
+        assert [ask("a"), ask("a")] == [b"code of a"] * 2
+        assert (cache.hits, cache.misses) == (0, 2)
+
+
+def test_a_compiler_s_error_is_not_kept(compiled: list[str], tmp_path: Path):
+    with installed(tmp_path), pytest.raises(RuntimeError, match="expected a ;"):
+        ask("broken")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_folder_is_the_user_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert find_cache_folder() == tmp_path / "tirstep" / "cubins"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_cache_folder() == tmp_path / ".cache" / "tirstep" / "cubins"
+
+
+SHAPE = {"m": 64, "n": 48, "k": 32}
+GOOD = Job("matmul_naive", SHAPE, {"dtype": "float32"}, {})
+REFUSED = Job("matmul_tiled", {"m": 7, "n": 5, "k": 3}, {"dtype": "float32"}, {})
+
+
+def test_a_job_says_why_it_does_not_compile(monkeypatch: pytest.MonkeyPatch):
+    assert compile_job(vars(GOOD), TARGET) == ""
+    assert compile_job(vars(REFUSED), TARGET).startswith("refused: ")
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise tvm.error.InternalError("a story\nCheck failed: lanes\n")
+
+    monkeypatch.setattr("tvm.compile", fail)
+    assert compile_job(vars(GOOD), TARGET) == "failed: InternalError: Check failed: lanes"
+
+
+# Speaks as the process does, and does as the job's sizes say.
+STAND_IN = """
+import json, os, sys, time
+sys.stdin.readline()
+print(json.dumps("ready"), flush=True)
+for line in sys.stdin:
+    sizes = json.loads(line)["sizes"]
+    time.sleep(sizes.get("sleep", 0))
+    if "exit" in sizes:
+        os._exit(sizes["exit"])
+    print(json.dumps(sizes.get("answer", "")), flush=True)
+"""
+
+
+def test_a_process_is_killed_and_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    worker = tmp_path / "worker.py"
+    worker.write_text(STAND_IN)
+    monkeypatch.setattr("tirstep.bench.farm.WORKER", (str(worker),))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda of: {0})
+    wishes = ({}, {"sleep": 60}, {"answer": "refused: no"}, {"exit": 7}, {})
+    jobs = [Job("matmul_naive", SHAPE, {}, wish) for wish in wishes]
+    told: list[int] = []
+    reasons = compile_all(
+        jobs, TARGET, tmp_path, limit=3, report=lambda done, reason: told.append(done)
+    )
+    assert reasons == [
+        "",
+        "took longer than 3 s to compile",
+        "refused: no",
+        "crashed: the compiling process ended with code 7",
+        "",
+    ]
+    assert told == [1, 2, 3, 4, 5]
+
+
+def test_processes_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda of: {0})
+    library = tmp_path / "good.so"
+    jobs = [dataclasses.replace(GOOD, library=str(library)), REFUSED]
+    reasons = compile_all(jobs, TARGET, tmp_path, limit=100, report=lambda done, reason: None)
+    assert reasons[0] == ""
+    assert library.exists() == (shutil.which("g++") is not None)
+    assert reasons[1].startswith("refused: tile_block")
+
+
+def test_a_process_that_does_not_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(BenchError, match="does not start; see what /bin/false -m tirstep"):
+        compile_all([GOOD], TARGET, tmp_path, limit=9, report=lambda done, reason: None)

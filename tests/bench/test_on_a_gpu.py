@@ -1,0 +1,107 @@
+"""The machine for real: what it launches, records and judges."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+from tirstep.bench.arena import Settings, run_case
+from tirstep.bench.compile_cache import installed
+from tirstep.bench.results import from_document, to_document
+from tirstep.bench.search import Plan, search
+from tirstep.bench.session import run_bench
+from tirstep.bench.works import Choice, Work, find_works
+from tirstep.modules import matmul, vector_add
+from tirstep.transforms.recipes import RECIPES
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def machine() -> Any:
+    pytest.importorskip("torch")
+    from tirstep.bench.torch_machine import TorchMachine
+
+    return TorchMachine()
+
+
+def measure(machine: Any, problem: Any, recipe: str, *peers: str) -> Any:
+    work = Work("matmul", problem, (RECIPES[recipe],), peers)
+    return run_case(work, machine, Settings(rounds=3), lambda line: None)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_peers_are_right_and_recorded(machine: Any, dtype: str):
+    problem = matmul.problem(256, 128, 192, dtype=dtype, out=dtype)
+    peers = ("torch", "triton", "dlight", "torch_cpu")
+    outcomes = measure(machine, problem, "matmul_shared_blocking", *peers).outcomes
+    assert [one.contender for one in outcomes] == ["matmul_shared_blocking", *peers]
+    assert [(one.status, one.note) for one in outcomes] == [("ok", "")] * 5
+    assert [one.launched for one in outcomes] == ["graph"] * 4 + ["call"]
+
+
+def test_a_kernel_runs_on_pytorch_s_stream_and_tensors(machine: Any):
+    problem = vector_add.problem(1 << 20)
+    inputs = problem.float_inputs(0)
+    tensors = [machine.upload(array) for array in inputs]
+    output = machine.upload(np.zeros(1 << 20, "float32"))
+    run = RECIPES["vector_add_bound"]
+    module = run.steps(problem.module)[-1].module
+    replay = machine.record(machine.compile(module, [*tensors, output]), output)
+    expectation = machine.expect(problem, inputs, exact=False)
+    machine.poison(output)
+    assert "is nan" in machine.find_error(expectation, output)
+    replay.run()
+    assert machine.find_error(expectation, output) is None
+    # The graph reads what the tensors hold when it is replayed.
+    tensors[0].add_(1)
+    replay.run()
+    assert machine.find_error(expectation, output) is not None
+
+
+def test_the_caches_are_cold(machine: Any):
+    """What is timed after another contender's run is not found in the cache: by its buffers."""
+    flush_bytes = machine.method["flush_bytes"]
+    assert flush_bytes >= 4 * machine.device["l2_bytes"] > 0
+
+
+def test_a_second_compilation_comes_from_the_cache(machine: Any, tmp_path: Path):
+    module = RECIPES["matmul_naive"].steps(matmul(32, 16, 8))[-1].module
+    for hits, misses in ((0, 1), (1, 0)):
+        with installed(tmp_path) as cache:
+            tvm.compile(module, target=machine.target)
+            assert (cache.hits, cache.misses) == (hits, misses)
+
+
+def test_a_whole_run(machine: Any, tmp_path: Path):
+    works, _ = find_works(Choice(["convolution"], quick=True))
+    seen: list[str] = []
+    run = run_bench(
+        works,
+        machine,
+        Settings(rounds=3),
+        cache=tmp_path,
+        tell=lambda line: None,
+        on_case=lambda run, case: seen.append(case.title),
+    )
+    assert seen == [case.title for case in run.cases]
+    assert from_document(to_document(run), "it") == run
+    assert run.ceilings.copy > 0
+    assert run.ceilings.flops["float32"] > 0
+    statuses = {one.contender: one.status for case in run.cases for one in case.outcomes}
+    assert statuses["torch"] == "ok"
+    assert statuses["conv1d_naive"] == "ok"
+    assert statuses["triton"] == "missing"
+
+
+def test_a_search_in_other_processes(machine: Any, tmp_path: Path):
+    fixed = {"local_x": 4, "block_y": 8, "block_x": 8, "tile_k": 8, "vector": 4}
+    plan = Plan(RECIPES["matmul_shared_blocking"], matmul.problem(256, 256, 256), dict(fixed))
+    found = search(plan, machine, Settings(rounds=3), cache=tmp_path, tell=lambda line: None)
+    assert (found.tried, dict(found.skipped)) == (4, {})
+    assert found.best is not None
+    assert found.peer is not None
+    assert found.sizes is not None
+    assert fixed.items() <= found.sizes.items()

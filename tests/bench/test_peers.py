@@ -1,0 +1,58 @@
+"""The peers: found by name, missing in words, and dlight's schedules."""
+
+import numpy as np
+import pytest
+import tvm
+
+from tirstep.bench.errors import PeerMissing
+from tirstep.bench.fma import THREADS, count_fma_operations, make_empty_kernel, make_fma_kernel
+from tirstep.bench.peers import find_function
+from tirstep.bench.peers.dlight import find_plain_target, schedule_by_default
+from tirstep.lowering_checks.devices import CpuDevice, find_unbound_blocks
+from tirstep.modules import conv1d
+
+
+def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(PeerMissing, match=r"^Triton is not installed$"):
+        find_function("triton", "matmul")
+
+
+def test_a_kernel_that_a_peer_does_not_have():
+    pytest.importorskip("torch")
+    with pytest.raises(PeerMissing, match=r"^the benchmark has no PyTorch function for no_such$"):
+        find_function("torch", "no_such")
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a", "sm_100f"])
+def test_dlight_gets_an_architecture_that_it_knows(arch: str):
+    attributes = dict(tvm.target.Target("nvidia/nvidia-h100").attrs)
+    target = tvm.target.Target({"kind": "cuda", **attributes, "arch": arch})
+    plain = find_plain_target(target)
+    assert str(plain.attrs["arch"]) == arch.rstrip("af")
+    assert plain.attrs["max_threads_per_block"] == target.attrs["max_threads_per_block"]
+
+
+def test_dlight_binds_what_it_schedules():
+    target = tvm.target.Target("nvidia/nvidia-h100")
+    assert find_unbound_blocks(schedule_by_default(conv1d(100, 7), target)) == []
+
+
+def test_the_kernel_of_the_peak_computes_all_its_chains():
+    """By its result: c = c / 2 + 1 comes to 2 in each of the 8 chains of a thread."""
+    x, y = np.array([0.5, 1], "float32"), np.full(2 * THREADS, np.nan, "float32")
+    out = CpuDevice().compile(make_fma_kernel(blocks=2, steps=128))([x, y])[1]
+    np.testing.assert_array_equal(out, np.full(2 * THREADS, 16, "float32"))
+    assert count_fma_operations(blocks=2, steps=128) == 2 * 2 * THREADS * 8 * 128
+
+
+def test_the_peak_s_source_multiplies_and_adds_in_registers():
+    target = tvm.target.Target("nvidia/nvidia-h100")
+    source = tvm.compile(make_fma_kernel(8, 128), target=target).mod.imports[0].inspect_source()
+    body = source.partition("for (int ")[2].partition("}")[0]
+    assert body.count("sums_ptr[0] = ((sums_ptr[0] * X_ptr[0]) + X_ptr[1]);") == 64
+    assert "Y_ptr" not in body
+
+
+def test_the_empty_kernel_writes_its_number():
+    assert CpuDevice().compile(make_empty_kernel())([np.zeros(1, "float32")])[0] == [1]

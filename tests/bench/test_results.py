@@ -1,0 +1,179 @@
+"""Times, documents, figures and comparisons."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tirstep.bench.compare import compare_runs, find_differences
+from tirstep.bench.errors import BenchError
+from tirstep.bench.figures import (
+    find_before,
+    find_best,
+    find_floor,
+    find_naive,
+    geometric_mean,
+    rate,
+    share,
+    speedup,
+)
+from tirstep.bench.results import (
+    BenchRun,
+    Case,
+    Ceilings,
+    Outcome,
+    Time,
+    read_run,
+    summarize,
+    to_document,
+    write_bytes,
+    write_run,
+)
+
+CEILINGS = Ceilings(4e12, {"float32": 6e13}, 2.0, {})
+
+
+def time(us: float) -> Time:
+    return Time(us, 0.9 * us, 1.1 * us, 20)
+
+
+def make_case(**times: float | None) -> Case:
+    """matmul 1024x512x2048, whose floor is 35.8 us; peers are those named so."""
+    outcomes = [
+        Outcome(
+            name,
+            "cpu" if name == "numpy" else "peer" if name in ("torch", "triton") else "recipe",
+            "ok" if us else "wrong",
+            time=time(us) if us else None,
+        )
+        for name, us in times.items()
+    ]
+    shape, options = {"m": 1024, "n": 512, "k": 2048}, {"dtype": "float32"}
+    return Case("matmul", "matmul", shape, options, 2**31, 14680064, tuple(outcomes))
+
+
+def make_run(*cases: Case, **changes: Any) -> BenchRun:
+    run = BenchRun(
+        {"name": "Test GPU", "architecture": "sm_90"},
+        {"torch": "2", "apache-tvm": "0.27"},
+        "2026-01-02T03:04:05+00:00",
+        {"rounds": 20},
+        CEILINGS,
+        cases,
+    )
+    return dataclasses.replace(run, **changes)
+
+
+def test_summary_is_median_and_quartiles():
+    assert summarize([4e-6, 1e-6, 3e-6, 2e-6, 5e-6]) == Time(3, 2, 4, 5)
+    assert summarize([7e-6]) == Time(7, 7, 7, 1)
+    # One run that was disturbed moves neither.
+    assert summarize([1e-6] * 9 + [1.0]) == Time(1, 1, 1, 10)
+
+
+def test_a_run_survives_its_file(tmp_path: Path):
+    run = make_run(make_case(naive=9000, best=57, torch=60), make_case(naive=None))
+    file = tmp_path / "folder" / "run.json"
+    write_run(run, file)
+    assert read_run(file) == run
+    assert [path.name for path in file.parent.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"command": "ladder"},
+        {"version": 0},
+        {"cases": [{"kernel": "matmul"}]},
+        {"ceilings": None},
+        {"device": ...},
+    ],
+)
+def test_another_document_is_refused(tmp_path: Path, change: dict[str, Any]):
+    document = {**to_document(make_run()), **change}
+    document = {key: value for key, value in document.items() if value is not ...}
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(BenchError, match=r"run\.json is no document of tirstep bench"):
+        read_run(file)
+    file.write_text("{")
+    with pytest.raises(BenchError, match="write it anew on a GPU"):
+        read_run(file)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "run.json"
+    write_bytes(b"old", file)
+
+    def fail(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(KeyboardInterrupt):
+        write_bytes(b"new", file)
+    assert file.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_floor_is_the_larger_of_arithmetic_and_memory():
+    case = make_case()
+    assert find_floor(case, CEILINGS) == (pytest.approx(2**31 / 6e13 * 1e6), "arithmetic")
+    slow_memory = dataclasses.replace(CEILINGS, copy=1e10)
+    assert find_floor(case, slow_memory) == (pytest.approx(1468.0064), "memory")
+    # A type whose peak nobody measured is held against the memory alone.
+    unknown = dataclasses.replace(CEILINGS, flops={})
+    assert find_floor(case, unknown)[1] == "memory"
+
+
+def test_shares_rates_and_speedups():
+    case = make_case(naive=8000, rows=4000, broken=None, best=50, torch=60, numpy=9000)
+    best = find_best(case)
+    assert best is not None
+    assert best.contender == "best"
+    assert share(case, best, CEILINGS) == pytest.approx(2**31 / 6e13 / 50e-6)
+    assert rate(case, best, CEILINGS) == (pytest.approx(2**31 / 50e-6 / 1e12), "TFLOP/s")
+    assert speedup(case, best, "torch") == pytest.approx(1.2)
+    assert speedup(case, best, "best") is None
+    assert speedup(case, best, "triton") is None
+    assert find_naive(case) == "naive"
+    # A rung without a time is passed over.
+    assert find_before(case, best) == "rows"
+    assert find_before(case, case.outcomes[0]) is None
+    assert share(case, case.outcomes[-1], CEILINGS) is None  # the CPU has other ceilings
+    assert share(case, case.outcomes[2], CEILINGS) is None
+
+
+def test_geometric_mean():
+    assert geometric_mean([2.0, None, 0.5]) == pytest.approx(1.0)
+    assert geometric_mean([None]) is None
+    assert math.isclose(geometric_mean([1.1] * 9) or 0, 1.1)
+
+
+def test_a_comparison_says_what_changed():
+    before = make_run(make_case(best=60, torch=50, gone=70, noisy=50))
+    after = make_run(
+        make_case(best=40, torch=100, noisy=51, new=7, broken=None),
+        device={"name": "Other GPU"},
+        versions={"torch": "3", "triton": "1"},
+    )
+    changes = {change.contender: change for change in compare_runs(before, after)}
+    verdicts = {name: change.verdict for name, change in changes.items()}
+    assert verdicts == {
+        "best": "faster",
+        "torch": "slower",
+        "noisy": "same",
+        "new": "new",
+        "gone": "gone",
+    }
+    assert changes["best"].ratio == pytest.approx(1.5)
+    assert changes["new"].ratio is None
+    assert find_differences(before, after) == [
+        "the devices differ: Test GPU and Other GPU",
+        "apache-tvm was 0.27 and is none",
+        "torch was 2 and is 3",
+        "triton was none and is 1",
+    ]
+    assert find_differences(before, before) == []

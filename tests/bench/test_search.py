@@ -1,0 +1,189 @@
+"""The search: its candidates, its contest, and the table of the best."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_machine import FakeMachine
+
+from tirstep.bench.arena import Settings
+from tirstep.bench.best import read_best, record_best
+from tirstep.bench.candidates import count_candidates, find_candidates
+from tirstep.bench.errors import BenchError
+from tirstep.bench.results import Time
+from tirstep.bench.search import Found, Plan, classify, search
+from tirstep.modules import matmul
+from tirstep.transforms.recipes import RECIPES
+
+RECIPE = dataclasses.replace(
+    RECIPES["matmul_tiled"], choices={"tile": (4, 8, 16, 32), "rows_per_thread": (1, 2, 4)}
+)
+
+
+def test_candidates_are_all_or_a_sample():
+    recipe = RECIPES["matmul_shared_blocking"]
+    every = find_candidates(recipe, {}, limit=None, seed=0)
+    total = count_candidates(recipe, {})
+    assert len(every) == total == 4 * 4 * 3 * 3 * 3 * 3
+    assert len({tuple(one.items()) for one in every}) == total
+    # The recipe's own sizes come first.
+    assert every[0] == {name: recipe.sizes[name] for name in recipe.choices}
+    some = find_candidates(recipe, {}, limit=20, seed=1)
+    assert some[0] == every[0]
+    assert 20 <= len(some) <= 21
+    assert all(one in every for one in some)
+    assert some == find_candidates(recipe, {}, limit=20, seed=1)
+    assert some != find_candidates(recipe, {}, limit=20, seed=2)
+    fixed = find_candidates(recipe, {"tail": "guard", "vector": 2}, limit=None, seed=0)
+    assert len(fixed) == count_candidates(recipe, {"vector": 2}) == total // 3
+    assert all(one["tail"] == "guard" and one["vector"] == 2 for one in fixed)
+
+
+def test_a_recipe_without_choices_is_refused():
+    with pytest.raises(BenchError, match="matmul_naive declares no choices"):
+        find_candidates(RECIPES["matmul_naive"], {}, limit=None, seed=0)
+
+
+BLOCKING = dataclasses.replace(RECIPES["matmul_shared_blocking"], choices={"local_y": (2, 4)})
+FIXED = {"local_x": 2, "block_y": 4, "block_x": 8, "tile_k": 4, "vector": 1}
+PLAN = Plan(BLOCKING, matmul.problem(32, 32, 16), FIXED)
+
+
+def run_search(machine: FakeMachine, plan: Plan = PLAN) -> Found:
+    return search(plan, machine, Settings(rounds=3), cache=Path("unused"), tell=lambda line: None)
+
+
+@pytest.mark.usefixtures("no_farm")
+def test_the_fastest_wins(machine: FakeMachine):
+    # local_y is 8 (the recipe's own), 2, 4; then the peer is recorded.
+    machine.seconds = [4e-3, 1e-3, 2e-3, 1.5e-3]
+    found = run_search(machine)
+    assert (found.sizes, found.tried) == ({"local_y": 2, **FIXED}, 3)
+    assert found.best == Time(1000, 1000, 1000, 3)
+    assert found.default == Time(4000, 4000, 4000, 3)
+    assert found.ratio == pytest.approx(1.5)
+    assert not found.skipped
+
+
+@pytest.mark.usefixtures("no_farm")
+def test_a_candidate_that_is_almost_right_cannot_win(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    right = machine.compile
+    made: list[int] = []
+
+    def compile_wrongly(module: Any, arguments: Any) -> Any:
+        launch, number = right(module, arguments), len(made)
+        made.append(number)
+
+        def almost() -> None:
+            launch()
+            if number == 1:
+                arguments[-1][5, 7] *= 1 + 2**-20  # far below what random floats may be off
+
+        return almost
+
+    monkeypatch.setattr(machine, "compile", compile_wrongly)
+    machine.seconds = [4e-3, 1e-3, 2e-3]
+    found = run_search(machine)
+    assert found.sizes == {"local_y": 4, **FIXED}
+    assert found.skipped == {"wrong": 1}
+
+
+@pytest.mark.usefixtures("no_farm")
+def test_what_does_not_run_is_counted(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch):
+    def fail(module: Any, arguments: Any) -> Any:
+        raise RuntimeError("too many resources requested for launch")
+
+    monkeypatch.setattr(machine, "compile", fail)
+    found = run_search(machine)
+    assert (found.best, found.sizes, found.ratio) == (None, None, None)
+    assert found.skipped == {"does not run: RuntimeError": 3}
+
+    machine.is_gone = True
+    with pytest.raises(BenchError, match=r"with --set local_y=8 .* left the device unusable"):
+        run_search(machine)
+
+
+def test_what_does_not_compile_is_counted(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch):
+    reasons = ["", "refused: split_loop: loop 'i' runs 7 times", "took longer than 1 s to compile"]
+    monkeypatch.setattr("tirstep.bench.search.compile_all", lambda *a, **k: reasons)
+    found = run_search(machine)
+    assert found.sizes == {"local_y": 8, **FIXED}
+    assert found.skipped == {
+        "refused by split_loop": 1,
+        "took longer than 1 s to compile": 1,
+    }
+    assert classify("failed: RuntimeError: 99 bytes too much") == "failed: RuntimeError"
+
+
+def test_what_another_process_compiled_is_loaded(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    def compile_all(jobs: Any, *rest: Any, **named: Any) -> list[str]:
+        for job in jobs[1:]:
+            Path(job.library).write_text(str(job.sizes["local_y"]))
+        return [""] * len(jobs)
+
+    def load(library: Path, arguments: Any) -> Any:
+        loaded.append(library.read_text())
+        a, b, c = arguments
+        return lambda: np.matmul(a, b, out=c)
+
+    loaded: list[str] = []
+    monkeypatch.setattr("tirstep.bench.search.compile_all", compile_all)
+    monkeypatch.setattr(machine, "load", load)
+    machine.seconds = [4e-3, 1e-3, 2e-3]
+    found = run_search(machine)
+    assert loaded == ["2", "4"]  # the recipe's own sizes left no file, and are compiled here
+    assert found.sizes == {"local_y": 2, **FIXED}
+    assert not found.skipped
+
+
+def test_too_little_memory_is_told(machine: FakeMachine):
+    machine.free = 10
+    with pytest.raises(
+        BenchError, match=r"GiB on the device, and 0\.0 are free; search at a small"
+    ):
+        run_search(machine)
+
+
+def make_found(us: float) -> Found:
+    found = Found({"tile": 8}, Time(us, us, us, 3), Time(60, 60, 60, 3), tried=12)
+    found.skipped["wrong"] = 2
+    return found
+
+
+def test_the_table_keeps_the_fastest(tmp_path: Path):
+    file = tmp_path / "best.json"
+    device: dict[str, object] = {"name": "Test GPU", "architecture": "sm_90"}
+    plans = [Plan(RECIPE, matmul.problem(size, 48, 32)) for size in (256, 64)]
+    assert read_best(file) == {}
+    assert record_best(file, plans[0], make_found(50), device, {"torch": "2"})
+    assert record_best(file, plans[1], make_found(5), device, {})
+    assert not record_best(file, plans[0], make_found(51), device, {})
+    assert record_best(file, plans[0], make_found(40), {**device, "name": "Another"}, {})
+    table = json.loads(file.read_text())
+    assert [*table] == ["Another", "Test GPU"]
+    assert [*table["Test GPU"]["float32"]] == ["64x48x32", "256x48x32"]
+    entry = table["Test GPU"]["float32"]["256x48x32"]
+    assert (entry["recipe"], entry["sizes"], entry["us"]) == ("matmul_tiled", {"tile": 8}, 50)
+    assert (entry["ratio"], entry["peer"], entry["skipped"]) == (1.2, "torch", {"wrong": 2})
+    assert record_best(file, plans[0], make_found(49), device, {})
+    assert read_best(file)["Test GPU"]["float32"]["256x48x32"]["us"] == 49
+
+
+def test_a_table_that_is_none(tmp_path: Path):
+    file = tmp_path / "best.json"
+    with pytest.raises(BenchError, match="no candidate of matmul_tiled ran and was exact"):
+        record_best(file, PLAN_OF_NOTHING, Found(), {"name": "a"}, {})
+    for text in ("{", "[]", '{"a": {"float32": {"1x1x1": {"us": "fast"}}}}'):
+        file.write_text(text)
+        with pytest.raises(BenchError, match="is no table of best sizes"):
+            read_best(file)
+
+
+PLAN_OF_NOTHING = Plan(RECIPE, matmul.problem(64, 48, 32))

@@ -1,0 +1,141 @@
+"""Tables, Markdown and plots of runs."""
+
+import dataclasses
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tirstep.bench.errors import BenchError
+from tirstep.bench.markdown import describe, find_newest, to_markdown, write_suite
+from tirstep.bench.plots import draw_bars, draw_roofline
+from tirstep.bench.results import write_run
+from tirstep.bench.tables import (
+    Table,
+    find_reasons,
+    format_ratio,
+    make_case_table,
+    make_summary,
+)
+
+from .test_results import CEILINGS, make_case, make_run
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_a_case_as_a_table():
+    case = make_case(naive=8000, rows=4000, broken=None, best=50, torch=60, numpy=9000)
+    table = make_case_table(case, CEILINGS, with_before=True)
+    assert table.header == [
+        *("contender", "time µs", "quartiles", "TFLOP/s", "of ceiling"),
+        *("× PyTorch", "× naive", "× rung before"),
+    ]
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["naive"] == ["8,000", "7,200–8,800", "0.27", "0 %", "0.01", "–", "–"]
+    assert rows["broken"] == ["wrong", "", "–", "–", "–", "–", "–"]
+    # Over the last rung that has a time: 4000 / 50.
+    assert rows["best"] == ["50.0", "45.0–55.0", "42.9", "72 %", "1.20", "160.0", "80.0"]
+    assert rows["PyTorch"] == ["60.0", "54.0–66.0", "35.8", "60 %", "–", "133.3", "–"]
+    assert rows["NumPy (CPU)"][3] == "–"
+    assert all(len(row) == len(table.header) for row in table.rows)
+
+
+def test_a_suite_as_a_table_with_its_mean():
+    cases = [
+        make_case(naive=8000, best=50, torch=60, triton=40),
+        make_case(naive=8000, best=50, torch=40),
+        make_case(naive=None, torch=40),
+        dataclasses.replace(make_case(), skipped="needs 9 GiB"),
+        dataclasses.replace(make_case(best=1), suite="tutorial"),
+    ]
+    table = make_summary(make_run(*cases), "matmul")
+    assert [row[3] for row in table.rows] == ["`best`", "`best`", "–", ""]
+    assert table.rows[0][1] == "1024×512×2048"
+    assert table.rows[0][7:] == ["1.20", "0.80", "–", "160.0"]
+    mean = table.rows[-1]
+    assert mean[0] == "geometric mean"
+    assert mean[7] == f"{(1.2 * 0.8) ** 0.5:.2f}"
+    assert all(len(row) == len(table.header) for row in table.rows)
+
+
+def test_reasons_are_told():
+    case = make_case(naive=1, broken=None)
+    broken = dataclasses.replace(case.outcomes[1], note="C[0] is nan")
+    case = dataclasses.replace(case, outcomes=(case.outcomes[0], broken))
+    assert find_reasons(case) == ["broken: wrong: C[0] is nan"]
+    skipped = dataclasses.replace(make_case(), skipped="needs 9 GiB")
+    text = write_suite(make_run(case, skipped), "matmul")
+    assert "- matmul 1024x512x2048 float32: broken: wrong: C[0] is nan\n" in text
+    assert text.endswith("- matmul 1024x512x2048 float32: skipped: needs 9 GiB")
+
+
+def test_markdown_of_suites():
+    case = make_case(naive=8000, best=50, torch=60)
+    run = make_run(case, dataclasses.replace(case, suite="tutorial"))
+    assert describe(run) == (
+        "Test GPU (sm_90), TVM 0.27, PyTorch 2, 2026-01-02. Ceilings measured in the same run: "
+        "copies of 4.00 TB/s, 60.0 TFLOP/s in float32. A kernel that does nothing shows 2.0 µs."
+    )
+    assert "| `matmul` | 1024×512×2048 | float32 | `best` | 50.0 |" in write_suite(run, "matmul")
+    tutorial = write_suite(run, "tutorial")
+    assert "`matmul` at 1024×512×2048, float32:\n\n| contender | time µs |" in tutorial
+    assert "| × rung before |" in tutorial
+    with pytest.raises(BenchError, match="no case of the suite 'bandwidth'; run: tirstep bench"):
+        write_suite(run, "bandwidth")
+    assert to_markdown(Table(["a", "b"], [["x|y", "1"]], 1)) == (
+        "| a | b |\n| --- | ---: |\n| x\\|y | 1 |"
+    )
+
+
+def test_the_newest_run_that_has_the_suite(tmp_path: Path):
+    case = make_case(best=50)
+    runs = {
+        "a": make_run(case, date="2026-01-01"),
+        "b": make_run(case, date="2026-01-03"),
+        "c": make_run(dataclasses.replace(case, suite="tutorial"), date="2026-01-09"),
+    }
+    for name, run in runs.items():
+        write_run(run, tmp_path / f"{name}.json")
+    assert find_newest(tmp_path.glob("*.json"), "matmul") == runs["b"]
+    with pytest.raises(BenchError, match="no file has the suite 'bandwidth'; write one"):
+        find_newest(tmp_path.glob("*.json"), "bandwidth")
+
+
+def test_plots_are_drawings_with_every_contender():
+    cases = [
+        make_case(naive=8000, best=50, torch=60, triton=None, numpy=5),
+        dataclasses.replace(make_case(torch=40), shape={"m": 1, "n": 2, "k": 3}),
+    ]
+    run = make_run(*cases)
+    bars = ET.fromstring(draw_bars(run, "matmul", "float32"))
+    words = [one.text for one in bars.iter(f"{SVG}text")]
+    assert "matmul 1024×512×2048" in words
+    assert "wrong" in words  # Triton's, which has no bar
+    tips = [one.text for one in bars.iter(f"{SVG}title")]
+    assert "best: 50.0 µs, 42.9 TFLOP/s" in tips
+    assert not any("NumPy" in str(tip) for tip in tips)
+    widths = {
+        rectangle[0].text: float(rectangle.get("width", 0))
+        for rectangle in bars.iter(f"{SVG}rect")
+        if len(rectangle)
+    }
+    fast, slow = widths["best: 50.0 µs, 42.9 TFLOP/s"], widths["PyTorch: 60.0 µs, 35.8 TFLOP/s"]
+    assert fast / slow == pytest.approx(1.2, rel=0.01)
+
+    roof = ET.fromstring(draw_roofline(run, "matmul", "float32"))
+    assert len([*roof.iter(f"{SVG}circle")]) == 4
+    # Every dot is under the roof, as its time says.
+    (roofline,) = roof.iter(f"{SVG}polyline")
+    top = min(float(point.split(",")[1]) for point in str(roofline.get("points")).split())
+    assert all(float(str(dot.get("cy"))) > top for dot in roof.iter(f"{SVG}circle"))
+    assert draw_roofline(run, "matmul", "float16") == ""
+    assert draw_bars(run, "matmul", "float32") == draw_bars(run, "matmul", "float32")
+
+
+def test_ratios_are_readable():
+    assert [format_ratio(one) for one in (None, 0.876, 9.999, 120.55)] == [
+        "–",
+        "0.88",
+        "10.00",
+        "120.5",
+    ]

@@ -1,0 +1,191 @@
+"""``tirstep bench`` and ``tirstep search``, on a machine that needs no GPU."""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_machine import FakeMachine
+
+from tirstep.bench.results import read_run, write_run
+from tirstep.lowering_checks.devices import is_cuda_available
+
+from .conftest import Command
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeMachine:
+    """A GPU for the commands, and a cache of its own."""
+    fake = FakeMachine()
+    # In this order: search imports bench's function, which must be the right one after the test.
+    monkeypatch.setattr("tirstep.cli.search.make_machine", lambda command: fake)
+    monkeypatch.setattr("tirstep.cli.bench.make_machine", lambda command: fake)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return fake
+
+
+@pytest.fixture
+def no_farm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "tirstep.bench.search.compile_all", lambda jobs, *rest, **named: [""] * len(jobs)
+    )
+
+
+RUN = ("bench", "matmul", "--shape", "64x48x32", "--recipe", "matmul_naive", "--quick")
+
+
+def test_a_run_is_shown_and_written(command: Command, machine: FakeMachine, tmp_path: Path):
+    file = tmp_path / "run.json"
+    result = command(*RUN, "--json", file)
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert lines[0] == "device    Test GPU (sm_90)"
+    assert "ceilings  copy 4.00 TB/s, float32 60.0 TFLOP/s" in lines
+    assert "matmul 64x48x32 float32  matmul" in lines
+    row = next(line for line in lines if line.startswith("PyTorch")).split()
+    assert row[1:3] == ["1,000", "1,000–1,000"]
+    assert "Triton: missing: triton is not installed" in lines
+    assert lines[-1] == f"wrote {file}"
+    run = read_run(file)
+    assert [one.contender for one in run.cases[0].outcomes] == [
+        *("matmul_naive", "torch", "triton", "dlight")
+    ]
+    assert run.method["rounds"] == 5
+    assert run.device["name"] == "Test GPU"
+
+
+def test_a_folder_gets_a_file_named_after_the_gpu_and_plots(
+    command: Command, machine: FakeMachine, tmp_path: Path
+):
+    assert command(*RUN, "--save", tmp_path / "out").code == 0
+    stem = "bench-test-gpu-matmul-64x48x32-matmul_naive-quick"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        f"{stem}-matmul-float32-bars.svg",
+        f"{stem}-matmul-float32-roofline.svg",
+        f"{stem}.json",
+    ]
+
+
+def test_a_wrong_recipe_is_exit_code_1(
+    command: Command, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(machine, "compile", lambda module, arguments: lambda: None)
+    result = command(*RUN)
+    assert result.code == 1
+    assert "matmul 64x48x32 float32: matmul_naive: C[0, 0] is nan, and float64 has" in result.out
+    assert "PyTorch" in result.out
+
+
+def test_a_wrong_peer_is_no_failure_of_ours(command: Command, machine: FakeMachine):
+    machine.peers["torch"] = lambda a, b: a @ b + 1
+    result = command(*RUN)
+    assert result.code == 0
+    assert "PyTorch: wrong: C[0, 0] is" in result.out
+
+
+def test_a_shape_without_memory_is_named(command: Command, machine: FakeMachine):
+    machine.free = 0
+    result = command(*RUN)
+    assert result.code == 0
+    assert "matmul 64x48x32 float32  matmul\nskipped: needs 0.0 GiB on the device" in result.out
+
+
+@pytest.mark.skipif(is_cuda_available(), reason="this machine has a GPU")
+@pytest.mark.parametrize("argv", [("bench",), ("search", "matmul_shared_blocking")])
+def test_without_a_gpu(command: Command, argv: tuple[str, ...]):
+    result = command(*argv)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        f"tirstep: {argv[0]} needs a GPU, and this machine has no CUDA device that TVM can use; "
+        "run it on one that has\n"
+    )
+
+
+def test_without_pytorch(command: Command, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tirstep.cli.bench.is_cuda_available", lambda: True)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "torch" else find(name)
+    )
+    result = command("bench", "matmul")
+    assert (result.code, result.out) == (2, "")
+    assert "PyTorch, which is not installed; install the extra bench" in result.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (("bench", "matmull"), "there is no suite and no kernel 'matmull'; did you mean matmul"),
+        (("bench", "--shape", "4by4"), "--shape 4by4 is no shape; give it as 1024x512x2048"),
+        (("bench", "--json", "a", "--save", "b"), "--json and --save both say where"),
+        (("bench", "--compare", "no.json", "no.json"), "no.json: No such file or directory"),
+        (("search", "matmul_naive"), "matmul_naive declares no choices"),
+        (("search", "matmul_tilde"), "there is no recipe 'matmul_tilde'; did you mean"),
+        (("search", "matmul_shared_blocking", "--shape", "1x2"), "--shape 1x2 has 2 sizes"),
+        (("search", "matmul_shared_blocking", "--set", "rows=1"), "has a size 'rows'"),
+    ],
+)
+def test_wrong_use(command: Command, machine: FakeMachine, argv: tuple[str, ...], sentence: str):
+    result = command(*argv)
+    assert result.code == 2
+    assert sentence in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_two_runs_are_compared(command: Command, machine: FakeMachine, tmp_path: Path):
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    command(*RUN, "--json", old)
+    document = json.loads(old.read_text().replace("1000.0", "500.0"))
+    document["versions"]["torch"] = "9"
+    new.write_text(json.dumps(document))
+    result = command("bench", "--compare", old, new)
+    assert result.code == 0
+    lines = [line.split() for line in result.out.splitlines()]
+    assert lines[0] == ["torch", "was", "none", "and", "is", "9"]
+    torch = next(line for line in lines if "PyTorch" in line)
+    assert torch[-4:] == ["1,000.0", "500.0", "2.00", "faster"]
+    assert lines[-1] == ["2", "faster,", "0", "slower,", "0", "same"]
+
+
+@pytest.mark.usefixtures("no_farm")
+def test_a_search_is_shown_and_kept(command: Command, machine: FakeMachine, tmp_path: Path):
+    table = tmp_path / "best.json"
+    fixed = [f"{name}=4" for name in ("local_x", "block_y", "block_x", "tile_k", "local_y")]
+    sets = [word for size in fixed for word in ("--set", size)]
+    machine.seconds = [3e-3, 1e-3, 2e-3, 1.5e-3]
+    argv = ("search", "matmul_shared_blocking", "--shape", "16x16x8", *sets, "--into", table)
+    result = command(*argv)
+    assert (result.code, result.err) == (0, "")
+    assert "matmul_shared_blocking at 16x16x8, float32\ntried 3 candidates of 3\n" in result.out
+    assert "best     1,000.0 us  1,000.0 to 1,000.0\nas it is 3,000.0 us" in result.out
+    assert "ratio    1.500 times as fast as torch\nsizes    --set vector=1" in result.out
+    assert result.out.endswith(f"wrote {table}\n")
+    entry = json.loads(table.read_text())["Test GPU"]["float32"]["16x16x8"]
+    assert entry["sizes"]["vector"] == 1
+
+
+@pytest.mark.usefixtures("no_farm")
+def test_a_search_without_a_winner_is_exit_code_1(
+    command: Command, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(machine, "compile", lambda module, arguments: lambda: None)
+    result = command("search", "matmul_shared_blocking", "--shape", "64x64x64", "--limit", "2")
+    assert result.code == 1
+    assert "no candidate ran and was exact" in result.out
+    assert "wrong" in result.out
+
+
+def test_a_readme_s_part_is_filled_from_the_newest_run(
+    command: Command, machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from tirstep.cli.bench_parts import find_bench_writers
+
+    command(*RUN, "--json", tmp_path / "bench-test-gpu.json")
+    run = read_run(tmp_path / "bench-test-gpu.json")
+    write_run(run, tmp_path / "other.json")
+    text = "<!-- begin bench-matmul -->\n<!-- end bench-matmul -->"
+    writers: dict[str, Any] = find_bench_writers(text, tmp_path)
+    assert [*writers] == ["bench-matmul"]
+    assert "| `matmul` | 64×48×32 | float32 | `matmul_naive` | 1,000 |" in writers["bench-matmul"]()
+    assert find_bench_writers("nothing", tmp_path) == {}

@@ -1,0 +1,96 @@
+"""A machine for benchmarks that needs no GPU: NumPy computes, and the clock shows what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tirstep.bench.errors import PeerMissing
+from tirstep.bench.judging import Expectation, bound_sums
+from tirstep.bench.machine import Launch, Replay, take_turns
+from tirstep.bench.results import Ceilings
+from tirstep.lowering_checks.devices import CpuDevice
+from tirstep.modules import Problem
+
+
+class FakeMachine:
+    """The CPU computes. `peers` are functions of the inputs; `slowness` is seconds by contender.
+
+    What a contender is called is the order in which it was recorded, unless it is a peer.
+    """
+
+    def __init__(self) -> None:
+        self.device: dict[str, object] = {"name": "Test GPU", "architecture": "sm_90"}
+        self.versions = {"tirstep": "0", "apache-tvm": "0.27"}
+        self.method: dict[str, object] = {"clock": "told"}
+        self.target = tvm.target.Target("nvidia/nvidia-h100")
+        self.free = 1 << 40
+        self.peers: dict[str, Callable[..., Any]] = {"torch": lambda a, b: a @ b}
+        self.seconds: list[float] = []
+        self.recorded: list[Replay] = []
+        self.runs: list[int] = []
+        self.is_gone = False
+
+    def free_bytes(self) -> int:
+        return self.free
+
+    def upload(self, array: Any) -> Any:
+        return np.array(array)
+
+    def poison(self, tensor: Any) -> None:
+        tensor[...] = np.nan if tensor.dtype.kind == "f" else np.iinfo(tensor.dtype).min
+
+    def compile(self, module: tvm.IRModule, arguments: Sequence[Any]) -> Launch:
+        program = CpuDevice().compile(module)
+
+        def launch() -> None:
+            arguments[-1][...] = program(arguments)[-1]
+
+        return launch
+
+    def load(self, library: Path, arguments: Sequence[Any]) -> Launch:
+        raise RuntimeError("no loader of that name is registered")
+
+    def prepare_peer(self, name: str, problem: Problem, arguments: Sequence[Any]) -> Launch:
+        if name not in self.peers:
+            raise PeerMissing(f"{name} is not installed")
+        return lambda: self.peers[name](*arguments[:-1])
+
+    def record(self, launch: Launch, output: Any) -> Replay:
+        result = launch()
+        replay = Replay(launch, output if result is None else result, "graph")
+        self.recorded.append(replay)
+        return replay
+
+    def expect(self, problem: Problem, inputs: Sequence[Any], *, exact: bool) -> Expectation:
+        right = problem.reference(inputs)[0]
+        magnitudes = problem.reference([np.abs(one.astype(float)) for one in inputs])[0]
+        bound = 0 * right if exact else bound_sums(problem, right, magnitudes, np)
+        output = problem.outputs[0]
+        return Expectation(output.name, output.dtype, right, bound, np)
+
+    def find_error(self, expectation: Expectation, output: Any) -> str | None:
+        return expectation.find_error(np.asarray(output).astype(np.float64))
+
+    def time(self, replays: Sequence[Replay], repeats: Sequence[int]) -> list[list[float]]:
+        """The n-th replay that was ever recorded takes `seconds[n]`, or a millisecond."""
+        times: list[list[float]] = [[] for _ in replays]
+        for turn in take_turns(repeats):
+            place = next(n for n, one in enumerate(self.recorded) if one is replays[turn])
+            self.runs.append(place)
+            times[turn].append(self.seconds[place] if place < len(self.seconds) else 1e-3)
+        return times
+
+    def time_cpu(self, launch: Launch, repeats: int) -> list[float]:
+        return [2e-3] * repeats
+
+    def measure_ceilings(self, dtypes: Sequence[str]) -> Ceilings:
+        return Ceilings(4e12, dict.fromkeys(dtypes, 6e13), 2.0, {"copy": "told"})
+
+    def clear(self) -> None:
+        if self.is_gone:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
