@@ -33,6 +33,17 @@ def take_sizes(
     return {name: given[name] for name in names}
 
 
+def check_symbolic(who: str, names: Sequence[str], symbolic: Sequence[str]) -> None:
+    """Refuse names that are no sizes of a kernel, and names given twice."""
+    for name in symbolic:
+        if name not in names:
+            raise KernelError(
+                f"{who}: there is no size {name!r} that could be symbolic; {nearest(name, names)}"
+            )
+    if len(set(symbolic)) < len(symbolic):
+        raise KernelError(f"{who}: symbolic={tuple(symbolic)!r} names a size twice; name it once")
+
+
 def _check_size(who: str, name: str, value: Any) -> None:
     # bool is an int to Python; a size it is not.
     if not isinstance(value, int) or isinstance(value, bool):

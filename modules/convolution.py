@@ -34,6 +34,8 @@ def _refuse_even(k: int, **_: Any) -> str | None:
     elements=lambda b, c, h, w, k, **_: max(b * c * (h + k - 1) * (w + k - 1), c * k * k),
     accumulators=SUMS_OF_PRODUCTS,
     refuse=_refuse_even,
+    # What the corner of one image sums.
+    zeros=lambda k, **_: (np.s_[0, 0, : k // 2 + 1, : k // 2 + 1],),
 )
 def depthwise_conv2d(
     b: int, c: int, h: int, w: int, k: int, *, dtype: str = "float32", acc: str | None = None

@@ -17,6 +17,7 @@ from tirstep.modules.script import DTypes, cast_between, swapped_if, zero_of
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=SUMS_OF_PRODUCTS,
     choices={"transpose_b": (False, True)},
+    zeros=lambda m, **_: (np.s_[m // 2],),
 )
 def matmul(
     m: int,
@@ -95,6 +96,8 @@ def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool)
     terms=lambda k, **_: k + 1,
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=SUMS_OF_PRODUCTS,
+    # A row of A, nothing of B, and one bias.
+    zeros=lambda m, n, **_: (np.s_[m // 2], np.s_[:0], np.s_[n // 2]),
 )
 def matmul_bias_relu(
     m: int,

@@ -8,7 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules.dtypes import IN_OWN_TYPE, SUMS_OF_PRODUCTS
+from tirstep.modules.dtypes import SUMS_OF_FEW, SUMS_OF_PRODUCTS
 from tirstep.modules.kernel import kernel
 from tirstep.modules.script import cast_between, zero_of
 
@@ -18,31 +18,35 @@ from tirstep.modules.script import cast_between, zero_of
     flops=lambda n, width, **_: n * (width - 1),
     terms=lambda width, **_: width - 1,
     elements=lambda n, width, **_: n + width,
-    accumulators=IN_OWN_TYPE,
+    accumulators=SUMS_OF_FEW,
     choices={"width": range(1, 65)},
+    # A window; not the only one.
+    zeros=lambda n, width, **_: (np.s_[n // 2 : n // 2 + width if n > 1 else 0],),
 )
 def window_sum(n: int, *, width: int = 3, dtype: str = "float32") -> tvm.IRModule:
     """B[i] = A[i] + A[i + 1] + ... + A[i + width - 1] for A of n + width elements, B of n.
 
     Block "C", loop i; the window is written out as one expression, so there is no reduction axis.
     The last element of A is not read: the course declares 1027 elements for n = 1024 and width 3,
-    one more than 1026, and the notes made of it print modules that way.
+    one more than 1026, and the notes made of it print modules that way. B has the type of A; for
+    the float8 types it is float32.
 
     n * (width - 1) operations. Raises `KernelError` for a bad size or dtype, and for a width out
     of 1 to 64. Source: the MLC course, "GPU and Hardware Acceleration".
     """
-    N = n
+    N, acc = n, SUMS_OF_FEW[dtype][0]
+    widen = cast_between(dtype, acc)
 
     def window(A: Any, i: Any) -> Any:
-        total = A[i]
+        total = widen(A[i])
         for offset in range(1, width):
-            total = total + A[i + offset]
+            total = total + widen(A[i + offset])
         return total
 
     @I.ir_module
     class WindowSum:
         @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((N + width,), dtype), B: T.Buffer((N,), dtype)):
+        def main(A: T.Buffer((N + width,), dtype), B: T.Buffer((N,), acc)):
             T.func_attr({"tirx.noalias": True})
             for i in T.grid(N):
                 with T.sblock("C"):
@@ -60,6 +64,8 @@ def window_sum(n: int, *, width: int = 3, dtype: str = "float32") -> tvm.IRModul
     elements=lambda m, n, **_: m + n - 1,
     accumulators=SUMS_OF_PRODUCTS,
     choices={"over": ("filter", "output")},
+    # The first output has one product alone.
+    zeros=lambda **_: (np.s_[:1],),
 )
 def conv1d(
     m: int, n: int, *, dtype: str = "float32", acc: str | None = None, over: str = "filter"

@@ -15,10 +15,10 @@ import tvm
 import tvm_ffi
 from tvm.tirx import For, ForKind
 
-from ..compiling import pass_context
+from ..compiling import compile_module
 from .device import Arrays, DeviceError, Program, Timing
 from .fault import Fault
-from .rims import RimmedTensor
+from .rims import run_in_rims
 
 STRIPPED = ("pragma_", "software_pipeline_")
 """Annotations for a GPU's code generator. LLVM took up to 28 s for unroll pragmas at odd shapes."""
@@ -47,21 +47,14 @@ class CpuDevice:
         if obstacle is not None:
             raise DeviceError(f'{obstacle}; use the device "simulator" or "cuda"')
         try:
-            with pass_context(module):
-                executable = tvm.compile(make_threads_serial(module), target="llvm")
+            executable = compile_module(make_threads_serial(module), "llvm")
         except tvm.error.InternalError as error:
             raise DeviceError(f"LLVM does not compile the module: {last_line(error)}") from error
 
         names = [str(parameter.name) for parameter in module["main"].params]
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            rimmed = [
-                RimmedTensor(name, array, place)
-                for place, (name, array) in enumerate(zip(names, arguments, strict=True))
-            ]
-            executable["main"](*[one.tensor for one in rimmed])
-            faults = [fault for one in rimmed for fault in one.find_faults()]
-            return [one.numpy() for one in rimmed], faults
+            return run_in_rims(executable["main"], names, arguments, tvm.cpu())
 
         return Program(run)
 

@@ -6,7 +6,13 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import DeviceError, find_device, judge_run, run_golden
+from tirstep.lowering_checks import (
+    DeviceError,
+    find_device,
+    judge_run,
+    run_golden,
+    run_recipe,
+)
 from tirstep.lowering_checks.devices import (
     DEVICES,
     Program,
@@ -15,8 +21,8 @@ from tirstep.lowering_checks.devices import (
     run,
 )
 from tirstep.lowering_checks.devices.cpu import make_threads_serial
-from tirstep.modules import matmul, vector_add
-from tirstep.transforms.recipes import RECIPES
+from tirstep.modules import find_kernel, matmul, vector_add
+from tirstep.transforms.recipes import LADDERS, RECIPES
 
 needs_no_gpu = pytest.mark.skipif(is_cuda_available(), reason="this machine has a GPU")
 
@@ -87,6 +93,17 @@ def test_unbound_blocks_are_named() -> None:
     assert find_unbound_blocks(steps[0].module) == ["C", "D"]
     assert find_unbound_blocks(steps[1].module) == ["D"]
     assert find_unbound_blocks(steps[2].module) == []
+
+
+def test_the_cpu_refuses_float8_of_every_kernel() -> None:
+    for recipe in (ladder[0] for ladder in LADDERS.values()):
+        if "float8_e5m2" not in find_kernel(recipe.kernel).dtypes:
+            continue
+        example = recipe.golden
+        options = {**example.options, "dtype": "float8_e5m2"}
+        run = run_recipe(recipe, example.shape, options=options, sizes=example.sizes)
+        obstacle = find_device("cpu").find_obstacle(run.steps[-1].module)
+        assert obstacle == "TVM's LLVM code reads zeros and small numbers of float8_e5m2 wrongly"
 
 
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])

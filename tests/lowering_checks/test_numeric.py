@@ -5,10 +5,13 @@ import pytest
 import tvm
 from tvm.script import from_source
 
-from tirstep.lowering_checks import check_numbers, find_device
+from tirstep.lowering_checks import check_numbers, find_device, run_recipe
+from tirstep.lowering_checks.numeric import check_program
 from tirstep.modules import Problem, matmul, vector_add
+from tirstep.transforms.recipes import RECIPES
 
 CPU = find_device("cpu")
+DEVICES = ["cpu", "simulator", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 def edit(problem: Problem, old: str, new: str) -> tvm.IRModule:
@@ -48,6 +51,23 @@ def test_an_integer_that_nobody_writes_is_found_too() -> None:
     assert "C[7] is -128" in message
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_input_that_the_kernel_changes_is_found(device: str) -> None:
+    """The outputs are right: each element of B is read before it is overwritten."""
+    problem = vector_add.problem(8)
+    old = "C[vi] = A[vi] + B[vi]"
+    body = f"{old}\n                if vi == 5:\n                    B[vi] = T.float32(99)"
+    text = problem.module.script().replace(old, body).replace("T.writes(C[vi])", "T.writes()")
+    text = text.replace("range(8)", 'T.thread_binding(8, thread="threadIdx.x")')
+    found = check_numbers(problem, from_source(text), find_device(device), where="here", seed=1)
+    (message,) = [one.message for one in found if one.check == "numbers"]
+    was = problem.integer_inputs(1)[1][5]
+    assert message == (
+        f"the input B[5] was {was:g} before the run and is 99 after it; 1 of 8 elements of an "
+        "input that a kernel may only read are changed (integers, seed 1)"
+    )
+
+
 def test_a_lost_init_is_found() -> None:
     problem = matmul.problem(4, 4, 4)
     (message,) = messages(problem, edit(problem, "C[vi, vj] = T.float32(0.0)", "T.evaluate(0)"))
@@ -55,10 +75,10 @@ def test_a_lost_init_is_found() -> None:
 
 
 def test_an_error_beyond_the_bound_is_found_on_floats_alone() -> None:
-    """Through float16 small integers come out as they went in; floats do not."""
+    """Through int32 whole numbers come out as they went in; floats do not."""
     problem = vector_add.problem(64)
-    halved = 'T.Cast("float32", T.Cast("float16", A[vi]))'
-    (message,) = messages(problem, edit(problem, "A[vi] + B[vi]", f"{halved} + B[vi]"))
+    cut = 'T.Cast("float32", T.Cast("int32", A[vi]))'
+    (message,) = messages(problem, edit(problem, "A[vi] + B[vi]", f"{cut} + B[vi]"))
     assert "with an error of at most" in message
     assert "(random floats, seed 1)" in message
 
@@ -67,6 +87,35 @@ def test_the_sum_in_another_order_is_within_the_bound() -> None:
     problem = matmul.problem(16, 16, 256)
     module = edit(problem, "A[vi, vk] * B[vk, vj]", "A[vi, 255 - vk] * B[255 - vk, vj]")
     assert messages(problem, module) == []
+
+
+def test_a_rounding_to_a_narrower_type_is_found_on_integers() -> None:
+    problem = vector_add.problem(64)
+    halved = 'T.Cast("float32", T.Cast("float16", A[vi]))'
+    (message,) = messages(problem, edit(problem, "A[vi] + B[vi]", f"{halved} + B[vi]"))
+    assert "(integers, seed 1)" in message
+
+
+def test_an_init_of_a_tiny_number_is_found() -> None:
+    """It is lost in every sum but those of zeros."""
+    problem = matmul.problem(6, 4, 4)
+    (message,) = messages(problem, edit(problem, "T.float32(0.0)", "T.float32(1e-30)"))
+    assert message.startswith("C[3, 0] is 1e-30, and NumPy has 0; 4 of 24")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_module_that_leaves_a_size_open_is_checked_at_each(device: str) -> None:
+    """Without its guard it is right where the size divides, and nowhere else."""
+    sizes = {"threads": 32, "tail": "guard"}
+    run = run_recipe(RECIPES["vector_add_bound"], {"n": 64}, sizes=sizes, symbolic=("n",))
+    text = run.steps[-1].module.script()
+    (guard,) = (line for line in text.splitlines() if "T.where" in line)
+    program = find_device(device).compile(from_source(text.replace(guard, "")))
+    right, wrong = (
+        check_program(vector_add.problem(n), program, device, where="here") for n in (96, 80)
+    )
+    assert right == []
+    assert any("C[80]" in finding.message for finding in wrong)
 
 
 def test_seeds_make_other_inputs() -> None:

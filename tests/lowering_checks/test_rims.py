@@ -1,22 +1,33 @@
-"""Stores that stray beside a tensor are seen on the CPU, and do no harm there."""
+"""Stores that stray beside a tensor are seen on the CPU and on a GPU, and do no harm there."""
 
 import numpy as np
 import pytest
+import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import find_device
-from tirstep.lowering_checks.devices.rims import FILLERS, RIM_BYTES, RimmedTensor
+from tirstep.lowering_checks.devices.rims import (
+    ALIGNMENT,
+    FILLERS,
+    RIM_BYTES,
+    RimmedTensor,
+    run_in_rims,
+)
+from tirstep.modules.dtypes import dtype_facts
 
-CPU = find_device("cpu")
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+ON_EACH = pytest.mark.parametrize("device", DEVICES)
 
 
 def shift(by: int, length: int = 30):
+    """One thread for each element; without a GPU the threads are a loop."""
+
     @I.ir_module
     class Shifted:
         @T.prim_func(s_tir=True)
         def main(A: T.Buffer((length,), "float32"), B: T.Buffer((length,), "float32")):
-            for i in range(length):
+            for i in T.thread_binding(length, thread="threadIdx.x"):
                 with T.sblock("B"):
                     vi = T.axis.spatial(length, i)
                     B[vi + by] = A[vi]
@@ -24,37 +35,57 @@ def shift(by: int, length: int = 30):
     return Shifted
 
 
-def run(module, length: int = 30):
-    program = CPU.compile(module)
+def run(module, device: str = "cpu", length: int = 30):
+    program = find_device(device).compile(module)
     arrays = program([np.ones(length, "float32"), np.full(length, np.nan, "float32")])
     return arrays, program.faults
 
 
+@ON_EACH
 @pytest.mark.parametrize(("by", "first"), [(1, 30), (-2, -2), (7, 30)])
-def test_a_stray_store_is_a_fault(by: int, first: int) -> None:
-    _, (fault,) = run(shift(by))
+def test_a_stray_store_is_a_fault(by: int, first: int, device: str) -> None:
+    _, (fault,) = run(shift(by), device)
     assert fault.kind == "out of bounds"
     assert fault.text == f"somebody writes B[{first}], which has 30 elements"
     assert fault.count == abs(by)
 
 
-def test_a_store_inside_is_no_fault() -> None:
-    (_, result), faults = run(shift(0))
+@ON_EACH
+def test_a_store_inside_is_no_fault(device: str) -> None:
+    (_, result), faults = run(shift(0), device)
     assert faults == []
     np.testing.assert_array_equal(result, np.ones(30))
 
 
-def test_a_rim_copied_from_another_tensor_is_seen() -> None:
+@ON_EACH
+def test_a_stray_store_beside_an_input_is_a_fault(device: str) -> None:
+    @I.ir_module
+    class IntoInput:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
+            for i in T.thread_binding(30, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(30, i)
+                    B[vi] = A[vi]
+                    A[vi + 30] = B[vi]
+
+    _, (fault,) = run(IntoInput, device)
+    assert fault.text == "somebody writes A[30], which has 30 elements"
+    assert fault.count == 30
+
+
+@ON_EACH
+def test_a_rim_copied_from_another_tensor_is_seen(device: str) -> None:
     @I.ir_module
     class OneMore:
         @T.prim_func(s_tir=True)
         def main(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
-            for i in range(31):
+            for i in T.thread_binding(31, thread="threadIdx.x"):
                 with T.sblock("B"):
                     vi = T.axis.spatial(31, i)
                     B[vi] = A[vi]
 
-    _, (fault,) = run(OneMore)
+    _, (fault,) = run(OneMore, device)
     assert fault.text.startswith("somebody writes B[30]")
 
 
@@ -66,6 +97,29 @@ def test_what_rims_hold_is_a_finite_number(dtype: str) -> None:
 
 
 def test_a_rim_is_as_long_as_a_long_tensor() -> None:
-    one = RimmedTensor("A", np.zeros((64, 64), "float32"), 0)
+    one = RimmedTensor("A", np.zeros((64, 64), "float32"), 0, tvm.cpu())
     assert one.tensor.shape == (64, 64)
-    assert min(one._before.size, one._behind.size) >= 64 * 64 * 4 > RIM_BYTES
+    assert one.rim >= 64 * 64 * 4 > RIM_BYTES
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8"])
+def test_a_tensor_in_rims_is_an_ordinary_one(dtype: str) -> None:
+    """Its address is aligned, it holds what it was given, and it keeps its memory alive."""
+    array = np.arange(15).reshape(3, 5).astype(dtype_facts(dtype).numpy)
+    one = RimmedTensor("A", array, 0, tvm.cpu())
+    assert (str(one.tensor.dtype), one.tensor.data_ptr() % 64, one.rim % ALIGNMENT) == (dtype, 0, 0)
+    read, faults = one.read()
+    assert faults == []
+    tensor = one.tensor
+    del one
+    for array_again in (read, tensor.numpy()):
+        np.testing.assert_array_equal(array_again.view(np.uint8), array.view(np.uint8))
+
+
+def test_each_argument_has_its_own_name_and_filler() -> None:
+    def call(*tensors) -> None:
+        tensors[1].copyfrom(np.full(3, 7, "int32"))
+
+    arrays, faults = run_in_rims(call, "ABC", [np.zeros(3, "int32")] * 3, tvm.cpu())
+    assert [array.tolist() for array in arrays] == [[0, 0, 0], [7, 7, 7], [0, 0, 0]]
+    assert faults == []

@@ -23,11 +23,29 @@ HALF_OUTPUTS = [
 ]
 OWN_TYPE = [{"dtype": name} for name in ("float32", "float16", "bfloat16", "int32", "int8")]
 
+FLOATS = OWN_TYPE[:3]
+
 # kernel, sizes, and what of it to try: primes and ones, and the tutorials' sizes where cheap.
 CASES: list[tuple[str, tuple[int, ...], list[dict[str, Any]]]] = [
     ("vector_add", (1,), OWN_TYPE[:1]),
     ("vector_add", (251,), OWN_TYPE),
     ("vector_add", (1024,), OWN_TYPE[:1]),
+    ("relu", (1,), OWN_TYPE[:1]),
+    ("relu", (251,), OWN_TYPE),
+    ("gelu", (1,), FLOATS[:1]),
+    ("gelu", (251,), FLOATS),
+    ("transpose", (1, 1), OWN_TYPE[:1]),
+    ("transpose", (7, 13), OWN_TYPE),
+    *(
+        (name, sizes, FLOATS[:tried])
+        for name in ("softmax", "rms_norm", "layer_norm")
+        for sizes, tried in (((1, 1), 1), ((7, 13), 3), ((3, 1021), 1))
+    ),
+    *(
+        (name, sizes, HALF_SUMS[:tried])
+        for name in ("row_sum", "matvec")
+        for sizes, tried in (((1, 1), 1), ((7, 13), 5), ((3, 1021), 1))
+    ),
     ("window_sum", (1,), OWN_TYPE[:1]),
     ("window_sum", (251,), OWN_TYPE),
     ("window_sum", (83,), [{"width": width} for width in (1, 2, 7, 64)]),

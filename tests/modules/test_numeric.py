@@ -65,13 +65,74 @@ def test_whole_numbers_fit_and_are_never_all_zeros(problem: Problem) -> None:
 
 
 def test_whole_numbers_are_as_various_as_fits() -> None:
-    (a, _) = matmul.problem(32, 32, 32).integer_inputs(0)
-    assert np.unique(a).tolist() == [-4, -3, -2, -1, 1, 2, 3, 4]
-    (a, _) = matmul.problem(32, 2, 1024, dtype="float16", acc="float16").integer_inputs(0)
-    assert np.unique(a).tolist() == [-1, 1]
+    (_, b) = matmul.problem(32, 32, 32).integer_inputs(0)
+    assert np.abs(b).max() > 1024
+    assert 0.1 < np.mean(np.abs(b) < 32) < 0.9
+    (_, b) = matmul.problem(32, 32, 32, dtype="float8_e5m2").integer_inputs(0)
+    assert np.unique(b.astype(int)).tolist() == [-8, -7, -6, -5, -4, -3, -2, -1, *range(1, 9)]
+    (_, b) = matmul.problem(32, 32, 64, dtype="int8").integer_inputs(0)
+    assert np.abs(b.astype(int)).max() > 100
+    (a, b) = matmul.problem(32, 2, 1024, dtype="float16", acc="float16").integer_inputs(0)
+    assert np.unique(b).tolist() == [-1, 1]
+    assert np.unique(a[0]).tolist() == [-1, 1]
     (a, _) = matmul.problem(32, 2, 8192, dtype="float16", acc="float16").integer_inputs(0)
     assert np.unique(a).tolist() == [-1, 0, 1]
     assert 0.1 < np.count_nonzero(a) / a.size < 0.9
+    assert vector_add.problem(1).integer_inputs(0)[0] != 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sizes", "place"),
+    [
+        (vector_add, (9,), (4,)),
+        (window_sum, (9,), (4,)),
+        (conv1d, (9, 4), (0,)),
+        (conv1d, (2, 4), (0,)),
+        (matmul, (5, 3, 4), (2,)),
+        (matmul_bias_relu, (5, 3, 4), (2, 1)),
+        (depthwise_conv2d, (1, 1, 5, 5, 5), (0, 0, 0, 0)),
+    ],
+    ids=str,
+)
+def test_one_output_has_nothing_but_zeros_to_sum(kernel, sizes, place: tuple[int, ...]) -> None:
+    problem = kernel.problem(*sizes)
+    inputs = problem.integer_inputs(2)
+    (sums,) = problem.reference([np.abs(array) for array in inputs])
+    zero = np.zeros(sums.shape, bool)
+    zero[place] = True
+    np.testing.assert_array_equal(sums == 0, zero)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out", "narrow"),
+    [
+        ("float32", None, np.float16),
+        ("float32", None, dtype_facts("bfloat16").numpy),
+        ("float16", None, np.float16),
+        ("float16", "float16", np.float16),
+        ("bfloat16", None, dtype_facts("bfloat16").numpy),
+        ("float8_e5m2", None, dtype_facts("bfloat16").numpy),
+        ("int8", None, np.int8),
+    ],
+    ids=str,
+)
+def test_whole_numbers_show_sums_in_a_narrower_type(dtype: str, out: str | None, narrow) -> None:
+    problem = matmul.problem(32, 16, 64, dtype=dtype, out=out)
+    inputs = problem.integer_inputs(0)
+    terms = products(problem, inputs)
+    stored = dtype_facts(problem.outputs[0].dtype).numpy
+    (exact,) = problem.reference(inputs)
+    with np.errstate(all="ignore"):
+        sums = np.add.accumulate(terms.astype(narrow), -1, dtype=narrow)[..., -1]
+    assert (sums.astype(stored) != exact.astype(stored)).mean() > 0.02
+
+
+@pytest.mark.parametrize(("dtype", "narrow"), [("float32", np.float16), ("float16", np.float16)])
+def test_whole_numbers_show_products_in_a_narrower_type(dtype: str, narrow) -> None:
+    problem = matmul.problem(32, 16, 64, dtype=dtype)
+    with np.errstate(over="ignore"):
+        terms = products(problem, problem.integer_inputs(0))
+        assert (terms.astype(narrow) != terms).any(axis=-1).mean() > 0.1
 
 
 def test_thinning_leaves_something_of_every_input() -> None:

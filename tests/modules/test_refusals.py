@@ -88,6 +88,15 @@ def test_as_many_elements_as_indices_are_fine() -> None:
     assert vector_add.problem(2**31 - 1).sizes == {"n": 2**31 - 1}
 
 
+def test_an_open_size_that_is_none() -> None:
+    sentence = r"^matmul: there is no size 'x' that could be symbolic; there are: m, n, k$"
+    with pytest.raises(KernelError, match=sentence):
+        matmul(1, 2, 3, symbolic=("m", "x"))
+    sentence = r"^matmul: symbolic=\('m', 'm'\) names a size twice; name it once$"
+    with pytest.raises(KernelError, match=sentence):
+        matmul(1, 2, 3, symbolic=("m", "m"))
+
+
 def test_an_unknown_option() -> None:
     sentence = r"^matmul: there is no option 'transposeb'; the nearest: transpose_b$"
     with pytest.raises(KernelError, match=sentence):

@@ -146,6 +146,15 @@ def test_stores_know_their_line() -> None:
             assert "C[vi, vj] =" in source.readlines()[line - 1]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["vector_add", "window_sum", "conv1d", "matmul", "matmul_bias_relu", "depthwise_conv2d"],
+)
+def test_every_sum_has_every_type(name: str) -> None:
+    types = {"float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "int32"}
+    assert set(find_kernel(name).dtypes) == types
+
+
 def test_every_kernel_says_what_it_is() -> None:
     for name, made in kernels().items():
         assert made.name == name == made.__name__
@@ -196,6 +205,36 @@ def test_problems_compare_by_what_they_are() -> None:
     assert one.module is one.module
     with pytest.raises(TypeError):
         one.sizes["m"] = 1  # type: ignore[index]
+
+
+def test_a_module_leaves_sizes_open_and_its_problem_does_not() -> None:
+    one = matmul.problem(4, 5, 6, symbolic=("k", "m"))
+    assert 'k = TypeVar("k")\nm = TypeVar("m")\n' in one.module.script()
+    assert [tensor.shape for tensor in (*one.inputs, *one.outputs)] == [(4, 6), (6, 5), (4, 5)]
+    assert str(one).endswith("transpose_b=False, symbolic=k m)")
+    assert one != matmul.problem(4, 5, 6)
+    assert_structural_equal(one.module, matmul(7, 5, 9, symbolic=("m", "k")), map_free_vars=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "other"),
+    [
+        ("vector_add", (5,), (9,)),
+        ("window_sum", (5,), (9,)),
+        ("conv1d", (7, 3), (2, 5)),
+        ("matmul", (3, 4, 5), (6, 1, 7)),
+        ("matmul_bias_relu", (3, 4, 5), (6, 1, 7)),
+        ("depthwise_conv2d", (1, 2, 3, 4, 5), (2, 1, 6, 3, 3)),
+    ],
+)
+def test_every_size_of_every_kernel_can_be_open(run, name, sizes, other) -> None:
+    made = find_kernel(name)
+    module = made(*sizes, symbolic=made.size_names)
+    for shape in (sizes, other):
+        problem = made.problem(*shape)
+        inputs = problem.integer_inputs(1)
+        (got,) = run(module, problem, inputs)
+        assert got.tolist() == problem.reference(inputs)[0].tolist()
 
 
 def test_the_package_has_one_name() -> None:

@@ -1,11 +1,24 @@
 """Every recipe computes what its kernel means, at drawn shapes, sizes, types and seeds."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
-from strategies import options, shapes, sizes
+from strategies import TAILS, open_sizes, options, shapes, sizes
 
-from tirstep.lowering_checks import check_numbers, find_device, judge_run, run_recipe, run_seed
+from tirstep.lowering_checks import (
+    Device,
+    Finding,
+    check_numbers,
+    find_device,
+    judge_run,
+    run_golden,
+    run_recipe,
+    run_seed,
+)
+from tirstep.lowering_checks.numeric import check_program
+from tirstep.lowering_checks.steps import Run
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, Recipe
 
@@ -15,13 +28,19 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 def check(recipe: Recipe, device_name: str, data: st.DataObject, seed: int) -> None:
     """The last step and one drawn step of a drawn run: no findings, and no refusal."""
+    left_open = data.draw(open_sizes(recipe), label="open sizes")
     run = run_recipe(
         recipe,
         data.draw(shapes(recipe, device_name), label="shape"),
         options=data.draw(options(recipe, device_name), label="options"),
-        sizes=data.draw(sizes(recipe), label="sizes"),
+        sizes=data.draw(sizes(recipe, recipe.tails[-1:] if left_open else TAILS), label="sizes"),
+        symbolic=left_open,
     )
     device = find_device(device_name)
+    if left_open:
+        other = data.draw(shapes(recipe, device_name), label="second shape")
+        check_open(run, device, {name: other[name] for name in left_open}, seed)
+        return
     drawn = data.draw(st.sampled_from(run.steps[:-1]), label="step")
     for step in (drawn, run.steps[-1]):
         obstacle = device.find_obstacle(step.module)
@@ -30,14 +49,26 @@ def check(recipe: Recipe, device_name: str, data: st.DataObject, seed: int) -> N
             findings = check_numbers(
                 run.problem, step.module, device, where=run.label(step), seed=seed
             )
-            assert not findings, explain(findings, run)
+            assert not findings, explain(findings, run, seed)
 
 
-def explain(findings, run) -> str:
+def check_open(run: Run, device: Device, other: dict[str, int], seed: int) -> None:
+    """The last step, which leaves sizes open, is compiled once and run at two shapes."""
+    program = device.compile(run.steps[-1].module)
+    kernel, where = run.problem.kernel, run.label(run.steps[-1])
+    for changed in ({}, other):
+        problem = kernel.problem(**{**run.problem.sizes, **changed}, **run.problem.options)
+        findings = check_program(problem, program, device.name, where=where, seed=seed)
+        assert not findings, explain(findings, replace(run, problem=problem), seed)
+
+
+def explain(findings, run: Run, seed: int) -> str:
+    """What is wrong, all of the problem, and the command that looks for the culprit."""
     shape = "x".join(str(size) for size in run.problem.sizes.values())
     sizes = "".join(f" --set {name}={value}" for name, value in run.sizes.items())
-    why = f"which step or pass did it: tirstep why {run.recipe.name} --shape {shape}{sizes}"
-    return "\n".join([*map(str, findings), why])
+    dtype = f" --dtype {run.problem.options['dtype']}"
+    command = f"tirstep why {run.recipe.name} --shape {shape}{dtype}{sizes} --seed {seed}"
+    return "\n".join([*map(str, findings), str(run.problem), f"to find the culprit: {command}"])
 
 
 @ALL
@@ -59,6 +90,31 @@ def test_numbers_and_faults_at_drawn_shapes_on_the_simulator(
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_at_drawn_shapes_on_cuda(recipe: Recipe, data: st.DataObject, seed: int) -> None:
     check(recipe, "cuda", data, seed)
+
+
+@pytest.mark.parametrize("device_name", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    "recipe", [one for one in RECIPES.values() if one.symbolic], ids=lambda recipe: recipe.name
+)
+def test_a_module_that_leaves_all_claimed_sizes_open(recipe: Recipe, device_name: str) -> None:
+    """Compiled once, and right at sizes that are no multiples and at 1."""
+    example = recipe.golden
+    chosen = {**example.sizes, **({"tail": recipe.tails[-1]} if recipe.tails else {})}
+    small = {name: 2 + place for place, name in enumerate(example.shape)}
+    shape = {**example.shape, **{name: small[name] for name in recipe.symbolic}}
+    run = run_recipe(recipe, shape, options=example.options, sizes=chosen, symbolic=recipe.symbolic)
+    check_open(run, find_device(device_name), dict.fromkeys(recipe.symbolic, 1), seed=5)
+
+
+def test_what_a_failure_says() -> None:
+    run = run_golden(RECIPES["matmul_threads_1d"])
+    text = explain([Finding("numbers", run.label(run.steps[-1]), "C[0] is 1")], run, 7)
+    assert text.splitlines() == [
+        "matmul_threads_1d 02_bound: C[0] is 1",
+        "matmul(m=64, n=48, k=32, dtype=float32, acc=float32, out=float32, transpose_b=False)",
+        "to find the culprit: tirstep why matmul_threads_1d --shape 64x48x32 --dtype float32 "
+        "--set threads=16 --seed 7",
+    ]
 
 
 @pytest.mark.gpu

@@ -23,12 +23,13 @@ SPECIAL = {
 }
 # The simulator's time is per statement: with few threads, images must be small.
 SIMULATED = {
-    ("depthwise_conv2d", "h"): st.integers(1, 12),
-    ("depthwise_conv2d", "w"): st.integers(1, 18),
+    ("depthwise_conv2d", "h"): st.integers(1, 10),
+    ("depthwise_conv2d", "w"): st.integers(1, 13),
     ("depthwise_conv2d", "c"): st.integers(1, 2),
     ("depthwise_conv2d", "k"): st.sampled_from((1, 3)),
 }
-HALVES = ("float16", "bfloat16")
+NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+TAILS = ("guard", "pad")
 EXTENT = st.one_of(st.just(1), st.sampled_from(PRIMES), st.sampled_from(MULTIPLES))
 
 
@@ -50,13 +51,24 @@ def options(draw, recipe: Recipe, device: str = "simulator") -> dict[str, object
         drawn["transpose_b"] = draw(st.booleans())
     if "width" in kernel.options:
         drawn["width"] = draw(st.sampled_from((1, 2, 3, 5)))
-    if "C C_cast" in recipe.blocks and drawn["dtype"] in HALVES:
+    if "acc" in kernel.options and drawn["dtype"] == "float16":
+        drawn["acc"] = draw(st.sampled_from(("float32", "float16")))
+    if "C C_cast" in recipe.blocks and drawn["dtype"] in NARROW:
         drawn["out"] = draw(st.sampled_from((None, drawn["dtype"])))
     return drawn
 
 
 @st.composite
-def sizes(draw, recipe: Recipe, tails: tuple[str, ...] = ("guard", "pad")) -> dict[str, object]:
+def open_sizes(draw, recipe: Recipe) -> tuple[str, ...]:
+    """The kernel's sizes that the module leaves open: some of those claimed, mostly none."""
+    if not recipe.symbolic or draw(st.integers(0, 3)):
+        return ()
+    drawn = draw(st.sets(st.sampled_from(recipe.symbolic), min_size=1))
+    return tuple(name for name in recipe.symbolic if name in drawn)
+
+
+@st.composite
+def sizes(draw, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> dict[str, object]:
     """The recipe's own sizes out of its choices, for a block of at most 1024 threads."""
     drawn = {
         name: draw(st.sampled_from(recipe.choices[name]))
