@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tirstep.transforms.recipes import Step
@@ -61,7 +61,8 @@ def judge_run(
     goldens = _golden_findings(small, store)
     before: Step | None = None
     for step in run.steps:
-        numbers, checked_on = _check(run, small, step, device, seed)
+        found, checked_on = _check(run, small, step, device, seed)
+        numbers = _place(found, step)
         timing = None
         has_time = timed and device.has_clock and not numbers
         if has_time and device.find_obstacle(step.module) is None:
@@ -77,7 +78,11 @@ def _golden_findings(small: Run, store: GoldenStore | None) -> dict[str, tuple[F
     if store is None:
         return {}
     checked = zip(small.steps, store.check(small), strict=True)
-    return {step.name: tuple(findings) for step, findings in checked}
+    return {step.name: _place(findings, step) for step, findings in checked}
+
+
+def _place(findings: Iterable[Finding], step: Step) -> tuple[Finding, ...]:
+    return tuple(finding.at(step.source) for finding in findings)
 
 
 def _check(

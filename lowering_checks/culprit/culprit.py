@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import tvm
 
+from tirstep.transforms import find_pipeline
 from tirstep.transforms.recipes import Step
 
 from ..devices import find_unbound_blocks
@@ -18,7 +19,7 @@ from ..diff import Diff, diff_texts, print_module
 from ..finding import CheckError, Finding
 from ..numeric import check_numbers
 from ..steps import Run, step_label
-from .search import HOST, Suspect, search
+from .search import HOST, Judged, Suspect, search
 
 TARGET = "nvidia/nvidia-h100"
 Array = np.ndarray[Any, Any]
@@ -42,6 +43,7 @@ class Culprit:
     not_run : stages before the culprit that could not be run, each with the reason: one of these
         may be at fault just as well
     is_custom : another pipeline took the place of TVM's own
+    source : the CUDA source, where its generation is at fault and no pass before it
     """
 
     kind: Literal["step", "pass"]
@@ -57,6 +59,7 @@ class Culprit:
     seed: int
     not_run: tuple[str, ...]
     is_custom: bool
+    source: str
 
     def __str__(self) -> str:
         who = f"{self.kind} {self.number} {self.name}"
@@ -70,30 +73,34 @@ class Search:
 
     Attributes
     ----------
+    judged : what was run of each step, and on what, in the order of the steps
     not_run : of the steps that were found right, by their labels: what nothing is known about
     """
 
     culprit: Culprit | None
+    judged: tuple[Judged, ...]
     not_run: tuple[str, ...]
 
 
 def find_culprit(
-    run: Run, *, seed: int = 0, target: str = TARGET, pipeline: str = "default"
+    run: Run, *, seed: int = 0, target: str = TARGET, pipeline: str | None = None
 ) -> Culprit | None:
     """The first step of a run that is wrong, or the first pass that makes a right one wrong.
 
     Every step is first run as it stands, then as TVM lowers it for the target; a step with blocks
     that no loop binds to a GPU is lowered for the CPU. `pipeline` is the name of one that is
-    registered with TVM (`tvm.tirx.compilation_pipeline.PIPELINE_MAP`), in place of its own.
+    registered with TVM (`tvm.tirx.compilation_pipeline.PIPELINE_MAP`), in place of the one that
+    the module asks for, which is mostly TVM's own.
     None where nothing is wrong; `search_culprit` also says what could not be run.
     """
     return search_culprit(run, seed=seed, target=target, pipeline=pipeline).culprit
 
 
 def search_culprit(
-    run: Run, *, seed: int = 0, target: str = TARGET, pipeline: str = "default"
+    run: Run, *, seed: int = 0, target: str = TARGET, pipeline: str | None = None
 ) -> Search:
-    """The same, with what could not be run."""
+    """The same, with what was run and what could not be run."""
+    judged: list[Judged] = []
     missed: list[str] = []
     for step in run.steps:
         where = run.label(step)
@@ -104,11 +111,13 @@ def search_culprit(
         module, its_target = step.module, target
         if find_unbound_blocks(module):
             module, its_target = make_threads_serial(module), HOST
-        suspect, not_run = search(module, judge, its_target, pipeline)
-        missed += [f"{step_label(step)}, {one}" for one in not_run]
-        if suspect is not None:
-            return Search(_accuse(run, step, module, suspect, seed, its_target, pipeline), ())
-    return Search(None, tuple(missed))
+        found = search(module, judge, its_target, pipeline)
+        judged += found.judged
+        if found.suspect is not None:
+            culprit = _accuse(run, step, module, found.suspect, seed, its_target, pipeline)
+            return Search(culprit, tuple(judged), ())
+        missed += [f"{step_label(step)}, {one}" for one in found.not_run]
+    return Search(None, tuple(judged), tuple(missed))
 
 
 def find_bad_pass(
@@ -117,7 +126,7 @@ def find_bad_pass(
     expected: Sequence[Array],
     target: str,
     *,
-    pipeline: str = "default",
+    pipeline: str | None = None,
     kernel: tvm.IRModule | None = None,
 ) -> Culprit | None:
     """The same for any module with a function ``main``, at some arguments.
@@ -135,15 +144,26 @@ def find_bad_pass(
         faults = [Finding(device.name, "main", str(fault)) for fault in program.faults]
         return [*faults, *_compare(got, expected)]
 
-    suspect, _ = search(module, judge, target, pipeline)
+    suspect = search(module, judge, target, pipeline).suspect
     if suspect is None:
         return None
     number, name, diff = _describe(suspect, 0, "main", module, module)
     kind: Literal["step", "pass"] = "step" if suspect.stage is None else "pass"
-    is_custom = pipeline != "default"
-    found, missed = suspect.finding, suspect.not_run
     return Culprit(
-        kind, number, name, found, diff, module, kernel, target, None, None, 0, missed, is_custom
+        kind=kind,
+        number=number,
+        name=name,
+        finding=suspect.finding,
+        diff=diff,
+        module=module,
+        kernel=kernel,
+        target=target,
+        run=None,
+        step=None,
+        seed=0,
+        not_run=suspect.not_run,
+        is_custom=(pipeline or find_pipeline(module)) != "default",
+        source=suspect.source,
     )
 
 
@@ -154,7 +174,7 @@ def _accuse(
     suspect: Suspect,
     seed: int,
     target: str,
-    pipeline: str,
+    pipeline: str | None,
 ) -> Culprit:
     before = run.steps[max(0, step.index - 1)]
     number, name, diff = _describe(suspect, step.index, step.name, before.module, step.module)
@@ -162,7 +182,7 @@ def _accuse(
         kind="step" if suspect.stage is None else "pass",
         number=number,
         name=name,
-        finding=suspect.finding,
+        finding=suspect.finding.at(step.source),
         diff=diff,
         module=module,
         kernel=run.steps[0].module,
@@ -171,7 +191,8 @@ def _accuse(
         step=step,
         seed=seed,
         not_run=suspect.not_run,
-        is_custom=pipeline != "default",
+        is_custom=(pipeline or find_pipeline(module)) != "default",
+        source=suspect.source,
     )
 
 

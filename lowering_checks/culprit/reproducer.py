@@ -10,6 +10,7 @@ import tvm
 
 from tirstep.modules import Problem
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.transforms import find_pass_options
 
 from ..devices import CpuDevice, DeviceError
 from ..devices.cpu import make_threads_serial
@@ -25,6 +26,7 @@ from .templates import (
     RUN_AGAINST_VALUES,
     RUN_ON_CPU,
     RUN_ON_GPU,
+    SHOW_SOURCE,
     WATCH_PASS,
 )
 
@@ -67,6 +69,7 @@ def make_reproducer(culprit: Culprit) -> str:
         _quote("KERNEL", culprit.kernel),
         "\n# The step" + (", its thread bindings made serial.\n" if on_cpu else ".\n"),
         _quote("MODULE", serial if on_cpu else culprit.module),
+        f"OPTIONS = {find_pass_options(culprit.module)}  # of TVM's pass context\n",
         "DIFF = r'''\n" + "\n".join(culprit.diff.lines) + "\n'''\n",
         RUN_ON_CPU if on_cpu else RUN_ON_GPU.format(target=culprit.target),
         _show_change(culprit),
@@ -105,6 +108,8 @@ def _describe(culprit: Culprit) -> str:
 def _show_change(culprit: Culprit) -> str:
     if culprit.kind == "step":
         return "print(DIFF)\n"
+    if culprit.source:
+        return SHOW_SOURCE.format(target=culprit.target)
     if culprit.is_custom or not culprit.name.startswith(OF_TVM):
         return CUSTOM_PASS.format(name=culprit.name)
     return WATCH_PASS.format(name=culprit.name, number=culprit.number, target=culprit.target)
@@ -122,7 +127,8 @@ def _import_half_types(kernel: tvm.IRModule) -> str:
 
 def _is_wrong_on_cpu(culprit: Culprit, serial: tvm.IRModule) -> bool:
     """Whether the script's own inputs show the fault on a CPU; stray writes are not tried."""
-    if culprit.finding.message.startswith("out of bounds") or culprit.is_custom:
+    is_custom_pass = culprit.kind == "pass" and culprit.is_custom
+    if culprit.finding.message.startswith("out of bounds") or is_custom_pass:
         return False
     try:
         right, wrong = (_run(module) for module in (culprit.kernel, serial))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
@@ -11,6 +11,7 @@ import tvm
 from ..devices.cpu import CpuDevice, last_line
 from ..devices.device import Arrays, Device, DeviceError, Program
 from ..devices.fault import Fault
+from ..devices.host import Generated, HostDevice
 from ..devices.simulator.structured import Interpreter
 from ..finding import Finding
 from .stages import Lowering, Stage, lower_in_stages
@@ -30,86 +31,161 @@ class Suspect:
     ----------
     stage : the pass; None where the module is wrong as it stands
     not_run : the passes before it whose modules could not be run, each with the reason
+    source : what was generated, where no pass is at fault but the generation of the CUDA source
     """
 
     stage: Stage | None
     finding: Finding
     not_run: tuple[str, ...] = ()
+    source: str = ""
 
 
-def search(
-    module: tvm.IRModule, judge: Judge, target: str, pipeline: str = "default"
-) -> tuple[Suspect | None, tuple[str, ...]]:
-    """The suspect, or None where all is well; and what could not be run.
+@dataclass(frozen=True)
+class Judged:
+    """What was run, such as ``"as scheduled"``, and the name of the device that ran it."""
 
-    The module as it stands comes first, then the last stage that can be run: only where that one
-    is wrong are those in between run, from the first on. The first wrong one has its culprit.
+    what: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of the search in one module.
+
+    Attributes
+    ----------
+    suspect : None where all is well
+    judged : what was run
+    not_run : what could not be run, each with the reason
     """
-    not_run: list[str] = []
-    own = _ask(judge, module, Interpreter(), "the module as it stands", not_run)
-    if own:
-        return Suspect(None, own[0]), ()
-    lowering = lower_in_stages(module, target, pipeline)
-    if lowering.failed is not None:
-        return _blame_failure(lowering, module), ()
-    behind: list[str] = []
-    wrong = _ask_last(judge, lowering, module, target, behind)
-    if wrong:
-        return _scan(judge, lowering, wrong[0], not_run), ()
-    if behind:
-        not_run.append(f"all from {behind[-1]}")
-    return None, tuple(not_run)
+
+    suspect: Suspect | None
+    judged: tuple[Judged, ...]
+    not_run: tuple[str, ...]
 
 
-def _scan(judge: Judge, lowering: Lowering, wrong: Finding, not_run: list[str]) -> Suspect:
-    """The first wrong stage of a lowering that ends wrong."""
-    for stage in lowering.stages:
-        found = _ask_stage(judge, stage, not_run)
-        if found:
-            is_schedule = all(one.message.startswith(OF_THE_SCHEDULE) for one in found)
-            return Suspect(None if is_schedule else stage, found[0], tuple(not_run))
-    last = lowering.stages[-1]
-    made = Stage(last.number + 1, CODE_GENERATION, last.module, last.module, False)
-    return Suspect(made, wrong, tuple(not_run))
+def search(module: tvm.IRModule, judge: Judge, target: str, pipeline: str | None = None) -> Outcome:
+    """The suspect, or None where all is well; what was run, and what could not be run.
 
-
-def _ask(
-    judge: Judge, module: tvm.IRModule, device: Device, name: str, not_run: list[str]
-) -> list[Finding] | None:
-    """The findings; None where the module cannot be run, which is noted."""
-    try:
-        return judge(module, device)
-    except DeviceError as error:
-        not_run.append(f"{name}: {error}")
-        return None
-
-
-def _ask_stage(judge: Judge, stage: Stage, not_run: list[str]) -> list[Finding] | None:
-    device = Interpreter(in_order=stage.is_in_order)
-    return _ask(judge, stage.module, device, f"{stage.number} {stage.name}", not_run)
-
-
-def _ask_last(
-    judge: Judge, lowering: Lowering, module: tvm.IRModule, target: str, not_run: list[str]
-) -> list[Finding]:
-    """The findings of what comes out in the end: of the program on a CPU, else of the last stage
-    that can be run.
+    The module as it stands comes first, then what comes out in the end. Only where that is wrong
+    are the stages in between run, from the first on; the first wrong one has its culprit. For a CPU
+    the end is the program. For a GPU it is the last stage that can be run, and then the generated
+    source on the device `host`: where that alone is wrong, the culprit is the code generation.
     """
-    if target.startswith(HOST):
-        return _ask(judge, module, _Executable(lowering.executable), "the program", not_run) or []
-    for stage in reversed(lowering.stages):
-        found = _ask_stage(judge, stage, not_run)
-        if found is not None:
+    inquiry = _Inquiry(judge)
+    suspect = inquiry.search(module, target, pipeline)
+    return Outcome(suspect, tuple(inquiry.judged), tuple(inquiry.not_run))
+
+
+@dataclass
+class _Inquiry:
+    judge: Judge
+    judged: list[Judged] = field(default_factory=list)
+    not_run: list[str] = field(default_factory=list)
+
+    def search(self, module: tvm.IRModule, target: str, pipeline: str | None) -> Suspect | None:
+        own = self._ask(module, Interpreter, "as scheduled")
+        if own:
+            return Suspect(None, own[0])
+        lowering = lower_in_stages(module, target, pipeline)
+        if lowering.failed is not None:
+            return _blame_failure(lowering, module)
+        if target.startswith(HOST):
+            program = _Executable(lowering.executable)
+            wrong = self._ask(module, lambda: program, "as a program of the CPU")
+            return self._scan(lowering, wrong[0]) if wrong else None
+        return self._search_kernels(module, lowering)
+
+    def _search_kernels(self, module: tvm.IRModule, lowering: Lowering) -> Suspect | None:
+        missed: list[str] = []
+        wrong = self._ask_last(lowering, missed)
+        if wrong:
+            return self._scan(lowering, wrong[0])
+        generated = lowering.generated
+        if generated is None:
+            self.not_run += missed
+            return None
+        found = self._ask(module, lambda: _Source(generated), "as generated CUDA source")
+        if found is None or found:
+            self.not_run += missed
+        return self._accuse_generator(lowering, found[0]) if found else None
+
+    def _ask(
+        self, module: tvm.IRModule, find_device: Callable[[], Device], what: str
+    ) -> list[Finding] | None:
+        """The findings; None where the module cannot be run, which is noted."""
+        try:
+            device = find_device()
+            found = self.judge(module, device)
+        except DeviceError as error:
+            self.not_run.append(f"{what}: {error}")
+            return None
+        self.judged.append(Judged(what, device.name))
+        return found
+
+    def _ask_last(self, lowering: Lowering, missed: list[str]) -> list[Finding]:
+        """The findings of the last stage that can be run; what is behind it is noted."""
+        for stage in reversed(lowering.stages):
+            if stage.program is None:
+                continue
+            device = Interpreter(in_order=stage.is_in_order)
+            try:
+                found = self.judge(stage.program, device)
+            except DeviceError as error:
+                missed[:] = [f"all from {stage.number} {stage.name}: {error}"]
+                continue
+            self.judged.append(Judged(f"after {stage.name}", device.name))
             return found
-    return []
+        return []
+
+    def _scan(self, lowering: Lowering, wrong: Finding) -> Suspect:
+        """The first wrong stage of a lowering that ends wrong."""
+        for stage in lowering.stages:
+            found = self._ask_stage(stage)
+            if found:
+                return Suspect(_find_blamed(stage, found), found[0], tuple(self.not_run))
+        return self._accuse_generator(lowering, wrong)
+
+    def _ask_stage(self, stage: Stage) -> list[Finding] | None:
+        name = f"after {stage.number} {stage.name}"
+        if stage.program is None:
+            self.not_run.append(f"{name}: it makes the host's part, which a driver is needed for")
+            return None
+        device = Interpreter(in_order=stage.is_in_order)
+        found = self._ask(stage.program, lambda: device, name)
+        if found and stage.given is not None and self.judge(stage.given, device):
+            return None  # it was given what is wrong: the pass that runs it comes later
+        return found
+
+    def _accuse_generator(self, lowering: Lowering, wrong: Finding) -> Suspect:
+        number, module = lowering.count + 1, lowering.stages[-1].module
+        stage = Stage(number, CODE_GENERATION, module, module, False, None)
+        source = "" if lowering.generated is None else lowering.generated.source
+        return Suspect(_find_blamed(stage, [wrong]), wrong, tuple(self.not_run), source)
+
+
+def _find_blamed(stage: Stage, found: Sequence[Finding]) -> Stage | None:
+    """None where the schedule itself asks for what is wrong."""
+    return None if all(one.message.startswith(OF_THE_SCHEDULE) for one in found) else stage
 
 
 def _blame_failure(lowering: Lowering, module: tvm.IRModule) -> Suspect:
     assert lowering.failed is not None
     number, name, reason = lowering.failed
     before = lowering.stages[-1].module if lowering.stages else module
-    stage = Stage(number, name, before, before, True)
+    stage = Stage(number, name, before, before, True, None)
     return Suspect(stage, Finding("lowering", name, f"the pass refuses the module: {reason}"))
+
+
+class _Source(HostDevice):
+    """A source that is generated already."""
+
+    def __init__(self, generated: Generated) -> None:
+        super().__init__()
+        self._generated = generated
+
+    def compile(self, module: tvm.IRModule) -> Program:
+        return self.compile_generated(self._generated)
 
 
 class _Executable(CpuDevice):

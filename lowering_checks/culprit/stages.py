@@ -1,17 +1,19 @@
-"""The module after each pass of TVM, as compiling it goes."""
+"""The module after each pass of TVM that changed it, and what can be run of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm.ir.instrument import pass_instrument
+from tvm.tirx import AllocBuffer
 
-from ..compiling import pass_context
-from ..devices.cpu import last_line
+from tirstep.transforms.queries import find_all
+
+from ..devices.host.generated import SPLIT_PASS, Generated
+from ..passes import Pass, lower_through_passes
+from .parts import ENTRY, find_host, find_kernels, join
 
 ORDERS_THREADS = "s_tir.ThreadSync"
 
@@ -25,6 +27,10 @@ class Stage:
     number : the pass's place among all passes of the compilation, from 1
     is_in_order : TVM has not put barriers in yet
     before : the module that the pass was given
+    program : what can be run of `module`, with a function ``main``: once TVM has split it, the
+        kernels as they stand, launched by the host's part as it was at the split. None for a module
+        that is the host's part alone.
+    given : the same of `before`, for a pass that another one runs; None for all others
     """
 
     number: int
@@ -32,6 +38,8 @@ class Stage:
     before: tvm.IRModule
     module: tvm.IRModule
     is_in_order: bool
+    program: tvm.IRModule | None
+    given: tvm.IRModule | None = None
 
 
 @dataclass(frozen=True)
@@ -40,63 +48,61 @@ class Lowering:
 
     Attributes
     ----------
+    count : of all passes
     executable : None where the compilation failed
+    generated : the CUDA source and the host's part; None for another target, or where it failed
     failed : the number and name of the pass that failed, and why; None where all went well
     """
 
     stages: tuple[Stage, ...]
+    count: int
     executable: Any
+    generated: Generated | None
     failed: tuple[int, str, str] | None
 
 
-def lower_in_stages(module: tvm.IRModule, target: str, pipeline: str = "default") -> Lowering:
-    """Compile a module and keep it as it stands after each pass that changed it.
+def lower_in_stages(module: tvm.IRModule, target: str, pipeline: str | None = None) -> Lowering:
+    """The passes of `lower_through_passes` that changed the module, as stages."""
+    lowering = lower_through_passes(module, target, pipeline=pipeline)
+    split = [one.module for one in lowering.passes if one.name == SPLIT_PASS]
+    is_cuda = lowering.language == "cuda" and lowering.executable is not None and bool(split)
+    generated = Generated(lowering.source, split[-1]) if is_cuda else None
+    failed = lowering.failed
+    reason = None if failed is None else (failed.number, failed.name, failed.reason)
+    stages = tuple(_make_stages(lowering.passes))
+    return Lowering(stages, len(lowering.passes), lowering.executable, generated, reason)
 
-    The options of the current `PassContext` hold here, too.
+
+def _make_stages(passes: Sequence[Pass]) -> Iterator[Stage]:
+    first = _find_order(passes)
+    host: Any = None
+    for place, one in enumerate(passes):
+        if not one.changed:
+            continue
+        host = find_host(one.module) or host
+        # A pass that another one runs ends before it, and began after it.
+        is_inner = any(later.number < one.number for later in passes[place + 1 :])
+        given = _find_program(one.before, find_host(one.before)) if is_inner else None
+        program = _find_program(one.module, host)
+        is_in_order = one.number < first
+        yield Stage(one.number, one.name, one.before, one.module, is_in_order, program, given)
+
+
+def _find_order(passes: Sequence[Pass]) -> int:
+    """The number of the pass behind which barriers are what orders threads.
+
+    TVM puts barriers in for static shared memory first, then for the dynamic one.
     """
-    log = _Log(module)
-    try:
-        with pass_context(module, [_watch(log.begin, log.end)]):
-            executable = tvm.compile(module, target=target, tir_pipeline=pipeline)
-    except (tvm.error.InternalError, RuntimeError, ValueError) as error:
-        return Lowering(tuple(log.stages), None, (*log.running[-1], last_line(error)))
-    return Lowering(tuple(log.stages), executable, None)
+    ordering = [one for one in passes if one.name == ORDERS_THREADS]
+    if not ordering:
+        return len(passes) + 1
+    buffers = [node.buffer for node in find_all(ordering[0].before[ENTRY].body, AllocBuffer)]
+    is_dynamic = any(str(buffer.scope()) == "shared.dyn" for buffer in buffers)
+    return ordering[1 if is_dynamic and len(ordering) > 1 else 0].number
 
 
-class _Log:
-    def __init__(self, module: tvm.IRModule) -> None:
-        self.stages: list[Stage] = []
-        self.running = [(0, "tvm.compile")]  # passes run others
-        self._count, self._last, self._is_in_order = 0, module, True
-
-    def begin(self, name: str) -> None:
-        if not _is_container(name):
-            self._count += 1
-            self.running.append((self._count, name))
-
-    def end(self, name: str, module: tvm.IRModule) -> None:
-        if _is_container(name):
-            return
-        number, _ = self.running.pop()
-        if name == ORDERS_THREADS:
-            self._is_in_order = False
-        if not tvm_ffi.structural_equal(self._last, module):
-            self.stages.append(Stage(number, name, self._last, module, self._is_in_order))
-            self._last = module
-
-
-def _is_container(name: str) -> bool:
-    """Passes that only run others; TVM names a pipeline after its function."""
-    return name in ("sequential", "_pipeline")
-
-
-def _watch(begin: Callable[[str], None], end: Callable[[str, tvm.IRModule], None]) -> Any:
-    @pass_instrument
-    class Watch:
-        def run_before_pass(self, module: tvm.IRModule, info: Any) -> None:
-            begin(str(info.name))
-
-        def run_after_pass(self, module: tvm.IRModule, info: Any) -> None:
-            end(str(info.name), module)
-
-    return Watch()
+def _find_program(module: tvm.IRModule, host: Any) -> tvm.IRModule | None:
+    kernels = find_kernels(module)
+    if host is None or (not kernels and find_host(module) is None):
+        return None
+    return join(host, kernels) if kernels else module

@@ -31,9 +31,10 @@ def make_arguments(module):
     return arrays
 
 
-def run(module, target, device):
+def run(module, target, device, options):
     tensors = [tvm.runtime.tensor(array, device) for array in make_arguments(module)]
-    tvm.compile(module, target=target)["main"](*tensors)
+    with tvm.transform.PassContext(config=options):
+        tvm.compile(module, target=target)["main"](*tensors)
     return tensors[-1].numpy().astype("float64")
 
 
@@ -43,8 +44,8 @@ RUN_ON_CPU = (
     ARGUMENTS
     + """TARGET = "llvm"
 kernel, module = from_source(KERNEL), from_source(MODULE)
-right = run(kernel, "llvm", tvm.cpu())
-wrong = run(module, "llvm", tvm.cpu())
+right = run(kernel, "llvm", tvm.cpu(), {})
+wrong = run(module, "llvm", tvm.cpu(), OPTIONS)
 """
 )
 
@@ -52,8 +53,8 @@ RUN_ON_GPU = (
     ARGUMENTS
     + """TARGET = "{target}"
 kernel, module = from_source(KERNEL), from_source(MODULE)
-right = run(kernel, "llvm", tvm.cpu())
-wrong = run(module, TARGET, tvm.cuda()) if tvm.cuda().exist else None
+right = run(kernel, "llvm", tvm.cpu(), {{}})
+wrong = run(module, TARGET, tvm.cuda(), OPTIONS) if tvm.cuda().exist else None
 """
 )
 
@@ -61,7 +62,7 @@ RUN_AGAINST_VALUES = (
     ARGUMENTS
     + """# By NumPy, in float64.
 right = np.array({values})
-wrong = run(from_source(MODULE), "llvm", tvm.cpu()).ravel()[:{count}]
+wrong = run(from_source(MODULE), "llvm", tvm.cpu(), {{}}).ravel()[:{count}]
 """
 )
 
@@ -89,9 +90,15 @@ class Watch:
             print(f"# {{when}} {{info.name}}\\n{{module.script()}}\\n")
 
 
-with tvm.transform.PassContext(instruments=[Watch()]):
+with tvm.transform.PassContext(config=OPTIONS, instruments=[Watch()]):
     tvm.compile(module, target="{target}")
 '''
+
+SHOW_SOURCE = """
+# No pass is at fault: the module is right after the last one, and the source is wrong.
+with tvm.transform.PassContext(config=OPTIONS):
+    print(tvm.compile(module, target="{target}").mod.imports[0].inspect_source())
+"""
 
 CUSTOM_PASS = """
 # The pass {name} is none of TVM's own, so it is not run here: this is what it changed.

@@ -12,7 +12,8 @@ class Fault:
     Attributes
     ----------
     kind : ``"race"``, ``"uninitialized read"``, ``"out of bounds"``, ``"divergent barrier"``,
-        ``"divergent shuffle"``, ``"misaligned access"``, ``"division by zero"`` or ``"launch"``
+        ``"divergent shuffle"``, ``"divergent warp instruction"``, ``"misaligned access"``,
+        ``"division by zero"`` or ``"launch"``
     buffer : the buffer's name in the lowered module; empty for barriers and launches
     text : one sentence with index and threads
     line : the kernel's ``file:line``, where TVM keeps it; may be empty

@@ -1,6 +1,7 @@
 """``tirstep check``: good recipes pass, and every kind of failure is told and exits with 1."""
 
 import dataclasses
+import re
 import shutil
 from pathlib import Path
 
@@ -55,7 +56,8 @@ def test_changed_golden_shows_its_diff(command: Command, goldens: Path):
     result = command("check", "matmul_naive", "--golden-dir", goldens, *CPU)
     assert result.code == 1
     assert "  01_bound   golden failed   numbers ok on cpu 64x48x32\n" in result.out
-    assert "matmul_naive 01_bound: the program changed; if that is meant, rewrite" in result.out
+    sentence = r"matmul_naive 01_bound \[matmul\.py:\d+\]: the program changed; if that is meant,"
+    assert re.search(sentence, result.out)
     assert '\n-        for i in T.thread_binding(32, thread="blockIdx.y"):\n' in result.out
     assert '\n+        for i in T.thread_binding(64, thread="blockIdx.y"):\n' in result.out
     assert result.out.endswith("1 recipe, 2 modules: 1 finding\n")
@@ -67,8 +69,8 @@ def test_renamed_and_missing_goldens(command: Command, goldens: Path):
     (goldens / "matmul_naive" / "00_input.py").unlink()
     result = command("check", "matmul_naive", "--golden-dir", goldens, *CPU)
     assert result.code == 1
-    assert "matmul_naive 00_input: the golden matmul_naive/00_input.py is missing;" in result.out
-    assert "matmul_naive 01_bound: same program, other names or printing;" in result.out
+    assert "]: the golden matmul_naive/00_input.py is missing;" in result.out
+    assert "]: same program, other names or printing;" in result.out
 
 
 def test_goldens_of_another_tvm_are_told_once(command: Command, goldens: Path):
@@ -91,8 +93,28 @@ def test_wrong_kernel(command: Command, wrong_vector_add: None):
     assert result.code == 1
     assert "golden failed   numbers failed on cpu 1024" in result.out
     assert "\n+                C[vi] = A[vi] - B[vi]\n" in result.out
-    assert "vector_add_bound 00_input: C[" in result.out
+    assert re.search(r"vector_add_bound 01_split \[elementwise\.py:\d+\]: C\[", result.out)
     assert "elements are wrong (integers, seed 0)" in result.out
+
+
+@pytest.mark.usefixtures("wrong_vector_add")
+def test_wrong_numbers_name_the_command_that_finds_who_is_at_fault(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)  # tirstep why writes its script there
+    wish = "--shape 2048 --dtype float16 --set threads=64 --seed 3"
+    result = command("check", "vector_add_bound", *wish.split(), *CPU)
+    assert result.out.endswith(f"who is at fault?  tirstep why vector_add_bound {wish}\n")
+    _, *words = result.out.splitlines()[-1].partition("tirstep ")[2].split()
+    why = command("why", *words)
+    assert (why.code, why.err) == (1, "")
+    assert why.out.startswith("vector_add_bound  2048, seed 3: step 0 input\n")
+
+
+def test_a_golden_that_differs_is_nobodys_fault(command: Command, goldens: Path):
+    (goldens / "vector_add_bound" / "01_split.py").unlink()
+    result = command("check", "vector_add_bound", "--golden-dir", goldens, *CPU)
+    assert (result.code, "who is at fault" in result.out) == (1, False)
 
 
 def test_seed_is_passed_on(command: Command, wrong_vector_add: None):
@@ -110,7 +132,7 @@ def test_recipe_that_refuses_its_own_example(command: Command, monkeypatch: pyte
 def test_device_that_fails_is_a_finding(command: Command, broken_device: None):
     result = command("check", "vector_add_bound")
     assert result.code == 1
-    assert "vector_add_bound 00_input: there is no compiler; install one" in result.out
+    assert "]: there is no compiler; install one" in result.out
 
 
 def test_nothing_is_timed(command: Command, clock_device):
@@ -134,5 +156,6 @@ def test_check_as_json(command: Command, goldens: Path):
     for step in recipe["steps"]:
         assert set(step) == STEP_KEYS
     (finding,) = recipe["findings"]
-    assert set(finding) == {"check", "where", "message", "detail"}
+    assert set(finding) == {"check", "where", "source", "message", "detail"}
     assert finding["where"] == "vector_add_bound 01_split"
+    assert re.fullmatch(r"elementwise\.py:\d+", finding["source"])

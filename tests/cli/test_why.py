@@ -1,11 +1,15 @@
 """``tirstep why``: the culprit in the terminal, and a script of it in a file."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tirstep.lowering_checks import passes
+from tirstep.lowering_checks.devices import is_host_available
 
 from .conftest import Command
 
@@ -15,7 +19,14 @@ def test_a_right_recipe_has_no_culprit_and_leaves_no_file(command: Command, tmp_
     result = command("why", "vector_add_bound", "-o", script)
     assert (result.code, result.err) == (0, "")
     assert "nothing is wrong" in result.out
-    assert "not run in 1 step, all passes from tirx." in result.out
+    judged = [line for line in result.out.splitlines() if line.startswith("judged  ")]
+    assert judged[0].startswith("judged  by interpreter: 3 steps as scheduled, 1 step after tirx.")
+    assert judged[1] == "judged  by cpu: 2 steps as a program of the CPU"
+    if is_host_available():
+        assert judged[2] == "judged  by host: 1 step as generated CUDA source"
+        assert "not run" not in result.out
+    else:
+        assert "not run in 1 step, as generated CUDA source: there is no" in result.out
     assert not script.exists()
 
 
@@ -31,6 +42,24 @@ def test_a_wrong_kernel_is_told_with_the_script(command: Command, tmp_path: Path
     alone = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert alone.returncode == 1
     assert " of 256 elements are wrong" in alone.stdout
+
+
+@pytest.mark.skipif(not is_host_available(), reason="no C++ compiler here")
+def test_wrong_code_generation_is_told_with_the_source(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    right = passes._read_source
+    monkeypatch.setattr(passes, "_read_source", lambda *of: right(*of).replace("] + ", "] - "))
+    result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")
+    assert (result.code, result.err) == (1, "")
+    first, step, source, wrong, *_ = result.out.splitlines()
+    assert first == "vector_add_bound  1024, seed 0: code generation"
+    assert (
+        step == "step    02_bound is right after all passes of TVM, and what TVM generates is wrong"
+    )
+    assert re.fullmatch(r"source  elementwise\.py:\d+", source)
+    assert "elements are wrong" in wrong
+    assert 'extern "C" __global__ void' in result.out
 
 
 # The third step of a recipe is spoiled before the command runs.

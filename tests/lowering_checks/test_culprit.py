@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,13 +10,15 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from planted.tensor_cores import run_by_warp
 from tvm import s_tir
 from tvm.s_tir import Schedule
+from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import Add, Evaluate, Sub
 
-from tirstep.lowering_checks import CheckError, Run, check_numbers, run_golden, run_recipe
+from tirstep.lowering_checks import CheckError, Run, check_numbers, passes, run_golden, run_recipe
 from tirstep.lowering_checks.culprit import (
     Culprit,
     find_bad_pass,
@@ -23,11 +26,15 @@ from tirstep.lowering_checks.culprit import (
     search_culprit,
     write_reproducer,
 )
+from tirstep.lowering_checks.culprit.parts import find_kernels, join
 from tirstep.lowering_checks.culprit.stages import lower_in_stages
+from tirstep.lowering_checks.devices import is_host_available
 from tirstep.lowering_checks.devices.simulator.structured import Interpreter
 from tirstep.modules import vector_add
+from tirstep.transforms import set_pass_option
 from tirstep.transforms.recipes import Example, Recipe, find_recipe, recipe
 
+needs_compiler = pytest.mark.skipif(not is_host_available(), reason="no C++ compiler here")
 GPU = "nvidia/nvidia-h100"
 EXAMPLE = Example({"m": 32, "n": 32, "k": 8})
 
@@ -200,7 +207,8 @@ def edit(module: tvm.IRModule, kind: type, change) -> tvm.IRModule:
 
 def plant_after(monkeypatch: pytest.MonkeyPatch, name: str, change) -> None:
     """A pass of ours, called planted, behind one of TVM's."""
-    right = getattr(s_tir.transform, name)
+    home = s_tir.transform if hasattr(s_tir.transform, name) else tvm.tirx.transform
+    right = getattr(home, name)
 
     @tvm.transform.module_pass(opt_level=0, name="planted")
     def planted(module: tvm.IRModule, _) -> tvm.IRModule:
@@ -209,7 +217,7 @@ def plant_after(monkeypatch: pytest.MonkeyPatch, name: str, change) -> None:
     def both(*arguments):
         return tvm.transform.Sequential([right(*arguments), planted])
 
-    monkeypatch.setattr(s_tir.transform, name, both)
+    monkeypatch.setattr(home, name, both)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +226,8 @@ def plant_after(monkeypatch: pytest.MonkeyPatch, name: str, change) -> None:
         ("LowerInitBlock", subtract, "elements are wrong"),
         ("CompactBufferAllocation", subtract, "elements are wrong"),
         ("ThreadSync", drop_barriers, "with no barrier between"),
+        ("SplitHostDevice", subtract, "elements are wrong"),
+        ("LowerWarpMemory", subtract, "elements are wrong"),
     ],
 )
 def test_a_planted_pass_is_named(
@@ -267,16 +277,99 @@ def test_a_pipeline_of_ones_own_is_searched(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_nothing_is_wrong_with_a_recipe(name: str) -> None:
     found = search_culprit(run_golden(find_recipe(name)))
+    assert (found.culprit, found.not_run) == (None, ())
+    judged = Counter((one.by, one.what) for one in found.judged)
+    steps = len(run_golden(find_recipe(name)).steps)
+    assert judged["interpreter", "as scheduled"] == steps
+    ends = judged["cpu", "as a program of the CPU"] + judged["host", "as generated CUDA source"]
+    assert ends == steps
+
+
+@needs_compiler
+def test_wrong_code_generation_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Planted in the source, which no pass has seen: the last barrier is missing."""
+    right = passes._read_source
+
+    def drop_barrier(executable: object, language: str) -> str:
+        return right(executable, language).replace("__syncthreads();", "")
+
+    monkeypatch.setattr(passes, "_read_source", drop_barrier)
+    found = find_culprit(run_golden(find_recipe("window_sum_shared")))
+    assert found is not None
+    assert (found.kind, found.name, found.not_run) == ("pass", "code generation", ())
+    assert found.finding.message.startswith("race: B[")
+    assert "__global__" in found.source
+    write_reproducer(found, tmp_path / "why.py")
+    done = subprocess.run([sys.executable, tmp_path / "why.py"], capture_output=True, text=True)
+    assert "# No pass is at fault" in (tmp_path / "why.py").read_text()
+    assert "__global__" in done.stdout
+
+
+def test_without_a_compiler_code_generation_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CXX", "")
+    found = search_culprit(run_golden(find_recipe("vector_add_bound")))
     assert found.culprit is None
-    assert all("all from" in one for one in found.not_run)
+    assert [one.partition(";")[0] for one in found.not_run] == [
+        "02_bound, as generated CUDA source: there is no g++ and no clang++ on this machine"
+    ]
 
 
-@pytest.mark.parametrize("name", ["window_sum_shared", "conv1d_memory_hierarchy"])
+def test_a_joined_program_has_the_threads_that_the_host_launches() -> None:
+    module = run_golden(find_recipe("vector_add_bound")).steps[-1].module
+    stages = lower_in_stages(module, GPU).stages
+    split = next(one.module for one in stages if one.name == "tirx.SplitHostDevice")
+    text = str(split["main"]).replace("C_1.data, 8, 128,", "C_1.data, 8, 64,")
+    assert text != str(split["main"])
+    joined = join(from_source(text), find_kernels(split))
+    inputs = [np.ones(1024, "float32")] * 2
+    *_, got = Interpreter(in_order=False).compile(joined)([*inputs, np.zeros(1024, "float32")])
+    assert got.sum() == 1024, "64 threads of each block of 128 elements, and 2 for each element"
+
+
+@pytest.mark.parametrize("name", ["matmul_shared", "depthwise_conv2d_fused_blocks"])
+def test_every_kernel_behind_the_split_is_run_and_right(name: str) -> None:
+    run = run_golden(find_recipe(name))
+    stages = lower_in_stages(run.steps[-1].module, GPU).stages
+    names = [stage.name for stage in stages]
+    behind = stages[names.index("tirx.SplitHostDevice") :]
+    kernels = [stage for stage in behind if stage.program is not None]
+    assert {"tirx.MakePackedAPI", "tirx.LowerIntrin"} <= {stage.name for stage in kernels}
+    for stage in kernels:
+        device = Interpreter(in_order=stage.is_in_order)
+        assert check_numbers(run.problem, stage.program, device, where=stage.name) == []
+
+
+def test_a_reproducer_sets_the_options_of_the_module(tmp_path: Path) -> None:
+    sch = Schedule(vectorize_and_compute_at())
+    set_pass_option(sch, name="tirx.disable_vectorize", value=True)
+    assert search_twice(sch.mod) is None, "the loop is not vectorized, so that nothing is wrong"
+    sch = Schedule(vectorize_and_compute_at())
+    set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
+    found = search_twice(sch.mod)
+    assert found is not None
+    script = tmp_path / "why.py"
+    write_reproducer(found, script)
+    assert "OPTIONS = {'tirx.disable_storage_rewrite': True}" in script.read_text()
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert done.stderr.rstrip().endswith("AssertionError")
+    assert "# before tirx.VectorizeLoop" in done.stdout
+
+
+def test_a_kernel_for_tensor_cores_is_run_after_the_last_pass_and_not_on_host() -> None:
+    found = search_culprit(run_by_warp())
+    assert found.culprit is None
+    assert (found.judged[-1].what, found.judged[-1].by) == ("after tirx.LowerIntrin", "interpreter")
+    assert "the GPU's own 'ldmatrix.sync', 'mma.sync', which" in found.not_run[-1]
+
+
+@pytest.mark.parametrize("name", ["window_sum_shared", "conv1d_memory_hierarchy", "matmul_async"])
 def test_every_stage_up_to_the_split_of_host_and_device_is_run_and_right(name: str) -> None:
     run = run_golden(find_recipe(name))
     stages = lower_in_stages(run.steps[-1].module, GPU).stages
     names = [stage.name for stage in stages]
-    ours = stages[: names.index("tirx.ConvertSSA")]
+    behind = {"s_tir.MergeSharedMemoryAllocations", "tirx.SplitHostDevice"}
+    ours = stages[: min(names.index(one) for one in behind if one in names)]
     assert len(ours) > 8
     for stage in ours:
         device = Interpreter(in_order=stage.is_in_order)
@@ -290,7 +383,7 @@ def test_what_cannot_be_run_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     found = search_culprit(run_golden(find_recipe("vector_add_bound")))
     assert found.culprit is None
-    assert "the module as it stands: the module stores" in found.not_run[0]
+    assert "00_input, as scheduled: the module stores" in found.not_run[0]
 
 
 def test_cross_thread_reduction_means_that_threads_take_turns() -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import shapes, sizes
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -24,6 +27,7 @@ from tirstep.lowering_checks import (
 )
 from tirstep.lowering_checks.devices import Fault, run
 from tirstep.lowering_checks.devices.host import HostDevice, compiler, generate, is_host_available
+from tirstep.lowering_checks.devices.host.complaints import find_instructions
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import find_kernel, matmul, vector_add
 from tirstep.transforms import cache_read_at, tile_block
@@ -69,6 +73,16 @@ def plant(host: HostDevice, statement: str) -> tuple[bool, list[Fault]]:
     return outcome(made, host, lambda source: source.replace(BARRIER, statement + BARRIER, 1))
 
 
+def assert_agreement(made: Run, host: HostDevice) -> None:
+    """The last step's outputs are the simulator's, bit for bit."""
+    inputs, module = made.problem.integer_inputs(1), made.steps[-1].module
+    ours, theirs = (
+        run(device.compile(module), inputs, made.problem.outputs)[0]
+        for device in (host, find_device("simulator"))
+    )
+    np.testing.assert_array_equal(ours.view(np.uint8), theirs.view(np.uint8))
+
+
 # ---- What it computes.
 
 
@@ -77,14 +91,12 @@ def test_a_recipe_agrees_with_numpy_and_with_the_simulator(
     recipe: Recipe, host: HostDevice
 ) -> None:
     golden = run_golden(recipe)
-    problem, module = golden.problem, golden.steps[-1].module
-    assert check_numbers(problem, module, host, where="here") == []
-    inputs = problem.integer_inputs(1)
-    ours, theirs = (
-        run(device.compile(module), inputs, problem.outputs)[0]
-        for device in (host, find_device("simulator"))
-    )
-    np.testing.assert_array_equal(ours.view(np.uint8), theirs.view(np.uint8))
+    if find_instructions(generate(golden.steps[-1].module).source):
+        with pytest.raises(DeviceError, match="the generated source uses the GPU's own '"):
+            host.compile(golden.steps[-1].module)
+        return
+    assert check_numbers(golden.problem, golden.steps[-1].module, host, where="here") == []
+    assert_agreement(golden, host)
 
 
 @pytest.mark.parametrize(
@@ -271,6 +283,28 @@ def test_two_kernels_of_a_symbolic_shape_run_one_after_the_other(host: HostDevic
         assert program.faults == []
 
 
+@pytest.mark.parametrize(
+    "name", ["matmul_shared", "matmul_registers", "depthwise_conv2d_threads_2d"]
+)
+@settings(max_examples=4)
+@given(data=st.data())
+def test_drawn_shapes_agree_with_numpy_and_with_the_simulator(
+    name: str, host: HostDevice, data: st.DataObject
+) -> None:
+    """Sizes that need not divide: the tails are guarded, or padded with zeros."""
+    recipe = RECIPES[name]
+    shape = data.draw(shapes(recipe, "simulator"), label="shape")
+    made = run_recipe(recipe, shape, sizes=data.draw(sizes(recipe), label="sizes"))
+    assert check_numbers(made.problem, made.steps[-1].module, host, where="here") == []
+    assert_agreement(made, host)
+
+
+@pytest.mark.parametrize("name", ["matmul_naive", "matmul_shared", "matmul_shared_blocking"])
+def test_a_product_of_128_by_128_by_128(name: str, host: HostDevice) -> None:
+    made = run_recipe(RECIPES[name], {"m": 128, "n": 128, "k": 128})
+    assert check_numbers(made.problem, made.steps[-1].module, host, where="here") == []
+
+
 # ---- What it sees.
 
 
@@ -412,17 +446,24 @@ def test_memory_that_nobody_wrote_is_told(host: HostDevice) -> None:
     assert "depends on memory that nobody has written" in faults[0].text
 
 
-def test_a_launch_that_is_too_large_is_told(host: HostDevice) -> None:
-    sch = Schedule(vector_add(4096))
+@pytest.mark.parametrize(
+    ("size", "threads", "axis", "sentence"),
+    [
+        (4096, 2048, "threadIdx.x", "a block has 2048 threads, and a GPU takes 1024 at most"),
+        (256, 128, "threadIdx.z", "'threadIdx.z' has the extent 128, and a GPU takes 64 there at"),
+    ],
+)
+def test_a_launch_that_is_too_large_is_told(
+    size: int, threads: int, axis: str, sentence: str, host: HostDevice
+) -> None:
+    sch = Schedule(vector_add(size))
     (loop,) = sch.get_loops(sch.get_sblock("C"))
-    outer, inner = sch.split(loop, [None, 2048])
+    outer, inner = sch.split(loop, [None, threads])
     sch.bind(outer, "blockIdx.x")
-    sch.bind(inner, "threadIdx.x")
+    sch.bind(inner, axis)
     program = host.compile(sch.mod)
-    program([np.ones(4096, "float32")] * 3)
-    assert [str(fault) for fault in program.faults] == [
-        "launch: a block has 2048 threads, and a GPU takes 1024 at most"
-    ]
+    program([np.ones(size, "float32")] * 3)
+    assert str(program.faults[-1]).startswith(f"launch: {sentence}")
 
 
 # ---- What it refuses, and its limits.
@@ -436,6 +477,49 @@ def test_a_loop_that_never_ends_ends_at_the_limit() -> None:
         plant(host, "for (;;) __syncthreads();")
 
 
+def test_a_compiler_that_hangs_ends_at_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says its version, and hangs on a source, together with a process that it began."""
+    began = tmp_path / "began"
+    fake = tmp_path / "slow-compiler"
+    fake.write_text(
+        f"#!/bin/sh\n[ $1 = --version ] && echo slow 1.0 && exit\necho $$ >> {began}\n"
+        f"sleep 1000 &\necho $! >> {began}\nwait\n"
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("CXX", str(fake))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compiler, "_understands", lambda *asked: False)
+    host = HostDevice(time_limit=0.5)
+    assert host.description == "generated CUDA source on the CPU (slow 1.0)"
+    generated = generate(run_golden(RECIPES["matmul_naive"]).steps[-1].module)
+    with pytest.raises(DeviceError, match=r"the C\+\+ compiler does not end within 0.5 s on the"):
+        host.compile_generated(generated)
+    processes = began.read_text().split()
+    assert len(processes) == 2
+    assert not any(is_running(int(one)) for one in processes)
+
+
+def test_a_program_that_is_no_compiler_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CXX", "true")
+    generated = generate(run_golden(RECIPES["matmul_naive"]).steps[-1].module)
+    with pytest.raises(DeviceError, match=r"'true' ends well and writes nothing.*set \$CXX to one"):
+        HostDevice().compile_generated(generated)
+
+
+def is_running(process: int) -> bool:
+    """Whether there is such a process, and not only what nobody has asked the exit code of."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
 @pytest.mark.parametrize(
     ("statement", "sentence"),
     [
@@ -443,7 +527,13 @@ def test_a_loop_that_never_ends_ends_at_the_limit() -> None:
         ("__ldmatrix_or_so(A_ptr);", "uses '__ldmatrix_or_so', which the device"),
         (
             'asm volatile("cp.async.wait_group %0;" :: "n"(0));',
-            "uses the GPU's instruction 'cp.async.wait_group', which the device",
+            "uses the GPU's own 'cp.async', which the device",
+        ),
+        (
+            '__asm__ __volatile__(\n"{\\n .reg .pred p; setp.ne.b32 p, %0, 0;\\n"\n'
+            '"@p ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0}, [%1];\\n"\n"}" : : "r"(0));\n'
+            'asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0};" : : "r"(0));',
+            "uses the GPU's own 'ldmatrix.sync', 'mma.sync', which the device",
         ),
         ("\n#include <mma.h>\n", "includes <mma.h>, which the device"),
     ],

@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
+
 from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from ..fault import Fault
-from ..simulator.machine import MAX_SHARED_BYTES, MAX_THREADS
 from .compiler import find_compiler
+from .complaints import explain_instructions, find_instructions
 from .generated import Generated, HostPart, Launch, generate
 from .process import run_program
 
@@ -74,7 +76,13 @@ class HostDevice:
         return self.compile_generated(generate(module))
 
     def compile_generated(self, generated: Generated) -> Program:
-        """Compile what `generate` made, or what somebody changed after that."""
+        """Compile what `generate` made, or what somebody changed after that.
+
+        A source with instructions of a GPU in assembly (asynchronous copies, tensor cores) is
+        refused.
+        """
+        if instructions := find_instructions(generated.source):
+            raise DeviceError(explain_instructions(instructions))
         text = _complete(generated)
         self._compiler.build(text, self._time_limit)
 
@@ -113,6 +121,11 @@ def _find_launch_faults(launches: Sequence[Launch]) -> list[Fault]:
     """What a GPU would not launch."""
     sentences = []
     for launch in launches:
+        sentences += [
+            f"'{axis}' has the extent {extent}, and a GPU takes {MAX_EXTENTS[axis]} there at most"
+            for axis, extent in launch.extents.items()
+            if extent > MAX_EXTENTS[axis]
+        ]
         threads = math.prod(size for axis, size in launch.extents.items() if "threadIdx" in axis)
         if threads > MAX_THREADS:
             sentences.append(

@@ -66,7 +66,7 @@ class Compiler:
             flags = (*_KERNEL, f"-I{HEADERS}", "-x", "c++", "-c", "-", "-o", str(kernel))
             self._call(flags, seconds, source)
             self._call((str(kernel), *self._runtime(), "-o", str(program)))
-            os.replace(program, path)  # at once: other processes find all of it or nothing
+            self._keep(program, path)
         _forget_oldest(path.parent)
         return path
 
@@ -88,13 +88,23 @@ class Compiler:
             with tempfile.TemporaryDirectory(dir=find_cache()) as folder:
                 made = Path(folder, path.name)
                 self._call((*_RUNTIME, "-c", str(source), "-o", str(made)))
-                os.replace(made, path)
+                self._keep(made, path)
         return objects
+
+    def _keep(self, made: Path, path: Path) -> None:
+        """Move a file into the cache, at once: other processes find all of it or nothing."""
+        try:
+            os.replace(made, path)
+        except FileNotFoundError as error:
+            raise DeviceError(
+                f"'{shlex.join(self.command)}' ends well and writes nothing, so it is no C++ "
+                "compiler; set $CXX to one"
+            ) from error
 
     def _call(self, flags: Sequence[str], seconds: float = 60, source: str = "") -> None:
         done = _run((*self.command, *_COMMON, *self.extras, *flags), seconds, source)
         if done.returncode:
-            raise DeviceError(explain_complaints(done.stderr.decode(errors="replace"), source))
+            raise DeviceError(explain_complaints(done.stderr.decode(errors="replace")))
 
 
 def find_compiler() -> Compiler:

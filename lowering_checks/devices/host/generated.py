@@ -13,13 +13,13 @@ from tvm.ir import Call
 from tvm.ir.instrument import pass_instrument
 from tvm.tirx import AllocBuffer, Var
 
+from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES
 from tirstep.transforms.queries import constant, find_all
 
-from ...compiling import pass_context
+from ...compiling import compile_module
 from ..cpu import last_line
 from ..device import Arrays, DeviceError
 from ..simulator import TARGET
-from ..simulator.machine import MAX_SHARED_BYTES
 
 SPLIT_PASS = "tirx.SplitHostDevice"
 AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz")
@@ -98,8 +98,11 @@ class Launch:
     shared_bytes: dict[str, int]
 
 
-def generate(module: tvm.IRModule) -> Generated:
-    """Have TVM generate a module's source; raises `DeviceError` where it refuses. Needs no GPU."""
+def generate(module: tvm.IRModule, *, pipeline: str | None = None) -> Generated:
+    """Have TVM generate a module's source; raises `DeviceError` where it refuses. Needs no GPU.
+
+    `pipeline` is the name of one that is registered with TVM, in place of the module's own.
+    """
     seen: list[tvm.IRModule] = []
 
     @pass_instrument
@@ -109,8 +112,7 @@ def generate(module: tvm.IRModule) -> Generated:
                 seen.append(lowered)
 
     try:
-        with pass_context(module, [Watch()]):
-            executable = tvm.compile(module, target=TARGET)
+        executable = compile_module(module, TARGET, instruments=[Watch()], pipeline=pipeline)
     except (tvm.error.InternalError, RuntimeError) as error:
         raise DeviceError(f"TVM does not generate CUDA source: {last_line(error)}") from error
     imported = executable.mod.imports

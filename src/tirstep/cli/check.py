@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tirstep.lowering_checks import Finding, Verdict, run_golden
+from tirstep.lowering_checks import Finding, Verdict, run_golden, run_seed
+from tirstep.lowering_checks.expectations import check_expectations
 from tirstep.lowering_checks.steps import step_label
-from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes import RECIPES, Recipe
 
 from .documents import device_keys, finding_keys, print_document, rung_documents
 from .judge import Judge, make_judge, plan
-from .rungs import Rung
+from .rungs import Rung, numbers_word
 from .screen import Screen
-from .selection import format_shape, pick_recipe
+from .selection import format_shape, pick_recipe, spell_command
 from .texts import count
 from .verdicts import say_where, show_findings, verdict_words
 from .wishes import Request
@@ -33,12 +34,13 @@ def check_recipes(names: Sequence[str], request: Request, *, as_json: bool) -> i
         report.begin(judge)
         for rung in rungs:
             judge.climb(rung, report.screen, report.step, timed=False)
+            rung.trouble.extend(_find_broken_expectations(rung.recipe))
             report.findings(rung.trouble)
         orphans = [] if names or judge.store is None else _find_orphans(judge)
         report.findings(orphans)
     folder = [*judge.folder, *orphans]
     is_good = not folder and not any(rung.findings for rung in rungs)
-    report.end(rungs, folder)
+    report.end(rungs, folder, request)
     if as_json:
         print_document(
             "check",
@@ -50,6 +52,14 @@ def check_recipes(names: Sequence[str], request: Request, *, as_json: bool) -> i
             recipes=rung_documents(rungs),
         )
     return 0 if is_good else 1
+
+
+def _find_broken_expectations(recipe: Recipe) -> list[Finding]:
+    """What a recipe expects of its lowering, at the sizes of its tutorial."""
+    if not recipe.expects:
+        return []
+    run = run_seed(recipe)
+    return [finding for step in run.steps for finding in check_expectations(run, step)]
 
 
 def _find_orphans(judge: Judge) -> list[Finding]:
@@ -87,7 +97,7 @@ class _Report:
             self.screen.line()
             show_findings(self.screen, findings)
 
-    def end(self, rungs: Sequence[Rung], folder: Sequence[Finding]) -> None:
+    def end(self, rungs: Sequence[Rung], folder: Sequence[Finding], request: Request) -> None:
         if self.quiet:
             return
         found = len(folder) + sum(len(rung.findings) for rung in rungs)
@@ -98,3 +108,7 @@ class _Report:
             self.screen.line(checked, (count(found, "finding"), "bold red"))
         else:
             self.screen.line(checked, ("all good", "green"))
+        for rung in rungs:
+            if rung.run is not None and numbers_word(rung.verdicts) == "failed":
+                words = spell_command("why", rung.run, request)
+                self.screen.line(("who is at fault?  ", "dim"), words)

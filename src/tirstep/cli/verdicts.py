@@ -40,6 +40,6 @@ def verdict_words(verdict: Verdict) -> list[Part]:
 def show_findings(screen: Screen, findings: Sequence[Finding]) -> None:
     """Findings in full: the sentence, and the diff or whatever there is to look at."""
     for finding in findings:
-        screen.line((f"{finding.where}: ", "bold red"), finding.message, wrap=True)
+        screen.line((f"{finding.place}: ", "bold red"), finding.message, wrap=True)
         if finding.detail:
             screen.diff(finding.detail.splitlines())

@@ -1,42 +1,94 @@
-"""``tirstep why``: the step, or the pass of TVM, that makes a recipe wrong.
-
-As in `commands`, what needs TVM is imported when the command runs.
-"""
+"""What ``tirstep why`` does: names the culprit, and writes the script of it."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from tirstep.lowering_checks.culprit import (
+    Culprit,
+    Search,
+    require_ours,
+    search_culprit,
+    write_reproducer,
+)
+from tirstep.lowering_checks.steps import step_label
 
-from .options import Dtype, KernelOptions, RecipeName, Seed, Shape, Sizes
-from .wishes import make_wish
+from .refusals import UseError
+from .screen import Screen
+from .selection import format_shape, pick_recipe, run_wished
+from .texts import count
+from .wishes import Wish
 
 
-def why(
-    recipe: RecipeName,
-    script: Annotated[
-        Path | None,
-        typer.Option(
-            "--script",
-            "-o",
-            metavar="FILE",
-            help="Where to write what reproduces it. [default: why_RECIPE.py]",
-        ),
-    ] = None,
-    seed: Seed = 0,
-    shape: Shape = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
-    sizes: Sizes = None,
-) -> int:
-    """Name the step, or the pass of TVM, that makes a recipe wrong.
+def explain(name: str, wish: Wish, *, seed: int, script: Path | None) -> int:
+    """Name the culprit and write a script of it; 1 if there is one."""
+    run = run_wished(pick_recipe(name), wish)
+    path = script or Path(f"why_{run.recipe.name}.py")
+    if not path.parent.is_dir():
+        raise UseError(f"there is no folder {path.parent}; give --script a file in one that is")
+    require_ours(path)
+    screen = Screen()
+    with screen.working():
+        screen.doing(f"running the steps of {run.recipe.name}")
+        found = search_culprit(run, seed=seed)
+    place = f"{run.recipe.name}  {format_shape(run.problem.sizes)}, seed {seed}"
+    if found.culprit is None:
+        _tell_that_all_is_well(screen, place, len(run.steps), found)
+        return 0
+    _tell_culprit(screen, place, found, found.culprit)
+    write_reproducer(found.culprit, path)
+    screen.line()
+    screen.line(("script  ", "dim"), str(path))
+    return 1
 
-    Every step is run as it stands, and then as TVM lowers it. A culprit is printed with its diff,
-    and written as a script that shows it with TVM and NumPy alone.
-    """
-    wish = make_wish(shape, dtype, option, sizes)
-    from .explain import explain
 
-    return explain(recipe, wish, seed=seed, script=script)
+def _tell_that_all_is_well(screen: Screen, place: str, steps: int, found: Search) -> None:
+    screen.line((f"{place}: ", "bold"), ("nothing is wrong", "green"))
+    screen.line((f"{count(steps, 'step')}, as they stand and as TVM lowers them", "dim"))
+    _tell_judged(screen, found)
+    for text, steps_of in _group(found.not_run).items():
+        told = f"in {count(steps_of, 'step')}, {text}"
+        screen.line(("not run ", "yellow"), told, wrap=True)
+
+
+def _tell_judged(screen: Screen, found: Search) -> None:
+    """Which device ran what, and in how many steps."""
+    told: dict[str, list[str]] = {}
+    for (device, what), steps in Counter((one.by, one.what) for one in found.judged).items():
+        told.setdefault(device, []).append(f"{count(steps, 'step')} {what}")
+    for device, whats in told.items():
+        screen.line(("judged  ", "dim"), f"by {device}: {', '.join(whats)}", wrap=True)
+
+
+def _group(not_run: Sequence[str]) -> Counter[str]:
+    """What could not be run, and in how many steps; a pass has another number in each step."""
+    return Counter(
+        re.sub(r"^all from \d+", "all passes from", one.partition(", ")[2]) for one in not_run
+    )
+
+
+def _tell_culprit(screen: Screen, place: str, found: Search, culprit: Culprit) -> None:
+    kind = "" if culprit.source else f"{culprit.kind} {culprit.number} "
+    screen.line((f"{place}: ", "bold"), (f"{kind}{culprit.name}", "bold red"))
+    if culprit.kind == "pass" and culprit.step is not None:
+        label = step_label(culprit.step)
+        text = f"{label} is right as it stands, and wrong after this pass of TVM"
+        if culprit.source:
+            text = f"{label} is right after all passes of TVM, and what TVM generates is wrong"
+        screen.line(("step    ", "dim"), text, wrap=True)
+    if culprit.step is not None:
+        screen.line(("source  ", "dim"), culprit.step.source)
+    screen.line(("wrong   ", "dim"), culprit.finding.message, wrap=True)
+    _tell_judged(screen, found)
+    for one in culprit.not_run:
+        screen.line(("not run ", "yellow"), f"{one}; it may be at fault as well", wrap=True)
+    screen.line()
+    if culprit.source:
+        for line in culprit.source.splitlines():
+            screen.line(line)
+    else:
+        nothing = ["the kernel as it was written: no step comes before it"]
+        screen.diff(culprit.diff.lines or nothing)

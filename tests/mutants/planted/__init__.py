@@ -3,6 +3,8 @@
 from .in_goldens import IN_GOLDENS
 from .in_lowered_barriers import IN_LOWERED_BARRIERS
 from .in_lowered_memory import IN_LOWERED_MEMORY
+from .in_lowered_pipelines import IN_LOWERED_PIPELINES
+from .in_lowered_tensor_cores import IN_LOWERED_TENSOR_CORES
 from .in_recipes import IN_RECIPES
 from .in_recipes_binding import IN_RECIPES_BINDING
 from .in_schedules import IN_SCHEDULES
@@ -18,6 +20,8 @@ MUTANTS: tuple[Mutant | GoldenMutant, ...] = (
     *IN_SCHEDULES_TYPES,
     *IN_LOWERED_BARRIERS,
     *IN_LOWERED_MEMORY,
+    *IN_LOWERED_PIPELINES,
+    *IN_LOWERED_TENSOR_CORES,
     *IN_GOLDENS,
 )
 

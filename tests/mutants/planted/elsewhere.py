@@ -3,53 +3,65 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from tirstep.lowering_checks import DeviceError, find_device
-from tirstep.lowering_checks import devices as known
+from tirstep.lowering_checks import DeviceError
+from tirstep.lowering_checks.devices.host import HostDevice, generate, is_host_available
 
-from .layers import ASPECTS, SANITIZER, judge_program
-from .originals import edit_module, edit_recipe, find_original
-from .plant import RECIPE, SCHEDULED, GoldenMutant, Mutant
+from .layers import ASPECTS, HOST, judge_program
+from .plant import GoldenMutant, Mutant
+from .subjects import Subject, find_subjects
 
 FILE = Path(__file__).resolve().parents[1] / "elsewhere.json"
-HOST = "host"
-
 Record = dict[str, dict[str, bool]]
 """A layer's name, and for each mutant that it was asked about whether it kills it."""
 
 
 def read() -> Record:
-    """The recorded layers; the sanitizer's is there even if nobody has run it."""
-    recorded = json.loads(FILE.read_text()) if FILE.is_file() else {}
-    return {**recorded, SANITIZER: recorded.get(SANITIZER, {})}
+    """The recorded layers."""
+    return _read_file()["layers"]
 
 
-def write(record: Mapping[str, Mapping[str, bool]]) -> None:
-    """Record what layers said."""
-    FILE.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+def read_places() -> dict[str, str]:
+    """Where each recorded device ran: the compiler, or the GPU with the date."""
+    return _read_file()["asked on"]
 
 
-def ask_host(mutants: tuple[Mutant | GoldenMutant, ...]) -> Record:
-    """What the device host says of the mutants that it can run; nothing where it cannot run."""
-    if HOST not in known.DEVICES:
-        return {}
-    device = find_device(HOST)
+def _read_file() -> dict[str, Any]:
+    empty: dict[str, Any] = {"layers": {}, "asked on": {}}
+    return json.loads(FILE.read_text()) if FILE.is_file() else empty
+
+
+def write(record: Mapping[str, Mapping[str, bool]], device: str, place: str, file: Path) -> None:
+    """Record what the layers of a device said, and where; other devices' stay."""
+    layers = {**read(), **record}
+    places = {**read_places(), device: place}
+    text = json.dumps({"asked on": places, "layers": layers}, indent=1, sort_keys=True)
+    file.write_text(text + "\n")
+
+
+def ask_host(mutants: Iterable[Mutant | GoldenMutant]) -> None:
+    """Record what the device host says of all mutants that it can run; nothing without it."""
+    if not is_host_available():
+        return
+    device = HostDevice()
     record: Record = {f"{HOST} {aspect}": {} for aspect in ASPECTS}
-    for mutant in mutants:
-        if isinstance(mutant, GoldenMutant) or mutant.level not in (RECIPE, SCHEDULED):
-            continue
-        run = find_original(mutant.original).run
-        try:
-            if mutant.level == RECIPE:
-                module = edit_recipe(run, mutant.raw or mutant.edits).steps[-1].module
-            else:
-                module = edit_module(run.steps[-1].module, mutant.edits)
-            if device.find_obstacle(module) is None:
-                said = judge_program(run.problem, device.compile(module), HOST)
-                for layer, sentence in said.items():
-                    record[layer][mutant.name] = bool(sentence)
-        except (DeviceError, RuntimeError, ValueError):
-            continue  # refused before it could run: the other columns say by whom
-    return record
+    for subject in find_subjects(mutants):
+        for aspect, kills in _ask_host_about(device, subject).items():
+            record[aspect][subject.name] = kills
+    write(record, HOST, device.description, FILE)
+
+
+def _ask_host_about(device: HostDevice, subject: Subject) -> dict[str, bool]:
+    try:
+        generated = generate(subject.module, pipeline=subject.pipeline)
+        program = device.compile_generated(generated)
+    except DeviceError:
+        return {}  # what host does not know; other columns say who refuses
+    try:
+        said = judge_program(subject.problem, program, HOST)
+    except DeviceError:
+        return {f"{HOST} faults": True}  # the kernel's process died
+    return {layer: bool(sentence) for layer, sentence in said.items()}

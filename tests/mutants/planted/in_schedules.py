@@ -115,8 +115,6 @@ IN_SCHEDULES = (
         "the sums begin with 1e-9",
         BLOCKING,
         Edit("C_local[vi, vj] = T.float32(0.0)", "C_local[vi, vj] = T.float32(1e-9)"),
-        survives="added to an integer of 1 or more, 1e-9 is lost in rounding, and among random "
-        "floats it is far below what rounding may do; inputs whose sums are 0 would show it",
     ),
     plant_scheduled(
         "predicate of the result lost",

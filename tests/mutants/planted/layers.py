@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,13 +25,15 @@ from .plant import LOWERED, RECIPE, GoldenMutant, Mutant
 GOLDENS = GoldenStore(Path(__file__).resolve().parents[2] / "golden")
 REFUSAL, TVM, GOLDEN_FILE, SANITIZER = "refusal", "TVM", "golden", "sanitizer"
 DEVICES = ("cpu", "simulator")
+HOST = "host"
 ASPECTS = ("faults", "exact", "random")
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 LAYERS = (
     REFUSAL,
     TVM,
     GOLDEN_FILE,
-    *(f"{device} {aspect}" for device in DEVICES for aspect in ASPECTS),
-    SANITIZER,
+    *(f"{device} {aspect}" for device in (*DEVICES, HOST) for aspect in ASPECTS),
+    *(f"{SANITIZER} {tool}" for tool in TOOLS),
 )
 
 Outcome = Mapping[str, str]
@@ -57,12 +59,12 @@ def judge(mutant: Mutant | GoldenMutant) -> Outcome:
     return judge_run(run, has_golden=original.has_golden)
 
 
-def judge_run(run: Run, *, has_golden: bool) -> dict[str, str]:
+def judge_run(run: Run, *, has_golden: bool, devices: Sequence[str] = DEVICES) -> dict[str, str]:
     """What the layers behind the transforms say of a run's last step."""
     outcome = {TVM: ""}
     if has_golden:
         outcome[GOLDEN_FILE] = _first_golden(GOLDENS, run)
-    for name in DEVICES:
+    for name in devices:
         device = find_device(name)
         module = run.steps[-1].module
         obstacle = device.find_obstacle(module)
@@ -95,7 +97,8 @@ def judge_program(problem: Problem, program: Program, device: str) -> dict[str, 
 def judge_original(name: str) -> dict[str, str]:
     """The same for an original that nobody edited: as it is, and from its lowered text."""
     original = find_original(name)
-    outcome = judge_run(original.run, has_golden=original.has_golden)
+    devices = DEVICES[1:] if original.is_for_gpu else DEVICES
+    outcome = judge_run(original.run, has_golden=original.has_golden, devices=devices)
     lowered = judge_program(original.run.problem, _simulated(find_lowered(name)), "lowered")
     return {**outcome, **lowered}
 

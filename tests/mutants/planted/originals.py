@@ -17,7 +17,9 @@ from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.transforms import bind_loop, split_loop
 from tirstep.transforms.recipes import RECIPES, Example, Recipe, recipe
 
+from .pipelined import matmul_asynchronous, matmul_prefetched
 from .plant import Edit
+from .tensor_cores import run_by_warp
 
 
 @recipe(
@@ -37,10 +39,15 @@ def matmul_sum_over_threads(sch: Schedule) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Original:
-    """A run of a recipe; `has_golden` tells whether it is the one that tests/golden was made of."""
+    """A run of a recipe.
+
+    `has_golden` tells whether it is the one that tests/golden was made of, `is_for_gpu` whether it
+    has instructions that no CPU has.
+    """
 
     run: Run
     has_golden: bool
+    is_for_gpu: bool = False
 
     @property
     def module(self) -> tvm.IRModule:
@@ -48,9 +55,13 @@ class Original:
         return self.run.steps[-1].module
 
 
+TENSOR_CORES = "matmul on tensor cores"
 # At the shapes of their goldens these recipes would not show what is planted.
 _ELSEWHERE: dict[str, Callable[[], Run]] = {
     "matmul_sum_over_threads": lambda: run_golden(matmul_sum_over_threads),
+    "matmul_prefetched": lambda: run_golden(matmul_prefetched),
+    "matmul_asynchronous": lambda: run_golden(matmul_asynchronous),
+    TENSOR_CORES: run_by_warp,
     "matmul_naive, square": lambda: run_recipe(RECIPES["matmul_naive"], {"m": 16, "n": 16, "k": 8}),
     "matmul_naive, int8": lambda: run_recipe(
         RECIPES["matmul_naive"], {"m": 12, "n": 10, "k": 24}, options={"dtype": "int8"}
@@ -80,7 +91,7 @@ _ELSEWHERE: dict[str, Callable[[], Run]] = {
 def find_original(name: str) -> Original:
     """The original of a name: one of `_ELSEWHERE`, or a recipe's golden example."""
     if name in _ELSEWHERE:
-        return Original(_ELSEWHERE[name](), has_golden=False)
+        return Original(_ELSEWHERE[name](), has_golden=False, is_for_gpu=name == TENSOR_CORES)
     return Original(run_golden(RECIPES[name]), has_golden=True)
 
 

@@ -32,7 +32,7 @@ def find_cells(mutant: AnyMutant, record: elsewhere.Record) -> dict[str, str]:
 
 def is_killed(mutant: AnyMutant, cells: Cells, *, with_text: bool = False) -> bool:
     """Whether a layer kills it without a GPU; a golden that only tells of a change on request."""
-    marks = {mark for layer, mark in cells.items() if layer != SANITIZER}
+    marks = {mark for layer, mark in cells.items() if _device(layer) != SANITIZER}
     return KILLS in marks or (with_text and TEXT in marks)
 
 
@@ -40,9 +40,9 @@ def render(mutants: Sequence[AnyMutant]) -> str:
     """The whole document."""
     record = elsewhere.read()
     cells = {mutant.name: find_cells(mutant, record) for mutant in mutants}
-    layers = [layer for layer in (*LAYERS, *record) if layer != SANITIZER] + [SANITIZER]
-    layers = list(dict.fromkeys(layers))
-    parts = [INTRODUCTION, _summary(mutants, cells), _totals(mutants, cells, layers)]
+    asked = {layer for said in cells.values() for layer in said}
+    layers = [layer for layer in LAYERS if layer in asked or _device(layer) == SANITIZER]
+    parts = [INTRODUCTION + _say_where(), _summary(mutants, cells), _totals(mutants, cells, layers)]
     parts += [_notes(mutants, cells), NOT_PLANTED]
     for level in LEVELS:
         rows = [mutant for mutant in mutants if mutant.level == level]
@@ -52,8 +52,6 @@ def render(mutants: Sequence[AnyMutant]) -> str:
 
 def _table(rows: Sequence[AnyMutant], cells: Mapping[str, Cells], layers: Sequence[str]) -> str:
     used = [one for one in layers if any(cells[row.name].get(one) for row in rows)]
-    if SANITIZER not in used and rows[0].level != GOLDEN:
-        used.append(SANITIZER)
     lines = [_line("mutant", "kind", "planted in", *used)]
     lines.append("|---|---|---|" + ":-:|" * len(used))
     for row in rows:
@@ -81,6 +79,11 @@ def _summary(mutants: Sequence[AnyMutant], cells: Mapping[str, Cells]) -> str:
     return "## How much is caught\n\n" + "\n".join(lines)
 
 
+def _say_where() -> str:
+    places = elsewhere.read_places()
+    return "\n" + "".join(f"\n- {name}: {place}" for name, place in sorted(places.items()))
+
+
 def _without_golden(cells: Cells) -> Cells:
     return {layer: mark for layer, mark in cells.items() if layer != GOLDEN_FILE}
 
@@ -91,7 +94,9 @@ def _totals(mutants: Sequence[AnyMutant], cells: Mapping[str, Cells], layers: Se
     for layer in layers:
         asked = [one for one in counted if layer in cells[one.name]]
         if not asked:
-            lines.append(_line(layer, "needs a GPU" if layer == SANITIZER else "0", "", ""))
+            lines.append(
+                _line(layer, "needs a GPU" if _device(layer) == SANITIZER else "0", "", "")
+            )
             continue
         killed = [one for one in asked if cells[one.name][layer] in (KILLS, TEXT)]
         alone = [one for one in killed if _family(cells[one.name]) == {_device(layer)}]
@@ -152,15 +157,17 @@ killed by; `make test` fails when a layer stops noticing, and when an original i
   judge the same mistake made with TVM's own primitives.
 - **TVM**: TVM itself refuses to schedule or to lower it.
 - **golden**: the golden file of the recipe's last step.
-- **cpu**, **simulator** (and **host**, where a C++ compiler was found): *faults* are what the
-  device sees (races, what nobody wrote, bounds, barriers, alignment, launch; on the CPU stores
-  beside a tensor), *exact* are whole numbers compared bit for bit, *random* are floats within the
-  bound.
-- **sanitizer**: NVIDIA's compute-sanitizer, which needs a GPU."""
+- **cpu**, **simulator**, **host**: *faults* are what the device sees (races, what nobody wrote,
+  bounds, barriers, alignment, launch; on the CPU stores beside a tensor), *exact* are whole numbers
+  compared bit for bit, *random* are floats within the bound. host runs no kernel with asynchronous
+  copies or tensor cores.
+- **sanitizer**: the tools of NVIDIA's compute-sanitizer, which look for wrong accesses and not at
+  results.
+
+The columns host and sanitizer are recorded in tests/mutants/elsewhere.json: `make mutants` asks
+host where there is a C++ compiler, and tests/mutants/ask_sanitizer.py the sanitizer on a GPU."""
 
 NOT_PLANTED = """## Not planted
 
-No recipe has a software pipeline or asynchronous copies yet, so nothing of theirs is planted: a
-wait one group short, a commit too many. "Stage off by one" is planted as a tile fetched for another
-step than the one that it is summed in. What shows at other shapes than the one here is a matter of
-the drawn shapes (tests/recipes/test_numbers.py), which are no column of this table."""
+What shows at other shapes than the one here is a matter of the drawn shapes
+(tests/recipes/test_numbers.py), which are no column of this table."""

@@ -1,0 +1,162 @@
+"""Ask NVIDIA's compute-sanitizer about every planted bug that compiles for CUDA, on a GPU.
+
+Its four tools run the mutants, and their originals, at their small shapes. What they say goes into
+tests/mutants/elsewhere.json, from which `make mutants` makes its table. Exit code 1 if an original
+is accused, 2 without a GPU or without the program.
+"""
+
+import argparse
+import datetime
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import tvm
+from planted import MUTANTS, elsewhere
+from planted.layers import SANITIZER, TOOLS
+from planted.sanitizer import PREFIX, Answers, ask
+from planted.subjects import Subject, find_original_subject, find_subject
+
+from tirstep.lowering_checks import DeviceError, find_device
+from tirstep.lowering_checks.compiling import compile_module
+from tirstep.modules.dtypes import dtype_facts
+
+SECONDS = 60  # for one program, its compilation among them
+
+
+CANDIDATES: list[Callable[[], Subject | None]] = [
+    *(partial(find_subject, mutant) for mutant in MUTANTS),
+    *(
+        partial(find_original_subject, name, is_lowered=is_lowered)
+        for name in sorted({mutant.original for mutant in MUTANTS})
+        for is_lowered in (False, True)
+    ),
+]
+"""What is asked about, each by its number; behind the mutants the originals."""
+
+
+def main(out: Path, processes: int) -> int:
+    """Ask, write the record, and say what it has."""
+    program = shutil.which("compute-sanitizer")
+    if program is None:
+        print("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
+        return 2
+    device = find_device("cuda")
+    answers = ask(program, TOOLS, [__file__, "--run"], len(CANDIDATES), processes)
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    words = version.stdout.strip().splitlines()[-1].removeprefix("Version ")
+    place = f"{device.description}, compute-sanitizer {words}, {datetime.date.today()}"
+    record = {
+        f"{SANITIZER} {tool}": {
+            MUTANTS[number].name: kills
+            for number, kills in sorted(read_answers(tool, said).items())
+            if number < len(MUTANTS)
+        }
+        for tool, said in answers.items()
+    }
+    elsewhere.write(record, SANITIZER, place, out)
+    return report(answers)
+
+
+def read_answers(tool: str, said: Answers) -> dict[int, bool]:
+    """Which programs a tool kills: what CUDA does not launch is memcheck's, which reports that."""
+    asked = dict.fromkeys(said.silent, False)
+    refused = {number: True for number in said.refused if tool == "memcheck"}
+    return {**asked, **refused, **dict.fromkeys(said.accused, True)}
+
+
+def report(answers: Mapping[str, Answers]) -> int:
+    """Print what came of it; 1 if an original is accused."""
+    wrong = 0
+    for tool, said in answers.items():
+        print(f"{tool}: {len(said.accused)} accused, {len(said.silent)} silent")
+        for number, sentence in sorted(said.refused.items()):
+            print(f"  {name(number)}: {sentence}")
+        for number in sorted(said.accused | set(said.refused)):
+            if number >= len(MUTANTS):
+                print(f"  WRONG: {name(number)} is accused, and it is right")
+                wrong = 1
+    return wrong
+
+
+def name(number: int) -> str:
+    """What a candidate is called."""
+    subject = CANDIDATES[number]()
+    return f"number {number}" if subject is None else subject.name
+
+
+def run_programs(tool: str, numbers: list[int]) -> None:
+    """Run programs under a tool; each says when it begins and how it ends."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # even while CUDA waits
+    for number in numbers:
+        print(f"begin {number}", flush=True)
+        signal.alarm(SECONDS)
+        subject = CANDIDATES[number]()
+        try:
+            if subject is not None:
+                run_program(subject, f"{PREFIX}_{number}", is_blank=tool == "initcheck")
+        except (DeviceError, RuntimeError, tvm.error.InternalError) as error:
+            sentence = " ".join(str(error).split())[-200:]
+            print(f"refused {number} {sentence}", flush=True)
+            if not is_context_alive():
+                os._exit(1)
+        else:
+            print(f"end {number}" if subject is not None else f"none {number}", flush=True)
+        signal.alarm(0)
+
+
+def run_program(subject: Subject, name: str, *, is_blank: bool) -> None:
+    """Compile a program under a name of its own, and run it once.
+
+    `is_blank`: nobody writes the outputs before, so that a read of them can be seen.
+    """
+    device = tvm.cuda(0)
+    target = tvm.target.Target(tvm.target.Target.from_device(device), host="llvm")
+    function = subject.module["main"].with_attr("global_symbol", name)
+    if "target" in function.attrs:
+        function = function.with_attr("target", target)
+    executable = compile_module(tvm.IRModule({name: function}), target, pipeline=subject.pipeline)
+    tensors = [
+        tvm.runtime.tensor(np.ascontiguousarray(array), device)
+        for array in subject.problem.integer_inputs(0)
+    ]
+    for output in subject.problem.outputs:
+        dtype = output.dtype
+        made = tvm.runtime.empty(output.shape, dtype, device)
+        if not is_blank:
+            made.copyfrom(np.zeros(output.shape, dtype_facts(dtype).numpy))
+        tensors.append(made)
+    executable[name](*tensors)
+    device.sync()
+
+
+def is_context_alive() -> bool:
+    """Whether CUDA still works in this process."""
+    try:
+        tvm.runtime.tensor(np.zeros(1, "float32"), tvm.cuda(0)).numpy()
+    except (RuntimeError, tvm.error.InternalError):
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=elsewhere.FILE, help="the file to write")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 4)
+    parser.add_argument("--run", nargs=2, metavar=("TOOL", "NUMBERS"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    try:
+        if arguments.run:
+            tool, listed = arguments.run
+            run_programs(tool, [int(number) for number in listed.split(",")])
+            sys.exit(0)
+        sys.exit(main(arguments.out, arguments.processes))
+    except DeviceError as error:
+        print(error)
+        sys.exit(2)

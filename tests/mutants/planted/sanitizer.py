@@ -1,0 +1,124 @@
+"""Asks NVIDIA's compute-sanitizer about programs, many in one process.
+
+Each program's kernels bear its number, so that a report says whose it is, wherever it is printed.
+What is left of a list after a program broke its process is asked in a new one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+PREFIX = "subject"
+_KERNEL = re.compile(rf"\b{PREFIX}_(\d+)_")
+_SAID = re.compile(r"^(begin|end|none|refused) (\d+)(?: (.*))?$", re.MULTILINE)
+MOST_SECONDS = 240  # for one process; each program in it has a limit of its own
+FLAGS = {
+    "--print-limit": "0",  # all reports, not the first hundred
+    "--show-backtrace": "no",
+    "--destroy-on-device-error": "kernel",  # and not the context, with all programs behind it
+    "--padding": "4096",  # so that what is beside a buffer is nobody's
+}
+
+
+@dataclass
+class Answers:
+    """What one tool says of programs, by number.
+
+    Attributes
+    ----------
+    accused : it has reports of them
+    silent : they ran to their end without any
+    refused : CUDA does not launch them, or they broke their process: the sentence of that
+    """
+
+    accused: set[int] = field(default_factory=set)
+    silent: set[int] = field(default_factory=set)
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+def find_flags(program: str) -> list[str]:
+    """Of `FLAGS` those that this version of the sanitizer has."""
+    done = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    known = done.stdout + done.stderr
+    return [part for flag, value in FLAGS.items() if flag in known for part in (flag, value)]
+
+
+def ask(
+    program: str, tools: Sequence[str], runner: Sequence[str], count: int, processes: int
+) -> Mapping[str, Answers]:
+    """Ask every tool about the programs 0 to `count`, in several processes at once.
+
+    `runner` with a tool and numbers, ``3,4,5``, behind it is the command that runs programs.
+    """
+    flags, shares = find_flags(program), max(1, processes // len(tools))
+    answers = {tool: Answers() for tool in tools}
+    with ThreadPoolExecutor(len(tools) * shares) as pool:
+        jobs = []
+        for tool in tools:
+            command = [program, "--tool", tool, *flags]
+            for share in range(shares):
+                numbers = list(range(share, count, shares))
+                jobs.append(pool.submit(_ask_all, command, [*runner, tool], numbers, answers[tool]))
+        for job in jobs:
+            job.result()
+    return answers
+
+
+def _ask_all(
+    command: Sequence[str], runner: Sequence[str], numbers: list[int], answers: Answers
+) -> None:
+    while numbers:
+        said, log = _run(command, runner, numbers)
+        accused = {int(number) for number in _KERNEL.findall(log)}
+        begun: list[int] = []
+        nothing: set[int] = set()
+        for word, number, sentence in _SAID.findall(said):
+            if word == "begin":
+                begun.append(int(number))
+            elif word == "end":
+                answers.silent.add(int(number))
+            elif word == "none":
+                nothing.add(int(number))
+            else:
+                answers.refused[int(number)] = sentence
+        if not begun:
+            raise RuntimeError(f"no program ran under {' '.join(command)}: {(log + said)[-2000:]}")
+        if begun[-1] not in answers.silent | nothing | set(answers.refused):
+            answers.refused[begun[-1]] = "it ended its process"
+        answers.accused |= accused
+        answers.silent -= accused
+        numbers = [number for number in numbers if number not in begun]
+
+
+def _wait(command: Sequence[str], stream: TextIO, seconds: float) -> None:
+    """Run a command; at the limit it ends with the processes that it began."""
+    with subprocess.Popen(
+        command, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True
+    ) as process:
+        try:
+            process.wait(seconds)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+
+
+def _run(command: Sequence[str], runner: Sequence[str], numbers: Sequence[int]) -> tuple[str, str]:
+    with tempfile.TemporaryDirectory() as folder:
+        log, output = Path(folder, "log"), Path(folder, "output")
+        listed = ",".join(map(str, numbers))
+        with output.open("w") as stream:
+            full = [*command, "--log-file", str(log), sys.executable, *runner, listed]
+            _wait(full, stream, MOST_SECONDS)
+        texts = [one.read_text(errors="replace") for one in Path(folder).glob("log*")]
+        return output.read_text(errors="replace"), "".join(texts)
