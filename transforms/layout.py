@@ -18,6 +18,7 @@ from .queries import (
     find_regions,
     find_root,
     find_row_length,
+    find_row_stride,
 )
 
 
@@ -73,6 +74,33 @@ def pad_shared_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
         )
     _require_no_vectors(sch, block, target.source, row + elements)
     sch.storage_align(block, 0, axis=-2, factor=row, offset=elements)
+
+
+@composite
+def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
+    """Keep a tile in shared memory with its last two dimensions swapped.
+
+    A thread that reads a column of the tile then reads neighbours, with one vector.
+
+    rewrite: ``A_shared[i, k] = A[i, k]`` -> ``A_shared[k, i] = A[i, k]``, and so its readers
+    consumes: nothing
+    requires: a copy block into ``shared`` or ``shared.dyn`` memory of two dimensions or more,
+        whose rows are not padded yet
+    """
+    who, name = "transpose_tile", find_block_name(sch, block)
+    buffer = require_copy(sch, who, block).source
+    if buffer.scope() not in ("shared", "shared.dyn") or len(buffer.shape) < 2:
+        raise TransformError(
+            who,
+            f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}' with "
+            f"{len(buffer.shape)} dimensions",
+            "transpose a shared tile of two dimensions or more",
+        )
+    if find_row_stride(find_root(sch, block), buffer) is not None:
+        raise TransformError(
+            who, f"the rows of '{buffer.name}' are padded already", "transpose before padding"
+        )
+    sch.transform_layout(block, ("write", 0), lambda *at: (*at[:-2], at[-1], at[-2]))
 
 
 def require_copy(sch: Schedule, who: str, block: SBlockRV) -> Any:

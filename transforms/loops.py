@@ -24,6 +24,9 @@ from .queries import (
     find_outer_loops,
 )
 
+UNROLL = "pragma_auto_unroll_max_step"
+ASYNC = "software_pipeline_async_stages"
+
 Tail = Literal["refuse", "guard"]
 """What happens where a size does not divide: refuse, or guard the rest with predicates."""
 
@@ -134,6 +137,38 @@ def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: int = 256) -> None:
             "split the loop and unroll its inner part, or raise limit",
         )
     sch.unroll(loop)
+
+
+@transform
+def suggest_unrolling(sch: Schedule, loop: LoopRV, *, limit: int = 2048) -> None:
+    """Ask the CUDA compiler to unroll a loop and the loops inside, where TVM keeps them as loops.
+
+    The IR stays short, and NVIDIA's compiler can order the loads and operations of all copies.
+
+    rewrite: ``for k`` -> ``for k`` with the annotations pragma_auto_unroll_max_step and
+        pragma_unroll_explicit=0, which become ``#pragma unroll`` in the source
+    consumes: nothing
+    requires: a serial loop without such a wish; a limit of at least 1 statement; no pipeline of
+        asynchronous copies at or inside of the loop (TVM could not say how many to wait for)
+    """
+    require_serial(sch, "suggest_unrolling", loop)
+    name = find_loop_name(sch, loop)
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise TransformError("suggest_unrolling", f"limit={limit!r} is no size", "use 1 or more")
+    if UNROLL in sch.get(loop).annotations:
+        raise TransformError(
+            "suggest_unrolling", f"loop '{name}' has such a wish already", "call this once"
+        )
+    for inner in find_all(sch.get(loop), For):
+        if ASYNC in inner.annotations:
+            raise TransformError(
+                "suggest_unrolling",
+                f"loop '{inner.loop_var.name}' is a pipeline of asynchronous copies, and TVM could "
+                "not say how many to wait for",
+                "suggest to unroll loops inside of the pipeline only",
+            )
+    sch.annotate(loop, UNROLL, limit)
+    sch.annotate(loop, "pragma_unroll_explicit", 0)
 
 
 def _count_copies(loops: list[For]) -> int:

@@ -12,6 +12,7 @@ import difflib
 
 import tvm
 from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir.schedule import SBlockRV
 
 from .errors import TransformError, transform
 from .queries import find_all
@@ -39,10 +40,21 @@ def set_pass_option(sch: Schedule, *, name: str, value: bool | int) -> None:
         raise TransformError(
             "set_pass_option", f"'{name}' is given {value!r}", "pass a bool or an int"
         )
-    root, key = sch.get_sblock("root"), PREFIX + name
+    root, key = require_root(sch, "set_pass_option"), PREFIX + name
     if key in sch.get(root).annotations:
         sch.unannotate(root, key)
     sch.annotate(root, key, value)
+
+
+def require_root(sch: Schedule, who: str) -> SBlockRV:
+    """The root block of the function that a schedule works on; refuse one that works on none."""
+    names = [str(variable.name_hint) for variable, _ in sch.mod.functions_items()]
+    if sch.func_working_on is None and "main" not in names:
+        listed = ", ".join(f"'{name}'" for name in names)
+        raise TransformError(
+            who, f"the schedule works on none of {listed}", "name one with sch.work_on(name)"
+        )
+    return sch.get_sblock("root")
 
 
 def find_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:

@@ -70,8 +70,9 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
         -> under `loop`: ``C_registers[...] += ...; D[...] = relu(C_registers[...] + bias[...])``
     consumes: the loops of `epilogue`
     returns: `epilogue`, which writes the results
-    requires: `epilogue` is the only consumer of the one intermediate buffer that `block` writes;
-        a loop of `block`, inside of its thread loops and outside of its reductions, not vectorized
+    requires: `epilogue` is the only consumer of the one intermediate buffer that `block` writes,
+        and does not reduce; a loop of `block`, inside of its thread loops and outside of its
+        reductions, not vectorized
     """
     who = "fuse_epilogue_at"
     consumers = list(sch.get_consumers(block))
@@ -82,6 +83,13 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
             f"block '{find_block_name(sch, block)}' has the consumers {names or 'none'}, "
             f"not just '{find_block_name(sch, epilogue)}'",
             "inline or cache the other consumers first",
+        )
+    if is_reduction(sch, epilogue):
+        raise TransformError(
+            who,
+            f"block '{find_block_name(sch, epilogue)}' reduces, and would need results of other "
+            "threads",
+            "leave it a kernel of its own, and keep results in registers with cache_write_at",
         )
     require_around(sch, who, loop, block)
     require_outside_reductions(sch, who, loop, block)

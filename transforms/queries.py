@@ -166,14 +166,18 @@ def find_regions(block: SBlock) -> list[Any]:
 
 
 def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
-    """The one consumer of a block whose output is an intermediate buffer; None without one."""
-    consumers = list(sch.get_consumers(block))
+    """The one consumer of a block whose output is an intermediate buffer; None without one.
+
+    A consumer that reduces is none: it needs results of other threads.
+    """
+    consumers = [one for one in sch.get_consumers(block) if not is_reduction(sch, one)]
     owned = [
         buffer for node in find_all(find_root(sch, block), SBlock) for buffer in node.alloc_buffers
     ]
     outputs = [region.source for region in sch.get(block).writes]
     inner = all(any(output.same_as(buffer) for buffer in owned) for output in outputs)
-    return consumers[0] if len(consumers) == 1 and inner else None
+    alone = len(consumers) == len(sch.get_consumers(block)) == 1
+    return consumers[0] if alone and inner else None
 
 
 def find_row_stride(root: SBlock, buffer: Any) -> int | None:

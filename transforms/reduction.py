@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.sym import Analyzer
+from tvm.tirx import floormod
 
 from .errors import TransformError, composite
 from .loops import Split, Tail, require_factors, require_serial
 from .queries import (
+    constant,
     find_axis,
     find_block_name,
+    find_fed_iterators,
     find_loop_name,
     find_outer_loops,
+    find_realize,
     find_reduction_loops,
     is_around,
     is_reduction,
 )
+
+
+class PartialSums(NamedTuple):
+    """The block that sums the parts of a reduction, and the loop over the parts."""
+
+    block: SBlockRV
+    parts: LoopRV
 
 
 @composite
@@ -84,3 +98,64 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
                 "leave the initialization in the block, or bind another loop",
             )
     return sch.decompose_reduction(block, loop)
+
+
+@composite
+def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialSums:
+    """Cut a reduction into parts that are summed by themselves, and their sums added up after.
+
+    The parts can run on different GPU blocks (split-K) or threads.
+
+    rewrite: ``for k in n: C += A[k]`` -> ``for k_0 in parts: for k_1: C_rf[k_0] += A[k_0, k_1]``
+        and ``for k_0 in parts: C += C_rf[k_0]``
+    consumes: the reduction loop
+    returns: the block of the parts and the loop that goes over them, outermost; `block` adds up
+    requires: a block with serial loops, one of them a reduction, an initialization and no
+        predicate (TVM leaves it out where the parts are added up, and writes out of bounds);
+        `parts` of at least 2 that divide the extent of the reduction
+    """
+    who, loops = "rfactor_reduction", find_reduction_loops(sch, block)
+    if len(loops) != 1 or sch.get(block).init is None:
+        raise TransformError(
+            who,
+            f"block '{find_block_name(sch, block)}' has {len(loops)} reduction loops"
+            + ("" if sch.get(block).init is not None else " and no initialization"),
+            "cut a block with one reduction loop, before it is decomposed",
+        )
+    _require_plain_loops(sch, who, block)
+    if isinstance(parts, bool) or not isinstance(parts, int) or parts < 2:
+        raise TransformError(who, f"parts={parts!r} is no number of parts", "use 2 or more")
+    extent = sch.get(loops[0]).extent
+    if not Analyzer().can_prove_equal(floormod(extent, parts), 0):
+        raise TransformError(
+            who,
+            f"loop '{find_loop_name(sch, loops[0])}' runs {extent} times, which parts={parts} "
+            f"{'does' if constant(extent) else 'may'} not divide",
+            "choose a divisor, or pad the block first with pad_block",
+        )
+    outer, _ = sch.split(loops[0], [parts, None])
+    partial = sch.rfactor(outer, 0)
+    loops = sch.get_loops(partial)
+    realize, first = find_realize(sch, partial), sch.get(partial).writes[0].region[0].min
+    over_parts = next(
+        loop
+        for loop in loops
+        if any(one.var.same_as(first) for one in find_fed_iterators(realize, sch.get(loop)))
+    )
+    rest = [loop for loop in loops if not sch.get(loop).same_as(sch.get(over_parts))]
+    sch.reorder(over_parts, *rest)
+    return PartialSums(partial, over_parts)
+
+
+def _require_plain_loops(sch: Schedule, who: str, block: SBlockRV) -> None:
+    """Refuse loops that are bound, and predicates of loops that were split with a guard."""
+    for loop in sch.get_loops(block):
+        require_serial(sch, who, loop)
+    predicate = find_realize(sch, block).predicate
+    if constant(predicate) != 1:
+        raise TransformError(
+            who,
+            f"block '{find_block_name(sch, block)}' has the predicate {predicate}, which TVM "
+            "leaves out where the parts are added up",
+            "cut the reduction before its loops are split, or pad the block first with pad_block",
+        )

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import LoopRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
 
-from .errors import TransformError, transform
+from .errors import TransformError, composite, transform
 from .loops import require_constant, require_serial
 from .placement import require_aligned_rows
-from .queries import find_all, find_blocks_under, find_loop_name, find_regions, find_root
+from .queries import (
+    find_all,
+    find_block_name,
+    find_blocks_under,
+    find_loop_name,
+    find_own_loops,
+    find_regions,
+    find_root,
+)
 
 LANES = (2, 4, 8, 16)
 MAX_VECTOR_BYTES = 16
@@ -62,3 +70,39 @@ def _require_vector_size(sch: Schedule, loop: LoopRV, lanes: int, limit: int) ->
                     f"max_vector_bytes={limit}",
                     "split the loop by a smaller size first",
                 )
+
+
+@composite
+def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
+    """Vectorize the innermost own loop of a block by the widest vector up to `vector` that fits.
+
+    A vector fits if it divides the loop and has at most 16 bytes of each buffer.
+
+    rewrite: ``for i in range(8): A_local[i] = A_shared[i]`` ->
+        ``for i_0 in range(2): for i_1 in T.vectorized(4): A_local[...] = A_shared[...]``
+    consumes: the block's innermost loop, where it is split
+    returns: the elements of a vector; 1 where the block is left as it is
+    requires: a block with a serial loop of its own, of constant extent; `vector` at least 1; what
+        `vectorize_loop` requires
+    """
+    if isinstance(vector, bool) or not isinstance(vector, int) or vector < 1:
+        raise TransformError(
+            "vectorize_copy", f"vector={vector!r} is no size", "use an integer from 1 up"
+        )
+    own = find_own_loops(sch, block)
+    if not own:
+        raise TransformError(
+            "vectorize_copy",
+            f"block '{find_block_name(sch, block)}' has no loop of its own",
+            "vectorize the loop that it shares with vectorize_loop",
+        )
+    require_serial(sch, "vectorize_copy", own[-1])
+    extent = require_constant(sch, "vectorize_copy", own[-1])
+    size = max(region.source.dtype.itemsize for region in find_regions(sch.get(block)))
+    widest = min(vector, MAX_VECTOR_BYTES // size)
+    fitting = [lanes for lanes in LANES if lanes <= widest and extent % lanes == 0]
+    if not fitting:
+        return 1
+    inner = own[-1] if extent == fitting[-1] else sch.split(own[-1], [None, fitting[-1]])[1]
+    vectorize_loop(sch, inner)
+    return fitting[-1]

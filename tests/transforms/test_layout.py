@@ -2,8 +2,9 @@
 
 import re
 
+import numpy as np
 import pytest
-from pairs import check_pair, compile_for_cuda, refuses
+from pairs import check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -17,6 +18,7 @@ from tirstep.transforms import (
     pad_shared_rows,
     split_loop,
     tile_block,
+    transpose_tile,
     vectorize_loop,
 )
 
@@ -205,6 +207,99 @@ def test_pad_shared_rows_refuses_to_misalign_vectors_that_are_there_already():
         pad_shared_rows(sch, copy, elements=1)
     pad_shared_rows(sch, copy, elements=4)
     assert sch.get(outer)
+
+
+def test_transpose_tile_for_its_readers_too():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            B_shared = T.sblock_alloc_buffer((12, 6), scope="shared")
+            for i in range(16):
+                for ax0, ax1 in T.grid(6, 12):
+                    with T.sblock("B_shared"):
+                        v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                        B_shared[v1, v0] = B[v0, v1]
+                for j, k in T.grid(12, 6):
+                    with T.sblock("C"):
+                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                        with T.init():
+                            C[vi, vj] = T.float32(0)
+                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vj, vk]
+
+    def change(sch):
+        block = sch.get_sblock("C")
+        copy = cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
+        transpose_tile(sch, copy)
+        return copy, block
+
+    check_pair(Matmul, change, After)
+
+
+@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
+@pytest.mark.parametrize("is_fetched", [False, True])
+def test_a_transposed_tile_holds_the_same_numbers(scope, is_fetched):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, shape).astype("float32") for shape in ((16, 6), (6, 12)))
+    sch = Schedule(Matmul, debug_mask="all")
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(4, 12))
+    copy = cache_read_at(sch, block, tile.threads[1], operand=1, scope=scope)
+    if is_fetched:
+        fetch_cooperatively(sch, copy, threads=(4, 12), tail="guard")
+    transpose_tile(sch, copy)
+    result = run_on_cpu(sch.mod, a, b, output=(16, 12), dtype="float32")
+    np.testing.assert_array_equal(result, a @ b)
+    transpose_tile(sch, copy)
+    assert [int(size) for size in sch.get(copy).writes[0].source.shape] == [6, 12]
+
+
+def test_transpose_tile_refuses_another_memory():
+    sch, copy, block = start("local")
+    with refuses(
+        sch,
+        r"transpose_tile: block 'B_local' writes 'B_local' in scope 'local' with 2 dimensions; "
+        "transpose a shared tile of two dimensions or more",
+    ):
+        transpose_tile(sch, copy)
+    with refuses(sch, r"block 'C' writes 'C' in scope 'global' with 2 dimensions"):
+        transpose_tile(sch, block)
+
+
+def test_transpose_tile_refuses_a_tile_of_one_dimension():
+    @I.ir_module
+    class Scale:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((20,), "float32"), B: T.Buffer((20,), "float32")):
+            for i in range(20):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(20, i)
+                    B[vi] = A[vi]
+
+    sch = Schedule(Scale)
+    block = sch.get_sblock("B")
+    outer, _ = split_loop(sch, sch.get_loops(block)[0], inner=5)
+    copy = cache_read_at(sch, block, outer, operand=0)
+    with refuses(sch, r"block 'A_shared' writes 'A_shared' in scope 'shared' with 1 dimensions"):
+        transpose_tile(sch, copy)
+
+
+def test_transpose_tile_refuses_padded_rows():
+    sch, copy, _ = start()
+    pad_shared_rows(sch, copy, elements=4)
+    with refuses(sch, r"the rows of 'B_shared' are padded already; transpose before padding"):
+        transpose_tile(sch, copy)
+
+
+def test_transpose_tile_refuses_a_block_that_copies_nothing():
+    sch, *_ = start()
+    root = sch.get_sblock("root")
+    with refuses(sch, r"transpose_tile: block 'root' writes 0 buffers; pass the copy block that"):
+        transpose_tile(sch, root)
 
 
 def test_pad_block_of_all_that_does_not_divide():

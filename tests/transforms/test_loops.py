@@ -1,7 +1,7 @@
 """Split, fuse, reorder, unroll: each pair starts from `Scale`."""
 
 import pytest
-from pairs import assert_dead, check_pair, refuses
+from pairs import assert_dead, check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -9,9 +9,12 @@ from tvm.script import tirx as T
 from tirstep.transforms import (
     Split,
     bind_loop,
+    cache_read_at,
     fuse_loops,
+    prefetch_asynchronously,
     reorder_loops,
     split_loop,
+    suggest_unrolling,
     unroll_loop,
     vectorize_loop,
 )
@@ -357,3 +360,72 @@ def test_unroll_loop_refuses_a_vectorized_loop():
     vectorize_loop(sch, inner)
     with refuses(sch, r"unroll_loop: loop 'j_1' is already vectorized; do this while"):
         unroll_loop(sch, inner)
+
+
+def test_suggest_unrolling_to_the_cuda_compiler():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+            for i in T.serial(
+                6, annotations={"pragma_auto_unroll_max_step": 64, "pragma_unroll_explicit": 0}
+            ):
+                for j in range(20):
+                    with T.sblock("B"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    def change(sch):
+        i, j = sch.get_loops(sch.get_sblock("B"))
+        suggest_unrolling(sch, i, limit=64)
+        return i, j
+
+    check_pair(Scale, change, After)
+
+
+@pytest.mark.parametrize(("limit", "loops"), [(2048, 2), (1, 0)])
+def test_a_wish_for_unrolling_reaches_the_source(limit, loops):
+    sch, i, j = start()
+    bind_loop(sch, i, axis="blockIdx.x")
+    outer, _ = split_loop(sch, j, inner=5)
+    suggest_unrolling(sch, outer, limit=limit)
+    source = compile_for_cuda(sch.mod)
+    assert source.count("#pragma unroll") == loops
+    assert source.count("for (") == 2
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 2.5, "4", None])
+def test_suggest_unrolling_refuses_what_is_no_limit(limit):
+    sch, i, _ = start()
+    with refuses(sch, rf"suggest_unrolling: limit={limit!r} is no size; use 1 or more"):
+        suggest_unrolling(sch, i, limit=limit)
+
+
+def test_suggest_unrolling_refuses_a_second_wish():
+    sch, i, _ = start()
+    suggest_unrolling(sch, i)
+    with refuses(sch, r"suggest_unrolling: loop 'i' has such a wish already; call this once"):
+        suggest_unrolling(sch, i, limit=4)
+
+
+def test_suggest_unrolling_refuses_a_bound_loop():
+    sch, i, _ = start()
+    bind_loop(sch, i, axis="blockIdx.x")
+    with refuses(sch, r"suggest_unrolling: loop 'i' is already bound to 'blockIdx.x'"):
+        suggest_unrolling(sch, i)
+
+
+@pytest.mark.parametrize("place", ["i", "j_0"])
+def test_suggest_unrolling_refuses_a_pipeline_of_asynchronous_copies(place):
+    sch, i, j = start()
+    block = sch.get_sblock("B")
+    outer, inner = split_loop(sch, j, inner=5)
+    copy = cache_read_at(sch, block, outer, operand=0)
+    prefetch_asynchronously(sch, outer, [copy])
+    with refuses(
+        sch,
+        r"suggest_unrolling: loop 'j_0' is a pipeline of asynchronous copies, and TVM could not say"
+        " how many to wait for; suggest to unroll loops inside of the pipeline only",
+    ):
+        suggest_unrolling(sch, {"i": i, "j_0": outer}[place])
+    suggest_unrolling(sch, inner)

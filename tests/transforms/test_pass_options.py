@@ -4,6 +4,7 @@ import pytest
 import tvm
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
+from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -74,6 +75,17 @@ def test_set_pass_option_refuses_a_text():
     sch = Schedule(Copy)
     with refuses(sch, "'tirx.use_async_copy' is given 'yes'; pass a bool or an int"):
         set_pass_option(sch, name="tirx.use_async_copy", value="yes")
+
+
+def test_set_pass_option_refuses_a_schedule_that_works_on_no_function():
+    sch = Schedule(from_source(Copy.script().replace("def main", "def copy")))
+    with refuses(
+        sch, "set_pass_option: the schedule works on none of 'copy'; name one with sch.wo"
+    ):
+        set_pass_option(sch, name="tirx.use_async_copy", value=True)
+    sch.work_on("copy")
+    set_pass_option(sch, name="tirx.use_async_copy", value=True)
+    assert find_pass_options(sch.mod) == {"tirx.use_async_copy": True}
 
 
 @pytest.mark.parametrize("is_disabled", [False, True])

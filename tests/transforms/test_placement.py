@@ -7,11 +7,14 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.transforms import (
+    accumulate_in_registers,
     bind_loop,
     compute_block_at,
+    find_epilogue,
     fuse_epilogue_at,
     inline_producers,
     reverse_compute_block_at,
+    rfactor_reduction,
     split_loop,
     tile_block,
     vectorize_loop,
@@ -269,6 +272,22 @@ def test_fuse_epilogue_at_refuses_what_is_not_the_only_consumer(block, epilogue,
     (loop,) = sch.get_loops(first)
     with refuses(sch, rf"{sentence}; inline or cache the other consumers first"):
         fuse_epilogue_at(sch, first, second, loop)
+
+
+def test_fuse_epilogue_at_refuses_an_epilogue_that_reduces():
+    sch, block = start(MatmulBias, "C")
+    partial = rfactor_reduction(sch, block, parts=2)
+    assert find_epilogue(sch, partial.block) is None
+    bind_loop(sch, partial.parts, axis="blockIdx.y")
+    loop = sch.get_loops(partial.block)[2]
+    with refuses(
+        sch,
+        r"fuse_epilogue_at: block 'C' reduces, and would need results of other threads; leave it a "
+        "kernel of its own, and keep results in registers with cache_write_at",
+    ):
+        fuse_epilogue_at(sch, partial.block, block, loop)
+    writer = accumulate_in_registers(sch, partial.block, loop)
+    assert not sch.get(writer).same_as(sch.get(block))
 
 
 def test_fuse_epilogue_at_refuses_the_loop_of_another_block():

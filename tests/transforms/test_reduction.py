@@ -6,17 +6,22 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.lowering_checks import check_numbers, find_device
+from tirstep.modules import find_kernel
 from tirstep.transforms import (
+    PartialSums,
     Split,
     accumulate_in_registers,
     bind_loop,
     decompose_reduction_at,
     reorder_loops,
+    rfactor_reduction,
     split_loop,
     split_reduction,
     tile_block,
     unroll_loop,
 )
+from tirstep.transforms.queries import find_realize
 
 
 @I.ir_module
@@ -297,3 +302,149 @@ def test_decompose_reduction_at_refuses_a_reduction_over_threads():
         " initialization its threads would race for the sum; leave the initialization in the block",
     ):
         decompose_reduction_at(sch, block, k)
+
+
+def test_rfactor_reduction_into_two_parts():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16, 6), "float32"),
+            B: T.Buffer((6, 12), "float32"),
+            C: T.Buffer((16, 12), "float32"),
+        ):
+            C_rf = T.sblock_alloc_buffer((2, 16, 12))
+            for k_0, i, j, k_1 in T.grid(2, 16, 12, 3):
+                with T.sblock("C_rf"):
+                    vk_0, vi, vj, vk_1 = T.axis.remap("SSSR", [k_0, i, j, k_1])
+                    with T.init():
+                        C_rf[vk_0, vi, vj] = T.float32(0)
+                    C_rf[vk_0, vi, vj] = (
+                        C_rf[vk_0, vi, vj] + A[vi, vk_0 * 3 + vk_1] * B[vk_0 * 3 + vk_1, vj]
+                    )
+            for i, j, k_0 in T.grid(16, 12, 2):
+                with T.sblock("C"):
+                    vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + C_rf[vk_0, vi, vj]
+
+    def change(sch):
+        block = sch.get_sblock("C")
+        *_, k = sch.get_loops(block)
+        partial = rfactor_reduction(sch, block, parts=2)
+        assert isinstance(partial, PartialSums)
+        assert int(sch.get(partial.parts).extent) == 2
+        assert sch.get(sch.get_loops(partial.block)[0]).same_as(sch.get(partial.parts))
+        assert_dead(sch, k)
+        return partial, block
+
+    check_pair(Matmul, change, After)
+
+
+@pytest.mark.parametrize("parts", [2, 24])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("matmul", {"dtype": "float16"}),
+        ("matmul", {"dtype": "float16", "acc": "float16"}),
+        ("matmul", {"dtype": "int8"}),
+        ("matmul_bias_relu", {}),
+    ],
+    ids=str,
+)
+def test_the_sum_of_the_parts_is_the_sum(name, options, parts):
+    problem = find_kernel(name).problem(8, 6, 24, **options)
+    sch = Schedule(problem.module, debug_mask="all")
+    partial = rfactor_reduction(sch, sch.get_sblock("C"), parts=parts)
+    bind_loop(sch, partial.parts, axis="blockIdx.y")
+    assert check_numbers(problem, sch.mod, find_device("cpu"), where="parts") == []
+
+
+@pytest.mark.parametrize("order", [(2, 0, 1), (0, 2, 1)])
+def test_rfactor_reduction_of_loops_in_any_order_puts_the_parts_outermost(order):
+    problem = find_kernel("matmul").problem(8, 6, 24)
+    sch = Schedule(problem.module, debug_mask="all")
+    block = sch.get_sblock("C")
+    loops = sch.get_loops(block)
+    reorder_loops(sch, [loops[index] for index in order])
+    partial = rfactor_reduction(sch, block, parts=4)
+    assert sch.get(sch.get_loops(partial.block)[0]).same_as(sch.get(partial.parts))
+    assert check_numbers(problem, sch.mod, find_device("cpu"), where="parts") == []
+
+
+@pytest.mark.parametrize("parts", [1, 0, -2, True, 2.0, "2", None])
+def test_rfactor_reduction_refuses_what_is_no_number_of_parts(parts):
+    sch, block, *_ = start()
+    with refuses(sch, rf"rfactor_reduction: parts={parts!r} is no number of parts; use 2 or more"):
+        rfactor_reduction(sch, block, parts=parts)
+
+
+@pytest.mark.parametrize("parts", [4, 12])
+def test_rfactor_reduction_refuses_parts_that_do_not_divide(parts):
+    sch, block, *_ = start()
+    with refuses(
+        sch,
+        rf"rfactor_reduction: loop 'k' runs 6 times, which parts={parts} does not divide; choose a "
+        "divisor, or pad the block first with pad_block",
+    ):
+        rfactor_reduction(sch, block, parts=parts)
+
+
+def test_rfactor_reduction_refuses_a_symbolic_extent():
+    sch, block, *_ = start(SymbolicSum, "B")
+    with refuses(
+        sch, r"loop 'k' runs n times, which parts=2 may not divide; .* pad the block first"
+    ):
+        rfactor_reduction(sch, block, parts=2)
+
+
+def test_rfactor_reduction_refuses_two_reduction_loops_or_none():
+    sch, block, *_ = start()
+    split_reduction(sch, block, inner=2)
+    with refuses(sch, r"rfactor_reduction: block 'C' has 2 reduction loops; cut a block with one"):
+        rfactor_reduction(sch, block, parts=3)
+    sch, block, *_ = start(Scale, "B")
+    with refuses(sch, r"block 'B' has 0 reduction loops and no initialization; cut a block with"):
+        rfactor_reduction(sch, block, parts=2)
+
+
+def test_rfactor_reduction_refuses_a_decomposed_reduction():
+    sch, block, *_, k = start()
+    decompose_reduction_at(sch, block, k)
+    with refuses(
+        sch, r"block 'C_update' has 1 reduction loops and no initialization; .* before it"
+    ):
+        rfactor_reduction(sch, block, parts=2)
+
+
+@pytest.mark.parametrize(("place", "axis"), [(0, "blockIdx.x"), (1, "threadIdx.x")])
+def test_rfactor_reduction_refuses_a_bound_loop(place, axis):
+    sch, block, *loops = start()
+    bind_loop(sch, loops[place], axis=axis)
+    with refuses(sch, rf"rfactor_reduction: loop '{'ij'[place]}' is already bound to '{axis}'; do"):
+        rfactor_reduction(sch, block, parts=2)
+
+
+def test_rfactor_reduction_refuses_a_predicate_that_tvm_leaves_out():
+    sch, block, i, _, _ = start()
+    split_loop(sch, i, inner=5, tail="guard")
+    with refuses(
+        sch,
+        r"rfactor_reduction: block 'C' has the predicate i_0 \* 5 \+ i_1 < 16, which TVM leaves "
+        "out where the parts are added up; cut the reduction before its loops are split, or pad",
+    ):
+        rfactor_reduction(sch, block, parts=2)
+    raw = Schedule(sch.mod)
+    block = raw.get_sblock("C")
+    outer, _ = raw.split(raw.get_loops(block)[-1], [2, None])
+    partial = raw.rfactor(outer, 0)
+    predicates = [str(find_realize(raw, one).predicate) for one in (partial, block)]
+    assert predicates == ["i_0 * 5 + i_1 < 16", "T.bool(True)"]
+
+
+def test_rfactor_reduction_refuses_a_copy_in_its_loops_with_tvm_s_reason():
+    sch, block, i, _, _ = start()
+    sch.compute_at(sch.cache_read(block, 0, "shared"), i)
+    with refuses(sch, r"^rfactor_reduction: TVM refuses: .*is not the reduction block"):
+        rfactor_reduction(sch, block, parts=2)

@@ -3,8 +3,10 @@
 import pytest
 from pairs import check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
+from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
+from tvm.tirx import ForKind
 
 from tirstep.transforms import (
     bind_loop,
@@ -13,6 +15,7 @@ from tirstep.transforms import (
     split_loop,
     tile_block,
     unroll_loop,
+    vectorize_copy,
     vectorize_loop,
 )
 
@@ -184,3 +187,101 @@ def test_vectors_of_half_precision_hold_twice_the_elements():
     vectorize_loop(sch, split_loop(sch, wide, inner=8).inner)
     bind_loop(sch, sch.get_loops(sch.get_sblock("B"))[0], axis="threadIdx.x")
     assert "*(uint4*)(B_ptr" in compile_for_cuda(sch.mod)
+
+
+def test_vectorize_copy_of_a_tile():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
+            A_local = T.sblock_alloc_buffer((6, 20), scope="local")
+            for i in range(6):
+                for ax0, ax1_0 in T.grid(1, 5):
+                    for ax1_1 in T.vectorized(4):
+                        with T.sblock("A_local"):
+                            v0 = T.axis.spatial(6, i + ax0)
+                            v1 = T.axis.spatial(20, ax1_0 * 4 + ax1_1)
+                            A_local[v0, v1] = A[v0, v1]
+                for j in range(20):
+                    with T.sblock("B"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        B[vi, vj] = A_local[vi, vj] * T.float32(2)
+
+    def change(sch):
+        block = sch.get_sblock("B")
+        copy = cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope="local")
+        assert vectorize_copy(sch, copy) == 4
+        return copy, block
+
+    check_pair(Scale, change, After)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "extent", "vector", "lanes"),
+    [
+        ("float32", 20, 16, 4),  # 16 bytes at most
+        ("float32", 20, 3, 2),
+        ("float32", 6, 4, 2),
+        ("float32", 4, 4, 4),  # the loop itself
+        ("float32", 7, 4, 1),  # left as it is
+        ("float32", 20, 1, 1),
+        ("float16", 24, 16, 8),
+        ("float16", 24, 4, 4),
+        ("int8", 48, 64, 16),
+        ("float64", 8, 4, 2),
+    ],
+)
+def test_vectorize_copy_takes_the_widest_vector_that_fits(dtype, extent, vector, lanes):
+    text = Scale.script().replace("float32", dtype).replace("20", str(extent))
+    sch = Schedule(from_source(text.replace(f"T.{dtype}(2.0)", f"T.{dtype}(2)")), debug_mask="all")
+    block = sch.get_sblock("B")
+    assert vectorize_copy(sch, block, vector=vector) == lanes
+    last = sch.get(sch.get_loops(block)[-1])
+    assert (last.kind == ForKind.VECTORIZED) == (lanes > 1)
+    assert int(last.extent) == (lanes if lanes > 1 else extent)
+
+
+@pytest.mark.parametrize("vector", [0, -4, True, 4.0, "4", None])
+def test_vectorize_copy_refuses_what_is_no_size(vector):
+    sch, block, *_ = start()
+    with refuses(sch, rf"vectorize_copy: vector={vector!r} is no size; use an integer from 1 up"):
+        vectorize_copy(sch, block, vector=vector)
+
+
+def test_vectorize_copy_refuses_a_block_without_a_loop_of_its_own():
+    sch, block, _, inner = start()
+    copy = sch.cache_read(block, 0, "local")
+    sch.compute_at(copy, inner)
+    with refuses(sch, r"vectorize_copy: block 'B' has no loop of its own; vectorize the loop that"):
+        vectorize_copy(sch, block)
+
+
+def test_vectorize_copy_refuses_a_loop_that_is_vectorized_or_bound_already():
+    sch, block, outer, _ = start()
+    vectorize_copy(sch, block)
+    with refuses(sch, r"vectorize_copy: loop 'j_1' is already vectorized"):
+        vectorize_copy(sch, block)
+    sch, block, outer, inner = start()
+    bind_loop(sch, inner, axis="threadIdx.x")
+    with refuses(sch, r"vectorize_copy: loop 'j_1' is already bound to 'threadIdx.x'"):
+        vectorize_copy(sch, block)
+    assert sch.get(outer)
+
+
+def test_vectorize_copy_refuses_a_reduction_with_tvm_s_reason():
+    sch, block, *_ = start(Matmul, "C")
+    with refuses(
+        sch, r"^vectorize_copy: vectorize_loop: TVM refuses: .*block 'C' because some blo"
+    ):
+        vectorize_copy(sch, block)
+
+
+def test_vectorize_copy_refuses_rows_that_a_padding_misaligns():
+    sch = Schedule(Matmul, debug_mask="all")
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(4, 3), per_thread=(1, 8))
+    copy = cache_read_at(sch, block, tile.threads[1], operand=1)
+    pad_shared_rows(sch, copy, elements=4)
+    with refuses(sch, r"rows of 'B_shared' are padded to 28 elements, so that vectors of 8 would"):
+        vectorize_copy(sch, copy, vector=8)
+    assert vectorize_copy(sch, copy) == 4

@@ -15,6 +15,7 @@ from tvm.tirx import (
     Continue,
     DeclBuffer,
     For,
+    IfThenElse,
     Return,
 )
 
@@ -22,7 +23,7 @@ from ..queries import find_all
 from .slots import Slot, Variables, find_slot
 
 SHARED = ("shared", "shared.dyn")
-HARMLESS = (CallEffectKind.ExprAnnotation, CallEffectKind.Pure)
+HARMLESS = (CallEffectKind.ExprAnnotation.value, CallEffectKind.Pure.value)
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,15 @@ def find_accesses(
     for statement in statements:
         loads = [(node.source, node, False) for node in find_all(statement, TensorLoad)]
         stores = [(node.buffer, node, True) for node in find_all(statement, BufferStore)]
+        branches = [
+            (node.condition, node.then_case)
+            for node in find_all(statement, IfThenElse)
+            if not find_all(node.condition, TensorLoad)  # which may be another value by then
+        ]
         for buffer, node, is_write in [*loads, *stores]:
             if str(buffer.scope()) != "local":
-                slot = find_slot(node.indices, loop, variables, ahead=ahead)
+                holding = [condition for condition, case in branches if _contains(case, node)]
+                slot = find_slot(node.indices, loop, variables.under(holding), ahead=ahead)
                 is_lasting = not any(buffer.same_as(other) for other in local)
                 found.append(Access(buffer, is_write, slot, is_lasting))
     return found
@@ -90,6 +97,10 @@ def has_aliases(function: Any) -> bool:
     """Whether a piece of shared memory has two names."""
     buffers = [node.buffer for node in find_all(function.body, DeclBuffer)]
     return any(str(buffer.scope()) in SHARED for buffer in buffers)
+
+
+def _contains(statement: Any, node: Any) -> bool:
+    return any(node.same_as(other) for other in find_all(statement, type(node)))
 
 
 def _is_opaque(call: Any) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm_ffi
@@ -34,10 +35,12 @@ class Variables:
     """What is known of a function's variables: values that are bound, ranges of loops and threads.
 
     TVM's passes may leave one variable with two values or two ranges: then neither is known.
+    `conditions` hold where an access stands.
     """
 
     values: dict[Any, Any]
     ranges: dict[Any, Range]
+    conditions: tuple[Any, ...] = ()
 
     @staticmethod
     def of(function: Any) -> Variables:
@@ -55,6 +58,10 @@ class Variables:
         ]
         return Variables(_keep_unanimous(bound), _keep_unanimous(ranges))
 
+    def under(self, conditions: list[Any]) -> Variables:
+        """The same where conditions hold, too."""
+        return replace(self, conditions=tuple(map(self.expand, conditions)))
+
     def expand(self, index: Any) -> Any:
         """The index with bound variables replaced by what they stand for."""
         while any(var in self.values for var in undefined_vars(index)):
@@ -67,7 +74,10 @@ class Variables:
         for variable in undefined_vars(rest):
             if variable in self.ranges:
                 analyzer.bind(variable, self.ranges[variable])
-        return bool(analyzer.can_prove(rest >= 0) and analyzer.can_prove(rest < size))
+        with ExitStack() as stack:
+            for condition in self.conditions:
+                stack.enter_context(analyzer.constraint_scope(condition))
+            return bool(analyzer.can_prove(rest >= 0) and analyzer.can_prove(rest < size))
 
 
 def find_slot(indices: Any, loop: For, variables: Variables, *, ahead: int = 0) -> Slot | None:

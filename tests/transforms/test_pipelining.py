@@ -1,0 +1,677 @@
+"""Software pipelines: what is annotated, what comes out of it, and what would come out wrong."""
+
+import math
+
+import numpy as np
+import pytest
+from pairs import check_pair, refuses, run_on_cpu
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import check_numbers, find_device
+from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks.devices.simulator import simulate
+from tirstep.modules import find_kernel
+from tirstep.transforms import (
+    accumulate_in_registers,
+    cache_read_at,
+    decompose_reduction_at,
+    fetch_cooperatively,
+    find_pass_options,
+    inline_producers,
+    pad_block,
+    pad_shared_rows,
+    prefetch_asynchronously,
+    prefetch_fragments,
+    prefetch_through_registers,
+    reorder_loops,
+    set_pass_option,
+    split_loop,
+    split_reduction,
+    suggest_unrolling,
+    tile_in_warps,
+    transpose_tile,
+    unroll_loop,
+)
+
+SIMULATOR = find_device("simulator")
+THROUGH, ASYNC = prefetch_through_registers, prefetch_asynchronously
+BOTH = pytest.mark.parametrize("prefetch", [THROUGH, ASYNC])
+
+
+@I.ir_module
+class Mirror:
+    """Each step mirrors a row, so that a thread reads what another one fetched."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((12, 32), "float32"), C: T.Buffer((12, 32), "float32")):
+        A_shared = T.sblock_alloc_buffer((12, 32), scope="shared")
+        for _ in T.thread_binding(1, thread="blockIdx.x"):
+            for k in range(12):
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    with T.sblock("A_shared"):
+                        vk, vt = T.axis.remap("SS", [k, t])
+                        A_shared[vk, vt] = A[vk, vt]
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    with T.sblock("C"):
+                        vk, vt = T.axis.remap("SS", [k, t])
+                        C[vk, vt] = A_shared[vk, 31 - vt]
+
+
+@I.ir_module
+class Fragments:
+    """A product whose inner loop copies what it reads into registers."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((6, 4), "float32"),
+        B: T.Buffer((6, 3), "float32"),
+        C: T.Buffer((4, 3), "float32"),
+    ):
+        A_local = T.sblock_alloc_buffer((6, 4), scope="local")
+        B_local = T.sblock_alloc_buffer((6, 3), scope="local")
+        for i, j in T.grid(4, 3):
+            with T.sblock("C_init"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = T.float32(0)
+        for k in range(6):
+            for i in range(4):
+                with T.sblock("A_local"):
+                    vk, vi = T.axis.remap("SS", [k, i])
+                    A_local[vk, vi] = A[vk, vi]
+            for j in range(3):
+                with T.sblock("B_local"):
+                    vk, vj = T.axis.remap("SS", [k, j])
+                    B_local[vk, vj] = B[vk, vj]
+            for i, j in T.grid(4, 3):
+                with T.sblock("C"):
+                    vk, vi, vj = T.axis.remap("RSS", [k, i, j])
+                    C[vi, vj] = C[vi, vj] + A_local[vk, vi] * B_local[vk, vj]
+
+
+def start(module=Mirror, place=1, block="A_shared"):
+    """A schedule, a copy block, and a loop around it."""
+    sch = Schedule(module, debug_mask="all")
+    copy = sch.get_sblock(block)
+    return sch, copy, sch.get_loops(copy)[place]
+
+
+def staged(problem, *, fragments=None, vector=1, scope="shared", pad=False, turn=False, **tile):
+    """A product in tiles, operands in shared memory: schedule, block, steps of k, and copies.
+
+    `fragments` are "direct", or "between" with a loop between the steps and the fragments; `turn`
+    transposes the tile of A and pads its rows; `tile` are options of `tile_in_warps`.
+    """
+    sch = Schedule(problem.module)  # with guards, TVM's verification doubts its own flags
+    block = sch.get_sblock("C")
+    if pad:
+        pad_block(sch, block, multiples=(8, 32, 4))
+    tile = {"threads": (4, 8), "per_thread": (2, 4), **tile}
+    loops = tile_in_warps(sch, block, **tile)
+    accumulate_in_registers(sch, block, loops.threads)
+    steps = split_reduction(sch, block, inner=4, tail=tile.get("tail", "refuse"))
+    copies = []
+    for operand in range(2):
+        copy = cache_read_at(sch, block, steps.outer, operand=operand, scope=scope)
+        inline_producers(sch, copy)
+        if turn and operand == 0:
+            transpose_tile(sch, copy)
+            pad_shared_rows(sch, copy, elements=4)
+        count = math.prod(tile["threads"])
+        fetch_cooperatively(sch, copy, threads=count, vector=vector, tail="guard")
+        copies.append(copy)
+    if fragments == "between":
+        reorder_loops(sch, [loops.elements[0], steps.inner])
+    for operand in range(2 if fragments else 0):
+        cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
+    decompose_reduction_at(sch, block, steps.outer)
+    return sch, block, steps, copies
+
+
+def edit(module, old, new):
+    """The module with a piece of its text replaced; reads and writes are found anew."""
+    lines = module.script().splitlines()
+    text = "\n".join(line for line in lines if "T.reads" not in line and "T.writes" not in line)
+    assert old in text
+    return from_source(text.replace(old, new))
+
+
+PRODUCT = find_kernel("matmul").problem(16, 64, 16)
+
+
+def source_of(module):
+    compiled = compile_module(module, "nvidia/nvidia-h100")
+    return compiled.mod.imports[0].inspect_source()
+
+
+def is_right(module, reference=Mirror, dtype="float32"):
+    """Whether the simulator computes what the schedule says, without a fault."""
+    a = np.random.default_rng(0).integers(-4, 5, (12, 32)).astype(dtype)
+    want = run_on_cpu(reference, a, output=(12, 32), dtype="float32")
+    run = simulate(module, [a, np.full((12, 32), np.nan, "float32")])
+    return run.faults == [] and np.array_equal(run.arguments[-1], want)
+
+
+def test_prefetch_fragments_of_the_next_step():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((6, 4), "float32"),
+            B: T.Buffer((6, 3), "float32"),
+            C: T.Buffer((4, 3), "float32"),
+        ):
+            A_local = T.sblock_alloc_buffer((6, 4), scope="local")
+            B_local = T.sblock_alloc_buffer((6, 3), scope="local")
+            for i, j in T.grid(4, 3):
+                with T.sblock("C_init"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = T.float32(0)
+            for k in T.serial(
+                6,
+                annotations={
+                    "software_pipeline_order": [0, 1, 2],
+                    "software_pipeline_stage": [0, 0, 1],
+                },
+            ):
+                for i in range(4):
+                    with T.sblock("A_local"):
+                        vk, vi = T.axis.remap("SS", [k, i])
+                        A_local[vk, vi] = A[vk, vi]
+                for j in range(3):
+                    with T.sblock("B_local"):
+                        vk, vj = T.axis.remap("SS", [k, j])
+                        B_local[vk, vj] = B[vk, vj]
+                for i, j in T.grid(4, 3):
+                    with T.sblock("C"):
+                        vk, vi, vj = T.axis.remap("RSS", [k, i, j])
+                        C[vi, vj] = C[vi, vj] + A_local[vk, vi] * B_local[vk, vj]
+
+    def change(sch):
+        copy = sch.get_sblock("A_local")
+        k, _ = sch.get_loops(copy)
+        prefetch_fragments(sch, k)
+        return copy, k
+
+    check_pair(Fragments, change, After)
+
+
+def test_prefetch_through_registers_into_a_double_buffer():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((12, 32), "float32"), C: T.Buffer((12, 32), "float32")):
+            A_shared = T.sblock_alloc_buffer((12, 32), scope="shared")
+            for _ in T.thread_binding(1, thread="blockIdx.x"):
+                for k in T.serial(
+                    12,
+                    annotations={
+                        "software_pipeline_order": [0, 2, 1],
+                        "software_pipeline_stage": [0, 0, 1],
+                    },
+                ):
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        with T.sblock("A_shared"):
+                            vk, vt = T.axis.remap("SS", [k, t])
+                            T.sblock_attr(
+                                {
+                                    "double_buffer_scope": 0,
+                                    "tirx.manifest_shared_memory_local_stage": 1,
+                                }
+                            )
+                            A_shared[vk, vt] = A[vk, vt]
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        with T.sblock("C"):
+                            vk, vt = T.axis.remap("SS", [k, t])
+                            C[vk, vt] = A_shared[vk, 31 - vt]
+
+    def change(sch):
+        copy = sch.get_sblock("A_shared")
+        k = sch.get_loops(copy)[1]
+        prefetch_through_registers(sch, k, [copy])
+        return copy, k
+
+    check_pair(Mirror, change, After)
+    sch, copy, k = start()
+    prefetch_through_registers(sch, k, (copy,))
+    assert is_right(sch.mod)
+    assert "float A_shared_ptr[64]" in source_of(sch.mod)
+
+
+def test_prefetch_asynchronously_with_its_pass_options():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((12, 32), "float32"), C: T.Buffer((12, 32), "float32")):
+            with T.sblock("root"):
+                T.reads()
+                T.writes()
+                T.sblock_attr(
+                    {
+                        "pass_config.tirx.disable_storage_rewrite": True,
+                        "pass_config.tirx.use_async_copy": True,
+                    }
+                )
+                A_shared = T.sblock_alloc_buffer((12, 32), scope="shared")
+                for _ in T.thread_binding(1, thread="blockIdx.x"):
+                    for k in T.serial(
+                        12,
+                        annotations={
+                            "software_pipeline_async_stages": [0],
+                            "software_pipeline_order": [0, 1],
+                            "software_pipeline_stage": [0, 2],
+                        },
+                    ):
+                        for t in T.thread_binding(32, thread="threadIdx.x"):
+                            with T.sblock("A_shared"):
+                                vk, vt = T.axis.remap("SS", [k, t])
+                                A_shared[vk, vt] = A[vk, vt]
+                        for t in T.thread_binding(32, thread="threadIdx.x"):
+                            with T.sblock("C"):
+                                vk, vt = T.axis.remap("SS", [k, t])
+                                C[vk, vt] = A_shared[vk, 31 - vt]
+
+    def change(sch):
+        copy = sch.get_sblock("A_shared")
+        k = sch.get_loops(copy)[1]
+        prefetch_asynchronously(sch, k, [copy])
+        return copy, k
+
+    check_pair(Mirror, change, After)
+
+
+@pytest.mark.parametrize("stages", [2, 5, 12])
+def test_asynchronous_copies_in_any_number_of_stages(stages):
+    sch, copy, k = start()
+    prefetch_asynchronously(sch, k, [copy], stages=stages)
+    assert f"float A_shared_ptr[{32 * stages}]" in source_of(sch.mod)
+    assert is_right(sch.mod)
+
+
+def test_two_asynchronous_stages_share_one_buffer_without_the_mark_of_a_double_buffer():
+    sch, copy, k = start()
+    prefetch_asynchronously(sch, k, [copy], stages=2)
+    assert is_right(sch.mod)
+    raw = sch.copy()
+    raw.unannotate(copy, "double_buffer_scope")
+    assert "float A_shared_ptr[32]" in source_of(raw.mod)
+    assert not is_right(raw.mod)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("expression", "dtype", "is_async"),
+    [
+        ("T.float32(A[vk, vt])", "float16", False),
+        ("A[vk, vt] * T.float32(2) + A[vk, 31 - vt]", "float32", False),
+        ("T.if_then_else(vt + vk < 30, A[vk, vt], T.float32(7))", "float32", False),
+        ("T.if_then_else(vt + vk < 30, A[vk, vt], T.float32(0))", "float32", True),
+    ],
+)
+def test_a_copy_that_is_no_asynchronous_one_is_right(prefetch, expression, dtype, is_async):
+    module = edit(Mirror, "= A[vk, vt]", f"= {expression}")
+    module = edit(module, '(12, 32), "float32"), C', f'(12, 32), "{dtype}"), C')
+    sch, copy, k = start(module)
+    prefetch(sch, k, [copy])
+    assert ("cp.async.ca" in source_of(sch.mod)) == (is_async and prefetch is ASYNC)
+    assert is_right(sch.mod, module, dtype)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("sizes", "kernel", "options"),
+    [
+        ((15, 61, 14), {}, {"tail": "guard", "strips": (2, 1)}),
+        ((15, 61, 14), {}, {"pad": True, "turn": True}),
+        ((16, 64, 16), {}, {"threads": (8, 8), "strips": (2, 2), "warp": (4, 8)}),
+        ((16, 64, 16), {}, {"vector": 4, "scope": "shared.dyn"}),
+        ((16, 64, 16), {"dtype": "float16"}, {"fragments": "direct"}),
+        ((16, 64, 16), {"dtype": "int8"}, {"vector": 4}),
+    ],
+    ids=["guard", "pad", "warps", "vectors", "float16", "int8"],
+)
+def test_a_pipeline_of_a_product_is_right(prefetch, sizes, kernel, options):
+    case = find_kernel("matmul").problem(*sizes, **kernel)
+    sch, _, steps, copies = staged(case, **options)
+    prefetch(sch, steps.outer, copies)
+    assert check_numbers(case, sch.mod, SIMULATOR, where="pipeline") == []
+
+
+@BOTH
+@pytest.mark.parametrize(("fragments", "statements"), [("direct", 3), ("between", 1)])
+def test_a_pipeline_of_fragments_inside_is_right(prefetch, fragments, statements):
+    sch, _, steps, copies = staged(PRODUCT, fragments=fragments)
+    prefetch_fragments(sch, steps.inner)
+    prefetch(sch, steps.outer, copies)
+    stages = sch.get(steps.outer).annotations["software_pipeline_stage"]
+    assert len(stages) == (4 if prefetch is THROUGH else 2) + statements
+    assert check_numbers(PRODUCT, sch.mod, SIMULATOR, where="pipeline") == []
+
+
+def test_fragments_may_be_ahead_in_two_loops():
+    sch = Schedule(PRODUCT.module, debug_mask="all")
+    block = sch.get_sblock("C")
+    tile = tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 4))
+    accumulate_in_registers(sch, block, tile.threads)
+    steps = split_reduction(sch, block, inner=4)
+    cache_read_at(sch, block, steps.inner, operand=0, scope="local")
+    cache_read_at(sch, block, steps.outer, operand=1, scope="local")
+    decompose_reduction_at(sch, block, steps.outer)
+    prefetch_fragments(sch, steps.inner)
+    prefetch_fragments(sch, steps.outer)
+    assert check_numbers(PRODUCT, sch.mod, SIMULATOR, where="pipeline") == []
+
+
+@BOTH
+def test_pipelines_of_shared_tiles_inside_of_each_other_are_right(prefetch):
+    sch = Schedule(PRODUCT.module, debug_mask="all")
+    block = sch.get_sblock("C")
+    tile = tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 4))
+    accumulate_in_registers(sch, block, tile.threads)
+    steps = split_reduction(sch, block, inner=4)
+    inner = split_loop(sch, steps.inner, inner=2).outer
+    copies = [
+        cache_read_at(sch, block, loop, operand=operand)
+        for operand, loop in enumerate((inner, steps.outer))
+    ]
+    for copy in copies:
+        fetch_cooperatively(sch, copy, threads=32, tail="guard")
+    decompose_reduction_at(sch, block, steps.outer)
+    stages = {"stages": 2} if prefetch is ASYNC else {}
+    prefetch(sch, inner, copies[:1], **stages)
+    prefetch(sch, steps.outer, copies[1:], **stages)
+    assert check_numbers(PRODUCT, sch.mod, SIMULATOR, where="pipeline") == []
+
+
+TRANSFORMS = {"prefetch_through_registers": THROUGH, "prefetch_asynchronously": ASYNC}
+ALL = ["prefetch_fragments", *TRANSFORMS]
+
+
+def begin(name):
+    """A schedule, the loop that a transform may pipeline, and the call that does."""
+    if name == "prefetch_fragments":
+        sch, copy, loop = start(Fragments, 0, "A_local")
+        return sch, loop, lambda: prefetch_fragments(sch, loop)
+    sch, copy, loop = start()
+    return sch, loop, lambda: TRANSFORMS[name](sch, loop, [copy])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_prefetch_refuses_a_loop_that_is_a_pipeline_already(name):
+    sch, _, call = begin(name)
+    call()
+    with refuses(sch, rf"{name}: loop 'k' is a pipeline already; pipeline a loop once"):
+        call()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_prefetch_refuses_a_bound_loop(name):
+    scope = "local" if name == "prefetch_fragments" else "shared"
+    sch, copy, loop = start(edit(Mirror, 'scope="shared"', f'scope="{scope}"'))
+    sch.bind(loop, "blockIdx.y")
+    with refuses(sch, rf"{name}: loop 'k' is already bound to 'blockIdx.y'; do this while the lo"):
+        prefetch_fragments(sch, loop) if scope == "local" else TRANSFORMS[name](sch, loop, [copy])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_prefetch_takes_an_unrolled_loop(name):
+    sch, loop, call = begin(name)
+    unroll_loop(sch, loop)
+    call()
+    if name != "prefetch_fragments":
+        assert is_right(sch.mod)
+
+
+def test_prefetch_fragments_refuses_a_loop_inside_of_a_pipeline():
+    sch, _, steps, copies = staged(PRODUCT, fragments="direct")
+    prefetch_through_registers(sch, steps.outer, copies)
+    with refuses(
+        sch,
+        r"prefetch_fragments: loop 'k_0' around loop 'k_1' is a pipeline already, which counts the "
+        "statements in its body; pipeline the inner loop first",
+    ):
+        prefetch_fragments(sch, steps.inner)
+
+
+def test_prefetch_fragments_refuses_copies_into_shared_memory():
+    sch, _, loop = start()
+    with refuses(
+        sch,
+        r"prefetch_fragments: block 'A_shared' writes scope 'shared', not registers; pipeline .* "
+        "with prefetch_through_registers",
+    ):
+        prefetch_fragments(sch, loop)
+
+
+def test_prefetch_fragments_refuses_a_sum_among_the_copies():
+    module = edit(Fragments, "= B[vk, vj]", "= B_local[vk, vj] + B[vk, vj]")
+    sch, _, loop = start(module, 0, "A_local")
+    with refuses(sch, "block 'B_local' writes 'B_local' in loop 'k', which block 'B_local' would"):
+        prefetch_fragments(sch, loop)
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_prefetch_refuses_a_tile_that_is_used_after_the_loop(name):
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((12, 32), "float32"), C: T.Buffer((13, 32), "float32")):
+            A_shared = T.sblock_alloc_buffer((32,), scope="shared")
+            for _ in T.thread_binding(1, thread="blockIdx.x"):
+                for k in range(12):
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        with T.sblock("A_shared"):
+                            vk, vt = T.axis.remap("SS", [k, t])
+                            A_shared[vt] = A[vk, vt]
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        with T.sblock("C"):
+                            vk, vt = T.axis.remap("SS", [k, t])
+                            C[vk, vt] = A_shared[31 - vt]
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    with T.sblock("last"):
+                        vt = T.axis.spatial(32, t)
+                        C[12, vt] = A_shared[31 - vt]
+
+    sch, copy, k = start(After)
+    with refuses(
+        sch,
+        rf"{name}: block 'last' uses 'A_shared' outside of loop 'k', whose iterations would have "
+        "tiles of their own; give that block a copy of its own",
+    ):
+        TRANSFORMS[name](sch, k, [copy])
+
+
+@BOTH
+def test_prefetch_refuses_a_source_that_the_loop_writes(prefetch):
+    @I.ir_module
+    class Recurrence:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((12, 32), "float32"), C: T.Buffer((13, 32), "float32")):
+            C_shared = T.sblock_alloc_buffer((32,), scope="shared")
+            for _ in T.thread_binding(1, thread="blockIdx.x"):
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    with T.sblock("first"):
+                        vt = T.axis.spatial(32, t)
+                        C[0, vt] = T.float32(0)
+                for k in range(12):
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        with T.sblock("C_shared"):
+                            vk, vt = T.axis.remap("SS", [k, t])
+                            C_shared[vt] = C[vk, vt]
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        with T.sblock("C"):
+                            vk, vt = T.axis.remap("SS", [k, t])
+                            C[vk + 1, vt] = C_shared[vt] + A[vk, vt]
+
+    sch, copy, k = start(Recurrence, 1, "C_shared")
+    with refuses(
+        sch,
+        "block 'C' writes 'C' in loop 'k', which block 'C_shared' would use ahead of it; leave",
+    ):
+        prefetch(sch, k, [copy])
+
+
+@BOTH
+def test_prefetch_refuses_a_tile_that_earlier_iterations_filled(prefetch):
+    @I.ir_module
+    class Partial:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((12, 32), "float32"), C: T.Buffer((12, 32), "float32")):
+            A_shared = T.sblock_alloc_buffer((32,), scope="shared")
+            for _ in T.thread_binding(1, thread="blockIdx.x"):
+                for k in range(12):
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        with T.sblock("A_shared"):
+                            vk, vt = T.axis.remap("SS", [k, t])
+                            T.where(t % 12 == k)
+                            A_shared[vt] = A[vk, vt]
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        with T.sblock("C"):
+                            vk, vt = T.axis.remap("SS", [k, t])
+                            C[vk, vt] = A_shared[vt // 12 * 12]
+
+    sch, copy, k = start(Partial)
+    with refuses(
+        sch,
+        "block 'C' may read cells of 'A_shared' that block 'A_shared' does not write in the same "
+        "iteration of loop 'k'; copy all that an iteration reads",
+    ):
+        prefetch(sch, k, [copy])
+
+
+@BOTH
+def test_prefetch_refuses_a_copy_that_sums(prefetch):
+    @I.ir_module
+    class Sums:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((12, 32, 3), "float32"), C: T.Buffer((12, 32), "float32")):
+            S = T.sblock_alloc_buffer((12, 32), scope="shared")
+            for _ in T.thread_binding(1, thread="blockIdx.x"):
+                for k in range(12):
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        for r in range(3):
+                            with T.sblock("A_shared"):
+                                vk, vt, vr = T.axis.remap("SSR", [k, t, r])
+                                with T.init():
+                                    S[vk, vt] = T.float32(0)
+                                S[vk, vt] = S[vk, vt] + A[vk, vt, vr]
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        with T.sblock("C"):
+                            vk, vt = T.axis.remap("SS", [k, t])
+                            C[vk, vt] = S[vk, 31 - vt]
+
+    sch, copy, k = start(Sums)
+    with refuses(
+        sch, "block 'A_shared' is more than one store; place copies in the loop with cach"
+    ):
+        prefetch(sch, k, [copy])
+
+
+@BOTH
+def test_prefetch_refuses_copies_that_are_not_all_of_the_loop_in_their_order(prefetch):
+    sch, block, steps, copies = staged(PRODUCT)
+    with refuses(sch, r"block 'B_shared' is not statement 1 of loop 'k_0'; name the copies that"):
+        prefetch(sch, steps.outer, copies[::-1])
+    with refuses(sch, r"block 'A_shared' is not statement 2 of loop 'k_0'"):
+        prefetch(sch, steps.outer, [copies[0], copies[0]])
+    with refuses(sch, r"loop 'k_0' has 3 statements for 1 copies; name all copies of the loop"):
+        prefetch(sch, steps.outer, copies[:1])
+    with refuses(sch, r"loop 'k_0' has 3 statements for 0 copies"):
+        prefetch(sch, steps.outer, [])
+    with refuses(sch, r"block 'C_update' writes scope 'local'; name copies into shared memory"):
+        prefetch(sch, steps.outer, [copies[0], block])
+    with refuses(sch, r"copies is no list of block handles; pass a list"):
+        prefetch(sch, steps.outer, copies[0])
+    with refuses(sch, r"loop 'k_1' has one statement in its body, and nothing to fetch ahead; pla"):
+        prefetch(sch, steps.inner, copies)
+
+
+@BOTH
+def test_prefetch_refuses_a_loop_that_runs_once(prefetch):
+    sch, _, steps, copies = staged(find_kernel("matmul").problem(16, 64, 4))
+    with refuses(sch, r"loop 'k_0' runs once; leave it as it is, or use smaller steps"):
+        prefetch(sch, steps.outer, copies)
+
+
+def test_prefetch_fragments_refuses_a_loop_that_runs_once_or_holds_one_statement():
+    sch, _, loop = start(Fragments, 1, "A_local")
+    with refuses(
+        sch, r"prefetch_fragments: loop 'i' has one statement in its body, and nothing to"
+    ):
+        prefetch_fragments(sch, loop)
+    sch, _, steps, _ = staged(find_kernel("matmul").problem(16, 64, 4), fragments="direct")
+    with refuses(sch, r"prefetch_fragments: loop 'k_0' runs once"):
+        prefetch_fragments(sch, steps.outer)
+
+
+def test_prefetch_through_registers_refuses_a_block_for_the_loop():
+    sch, copy, _ = start()
+    with refuses(sch, r"prefetch_through_registers: loop is a block handle, not a loop handle"):
+        prefetch_through_registers(sch, copy, [copy])
+
+
+@pytest.mark.parametrize("stages", [0, 1, 13, -2, True, 3.0, "3", None])
+def test_prefetch_asynchronously_refuses_stages_that_do_not_fit(stages):
+    sch, copy, k = start()
+    with refuses(
+        sch,
+        rf"prefetch_asynchronously: stages={stages!r} does not fit loop 'k' of 12 iterations; use "
+        "2 to 12",
+    ):
+        prefetch_asynchronously(sch, k, [copy], stages=stages)
+
+
+def test_prefetch_asynchronously_refuses_vectors_that_lie_apart():
+    sch, _, steps, copies = staged(PRODUCT, turn=True, vector=4)
+    with refuses(
+        sch,
+        r"prefetch_asynchronously: block 'A_shared' takes vectors of 4 elements that are no "
+        "neighbours in 'A_shared', and TVM would copy others; fetch this tile with vector=1",
+    ):
+        prefetch_asynchronously(sch, steps.outer, copies)
+    prefetch_through_registers(sch, steps.outer, copies)
+    assert check_numbers(PRODUCT, sch.mod, SIMULATOR, where="pipeline") == []
+
+
+def test_tvm_copies_other_elements_than_those_of_a_vector_that_lie_apart():
+    sch, _, steps, _ = staged(PRODUCT, turn=True, vector=4)
+    sch.annotate(steps.outer, "software_pipeline_stage", [0, 0, 2])
+    sch.annotate(steps.outer, "software_pipeline_order", [0, 1, 2])
+    sch.annotate(steps.outer, "software_pipeline_async_stages", [0])
+    for name in ("tirx.use_async_copy", "tirx.disable_storage_rewrite"):
+        set_pass_option(sch, name=name, value=True)
+    assert check_numbers(PRODUCT, sch.mod, SIMULATOR, where="pipeline") != []
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_prefetch_asynchronously_refuses_a_loop_that_is_to_be_unrolled(place):
+    sch, copy, k = start()
+    b = sch.get_loops(copy)[0]
+    if place == 0:  # it is bound, and a wish there holds for all loops inside
+        sch.annotate(b, "pragma_auto_unroll_max_step", 64)
+    else:
+        suggest_unrolling(sch, k)
+    with refuses(
+        sch,
+        rf"prefetch_asynchronously: loop '{'_k'[place]}' is marked by suggest_unrolling, under "
+        "which TVM cannot say how many copies to wait for",
+    ):
+        prefetch_asynchronously(sch, k, [copy])
+    prefetch_through_registers(sch, k, [copy])
+    assert is_right(sch.mod)
+
+
+def test_prefetch_asynchronously_refuses_a_schedule_that_works_on_no_function():
+    module = edit(Mirror, "def main", "def mirror")
+    sch = Schedule(module)
+    copy = sch.get_sblock("A_shared", func_name="mirror")
+    k = sch.get_loops(copy)[1]
+    with refuses(
+        sch, r"prefetch_asynchronously: set_pass_option: the schedule works on none of 'mi"
+    ):
+        prefetch_asynchronously(sch, k, [copy])
+    sch.work_on("mirror")
+    prefetch_asynchronously(sch, k, [copy])
+    assert find_pass_options(sch.mod)["tirx.use_async_copy"]

@@ -1,0 +1,257 @@
+"""Tiles in warps: the loops, the indices, and the numbers of tiles that do not divide."""
+
+import itertools
+
+import numpy as np
+import pytest
+from pairs import assert_dead, check_pair, compile_for_cuda, refuses, run_on_cpu
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.modules import matmul, vector_add
+from tirstep.transforms import WarpTile, bind_loop, cache_read_at, fuse_loops, tile_in_warps
+from tirstep.transforms.warp_tiling import find_group
+
+
+@I.ir_module
+class Matmul:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((64, 6), "float32"),
+        B: T.Buffer((6, 48), "float32"),
+        C: T.Buffer((64, 48), "float32"),
+    ):
+        for i, j, k in T.grid(64, 48, 6):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+def start(module=Matmul):
+    """A schedule and the block C."""
+    sch = Schedule(module, debug_mask="all")
+    return sch, sch.get_sblock("C")
+
+
+def test_tile_in_warps_of_threads_side_by_side():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((64, 6), "float32"),
+            B: T.Buffer((6, 48), "float32"),
+            C: T.Buffer((64, 48), "float32"),
+        ):
+            for b in T.thread_binding(16, thread="blockIdx.x"):
+                for i_2, j_1 in T.grid(1, 1):
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        for k, i_4, j_3 in T.grid(6, 2, 3):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(64, b // 2 * 8 + i_2 * 8 + t // 8 * 2 + i_4)
+                                vj = T.axis.spatial(48, b % 2 * 24 + j_1 * 24 + t % 8 * 3 + j_3)
+                                vk = T.axis.reduce(6, k)
+                                with T.init():
+                                    C[vi, vj] = T.float32(0)
+                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    def change(sch):
+        block = sch.get_sblock("C")
+        i, j, k = sch.get_loops(block)
+        tile = tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
+        assert isinstance(tile, WarpTile)
+        assert [int(sch.get(loop).extent) for loop in tile.elements] == [2, 3]
+        assert_dead(sch, i, j)
+        return tile, k, block
+
+    check_pair(Matmul, change, After)
+
+
+def test_tile_in_warps_with_strips_warps_and_groups():
+    @I.ir_module
+    class After:
+        """Two rows of tiles in turn; two strips of rows; two warps of 4 rows and 8 columns."""
+
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((64, 6), "float32"),
+            B: T.Buffer((6, 48), "float32"),
+            C: T.Buffer((64, 48), "float32"),
+        ):
+            for b in T.thread_binding(12, thread="blockIdx.x"):
+                for s in T.thread_binding(2, thread="vthread.x"):
+                    for t in T.thread_binding(64, thread="threadIdx.x"):
+                        for k, i_4, j_3 in T.grid(6, 2, 1):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(
+                                    64, b // 6 * 32 + b % 2 * 16 + s * 8 + t % 32 // 8 * 2 + i_4
+                                )
+                                vj = T.axis.spatial(48, b % 6 // 2 * 16 + t // 32 * 8 + t % 8 + j_3)
+                                vk = T.axis.reduce(6, k)
+                                with T.init():
+                                    C[vi, vj] = T.float32(0)
+                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    def change(sch):
+        sizes = {"threads": (4, 16), "per_thread": (4, 1), "strips": (2, 1), "warp": (4, 8)}
+        return tile_in_warps(sch, sch.get_sblock("C"), **sizes, group=2)
+
+    check_pair(Matmul, change, After)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"threads": (4, 8), "per_thread": (3, 2)},
+        {"threads": (5, 16), "per_thread": (2, 3), "strips": (2, 1), "group": 2},
+        {"threads": (8, 8), "per_thread": (4, 2), "strips": (2, 2), "warp": (4, 8), "group": 3},
+        {"threads": (32, 32), "per_thread": (4, 2), "strips": (1, 2), "warp": (1, 32)},
+    ],
+)
+def test_a_guarded_tile_in_warps_computes_each_element_once(sizes):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, shape).astype("float32") for shape in ((23, 6), (6, 37)))
+    sch, block = start(matmul(23, 37, 6))
+    tile_in_warps(sch, block, tail="guard", **sizes)
+    result = run_on_cpu(sch.mod, a, b, output=(23, 37), dtype="float32")
+    np.testing.assert_array_equal(result, a @ b)
+    assert "__launch_bounds__" in compile_for_cuda(sch.mod)
+
+
+def test_tile_in_warps_refuses_sizes_that_do_not_divide():
+    sch, block = start()
+    sentence = (
+        r"loop 'i' runs 64 times, which group=1 \* threads=5 \* per_thread=2 does not divide; .*pad"
+    )
+    with refuses(sch, sentence):
+        tile_in_warps(sch, block, threads=(5, 8), per_thread=(2, 2))
+    with refuses(sch, r"loop 'j' runs 48 times, which threads=10 \* per_thread=2 does not divide"):
+        tile_in_warps(sch, block, threads=(4, 10), per_thread=(2, 2))
+
+
+def test_tile_in_warps_refuses_a_group_that_does_not_divide_the_rows_of_tiles():
+    sch, block = start()
+    with refuses(sch, r"runs 64 times, which group=3 \* threads=4 \* per_thread=2 does not divide"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), group=3)
+
+
+@pytest.mark.parametrize("group", [0, -2, True, 2.0, "2", None])
+def test_tile_in_warps_refuses_what_is_no_group(group):
+    sch, block = start()
+    with refuses(sch, rf"tile_in_warps: group={group!r} is no size; use an integer from 1 up"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), group=group)
+
+
+PAIRS = [(0, 8), (-4, 8), (4.0, 8), (True, 8), (4,), (4, 8, 2), (), 4, "48", ("4", "8")]
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"), list(itertools.product(("threads", "per_thread", "strips", "warp"), PAIRS))
+)
+def test_tile_in_warps_refuses_what_is_no_pair_of_sizes(name, pair):
+    sch, block = start()
+    sizes = {"threads": (4, 8), "per_thread": (2, 3), name: pair}
+    with refuses(
+        sch, rf"tile_in_warps: {name}=.* is no (pair of sizes|tuple of whole numbers); pas"
+    ):
+        tile_in_warps(sch, block, **sizes)
+
+
+@pytest.mark.parametrize("name", ["threads", "per_thread", "strips"])
+def test_tile_in_warps_refuses_none_for_sizes_that_it_needs(name):
+    sch, block = start()
+    with refuses(sch, rf"{name}=None is no tuple of whole numbers; pass a tuple"):
+        tile_in_warps(sch, block, **{"threads": (4, 8), "per_thread": (2, 3), name: None})
+
+
+def test_tile_in_warps_refuses_strips_that_do_not_divide_the_share_of_a_thread():
+    sch, block = start()
+    with refuses(
+        sch,
+        r"strips=\(1, 2\) does not divide per_thread=\(2, 3\); choose divisors, rows and columns",
+    ):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), strips=(1, 2))
+
+
+@pytest.mark.parametrize("warp", [(8, 4), (2, 16)])
+def test_tile_in_warps_refuses_a_warp_that_does_not_divide_the_threads(warp):
+    sch, block = start()
+    with refuses(sch, r"warp=\(., .*\) does not divide threads=\(4, 8\); choose divisors"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp)
+
+
+def test_tile_in_warps_refuses_a_warp_of_other_than_32_threads():
+    sch, block = start()
+    with refuses(sch, r"warp=\(4, 4\) has 16 threads; a warp has 32, as \(4, 8\)"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 4))
+
+
+def test_tile_in_warps_refuses_an_unknown_tail():
+    sch, block = start()
+    with refuses(sch, r"tail='pad' is unknown; .* or pad the block first with pad_block"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), tail="pad")
+
+
+def test_tile_in_warps_refuses_a_block_of_one_dimension():
+    sch, block = start(vector_add(64))
+    with refuses(sch, r"block 'C' has one spatial loop or none; use tile_block for a block of one"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
+    sch, block = start()
+    fuse_loops(sch, sch.get_loops(block)[:2])
+    with refuses(sch, r"block 'C' has one spatial loop or none"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_tile_in_warps_refuses_a_loop_that_is_bound_already(place):
+    sch, block = start()
+    bind_loop(sch, sch.get_loops(block)[place], axis="blockIdx.y")
+    with refuses(sch, rf"loop '{'ij'[place]}' is already bound to 'blockIdx.y'"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
+
+
+def test_tile_in_warps_refuses_to_tile_twice():
+    sch, block = start()
+    tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
+    with refuses(sch, r"tile_in_warps: bind_loop: .* 'blockIdx.x' already drives loop"):
+        tile_in_warps(sch, block, threads=(1, 1), per_thread=(1, 1))
+
+
+def test_tile_in_warps_refuses_more_threads_than_a_block_holds():
+    sch, block = start()
+    with refuses(sch, r"would make a block of 1536 threads .*, more than max_threads=1024"):
+        tile_in_warps(sch, block, threads=(32, 48), per_thread=(1, 1))
+
+
+def test_tile_in_warps_refuses_a_symbolic_extent():
+    @I.ir_module
+    class Symbolic:
+        @T.prim_func(s_tir=True)
+        def main(a: T.handle, b: T.handle):
+            n = T.int32()
+            A = T.match_buffer(a, (n, 16), "float32")
+            B = T.match_buffer(b, (n, 16), "float32")
+            for i, j in T.grid(n, 16):
+                with T.sblock("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj]
+
+    sch, block = start(Symbolic)
+    with refuses(sch, r"loop 'i' has the symbolic extent n"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 2), tail="guard")
+
+
+def test_tile_in_warps_refuses_a_copy_between_its_loops():
+    sch, block = start()
+    cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
+    with refuses(sch, r"^tile_in_warps: TVM refuses: .*not in a chain"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("rows", "most", "group"), [(8, 8, 8), (12, 8, 6), (7, 8, 7), (13, 8, 1), (1, 4, 1), (9, 1, 1)]
+)
+def test_a_group_is_the_largest_divisor_of_the_rows_of_tiles(rows, most, group):
+    assert find_group(rows, most=most) == group
