@@ -8,7 +8,7 @@ from tirstep.modules import Problem
 
 from .devices.cpu import last_line
 from .devices.device import DeviceError, blank
-from .devices.simulator import SimulatorDevice, simulate
+from .devices.simulator import SimulatorDevice, lower, simulate_lowered
 from .devices.simulator.counts import AccessCounts, Counts
 from .devices.simulator.faults import UnsupportedError
 
@@ -18,7 +18,8 @@ __all__ = ["AccessCounts", "Counts", "count_accesses"]
 def count_accesses(problem: Problem, module: tvm.IRModule) -> Counts:
     """Count barriers, requests, bytes, sectors and bank conflicts of the first GPU block.
 
-    `module` is a step of the kernel that `problem` poses; it runs on the problem's own inputs.
+    `module` is a step of the kernel that `problem` poses; no other block runs, so that large shapes
+    take no longer than the loops of one block. It reads the problem's own inputs.
     Raises `DeviceError` for a module that cannot be launched, or that the simulator does not know.
     """
     obstacle = SimulatorDevice().find_obstacle(module)
@@ -26,7 +27,7 @@ def count_accesses(problem: Problem, module: tvm.IRModule) -> Counts:
         raise DeviceError(f"there is no launch to count: {obstacle}; bind its loops first")
     arguments = [*problem.integer_inputs(0), *map(blank, problem.outputs)]
     try:
-        return simulate(module, arguments).counts
+        return simulate_lowered(lower(module), arguments, first_only=True).counts
     except UnsupportedError as error:
         raise DeviceError(f"{error}; there are no counts of it") from error
     except tvm.error.InternalError as error:

@@ -1,4 +1,10 @@
-"""The device `simulator`: a GPU's semantics on the CPU."""
+"""The device `simulator`: a GPU's semantics on the CPU.
+
+It runs what TVM hands to its CUDA code generator: threads in batches, in step, with barriers,
+registers, shared memory that buffers may share, shuffles, asynchronous copies whose data arrives at
+the wait (cp.async), and the matrices that a warp holds together (ldmatrix, mma). A function of
+one's own, as ``T.cuda.func_call`` calls it, brings its meaning with `register_meaning`.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +16,32 @@ import numpy as np
 import tvm
 from tvm.ir.instrument import pass_instrument
 
-from ...compiling import pass_context
+from ...compiling import compile_module
 from ..cpu import last_line
 from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from ..fault import Fault
 from .counts import Counts
-from .expressions import UnsupportedError
-from .faults import FaultLog
-from .machine import Machine, find_written, run_function
+from .faults import FaultLog, UnknownFunctionError, UnsupportedError
+from .machine import Machine, run_function
+from .meanings import Pointer, Threads, register_meaning
+from .written import find_written
+
+__all__ = [
+    "TARGET",
+    "Counts",
+    "Pointer",
+    "Simulation",
+    "SimulatorDevice",
+    "Threads",
+    "lower",
+    "merge_shared_memory",
+    "register_meaning",
+    "simulate",
+    "simulate_lowered",
+]
 
 TARGET = "nvidia/nvidia-h100"
-LAST_PASS = "s_tir.LowerThreadAllreduce"
+NEXT_PASS = "s_tir.MergeSharedMemoryAllocations"
 
 
 @dataclass(frozen=True)
@@ -33,11 +54,19 @@ class Simulation:
 
 
 class SimulatorDevice:
-    """A GPU's threads, barriers, registers and shared memory, in NumPy; it needs no GPU."""
+    """A GPU's threads, barriers, registers and shared memory, in NumPy; it needs no GPU.
+
+    Attributes
+    ----------
+    counts : of the last run of any program that it compiled; None before
+    """
 
     name = "simulator"
     has_clock = False
     description = "simulator of a GPU (NumPy)"
+
+    def __init__(self) -> None:
+        self.counts: Counts | None = None
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
         """Blocks without a thread binding cannot be launched."""
@@ -57,8 +86,11 @@ class SimulatorDevice:
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
             try:
                 simulation = simulate_lowered(lowered, arguments)
+            except UnknownFunctionError as error:
+                raise DeviceError(str(error)) from error
             except UnsupportedError as error:
                 raise DeviceError(f"{error}; choose another device") from error
+            self.counts = simulation.counts
             return simulation.arguments, simulation.faults
 
         return Program(run)
@@ -76,33 +108,46 @@ def simulate(module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) ->
 
 
 def simulate_lowered(
-    lowered: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]
+    lowered: tvm.IRModule,
+    arguments: Sequence[np.ndarray[Any, Any]],
+    *,
+    first_only: bool = False,
 ) -> Simulation:
-    """The same for a module that `lower` made, or that somebody changed after that."""
-    function = lowered["main"]
-    log = FaultLog()
-    machine = Machine(log)
+    """The same for a module that `lower` made, or that somebody changed after that.
+
+    What runs is `merge_shared_memory` of it, which is what the GPU gets. With `first_only`, each
+    launch is its first GPU block alone: enough for counts, at any shape.
+    """
+    function = merge_shared_memory(lowered)["main"]
+    machine = Machine(FaultLog(), first_only=first_only)
     written = find_written(function.body)
     copies = [np.array(array).reshape(-1) for array in arguments]
     for buffer, data in zip(function.params, copies, strict=True):
-        names = {str(buffer.name), f"{buffer.name}_1"}
-        machine.add_global(buffer, data, is_input=not (names & written))
+        machine.add_global(buffer, data, is_input=buffer not in written)
+    machine.bind_sizes(function.params, [array.shape for array in arguments])
     with np.errstate(all="ignore"):
         run_function(machine, function.body)
     shaped = [data.reshape(array.shape) for data, array in zip(copies, arguments, strict=True)]
-    return Simulation(shaped, log.faults(), machine.counts)
+    return Simulation(shaped, machine.now.log.faults(), machine.counts)
 
 
 def lower(module: tvm.IRModule, target: str = TARGET) -> tvm.IRModule:
-    """The module behind TVM's last pass that orders threads, before host and device part."""
+    """The module behind TVM's passes that order threads and make copies asynchronous."""
     seen: list[tvm.IRModule] = []
 
     @pass_instrument
     class Watch:
-        def run_after_pass(self, lowered: tvm.IRModule, info: Any) -> None:
-            if str(info.name) == LAST_PASS:
+        def run_before_pass(self, lowered: tvm.IRModule, info: Any) -> None:
+            if str(info.name) == NEXT_PASS:
                 seen.append(lowered)
 
-    with pass_context(module, [Watch()]):
-        tvm.compile(module, target=target)
+    compile_module(module, target, instruments=[Watch()])
     return seen[-1]
+
+
+def merge_shared_memory(lowered: tvm.IRModule) -> tvm.IRModule:
+    """The module after TVM's next pass: dynamic shared memory is one allocation of bytes.
+
+    Buffers may share their place there. A module that is merged already stays as it is.
+    """
+    return tvm.s_tir.transform.MergeSharedMemoryAllocations()(lowered)

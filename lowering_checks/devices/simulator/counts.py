@@ -9,13 +9,14 @@ Accesses").
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from .grid import Array
 
 WARP, BANKS, BANK_BYTES, SECTOR_BYTES = 32, 32, 4, 32
+_GROUP_BIT = 44
+"""Above the addresses of a GPU, so that a group and an address fit into one number."""
 
 
 @dataclass
@@ -43,9 +44,20 @@ class AccessCounts:
 
 @dataclass
 class Counts:
-    """Counts of one launch; see the module's docstring."""
+    """Counts of one launch; see the module's docstring.
+
+    Attributes
+    ----------
+    barriers : that the block passed
+    async_copies, matrix_loads, matrix_multiplies : cp.async, ldmatrix and mma, counted once for
+        each warp; what they load and store is counted with the scopes
+    scopes : "global", "shared": the accesses there
+    """
 
     barriers: int = 0
+    async_copies: int = 0
+    matrix_loads: int = 0
+    matrix_multiplies: int = 0
     scopes: dict[str, AccessCounts] = field(default_factory=dict)
 
     def note(self, scope: str, cells: Array, active: Array, itemsize: int) -> None:
@@ -66,8 +78,12 @@ class Counts:
 
 
 def _count_pairs(groups: Array, values: Array) -> int:
-    pairs = np.stack([np.broadcast_to(groups[:, None], values.shape), values], axis=-1)
-    return len(np.unique(pairs.reshape(-1, 2), axis=0))
+    return len(_unique_pairs(groups, values))
+
+
+def _unique_pairs(groups: Array, values: Array) -> Array:
+    """The different pairs of a group and one of its values, as one number each."""
+    return np.unique((groups[:, None] << _GROUP_BIT) + values)
 
 
 def _count_conflicts(warps: Array, lane: Array, addresses: Array, itemsize: int) -> int:
@@ -75,14 +91,8 @@ def _count_conflicts(warps: Array, lane: Array, addresses: Array, itemsize: int)
     width = addresses.shape[1] * itemsize
     parts = max(1, width // BANK_BYTES)
     group = warps * parts + lane // max(1, WARP // parts)
-    words = addresses // BANK_BYTES
-    pairs: np.ndarray[Any, Any] = np.stack(
-        [np.broadcast_to(group[:, None], words.shape), words], axis=-1
-    ).reshape(-1, 2)
-    pairs = np.unique(pairs, axis=0)
-    places, wavefronts = np.unique(
-        np.stack([pairs[:, 0], pairs[:, 1] % BANKS], axis=-1), axis=0, return_counts=True
-    )
-    worst = np.zeros(int(places[:, 0].max()) + 1, np.int64)
-    np.maximum.at(worst, places[:, 0], wavefronts)
+    pairs = _unique_pairs(group, addresses // BANK_BYTES)
+    places = (pairs >> _GROUP_BIT) * BANKS + pairs % BANKS
+    wavefronts = np.bincount(places, minlength=(int(places.max()) // BANKS + 1) * BANKS)
+    worst = wavefronts.reshape(-1, BANKS).max(axis=1)
     return int(np.maximum(worst - 1, 0).sum())

@@ -8,38 +8,18 @@ evaluated, each for its own lanes only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from tvm.tirx import Var
 
-from tirstep.modules.dtypes import dtype_facts
-
+from .calls import Evaluate, translate_call
 from .counts import WARP
-from .faults import FaultLog
-from .grid import Array, describe_thread
-from .memory import Memory
+from .faults import UnsupportedError, find_line
+from .grid import Array
+from .meanings import Machine
+from .memory import numpy_type
 from .operators import BINARY, CALLS
-
-Evaluate = Callable[["Machine", "Array | None"], Any]
-
-
-class Machine(Protocol):
-    """What an expression needs of the machine that runs it."""
-
-    values: dict[Var, Any]
-    memories: dict[Var, Memory]
-    line: str
-    batch: Any  # a Batch while a kernel runs
-    extents: dict[str, int]
-    log: FaultLog
-
-
-class UnsupportedError(NotImplementedError):
-    """The simulator does not know a node of TIR: one sentence that names it."""
-
 
 SHUFFLES: dict[str, Callable[..., Any]] = {
     "tvm_warp_shuffle": lambda lane, source, width: source % width + 0 * lane,
@@ -68,14 +48,6 @@ def restrict(mask: Array | None, condition: Any, wanted: bool = True) -> Any:
     if not kept.any():
         return False
     return None if kept.all() else kept
-
-
-def numpy_type(dtype: object) -> np.dtype[Any]:
-    """NumPy's name of a scalar or vector type of TVM; predicates are bool."""
-    name = re.sub(r"x\d+$", "", str(dtype))
-    if name.startswith(("bfloat", "float8")):
-        return dtype_facts(name).numpy
-    return np.dtype("bool" if name == "uint1" else name)
 
 
 def _binary(operate: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate) -> Evaluate:
@@ -162,7 +134,7 @@ def _call(node: Any) -> Evaluate:
     if name == "tvm_warp_activemask":
         return lambda machine, mask: 0xFFFFFFFF
     if name not in CALLS:
-        raise UnsupportedError(f"the simulator does not know the call {node.op}")
+        return translate_call(node, translate)
     operate, arguments = CALLS[name], [translate(argument) for argument in node.args]
     return lambda machine, mask: operate(*(value(machine, mask) for value in arguments))
 
@@ -171,7 +143,7 @@ def _shuffle(find_source: Callable[..., Any], arguments: Any) -> Evaluate:
     named, value, offset, width = (translate(argument) for argument in arguments[:4])
 
     def run(machine: Machine, mask: Array | None) -> Any:
-        batch = machine.batch
+        batch = machine.now.batch
         given = np.broadcast_to(value(machine, mask), (batch.lanes, 1))
         lane, size = batch.lane % batch.threads % WARP, width(machine, mask)
         source = find_source(lane % size, offset(machine, mask), size) + (lane // size * size)
@@ -191,17 +163,10 @@ def _require_partners(machine: Machine, mask: Array | None, named: Array, there:
     alone = here & ~(named & here[there[:, 0]])
 
     def describe(at: tuple[int, ...]) -> str:
-        lanes = (int(machine.batch.thread[lane, 0]) for lane in (at[0], int(there[at])))
-        mine, other = (describe_thread(lane, machine.extents) for lane in lanes)
+        mine, other = (machine.now.describe(lane) for lane in (at[0], int(there[at])))
         return f"{mine} takes a value from {other}, and not both take part in the shuffle"
 
-    machine.log.add("divergent shuffle", "", machine.line, alone, describe)
-
-
-def find_line(node: Any) -> str:
-    """A node's ``file:line`` in the kernel; empty where TVM dropped it."""
-    span = getattr(node, "span", None)
-    return f"{span.source_name.name}:{span.line}" if span is not None else ""
+    machine.now.log.add("divergent shuffle", "", machine.line, alone, describe)
 
 
 _MAKERS: dict[str, Callable[[Any], Evaluate]] = {

@@ -11,6 +11,14 @@ import numpy as np
 from ..fault import Fault
 
 
+class UnsupportedError(NotImplementedError):
+    """The simulator does not know something that a module uses: one sentence that names it."""
+
+
+class UnknownFunctionError(UnsupportedError):
+    """A call of a function whose meaning nobody has registered."""
+
+
 @dataclass
 class FaultLog:
     """Collects faults: the first of each kind, buffer and line in words, the others counted.
@@ -54,3 +62,9 @@ class FaultLog:
             )
             for (kind, buffer, line), text in self._texts.items()
         ]
+
+
+def find_line(node: Any) -> str:
+    """A node's ``file:line`` in the kernel; empty where TVM dropped it."""
+    span = getattr(node, "span", None)
+    return f"{span.source_name.name}:{span.line}" if span is not None else ""

@@ -11,7 +11,7 @@ from tvm.tirx import Var, decl_buffer
 
 from tirstep.transforms.queries import constant
 
-from .expressions import UnsupportedError
+from .faults import UnsupportedError
 
 
 class FlatBuffers:

@@ -13,6 +13,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
+from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
 from tvm.tirx import (
     AllocBuffer,
@@ -33,7 +34,7 @@ from tvm.tirx.buffer import BufferType
 
 from tirstep.transforms.queries import find_all
 
-from .expressions import UnsupportedError
+from .faults import UnsupportedError
 from .flat_buffers import FlatBuffers, integer, require_constant
 from .spread import has_threads, spread
 
@@ -81,7 +82,7 @@ class _Flattener:
         return maker(node)
 
     def expression(self, node: Any) -> Any:
-        return tvm_ffi.structural_map(node, (TensorLoad, self._load))
+        return tvm_ffi.structural_map(node, [(TensorLoad, self._load), (Call, self._point)])
 
     def _flatten_seqstmt(self, node: Any) -> Any:
         return _sequence([self.statement(one) for one in node.seq])
@@ -173,16 +174,22 @@ class _Flattener:
             node.buffer, [self.expression(one) for one in node.indices]
         )
         store = BufferStore(buffer, self.expression(node.value), [index], span=node.span)
-        if not (self.in_order and self.is_launched):
-            return store
-        return SeqStmt([store, Evaluate(_barrier())])
+        return self._in_turn(store)
 
     def _flatten_bind(self, node: Any) -> Any:
         self.threads[node.var] = self._find_threads(node.value)
         return Bind(node.var, self.expression(node.value))
 
     def _flatten_evaluate(self, node: Any) -> Any:
-        return Evaluate(self.expression(node.value))
+        done = Evaluate(self.expression(node.value))
+        calls = find_all(done.value, Call)
+        return self._in_turn(done) if any(_find_place(one) is not None for one in calls) else done
+
+    def _in_turn(self, statement: Any) -> Any:
+        """A statement that touches memory; all threads wait for it while they are in order."""
+        if not (self.in_order and self.is_launched):
+            return statement
+        return SeqStmt([statement, Evaluate(_barrier())])
 
     def _flatten_allocbuffer(self, node: Any) -> Any:
         return _sequence(self._allocate(node.buffer))
@@ -202,6 +209,15 @@ class _Flattener:
         buffer, index = self.buffers.place(node.source, list(node.indices))
         return BufferLoad(buffer, [index], span=node.span)
 
+    def _point(self, node: Any) -> Any:
+        """A call that takes a buffer for its address: it takes the flat twin's."""
+        place = _find_place(node)
+        if place is None:
+            return node
+        arguments = list(node.args)
+        arguments[place] = self.buffers.flatten(arguments[place])
+        return Call(node.op, arguments, node.attrs, span=node.span, ret_ty=node.ty)
+
     def _find_threads(self, value: Any) -> dict[Var, int]:
         found: dict[Var, int] = {}
         for variable in undefined_vars(value):
@@ -211,7 +227,16 @@ class _Flattener:
 
 def _find_accessed(body: Any) -> list[Var]:
     stores = [node.buffer for node in find_all(body, BufferStore)]
-    return [*stores, *(node.source for node in find_all(body, TensorLoad))]
+    calls = [node for node in find_all(body, Call) if _find_place(node) is not None]
+    pointers = [node.args[_find_place(node)] for node in calls]
+    return [*stores, *(node.source for node in find_all(body, TensorLoad)), *pointers]
+
+
+def _find_place(call: Any) -> int | None:
+    """Which argument of a call is a buffer, taken for its address; None for other calls."""
+    name = str(getattr(call.op, "name", ""))
+    place = {"tirx.buffer_data": 0, "tirx.tvm_access_ptr": 1}.get(name)
+    return place if place is not None and isinstance(call.args[place], Var) else None
 
 
 def _sequence(statements: Sequence[Any]) -> Any:

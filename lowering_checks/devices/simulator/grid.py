@@ -42,11 +42,14 @@ class Batch:
         return self.blocks * self.threads
 
 
-def split_grid(extents: Mapping[str, int]) -> Iterator[Batch]:
-    """The batches of a launch with these extents of thread axes, in the order of the blocks."""
+def split_grid(extents: Mapping[str, int], *, first_only: bool = False) -> Iterator[Batch]:
+    """The batches of a launch with these extents of thread axes, in the order of the blocks.
+
+    With `first_only`, one batch of the first block alone.
+    """
     block_axes = [axis for axis in _axes("blockIdx") if axis in extents]
     thread_axes = [axis for axis in _axes("threadIdx") if axis in extents]
-    blocks = math.prod(extents[axis] for axis in block_axes)
+    blocks = 1 if first_only else math.prod(extents[axis] for axis in block_axes)
     threads = math.prod(extents[axis] for axis in thread_axes)
     size = max(1, LANES // threads)
     for first in range(0, blocks, size):

@@ -3,139 +3,104 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from tvm.tirx import AttrStmt, BufferStore, Var
+from tvm.tirx import AttrStmt, Bind, Var
 
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
+from tirstep.transforms.queries import constant, find_all
 
 from ..device import DeviceError
 from .counts import Counts
-from .expressions import UnsupportedError, numpy_type, translate
-from .faults import FaultLog
-from .grid import Array, Batch, split_grid
-from .local_memory import LocalMemory
-from .memory import Memory, SharedMemory, garbage
+from .expressions import translate
+from .faults import FaultLog, UnsupportedError
+from .grid import Array, split_grid
+from .memories import Memories
+from .memory import Moment
 from .statements import translate_statement
 
-MAX_EXTENTS = {
-    "blockIdx.x": 2**31 - 1,
-    "blockIdx.y": 2**16 - 1,
-    "blockIdx.z": 2**16 - 1,
-    "threadIdx.x": 1024,
-    "threadIdx.y": 1024,
-    "threadIdx.z": 64,
-}
-"""Of a launch, as CUDA documents them for every compute capability since 3.0."""
-MAX_THREADS = 1024
-MAX_SHARED_BYTES = {"shared": 48 << 10, "shared.dyn": 227 << 10}
-"""Of one block, static and dynamic, on compute capability 9.0."""
 
+class Machine(Memories):
+    """Runs one function: its launches one after the other, each in batches of GPU blocks.
 
-class Machine:
-    """Runs one function: its launches one after the other, each in batches of GPU blocks."""
+    With `first_only`, no more than the first GPU block of a launch runs.
+    """
 
-    def __init__(self, log: FaultLog) -> None:
-        self.log = log
-        self.values: dict[Var, Any] = {}
-        self.memories: dict[Var, Memory] = {}
-        self.line = ""
-        self.interval = 0
-        self.counts = Counts()
-        self.batch: Batch | None = None
-        self.extents: dict[str, int] = {}
+    def __init__(self, log: FaultLog, *, first_only: bool = False) -> None:
+        super().__init__(Moment(log))
+        self.first_only = first_only
         self.shared_bytes: dict[str, int] = {}
 
-    def add_global(self, buffer: Var, data: Array, *, is_input: bool) -> None:
-        """A buffer in global memory; inputs are written before the kernel begins."""
-        self.memories[buffer] = SharedMemory(
-            str(buffer.name),
-            data,
-            data.size,
-            self.log,
-            is_global=True,
-            is_written=not is_input,
-            starts_written=is_input,
-        )
+    @property
+    def counts(self) -> Counts:
+        """Of all launches, each counted in its first GPU block."""
+        return self.now.counts
+
+    def bind_sizes(self, buffers: Sequence[Var], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Take the sizes that a function leaves open from the shapes of its arguments."""
+        for buffer, shape in zip(buffers, shapes, strict=True):
+            for extent, size in zip(buffer.shape, shape, strict=True):
+                if isinstance(extent, Var):
+                    self.values[extent] = size
+
+    def _find_extent(self, extent: Any, body: Any) -> int:
+        if (known := constant(extent)) is not None:
+            return known
+        # Of sizes that are open; TVM may have named parts of it between two thread axes.
+        for bind in find_all(body, Bind):
+            if all(variable in self.values for variable in find_all(bind.value, Var)):
+                self.values[bind.var] = translate(bind.value)(self, None)
+        return self.evaluate(extent)
 
     def launch(self, body: Any) -> None:
         """Run one GPU kernel: a nest of thread extents."""
         extents = self._read_extents(body)
         run = translate_statement(body)
-        for memory in self.memories.values():
-            memory.extents, memory.counts = extents, self.counts
-            if isinstance(memory, SharedMemory):
-                memory.begin_launch()
+        self.begin_launch(extents, body)
         self.shared_bytes = {}
-        for batch in split_grid(extents):
-            self.batch = batch
-            self.interval += 1
-            for memory in self.memories.values():
-                if isinstance(memory, SharedMemory):
-                    memory.enter(batch, self.interval)
-            self.extents = extents
+        outside = dict(self.memories)
+        for batch in split_grid(extents, first_only=self.first_only):
+            self.begin_batch(batch)
             run(self, None)
-        self.batch = None
+            self.end_batch(outside)
+        self.now.running = None
 
     def _read_extents(self, body: Any) -> dict[str, int]:
         extents: dict[str, int] = {}
         for node in find_all(body, AttrStmt):
             if node.attr_key == "thread_extent":
-                axis, extent = str(node.node.thread_tag), int(node.value)
+                axis, extent = str(node.node.thread_tag), self._find_extent(node.value, body)
                 if axis not in MAX_EXTENTS:
                     raise DeviceError(
                         f"the kernel uses the thread axis '{axis}', which a GPU does not have; "
                         f"bind its loops to {', '.join(MAX_EXTENTS)}"
                     )
                 if extents.setdefault(axis, extent) != extent:
-                    self.log.add_sentence(
+                    self.now.log.add_sentence(
                         "launch",
                         f"'{axis}' has the extents {extents[axis]} and {extent} in one kernel, "
                         f"which is launched with {extents[axis]}",
                     )
         for axis, extent in extents.items():
             if extent > MAX_EXTENTS[axis]:
-                self.log.add_sentence(
+                self.now.log.add_sentence(
                     "launch",
                     f"'{axis}' has the extent {extent}, and a GPU takes {MAX_EXTENTS[axis]} there "
                     "at most",
                 )
         threads = math.prod(size for axis, size in extents.items() if "threadIdx" in axis)
         if threads > MAX_THREADS:
-            self.log.add_sentence(
+            self.now.log.add_sentence(
                 "launch", f"a block has {threads} threads, and a GPU takes {MAX_THREADS} at most"
             )
         return extents
 
-    def allocate(self, buffer: Var) -> None:
-        """Make a buffer: registers, shared memory of the blocks, or global memory."""
-        size = math.prod(int(extent) for extent in buffer.shape)
-        dtype, scope, name = numpy_type(buffer.dtype), str(buffer.scope()), str(buffer.name)
-        if self.batch is None:
-            data = np.full(size, garbage(dtype), dtype)
-            self.add_global(buffer, data, is_input=False)
-            return
-        if scope == "local":
-            memory: Memory = LocalMemory(name, size, dtype, self.log, self.batch)
-        elif scope in ("shared", "shared.dyn"):
-            data = np.full(size * self.batch.blocks, garbage(dtype), dtype)
-            memory = SharedMemory(
-                name, data, size, self.log, is_global=False, is_written=True, starts_written=False
-            )
-            memory.enter(self.batch, self.interval)
-            self._count_shared(scope, size * dtype.itemsize)
-        else:
-            raise UnsupportedError(f"the simulator does not know the scope '{scope}' of {name}")
-        memory.extents, memory.counts = self.extents, self.counts
-        self.memories[buffer] = memory
-
     def _count_shared(self, scope: str, size: int) -> None:
-        assert self.batch is not None
-        if self.batch.first == 0:
+        if self.now.batch.first == 0:
             self.shared_bytes[scope] = self.shared_bytes.get(scope, 0) + size
             if (used := self.shared_bytes[scope]) > MAX_SHARED_BYTES[scope]:
-                self.log.add_sentence(
+                self.now.log.add_sentence(
                     "launch",
                     f"a block needs {used} bytes of scope '{scope}', and a GPU has "
                     f"{MAX_SHARED_BYTES[scope]} at most",
@@ -143,20 +108,17 @@ class Machine:
 
     def pass_barrier(self, mask: Array | None) -> None:
         """All threads of a block, or none of them, come to a barrier."""
-        assert self.batch is not None
-        self.interval += 1
+        batch = self.now.batch
         if mask is not None:
-            here = mask.reshape(self.batch.blocks, self.batch.threads)
+            here = mask.reshape(batch.blocks, batch.threads)
             if (here.any(axis=1) & ~here.all(axis=1)).any():
-                self.log.add_sentence(
+                self.now.log.add_sentence(
                     "divergent barrier",
                     "only some threads of a block come to a barrier: the others never do",
                 )
-        if self.batch.first == 0:
+        if batch.first == 0:
             self.counts.barriers += 1
-        for memory in self.memories.values():
-            if isinstance(memory, SharedMemory):
-                memory.pass_barrier(self.interval)
+        self.begin_interval()
 
 
 def run_function(machine: Machine, body: Any) -> None:
@@ -180,8 +142,3 @@ def run_function(machine: Machine, body: Any) -> None:
         return
     else:
         raise UnsupportedError(f"the simulator does not run {kind} outside of a GPU kernel")
-
-
-def find_written(body: Any) -> set[str]:
-    """The names of the buffers that a function stores to."""
-    return {str(node.buffer.name) for node in find_all(body, BufferStore)}

@@ -23,6 +23,11 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "GE": lambda a, b: a >= b,
     "EQ": lambda a, b: a == b,
     "NE": lambda a, b: a != b,
+    "LShift": lambda a, b: a << b,
+    "RShift": lambda a, b: a >> b,
+    "BitwiseAnd": lambda a, b: a & b,
+    "BitwiseOr": lambda a, b: a | b,
+    "BitwiseXor": lambda a, b: a ^ b,
 }
 CALLS: dict[str, Callable[..., Any]] = {
     "exp": np.exp,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tvm.tirx import Var
 
-from tirstep.transforms.queries import find_all
-
-from .expressions import UnsupportedError, find_line, restrict, translate
+from .async_copies import CP_ASYNC
+from .calls import Address, Evaluate
+from .expressions import restrict, translate
+from .faults import UnsupportedError, find_line
 from .grid import Array
 
 if TYPE_CHECKING:
@@ -40,27 +40,56 @@ def _sequence(node: Any) -> Execute:
 
 def _attribute(node: Any) -> Execute:
     body = translate_statement(node.body)
+    if node.attr_key == "thread_extent":
+        return _enter_axis(node.node.var, str(node.node.thread_tag), body)
     if node.attr_key == "reduce_scope":
         return _trusted(body)
-    if node.attr_key != "thread_extent":
-        return body
-    variable, axis = node.node.var, str(node.node.thread_tag)
+    if node.attr_key == "async_commit_queue_scope":
+        return _committing(body)
+    if node.attr_key == "async_wait_inflight_count":
+        return _waiting(translate(node.value), body)
+    return body
 
+
+def _enter_axis(variable: Any, axis: str, body: Execute) -> Execute:
     def run(machine: Machine, mask: Array | None) -> None:
-        assert machine.batch is not None
-        machine.values[variable] = machine.batch.coordinates[axis]
+        machine.values[variable] = machine.now.batch.coordinates[axis]
         body(machine, mask)
 
     return run
+
+
+def _committing(body: Execute) -> Execute:
+    """TVM's code generator closes a group of copies behind the body."""
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        body(machine, mask)
+        machine.queue(CP_ASYNC).commit(_lanes(machine, mask))
+
+    return run
+
+
+def _waiting(in_flight: Evaluate, body: Execute) -> Execute:
+    """TVM's code generator waits in front of the body."""
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        machine.queue(CP_ASYNC).wait(_lanes(machine, mask), in_flight(machine, mask))
+        body(machine, mask)
+
+    return run
+
+
+def _lanes(machine: Machine, mask: Array | None) -> Array:
+    return np.broadcast_to(True if mask is None else mask, (machine.now.batch.lanes, 1))
 
 
 def _trusted(body: Execute) -> Execute:
     """TVM's own reduction over threads: lanes that do not count shuffle what they never wrote."""
 
     def run(machine: Machine, mask: Array | None) -> None:
-        machine.log.muted = "uninitialized read"
+        machine.now.log.muted = "uninitialized read"
         body(machine, mask)
-        machine.log.muted = ""
+        machine.now.log.muted = ""
 
     return run
 
@@ -132,23 +161,30 @@ def _allocate(node: Any) -> Execute:
 
 def _declare(node: Any) -> Execute:
     """A view of another buffer: flat, since buffers are flat in the machine."""
-    base = next(iter(find_all(node.data, Var)))
-    buffer = node.buffer
+    buffer, data = node.buffer, translate(node.data)
 
     def run(machine: Machine, mask: Array | None) -> None:
-        machine.memories[buffer] = machine.memories[base]
+        address = data(machine, mask)
+        is_begin = isinstance(address, Address) and isinstance(address.offset, int)
+        if not is_begin or address.offset != 0:
+            raise UnsupportedError(f"the simulator does not know the view {buffer.name}")
+        machine.declare(buffer, address)
 
     return run
 
 
 def _evaluate(node: Any) -> Execute:
-    call = node.value
+    call, line = node.value, find_line(node)
     name = getattr(getattr(call, "op", None), "name", "")
     if name.endswith("tvm_storage_sync"):
         return _barrier(str(call.args[0].value))
-    if type(call).__name__ == "IntImm":
-        return lambda machine, mask: None
-    raise UnsupportedError(f"the simulator does not know the statement {node}")
+    value = translate(call)
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        machine.line = line
+        value(machine, mask)
+
+    return run
 
 
 def _barrier(scope: str) -> Execute:

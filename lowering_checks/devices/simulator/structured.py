@@ -19,12 +19,13 @@ from tirstep.transforms.queries import find_all
 from ..device import Arrays, DeviceError, Program
 from ..fault import Fault
 from . import SimulatorDevice
-from .expressions import UnsupportedError, translate
-from .faults import FaultLog
+from .expressions import translate
+from .faults import FaultLog, UnsupportedError
 from .flatten import Flat, flatten
 from .grid import Array
 from .machine import Machine
-from .memory import SharedMemory
+from .shadow import Shadow
+from .shared_memory import SharedMemory
 from .statements import translate_statement
 
 MAX_STORES = {"host": 2_000_000, "launch": 50_000_000}
@@ -77,7 +78,7 @@ def _interpret(flat: Flat, arguments: Arrays, in_order: bool) -> tuple[Arrays, S
     with np.errstate(all="ignore"):
         machine.run(flat.body)
     shaped = [data.reshape(array.shape) for data, array in zip(cells, arguments, strict=True)]
-    return shaped, machine.log.faults()
+    return shaped, machine.now.log.faults()
 
 
 class StructuredMachine(Machine):
@@ -112,7 +113,7 @@ class StructuredMachine(Machine):
 
     def add_global(self, buffer: Any, data: Array, *, is_input: bool) -> None:
         """The same, in a memory that the host can use, too."""
-        self.memories[buffer] = HostMemory(self, str(buffer.name), data, is_input)
+        self._add(buffer, HostMemory(self, str(buffer.name), data, is_input))
 
     def allocate(self, buffer: Any) -> None:
         """The same, for registers of a reasonable number only: they are not compact yet."""
@@ -129,10 +130,7 @@ class StructuredMachine(Machine):
         if not self.in_order:
             super().pass_barrier(mask)
             return
-        self.interval += 1
-        for memory in self.memories.values():
-            if isinstance(memory, SharedMemory):
-                memory.pass_barrier(self.interval)
+        self.begin_interval()
 
     def _count_shared(self, scope: str, size: int) -> None:
         if not self.in_order:  # before, buffers are not compact yet
@@ -143,23 +141,26 @@ class HostMemory(SharedMemory):
     """Global memory, which the host reads and writes element by element."""
 
     def __init__(self, machine: Machine, name: str, data: Array, is_input: bool) -> None:
-        super().__init__(
-            name,
-            data,
-            data.size,
-            machine.log,
+        size, unit = data.size, data.dtype.itemsize
+        shadow = Shadow(
+            size,
+            size,
+            unit,
+            machine.now,
             is_global=True,
             is_written=not is_input,
             starts_written=is_input,
         )
+        super().__init__(name, data, shadow)
         self.machine = machine
 
     def load(self, index: Any, mask: Array | None, line: str) -> Any:
         if self.machine.batch is not None:
             return super().load(index, mask, line)
         cells = self._host_cells(index, mask, line, "reads")
-        if self.written.size and not np.all(self.written[cells]):
-            self._note_host("uninitialized read", ~self.written[cells], mask, cells, line, "reads")
+        written = self.shadow.written
+        if written.size and not np.all(written[cells]):
+            self._note_host("uninitialized read", ~written[cells], mask, cells, line, "reads")
         return self.data[cells]
 
     def store(self, index: Any, value: Any, mask: Array | None, line: str) -> None:
@@ -171,8 +172,8 @@ class HostMemory(SharedMemory):
             kept = np.broadcast_to(mask, cells.shape)
             cells, value = cells[kept], np.broadcast_to(value, kept.shape)[kept]
         self.data[cells] = value if np.ndim(cells) else np.ravel(value)[-1]
-        if self.written.size:
-            self.written[cells] = True
+        if self.shadow.written.size:
+            self.shadow.written[cells] = True
 
     def _host_cells(self, index: Any, mask: Array | None, line: str, verb: str) -> Any:
         if not isinstance(index, np.ndarray):
@@ -194,7 +195,7 @@ class HostMemory(SharedMemory):
             if verb == "reads" and kind != "out of bounds"
             else (f"has {self.size} elements")
         )
-        self.log.add(
+        self.now.log.add(
             kind,
             self.name,
             line,

@@ -1,0 +1,218 @@
+"""ldmatrix and mma in the simulator: numbers, layouts, and what is planted around them."""
+
+import numpy as np
+import pytest
+import tvm
+from edits import edit
+from pipelines import tensor_core_matmul
+from tvm.tirx import BufferStore, Evaluate, For, call_intrin
+from warps import load_bytes_transposed, load_once, multiply_in_warp_memory, multiply_once
+
+from tirstep.lowering_checks import DeviceError, check_numbers, find_device
+from tirstep.lowering_checks.devices.simulator import lower, simulate, simulate_lowered
+from tirstep.modules import matmul
+from tirstep.modules.dtypes import dtype_facts
+from tirstep.transforms.queries import find_all
+
+SIMULATOR = find_device("simulator")
+MULTIPLICATIONS = [
+    (16, "float16", "fp16", "float32", "fp32"),
+    (16, "float16", "fp16", "float16", "fp16"),
+    (8, "float16", "fp16", "float32", "fp32"),
+    (16, "bfloat16", "bf16", "float32", "fp32"),
+    (8, "bfloat16", "bf16", "float32", "fp32"),
+    (8, "float32", "tf32", "float32", "fp32"),
+    (4, "float32", "tf32", "float32", "fp32"),
+    (32, "int8", "int8", "int32", "int32"),
+    (16, "int8", "int8", "int32", "int32"),
+    (32, "uint8", "uint8", "int32", "int32"),
+    (32, "float8_e4m3fn", "e4m3", "float32", "fp32"),
+]
+
+
+def integers(shape: tuple[int, int], dtype: str, seed: int) -> np.ndarray:
+    low = 0 if dtype.startswith("u") else -4
+    values = np.random.default_rng(seed).integers(low, 5, shape)
+    return values.astype("uint8" if dtype == "uint8" else dtype_facts(dtype).numpy)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize(("dtype", "swizzled"), [("float16", True), ("bfloat16", False)])
+def test_a_matmul_on_tensor_cores_is_right(stages: int, dtype: str, swizzled: bool) -> None:
+    module = tensor_core_matmul(stages=stages, dtype=dtype, swizzled=swizzled)
+    problem = matmul.problem(64, 64, 128, dtype=dtype)
+    assert check_numbers(problem, module, SIMULATOR, where="here") == []
+
+
+@pytest.mark.parametrize("case", MULTIPLICATIONS, ids=lambda case: f"{case[1]}-k{case[0]}")
+@pytest.mark.parametrize("device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_multiplication_has_the_layouts_of_the_ptx_manual(case, device: str) -> None:
+    depth, dtype, _, sums, _ = case
+    a, b = integers((16, depth), dtype, 0), integers((depth, 8), dtype, 1)
+    c = integers((16, 8), sums, 2)
+    program = find_device(device).compile(multiply_once(*case))
+    *_, d = program([a, b, c, np.zeros((16, 8), sums)])
+    assert list(program.faults) == []
+    expected = c.astype("float64") + a.astype("float64") @ b.astype("float64")
+    np.testing.assert_array_equal(d, expected)
+
+
+def test_tf32_ignores_the_lowest_bits() -> None:
+    a, b, zero = np.ones((16, 8), "f4"), np.ones((8, 8), "f4"), np.zeros((16, 8), "f4")
+    a[:] = np.float32(1) + np.float32(2**-11)
+    result = simulate(multiply_once(8, "float32", "tf32", "float32", "fp32"), [a, b, zero, zero])
+    np.testing.assert_array_equal(result.arguments[3], 8)
+
+
+def test_a_sum_is_rounded_once() -> None:
+    """1 and sixteen times 2^-25: rounded after each product, the sum would stay 1."""
+    a, b = np.full((16, 16), 2.0**-12, "f2"), np.full((16, 8), 2.0**-13, "f2")
+    one, zero = np.ones((16, 8), "f4"), np.zeros((16, 8), "f4")
+    result = simulate(multiply_once(16, *MULTIPLICATIONS[0][1:]), [a, b, one, zero])
+    np.testing.assert_array_equal(result.arguments[3], np.float32(1 + 16 * 2.0**-25))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_load_has_the_layout_of_the_ptx_manual(count, transposed, device) -> None:
+    """Thread t gets elements 2 * (t % 4) and the next of row t // 4; transposed, of its column."""
+    values = np.arange(512, dtype="float16")
+    program = find_device(device).compile(load_once(count, transposed=transposed))
+    _, got = program([values, np.full((32, 8), np.nan, "float16")])
+    assert list(program.faults) == []
+    matrices = values.reshape(4, 8, 16)[:, :, :8]
+    for thread, register in np.ndindex(32, 8):
+        one, element = divmod(register, 2)
+        place = (thread // 4, thread % 4 * 2 + element)
+        wanted = matrices[one][place[::-1] if transposed else place] if one < count else 0
+        assert got[thread, register] == wanted
+
+
+@pytest.mark.parametrize("device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_transposed_bytes_are_loaded_as_b_of_an_mma(device: str) -> None:
+    """ldmatrix cannot do that, and TVM generates loads in its place: two halves of 8 columns."""
+    values = np.random.default_rng(0).integers(-128, 128, 512).astype("int8")
+    program = find_device(device).compile(load_bytes_transposed())
+    _, got = program([values, np.zeros((32, 16), "int8")])
+    assert list(program.faults) == []
+    matrix = values.reshape(32, 16)
+    for thread, half, register in np.ndindex(32, 2, 8):
+        row = thread % 4 * 4 + register % 4 + register // 4 * 16
+        assert got[thread, half * 8 + register] == matrix[row, half * 8 + thread // 4]
+
+
+@pytest.mark.parametrize("device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_fragments_that_a_warp_holds_together_are_right(device: str) -> None:
+    a, b = integers((16, 16), "float16", 0), integers((16, 16), "float16", 1)
+    program = find_device(device).compile(multiply_in_warp_memory())
+    *_, c = program([a.ravel(), b.ravel(), np.full(256, np.nan, "float32")])
+    assert list(program.faults) == []
+    np.testing.assert_array_equal(c.reshape(16, 16), a.astype("f8") @ b.astype("f8"))
+
+
+def test_tvms_store_of_a_matrix_is_right() -> None:
+    """It is put in place of the loop that stores; TVM generates it only beside its intrinsics."""
+
+    def store(loop: For):
+        (node,) = find_all(loop, BufferStore)
+        target = tvm.tirx.tvm_access_ptr("float32", node.buffer.data, 0, 256, 2)
+        source = node.value.source.data
+        return Evaluate(
+            call_intrin("float32", "tirx.mma_store_legacy", 16, 16, target, source, 0, 16)
+        )
+
+    lowered = lower(multiply_in_warp_memory())
+    planted = edit(
+        lowered,
+        For,
+        lambda loop: {node.buffer.name for node in find_all(loop, BufferStore)} == {"C"},
+        store,
+    )
+    assert "mma_store_legacy" in planted.script()
+    a, b = integers((16, 16), "float16", 0), integers((16, 16), "float16", 1)
+    result = simulate_lowered(planted, [a.ravel(), b.ravel(), np.full(256, np.nan, "float32")])
+    assert result.faults == []
+    got = result.arguments[2].reshape(16, 16)
+    np.testing.assert_array_equal(got, a.astype("f8") @ b.astype("f8"))
+
+
+def load(**planted) -> tuple[np.ndarray, list]:
+    values = np.arange(512, dtype="float16")
+    result = simulate(load_once(4, **planted), [values, np.full((32, 8), np.nan, "float16")])
+    return result.arguments[1], result.faults
+
+
+def test_swapped_row_addresses_give_wrong_numbers() -> None:
+    right, _ = load()
+    wrong, found = load(row=lambda lane: lane ^ 1)
+    assert found == []
+    assert np.count_nonzero(right != wrong) == right.size
+
+
+def test_a_misaligned_row_is_found() -> None:
+    _, (fault,) = load(row=lambda lane: lane % 31, shift=4)
+    assert fault.kind == "misaligned access"
+    assert "touches S[4] with a vector of 8, which must begin at a multiple of it" in fault.text
+    assert fault.count == 32
+
+
+def test_a_row_beyond_the_buffer_is_found() -> None:
+    _, (fault,) = load(row=lambda lane: lane + 1)
+    assert fault.kind == "out of bounds"
+    assert "thread (31, 0, 0) of block (0, 0, 0) reads S[512], which has 512 elements" in fault.text
+
+
+def test_rows_that_nobody_wrote_are_found() -> None:
+    _, (fault,) = load(begin=16)
+    assert fault.kind == "uninitialized read"
+    assert "thread (0, 0, 0) of block (0, 0, 0) reads S[0], which nobody has" in fault.text
+    assert fault.count == 8
+
+
+def test_a_load_without_a_barrier_races() -> None:
+    """TVM inserts none: it sees one element behind a pointer, the thread's own."""
+    _, (fault,) = load(has_barrier=False)
+    assert fault.kind == "race"
+    assert "thread (0, 0, 0) of block (0, 0, 0) reads S[1], which thread (1, 0, 0)" in fault.text
+
+
+@pytest.mark.parametrize("threads", [1, 16, 31])
+def test_a_divergent_load_is_found(threads: int) -> None:
+    _, (fault,) = load(threads=threads)
+    assert fault.kind == "divergent warp instruction"
+    assert fault.text == (
+        "thread (0, 0, 0) of block (0, 0, 0) comes to ptx_legacy.ldmatrix with "
+        f"{threads} threads of its warp, and all 32 must"
+    )
+
+
+def test_a_divergent_multiplication_is_found() -> None:
+    case = MULTIPLICATIONS[0]
+    a, b, zero = np.ones((16, 16), "f2"), np.ones((16, 8), "f2"), np.zeros((16, 8), "f4")
+    result = simulate(multiply_once(*case, threads=24), [a, b, zero, zero])
+    (fault,) = result.faults
+    assert fault.kind == "divergent warp instruction"
+    assert "comes to ptx_legacy.mma with 24 threads of its warp" in fault.text
+
+
+def test_what_mma_does_not_take_is_refused_in_a_sentence() -> None:
+    module = multiply_once(16, "float16", "bf16", "float32", "fp32")
+    zeros = [np.zeros(shape, dtype) for shape, dtype in (((16, 16), "f2"), ((16, 8), "f2"))]
+    program = SIMULATOR.compile(module)
+    with pytest.raises(DeviceError, match=r"does not know ptx_legacy\.mma m16n8k16 row col bf16"):
+        program([*zeros, np.zeros((16, 8), "f4"), np.zeros((16, 8), "f4")])
+
+
+def test_counts_see_matrix_instructions_and_bank_conflicts() -> None:
+    """Rows of 64 bytes: without a swizzle, four of a matrix's eight rows lie in the same banks."""
+    counts = {}
+    for swizzled in (False, True):
+        module = tensor_core_matmul(stages=1, swizzled=swizzled)
+        zeros = [np.zeros(shape, "f2") for shape in ((64, 128), (128, 64))]
+        counts[swizzled] = simulate(module, [*zeros, np.zeros((64, 64), "f4")]).counts
+    plain, swizzled = counts[False], counts[True]
+    assert plain.matrix_multiplies == swizzled.matrix_multiplies == 4 * 8 * 8
+    assert plain.matrix_loads == 4 * 8 * 4
+    assert plain.scopes["shared"].bank_conflicts > 3 * plain.matrix_loads
+    assert swizzled.scopes["shared"].bank_conflicts == 0

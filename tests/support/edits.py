@@ -1,0 +1,73 @@
+"""Edits of lowered modules, where their text does not parse again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm.ir.expr import TensorLoad
+from tvm.tirx import AttrStmt, BufferLoad, BufferStore, Evaluate
+
+WAIT, COMMIT = "async_wait_inflight_count", "async_commit_queue_scope"
+NOTHING = Evaluate(tvm.tirx.const(0, "int32"))
+
+
+def edit(
+    module: tvm.IRModule,
+    kind: type,
+    wanted: Callable[[Any], bool],
+    change: Callable[[Any], Any],
+    which: int = 0,
+) -> tvm.IRModule:
+    """The module with the node number `which` of those that are wanted changed."""
+    seen = -1
+
+    def visit(node: Any) -> Any:
+        nonlocal seen
+        if not wanted(node):
+            return node
+        seen += 1
+        return change(node) if seen == which else node
+
+    functions = {
+        name: tvm_ffi.structural_map(function, (kind, visit))
+        for name, function in module.functions_items()
+    }
+    assert seen >= which, f"there are {seen + 1}"
+    return tvm.IRModule(functions)
+
+
+def drop_barrier(module: tvm.IRModule, which: int) -> tvm.IRModule:
+    """The module without one of its barriers."""
+    return edit(
+        module, Evaluate, lambda node: "tvm_storage_sync" in str(node), lambda _: NOTHING, which
+    )
+
+
+def drop_store(module: tvm.IRModule, buffer: str) -> tvm.IRModule:
+    """The module without the first store to a buffer."""
+    return edit(module, BufferStore, lambda node: node.buffer.name == buffer, lambda _: NOTHING)
+
+
+def shift_load(module: tvm.IRModule, buffer: str, by: int) -> tvm.IRModule:
+    """The module with the first load of a buffer at another index."""
+    return edit(
+        module,
+        TensorLoad,
+        lambda node: node.source.name == buffer,
+        lambda node: BufferLoad(node.source, [node.indices[0] + by]),
+    )
+
+
+def edit_wait(module: tvm.IRModule, which: int, change: Callable[[Any], Any]) -> tvm.IRModule:
+    """The module with one of the waits of a pipeline changed."""
+    return edit(module, AttrStmt, lambda node: node.attr_key == WAIT, change, which)
+
+
+def drop_commit(module: tvm.IRModule, which: int) -> tvm.IRModule:
+    """The module with the copies of one group left to the next."""
+    return edit(
+        module, AttrStmt, lambda node: node.attr_key == COMMIT, lambda node: node.body, which
+    )
