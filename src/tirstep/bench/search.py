@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -27,6 +29,7 @@ SCREENING_ROUNDS = 5
 FINALISTS = 8
 BATCH = 32
 """Candidates that take turns at the clock together."""
+_NUMBERS = itertools.count()
 HOPELESS = 3.0
 """Times slower than the fastest of a batch: not worth a second look."""
 
@@ -92,13 +95,25 @@ def search(plan: Plan, machine: Machine, settings: Settings, *, cache: Path, tel
             f"{plan.problem} needs {wanted / 2**30:.1f} GiB on the device, and "
             f"{free / 2**30:.1f} are free; search at a smaller shape"
         )
-    with installed(cache), tempfile.TemporaryDirectory() as folder:
-        jobs = [
-            _make_job(plan, sizes, Path(folder, f"{n}.so")) for n, sizes in enumerate(candidates)
-        ]
+    with installed(cache):
+        jobs = [_make_job(plan, sizes, _name_library()) for sizes in candidates]
         compiled = _compile(plan, machine, cache, jobs, found.skipped, tell)
         _Contest(plan, machine, settings, found, tell).run(compiled, candidates[0])
     return found
+
+
+@functools.cache
+def _make_folder() -> tempfile.TemporaryDirectory[str]:
+    """Where libraries lie until the process ends.
+
+    A new file may get the inode of one that was deleted; the loader would take it for the library
+    that it has loaded already, and run the kernel of another shape.
+    """
+    return tempfile.TemporaryDirectory(prefix="tirstep-")
+
+
+def _name_library() -> Path:
+    return Path(_make_folder().name, f"{next(_NUMBERS)}.so")
 
 
 def _make_job(plan: Plan, sizes: Sizes, library: Path) -> Job:

@@ -68,8 +68,10 @@ SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
                 recipes=("last",),
             ),
         ),
-        "bandwidth": tuple(
-            Entry(kernel, PLANES, options=(FLOAT32, FLOAT16)) for kernel in OVER_MEMORY
+        # All recipes at one shape, for the pages of the ladders; a problem is measured once.
+        "bandwidth": (
+            *(Entry(kernel, PLANES[:1], recipes=("all",)) for kernel in OVER_MEMORY),
+            *(Entry(kernel, PLANES, options=(FLOAT32, FLOAT16)) for kernel in OVER_MEMORY),
         ),
         # The shapes of the convolution tutorials, and one that fills a GPU.
         "convolution": (

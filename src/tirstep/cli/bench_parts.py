@@ -9,6 +9,8 @@ from pathlib import Path
 from tirstep.bench.markdown import find_newest, write_suite
 from tirstep.bench.suites import SUITES
 
+from .ladder_pages.find import find_runs
+
 
 def find_bench_writers(text: str, folder: Path) -> dict[str, Callable[[], str]]:
     """What fills the markers of suites that a text has, from the newest run in a folder.
@@ -23,4 +25,4 @@ def find_bench_writers(text: str, folder: Path) -> dict[str, Callable[[], str]]:
 
 
 def _write(suite: str, folder: Path) -> str:
-    return write_suite(find_newest(folder.glob("bench-*.json"), suite), suite)
+    return write_suite(find_newest(find_runs(folder), suite), suite)

@@ -1,8 +1,8 @@
-"""``tirstep readme``: fills what is generated in README.md, between its markers."""
+"""``tirstep readme``: fills what is generated in README.md, between its markers, and writes the
+pages of ladders."""
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import tirstep.transforms
+from tirstep.bench.results import write_bytes
 from tirstep.lowering_checks.diff import diff_texts
 from tirstep.transforms.recipes import LADDERS
 
+from .bench_parts import find_bench_writers
+from .ladder_pages import find_strays, make_pages
 from .refusals import UseError
 from .result_file import read_ladder
 from .screen import Screen
@@ -26,29 +29,44 @@ _SLOWEST_PROGRAM = 120  # seconds
 
 
 def fill_readme(readme: Path, ladder_json: Path, *, only_check: bool) -> int:
-    """Write the generated parts anew; with `only_check` say what would change, and return 1."""
+    """Write the generated parts and the pages of ladders; with `only_check` say what would change.
+
+    Returns 1 if something would, and where a page is of no ladder that was measured.
+    """
     before = readme.read_text(encoding="utf-8")
     writers: dict[str, Writer] = {
         "first-diff": lambda: write_first_diff(before),
         "transforms": write_transforms,
         "ladder-matmul-gpu": lambda: write_ladder(ladder_json),
         "recipes": write_recipes,
+        **find_bench_writers(before, ladder_json.parent),
     }
-    after = fill_markers(before, writers, str(readme))
+    texts = {readme: fill_markers(before, writers, str(readme))}
+    texts |= make_pages(readme.parent, ladder_json.parent)
+    stale = {file: text for file, text in texts.items() if read_text(file) != text}
     screen = Screen()
-    if before == after:
+    for file, text in stale.items():
+        if only_check:
+            _show_stale(screen, file, text)
+        else:
+            write_bytes(text.encode(), file)
+            screen.line((f"wrote {file}", "green"))
+    for file in (strays := find_strays(readme.parent, texts)):
+        screen.line((f"{file} is of no ladder with results: ", "bold red"), "remove it")
+    if not stale and not strays:
         screen.line(f"{readme} is up to date")
-        return 0
-    if only_check:
-        names = (f"{readme} as it is", "as it is generated")
-        screen.diff(diff_texts(before, after, names=names).lines)
-        screen.line((f"{readme} is stale: ", "bold red"), "write it anew with `tirstep readme`")
-        return 1
-    partial = readme.with_suffix(".partial")
-    partial.write_text(after, encoding="utf-8")
-    os.replace(partial, readme)
-    screen.line((f"wrote {readme}", "green"))
-    return 0
+    return 1 if strays or (stale and only_check) else 0
+
+
+def read_text(file: Path) -> str:
+    """What a file holds; empty where there is none."""
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
+def _show_stale(screen: Screen, file: Path, text: str) -> None:
+    names = (f"{file} as it is", "as it is generated")
+    screen.diff(diff_texts(read_text(file), text, names=names).lines)
+    screen.line((f"{file} is stale: ", "bold red"), "write it anew with `tirstep readme`")
 
 
 def fill_markers(text: str, writers: Mapping[str, Writer], who: str) -> str:

@@ -20,9 +20,10 @@ def command(
         bool, typer.Option("--check", help="Write nothing; exit with 1 and a diff if it is stale.")
     ] = False,
 ) -> int:
-    """Fill in the generated parts of README.md.
+    """Fill in the generated parts of README.md, and write docs/ladders.
 
-    The first program's diff, the transforms, the recipes, and the ladder of matmul on a GPU.
+    The first program's diff, the transforms, the recipes, the ladder of matmul on a GPU, the tables
+    of tirstep bench, and beside the README a page for each ladder that bench measured.
     """
     from ..readme import fill_readme
 
