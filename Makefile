@@ -15,11 +15,11 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-gpu fuzz sanitize check golden mutants format typing clean
+.PHONY: help run test test-gpu fuzz sanitize check golden mutants bench bench-simulator screenshots format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(STAMP) ## the ladder of matmul: each step's diff, golden, numbers, and time on a GPU
 	$(VENV)/bin/tirstep ladder matmul --diff
@@ -37,7 +37,8 @@ fuzz: export TIRSTEP_HYPOTHESIS = thorough
 fuzz: export OPENBLAS_NUM_THREADS = 1
 fuzz: export TVM_NUM_THREADS = 1
 fuzz: $(STAMP) ## the drawn tests with many more examples
-	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 tests/recipes/test_numbers.py $(ARGS)
+	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 \
+	  -o faulthandler_timeout=3600 tests/recipes/test_numbers.py $(ARGS)
 
 sanitize: $(STAMP) ## NVIDIA's compute-sanitizer over every recipe, on a machine with a GPU
 	$(PY) tests/sanitize.py
@@ -53,6 +54,18 @@ golden: $(STAMP) ## write the golden files anew (the command refuses under CI)
 
 mutants: $(STAMP) ## plant bugs, and write which check kills which into docs/mutants.md
 	$(PY) tests/mutants/make_table.py
+
+bench-simulator: export OPENBLAS_NUM_THREADS = 1
+bench-simulator: export TVM_NUM_THREADS = 1
+bench-simulator: $(STAMP) ## measure what the simulator costs, and write docs/simulator-cost.md
+	$(PY) benchmarks/simulator_cost.py
+
+bench: $(STAMP) ## time recipes and peers on a GPU, and fill the README's tables
+	$(VENV)/bin/tirstep bench $(ARGS) --save benchmarks/results
+	$(VENV)/bin/tirstep readme
+
+screenshots: $(STAMP) ## the pictures of the report in docs/images, in Chromium (the extra `browser`)
+	$(PY) tests/support/screenshots.py
 
 format: $(STAMP) ## format the code and mend what the linter can mend
 	$(PY) -m ruff format .

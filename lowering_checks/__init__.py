@@ -7,6 +7,7 @@ from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
 
+from .counts import Counts, count_accesses
 from .devices import Device, DeviceError, find_device
 from .diff import Diff, diff_modules, diff_steps, print_module
 from .finding import CheckError, Finding
@@ -17,6 +18,7 @@ from .verdict import Verdict, judge_run
 
 __all__ = [
     "CheckError",
+    "Counts",
     "Device",
     "DeviceError",
     "Diff",
@@ -25,6 +27,7 @@ __all__ = [
     "Run",
     "Verdict",
     "check_numbers",
+    "count_accesses",
     "diff_modules",
     "diff_steps",
     "find_device",

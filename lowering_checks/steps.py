@@ -45,9 +45,9 @@ def run_recipe(
     """Run a recipe on its kernel at a shape.
 
     `options` are the kernel's (its dtype, say), over those of the recipe's seed; `sizes` the
-    recipe's own; `symbolic` the kernel's sizes that the modules leave open (`Kernel.problem`), of
-    which `Recipe.symbolic` says where it works. Raises `KernelError` for bad shapes and options, `TransformError` for sizes that
-    do not fit.
+    recipe's own; `symbolic` the kernel's sizes that the modules leave open (`Kernel.problem`), for
+    which `Recipe.symbolic` says where that works. Raises `KernelError` for bad shapes and options,
+    `TransformError` for sizes that do not fit.
     """
     kernel = find_kernel(recipe.kernel)
     chosen_options = {**recipe.seed.options, **(options or {})}

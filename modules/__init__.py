@@ -13,12 +13,16 @@ from tirstep.versions import require_supported_tvm
 require_supported_tvm()
 
 # TVM may be imported from here on only.
+from tirstep.modules.activations import gelu, relu
 from tirstep.modules.catalogue import find_kernel, kernels
 from tirstep.modules.convolution import depthwise_conv2d
 from tirstep.modules.elementwise import vector_add
 from tirstep.modules.errors import KernelError
 from tirstep.modules.kernel import Kernel, Problem, Tensor
 from tirstep.modules.matmul import matmul, matmul_bias_relu
+from tirstep.modules.matvec import matvec
+from tirstep.modules.movement import transpose
+from tirstep.modules.rows import layer_norm, rms_norm, row_sum, softmax
 from tirstep.modules.stencil import conv1d, window_sum
 
 __all__ = [
@@ -29,9 +33,17 @@ __all__ = [
     "conv1d",
     "depthwise_conv2d",
     "find_kernel",
+    "gelu",
     "kernels",
+    "layer_norm",
     "matmul",
     "matmul_bias_relu",
+    "matvec",
+    "relu",
+    "rms_norm",
+    "row_sum",
+    "softmax",
+    "transpose",
     "vector_add",
     "window_sum",
 ]

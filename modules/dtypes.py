@@ -24,10 +24,23 @@ SUMS_OF_PRODUCTS: Mapping[str, tuple[str, ...]] = {
     "int8": ("int32",),
     "int32": ("int32",),
 }
-# For kernels that compute in the type of their inputs.
+# For kernels that add a few numbers: in the type of their inputs where a GPU adds in it. float8 it
+# does not add, and a sum of two is rarely a float8: the sum is a float32.
+SUMS_OF_FEW: Mapping[str, tuple[str, ...]] = {
+    **{name: (name,) for name in ("float32", "float16", "bfloat16", "int32", "int8")},
+    "float8_e4m3fn": ("float32",),
+    "float8_e5m2": ("float32",),
+}
+# For exponentials, roots and quotients, which a GPU computes in float32.
+FLOATS_IN_FLOAT32: Mapping[str, tuple[str, ...]] = dict.fromkeys(
+    ("float32", "float16", "bfloat16"), ("float32",)
+)
+# For kernels that choose among their inputs and round nothing; a GPU compares no float8.
 IN_OWN_TYPE: Mapping[str, tuple[str, ...]] = {
     name: (name,) for name in ("float32", "float16", "bfloat16", "int32", "int8")
 }
+# For kernels that move their inputs and compute nothing.
+ANY_TYPE: Mapping[str, tuple[str, ...]] = {name: (name,) for name in SUMS_OF_PRODUCTS}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -28,7 +28,7 @@ import numpy as np
 import tvm
 
 from tirstep.modules import numeric
-from tirstep.modules.arguments import check_elements, take_options, take_sizes
+from tirstep.modules.arguments import check_elements, check_symbolic, take_options, take_sizes
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.errors import KernelError
 from tirstep.modules.numeric import Array
@@ -57,6 +57,11 @@ class Meaning:
     accumulators: Mapping[str, Sequence[str]]  # what each dtype may be summed in, default first
     choices: Mapping[str, Sequence[object]] = field(default_factory=dict)  # of other options
     refuse: Callable[..., str | None] = lambda **_: None  # why these sizes cannot be, and advice
+    # Indices into the inputs, by place: where these are 0, one output has nothing but zeros to sum.
+    zeros: Callable[..., Sequence[Any]] = lambda **_: ()
+    # Of the inputs in float64, by place, and the unit roundoff u: how far off each element of the
+    # output may be before it is stored. For kernels that are no sums of products (roundings.py).
+    error: Callable[..., Array] | None = None
 
     def __call__(self, factory: Callable[..., tvm.IRModule]) -> "Kernel":
         return Kernel(factory, self)
@@ -84,8 +89,13 @@ class Kernel:
         """The module at these sizes, by place or by name; raises `KernelError`."""
         return self.problem(*sizes, **options).module
 
-    def problem(self, *sizes: int, **options: Any) -> "Problem":
-        """The kernel at these sizes, by place or by name, and options; raises `KernelError`."""
+    def problem(self, *sizes: int, symbolic: Sequence[str] = (), **options: Any) -> "Problem":
+        """The kernel at these sizes, by place or by name, and options; raises `KernelError`.
+
+        `symbolic` names the sizes that the module leaves open: it takes them from its arguments,
+        as int64, and the given ones are those of the problem's inputs alone.
+        """
+        check_symbolic(self.name, self.size_names, symbolic)
         taken = take_sizes(self.name, self.size_names, sizes, options)
         rules = self.meaning
         chosen = take_options(
@@ -94,7 +104,7 @@ class Kernel:
         if sentence := rules.refuse(**taken, **chosen):
             raise KernelError(f"{self.name}: {sentence}")
         check_elements(self.name, taken, rules.elements(**taken, **chosen))
-        return Problem(self, MappingProxyType(taken), MappingProxyType(chosen))
+        return Problem(self, MappingProxyType(taken), MappingProxyType(chosen), tuple(symbolic))
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.size_names)})>"
@@ -107,21 +117,35 @@ class Problem:
     kernel: Kernel
     sizes: Mapping[str, int]
     options: Mapping[str, Any]  # acc and out resolved: no None in them
+    symbolic: tuple[str, ...] = ()  # the sizes that the module takes from its arguments
 
     def __hash__(self) -> int:
-        return hash((self.kernel, *self.sizes.items(), *self.options.items()))
+        return hash((self.kernel, *self.sizes.items(), *self.options.items(), self.symbolic))
 
     def __str__(self) -> str:
         named = {**self.sizes, **self.options}
+        if self.symbolic:
+            named["symbolic"] = " ".join(self.symbolic)
         return f"{self.kernel.name}({', '.join(f'{key}={value}' for key, value in named.items())})"
 
     @functools.cached_property
     def module(self) -> tvm.IRModule:
         """The module, made at the first question."""
-        return self.kernel.factory(*self.sizes.values(), **self.options)
+        sizes: list[Any] = list(self.sizes.values())
+        if self.symbolic:
+            # All int64: TVM 0.27 does not lower every module whose indices have both types.
+            sizes = [
+                tvm.tirx.Var(name, "int64")
+                if name in self.symbolic
+                else tvm.tirx.IntImm("int64", size)
+                for name, size in self.sizes.items()
+            ]
+        return self.kernel.factory(*sizes, **self.options)
 
     @functools.cached_property
     def _arguments(self) -> tuple[Tensor, ...]:
+        if self.symbolic:
+            return replace(self, symbolic=())._arguments
         return tuple(
             Tensor(buffer.name, tuple(int(extent) for extent in buffer.shape), str(buffer.dtype))
             for buffer in self.module["main"].params
@@ -144,9 +168,19 @@ class Problem:
         return str(self.options.get("acc", own))
 
     @property
+    def is_exact(self) -> bool:
+        """Whether any legal schedule gives the same bits on `integer_inputs`."""
+        return self.kernel.meaning.error is None
+
+    @property
     def terms(self) -> int:
         """The most roundings on the way to one element of an output."""
         return self.kernel.meaning.terms(**self.sizes, **self.options)
+
+    @property
+    def zeros(self) -> Sequence[Any]:
+        """Where the inputs must be 0 for one output to have only zeros to sum, by input."""
+        return self.kernel.meaning.zeros(**self.sizes, **self.options)
 
     @property
     def flops(self) -> int:
@@ -165,7 +199,12 @@ class Problem:
 
         The sum of the absolute terms of every output is measured to be at most 2 to the power of
         the accumulator's mantissa bits (for integers, its largest value), so that every partial sum
-        is exact, and within the output's range. No input is all zeros.
+        is exact, and within the output's range. They are as large as that allows, so that sums,
+        products or inputs that pass through a narrower type are not exact. One output has nothing
+        but zeros to sum, if the kernel says how (`zeros`). No input is all zeros.
+
+        Where the kernel is no sum of products (not `is_exact`), they are whole numbers from -4 to
+        4, and results are within `error_bound`.
         """
         return numeric.draw_exact(self, seed)
 
@@ -192,7 +231,8 @@ class Problem:
         additions (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002,
         sections 3.1 and 4.2). To it come the rounding to the output's type, and the smallest
         subnormal numbers for underflow. The sum of absolute terms is the reference of absolute
-        inputs, so a kernel must be a sum of products, or what magnifies no error of one (relu).
+        inputs, so a kernel must be a sum of products, or what magnifies no error of one (relu);
+        any other one has an `error` of its own in the place of that product.
 
         Where n u is 1 or more, nothing can be promised, and the bound is infinite: a float16 sum
         of 2048 terms may stop growing. Such a problem is checked by `integer_inputs` alone.

@@ -1,6 +1,6 @@
 """Inputs that leave no doubt, and the error that is allowed where doubt is inevitable."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,37 +14,74 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = npt.NDArray[Any]
 
-_LARGEST_INTEGER = 4
-
 
 def draw_exact(problem: "Problem", seed: int) -> list[Array]:
     """Whole numbers of which every partial sum, in any order, is exact. See Problem.
 
-    The numbers are from -4 to 4 without 0, so that no term of a sum can be lost unnoticed. Where
-    that is too much, they become smaller, and then fewer: the others are 0.
+    They have either sign and all orders of magnitude up to the largest that fits, so that what is
+    rounded to a narrower type on its way shows. None is 0, so that no term of a sum can be lost
+    unnoticed, but for those of one output (`zeros` of the kernel), where whatever is added to the
+    sum shows, however small. Where even ones are too much, some of them are 0.
     """
-    largest = [(float(r), 1.0) for r in range(_LARGEST_INTEGER, 0, -1)]
-    fewer = [(1.0, 2.0**-halvings) for halvings in range(1, 32)]
-    for reach, density in largest + fewer:
+    if not problem.is_exact:
+        return _draw_small(problem, seed)
+    for reach, density in _find_plans(problem):
         rng = np.random.default_rng(seed)
-        inputs = [
-            _whole_numbers(rng, tensor.shape, reach, density).astype(
-                dtype_facts(tensor.dtype).numpy
-            )
+        drawn = [
+            _whole_numbers(rng, tensor.shape, reach, density, dtype_facts(tensor.dtype))
             for tensor in problem.inputs
         ]
+        inputs = _set_zeros(problem, drawn)
         if _fits(problem, inputs):
             return inputs
     raise _overflow(problem)
 
 
+def _draw_small(problem: "Problem", seed: int) -> list[Array]:
+    """Whole numbers from -4 to 4, for kernels that are no sums of products; never all zeros."""
+    rng = np.random.default_rng(seed)
+    inputs = []
+    for tensor in problem.inputs:
+        values = rng.integers(-4, 5, tensor.shape)
+        values.flat[rng.integers(values.size)] = 3
+        inputs.append(values.astype(dtype_facts(tensor.dtype).numpy))
+    return inputs
+
+
+def _find_plans(problem: "Problem") -> Iterator[tuple[int, float]]:
+    """Reaches, the largest that may fit first, and at last densities of ones.
+
+    The first guess is for products of two numbers, and adds up their means.
+    """
+    limit = min(_find_limits(problem))
+    reach = 1
+    while (problem.terms + 1) * (2 * reach / np.log(2 * reach + 1)) ** 2 <= limit:
+        reach *= 2
+    while reach >= 1:
+        yield reach, 1.0
+        reach //= 2
+    for halvings in range(1, 32):
+        yield 1, 2.0**-halvings
+
+
 def _whole_numbers(
-    rng: np.random.Generator, shape: tuple[int, ...], reach: float, density: float
+    rng: np.random.Generator, shape: tuple[int, ...], reach: int, density: float, facts: DType
 ) -> Array:
-    values = np.floor(1 + rng.random(shape) * reach) * rng.choice((-1.0, 1.0), shape)
+    """Numbers from 1 to `reach`, their logarithms spread evenly, with random signs."""
+    most = min(reach, facts.exact_integers)
+    sizes = np.minimum(np.floor(np.exp(rng.random(shape) * np.log(most + 1))), most)
+    values = sizes * rng.choice((-1.0, 1.0), shape)
     kept = rng.random(shape) < density
     kept.flat[rng.integers(kept.size)] = True  # never all zeros
-    return np.where(kept, values, 0.0)
+    return np.where(kept, values, 0.0).astype(facts.numpy)
+
+
+def _set_zeros(problem: "Problem", drawn: list[Array]) -> list[Array]:
+    """The inputs with the kernel's zeros in them; without, where one would be left all zeros."""
+    inputs = [array.copy() for array in drawn]
+    for array, place in zip(inputs, problem.zeros, strict=False):
+        array[place] = 0
+    return inputs if all(array.any() for array in inputs) else drawn
 
 
 def draw_random(problem: "Problem", seed: int) -> list[Array]:
@@ -87,11 +124,14 @@ def _fits(problem: "Problem", inputs: Sequence[Array]) -> bool:
 
     The sum of the absolute values of all terms bounds every partial sum in every order.
     """
+    sums = _sums_of_magnitudes(problem, inputs)
+    limits = _find_limits(problem)
+    return all(float(one.max()) <= limit for one, limit in zip(sums, limits, strict=True))
+
+
+def _find_limits(problem: "Problem") -> list[float]:
     exact = dtype_facts(problem.accumulator).exact_integers
-    return all(
-        float(sums.max()) <= min(exact, dtype_facts(output.dtype).largest)
-        for sums, output in zip(_sums_of_magnitudes(problem, inputs), problem.outputs, strict=True)
-    )
+    return [min(exact, dtype_facts(output.dtype).largest) for output in problem.outputs]
 
 
 def _sums_of_magnitudes(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
@@ -104,19 +144,27 @@ def bound_error(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
     acc = dtype_facts(problem.accumulator)
     if not acc.is_float:
         return [np.zeros(output.shape) for output in problem.outputs]
+    own, doubles = problem.kernel.meaning.error, [array.astype(np.float64) for array in inputs]
+    if own is None:
+        summing = _bound_sums(problem, inputs, acc)
+    else:
+        summing = [own(*doubles, u=acc.unit_roundoff, **problem.sizes, **problem.options)]
+    bounds = []
+    for exact, error, output in zip(
+        problem.reference(inputs), summing, problem.outputs, strict=True
+    ):
+        out = dtype_facts(output.dtype)
+        storing = out.unit_roundoff * (np.abs(exact) + error) + out.smallest_subnormal
+        bounds.append(error + storing)
+    return bounds
+
+
+def _bound_sums(problem: "Problem", inputs: Sequence[Array], acc: DType) -> list[Array]:
     n = problem.terms
     roundings = n * acc.unit_roundoff
     gamma = roundings / (1 - roundings) if roundings < 1 else np.inf
-    bounds = []
-    for exact, sums, output in zip(
-        problem.reference(inputs),
-        _sums_of_magnitudes(problem, inputs),
-        problem.outputs,
-        strict=True,
-    ):
-        out = dtype_facts(output.dtype)
-        # A sum without a single term is exact, whatever gamma (0 times infinity is no number).
-        summing = np.where(sums > 0, gamma, 0.0) * sums + n * acc.smallest_subnormal
-        storing = out.unit_roundoff * (np.abs(exact) + summing) + out.smallest_subnormal
-        bounds.append(summing + storing)
-    return bounds
+    # A sum without a single term is exact, whatever gamma (0 times infinity is no number).
+    return [
+        np.where(sums > 0, gamma, 0.0) * sums + n * acc.smallest_subnormal
+        for sums in _sums_of_magnitudes(problem, inputs)
+    ]

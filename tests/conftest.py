@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from groups import pytest_handlecrashitem, pytest_xdist_make_scheduler  # noqa: F401
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,9 +23,14 @@ settings.register_profile(
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    # A failure is told as it was drawn: making it smaller takes minutes, and is for `make fuzz`.
+    phases=[Phase.explicit, Phase.generate],
 )
-settings.register_profile("thorough", settings.get_profile("quick"), max_examples=300)
-settings.register_profile("gpu", settings.get_profile("quick"), max_examples=80)
+settings.register_profile(
+    "thorough", settings.get_profile("quick"), max_examples=300, phases=tuple(Phase)
+)
+# Over all recipes more than 2000.
+settings.register_profile("gpu", settings.get_profile("quick"), max_examples=32)
 settings.load_profile(os.environ.get("TIRSTEP_HYPOTHESIS", "quick"))
 
 

@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 
-from tirstep.lowering_checks import DeviceError, check_numbers, find_device, run_golden
+from tirstep.lowering_checks import DeviceError, check_numbers, run_golden
+from tirstep.lowering_checks.devices import CudaDevice
 from tirstep.transforms.recipes import RECIPES
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -17,7 +18,7 @@ REPORTED = 86  # the exit code that we ask of the sanitizer where it has somethi
 
 def run_all() -> int:
     """Run each recipe's last step once on CUDA; what the sanitizer then watches."""
-    device = find_device("cuda")
+    device = CudaDevice(has_rims=False)
     for recipe in RECIPES.values():
         golden = run_golden(recipe)
         last = golden.steps[-1]

@@ -19,9 +19,22 @@ from .caching import (
 )
 from .errors import TransformError
 from .fetching import fetch_cooperatively, stage_operand_at
-from .layout import Padding, pad_block, pad_shared_rows
-from .loops import Split, fuse_loops, reorder_loops, split_loop, unroll_loop
+from .layout import Padding, pad_block, pad_shared_rows, transpose_tile
+from .loops import (
+    Split,
+    fuse_loops,
+    reorder_loops,
+    split_loop,
+    suggest_unrolling,
+    unroll_loop,
+)
+from .lowering import find_pipeline, set_pipeline
 from .pass_options import find_pass_options, set_pass_option
+from .pipelining import (
+    prefetch_asynchronously,
+    prefetch_fragments,
+    prefetch_through_registers,
+)
 from .placement import (
     compute_block_at,
     fuse_epilogue_at,
@@ -29,37 +42,65 @@ from .placement import (
     reverse_compute_block_at,
 )
 from .queries import find_epilogue, find_reduction_loops, find_spatial_loops
-from .reduction import decompose_reduction_at, split_reduction
-from .vectorize import vectorize_loop
+from .reduction import (
+    PartialSums,
+    decompose_reduction_at,
+    rfactor_reduction,
+    split_reduction,
+)
+from .rows import (
+    Spread,
+    cache_row_at,
+    keep_in_registers,
+    spread_over_threads,
+)
+from .vectorize import vectorize_copy, vectorize_loop
+from .warp_tiling import WarpTile, tile_in_warps
 
 __all__ = [
     "Padding",
+    "PartialSums",
     "Split",
+    "Spread",
     "Tile",
     "TransformError",
+    "WarpTile",
     "accumulate_in_registers",
     "bind_loop",
     "cache_read_at",
+    "cache_row_at",
     "cache_write_at",
     "compute_block_at",
     "decompose_reduction_at",
     "fetch_cooperatively",
     "find_epilogue",
     "find_pass_options",
+    "find_pipeline",
     "find_reduction_loops",
     "find_spatial_loops",
     "fuse_epilogue_at",
     "fuse_loops",
     "inline_producers",
+    "keep_in_registers",
     "pad_block",
     "pad_shared_rows",
+    "prefetch_asynchronously",
+    "prefetch_fragments",
+    "prefetch_through_registers",
     "reorder_loops",
     "reverse_compute_block_at",
+    "rfactor_reduction",
     "set_pass_option",
+    "set_pipeline",
     "split_loop",
     "split_reduction",
+    "spread_over_threads",
     "stage_operand_at",
+    "suggest_unrolling",
     "tile_block",
+    "tile_in_warps",
+    "transpose_tile",
     "unroll_loop",
+    "vectorize_copy",
     "vectorize_loop",
 ]

@@ -13,9 +13,10 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
 from tvm.tirx import For
 from tvm.tirx.analysis import undefined_vars
+from tvm_ffi import structural_equal
 
 from .errors import TransformError
-from .queries import find_all, find_axis, find_iterator_values, find_root, substitute
+from .queries import constant, find_all, find_axis, find_iterator_values, find_root, substitute
 
 
 class RegisterLeak(NamedTuple):
@@ -134,15 +135,51 @@ def _covers(write: _Access, read: _Access, spread: list[For]) -> bool:
         if loop.loop_var not in merged:
             analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
             merged[loop.loop_var] = loop.loop_var
+    if _is_same(write, read, merged):
+        return True
     written = estimate_region_lower_bound(*_relax(write, merged), True, analyzer)
     needed = estimate_region_upper_bound(*_relax(read, merged), True, analyzer)
     if written is None:
         return all(_is_among(loop, read.loops) for loop in spread)
+    # Loops that do not divide are guarded: what lies behind the buffer's end is not read.
     return all(
         analyzer.can_prove(own.min_value <= need.min_value)
-        and analyzer.can_prove(need.max_value <= own.max_value)
-        for own, need in zip(written, needed, strict=True)
+        and (
+            analyzer.can_prove(need.max_value <= own.max_value)
+            or analyzer.can_prove(extent - 1 <= own.max_value)
+        )
+        for own, need, extent in zip(written, needed, read.buffer.shape, strict=True)
     )
+
+
+def _is_same(write: _Access, read: _Access, fixed: dict[Any, Any]) -> bool:
+    """Whether the loops of a thread read, pass by pass, what loops like them have written."""
+    ours, theirs = (_find_own(access, fixed) for access in (write, read))
+    if [constant(loop.extent) for loop in ours] != [constant(loop.extent) for loop in theirs]:
+        return False
+    renamed = {b.loop_var: a.loop_var for a, b in zip(ours, theirs, strict=True)}
+    return all(
+        structural_equal(one, other)
+        for one, other in zip(_place(write, fixed), _place(read, {**fixed, **renamed}), strict=True)
+    )
+
+
+def _find_own(access: _Access, fixed: dict[Any, Any]) -> list[For]:
+    """The loops of an access that are not fixed, and that run more than once."""
+    return [
+        loop for loop in access.loops if loop.loop_var not in fixed and constant(loop.extent) != 1
+    ]
+
+
+def _place(access: _Access, names: dict[Any, Any]) -> list[Range]:
+    """The ranges with loops renamed, and those that run once at their only value."""
+    once = {loop.loop_var: loop.min for loop in access.loops if constant(loop.extent) == 1}
+    analyzer = Analyzer()
+    ranges = [substitute(each, {**names, **once}) for each in access.ranges]
+    return [
+        Range.from_min_extent(analyzer.simplify(each.min), analyzer.simplify(each.extent))
+        for each in ranges
+    ]
 
 
 def _relax(access: _Access, fixed: dict[Any, Any]) -> tuple[list[Range], dict[Any, Range]]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.tirx import For, IterVar
+from tvm.tirx import And, For, IterVar
+from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
 from .errors import TransformError
@@ -133,6 +134,13 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
                 "loop, whichever output they work on",
                 "bind the spatial loops and the reduction apart, without fusing them",
             )
+        if _loses_guard(realize):
+            raise TransformError(
+                "bind_loop",
+                f"{what}, whose only guard is {realize.predicate}: TVM would store the sums of "
+                "outputs that do not exist",
+                "keep the sums in registers first (cache_write_at), or use sizes that divide",
+            )
         if on_host:
             raise TransformError(
                 "bind_loop",
@@ -140,3 +148,24 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
                 "threads would share one cell for their sums",
                 "bind the outer loop first",
             )
+
+
+def _loses_guard(realize: SBlockRealize) -> bool:
+    """Whether TVM forgets what keeps a block's sums inside of a tensor: a guard of one condition.
+
+    A guard of several conditions it splits, and keeps those that are of the outputs alone.
+    """
+    used = undefined_vars(realize.predicate)
+    reduced = [
+        var
+        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if iterator.iter_type == IterVar.CommReduce
+        for var in undefined_vars(value)
+    ]
+    outputs = [region.source for region in realize.block.writes]
+    return (
+        bool(used)
+        and not isinstance(realize.predicate, And)
+        and not any(var.same_as(other) for var in used for other in reduced)
+        and any(buffer.scope() == "global" for buffer in outputs)
+    )

@@ -3,6 +3,7 @@
 from .architectures import ARCHITECTURES, Architecture, Occupancy
 from .compiled import CompiledFacts, CompiledKernel, compile_everywhere, compile_facts
 from .compiler import find_compiler
+from .counted import counted_rows
 from .find import facts_of_lowering, find_facts
 from .model import Accesses, Fact, Facts, KernelFacts
 
@@ -18,6 +19,7 @@ __all__ = [
     "Occupancy",
     "compile_everywhere",
     "compile_facts",
+    "counted_rows",
     "facts_of_lowering",
     "find_compiler",
     "find_facts",

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES, MAX_THREADS
+
 from ..finding import CheckError
 
 WARP = 32
 KIB = 1024
-MAX_THREADS = 1024
-MAX_STATIC_SHARED = 48 * KIB
+MAX_STATIC_SHARED = MAX_SHARED_BYTES["shared"]
 REGISTERS = 64 * KIB
 """Of an SM, and at most of a GPU block: the same on all of these architectures."""
 REGISTER_UNIT = 256

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from tirstep.transforms.gpu_limits import MAX_THREADS
+
 from .architectures import (
     ARCHITECTURES,
     KIB,
     MAX_STATIC_SHARED,
-    MAX_THREADS,
     Architecture,
     Occupancy,
     find_architecture,

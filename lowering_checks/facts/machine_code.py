@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from .compiler import find_tool
@@ -18,7 +20,8 @@ _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P[T\d]+\s+)?([A-Z][A-Z
 _WIDTH = re.compile(r"\.[US]?(8|16|64|128)(?=\.|$)")
 
 
-def count_instructions(cubin: bytes) -> dict[str, Counter[str]] | None:
+@functools.lru_cache(maxsize=256)
+def count_instructions(cubin: bytes) -> Mapping[str, Counter[str]] | None:
     """How many of each instruction that matters, by kernel; None where there is no nvdisasm."""
     program = find_tool("nvdisasm")
     if program is None:

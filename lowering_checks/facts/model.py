@@ -18,7 +18,8 @@ class Fact(NamedTuple):
 
     Attributes
     ----------
-    group : ``"launch"``, ``"memory"``, ``"instructions"``, ``"work"`` or ``"compiled"``
+    group : ``"launch"``, ``"memory"``, ``"instructions"``, ``"work"``, ``"compiled"``, or that of
+        `counted_rows`
     key : the name by which an expectation calls it; empty for rows that are text
     name : for people
     value : None where it is not known
@@ -72,7 +73,8 @@ class KernelFacts:
     barriers_executed : what one GPU block waits for in all; None where a loop is symbolic
     accesses : loads and stores, by scope and kind, only those that there are
     copies : asynchronous copies from global to shared memory, by bytes
-    ldmatrix, mma, wgmma : calls of the tensor cores and of their loads
+    ldmatrix, mma, wgmma : calls of the tensor cores and of their loads; a call of a helper that
+        issues several counts once
     guards : conditions around accesses to global or shared memory
     """
 

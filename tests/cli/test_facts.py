@@ -2,8 +2,9 @@
 
 import pytest
 
-from tirstep.lowering_checks import CheckError, run_seed
-from tirstep.lowering_checks.facts import compiler, find_compiler, find_facts
+from tirstep.cli import facts as facts_command
+from tirstep.lowering_checks import CheckError, DeviceError, count_accesses, run_golden, run_seed
+from tirstep.lowering_checks.facts import compiled, compiler, find_compiler, find_facts
 from tirstep.transforms.recipes import find_recipe
 
 from .conftest import Command
@@ -52,12 +53,55 @@ def test_as_json(command: Command):
         *("command", "versions", "recipe", "shape", "options", "sizes", "target", "steps"),
     }
     first, *_, last = document["steps"]
-    assert set(last) == {"number", "name", "source", "refused", "notes", "facts", "compiled"}
-    assert (first["facts"], last["compiled"]) == ([], [])
+    assert set(last) == {
+        "number",
+        "name",
+        "source",
+        "refused",
+        "notes",
+        "facts",
+        "counted",
+        "compiled",
+    }
+    assert (first["facts"], last["compiled"], last["counted"]) == ([], [], None)
     assert "no loop is bound to a GPU" in first["refused"]
     values = {fact["key"]: fact["value"] for fact in last["facts"]}
     assert (values["blocks"], values["threads"], values["flops"]) == (32, 128, 4096)
     assert set(last["facts"][0]) == {"group", "key", "name", "value", "unit"}
+
+
+def test_counts_of_the_simulator_at_the_tutorials_shape(command: Command):
+    result = command("facts", "window_sum_shared", "--counts")
+    run = run_seed(find_recipe("window_sum_shared"))
+    counts = count_accesses(run.problem, run.steps[-1].module)
+    shared = counts.scopes["shared"]
+    table = result.out.partition("first GPU block, simulated")[2]
+    assert cells(table, "barriers passed")[-1] == str(counts.barriers) == "1"
+    assert cells(table, "shared traffic, bytes")[-1] == f"{shared.bytes:,}"
+    assert set(cells(table, "bank conflicts")) == {"0"}  # none is worth telling
+    assert "cp.async" not in table
+    (last,) = command("facts", run.recipe.name, "--counts", "--step", "3", "--json").document[
+        "steps"
+    ]
+    values = {fact["key"]: fact["value"] for fact in last["counted"]["facts"]}
+    far = counts.scopes["global"]
+    assert last["counted"]["refused"] is None
+    assert (values["global_requests"], values["sectors"]) == (far.requests, far.sectors)
+    assert values["sectors_per_request"] == round(far.sectors / far.requests, 2)
+
+
+def test_what_the_simulator_does_not_know_has_no_counts(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(problem: object, module: object) -> None:
+        raise DeviceError("the simulator does not know this")
+
+    monkeypatch.setattr(facts_command, "count_accesses", refuse)
+    result = command("facts", "vector_add_bound", "--counts")
+    assert result.code == 0
+    assert "no counts  02_bound: the simulator does not know this" in result.out.splitlines()
+    *_, last = command("facts", "vector_add_bound", "--counts", "--json").document["steps"]
+    assert last["counted"] == {"refused": "the simulator does not know this", "facts": []}
 
 
 def test_compiled_for_two_architectures(command: Command):
@@ -74,6 +118,23 @@ def test_compiled_for_two_architectures(command: Command):
     assert len(cells(table, "registers of a thread")) == 2
     (last,) = command("facts", "vector_add_bound", *options, "--json").document["steps"]
     assert [one["architecture"] for one in last["compiled"]] == ["sm_80", "sm_75"]
+
+
+def test_what_an_architecture_refuses_is_told_and_so_is_a_missing_nvdisasm(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+):
+    try:
+        find_compiler()
+    except CheckError as error:
+        pytest.skip(str(error))
+    monkeypatch.setattr(compiled, "count_instructions", lambda cubin: None)
+    steps = run_golden(find_recipe("matmul_async")).steps
+    wish = ("--shape", "128x128x64", "--step", steps[-1].name)
+    result = command("facts", "matmul_async", *wish, "--arch", "sm_75", "--arch", "sm_80")
+    assert result.code == 0
+    (refused,) = (line for line in result.out.splitlines() if line.startswith("refused  "))
+    assert refused.startswith("refused  sm_75 cannot run main_kernel: ")
+    assert "no instructions  there is no nvdisasm here" in result.out
 
 
 def test_without_a_compiler_the_rest_works(command: Command, monkeypatch: pytest.MonkeyPatch):

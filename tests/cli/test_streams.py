@@ -9,6 +9,10 @@ import subprocess
 import sys
 import termios
 
+from tirstep.lowering_checks import run_golden
+from tirstep.transforms.recipes import find_recipe
+
+REGISTERS = run_golden(find_recipe("matmul_registers"))
 COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3[0-7]|9[0-7])m")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -65,7 +69,21 @@ def test_ladder_shows_progress_in_a_terminal_only():
     )
     assert (piped.returncode, piped.stderr) == (0, "")
     assert "\x1b" not in piped.stdout
-    assert re.search(r"^vector_add_bound +2 +(ok)? +ok on cpu +\+7 −6$", piped.stdout, re.MULTILINE)
+    assert re.search(r"^vector_add_bound +2 +(ok)? +ok on cpu +\+7 −6", piped.stdout, re.MULTILINE)
+
+
+def test_a_table_is_not_cut_in_a_narrow_terminal():
+    text = ESCAPE.sub("", run_in_terminal("ladder", "vector_add", "--device", "cpu", columns=40))
+    assert re.search(r"^vector_add_bound +2 +(ok)? +ok on cpu +\+7 −6", text, re.MULTILINE)
+
+
+def test_facts_that_are_too_wide_go_into_several_tables():
+    text = ESCAPE.sub("", run_in_terminal("facts", "matmul_registers", columns=60))
+    tables = re.findall(r"^ {20,}(\d\d_.*\S)", text, re.MULTILINE)
+    steps = [step for table in tables for step in table.split()]
+    assert steps == [f"{step.index:02d}_{step.name}" for step in REGISTERS.steps[1:]]
+    assert len(tables) > 1
+    assert text.count("  floating-point operations ") == len(tables)
 
 
 def test_steps_are_highlighted_python_in_a_terminal():

@@ -3,9 +3,12 @@
 import pytest
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import Counts, DeviceError, count_accesses
+from tirstep.lowering_checks import Counts, DeviceError, count_accesses, run_golden
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.modules import find_kernel
 from tirstep.transforms import bind_loop, cache_read_at, fetch_cooperatively, tile_block
+from tirstep.transforms.recipes import find_recipe
 
 ADD = find_kernel("vector_add").problem(n=256)
 MATMUL = find_kernel("matmul").problem(m=32, n=32, k=32)
@@ -52,6 +55,13 @@ def test_a_column_of_shared_memory_has_bank_conflicts() -> None:
 
 def test_a_broadcast_of_shared_memory_has_none() -> None:
     assert count_with_tile_of_a(("y", "x")).scopes["shared"].bank_conflicts == 0
+
+
+def test_the_first_block_alone_is_counted_as_in_a_run_of_all() -> None:
+    run = run_golden(find_recipe("matmul_shared"))
+    module, problem = run.steps[-1].module, run.problem
+    arguments = [*problem.integer_inputs(0), *map(blank, problem.outputs)]
+    assert count_accesses(problem, module) == simulate(module, arguments).counts
 
 
 def test_what_is_not_bound_is_refused() -> None:

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tirstep.lowering_checks.facts import (
 from tirstep.lowering_checks.facts.architectures import find_architecture, find_occupancy
 from tirstep.lowering_checks.facts.compiled import find_refusal, read_resources
 from tirstep.lowering_checks.facts.machine_code import read_instructions
+from tirstep.lowering_checks.facts.nvrtc import HEAD, prepare
 from tirstep.transforms.recipes import find_recipe
 
 
@@ -91,14 +93,43 @@ def test_one_recipe_on_every_architecture(blocking: Facts):
 
 
 @needs_nvrtc
+@needs_nvdisasm
 def test_nvrtc_makes_the_code_that_tvm_runs(blocking: Facts, monkeypatch: pytest.MonkeyPatch):
     root = compiler.find_wheels()
     mine = find_compiler("nvrtc").compile(blocking.source, "sm_80").cubin
+    mine = read_code(mine)
     monkeypatch.setenv("CUDA_PATH", str(root))
     monkeypatch.setenv("TVM_CUDA_NVRTC_EXTRA_OPTS", f"-I{root}/include/cccl")
     source = blocking.source
     its = tvm.support.nvcc.compile_cuda(source, "cubin", arch="sm_80", compiler="nvrtc")
-    assert mine == bytes(its)
+    assert mine == read_code(bytes(its))
+    assert "FFMA" in mine
+
+
+def read_code(cubin: bytes) -> str:
+    """The machine code of the kernels; the constants of headers that nobody reads may differ."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(cubin)
+        file.flush()
+        command = [compiler.find_tool("nvdisasm"), "--print-code", file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+TRAITS = """#include <cuda.h>
+  #include <cuda/std/type_traits>
+  namespace std {
+    using cuda::std::is_same;
+    using cuda::std::enable_if;
+  }
+using cuda::std::uint8_t;
+"""
+
+
+def test_type_traits_are_kept_where_something_names_them():
+    assert prepare(TRAITS) == f"{HEAD}using cuda::std::uint8_t;\n"
+    for use in ("std::is_same<A, B>", "enable_if<C>", "std::move(a)"):
+        kept = TRAITS.partition("\n")[2]
+        assert prepare(f"{TRAITS}{use};\n") == f"{HEAD}{kept}{use};\n"
 
 
 @needs_nvcc

@@ -2,12 +2,13 @@
 
 import dataclasses
 import difflib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tirstep.cli.report import Report, render_report
-from tirstep.cli.report.model import Peaks, TimePart
+from tirstep.cli.report.model import FindingPart, Peaks, TimePart
 from tirstep.lowering_checks import print_module, run_golden
 from tirstep.lowering_checks.blame import blame_step
 from tirstep.transforms.recipes import RECIPES
@@ -113,6 +114,20 @@ def test_the_source_is_blamed_on_the_step_that_changed_it(visit: Open, report: R
     assert opened.texts("#status .who") == ["03_fetched_cooperatively"]
 
 
+def test_what_stands_in_front_of_the_kernels_is_folded_until_a_line_of_it_is_asked_for(
+    visit: Open, report: Report
+):
+    source = report.recipes[1].steps[3].device_source.text.lines
+    first = next(at for at, line in enumerate(source) if line.startswith('extern "C" __global__'))
+    opened = visit(f"{LAST}/source")
+    opened.press("d")
+    assert opened.texts("tr.fold") == [f"⋯ {first} lines in front of the kernels"]
+    assert opened.texts("table.whole td.code") == list(source[first:])
+    opened = visit(f"{LAST}/source?line=2")
+    opened.press("d")
+    assert opened.texts("table.whole td.code") == list(source)
+
+
 def test_search_goes_to_the_line(visit: Open):
     opened = visit()
     opened.press("/")
@@ -192,6 +207,54 @@ def test_both_themes_and_the_choice_is_remembered(visit: Open):
     opened.page.reload()
     opened.page.wait_for_selector("h1")
     assert opened.page.evaluate(colour) == light
+
+
+@pytest.mark.parametrize(
+    "script", ["delete window.DecompressionStream", "CSS.supports = () => false"]
+)
+def test_a_browser_that_is_too_old_says_so(browser: Any, file: Path, script: str):
+    page = browser.new_context().new_page()
+    page.add_init_script(script)
+    page.goto(file.as_uri())
+    assert page.get_by_role("alert").inner_text().startswith("This browser is too old")
+    page.context.close()
+
+
+def test_a_file_that_was_cut_short_says_so(browser: Any, file: Path, tmp_path: Path):
+    path = tmp_path / "cut.html"
+    text = file.read_text(encoding="utf-8")
+    at = text.index('id="data">') + 200
+    path.write_text(text[:at] + text[text.index("</script>", at) :], encoding="utf-8")
+    page = browser.new_context().new_page()
+    page.goto(path.as_uri())
+    words = page.get_by_role("alert").inner_text()
+    assert words.startswith("The data of this report cannot be read")
+    page.context.close()
+
+
+def test_recipes_that_were_skipped_are_counted(visit: Open, report: Report, tmp_path: Path):
+    first, second = report.recipes
+    skipped = dataclasses.replace(first, status="skipped", refusal="it does not divide", steps=())
+    path = tmp_path / "skipped.html"
+    path.write_text(render_report(dataclasses.replace(report, recipes=(skipped, second))), "utf-8")
+    opened = visit(path=path)
+    assert "1 recipe skipped. Every check passed." in opened.texts(".about")[0]
+    assert "it does not divide" in opened.texts(".ladder")[0]
+
+
+def test_a_finding_that_is_a_diff_has_its_colours(visit: Open, report: Report, tmp_path: Path):
+    step = report.recipes[1].steps[3]
+    diff = "--- golden\n+++ got\n@@ -1 +1 @@\n-old\n+new"
+    finding = FindingPart("golden", "here", "there.py:1", "the program changed", diff)
+    checks = dataclasses.replace(step.checks, golden="failed", findings=(finding,))
+    steps = (*report.recipes[1].steps[:3], dataclasses.replace(step, checks=checks))
+    part = dataclasses.replace(report.recipes[1], status="failed", steps=steps)
+    path = tmp_path / "found.html"
+    path.write_text(render_report(dataclasses.replace(report, recipes=(part,))), "utf-8")
+    opened = visit(f"{LAST}/checks", path=path)
+    assert opened.page.locator(".finding pre").text_content() == f"{diff}\n"
+    coloured = [opened.texts(f".finding .{name}")[0].strip() for name in ("minus", "plus")]
+    assert coloured == ["-old", "+new"]
 
 
 @pytest.mark.parametrize(

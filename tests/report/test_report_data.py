@@ -63,7 +63,8 @@ def test_counts_facts_and_verdicts_are_there_where_a_step_can_run(report: Report
     assert last.counts.sectors > 0
     values = {row.key: row.value for row in last.facts.rows}
     assert values["blocks"] == last.counts.blocks
-    assert values["barriers_executed"] == last.counts.barriers
+    assert values["barriers_executed"] == values["counted_barriers"] == last.counts.barriers
+    assert (values["sectors"], values["bank_conflicts"]) == (last.counts.sectors, 0)
     assert last.checks.numbers == "ok"
     assert last.checks.checked_on.startswith("simulator ")
 

@@ -75,6 +75,7 @@ def sizes(draw, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> dict[str, obj
         for name in recipe.sizes
         if name in recipe.choices
     }
+    _fit_warps(drawn)
     threads = [
         drawn[name]
         for name in ("threads", "rows", "columns", "lanes", "block_y", "block_x")
@@ -88,3 +89,14 @@ def sizes(draw, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> dict[str, obj
     if possible:
         drawn["tail"] = draw(st.sampled_from(possible))
     return drawn
+
+
+def _fit_warps(drawn: dict[str, object]) -> None:
+    """Where a warp has rows of its own, a block is as high and as wide as a warp, or more.
+
+    Tiles are kept small: large ones are padded to, and tell nothing new.
+    """
+    if "warp_y" in drawn:
+        drawn["local_x"] = min(drawn["local_x"], 8)
+        drawn["block_y"] = max(min(drawn["block_y"], 8), drawn["warp_y"])
+        drawn["block_x"] = max(min(drawn["block_x"], 16), 32 // drawn["warp_y"])

@@ -7,6 +7,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ..errors import TransformError
+from .activations import (
+    gelu_batches,
+    gelu_bound,
+    gelu_persistent,
+    gelu_vectors,
+    relu_batches,
+    relu_bound,
+    relu_persistent,
+    relu_vectors,
+)
 from .convolution import (
     depthwise_conv2d_blocks_2d,
     depthwise_conv2d_fused_blocks,
@@ -14,7 +24,12 @@ from .convolution import (
     depthwise_conv2d_outer_fusion,
     depthwise_conv2d_threads_2d,
 )
-from .elementwise import vector_add_bound
+from .elementwise import (
+    vector_add_batches,
+    vector_add_bound,
+    vector_add_persistent,
+    vector_add_vectors,
+)
 from .matmul import (
     matmul_naive,
     matmul_registers,
@@ -25,6 +40,7 @@ from .matmul import (
     matmul_tiled,
     matmul_tiled_shared,
 )
+from .matmul_best import matmul_best
 from .matmul_blocking import (
     matmul_bias_relu_shared_blocking,
     matmul_local_blocking,
@@ -39,7 +55,29 @@ from .matmul_fast import (
     matmul_strips,
     matmul_warps,
 )
+from .matvec import matvec_naive, matvec_rows, matvec_threads, matvec_vectors
+from .movement import transpose_naive, transpose_padded, transpose_shared, transpose_vectors
+from .normalizations import (
+    layer_norm_naive,
+    layer_norm_registers,
+    layer_norm_rows,
+    layer_norm_threads,
+    rms_norm_naive,
+    rms_norm_registers,
+    rms_norm_rows,
+    rms_norm_threads,
+)
 from .recipe import Example, Recipe, Step, recipe
+from .rows import (
+    row_sum_naive,
+    row_sum_rows,
+    row_sum_threads,
+    row_sum_vectors,
+    softmax_naive,
+    softmax_registers,
+    softmax_rows,
+    softmax_threads,
+)
 from .stencil import (
     conv1d_memory_hierarchy,
     conv1d_naive,
@@ -53,8 +91,26 @@ from .stencil import (
 
 LADDERS: Mapping[str, tuple[Recipe, ...]] = MappingProxyType(
     {
-        "vector_add": (vector_add_bound,),
+        "vector_add": (
+            vector_add_bound,
+            vector_add_vectors,
+            vector_add_batches,
+            vector_add_persistent,
+        ),
+        "relu": (relu_bound, relu_vectors, relu_batches, relu_persistent),
+        "gelu": (gelu_bound, gelu_vectors, gelu_batches, gelu_persistent),
+        "transpose": (transpose_naive, transpose_shared, transpose_padded, transpose_vectors),
+        "row_sum": (row_sum_naive, row_sum_threads, row_sum_vectors, row_sum_rows),
+        "softmax": (softmax_naive, softmax_threads, softmax_registers, softmax_rows),
+        "rms_norm": (rms_norm_naive, rms_norm_threads, rms_norm_registers, rms_norm_rows),
+        "layer_norm": (
+            layer_norm_naive,
+            layer_norm_threads,
+            layer_norm_registers,
+            layer_norm_rows,
+        ),
         "window_sum": (window_sum_bound, window_sum_shared),
+        "matvec": (matvec_naive, matvec_threads, matvec_vectors, matvec_rows),
         "matmul": (
             matmul_naive,
             matmul_threads_1d,
@@ -73,6 +129,7 @@ LADDERS: Mapping[str, tuple[Recipe, ...]] = MappingProxyType(
             matmul_prefetched,
             matmul_async,
             matmul_split_k,
+            matmul_best,
         ),
         "matmul_bias_relu": (matmul_bias_relu_shared_blocking,),
         "conv1d": (

@@ -8,7 +8,18 @@ from tvm.s_tir import Schedule
 
 from ..binding import bind_loop
 from ..loops import Tail, split_loop
+from .flat_plan import FlatPlan, schedule_flat
 from .recipe import Example, recipe
+
+SEED = Example({"n": 4096 * 4096})
+THREADS = (64, 128, 256, 512)
+EACH = (1, 2, 4, 8)
+SIZES = {"threads": THREADS, "vector": (2, 4, 8)}
+BATCHED = {**SIZES, "each": EACH}
+GRIDS = {**BATCHED, "blocks": (264, 528, 1024, 2048)}
+VECTORS = Example({"n": 256}, sizes={"threads": 32, "vector": 4})
+BATCHES = Example({"n": 512}, sizes={"threads": 32, "vector": 4, "each": 2})
+ROUNDS = Example({"n": 1536}, sizes={"threads": 32, "vector": 4, "each": 2, "blocks": 3})
 
 
 @recipe(
@@ -32,3 +43,47 @@ def vector_add_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse"
     bind_loop(sch, outer, axis="blockIdx.x")
     bind_loop(sch, inner, axis="threadIdx.x")
     yield "bound"
+
+
+@recipe(kernel="vector_add", blocks=("C",), seed=SEED, golden=VECTORS, choices=SIZES)
+def vector_add_vectors(
+    sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """One vector for each thread: 16 bytes with one load.
+
+    Sizes: threads of a block; vector, its elements at most.
+    """
+    plan = FlatPlan(threads, vector, tail=tail)
+    yield from schedule_flat(sch, sch.get_sblock("C"), plan)
+
+
+@recipe(
+    kernel="vector_add", blocks=("C",), seed=SEED, golden=BATCHES, choices={**SIZES, "each": EACH}
+)
+def vector_add_batches(
+    sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """Several vectors for each thread, all of them on their way at the same time.
+
+    Sizes: threads of a block; vector, its elements at most; each, the vectors of a thread.
+    """
+    plan = FlatPlan(threads, vector, each=each, tail=tail)
+    yield from schedule_flat(sch, sch.get_sblock("C"), plan)
+
+
+@recipe(kernel="vector_add", blocks=("C",), seed=SEED, golden=ROUNDS, choices=GRIDS)
+def vector_add_persistent(
+    sch: Schedule,
+    *,
+    threads: int = 256,
+    vector: int = 8,
+    each: int = 4,
+    blocks: int = 1024,
+    tail: Tail = "refuse",
+) -> Iterator[str]:
+    """As many blocks as the GPU runs at the same time, which go over the tensor in rounds.
+
+    Sizes: as above; blocks of the grid.
+    """
+    plan = FlatPlan(threads, vector, each=each, blocks=blocks, tail=tail)
+    yield from schedule_flat(sch, sch.get_sblock("C"), plan)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tvm.s_tir import Schedule
 
-from .matmul_plan import Plan, WholeTail, require_asynchronous_type, schedule_plan
+from .matmul_plan import Plan, WholeTail, schedule_plan
 from .recipe import Example, recipe
 
 GEMM = Example({"m": 1024, "n": 512, "k": 2048})
@@ -19,16 +19,26 @@ SIZES = {"block_y": 4, "block_x": 8, "local_y": 8, "local_x": 2, "tile_k": 8}
 SHAPE = {"m": 64, "n": 48, "k": 32}
 SMALL = Example(SHAPE, sizes=SIZES)
 TILES = {
-    "block_y": (4, 8, 16, 32),
-    "block_x": (4, 8, 16, 32),
-    "local_y": (4, 8, 16),
+    "block_y": (4, 8, 16),
+    "block_x": (8, 16),
+    "local_y": (4, 8),
+    "local_x": (4, 8),
+    "tile_k": (8, 16),
+}
+WARPS = {**TILES, "warp_y": (2, 4)}
+GROUPS = {**WARPS, "group": (1, 4, 8)}
+PARTS = {
+    "block_y": (4, 8, 16),
+    "block_x": (8, 16, 32),
+    "local_y": (4, 8),
     "local_x": (4, 8, 16),
     "tile_k": (8, 16, 32),
+    "warp_y": (2, 4),
+    "group": (1, 8),
+    "stages": (2, 3, 4),
+    "fragments": (1, 2),
+    "parts": (1, 2, 4, 8, 16),
 }
-WARPS = {**TILES, "warp_y": (2, 4, 8)}
-GROUPS = {**WARPS, "group": (1, 4, 8)}
-STAGES = {**GROUPS, "stages": (2, 3, 4)}
-PARTS = {**STAGES, "ahead": (0, 1), "parts": (1, 2, 4, 8, 16)}
 BLOCKS = ("C", "C C_cast")
 VECTORS = {"decomposed": ("scalar_loads == 0", "scalar_shared_loads == 0")}
 
@@ -182,7 +192,6 @@ def matmul_async(
 
     Sizes: as for matmul_grouped; stages, the tiles of A and B in shared memory, 3 or more.
     """
-    require_asynchronous_type(sch, "matmul_async")
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)
     yield from schedule_plan(sch, _in_warps(plan._replace(stages=stages), warp_y))
 
@@ -192,7 +201,7 @@ def matmul_async(
     blocks=BLOCKS,
     seed=GEMM,
     golden=Example(
-        SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2, "stages": 2, "ahead": 1, "parts": 2}
+        SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2, "stages": 2, "fragments": 2, "parts": 2}
     ),
     choices=PARTS,
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
@@ -208,7 +217,7 @@ def matmul_split_k(
     warp_y: int = 4,
     group: int = 8,
     stages: int = 2,
-    ahead: int = 0,
+    fragments: int = 1,
     parts: int = 4,
     tail: WholeTail = "refuse",
 ) -> Iterator[str]:
@@ -217,12 +226,10 @@ def matmul_split_k(
     For shapes with fewer tiles than the GPU has multiprocessors.
 
     Sizes: as for matmul_grouped; stages, 2 for a pipeline through registers and more for
-    asynchronous copies; ahead, 1 to load fragments one step ahead; parts of the reduction.
+    asynchronous copies; fragments, 2 to load those of the next step, too; parts of the reduction.
     """
-    if stages > 2:
-        require_asynchronous_type(sch, "matmul_split_k")
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)
-    plan = plan._replace(stages=stages, ahead=bool(ahead), parts=parts)
+    plan = plan._replace(stages=stages, ahead=fragments > 1, parts=parts)
     yield from schedule_plan(sch, _in_warps(plan, warp_y))
 
 

@@ -10,7 +10,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
-from ..errors import TransformError
 from ..fetching import fetch_cooperatively
 from ..layout import pad_block, pad_shared_rows, transpose_tile
 from ..loops import fuse_loops, suggest_unrolling
@@ -40,7 +39,9 @@ class Plan(NamedTuple):
     tile_k : the depth of the tiles of A and B
     strips, warp, group : as `tile_in_warps` takes them
     padding : elements that the rows of A's tile are padded by
-    stages : 1 without a pipeline, 2 through registers, more with asynchronous copies
+    stages : 1 without a pipeline, 2 through registers, more with asynchronous copies; fewer where
+        the reduction has fewer steps, and 2 at most for types that are not of 4 bytes, of which a
+        transposed tile takes no asynchronous copies
     ahead : whether fragments are loaded one step ahead, too
     parts : of the reduction, each on blocks of its own (split-K)
     tail : what happens where a tile does not divide
@@ -100,6 +101,7 @@ def schedule_plan(sch: Schedule, plan: Plan) -> Iterator[str]:
 def _feed(sch: Schedule, block: SBlockRV, plan: Plan) -> Iterator[str]:
     """Bring the operands through shared memory into registers, in a pipeline."""
     steps = split_reduction(sch, block, inner=plan.tile_k)
+    plan = _limit_stages(sch, block, steps.outer, plan)
     scope = _choose_scope(sch, block, plan)
     copies = []
     for operand, name in enumerate("AB"):
@@ -123,6 +125,13 @@ def _feed(sch: Schedule, block: SBlockRV, plan: Plan) -> Iterator[str]:
     elif plan.stages > 2:
         prefetch_asynchronously(sch, steps.outer, copies, stages=plan.stages)
         yield "next_tiles_asynchronously"
+
+
+def _limit_stages(sch: Schedule, block: SBlockRV, loop: LoopRV, plan: Plan) -> Plan:
+    most = find_extent(sch, loop) or 1
+    if sch.get(block).reads[-1].source.dtype.itemsize != 4:
+        most = min(most, 2)
+    return plan._replace(stages=min(plan.stages, most))
 
 
 def _choose_scope(sch: Schedule, block: SBlockRV, plan: Plan) -> str:
@@ -164,15 +173,3 @@ def _add_parts(sch: Schedule, total: SBlockRV) -> None:
     sch.reorder(parts, each)
     accumulate_in_registers(sch, total, threads)
     decompose_reduction_at(sch, total, parts)
-
-
-def require_asynchronous_type(sch: Schedule, who: str) -> None:
-    """cp.async moves 4, 8 or 16 bytes, and a transposed tile takes its elements one by one."""
-    size = sch.get(sch.get_sblock("C")).reads[-1].source.dtype.itemsize
-    if size != 4:
-        raise TransformError(
-            who,
-            f"the operands have {size} bytes each, and the transposed tile of A takes asynchronous "
-            "copies of 4 only",
-            "use 4-byte types, or stages=2",
-        )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.table import Table
-from rich.text import Text
-
-from tirstep.lowering_checks import Run, run_recipe
+from tirstep.lowering_checks import DeviceError, Run, count_accesses, run_recipe
 from tirstep.lowering_checks.facts import (
     ARCHITECTURES,
     CompiledFacts,
     Fact,
     Facts,
     compile_everywhere,
+    counted_rows,
     find_compiler,
     find_facts,
 )
@@ -26,21 +24,38 @@ from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Step
 
 from .documents import Document, print_document, run_keys
+from .facts_table import print_facts
 from .screen import Screen
 from .selection import format_shape, pick_recipe, pick_step, run_wished
 from .wishes import Wish
 
-TOLD_BY_TEXT = ("_loads", "_stores", "load_bytes", "store_bytes")
-"""So end the keys of numbers that are in a row of text, too."""
+WITHOUT_NVDISASM = (
+    "there is no nvdisasm here to read the machine code with; pip install 'tirstep[cuda]'"
+)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The facts that the simulator counted, or why there are none."""
+
+    rows: Sequence[Fact] = ()
+    refusal: str | None = None
 
 
 @dataclass(frozen=True)
 class _StepFacts:
-    """The facts of a step, `notes` of what its shape loses, and what was compiled of it."""
+    """The facts of a step, and `notes` of what its shape loses.
+
+    Attributes
+    ----------
+    counted : None where nothing was to be counted
+    compiled : for each architecture that was asked for
+    """
 
     step: Step
     facts: Facts
     notes: Sequence[str]
+    counted: _Counted | None
     compiled: Sequence[CompiledFacts]
 
 
@@ -63,9 +78,12 @@ def show_facts(
     target: str,
     architectures: Sequence[str],
     *,
+    counts: bool,
     as_json: bool,
 ) -> int:
-    """Print the facts of the steps of a recipe, or of one of them."""
+    """Print the facts of the steps of a recipe, or of one of them; with `counts`, those of the
+    simulator, too.
+    """
     run = run_wished(pick_recipe(name), wish, example="seed")
     steps = run.steps if step_name is None else (pick_step(run, step_name),)
     screen = Screen()
@@ -76,16 +94,27 @@ def show_facts(
             screen.doing(f"lowering {run.label(step)}")
             facts = find_facts(step.module, target, problem=run.problem)
             notes = _find_notes(facts, step, reference, target)
+            counted = None
+            if counts and facts.refusal is None:
+                screen.doing(f"counting {run.label(step)}")
+                counted = _count(run, step)
             compiled: Sequence[CompiledFacts] = ()
             if architectures and facts.refusal is None and facts.language == "cuda":
                 screen.doing(f"compiling {run.label(step)}")
                 compiled = compile_everywhere(facts, architectures)
-            found.append(_StepFacts(step, facts, notes, compiled))
+            found.append(_StepFacts(step, facts, notes, counted, compiled))
     if as_json:
         print_document("facts", **run_keys(run), target=target, steps=[_keys(o) for o in found])
     else:
         _print(screen, run, found)
     return 0
+
+
+def _count(run: Run, step: Step) -> _Counted:
+    try:
+        return _Counted(tuple(counted_rows(count_accesses(run.problem, step.module))))
+    except DeviceError as error:
+        return _Counted(refusal=str(error))
 
 
 def _run_reference(run: Run, wish: Wish) -> Run | None:
@@ -113,20 +142,30 @@ def _print(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
     screen.line((run.recipe.name, "bold"), (f"  {format_shape(run.problem.sizes)}", "dim"))
     lowered = [one for one in found if one.facts.refusal is None]
     if lowered:
-        screen.line()
-        columns = {step_label(one.step): one.facts.rows() for one in lowered}
-        screen.table(_make_table(columns))
+        print_facts(screen, {step_label(one.step): _rows(one) for one in lowered})
     for one in lowered:
         if one.compiled:
             _print_compiled(screen, one)
-    if len(lowered) < len(found) or any(one.notes for one in lowered):
+    remarks = [remark for one in found for remark in _remarks(one)]
+    if remarks:
         screen.line()
-    for one in found:
-        label = step_label(one.step)
-        if one.facts.refusal is not None:
-            screen.line(("no facts  ", "dim"), f"{label}: {one.facts.refusal}", wrap=True)
-        for note in one.notes:
-            screen.line(("note  ", "yellow"), f"{label}: {note}", wrap=True)
+    for word, style, sentence in remarks:
+        screen.line((f"{word}  ", style), sentence, wrap=True)
+
+
+def _rows(one: _StepFacts) -> Sequence[Fact]:
+    return (*one.facts.rows(), *(one.counted.rows if one.counted is not None else ()))
+
+
+def _remarks(one: _StepFacts) -> Iterator[tuple[str, str, str]]:
+    """What is to be said of a step below the tables: a word, its style, and a sentence."""
+    label = step_label(one.step)
+    if one.facts.refusal is not None:
+        yield "no facts", "dim", f"{label}: {one.facts.refusal}"
+    if one.counted is not None and one.counted.refusal is not None:
+        yield "no counts", "dim", f"{label}: {one.counted.refusal}"
+    for note in one.notes:
+        yield "note", "yellow", f"{label}: {note}"
 
 
 def _print_compiled(screen: Screen, one: _StepFacts) -> None:
@@ -135,43 +174,12 @@ def _print_compiled(screen: Screen, one: _StepFacts) -> None:
     screen.line((step_label(one.step), "bold"), (f"  compiled by {compiler}", "dim"))
     ran = {each.architecture: each.rows() for each in one.compiled if each.refusal is None}
     if ran:
-        screen.line()
-        screen.table(_make_table(ran))
+        print_facts(screen, ran)
     for each in one.compiled:
         if each.refusal is not None:
-            screen.line((f"{each.architecture}  ", "bold red"), each.refusal, wrap=True)
-
-
-def _make_table(columns: Mapping[str, Sequence[Fact]]) -> Table:
-    """A row for each fact of any column, by group, in the order in which they come."""
-    groups: dict[str, dict[str, dict[str, Fact]]] = {}
-    for heading, facts in columns.items():
-        for fact in facts:
-            name = f"{fact.name}, {fact.unit}" if fact.unit else fact.name
-            groups.setdefault(fact.group, {}).setdefault(name, {})[heading] = fact
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for heading in columns:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for group, rows in groups.items():
-        table.add_row(Text(group, "bold"))
-        for name, cells in rows.items():
-            if any(_is_worth_a_row(fact) for fact in cells.values()):
-                table.add_row(f"  {name}", *(_format(cells.get(heading)) for heading in columns))
-    return table
-
-
-def _is_worth_a_row(fact: Fact) -> bool:
-    """Zeros say nothing, but for spills; and ``2 × 16 B`` says what other rows say again."""
-    return fact.key.startswith("spill") or bool(fact.value and not fact.key.endswith(TOLD_BY_TEXT))
-
-
-def _format(fact: Fact | None) -> str:
-    if fact is None:
-        return ""
-    if isinstance(fact.value, float):
-        return f"{fact.value:.3g}"
-    return f"{fact.value:,}" if isinstance(fact.value, int) else str(fact.value or "?")
+            screen.line(("refused  ", "bold red"), each.refusal, wrap=True)
+    if any(kernel.instructions is None for each in one.compiled for kernel in each.kernels):
+        screen.line(("no instructions  ", "dim"), WITHOUT_NVDISASM, wrap=True)
 
 
 def _keys(one: _StepFacts) -> Document:
@@ -182,6 +190,7 @@ def _keys(one: _StepFacts) -> Document:
         "refused": one.facts.refusal,
         "notes": list(one.notes),
         "facts": [fact._asdict() for fact in one.facts.rows()] if one.facts.kernels else [],
+        "counted": None if one.counted is None else _counted_keys(one.counted),
         "compiled": [
             {
                 "architecture": each.architecture,
@@ -192,3 +201,7 @@ def _keys(one: _StepFacts) -> Document:
             for each in one.compiled
         ],
     }
+
+
+def _counted_keys(counted: _Counted) -> Document:
+    return {"refused": counted.refusal, "facts": [fact._asdict() for fact in counted.rows]}

@@ -55,6 +55,7 @@ class Screen:
     def __init__(self) -> None:
         width = None if sys.stdout.isatty() else _ENDLESS
         self._out = _Console(width=width, highlight=False, markup=False, emoji=False)
+        self._wide = _Console(width=_ENDLESS, highlight=False, markup=False, emoji=False)
         self._err = _Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._status: Status | None = None
         self._doing = ""
@@ -63,6 +64,15 @@ class Screen:
     def is_terminal(self) -> bool:
         """Whether a person is watching."""
         return self._out.is_terminal
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal; endless elsewhere."""
+        return self._out.width
+
+    def measure(self, table: Table) -> int:
+        """The columns that a table needs."""
+        return self._wide.measure(table).maximum
 
     def line(self, *parts: Part, wrap: bool = False) -> None:
         """Print one line; a sentence may wrap at the terminal's width, a program may not."""
@@ -87,11 +97,11 @@ class Screen:
 
     def table(self, table: Table) -> None:
         """Print a table at the width that it needs: figures cut short would be wrong."""
-        self._print_table(table, width=_ENDLESS)
+        self._print_table(table, self._wide)
 
     def prose_table(self, table: Table) -> None:
         """Print a table of prose, which wraps within its cells at the terminal's width."""
-        self._print_table(table, width=None)
+        self._print_table(table, self._out)
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
@@ -126,13 +136,13 @@ class Screen:
         self._stop_status()
         self._out.print(text, soft_wrap=soft_wrap)
 
-    def _print_table(self, table: Table, *, width: int | None) -> None:
+    def _print_table(self, table: Table, console: Console) -> None:
         if self.is_terminal:
             self._stop_status()
-            self._out.print(table, width=width, crop=False)
+            console.print(table)
             return
-        with self._out.capture() as captured:
-            self._out.print(table)
+        with console.capture() as captured:
+            console.print(table)
         # Cells are filled up with spaces, which only a terminal has a use for.
         for line in captured.get().splitlines():
             self._print(Text(line.rstrip()), soft_wrap=True)

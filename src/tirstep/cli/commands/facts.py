@@ -28,6 +28,13 @@ def command(
     all_archs: Annotated[
         bool, typer.Option("--all-archs", help="Compile for every architecture from sm_75 on.")
     ] = False,
+    counts: Annotated[
+        bool,
+        typer.Option(
+            "--counts",
+            help="Count what the first GPU block does, on the simulator: seconds for each step.",
+        ),
+    ] = False,
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
@@ -38,7 +45,8 @@ def command(
 
     The launch, memory accesses, barriers; with --arch or --all-archs also registers, spills,
     occupancy and instructions, for which it needs a compiler for CUDA (pip install 'tirstep[cuda]',
-    or nvcc), but no GPU. Without --shape, that of the tutorial that the recipe comes from.
+    or nvcc), but no GPU; with --counts bank conflicts and sectors. What stands in a loop, and a
+    call of a helper, counts once. Without --shape, that of the tutorial that the recipe comes from.
     """
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")
@@ -46,4 +54,4 @@ def command(
     from ..facts import find_architectures, show_facts
 
     architectures = find_architectures(arch or [], all_archs=all_archs)
-    return show_facts(recipe, wish, step, target, architectures, as_json=json)
+    return show_facts(recipe, wish, step, target, architectures, counts=counts, as_json=json)

@@ -8,12 +8,12 @@ from types import MappingProxyType
 import tvm
 
 import tirstep
-from tirstep.lowering_checks import Device
+from tirstep.lowering_checks import Counts, Device
 
 from ..rungs import Rung
 from ..selection import format_shape
 from ..texts import first_sentence
-from .model import CountsPart, RecipePart, Report
+from .model import RecipePart, Report
 from .roofline import find_peaks
 from .steps import Doing, StepBuilder, finding_part
 
@@ -35,7 +35,7 @@ def build_recipe(
     *,
     is_judged: bool,
     target: str,
-    counts: Mapping[int, CountsPart | None] = MappingProxyType({}),
+    counts: Mapping[int, Counts | None] = MappingProxyType({}),
     doing: Doing = lambda text: None,
 ) -> RecipePart:
     """Lower every step of a recipe, and put together all that the page shows of it.

@@ -1,4 +1,4 @@
-"""The simulator's counts of a step's launch."""
+"""The simulator's counts of a step's launch, as the report shows them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import tvm
 from tvm.tirx import For
 
-from tirstep.lowering_checks import Device, Verdict
+from tirstep.lowering_checks import Counts, Device, Verdict
 from tirstep.lowering_checks.devices import SimulatorDevice
 from tirstep.lowering_checks.devices.simulator.counts import AccessCounts
 from tirstep.transforms.queries import constant, find_all, find_axis
@@ -15,7 +15,7 @@ from tirstep.transforms.queries import constant, find_all, find_axis
 from .model import CountsPart
 
 
-def read_counts(device: Device, verdict: Verdict) -> CountsPart | None:
+def read_counts(device: Device, verdict: Verdict) -> Counts | None:
     """The counts of the run that gave a verdict, asked at once: a device keeps its last run's.
 
     None for other devices, and for a step that is wrong or that the simulator did not run.
@@ -24,11 +24,16 @@ def read_counts(device: Device, verdict: Verdict) -> CountsPart | None:
         return None
     if not verdict.checked_on.startswith(f"{device.name} "):
         return None
-    far = device.counts.scopes.get("global", AccessCounts())
-    near = device.counts.scopes.get("shared", AccessCounts())
+    return device.counts
+
+
+def counts_part(counts: Counts, module: tvm.IRModule) -> CountsPart:
+    """The counts of a module's launch, for the page."""
+    far = counts.scopes.get("global", AccessCounts())
+    near = counts.scopes.get("shared", AccessCounts())
     return CountsPart(
-        blocks=_count_blocks(verdict.step.module),
-        barriers=device.counts.barriers,
+        blocks=_count_blocks(module),
+        barriers=counts.barriers,
         requests=far.requests,
         sectors=far.sectors,
         bytes=far.bytes,

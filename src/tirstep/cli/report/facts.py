@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tirstep.lowering_checks import CheckError
+from tirstep.lowering_checks import CheckError, Counts
+from tirstep.lowering_checks.facts import counted_rows
 from tirstep.lowering_checks.facts.find import facts_of_lowering
 from tirstep.lowering_checks.passes import Lowering
 from tirstep.modules import Problem
@@ -10,14 +11,17 @@ from tirstep.modules import Problem
 from .model import FactPart, FactsPart
 
 
-def list_facts(lowering: Lowering, problem: Problem) -> FactsPart:
-    """The facts of a lowered step, or why there are none."""
+def list_facts(lowering: Lowering, problem: Problem, counts: Counts | None) -> FactsPart:
+    """The facts of a lowered step, with what the simulator counted; or why there are none."""
     try:
         facts = facts_of_lowering(lowering, problem=problem)
     except CheckError as error:
         return FactsPart((), str(error))
+    if not facts.kernels:
+        return FactsPart((), facts.refusal)
+    counted = () if counts is None else counted_rows(counts)
     rows = tuple(
         FactPart(row.group, row.key or row.name, row.name, row.value, row.unit)
-        for row in facts.rows()
+        for row in (*facts.rows(), *counted)
     )
-    return FactsPart(rows if facts.kernels else (), facts.refusal)
+    return FactsPart(rows, facts.refusal)

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
-from tirstep.lowering_checks import Verdict, find_device
+from tirstep.lowering_checks import Counts, Verdict, find_device
 from tirstep.lowering_checks.deadline import when_stuck
 from tirstep.transforms.recipes import RECIPES
 
@@ -23,7 +23,7 @@ from ..texts import count
 from ..wishes import Request
 from .build import build_recipe
 from .counts import read_counts
-from .model import CountsPart, RecipePart
+from .model import RecipePart
 
 MOST_PROCESSES = 4  # each loads TVM: some hundred MB
 
@@ -81,7 +81,7 @@ def do_job(job: Job, screen: Screen) -> RecipePart:
     example: ExampleName = "seed" if judge.device.has_clock and job.checks else "golden"
     among = [RECIPES[name] for name in job.among]
     (rung,) = plan([RECIPES[job.recipe]], judge, screen, example=example, among=among)
-    counts: dict[int, CountsPart | None] = {}
+    counts: dict[int, Counts | None] = {}
 
     def note(rung: Rung, verdict: Verdict) -> None:
         counts[verdict.step.index] = read_counts(judge.device, verdict)

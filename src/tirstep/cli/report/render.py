@@ -25,7 +25,7 @@ STYLES = (
     "dialogs",
 )
 SCRIPTS = (
-    *("dom", "data", "prefs", "route"),
+    *("start", "dom", "data", "prefs", "route"),
     *("align", "words", "highlight", "rows", "blame", "code", "codebar"),
     *("loops", "panels", "time", "roofline", "overview"),
     *("tree", "tabs", "step", "search", "keyboard", "main"),

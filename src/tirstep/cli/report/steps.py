@@ -7,19 +7,21 @@ from dataclasses import dataclass
 
 import tvm
 
-from tirstep.lowering_checks import Finding, Run, Verdict, print_module
+from tirstep.lowering_checks import Counts, Finding, Run, Verdict, print_module
 from tirstep.lowering_checks.blame import blame_texts, carry_blame
 from tirstep.lowering_checks.passes import Lowering, lower_through_passes
 from tirstep.lowering_checks.steps import step_label
 from tirstep.transforms.recipes import Step
 
 from ..rungs import Rung, golden_word, numbers_word
+from .counts import counts_part
 from .facts import list_facts
 from .loops import find_buffers, find_nests
-from .model import ChecksPart, CountsPart, FindingPart, PassPart, SourcePart, StepPart, TimePart
+from .model import ChecksPart, FindingPart, PassPart, SourcePart, StepPart, TimePart
 from .texts import Text
 
 Doing = Callable[[str], None]
+Functions = tuple[tuple[str, int], ...]
 COMPACTS = "s_tir.CompactBufferAllocation"
 
 
@@ -28,7 +30,7 @@ class StepBuilder:
     """Makes the parts of one rung's steps; `counts` are by the steps' numbers."""
 
     rung: Rung
-    counts: Mapping[int, CountsPart | None]
+    counts: Mapping[int, Counts | None]
     target: str
     doing: Doing
 
@@ -55,6 +57,7 @@ class StepBuilder:
         lowering: Lowering,
         source: SourcePart,
     ) -> StepPart:
+        counts = self.counts.get(step.index)
         compacted = [one.module for one in lowering.passes if one.name == COMPACTS]
         verdict = next((one for one in self.rung.verdicts if one.step is step), None)
         return StepPart(
@@ -69,10 +72,10 @@ class StepBuilder:
             pass_count=len(lowering.passes),
             nests=find_nests(step.module),
             buffers=find_buffers(step.module, compacted[0] if compacted else None),
-            facts=list_facts(lowering, run.problem),
+            facts=list_facts(lowering, run.problem, counts),
             checks=None if verdict is None else _checks_part(verdict),
             time=None if verdict is None else _time_part(self.rung, verdict),
-            counts=self.counts.get(step.index),
+            counts=None if counts is None else counts_part(counts, step.module),
         )
 
     def _sources(self, lowerings: Sequence[Lowering]) -> list[SourcePart]:
@@ -96,7 +99,7 @@ def _pass_parts(
     """The passes that changed the module, with the blame of the text that each was given."""
     parts: list[PassPart] = []
     known, last = {program: authors}, program
-    printed = [(lowering.module, program)]
+    printed = {_find_functions(lowering.module): program}
     for one in lowering.changed:
         before, after = (_print_once(module, printed) for module in (one.before, one.module))
         if before not in known:  # a part of the module alone, the device's perhaps
@@ -112,21 +115,17 @@ def _carry(authors: tuple[int, ...], before: Text, after: Text, number: int) -> 
     return tuple(carry_blame(authors, before.lines, after.lines, author=-number))
 
 
-def _print_once(module: tvm.IRModule, printed: list[tuple[tvm.IRModule, Text]]) -> Text:
+def _print_once(module: tvm.IRModule, printed: dict[Functions, Text]) -> Text:
     """A module's text; printing takes far longer than seeing that it was printed already."""
-    for other, text in reversed(printed):
-        if _has_same_functions(module, other):
-            return text
-    printed.append((module, Text.of(print_module(module))))
-    return printed[-1][1]
+    functions = _find_functions(module)
+    if functions not in printed:
+        printed[functions] = Text.of(print_module(module))
+    return printed[functions]
 
 
-def _has_same_functions(module: tvm.IRModule, other: tvm.IRModule) -> bool:
-    """Whether the functions are the same objects, which never change."""
-    pairs = list(zip(module.functions_items(), other.functions_items(), strict=False))
-    return len(module.functions_items()) == len(other.functions_items()) and all(
-        name.same_as(twin) and function.same_as(copy) for (name, function), (twin, copy) in pairs
-    )
+def _find_functions(module: tvm.IRModule) -> Functions:
+    """The functions by name and identity; they never change, and the log of passes keeps them."""
+    return tuple((str(name.name_hint), hash(one)) for name, one in module.functions_items())
 
 
 def finding_part(finding: Finding) -> FindingPart:

@@ -41,7 +41,10 @@ function diffTable(compared) {
     ? `Nothing differs from ${compared.name}.` : "The texts are the same: what the pass changed does not show in them."));
   const body = h("tbody");
   const shown = foldRows(isSplit() ? rows : unifyRows(rows));
-  for (const row of shown) body.append(row.kind === "fold" ? foldRow(row, compared) : lineRow(row, compared));
+  for (const row of shown) {
+    body.append(row.kind !== "fold" ? lineRow(row, compared)
+      : foldRow(plural(row.rows.length, "equal line"), () => row.rows.map((one) => lineRow(one, compared))));
+  }
   table.append(body);
   return table;
 }
@@ -54,21 +57,30 @@ function wholeTable(compared) {
       if (row.kind === "add" || row.kind === "edit") fresh.add(row.fresh);
     }
   }
-  return h("table", { class: "lines whole" }, h("tbody", {}, after.lines.map((line, at) =>
-    h("tr", { class: fresh.has(at) ? "fresh" : null, "data-fresh": at },
-      blameCell(after, at), numberCell(at, "fresh"),
-      codeCell(line, tokensOf(line, after.language), { "data-side": "fresh" })))));
+  const row = (line, at) => h("tr", { class: fresh.has(at) ? "fresh" : null, "data-fresh": at },
+    blameCell(after, at), numberCell(at, "fresh"),
+    codeCell(line, tokensOf(line, after.language), { "data-side": "fresh" }));
+  const rows = after.lines.map(row);
+  const head = rows.splice(0, preambleOf(after));
+  const fold = head.length > 0 && foldRow(`${plural(head.length, "line")} in front of the kernels`, () => head);
+  return h("table", { class: "lines whole" }, h("tbody", {}, fold, rows));
 }
 
-function foldRow(fold, compared) {
+// How many lines stand in front of the first kernel: TVM writes the same into every source.
+function preambleOf({ lines, language }) {
+  const first = language === "cuda" ? lines.findIndex((line) => /^(extern "C" __global__|__kernel) /.test(line)) : 0;
+  return first >= SHORTEST_FOLD ? first : 0;
+}
+
+function foldRow(words, makeRows) {
   const open = (event) => {
     const row = event.currentTarget.closest("tr");
-    row.replaceWith(...fold.rows.map((one) => lineRow(one, compared)));
+    row.replaceWith(...makeRows());
     byId("code").focus({ preventScroll: true });
   };
   const width = isOn("blame", false) ? 5 : 4;
   return h("tr", { class: "fold" }, h("td", { colspan: width },
-    h("button", { type: "button", onclick: open }, h("span", {}, `⋯ ${plural(fold.rows.length, "equal line")}`))));
+    h("button", { type: "button", onclick: open }, h("span", {}, `⋯ ${words}`))));
 }
 
 function lineRow(row, compared) {

@@ -7,7 +7,8 @@ async function unpack(text) {
   return new Response(stream).json();
 }
 
-const report = await unpack(byId("data").textContent);
+const report = await unpack(byId("data").textContent).catch(() => null);
+if (report === null) return stop("The data of this report cannot be read: the file is damaged or not complete.");
 const recipes = report.recipes ?? [];
 const steps = [];
 

@@ -10,7 +10,8 @@ function overviewPage() {
 
 function ladderSummary() {
   const failed = recipes.filter((recipe) => recipe.status === "failed").length;
-  return [`${plural(recipes.length, "recipe")}, ${plural(steps.length, "step")}. `,
+  const skipped = recipes.filter((recipe) => recipe.status === "skipped").length;
+  return [`${plural(recipes.length, "recipe")}, ${plural(steps.length, "step")}. `, skipped > 0 && `${plural(skipped, "recipe")} skipped. `,
     report.device ? (failed ? h("b", { class: "bad" }, `${plural(failed, "recipe")} failed. `) : "Every check passed. ") : "Nothing was checked. ",
     report.device && h("span", { class: "dim" }, `Checked on: ${report.device}.`)];
 }

@@ -11,7 +11,7 @@ function factsPanel(step, against) {
   return h("table", { class: "facts" },
     h("caption", {}, before ? ["Changed rows are marked; compared with ", h("b", {}, before.label), "."] : "Nothing to compare with."),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Fact"), before && h("th", { scope: "col", class: "num" }, "before"),
-      h("th", { scope: "col", class: "num" }, before ? "now" : "value"), before && h("th", { scope: "col" }, "change"))),
+      h("th", { scope: "col", class: "num" }, before ? "now" : "value"), before && h("th", { scope: "col", class: "delta" }, "change"))),
     body);
 }
 
@@ -42,7 +42,7 @@ function factRow(row, was, before) {
 function factValue(row) {
   if (!row || row.value === undefined) return "–";
   if (typeof row.value !== "number") return row.value;
-  if (row.unit === "bytes" && row.value >= 1024) return [number(row.value), h("span", { class: "unit" }, ` ${bytes(row.value)}`)];
+  if (row.unit === "bytes" && row.value >= 1024) return [number(row.value), h("span", { class: "unit" }, ` (${bytes(row.value)})`)];
   return [number(row.value), row.unit && h("span", { class: "unit" }, ` ${row.unit}`)];
 }
 
@@ -76,5 +76,12 @@ function checksPanel(step) {
 
 function findingCard(finding) {
   return h("article", { class: "finding" }, h("h3", {}, finding.check, h("small", {}, ` ${finding.where} ${finding.source ?? ""}`)),
-    h("p", {}, finding.message), finding.detail && h("pre", { tabindex: "0" }, finding.detail));
+    h("p", {}, finding.message), finding.detail && h("pre", { tabindex: "0" }, detailLines(finding.detail)));
+}
+
+// A diff has the colours of one.
+function detailLines(detail) {
+  if (!detail.startsWith("--- ")) return detail;
+  const marks = { "+": "plus", "-": "minus" };
+  return detail.split("\n").map((line, at) => h("span", { class: at > 1 ? marks[line[0]] : null }, `${line}\n`));
 }

@@ -1,0 +1,34 @@
+"""Facts of a launch that the simulator counted: of its first GPU block, as it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..devices.simulator.counts import Counts
+from .model import SCOPES, Fact
+
+GROUP = "first GPU block, simulated"
+
+
+def counted_rows(counts: Counts) -> Iterator[Fact]:
+    """The counts as rows; a scope that the block does not access has none."""
+    yield Fact(GROUP, "counted_barriers", "barriers passed", counts.barriers)
+    by_warp = {
+        "cp.async": counts.async_copies,
+        "ldmatrix": counts.matrix_loads,
+        "mma": counts.matrix_multiplies,
+    }
+    for name, count in by_warp.items():
+        yield Fact(GROUP, f"counted_{name.replace('.', '_')}", f"{name}, by warp", count)
+    for scope in SCOPES:
+        if scope not in counts.scopes:
+            continue
+        one = counts.scopes[scope]
+        yield Fact(GROUP, f"{scope}_requests", f"{scope} requests, by warp", one.requests)
+        yield Fact(GROUP, f"{scope}_traffic", f"{scope} traffic", one.bytes, "bytes")
+        if scope == "global":
+            per_request = round(one.sectors_per_request, 2)
+            yield Fact(GROUP, "sectors", "32-byte sectors", one.sectors)
+            yield Fact(GROUP, "sectors_per_request", "sectors per request", per_request)
+        else:
+            yield Fact(GROUP, "bank_conflicts", "bank conflicts", one.bank_conflicts)

@@ -1,0 +1,80 @@
+"""Functions of single elements, as neural networks apply them."""
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.modules import roundings
+from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, IN_OWN_TYPE
+from tirstep.modules.kernel import kernel
+from tirstep.modules.script import cast_between, zero_of
+
+
+@kernel(
+    reference=lambda a, **_: np.maximum(a, 0.0),
+    flops=lambda n, **_: n,
+    terms=lambda **_: 1,
+    elements=lambda n, **_: n,
+    accumulators=IN_OWN_TYPE,
+)
+def relu(n: int, *, dtype: str = "float32") -> tvm.IRModule:
+    """B = max(A, 0) for vectors of n elements: block "B", loop i.
+
+    n operations. Raises `KernelError` for a bad size or dtype.
+    """
+    N, zero = n, zero_of(dtype)
+
+    @I.ir_module
+    class Relu:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((N,), dtype), B: T.Buffer((N,), dtype)):
+            T.func_attr({"tirx.noalias": True})
+            for i in T.grid(N):
+                with T.sblock("B"):
+                    vi = T.axis.remap("S", [i])
+                    B[vi] = T.max(A[vi], zero)
+
+    return Relu
+
+
+def _gelu_of(a: Any, **_: Any) -> Any:
+    return 0.5 * a * (1 + np.tanh(np.sqrt(2 / np.pi) * (a + 0.044715 * a**3)))
+
+
+@kernel(
+    reference=_gelu_of,
+    error=roundings.gelu,
+    flops=lambda n, **_: 8 * n,
+    terms=lambda **_: 1,
+    elements=lambda n, **_: n,
+    accumulators=FLOATS_IN_FLOAT32,
+    choices={"approximate": ("tanh",)},
+)
+def gelu(n: int, *, dtype: str = "float32", approximate: str = "tanh") -> tvm.IRModule:
+    """B = x / (1 + exp(-2 z)) with z = sqrt(2 / pi) (x + 0.044715 x^3), for x in A of n elements.
+
+    This is 0.5 x (1 + tanh(z)), the approximation of D. Hendrycks and K. Gimpel (Gaussian error
+    linear units, 2016), which frameworks call gelu with approximate="tanh". Block "B", loop i; the
+    arithmetic is float32, B has the type of A. 8 * n operations, an exponential counted as one.
+    Raises `KernelError` for a bad size or dtype.
+    """
+    N, widen, narrow = n, cast_between(dtype, "float32"), cast_between("float32", dtype)
+
+    def function(x: Any) -> Any:
+        slope = T.float32(-2 * np.sqrt(2 / np.pi))
+        return x / (T.float32(1) + T.exp(slope * (x + T.float32(0.044715) * x * x * x)))
+
+    @I.ir_module
+    class Gelu:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((N,), dtype), B: T.Buffer((N,), dtype)):
+            T.func_attr({"tirx.noalias": True})
+            for i in T.grid(N):
+                with T.sblock("B"):
+                    vi = T.axis.remap("S", [i])
+                    B[vi] = narrow(function(widen(A[vi])))
+
+    return Gelu

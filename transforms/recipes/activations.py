@@ -1,0 +1,131 @@
+"""Recipes of the elementwise functions relu and gelu."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tvm.s_tir import Schedule
+
+from ..binding import tile_block
+from ..loops import Tail
+from .elementwise import BATCHED, BATCHES, GRIDS, ROUNDS, SEED, SIZES, THREADS, VECTORS
+from .flat_plan import FlatPlan, schedule_flat
+from .recipe import Example, recipe
+
+
+@recipe(
+    kernel="relu",
+    blocks=("B",),
+    seed=SEED,
+    golden=Example({"n": 96}, sizes={"threads": 32}),
+    choices={"threads": THREADS},
+    symbolic=("n",),
+)
+def relu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
+    """One element for each thread.
+
+    Sizes: threads of a block.
+    """
+    tile_block(sch, sch.get_sblock("B"), threads=(threads,), tail=tail)
+    yield "bound"
+
+
+@recipe(kernel="relu", blocks=("B",), seed=SEED, golden=VECTORS, choices=SIZES)
+def relu_vectors(
+    sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """One vector for each thread: 16 bytes with one load.
+
+    Sizes: threads of a block; vector, its elements at most.
+    """
+    plan = FlatPlan(threads, vector, tail=tail)
+    yield from schedule_flat(sch, sch.get_sblock("B"), plan)
+
+
+@recipe(kernel="relu", blocks=("B",), seed=SEED, golden=BATCHES, choices=BATCHED)
+def relu_batches(
+    sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """Several vectors for each thread, all of them on their way at the same time.
+
+    Sizes: threads of a block; vector, its elements at most; each, the vectors of a thread.
+    """
+    plan = FlatPlan(threads, vector, each=each, tail=tail)
+    yield from schedule_flat(sch, sch.get_sblock("B"), plan)
+
+
+@recipe(kernel="relu", blocks=("B",), seed=SEED, golden=ROUNDS, choices=GRIDS)
+def relu_persistent(
+    sch: Schedule,
+    *,
+    threads: int = 256,
+    vector: int = 8,
+    each: int = 4,
+    blocks: int = 1024,
+    tail: Tail = "refuse",
+) -> Iterator[str]:
+    """As many blocks as the GPU runs at the same time, which go over the tensor in rounds.
+
+    Sizes: as above; blocks of the grid.
+    """
+    plan = FlatPlan(threads, vector, each=each, blocks=blocks, tail=tail)
+    yield from schedule_flat(sch, sch.get_sblock("B"), plan)
+
+
+@recipe(
+    kernel="gelu",
+    blocks=("B",),
+    seed=SEED,
+    golden=Example({"n": 96}, sizes={"threads": 32}),
+    choices={"threads": THREADS},
+    symbolic=("n",),
+)
+def gelu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
+    """One element for each thread.
+
+    Sizes: threads of a block.
+    """
+    tile_block(sch, sch.get_sblock("B"), threads=(threads,), tail=tail)
+    yield "bound"
+
+
+@recipe(kernel="gelu", blocks=("B",), seed=SEED, golden=VECTORS, choices=SIZES)
+def gelu_vectors(
+    sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """One vector for each thread: 16 bytes with one load.
+
+    Sizes: threads of a block; vector, its elements at most.
+    """
+    plan = FlatPlan(threads, vector, tail=tail)
+    yield from schedule_flat(sch, sch.get_sblock("B"), plan)
+
+
+@recipe(kernel="gelu", blocks=("B",), seed=SEED, golden=BATCHES, choices=BATCHED)
+def gelu_batches(
+    sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """Several vectors for each thread, all of them on their way at the same time.
+
+    Sizes: threads of a block; vector, its elements at most; each, the vectors of a thread.
+    """
+    plan = FlatPlan(threads, vector, each=each, tail=tail)
+    yield from schedule_flat(sch, sch.get_sblock("B"), plan)
+
+
+@recipe(kernel="gelu", blocks=("B",), seed=SEED, golden=ROUNDS, choices=GRIDS)
+def gelu_persistent(
+    sch: Schedule,
+    *,
+    threads: int = 256,
+    vector: int = 8,
+    each: int = 4,
+    blocks: int = 1024,
+    tail: Tail = "refuse",
+) -> Iterator[str]:
+    """As many blocks as the GPU runs at the same time, which go over the tensor in rounds.
+
+    Sizes: as above; blocks of the grid.
+    """
+    plan = FlatPlan(threads, vector, each=each, blocks=blocks, tail=tail)
+    yield from schedule_flat(sch, sch.get_sblock("B"), plan)

@@ -1,0 +1,67 @@
+"""The recipe that picks another recipe of matmul, and its sizes, by what a search found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tvm.s_tir import Schedule
+
+from ..errors import TransformError
+from ..queries import constant
+from .best import find_best
+from .matmul_fast import (
+    BLOCKS,
+    GEMM,
+    SHAPE,
+    matmul_async,
+    matmul_grouped,
+    matmul_prefetched,
+    matmul_split_k,
+)
+from .recipe import Example, Recipe, recipe
+
+CANDIDATES = (matmul_grouped, matmul_prefetched, matmul_async, matmul_split_k)
+
+
+@recipe(kernel="matmul", blocks=BLOCKS, seed=GEMM, golden=Example(SHAPE))
+def matmul_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
+    """The recipe and the sizes that a search found best for this shape, or for the nearest one.
+
+    Where its tiles do not divide the shape, the problem is padded. Sizes: device, the name of the
+    GPU that was searched on (transforms/recipes/best/matmul.json has them all).
+    """
+    chosen, sizes = choose(sch, device)
+    yield from chosen.body(sch, **sizes)
+
+
+def choose(sch: Schedule, device: str) -> tuple[Recipe, Mapping[str, object]]:
+    """The recipe of `matmul_best` for a schedule of matmul, and the sizes that it gets."""
+    block = sch.get(sch.get_sblock("C"))
+    shape = [constant(iterator.dom.extent) for iterator in block.iter_vars]
+    if None in shape:
+        raise TransformError(
+            "matmul_best", f"the shape {shape} is not constant", "use matmul_prefetched with sizes"
+        )
+    dtype = str(block.reads[-1].source.dtype)
+    best = find_best("matmul", device=device, dtype=dtype, shape=[size or 1 for size in shape])
+    by_name = {one.name: one for one in CANDIDATES}
+    chosen = by_name.get(best.recipe)
+    if chosen is None:
+        raise TransformError(
+            "matmul_best",
+            f"the search chose '{best.recipe}'",
+            f"search one of {', '.join(by_name)}",
+        )
+    for tail in ("refuse", "pad"):
+        sizes = {**best.sizes, "tail": tail}
+        if _fits(chosen, sch, sizes):
+            return chosen, sizes
+    return matmul_prefetched, {"tail": "pad"}
+
+
+def _fits(chosen: Recipe, sch: Schedule, sizes: Mapping[str, object]) -> bool:
+    try:
+        chosen(sch.copy(), **sizes)
+    except TransformError:
+        return False
+    return True

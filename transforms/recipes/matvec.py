@@ -1,0 +1,54 @@
+"""Recipes of matvec, the product of a matrix and a vector: a sum over each row, as row_sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tvm.s_tir import Schedule
+
+from ..loops import Tail
+from .recipe import recipe
+from .row_plan import RowPlan, schedule_row_per_thread, schedule_rows
+from .rows import ROWS, SEED, SEVERAL, SMALL, SPREAD, THREADS, VECTORS, WIDE
+
+
+@recipe(kernel="matvec", blocks=("y",), seed=SEED, golden=SMALL, choices={"threads": THREADS[:4]})
+def matvec_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
+    """One row for each thread: neighbouring threads read a whole row apart.
+
+    Sizes: threads of a block.
+    """
+    yield from schedule_row_per_thread(sch, [sch.get_sblock("y")], threads=threads, tail=tail)
+
+
+@recipe(kernel="matvec", blocks=("y",), seed=SEED, golden=SPREAD, choices={"threads": THREADS})
+def matvec_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
+    """One row for each block, whose threads add up their sums by warp shuffles.
+
+    Sizes: threads of a row.
+    """
+    yield from schedule_rows(sch, [sch.get_sblock("y")], RowPlan(threads, tail=tail))
+
+
+@recipe(kernel="matvec", blocks=("y",), seed=SEED, golden=WIDE, choices=VECTORS)
+def matvec_vectors(
+    sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """The row and the vector come in vectors into registers, all on their way before the first sum.
+
+    Sizes: threads of a row; vector, its elements at most.
+    """
+    plan = RowPlan(threads, vector, in_registers=True, tail=tail)
+    yield from schedule_rows(sch, [sch.get_sblock("y")], plan)
+
+
+@recipe(kernel="matvec", blocks=("y",), seed=SEED, golden=SEVERAL, choices=ROWS)
+def matvec_rows(
+    sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """Several rows for each block, which share the vector in the L1 cache.
+
+    Sizes: threads of a row; vector, its elements at most; rows of a block.
+    """
+    plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
+    yield from schedule_rows(sch, [sch.get_sblock("y")], plan)

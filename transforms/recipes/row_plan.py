@@ -1,0 +1,114 @@
+"""What the recipes over the rows of a matrix have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from ..binding import bind_loop
+from ..caching import cache_write_at
+from ..loops import Tail, split_loop, unroll_loop
+from ..placement import compute_block_at
+from ..queries import find_extent, is_reduction
+from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
+from ..vectorize import vectorize_loop
+
+
+class RowPlan(NamedTuple):
+    """How rows are dealt out.
+
+    Attributes
+    ----------
+    threads : of a row
+    vector : elements of a vector at most; rows of another length, and wide types, get shorter ones
+    rows : of a GPU block
+    in_registers : whether a row is read once, into registers
+    """
+
+    threads: int
+    vector: int = 1
+    rows: int = 1
+    in_registers: bool = False
+    tail: Tail = "refuse"
+
+
+def schedule_row_per_thread(
+    sch: Schedule, blocks: Sequence[SBlockRV], *, threads: int, tail: Tail
+) -> Iterator[str]:
+    """One thread for each row: the blocks in program order, the last of which writes the output."""
+    *producers, output = blocks
+    outer, row = split_loop(sch, sch.get_loops(output)[0], inner=threads, tail=tail)
+    bind_loop(sch, outer, axis="blockIdx.x")
+    bind_loop(sch, row, axis="threadIdx.x")
+    _compute_row_at(sch, producers, row)
+    yield "bound"
+
+
+def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], plan: RowPlan) -> Iterator[str]:
+    """Threads share a row: the blocks in program order, the last of which writes the output."""
+    *producers, output = blocks
+    row = _bind_rows(sch, output, plan)
+    _compute_row_at(sch, producers, row)
+    yield "rows_on_blocks"
+    threads, vector = _fit(sch, blocks, plan)
+    store = cache_write_at(sch, output, row) if plan.in_registers else None
+    steps = []
+    for block in [*([store] if store else []), *reversed(blocks)]:  # readers first
+        if block is store and is_reduction(sch, output):
+            sch.add_unit_loop(block)  # one thread stores
+            spread_over_threads(sch, block, threads=threads, tail="guard")
+            continue
+        spread = spread_over_threads(sch, block, threads=threads, vector=vector, tail=plan.tail)
+        steps.append(spread.steps)
+        if block is store and vector > 1:
+            vectorize_loop(sch, spread.elements)
+    for block in [*producers, *([output] if store else [])]:
+        keep_in_registers(sch, block)
+    yield "spread_over_threads"
+    if plan.in_registers:
+        for block in blocks:
+            _cache_inputs(sch, block, row)
+        yield "row_in_registers"
+        for loop in steps:
+            unroll_loop(sch, loop)
+        yield "unrolled"
+
+
+def _fit(sch: Schedule, blocks: Sequence[SBlockRV], plan: RowPlan) -> tuple[int, int]:
+    """The threads of a row, and the elements of their vectors."""
+    extent = find_extent(sch, sch.get_loops(blocks[-1])[-1])
+    dtype = sch.get(blocks[0]).reads[0].source.dtype
+    vector = find_vector(extent, dtype, most=plan.vector)
+    if plan.tail == "guard" and extent is not None:
+        # A power of two, which TVM reduces by shuffles, and no more than there are vectors.
+        return min(plan.threads, 1 << (extent // vector - 1).bit_length()), vector
+    return plan.threads, vector
+
+
+def _bind_rows(sch: Schedule, output: SBlockRV, plan: RowPlan) -> LoopRV:
+    """The loop of which one iteration is one row."""
+    (row, *_) = sch.get_loops(output)
+    if plan.rows > 1:
+        outer, row = split_loop(sch, row, inner=plan.rows, tail=plan.tail)
+        bind_loop(sch, outer, axis="blockIdx.x")
+        bind_loop(sch, row, axis="threadIdx.y")
+    else:
+        bind_loop(sch, row, axis="blockIdx.x")
+    return row
+
+
+def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -> None:
+    for block in reversed(producers):
+        compute_block_at(sch, block, row)
+    for block in producers:
+        keep_in_registers(sch, block)
+
+
+def _cache_inputs(sch: Schedule, block: SBlockRV, row: LoopRV) -> None:
+    """All that a block reads of the kernel's tensors."""
+    for operand, region in enumerate(sch.get(block).reads):
+        if region.source.scope() == "global":
+            cache_row_at(sch, block, row, operand=operand)

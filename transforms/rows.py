@@ -1,0 +1,209 @@
+"""Rows: one row of a matrix by all threads of a GPU block, each with its share in registers.
+
+A share is the same in every block of a kernel: thread t of T takes the vectors t, t + T, t + 2 T of
+the row. What a thread writes for itself it can then keep in registers, and needs no barrier for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx.analysis import undefined_vars
+
+from .binding import bind_loop
+from .errors import TransformError, composite
+from .layout import require_copy
+from .loops import Tail, require_factors, require_serial
+from .lowering import set_pipeline
+from .pass_options import set_pass_option
+from .placement import require_around, require_scalar_place
+from .queries import (
+    find_all,
+    find_axis,
+    find_block_name,
+    find_extent,
+    find_iterator_values,
+    find_own_loops,
+    find_root,
+    substitute,
+)
+from .registers import require_own_registers
+from .vectorize import LANES, MAX_VECTOR_BYTES, vectorize_loop
+from .virtual_threads import require_virtual_threads_around_all
+
+
+class Spread(NamedTuple):
+    """The loops of a row that is spread over threads, outermost first."""
+
+    steps: LoopRV
+    threads: LoopRV
+    elements: LoopRV
+
+
+class _Share(NamedTuple):
+    """How a row is dealt out: to so many threads, so many elements at a time."""
+
+    threads: int
+    vector: int
+
+
+@composite
+def spread_over_threads(
+    sch: Schedule, block: SBlockRV, *, threads: int, vector: int = 1, tail: Tail = "refuse"
+) -> Spread:
+    """Spread a block's innermost loop over threads, `vector` neighbouring elements at a time.
+
+    Neighbouring threads take neighbouring vectors, so that a warp's accesses lie side by side. A
+    reduction becomes one over threads, which TVM lowers to warp shuffles.
+
+    rewrite: ``for k in n`` -> ``for k_0 in n / vector / threads: for k_1 in threadIdx.x:
+        for k_2 in vector``
+    consumes: the loop
+    returns: its three parts; the last one is serial still (`vectorize_loop`)
+    requires: a loop of the block's own, serial; what `bind_loop` requires; `vector` divides the
+        extent and `threads` the vectors, or ``tail="guard"``, which guards the steps: a loop of
+        elements that is vectorized needs a `vector` that divides all the same
+    """
+    who = "spread_over_threads"
+    own = find_own_loops(sch, block)
+    if not own:
+        raise TransformError(
+            who,
+            f"block '{find_block_name(sch, block)}' has no loop of its own",
+            "place the other blocks outside of its innermost loop first",
+        )
+    require_serial(sch, who, own[-1])
+    factors = {"threads": threads, "vector": vector}
+    require_factors(sch, who, own[-1], factors, tail)
+    # One after the other: the guard of the second split is the same for a whole vector.
+    vectors, elements = sch.split(own[-1], [None, vector])
+    steps, among = sch.split(vectors, [None, threads])
+    bind_loop(sch, among, axis="threadIdx.x")
+    return Spread(steps, among, elements)
+
+
+@composite
+def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
+    """Keep what a block computes in registers of the threads that compute it.
+
+    Where the threads share a row, each keeps its own elements, in an array with a dimension for
+    the thread that the pipeline "tirstep" takes out again (`set_pipeline`). TVM's reuse of storage
+    is switched off: it would leave the result of a reduction over threads in shared memory.
+
+    rewrite: ``P[i, k] = ...`` -> ``P_local[i, k_0, k_1, k_2] = ...`` with the thread k_1
+    consumes: nothing
+    requires: a block that writes one intermediate buffer, not a tensor of the kernel's; readers
+        whose threads read what they have written themselves
+    """
+    who, name = "keep_in_registers", find_block_name(sch, block)
+    buffer = require_copy(sch, who, block).source
+    nodes = find_all(find_root(sch, block), SBlock)
+    if not any(buffer.same_as(own) for node in nodes for own in node.alloc_buffers):
+        raise TransformError(
+            who,
+            f"block '{name}' writes '{buffer.name}', a tensor of the kernel's",
+            "compute it in registers and copy it out with cache_write_at",
+        )
+    sch.set_scope(block, 0, "local")
+    share = _find_share(sch, block, sch.get(block).writes[0])
+    if share is not None:
+        _lay_out(sch, block, share)
+    set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
+    require_own_registers(sch, who, block)
+
+
+@composite
+def cache_row_at(sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int) -> SBlockRV:
+    """Copy what threads read of an operand under a loop into their registers, once for all readers.
+
+    Each thread copies the elements that it reads itself, by vectors as long as those in which
+    `block` takes them (`spread_over_threads`).
+
+    rewrite: ``for i: (for k: S += A[i, k]); (for k: B[i, k] = A[i, k] / S)`` ->
+        ``for i: (for k: A_local[...] = A[i, k]); (for k: S += A_local[...]); ...``
+    consumes: nothing
+    returns: the copy block
+    requires: `operand` counts the buffers that the block reads, from 0; a loop around the block,
+        not vectorized; a block that is spread over threads along the operand's last dimension, and
+        all other readers under the loop in the same way
+    """
+    who, name = "cache_row_at", find_block_name(sch, block)
+    reads = list(sch.get(block).reads)
+    if not 0 <= operand < len(reads):
+        listed = ", ".join(f"{at}: {region.source.name}" for at, region in enumerate(reads))
+        raise TransformError(
+            who,
+            f"block '{name}' has no operand {operand}, it reads {listed}",
+            "count the operands from 0",
+        )
+    require_around(sch, who, loop, block)
+    require_scalar_place(sch, who, loop)
+    share = _find_share(sch, block, reads[operand])
+    if share is None:
+        raise TransformError(
+            who,
+            f"block '{name}' is not spread over threads along the last dimension of "
+            f"'{reads[operand].source.name}'",
+            "spread it with spread_over_threads first",
+        )
+    copy = sch.cache_read(block, operand, "local", _find_readers(sch, loop, reads[operand].source))
+    sch.compute_at(copy, loop, preserve_unit_loops=True)
+    _lay_out(sch, copy, share)
+    spread = spread_over_threads(
+        sch, copy, threads=share.threads, vector=share.vector, tail="guard"
+    )
+    if share.vector in LANES:
+        vectorize_loop(sch, spread.elements)
+    require_own_registers(sch, who, copy)
+    require_virtual_threads_around_all(sch, who, copy)
+    return copy
+
+
+def find_vector(extent: int | None, dtype: Any, *, most: int) -> int:
+    """The most elements, up to `most`, of a vector of 16 bytes that divides rows of an extent."""
+    room = MAX_VECTOR_BYTES // dtype.itemsize
+    fitting = [
+        lanes
+        for lanes in LANES
+        if lanes <= min(most, room) and extent is not None and extent % lanes == 0
+    ]
+    return max(fitting, default=1)
+
+
+def _find_readers(sch: Schedule, loop: LoopRV, buffer: Any) -> list[SBlockRV]:
+    return [
+        block
+        for block in sch.get_child_blocks(loop)
+        if any(region.source.same_as(buffer) for region in sch.get(block).reads)
+    ]
+
+
+def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> _Share | None:
+    """How threads of the block's own deal out the last dimension of a region; None if none do."""
+    values = find_iterator_values(find_root(sch, block))
+    used = undefined_vars(substitute(region.region[-1].min, values))
+    vector = 1
+    for loop in reversed(find_own_loops(sch, block)):
+        node, extent = sch.get(loop), find_extent(sch, loop)
+        if not any(node.loop_var.same_as(var) for var in used) or extent is None:
+            continue
+        if (find_axis(node) or "").startswith("threadIdx"):
+            return _Share(extent, vector)
+        vector *= extent
+    return None
+
+
+def _lay_out(sch: Schedule, block: SBlockRV, share: _Share) -> None:
+    """Give the buffer that a block writes a dimension for the thread."""
+    threads, vector = share
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        last = at[-1]
+        return (*at[:-1], last // (threads * vector), last // vector % threads, last % vector)
+
+    # Different elements have different places; what is said of a row that does not divide is that
+    # some places have no element, and nobody reads those.
+    sch.transform_layout(block, ("write", 0), place, assume_injective_transform=True)
+    set_pipeline(sch)
