@@ -11,7 +11,8 @@ from tirstep.modules.kernel import Kernel
 from tirstep.modules.matmul import matmul, matmul_bias_relu
 from tirstep.modules.matvec import matvec
 from tirstep.modules.movement import transpose
-from tirstep.modules.rows import layer_norm, rms_norm, row_sum, softmax
+from tirstep.modules.rows import layer_norm, rms_norm, row_sum
+from tirstep.modules.softmax import softmax
 from tirstep.modules.stencil import conv1d, window_sum
 
 # A list, not a side effect of the decorator: kernels made elsewhere stay out of it.

@@ -26,13 +26,19 @@ def exponential(x: Array) -> Array:
     return 2 * (2 + 1.173 * np.abs(x))
 
 
-def softmax(a: Array, *, u: float, **_: Any) -> Array:
-    """Of softmax over the rows of a (m, n)."""
+def softmax(a: Array, *, u: float, online: bool = False, **_: Any) -> Array:
+    """Of softmax over the rows of a (m, n).
+
+    Online, a sum is scaled anew at most n times, by exponentials of differences that add up to no
+    more than the row's range.
+    """
     shifted = a - a.max(axis=1, keepdims=True)
     powers = np.exp(shifted)
     total = powers.sum(axis=1, keepdims=True)
     relative = np.abs(shifted) + exponential(shifted)
     of_total = (powers * relative).sum(axis=1, keepdims=True) / total + a.shape[1]
+    if online:
+        of_total = of_total + 6 * a.shape[1] + 4 * np.abs(shifted).max(axis=1, keepdims=True)
     return SAFETY * u * powers / total * (relative + of_total + DIVISION)
 
 

@@ -1,4 +1,4 @@
-"""Kernels over the rows of a matrix: sums, softmax, normalizations."""
+"""Kernels over the rows of a matrix: sums and normalizations."""
 
 from typing import Any
 
@@ -45,59 +45,6 @@ def row_sum(m: int, n: int, *, dtype: str = "float32", acc: str | None = None) -
     return RowSum
 
 
-def _softmax_of(a: Any, **_: Any) -> Any:
-    powers = np.exp(a - a.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
-@kernel(
-    reference=_softmax_of,
-    error=roundings.softmax,
-    flops=lambda m, n, **_: 4 * m * n,
-    terms=lambda n, **_: n,
-    elements=lambda m, n, **_: m * n,
-    accumulators=FLOATS_IN_FLOAT32,
-)
-def softmax(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
-    """B(m, n) = exp(A - its row's maximum) / the row's sum of that, for A(m, n).
-
-    Blocks "max", "exp", "sum" and "B". What is between is float32; B has the type of A. 4 * m * n
-    operations, an exponential counted as one. Raises `KernelError` for bad sizes or dtype.
-    """
-    M, N, widen, narrow = m, n, cast_between(dtype, "float32"), cast_between("float32", dtype)
-
-    @I.ir_module
-    class Softmax:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((M, N), dtype), B: T.Buffer((M, N), dtype)):
-            T.func_attr({"tirx.noalias": True})
-            largest = T.sblock_alloc_buffer((M,))
-            power = T.sblock_alloc_buffer((M, N))
-            total = T.sblock_alloc_buffer((M,))
-            for i, k in T.grid(M, N):
-                with T.sblock("max"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        largest[vi] = T.min_value("float32")
-                    largest[vi] = T.max(largest[vi], widen(A[vi, vk]))
-            for i, k in T.grid(M, N):
-                with T.sblock("exp"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    power[vi, vk] = T.exp(widen(A[vi, vk]) - largest[vi])
-            for i, k in T.grid(M, N):
-                with T.sblock("sum"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        total[vi] = T.float32(0)
-                    total[vi] = total[vi] + power[vi, vk]
-            for i, k in T.grid(M, N):
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    B[vi, vk] = narrow(power[vi, vk] / total[vi])
-
-    return Softmax
-
-
 def _layer_norm_of(a: Any, gain: Any, shift: Any, **_: Any) -> Any:
     centered = a - a.mean(axis=1, keepdims=True)
     variance = (centered * centered).mean(axis=1, keepdims=True)
@@ -119,7 +66,19 @@ def layer_norm(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
     far from 0) and "B". Sums are float32; all else has the type of A. 8 * m * n operations. Raises
     `KernelError` for bad sizes or dtype.
     """
-    M, N, widen, narrow = m, n, cast_between(dtype, "float32"), cast_between("float32", dtype)
+    widen = cast_between(dtype, "float32")
+
+    def center(value: Any, total: Any) -> Any:
+        return widen(value) - total / T.float32(n)
+
+    def scale(total: Any) -> Any:
+        return T.rsqrt(total / T.float32(n) + T.float32(EPSILON))
+
+    return _layer_norm((m, n), dtype, center, scale)
+
+
+def _layer_norm(shape: tuple[int, int], dtype: str, center: Any, scale: Any) -> tvm.IRModule:
+    (M, N), widen, narrow = shape, cast_between(dtype, "float32"), cast_between("float32", dtype)
 
     @I.ir_module
     class LayerNorm:
@@ -144,16 +103,14 @@ def layer_norm(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
                     vi, vk = T.axis.remap("SR", [i, k])
                     with T.init():
                         squares[vi] = T.float32(0)
-                    squares[vi] = squares[vi] + (widen(A[vi, vk]) - sums[vi] / T.float32(N)) * (
-                        widen(A[vi, vk]) - sums[vi] / T.float32(N)
+                    squares[vi] = squares[vi] + center(A[vi, vk], sums[vi]) * center(
+                        A[vi, vk], sums[vi]
                     )
             for i, k in T.grid(M, N):
                 with T.sblock("B"):
                     vi, vk = T.axis.remap("SS", [i, k])
                     B[vi, vk] = narrow(
-                        (widen(A[vi, vk]) - sums[vi] / T.float32(N))
-                        * T.rsqrt(squares[vi] / T.float32(N) + T.float32(EPSILON))
-                        * widen(gain[vk])
+                        center(A[vi, vk], sums[vi]) * scale(squares[vi]) * widen(gain[vk])
                         + widen(shift[vk])
                     )
 

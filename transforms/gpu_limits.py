@@ -18,3 +18,5 @@ MAX_THREADS = 1024
 """Threads of a block."""
 MAX_SHARED_BYTES = {"shared": 48 << 10, "shared.dyn": 227 << 10}
 """Of a block, static and dynamic, on compute capability 9.0."""
+WARP = 32
+"""Threads of a warp."""

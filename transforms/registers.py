@@ -175,6 +175,9 @@ def _place(access: _Access, names: dict[Any, Any]) -> list[Range]:
     """The ranges with loops renamed, and those that run once at their only value."""
     once = {loop.loop_var: loop.min for loop in access.loops if constant(loop.extent) == 1}
     analyzer = Analyzer()
+    for loop in access.loops:
+        named = names.get(loop.loop_var, loop.loop_var)
+        analyzer.bind(named, Range.from_min_extent(loop.min, loop.extent))
     ranges = [substitute(each, {**names, **once}) for each in access.ranges]
     return [
         Range.from_min_extent(analyzer.simplify(each.min), analyzer.simplify(each.extent))

@@ -14,7 +14,6 @@ from tvm.tirx.analysis import undefined_vars
 
 from .binding import bind_loop
 from .errors import TransformError, composite
-from .layout import require_copy
 from .loops import Tail, require_factors, require_serial
 from .lowering import set_pipeline
 from .pass_options import set_pass_option
@@ -23,6 +22,7 @@ from .queries import (
     find_all,
     find_axis,
     find_block_name,
+    find_enclosing_loops,
     find_extent,
     find_iterator_values,
     find_own_loops,
@@ -94,22 +94,25 @@ def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
 
     rewrite: ``P[i, k] = ...`` -> ``P_local[i, k_0, k_1, k_2] = ...`` with the thread k_1
     consumes: nothing
-    requires: a block that writes one intermediate buffer, not a tensor of the kernel's; readers
-        whose threads read what they have written themselves
+    requires: a block that writes intermediate buffers, not tensors of the kernel's; readers under
+        the same outermost loop, whose threads read what they have written themselves
     """
     who, name = "keep_in_registers", find_block_name(sch, block)
-    buffer = require_copy(sch, who, block).source
     nodes = find_all(find_root(sch, block), SBlock)
-    if not any(buffer.same_as(own) for node in nodes for own in node.alloc_buffers):
-        raise TransformError(
-            who,
-            f"block '{name}' writes '{buffer.name}', a tensor of the kernel's",
-            "compute it in registers and copy it out with cache_write_at",
-        )
-    sch.set_scope(block, 0, "local")
-    share = _find_share(sch, block, sch.get(block).writes[0])
-    if share is not None:
-        _lay_out(sch, block, share)
+    for region in sch.get(block).writes:
+        buffer = region.source
+        if not any(buffer.same_as(own) for node in nodes for own in node.alloc_buffers):
+            raise TransformError(
+                who,
+                f"block '{name}' writes '{buffer.name}', a tensor of the kernel's",
+                "compute it in registers and copy it out with cache_write_at",
+            )
+    _require_one_nest(sch, block)
+    for place in range(len(sch.get(block).writes)):
+        sch.set_scope(block, place, "local")
+        share = _find_share(sch, block, sch.get(block).writes[place])
+        if share is not None:
+            _lay_out(sch, block, share, place)
     set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
     require_own_registers(sch, who, block)
 
@@ -172,6 +175,20 @@ def find_vector(extent: int | None, dtype: Any, *, most: int) -> int:
     return max(fitting, default=1)
 
 
+def _require_one_nest(sch: Schedule, block: SBlockRV) -> None:
+    """Refuse readers in another loop nest, which is another kernel with registers of its own."""
+    outermost = find_enclosing_loops(sch, block)[:1]
+    for reader in sch.get_consumers(block):
+        around = find_enclosing_loops(sch, reader)[:1]
+        if not (outermost and around and outermost[0].same_as(around[0])):
+            raise TransformError(
+                "keep_in_registers",
+                f"blocks '{find_block_name(sch, block)}' and '{find_block_name(sch, reader)}' have "
+                "no loop in common, and would be two kernels",
+                "bring them together with compute_block_at first",
+            )
+
+
 def _find_readers(sch: Schedule, loop: LoopRV, buffer: Any) -> list[SBlockRV]:
     return [
         block
@@ -195,8 +212,8 @@ def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> _Share | None:
     return None
 
 
-def _lay_out(sch: Schedule, block: SBlockRV, share: _Share) -> None:
-    """Give the buffer that a block writes a dimension for the thread."""
+def _lay_out(sch: Schedule, block: SBlockRV, share: _Share, written: int = 0) -> None:
+    """Give a buffer that a block writes a dimension for the thread."""
     threads, vector = share
 
     def place(*at: Any) -> tuple[Any, ...]:
@@ -205,5 +222,5 @@ def _lay_out(sch: Schedule, block: SBlockRV, share: _Share) -> None:
 
     # Different elements have different places; what is said of a row that does not divide is that
     # some places have no element, and nobody reads those.
-    sch.transform_layout(block, ("write", 0), place, assume_injective_transform=True)
+    sch.transform_layout(block, ("write", written), place, assume_injective_transform=True)
     set_pipeline(sch)

@@ -12,7 +12,7 @@ from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
 from .errors import TransformError
-from .gpu_limits import MAX_EXTENTS
+from .gpu_limits import MAX_EXTENTS, WARP
 from .queries import (
     constant,
     find_all,
@@ -133,6 +133,14 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
                 f"{what} and goes over its outputs as well: TVM would sum over all threads of the "
                 "loop, whichever output they work on",
                 "bind the spatial loops and the reduction apart, without fusing them",
+            )
+        extent = constant(node.extent) or 1
+        if extent > WARP and extent % WARP:
+            raise TransformError(
+                "bind_loop",
+                f"{what} over {extent} threads: TVM's last steps would take for granted that the "
+                "threads of a warp wait for one another",
+                f"use up to {WARP} threads, or a multiple of {WARP}",
             )
         if _loses_guard(realize):
             raise TransformError(

@@ -10,10 +10,9 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .binding import bind_loop
 from .errors import TransformError, composite
+from .gpu_limits import WARP
 from .loops import Tail, require_constant, require_factors, require_serial
 from .queries import find_block_name, find_reduction_loops, find_spatial_loops
-
-WARP = 32
 
 
 class WarpTile(NamedTuple):

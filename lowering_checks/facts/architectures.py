@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES, MAX_THREADS
+from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
 
 from ..finding import CheckError
 
-WARP = 32
 KIB = 1024
 MAX_STATIC_SHARED = MAX_SHARED_BYTES["shared"]
 REGISTERS = 64 * KIB

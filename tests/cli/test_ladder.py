@@ -7,12 +7,19 @@ from pathlib import Path
 import pytest
 
 from tirstep.lowering_checks import count_accesses, diff_steps, run_golden
-from tirstep.transforms.recipes import find_recipe
+from tirstep.transforms.recipes import LADDERS, find_recipe
 
 from .conftest import ROOT, ClockDevice, Command
 from .test_check import RECIPE_KEYS, STEP_KEYS
 
 CPU = ("--device", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def one_rung(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ladder of vector_add with its first recipe alone, whose output is short."""
+    ladders = {**LADDERS, "vector_add": (find_recipe("vector_add_bound"),)}
+    monkeypatch.setattr("tirstep.cli.ladder.LADDERS", ladders)
 
 
 @pytest.fixture

@@ -41,6 +41,8 @@ CASES: list[tuple[str, tuple[int, ...], list[dict[str, Any]]]] = [
         for name in ("softmax", "rms_norm", "layer_norm")
         for sizes, tried in (((1, 1), 1), ((7, 13), 3), ((3, 1021), 1))
     ),
+    ("softmax", (7, 13), [{"online": True, **types} for types in FLOATS]),
+    ("softmax", (3, 1021), [{"online": True}]),
     *(
         (name, sizes, HALF_SUMS[:tried])
         for name in ("row_sum", "matvec")

@@ -11,12 +11,21 @@ from tirstep.modules import (
     conv1d,
     depthwise_conv2d,
     find_kernel,
+    gelu,
+    layer_norm,
     matmul,
     matmul_bias_relu,
+    matvec,
+    relu,
+    rms_norm,
+    row_sum,
+    softmax,
+    transpose,
     vector_add,
     window_sum,
 )
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.roundings import EPSILON
 
 
 def products(problem: Problem, inputs: list[np.ndarray]) -> np.ndarray:
@@ -85,6 +94,8 @@ def test_whole_numbers_are_as_various_as_fits() -> None:
     ("kernel", "sizes", "place"),
     [
         (vector_add, (9,), (4,)),
+        (row_sum, (5, 3), (2,)),
+        (matvec, (5, 3), (2,)),
         (window_sum, (9,), (4,)),
         (conv1d, (9, 4), (0,)),
         (conv1d, (2, 4), (0,)),
@@ -228,6 +239,17 @@ def test_an_error_of_a_hundred_bounds_is_caught(problem: Problem) -> None:
     ("kernel", "sizes", "options", "dropped"),
     [
         (vector_add, (251,), {}, 1),
+        (relu, (9,), {}, 0),
+        (gelu, (251,), {"dtype": "bfloat16"}, 0),
+        (transpose, (5, 7), {}, 0),
+        (row_sum, (16, 2048), {}, 0),
+        (softmax, (3, 512), {}, 0),
+        (softmax, (3, 64), {"dtype": "float16"}, 0),
+        (rms_norm, (3, 512), {}, 0),
+        (rms_norm, (3, 64), {"dtype": "bfloat16"}, 1),
+        (layer_norm, (3, 512), {}, 0),
+        (layer_norm, (3, 64), {"dtype": "float16"}, 2),
+        (matvec, (3, 2048), {}, 1),
         (window_sum, (251,), {"width": 64}, 0),
         (window_sum, (251,), {"dtype": "bfloat16"}, 0),
         (conv1d, (16384, 32), {}, 1),
@@ -264,6 +286,14 @@ def test_terms_and_operations_and_bytes_by_hand() -> None:
     for problem, terms, flops, size in [
         (vector_add.problem(10), 1, 10, 3 * 10 * 4),
         (vector_add.problem(10, dtype="bfloat16"), 1, 10, 3 * 10 * 2),
+        (relu.problem(10), 1, 10, 2 * 10 * 4),
+        (gelu.problem(10, dtype="float16"), 1, 80, 2 * 10 * 2),
+        (transpose.problem(3, 5, dtype="int8"), 0, 0, 2 * 15),
+        (row_sum.problem(3, 5, dtype="float16"), 5, 15, 15 * 2 + 3 * 4),
+        (softmax.problem(3, 5), 5, 60, 2 * 15 * 4),
+        (rms_norm.problem(3, 5), 5, 60, (2 * 15 + 5) * 4),
+        (layer_norm.problem(3, 5, dtype="bfloat16"), 5, 120, (2 * 15 + 2 * 5) * 2),
+        (matvec.problem(3, 5), 5, 30, (15 + 5 + 3) * 4),
         (window_sum.problem(10), 2, 20, (13 + 10) * 4),
         (window_sum.problem(10, width=5, dtype="int8"), 4, 40, 15 + 10),
         (conv1d.problem(10, 3), 3, 60, (10 + 3 + 12) * 4),
@@ -294,6 +324,52 @@ def test_references_by_hand() -> None:
         [np.array([[[[1, 2], [3, 4]]]]), filters]
     )
     assert moved.tolist() == [[[[0, 0], [1, 2]]]]
+
+
+def test_references_of_kernels_over_memory_by_hand() -> None:
+    def of(kernel, *inputs):
+        arrays = [np.array(one, float) for one in inputs]
+        (out,) = kernel.problem(*arrays[0].shape).reference(arrays)
+        return out.tolist()
+
+    assert of(relu, [-2, 0, 3]) == [0, 0, 3]
+    assert of(transpose, [[1, 2, 3], [4, 5, 6]]) == [[1, 4], [2, 5], [3, 6]]
+    assert of(row_sum, [[1, 2], [3, -4]]) == [3, -1]
+    assert of(matvec, [[1, 2], [3, -4]], [10, 1]) == [12, 26]
+    assert of(softmax, [[0, 0, 0, 0]]) == [[0.25] * 4]
+    quarters = of(softmax, [[1000, 1000 + np.log(3)]])
+    np.testing.assert_allclose(quarters, [[0.25, 0.75]], rtol=1e-12)
+    root = np.sqrt(12.5 + EPSILON)
+    np.testing.assert_allclose(of(rms_norm, [[3, 4]], [1, 2]), [[3 / root, 8 / root]])
+    root = np.sqrt(4 + EPSILON)
+    np.testing.assert_allclose(
+        of(layer_norm, [[1, 5]], [1, 10], [7, 0]), [[7 - 2 / root, 20 / root]]
+    )
+    np.testing.assert_allclose(of(gelu, [0, 1, -1]), [0, 0.841192, -0.158808], atol=1e-6)
+
+
+def test_inputs_of_kernels_that_are_no_sums_of_products() -> None:
+    problem = softmax.problem(8, 32)
+    assert not problem.is_exact
+    assert row_sum.problem(8, 32).is_exact
+    (drawn,) = problem.integer_inputs(0)
+    assert sorted(np.unique(drawn)) == list(range(-4, 5))
+    (one,) = softmax.problem(1, 1).integer_inputs(0)
+    assert one.tolist() == [[3]]
+
+
+@pytest.mark.parametrize("kernel", [softmax, rms_norm, layer_norm, gelu], ids=str)
+def test_an_error_of_its_own_holds_and_is_not_much_too_large(kernel) -> None:
+    """NumPy's float32, whose sums are of another order, is within the bound; bfloat16 is not."""
+    problem = kernel.problem(*((64,) if kernel is gelu else (8, 64)))
+    inputs = problem.float_inputs(5)
+    (exact,), (bound,) = problem.reference(inputs), problem.error_bound(inputs)
+    single = kernel.meaning.reference(*inputs, **problem.sizes)
+    assert (np.abs(single - exact) <= bound).all()
+    narrow = [one.astype(dtype_facts("bfloat16").numpy).astype(float) for one in inputs]
+    rough = kernel.meaning.reference(*narrow, **problem.sizes)
+    assert (np.abs(rough - exact) > bound).mean() > 0.5
+    assert (bound < 1e-3 * np.abs(exact).max()).all()
 
 
 def test_arguments_are_read_off_the_module() -> None:

@@ -9,8 +9,11 @@ from tirstep.modules import (
     conv1d,
     depthwise_conv2d,
     find_kernel,
+    gelu,
     kernels,
     matmul,
+    relu,
+    softmax,
     vector_add,
     window_sum,
 )
@@ -64,6 +67,7 @@ def test_a_size_below_one(size: int) -> None:
     ("kernel", "sizes", "elements"),
     [
         (vector_add, (2**31,), 2**31),
+        (softmax, (2**16, 2**15), 2**31),
         (window_sum, (2**31 - 3,), 2**31),
         (conv1d, (2**30, 2**30 + 1), 2**31),
         (matmul, (2**16, 2**15, 1), 2**31),
@@ -114,6 +118,17 @@ def test_an_unknown_dtype(dtype: object) -> None:
     )
     with pytest.raises(KernelError, match=sentence):
         matmul(1, 2, 3, dtype=dtype)
+
+
+def test_a_type_that_is_for_other_kernels() -> None:
+    sentence = r"^softmax: dtype='int8' is not possible; choose 'float32', 'float16' or 'bfloat16'$"
+    with pytest.raises(KernelError, match=sentence):
+        softmax(1, 2, dtype="int8")
+    sentence = r"^relu: dtype='float8_e5m2' is not possible; choose 'float32', .* or 'int8'$"
+    with pytest.raises(KernelError, match=sentence):
+        relu(1, dtype="float8_e5m2")
+    with pytest.raises(KernelError, match=r"^gelu: approximate='none' is not possible; choose"):
+        gelu(1, approximate="none")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +201,7 @@ def test_an_unknown_kernel() -> None:
     sentence = r"^find_kernel: no kernel is named 'matmull'; the nearest: matmul, matmul_bias_relu$"
     with pytest.raises(KernelError, match=sentence):
         find_kernel("matmull")
-    sentence = r"^find_kernel: no kernel is named 'xyz'; there are: vector_add, window_sum, "
+    sentence = r"^find_kernel: no kernel is named 'xyz'; there are: vector_add, relu, gelu, "
     with pytest.raises(KernelError, match=sentence):
         find_kernel("xyz")
 

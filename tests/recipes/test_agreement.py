@@ -9,10 +9,13 @@ from strategies import options, shapes, sizes
 from tirstep.lowering_checks import find_device, run_golden, run_recipe
 from tirstep.lowering_checks.devices import run
 from tirstep.lowering_checks.steps import Run
+from tirstep.modules import find_kernel
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 pytestmark = pytest.mark.gpu
-ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+# An exponential or a root has other bits on a GPU: those are compared within their bounds.
+EXACT = [one for one in RECIPES.values() if find_kernel(one.kernel).meaning.error is None]
+ALL = pytest.mark.parametrize("recipe", EXACT, ids=lambda recipe: recipe.name)
 
 
 def assert_same_bits(made: Run, seed: int) -> None:

@@ -13,6 +13,7 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.transforms import (
     accumulate_in_registers,
     bind_loop,
@@ -481,3 +482,47 @@ def test_a_reduction_over_threads_in_a_host_loop_has_one_cell_for_all():
     source = compile_for_cuda(sch.mod)
     assert "float* __restrict__ red_buf0_ptr" not in source
     assert "float red_buf0_ptr[1]" in source
+
+
+def make_row_sums(rows, columns):
+    M, N = rows, columns
+
+    @I.ir_module
+    class RowSums:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((M, N), "float32"), B: T.Buffer((M,), "float32")):
+            for i, k in T.grid(M, N):
+                with T.sblock("B"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vk]
+
+    return RowSums
+
+
+def test_sums_over_threads_of_rows_that_are_guarded():
+    """TVM drops the guard of the store where it is the only one: row 5 of 5 is written, too."""
+    sch = Schedule(make_row_sums(5, 32))
+    i, k = sch.get_loops(sch.get_sblock("B"))
+    blocks, row = split_loop(sch, i, inner=2, tail="guard")
+    bind_loop(sch, blocks, axis="blockIdx.x")
+    bind_loop(sch, row, axis="threadIdx.y")
+    with refuses(sch, "whose only guard is .* < 5: TVM would store the sums of outputs that"):
+        bind_loop(sch, k, axis="threadIdx.x")
+    sch.bind(k, "threadIdx.x")
+    arguments = [np.ones((5, 32), "float32"), np.full(5, np.nan, "float32")]
+    faults = simulate(sch.mod, arguments).faults
+    assert any("writes B[5], which has 5 elements" in str(fault) for fault in faults)
+
+
+def test_sums_over_threads_that_are_no_warps():
+    """TVM's last steps are those of a warp, whose threads do not wait for one another unasked."""
+    sch = Schedule(make_row_sums(5, 48))
+    i, k = sch.get_loops(sch.get_sblock("B"))
+    bind_loop(sch, i, axis="blockIdx.x")
+    with refuses(sch, "a reduction of block 'B' over 48 threads: TVM's last steps would take for"):
+        bind_loop(sch, k, axis="threadIdx.x")
+    sch.bind(k, "threadIdx.x")
+    arguments = [np.ones((5, 48), "float32"), np.full(5, np.nan, "float32")]
+    assert any("race" in str(fault) for fault in simulate(sch.mod, arguments).faults)

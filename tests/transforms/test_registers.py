@@ -102,6 +102,66 @@ def test_a_thread_may_not_read_its_neighbour(shift):
         bind_loop(sch, write, axis="threadIdx.x")
 
 
+def start_rounds(step_of_reader):
+    """Threads take every eighth element, in four rounds; the reader takes them in its own order."""
+
+    @I.ir_module
+    class Rounds:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
+            L = T.sblock_alloc_buffer((32,), scope="local")
+            for _ in T.thread_binding(1, thread="blockIdx.x"):
+                for r in range(4):
+                    for t in range(8):
+                        with T.sblock("L"):
+                            vi = T.axis.spatial(32, r * 8 + t)
+                            L[vi] = A[vi] * T.float32(2)
+                for r in range(4):
+                    for t in T.thread_binding(8, thread="threadIdx.x"):
+                        with T.sblock("C"):
+                            vi = T.axis.spatial(32, r * 8 + t)
+                            C[vi] = L[(vi + step_of_reader) % 32]
+
+    sch = Schedule(Rounds, debug_mask="all")
+    return sch, sch.get_loops(sch.get_sblock("L"))[2]
+
+
+def test_threads_may_write_and_read_every_eighth_element_in_rounds():
+    sch, threads = start_rounds(0)
+    bind_loop(sch, threads, axis="threadIdx.x")
+    assert "__launch_bounds__(8)" in compile_for_cuda(sch.mod)
+
+
+@pytest.mark.parametrize("step", [1, 7, 9])
+def test_a_thread_may_not_read_a_neighbour_s_rounds(step):
+    sch, threads = start_rounds(step)
+    with refuses(sch, "block 'C' would read what other threads wrote"):
+        bind_loop(sch, threads, axis="threadIdx.x")
+
+
+def test_what_lies_behind_the_end_of_a_buffer_is_read_by_nobody():
+    """A reader whose rounds are guarded; the writer has written all there is in every thread."""
+
+    @I.ir_module
+    class Guarded:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((8, 30), "float32"), C: T.Buffer((8, 30), "float32")):
+            L = T.sblock_alloc_buffer((8, 30), scope="local")
+            for t in T.thread_binding(8, thread="threadIdx.y"):
+                for i in range(30):
+                    with T.sblock("L"):
+                        vt, vi = T.axis.remap("SS", [t, i])
+                        L[vt, vi] = A[vt, vi] * T.float32(2)
+                for i in range(30):
+                    with T.sblock("C"):
+                        vt, vi = T.axis.remap("SS", [t, i])
+                        C[vt, vi] = L[vt, vi]
+
+    sch = Schedule(Guarded, debug_mask="all")
+    rounds = split_loop(sch, sch.get_loops(sch.get_sblock("C"))[1], inner=8, tail="guard")
+    bind_loop(sch, rounds.inner, axis="threadIdx.x")
+
+
 def test_a_thread_may_not_read_another_mapping_of_the_same_elements():
     sch = Schedule(make_shift(0), debug_mask="all")
     (_, write), (_, read) = (sch.get_loops(sch.get_sblock(name)) for name in "LC")

@@ -1,4 +1,4 @@
-"""Passes of our own on lowered modules, and the pipeline that runs them among TVM's.
+"""Passes of our own on lowered modules, the pipeline that runs them among TVM's, and reducers.
 
 ``tvm.compile(module, target, tir_pipeline="tirstep")`` is TVM's own pipeline with them; importing
 this package registers it. A module that wants it says so (`set_pipeline`).
@@ -6,6 +6,7 @@ this package registers it. A module that wants it says so (`set_pipeline`).
 
 from .barriers import DropRedundantBarriers
 from .pipeline import PIPELINE, find_pipeline, set_pipeline
+from .reducers import register_reducer
 from .thread_dimensions import DropThreadDimensions
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "DropRedundantBarriers",
     "DropThreadDimensions",
     "find_pipeline",
+    "register_reducer",
     "set_pipeline",
 ]

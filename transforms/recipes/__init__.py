@@ -74,6 +74,7 @@ from .rows import (
     row_sum_threads,
     row_sum_vectors,
     softmax_naive,
+    softmax_online,
     softmax_registers,
     softmax_rows,
     softmax_threads,
@@ -101,7 +102,13 @@ LADDERS: Mapping[str, tuple[Recipe, ...]] = MappingProxyType(
         "gelu": (gelu_bound, gelu_vectors, gelu_batches, gelu_persistent),
         "transpose": (transpose_naive, transpose_shared, transpose_padded, transpose_vectors),
         "row_sum": (row_sum_naive, row_sum_threads, row_sum_vectors, row_sum_rows),
-        "softmax": (softmax_naive, softmax_threads, softmax_registers, softmax_rows),
+        "softmax": (
+            softmax_naive,
+            softmax_threads,
+            softmax_registers,
+            softmax_online,
+            softmax_rows,
+        ),
         "rms_norm": (rms_norm_naive, rms_norm_threads, rms_norm_registers, rms_norm_rows),
         "layer_norm": (
             layer_norm_naive,

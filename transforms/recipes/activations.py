@@ -20,6 +20,7 @@ from .recipe import Example, recipe
     golden=Example({"n": 96}, sizes={"threads": 32}),
     choices={"threads": THREADS},
     symbolic=("n",),
+    expects={"bound": ("barriers == 0",)},
 )
 def relu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One element for each thread.
@@ -30,7 +31,14 @@ def relu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> I
     yield "bound"
 
 
-@recipe(kernel="relu", blocks=("B",), seed=SEED, golden=VECTORS, choices=SIZES)
+@recipe(
+    kernel="relu",
+    blocks=("B",),
+    seed=SEED,
+    golden=VECTORS,
+    choices=SIZES,
+    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+)
 def relu_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -42,7 +50,14 @@ def relu_vectors(
     yield from schedule_flat(sch, sch.get_sblock("B"), plan)
 
 
-@recipe(kernel="relu", blocks=("B",), seed=SEED, golden=BATCHES, choices=BATCHED)
+@recipe(
+    kernel="relu",
+    blocks=("B",),
+    seed=SEED,
+    golden=BATCHES,
+    choices=BATCHED,
+    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+)
 def relu_batches(
     sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -54,7 +69,14 @@ def relu_batches(
     yield from schedule_flat(sch, sch.get_sblock("B"), plan)
 
 
-@recipe(kernel="relu", blocks=("B",), seed=SEED, golden=ROUNDS, choices=GRIDS)
+@recipe(
+    kernel="relu",
+    blocks=("B",),
+    seed=SEED,
+    golden=ROUNDS,
+    choices=GRIDS,
+    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+)
 def relu_persistent(
     sch: Schedule,
     *,
@@ -79,6 +101,7 @@ def relu_persistent(
     golden=Example({"n": 96}, sizes={"threads": 32}),
     choices={"threads": THREADS},
     symbolic=("n",),
+    expects={"bound": ("barriers == 0",)},
 )
 def gelu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One element for each thread.
@@ -89,7 +112,14 @@ def gelu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> I
     yield "bound"
 
 
-@recipe(kernel="gelu", blocks=("B",), seed=SEED, golden=VECTORS, choices=SIZES)
+@recipe(
+    kernel="gelu",
+    blocks=("B",),
+    seed=SEED,
+    golden=VECTORS,
+    choices=SIZES,
+    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+)
 def gelu_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -101,7 +131,14 @@ def gelu_vectors(
     yield from schedule_flat(sch, sch.get_sblock("B"), plan)
 
 
-@recipe(kernel="gelu", blocks=("B",), seed=SEED, golden=BATCHES, choices=BATCHED)
+@recipe(
+    kernel="gelu",
+    blocks=("B",),
+    seed=SEED,
+    golden=BATCHES,
+    choices=BATCHED,
+    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+)
 def gelu_batches(
     sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -113,7 +150,14 @@ def gelu_batches(
     yield from schedule_flat(sch, sch.get_sblock("B"), plan)
 
 
-@recipe(kernel="gelu", blocks=("B",), seed=SEED, golden=ROUNDS, choices=GRIDS)
+@recipe(
+    kernel="gelu",
+    blocks=("B",),
+    seed=SEED,
+    golden=ROUNDS,
+    choices=GRIDS,
+    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+)
 def gelu_persistent(
     sch: Schedule,
     *,

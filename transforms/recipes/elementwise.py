@@ -45,7 +45,14 @@ def vector_add_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse"
     yield "bound"
 
 
-@recipe(kernel="vector_add", blocks=("C",), seed=SEED, golden=VECTORS, choices=SIZES)
+@recipe(
+    kernel="vector_add",
+    blocks=("C",),
+    seed=SEED,
+    golden=VECTORS,
+    choices=SIZES,
+    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+)
 def vector_add_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -58,7 +65,12 @@ def vector_add_vectors(
 
 
 @recipe(
-    kernel="vector_add", blocks=("C",), seed=SEED, golden=BATCHES, choices={**SIZES, "each": EACH}
+    kernel="vector_add",
+    blocks=("C",),
+    seed=SEED,
+    golden=BATCHES,
+    choices={**SIZES, "each": EACH},
+    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
 )
 def vector_add_batches(
     sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
@@ -71,7 +83,14 @@ def vector_add_batches(
     yield from schedule_flat(sch, sch.get_sblock("C"), plan)
 
 
-@recipe(kernel="vector_add", blocks=("C",), seed=SEED, golden=ROUNDS, choices=GRIDS)
+@recipe(
+    kernel="vector_add",
+    blocks=("C",),
+    seed=SEED,
+    golden=ROUNDS,
+    choices=GRIDS,
+    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+)
 def vector_add_persistent(
     sch: Schedule,
     *,

@@ -23,7 +23,13 @@ from .recipe import Example, Recipe, recipe
 CANDIDATES = (matmul_grouped, matmul_prefetched, matmul_async, matmul_split_k)
 
 
-@recipe(kernel="matmul", blocks=BLOCKS, seed=GEMM, golden=Example(SHAPE))
+@recipe(
+    kernel="matmul",
+    blocks=BLOCKS,
+    seed=GEMM,
+    golden=Example(SHAPE),
+    expects={"parts_added": ("vector_stores >= 1",)},
+)
 def matmul_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
     """The recipe and the sizes that a search found best for this shape, or for the nearest one.
 

@@ -12,7 +12,14 @@ from .row_plan import RowPlan, schedule_row_per_thread, schedule_rows
 from .rows import ROWS, SEED, SEVERAL, SMALL, SPREAD, THREADS, VECTORS, WIDE
 
 
-@recipe(kernel="matvec", blocks=("y",), seed=SEED, golden=SMALL, choices={"threads": THREADS[:4]})
+@recipe(
+    kernel="matvec",
+    blocks=("y",),
+    seed=SEED,
+    golden=SMALL,
+    choices={"threads": THREADS[:4]},
+    expects={"bound": ("barriers == 0",)},
+)
 def matvec_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread: neighbouring threads read a whole row apart.
 
@@ -21,7 +28,14 @@ def matvec_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> 
     yield from schedule_row_per_thread(sch, [sch.get_sblock("y")], threads=threads, tail=tail)
 
 
-@recipe(kernel="matvec", blocks=("y",), seed=SEED, golden=SPREAD, choices={"threads": THREADS})
+@recipe(
+    kernel="matvec",
+    blocks=("y",),
+    seed=SEED,
+    golden=SPREAD,
+    choices={"threads": THREADS},
+    expects={"spread_over_threads": ("barriers >= 2",)},
+)
 def matvec_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, whose threads add up their sums by warp shuffles.
 
@@ -30,7 +44,14 @@ def matvec_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") 
     yield from schedule_rows(sch, [sch.get_sblock("y")], RowPlan(threads, tail=tail))
 
 
-@recipe(kernel="matvec", blocks=("y",), seed=SEED, golden=WIDE, choices=VECTORS)
+@recipe(
+    kernel="matvec",
+    blocks=("y",),
+    seed=SEED,
+    golden=WIDE,
+    choices=VECTORS,
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
 def matvec_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -42,7 +63,14 @@ def matvec_vectors(
     yield from schedule_rows(sch, [sch.get_sblock("y")], plan)
 
 
-@recipe(kernel="matvec", blocks=("y",), seed=SEED, golden=SEVERAL, choices=ROWS)
+@recipe(
+    kernel="matvec",
+    blocks=("y",),
+    seed=SEED,
+    golden=SEVERAL,
+    choices=ROWS,
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
 def matvec_rows(
     sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:

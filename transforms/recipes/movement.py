@@ -32,6 +32,7 @@ TILES = {"tile": (16, 32, 64), "threads": (64, 128, 256, 512)}
     seed=SEED,
     golden=Example({"m": 32, "n": 24}, sizes={"rows": 4, "columns": 16}),
     choices={"rows": (2, 4, 8), "columns": (16, 32, 64)},
+    expects={"bound": ("barriers == 0",)},
 )
 def transpose_naive(
     sch: Schedule, *, rows: int = 8, columns: int = 32, tail: Tail = "refuse"
@@ -50,6 +51,7 @@ def transpose_naive(
     seed=SEED,
     golden=Example(SHAPE, sizes={"tile": 32, "threads": 64}),
     choices=TILES,
+    expects={"tile_in_shared_memory": ("barriers == 1",)},
 )
 def transpose_shared(
     sch: Schedule, *, tile: int = 32, threads: int = 256, tail: Tail = "refuse"
@@ -67,6 +69,7 @@ def transpose_shared(
     seed=SEED,
     golden=Example(SHAPE, sizes={"tile": 32, "threads": 64}),
     choices={**TILES, "pad": (1, 2)},
+    expects={"tile_in_shared_memory": ("barriers == 1",)},
 )
 def transpose_padded(
     sch: Schedule, *, tile: int = 64, threads: int = 256, pad: int = 1, tail: Tail = "refuse"
@@ -84,6 +87,7 @@ def transpose_padded(
     seed=SEED,
     golden=Example(SHAPE, sizes={"tile": 32, "threads": 64, "vector": 2}),
     choices={**TILES, "vector": (2, 4)},
+    expects={"squares_in_registers": ("scalar_loads == 0",)},
 )
 def transpose_vectors(
     sch: Schedule, *, tile: int = 64, threads: int = 256, vector: int = 2, tail: Tail = "refuse"

@@ -15,7 +15,12 @@ LAYER = "mean variance B"
 
 
 @recipe(
-    kernel="layer_norm", blocks=(LAYER,), seed=SEED, golden=SMALL, choices={"threads": THREADS[:4]}
+    kernel="layer_norm",
+    blocks=(LAYER,),
+    seed=SEED,
+    golden=SMALL,
+    choices={"threads": THREADS[:4]},
+    expects={"bound": ("barriers == 0",)},
 )
 def layer_norm_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread, read three times.
@@ -27,7 +32,12 @@ def layer_norm_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse")
 
 
 @recipe(
-    kernel="layer_norm", blocks=(LAYER,), seed=SEED, golden=SPREAD, choices={"threads": THREADS}
+    kernel="layer_norm",
+    blocks=(LAYER,),
+    seed=SEED,
+    golden=SPREAD,
+    choices={"threads": THREADS},
+    expects={"spread_over_threads": ("barriers >= 2",)},
 )
 def layer_norm_threads(
     sch: Schedule, *, threads: int = 256, tail: Tail = "refuse"
@@ -40,7 +50,14 @@ def layer_norm_threads(
     yield from schedule_rows(sch, blocks, RowPlan(threads, tail=tail))
 
 
-@recipe(kernel="layer_norm", blocks=(LAYER,), seed=SEED, golden=WIDE, choices=VECTORS)
+@recipe(
+    kernel="layer_norm",
+    blocks=(LAYER,),
+    seed=SEED,
+    golden=WIDE,
+    choices=VECTORS,
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
 def layer_norm_registers(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -53,7 +70,14 @@ def layer_norm_registers(
     yield from schedule_rows(sch, blocks, plan)
 
 
-@recipe(kernel="layer_norm", blocks=(LAYER,), seed=SEED, golden=SEVERAL, choices=ROWS)
+@recipe(
+    kernel="layer_norm",
+    blocks=(LAYER,),
+    seed=SEED,
+    golden=SEVERAL,
+    choices=ROWS,
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
 def layer_norm_rows(
     sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -69,7 +93,14 @@ def layer_norm_rows(
 RMS = "sum B"
 
 
-@recipe(kernel="rms_norm", blocks=(RMS,), seed=SEED, golden=SMALL, choices={"threads": THREADS[:4]})
+@recipe(
+    kernel="rms_norm",
+    blocks=(RMS,),
+    seed=SEED,
+    golden=SMALL,
+    choices={"threads": THREADS[:4]},
+    expects={"bound": ("barriers == 0",)},
+)
 def rms_norm_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread, read twice.
 
@@ -79,7 +110,14 @@ def rms_norm_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -
     yield from schedule_row_per_thread(sch, blocks, threads=threads, tail=tail)
 
 
-@recipe(kernel="rms_norm", blocks=(RMS,), seed=SEED, golden=SPREAD, choices={"threads": THREADS})
+@recipe(
+    kernel="rms_norm",
+    blocks=(RMS,),
+    seed=SEED,
+    golden=SPREAD,
+    choices={"threads": THREADS},
+    expects={"spread_over_threads": ("barriers >= 2",)},
+)
 def rms_norm_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, read twice; the sum by warp shuffles.
 
@@ -89,7 +127,14 @@ def rms_norm_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse"
     yield from schedule_rows(sch, blocks, RowPlan(threads, tail=tail))
 
 
-@recipe(kernel="rms_norm", blocks=(RMS,), seed=SEED, golden=WIDE, choices=VECTORS)
+@recipe(
+    kernel="rms_norm",
+    blocks=(RMS,),
+    seed=SEED,
+    golden=WIDE,
+    choices=VECTORS,
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
 def rms_norm_registers(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -102,7 +147,14 @@ def rms_norm_registers(
     yield from schedule_rows(sch, blocks, plan)
 
 
-@recipe(kernel="rms_norm", blocks=(RMS,), seed=SEED, golden=SEVERAL, choices=ROWS)
+@recipe(
+    kernel="rms_norm",
+    blocks=(RMS,),
+    seed=SEED,
+    golden=SEVERAL,
+    choices=ROWS,
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
 def rms_norm_rows(
     sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:

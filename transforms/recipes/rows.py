@@ -25,7 +25,14 @@ VECTORS = {"threads": THREADS, "vector": (2, 4, 8)}
 ROWS = {**VECTORS, "rows": (1, 2, 4, 8)}
 
 
-@recipe(kernel="row_sum", blocks=("B",), seed=SEED, golden=SMALL, choices={"threads": THREADS[:4]})
+@recipe(
+    kernel="row_sum",
+    blocks=("B",),
+    seed=SEED,
+    golden=SMALL,
+    choices={"threads": THREADS[:4]},
+    expects={"bound": ("barriers == 0",)},
+)
 def row_sum_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread: neighbouring threads read a whole row apart.
 
@@ -34,7 +41,14 @@ def row_sum_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") ->
     yield from schedule_row_per_thread(sch, [sch.get_sblock("B")], threads=threads, tail=tail)
 
 
-@recipe(kernel="row_sum", blocks=("B",), seed=SEED, golden=SPREAD, choices={"threads": THREADS})
+@recipe(
+    kernel="row_sum",
+    blocks=("B",),
+    seed=SEED,
+    golden=SPREAD,
+    choices={"threads": THREADS},
+    expects={"spread_over_threads": ("barriers >= 2",)},
+)
 def row_sum_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, whose threads add up their sums by warp shuffles.
 
@@ -43,7 +57,14 @@ def row_sum_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse")
     yield from schedule_rows(sch, [sch.get_sblock("B")], RowPlan(threads, tail=tail))
 
 
-@recipe(kernel="row_sum", blocks=("B",), seed=SEED, golden=WIDE, choices=VECTORS)
+@recipe(
+    kernel="row_sum",
+    blocks=("B",),
+    seed=SEED,
+    golden=WIDE,
+    choices=VECTORS,
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
 def row_sum_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -55,7 +76,14 @@ def row_sum_vectors(
     yield from schedule_rows(sch, [sch.get_sblock("B")], plan)
 
 
-@recipe(kernel="row_sum", blocks=("B",), seed=SEED, golden=SEVERAL, choices=ROWS)
+@recipe(
+    kernel="row_sum",
+    blocks=("B",),
+    seed=SEED,
+    golden=SEVERAL,
+    choices=ROWS,
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
 def row_sum_rows(
     sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -71,7 +99,12 @@ BLOCKS = "max exp sum B"
 
 
 @recipe(
-    kernel="softmax", blocks=(BLOCKS,), seed=SEED, golden=SMALL, choices={"threads": THREADS[:4]}
+    kernel="softmax",
+    blocks=(BLOCKS,),
+    seed=SEED,
+    golden=SMALL,
+    choices={"threads": THREADS[:4]},
+    expects={"bound": ("barriers == 0",)},
 )
 def softmax_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread, read three times; exponentials are computed twice.
@@ -85,7 +118,14 @@ def softmax_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") ->
     yield from schedule_row_per_thread(sch, blocks, threads=threads, tail=tail)
 
 
-@recipe(kernel="softmax", blocks=(BLOCKS,), seed=SEED, golden=SPREAD, choices={"threads": THREADS})
+@recipe(
+    kernel="softmax",
+    blocks=(BLOCKS,),
+    seed=SEED,
+    golden=SPREAD,
+    choices={"threads": THREADS},
+    expects={"spread_over_threads": ("barriers >= 2",)},
+)
 def softmax_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, read three times; maximum and sum by warp shuffles.
 
@@ -97,7 +137,14 @@ def softmax_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse")
     yield from schedule_rows(sch, [largest, total, output], RowPlan(threads, tail=tail))
 
 
-@recipe(kernel="softmax", blocks=(BLOCKS,), seed=SEED, golden=WIDE, choices=VECTORS)
+@recipe(
+    kernel="softmax",
+    blocks=(BLOCKS,),
+    seed=SEED,
+    golden=WIDE,
+    choices=VECTORS,
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
 def softmax_registers(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -109,7 +156,14 @@ def softmax_registers(
     yield from schedule_rows(sch, [sch.get_sblock(name) for name in BLOCKS.split()], plan)
 
 
-@recipe(kernel="softmax", blocks=(BLOCKS,), seed=SEED, golden=SEVERAL, choices=ROWS)
+@recipe(
+    kernel="softmax",
+    blocks=(BLOCKS,),
+    seed=SEED,
+    golden=SEVERAL,
+    choices=ROWS,
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
 def softmax_rows(
     sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -119,3 +173,22 @@ def softmax_rows(
     """
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
     yield from schedule_rows(sch, [sch.get_sblock(name) for name in BLOCKS.split()], plan)
+
+
+@recipe(
+    kernel="softmax",
+    blocks=("statistics B",),
+    seed=Example(SEED.shape, {"online": True}),
+    golden=Example(SHAPE, {"online": True}, {"threads": 8, "vector": 4, "rows": 2}),
+    choices=ROWS,
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
+def softmax_online(
+    sch: Schedule, *, threads: int = 256, vector: int = 8, rows: int = 1, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """Maximum and sum in one reduction: half the barriers, and three exponentials an element.
+
+    Sizes: threads of a row; vector, its elements at most; rows of a block.
+    """
+    plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
+    yield from schedule_rows(sch, [sch.get_sblock("statistics"), sch.get_sblock("B")], plan)

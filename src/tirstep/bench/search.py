@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +19,7 @@ from .contenders import needed_bytes, prepare_recipe
 from .errors import BenchError, PeerMissing, shorten
 from .farm import Job, compile_all
 from .judging import Expectation
+from .libraries import name_library
 from .machine import Launch, Machine, Replay
 from .results import Time, summarize
 
@@ -29,7 +27,6 @@ SCREENING_ROUNDS = 5
 FINALISTS = 8
 BATCH = 32
 """Candidates that take turns at the clock together."""
-_NUMBERS = itertools.count()
 HOPELESS = 3.0
 """Times slower than the fastest of a batch: not worth a second look."""
 
@@ -96,24 +93,10 @@ def search(plan: Plan, machine: Machine, settings: Settings, *, cache: Path, tel
             f"{free / 2**30:.1f} are free; search at a smaller shape"
         )
     with installed(cache):
-        jobs = [_make_job(plan, sizes, _name_library()) for sizes in candidates]
+        jobs = [_make_job(plan, sizes, name_library()) for sizes in candidates]
         compiled = _compile(plan, machine, cache, jobs, found.skipped, tell)
         _Contest(plan, machine, settings, found, tell).run(compiled, candidates[0])
     return found
-
-
-@functools.cache
-def _make_folder() -> tempfile.TemporaryDirectory[str]:
-    """Where libraries lie until the process ends.
-
-    A new file may get the inode of one that was deleted; the loader would take it for the library
-    that it has loaded already, and run the kernel of another shape.
-    """
-    return tempfile.TemporaryDirectory(prefix="tirstep-")
-
-
-def _name_library() -> Path:
-    return Path(_make_folder().name, f"{next(_NUMBERS)}.so")
 
 
 def _make_job(plan: Plan, sizes: Sizes, library: Path) -> Job:

@@ -1,0 +1,109 @@
+"""Softmax over the rows of a matrix, in two forms."""
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.modules import roundings
+from tirstep.modules.dtypes import FLOATS_IN_FLOAT32
+from tirstep.modules.kernel import kernel
+from tirstep.modules.script import cast_between
+
+
+def _softmax_of(a: Any, **_: Any) -> Any:
+    powers = np.exp(a - a.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+@kernel(
+    reference=_softmax_of,
+    error=roundings.softmax,
+    flops=lambda m, n, **_: 4 * m * n,
+    terms=lambda n, **_: n,
+    elements=lambda m, n, **_: m * n,
+    accumulators=FLOATS_IN_FLOAT32,
+    choices={"online": (False, True)},
+)
+def softmax(m: int, n: int, *, dtype: str = "float32", online: bool = False) -> tvm.IRModule:
+    """B(m, n) = exp(A - its row's maximum) / the row's sum of that, for A(m, n).
+
+    Blocks "max", "exp", "sum" and "B"; with `online`, blocks "statistics", which finds sum and
+    maximum in one pass and scales the sum anew where the maximum grows (M. Milakov and N.
+    Gimelshein, Online normalizer calculation for softmax, 2018), and "B". What is between is
+    float32; B has the type of A. 4 * m * n operations, an exponential counted as one. Raises
+    `KernelError` for bad sizes, dtype or online.
+    """
+    return _make_online(m, n, dtype) if online else _make_in_passes(m, n, dtype)
+
+
+def _make_in_passes(m: int, n: int, dtype: str) -> tvm.IRModule:
+    M, N, widen, narrow = m, n, cast_between(dtype, "float32"), cast_between("float32", dtype)
+
+    @I.ir_module
+    class Softmax:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((M, N), dtype), B: T.Buffer((M, N), dtype)):
+            T.func_attr({"tirx.noalias": True})
+            largest = T.sblock_alloc_buffer((M,))
+            power = T.sblock_alloc_buffer((M, N))
+            total = T.sblock_alloc_buffer((M,))
+            for i, k in T.grid(M, N):
+                with T.sblock("max"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        largest[vi] = T.min_value("float32")
+                    largest[vi] = T.max(largest[vi], widen(A[vi, vk]))
+            for i, k in T.grid(M, N):
+                with T.sblock("exp"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    power[vi, vk] = T.exp(widen(A[vi, vk]) - largest[vi])
+            for i, k in T.grid(M, N):
+                with T.sblock("sum"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        total[vi] = T.float32(0)
+                    total[vi] = total[vi] + power[vi, vk]
+            for i, k in T.grid(M, N):
+                with T.sblock("B"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    B[vi, vk] = narrow(power[vi, vk] / total[vi])
+
+    return Softmax
+
+
+def _make_online(m: int, n: int, dtype: str) -> tvm.IRModule:
+    M, N, widen, narrow = m, n, cast_between(dtype, "float32"), cast_between("float32", dtype)
+
+    def scaled(value: Any, own: Any, largest: Any, other: Any) -> Any:
+        return value * T.exp(own - T.max(largest, other))
+
+    @I.ir_module
+    class OnlineSoftmax:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((M, N), dtype), B: T.Buffer((M, N), dtype)):
+            T.func_attr({"tirx.noalias": True})
+            total = T.sblock_alloc_buffer((M,))
+            largest = T.sblock_alloc_buffer((M,))
+            for i, k in T.grid(M, N):
+                with T.sblock("statistics"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        total[vi] = T.float32(0)
+                        largest[vi] = T.min_value("float32")
+                    # exp(0) is the 1 that an element adds: the literal would be folded away, and
+                    # TVM would not know the reducer again.
+                    new_total: T.let[T.float32] = scaled(
+                        total[vi], largest[vi], largest[vi], widen(A[vi, vk])
+                    ) + scaled(T.exp(T.float32(0)), widen(A[vi, vk]), largest[vi], widen(A[vi, vk]))
+                    new_largest: T.let[T.float32] = T.max(largest[vi], widen(A[vi, vk]))
+                    total[vi] = new_total
+                    largest[vi] = new_largest
+            for i, k in T.grid(M, N):
+                with T.sblock("B"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    B[vi, vk] = narrow(T.exp(widen(A[vi, vk]) - largest[vi]) / total[vi])
+
+    return OnlineSoftmax

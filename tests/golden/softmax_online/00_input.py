@@ -1,0 +1,30 @@
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((6, 64), "float32"), B: T.Buffer((6, 64), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        # with T.sblock("root"):
+        total = T.sblock_alloc_buffer((6,))
+        largest = T.sblock_alloc_buffer((6,))
+        for i, k in T.grid(6, 64):
+            with T.sblock("statistics"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(A[vi, vk])
+                T.writes(total[vi], largest[vi])
+                with T.init():
+                    total[vi] = T.float32(0.0)
+                    largest[vi] = T.float32(-340282346638528859811704183484516925440.0)
+                new_total: T.let[T.float32] = total[vi] * T.exp(largest[vi] - T.max(largest[vi], A[vi, vk])) + T.exp(T.float32(0.0)) * T.exp(A[vi, vk] - T.max(largest[vi], A[vi, vk]))
+                new_largest: T.let[T.float32] = T.max(largest[vi], A[vi, vk])
+                total[vi] = new_total
+                largest[vi] = new_largest
+        for i, k in T.grid(6, 64):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                T.reads(A[vi, vk], largest[vi], total[vi])
+                T.writes(B[vi, vk])
+                B[vi, vk] = T.exp(A[vi, vk] - largest[vi]) / total[vi]

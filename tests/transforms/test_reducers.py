@@ -1,0 +1,106 @@
+"""Reductions of several values at once over threads: those that TVM is told of, and TVM's own."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from pairs import compile_for_cuda
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import check_numbers, find_device, run_recipe
+from tirstep.lowering_checks.devices.simulator import simulate
+from tirstep.transforms import spread_over_threads
+from tirstep.transforms.lowering import register_reducer
+from tirstep.transforms.recipes import RECIPES
+
+
+@pytest.mark.parametrize("threads", [8, 32, 256])
+def test_the_sum_and_the_maximum_of_a_row_are_found_together(threads: int) -> None:
+    run = run_recipe(
+        RECIPES["softmax_online"], {"m": 3, "n": 512}, sizes={"threads": threads, "vector": 2}
+    )
+    module = run.steps[-1].module
+    assert not check_numbers(run.problem, module, find_device("simulator"), where="")
+
+
+@I.ir_module
+class Largest:
+    """The place and the value of the maximum, whose reducer TVM has by itself."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((4, 64), "float32"), P: T.Buffer((4,), "int32"), V: T.Buffer((4,), "float32")
+    ):
+        for i, k in T.grid(4, 64):
+            with T.sblock("P"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    P[vi] = T.int32(-1)
+                    V[vi] = T.min_value("float32")
+                place: T.let[T.int32] = T.Select(V[vi] >= A[vi, vk], P[vi], vk)
+                value: T.let[T.float32] = T.Select(V[vi] >= A[vi, vk], V[vi], A[vi, vk])
+                P[vi] = place
+                V[vi] = value
+
+
+def test_tvm_s_own_reducers_of_two_values_are_still_found() -> None:
+    sch = Schedule(Largest)
+    block = sch.get_sblock("P")
+    sch.bind(sch.get_loops(block)[0], "blockIdx.x")
+    spread_over_threads(sch, block, threads=32)
+    assert "__shfl_down_sync" in compile_for_cuda(sch.mod)
+
+
+@I.ir_module
+class MaximumFirst:
+    """The running maximum of a row, and the sum of exponentials below it, in the unsafe order."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((4, 64), "float32"), P: T.Buffer((4,), "float32"), Q: T.Buffer((4,), "float32")
+    ):
+        for i, k in T.grid(4, 64):
+            with T.sblock("S"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    P[vi] = T.min_value("float32")
+                    Q[vi] = T.float32(0)
+                largest: T.let[T.float32] = T.max(P[vi], A[vi, vk])
+                total: T.let[T.float32] = Q[vi] * T.exp(P[vi] - T.max(P[vi], A[vi, vk])) + T.exp(
+                    T.float32(0)
+                ) * T.exp(A[vi, vk] - T.max(P[vi], A[vi, vk]))
+                P[vi] = largest
+                Q[vi] = total
+
+
+def test_tvm_stores_a_value_before_it_computes_the_next_one() -> None:
+    """Why the sum comes first: after the maximum, it would be scaled by the new one."""
+
+    def combine(ours, theirs):
+        both = tirx.max(ours[0], theirs[0])
+        scaled = ours[1] * tirx.exp(ours[0] - both)
+        return [both, scaled + theirs[1] * tirx.exp(theirs[0] - both)]
+
+    def identify(_values):
+        return [tirx.min_value("float32"), tirx.const(0, "float32")]
+
+    register_reducer(combine, identify, values=2)
+    sch = Schedule(MaximumFirst)
+    block = sch.get_sblock("S")
+    sch.bind(sch.get_loops(block)[0], "blockIdx.x")
+    spread_over_threads(sch, block, threads=32)
+    a = np.random.default_rng(0).normal(size=(4, 64)).astype("float32")
+    blank = np.full(4, np.nan, "float32")
+    _, largest, total = simulate(sch.mod, [a, blank, blank]).arguments
+    np.testing.assert_array_equal(largest, a.max(1))
+    assert (total > 1.1 * np.exp(a - a.max(1, keepdims=True)).sum(1)).any()
+
+
+def test_a_process_that_knows_our_reducers_ends_well() -> None:
+    """TVM would free the functions a second time, after Python has ended."""
+    done = subprocess.run([sys.executable, "-c", "import tirstep.transforms"], timeout=120)
+    assert done.returncode == 0

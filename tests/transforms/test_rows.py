@@ -1,0 +1,369 @@
+"""Rows that threads share: spread over them, kept in their registers, read once."""
+
+import numpy as np
+import pytest
+import tvm
+from pairs import check_pair, compile_for_cuda, refuses, run_on_cpu
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks.devices.simulator import simulate
+from tirstep.transforms import (
+    Spread,
+    cache_row_at,
+    cache_write_at,
+    keep_in_registers,
+    spread_over_threads,
+    vectorize_loop,
+)
+from tirstep.transforms.rows import find_vector
+
+
+@I.ir_module
+class Shares:
+    """B = A over the sums of its rows."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((6, 64), "float32"), B: T.Buffer((6, 64), "float32")):
+        S = T.sblock_alloc_buffer((6,), scope="local")
+        for i in T.thread_binding(6, thread="blockIdx.x"):
+            for k in range(64):
+                with T.sblock("S"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        S[vi] = T.float32(0)
+                    S[vi] = S[vi] + A[vi, vk]
+            for k in range(64):
+                with T.sblock("B"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    B[vi, vk] = A[vi, vk] / S[vi]
+
+
+@I.ir_module
+class SpreadShares:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((6, 64), "float32"), B: T.Buffer((6, 64), "float32")):
+        S = T.sblock_alloc_buffer((6,), scope="local")
+        for i in T.thread_binding(6, thread="blockIdx.x"):
+            for k_0_0 in range(2):
+                for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                    for k_1 in range(4):
+                        with T.sblock("S"):
+                            vi = T.axis.spatial(6, i)
+                            vk = T.axis.reduce(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
+                            with T.init():
+                                S[vi] = T.float32(0)
+                            S[vi] = S[vi] + A[vi, vk]
+            for k_0_0 in range(2):
+                for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                    for k_1 in range(4):
+                        with T.sblock("B"):
+                            vi = T.axis.spatial(6, i)
+                            vk = T.axis.spatial(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
+                            B[vi, vk] = A[vi, vk] / S[vi]
+
+
+@I.ir_module
+class CachedShares:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((6, 64), "float32"), B: T.Buffer((6, 64), "float32")):
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"tir_pipeline": "tirstep"})
+            S = T.sblock_alloc_buffer((6,), scope="local")
+            L = T.sblock_alloc_buffer((6, 2, 8, 4), scope="local")
+            for i in T.thread_binding(6, thread="blockIdx.x"):
+                for ax0, ax1_0_0 in T.grid(1, 2):
+                    for ax1_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                        for ax1_1 in T.vectorized(4):
+                            with T.sblock("A_local"):
+                                v0 = T.axis.spatial(6, i + ax0)
+                                v1 = T.axis.spatial(64, ax1_0_0 * 32 + ax1_0_1 * 4 + ax1_1)
+                                L[v0, v1 // 32, v1 % 32 // 4, v1 % 4] = A[v0, v1]
+                for k_0_0 in range(2):
+                    for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                        for k_1 in range(4):
+                            with T.sblock("S"):
+                                vi = T.axis.spatial(6, i)
+                                vk = T.axis.reduce(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
+                                with T.init():
+                                    S[vi] = T.float32(0)
+                                S[vi] = S[vi] + L[vi, vk // 32, vk % 32 // 4, vk % 4]
+                for k_0_0 in range(2):
+                    for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                        for k_1 in range(4):
+                            with T.sblock("B"):
+                                vi = T.axis.spatial(6, i)
+                                vk = T.axis.spatial(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
+                                B[vi, vk] = L[vi, vk // 32, vk % 32 // 4, vk % 4] / S[vi]
+
+
+def spread_shares(sch: Schedule, *, vector: int = 4) -> list[Spread]:
+    """Readers first: what they read is in registers."""
+    return [
+        spread_over_threads(sch, sch.get_sblock(name), threads=8, vector=vector) for name in "BS"
+    ]
+
+
+def test_spread_over_threads_deals_out_vectors_and_reduces_by_shuffles():
+    check_pair(Shares, spread_shares, SpreadShares)
+    assert "__shfl_down_sync" in compile_for_cuda(SpreadShares)
+
+
+def test_spread_over_threads_keeps_vectors_where_steps_are_guarded():
+    sch = Schedule(Shares)
+    for name in "BS":
+        spread = spread_over_threads(sch, sch.get_sblock(name), threads=12, vector=4, tail="guard")
+        if name == "B":
+            vectorize_loop(sch, spread.elements)
+    assert "*(float4*)(B_ptr" in compile_for_cuda(sch.mod)
+    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
+    simulation = simulate(sch.mod, [a, np.full((6, 64), np.nan, "float32")])
+    assert not simulation.faults
+    np.testing.assert_array_equal(simulation.arguments[1], a / a.sum(1, keepdims=True))
+
+
+def test_spread_over_threads_refuses_what_does_not_divide():
+    sch = Schedule(Shares, debug_mask="all")
+    block = sch.get_sblock("B")
+    with refuses(sch, r"loop 'k' runs 64 times, which threads=8 \* vector=3 does not divide"):
+        spread_over_threads(sch, block, threads=8, vector=3)
+    with refuses(sch, "loop 'k' runs 64 times, which threads=12 .*does not divide"):
+        spread_over_threads(sch, block, threads=12)
+    with refuses(sch, r"loop 'k' runs 64 times, which threads=32 \* vector=4 does not divide"):
+        spread_over_threads(sch, block, threads=32, vector=4)
+
+
+def test_spread_over_threads_refuses_a_loop_that_is_not_serial_or_not_the_block_s_own():
+    sch = Schedule(Shares, debug_mask="all")
+    block = sch.get_sblock("B")
+    spread = spread_over_threads(sch, block, threads=8, vector=4)
+    vectorize_loop(sch, spread.elements)
+    with refuses(sch, "is already vectorized"):
+        spread_over_threads(sch, block, threads=2)
+
+    @I.ir_module
+    class Shared:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            D = T.sblock_alloc_buffer((8,))
+            for i in range(8):
+                with T.sblock("D"):
+                    vi = T.axis.remap("S", [i])
+                    D[vi] = A[vi]
+                with T.sblock("B"):
+                    vi = T.axis.remap("S", [i])
+                    B[vi] = D[vi]
+
+    sch = Schedule(Shared, debug_mask="all")
+    block = sch.get_sblock("B")
+    with refuses(sch, "block 'B' has no loop of its own"):
+        spread_over_threads(sch, block, threads=2)
+
+
+@I.ir_module
+class Chain:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((5, 48), "float32"), B: T.Buffer((5, 48), "float32")):
+        D = T.sblock_alloc_buffer((5, 48))
+        for i in T.thread_binding(5, thread="blockIdx.x"):
+            for k_0 in range(3):
+                for k_1 in T.thread_binding(8, thread="threadIdx.x"):
+                    for k_2 in range(2):
+                        with T.sblock("D"):
+                            vi = T.axis.spatial(5, i)
+                            vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
+                            D[vi, vk] = A[vi, vk] * T.float32(2)
+            for k_0 in range(3):
+                for k_1 in T.thread_binding(8, thread="threadIdx.x"):
+                    for k_2 in range(2):
+                        with T.sblock("B"):
+                            vi = T.axis.spatial(5, i)
+                            vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
+                            B[vi, vk] = D[vi, vk] + T.float32(1)
+
+
+@I.ir_module
+class ChainInRegisters:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((5, 48), "float32"), B: T.Buffer((5, 48), "float32")):
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr(
+                {"pass_config.tirx.disable_storage_rewrite": True, "tir_pipeline": "tirstep"}
+            )
+            D = T.sblock_alloc_buffer((5, 3, 8, 2), scope="local")
+            for i in T.thread_binding(5, thread="blockIdx.x"):
+                for k_0 in range(3):
+                    for k_1 in T.thread_binding(8, thread="threadIdx.x"):
+                        for k_2 in range(2):
+                            with T.sblock("D"):
+                                vi = T.axis.spatial(5, i)
+                                vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
+                                D[vi, vk // 16, vk % 16 // 2, vk % 2] = A[vi, vk] * T.float32(2)
+                for k_0 in range(3):
+                    for k_1 in T.thread_binding(8, thread="threadIdx.x"):
+                        for k_2 in range(2):
+                            with T.sblock("B"):
+                                vi = T.axis.spatial(5, i)
+                                vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
+                                B[vi, vk] = D[vi, vk // 16, vk % 16 // 2, vk % 2] + T.float32(1)
+
+
+def keep_chain(sch: Schedule) -> None:
+    keep_in_registers(sch, sch.get_sblock("D"))
+
+
+def test_keep_in_registers_gives_each_thread_its_own_elements():
+    check_pair(Chain, keep_chain, ChainInRegisters)
+
+
+def test_keep_in_registers_makes_an_array_of_a_thread_s_share():
+    sch = Schedule(Chain)
+    keep_chain(sch)
+    executable = compile_module(sch.mod, "nvidia/nvidia-h100")
+    assert "float D_local_ptr[6];" in executable.mod.imports[0].inspect_source()
+    a = np.arange(240, dtype="float32").reshape(5, 48)
+    simulation = simulate(sch.mod, [a, np.full_like(a, np.nan)])
+    assert not simulation.faults
+    np.testing.assert_array_equal(simulation.arguments[1], 2 * a + 1)
+
+
+def test_keep_in_registers_leaves_a_sum_over_threads_there():
+    """TVM's reuse of storage would make it the cell in shared memory that all threads read."""
+    sch = Schedule(Shares)
+    keep_in_registers(sch, sch.get_sblock("S"))
+    for name in "BS":
+        spread_over_threads(sch, sch.get_sblock(name), threads=64)
+    source = compile_module(sch.mod, "nvidia/nvidia-h100").mod.imports[0].inspect_source()
+    assert source.count("/ S_ptr[0]") == 1
+    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
+    assert not simulate(sch.mod, [a, np.full_like(a, np.nan)]).faults
+
+
+def test_keep_in_registers_refuses_what_other_threads_or_kernels_read():
+    sch = Schedule(Chain, debug_mask="all")
+    output = sch.get_sblock("B")
+    with refuses(sch, "block 'B' writes 'B', a tensor of the kernel's"):
+        keep_in_registers(sch, output)
+
+    @I.ir_module
+    class Shift:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((5, 8), "float32"), B: T.Buffer((5, 8), "float32")):
+            D = T.sblock_alloc_buffer((5, 8), scope="shared")
+            for i in T.thread_binding(5, thread="blockIdx.x"):
+                for k in T.thread_binding(8, thread="threadIdx.x"):
+                    with T.sblock("D"):
+                        vi, vk = T.axis.remap("SS", [i, k])
+                        D[vi, vk] = A[vi, vk]
+                for k in T.thread_binding(8, thread="threadIdx.x"):
+                    with T.sblock("B"):
+                        vi, vk = T.axis.remap("SS", [i, k])
+                        B[vi, vk] = D[vi, (vk + 1) % 8]
+
+    sch = Schedule(Shift, debug_mask="all")
+    block = sch.get_sblock("D")
+    with refuses(sch, "block 'B' would read what other threads wrote"):
+        keep_in_registers(sch, block)
+
+    @I.ir_module
+    class Apart:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            D = T.sblock_alloc_buffer((8,))
+            for i in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("D"):
+                    vi = T.axis.remap("S", [i])
+                    D[vi] = A[vi]
+            for i in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vi = T.axis.remap("S", [i])
+                    B[vi] = D[vi]
+
+    sch = Schedule(Apart, debug_mask="all")
+    block = sch.get_sblock("D")
+    with refuses(sch, "blocks 'D' and 'B' have no loop in common, and would be two kernels"):
+        keep_in_registers(sch, block)
+
+
+def cache_shares(sch: Schedule):
+    block = sch.get_sblock("S")
+    return cache_row_at(sch, block, sch.get_loops(block)[0], operand=0)
+
+
+def test_cache_row_at_reads_once_for_all_readers():
+    check_pair(SpreadShares, cache_shares, CachedShares)
+
+
+def test_cache_row_at_puts_the_row_into_registers():
+    sch = Schedule(Shares)
+    spread_shares(sch)
+    cache_shares(sch)
+    source = compile_module(sch.mod, "nvidia/nvidia-h100").mod.imports[0].inspect_source()
+    assert "float A_local_ptr[8];" in source
+    assert source.count("A_ptr +") == 1
+    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
+    simulation = simulate(sch.mod, [a, np.full_like(a, np.nan)])
+    assert not simulation.faults
+    expected = a / a.sum(1, keepdims=True)
+    np.testing.assert_array_equal(simulation.arguments[1], expected)
+    got = run_on_cpu(sch.mod, a, output=(6, 64), dtype="float32")
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_cache_row_at_takes_rows_that_do_not_divide():
+    sch = Schedule(Shares)
+    for name in "BS":
+        spread_over_threads(sch, sch.get_sblock(name), threads=12, tail="guard")
+    cache_shares(sch)
+    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
+    simulation = simulate(sch.mod, [a, np.full_like(a, np.nan)])
+    assert not simulation.faults
+    np.testing.assert_array_equal(simulation.arguments[1], a / a.sum(1, keepdims=True))
+
+
+def test_cache_row_at_refuses_readers_with_other_shares():
+    sch = Schedule(Shares, debug_mask="all")
+    block = sch.get_sblock("S")
+    row = sch.get_loops(block)[0]
+    with refuses(sch, "block 'S' is not spread over threads along the last dimension of 'A'"):
+        cache_row_at(sch, block, row, operand=0)
+    spread_over_threads(sch, sch.get_sblock("B"), threads=8, vector=2)
+    spread_over_threads(sch, block, threads=8, vector=4)
+    with refuses(sch, "block 'B' would read what other threads wrote"):
+        cache_row_at(sch, block, row, operand=0)
+    with refuses(sch, "block 'S' has no operand 1, it reads 0: A"):
+        cache_row_at(sch, block, row, operand=1)
+
+
+@pytest.mark.parametrize(
+    ("extent", "dtype", "most", "vector"),
+    [
+        (64, "float32", 8, 4),
+        (64, "float16", 8, 8),
+        (64, "float16", 4, 4),
+        (66, "float16", 8, 2),
+        (67, "int8", 16, 1),
+        (None, "float32", 4, 1),
+    ],
+)
+def test_the_longest_vector(extent, dtype, most, vector):
+    assert find_vector(extent, tvm.DataType(dtype), most=most) == vector
+
+
+def test_a_store_in_registers_is_copied_out_by_the_threads_that_made_it():
+    """Readers first: a copy that is spread reads what all threads computed, then each its own."""
+    sch = Schedule(Shares)
+    output = sch.get_sblock("B")
+    row = sch.get_loops(output)[0]
+    copy = cache_write_at(sch, output, row)
+    for block in (copy, output, sch.get_sblock("S")):
+        spread_over_threads(sch, block, threads=8, vector=4)
+    keep_in_registers(sch, output)
+    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
+    assert not simulate(sch.mod, [a, np.full_like(a, np.nan)]).faults
