@@ -30,11 +30,11 @@ def _softmax_of(a: Any, **_: Any) -> Any:
 def softmax(m: int, n: int, *, dtype: str = "float32", online: bool = False) -> tvm.IRModule:
     """B(m, n) = exp(A - its row's maximum) / the row's sum of that, for A(m, n).
 
-    Blocks "max", "exp", "sum" and "B"; with `online`, blocks "statistics", which finds sum and
-    maximum in one pass and scales the sum anew where the maximum grows (M. Milakov and N.
-    Gimelshein, Online normalizer calculation for softmax, 2018), and "B". What is between is
-    float32; B has the type of A. 4 * m * n operations, an exponential counted as one. Raises
-    `KernelError` for bad sizes, dtype or online.
+    Blocks "max", "exp", "sum" and "B"; with `online`, blocks "wide", which is A as float32,
+    "statistics", which finds sum and maximum in one pass and scales the sum anew where the maximum
+    grows (M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018), and "B".
+    What is between is float32; B has the type of A. 4 * m * n operations, an exponential counted as
+    one. Raises `KernelError` for bad sizes, dtype or online.
     """
     return _make_online(m, n, dtype) if online else _make_in_passes(m, n, dtype)
 
@@ -77,33 +77,36 @@ def _make_in_passes(m: int, n: int, dtype: str) -> tvm.IRModule:
 def _make_online(m: int, n: int, dtype: str) -> tvm.IRModule:
     M, N, widen, narrow = m, n, cast_between(dtype, "float32"), cast_between("float32", dtype)
 
-    def scaled(value: Any, own: Any, largest: Any, other: Any) -> Any:
-        return value * T.exp(own - T.max(largest, other))
-
     @I.ir_module
     class OnlineSoftmax:
         @T.prim_func(s_tir=True)
         def main(A: T.Buffer((M, N), dtype), B: T.Buffer((M, N), dtype)):
             T.func_attr({"tirx.noalias": True})
+            W = T.sblock_alloc_buffer((M, N))
             total = T.sblock_alloc_buffer((M,))
-            largest = T.sblock_alloc_buffer((M,))
+            top = T.sblock_alloc_buffer((M,))
+            # A block of its own: TVM forgets to lower bfloat16 in what T.let binds.
+            for i, k in T.grid(M, N):
+                with T.sblock("wide"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    W[vi, vk] = widen(A[vi, vk])
             for i, k in T.grid(M, N):
                 with T.sblock("statistics"):
                     vi, vk = T.axis.remap("SR", [i, k])
                     with T.init():
                         total[vi] = T.float32(0)
-                        largest[vi] = T.min_value("float32")
+                        top[vi] = T.min_value("float32")
                     # exp(0) is the 1 that an element adds: the literal would be folded away, and
                     # TVM would not know the reducer again.
-                    new_total: T.let[T.float32] = scaled(
-                        total[vi], largest[vi], largest[vi], widen(A[vi, vk])
-                    ) + scaled(T.exp(T.float32(0)), widen(A[vi, vk]), largest[vi], widen(A[vi, vk]))
-                    new_largest: T.let[T.float32] = T.max(largest[vi], widen(A[vi, vk]))
+                    new_total: T.let[T.float32] = total[vi] * T.exp(
+                        top[vi] - T.max(top[vi], W[vi, vk])
+                    ) + T.exp(T.float32(0)) * T.exp(W[vi, vk] - T.max(top[vi], W[vi, vk]))
+                    new_top: T.let[T.float32] = T.max(top[vi], W[vi, vk])
                     total[vi] = new_total
-                    largest[vi] = new_largest
+                    top[vi] = new_top
             for i, k in T.grid(M, N):
                 with T.sblock("B"):
                     vi, vk = T.axis.remap("SS", [i, k])
-                    B[vi, vk] = narrow(T.exp(widen(A[vi, vk]) - largest[vi]) / total[vi])
+                    B[vi, vk] = narrow(T.exp(W[vi, vk] - top[vi]) / total[vi])
 
     return OnlineSoftmax

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # follow from the test's name: a failure on one machine is a failure on all.
 settings.register_profile(
     "quick",
-    max_examples=8,
+    max_examples=5,
     deadline=None,
     derandomize=True,
     database=None,

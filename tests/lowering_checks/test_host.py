@@ -96,7 +96,8 @@ def test_a_recipe_agrees_with_numpy_and_with_the_simulator(
             host.compile(golden.steps[-1].module)
         return
     assert check_numbers(golden.problem, golden.steps[-1].module, host, where="here") == []
-    assert_agreement(golden, host)
+    if golden.problem.is_exact:
+        assert_agreement(golden, host)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def relu_persistent(
 ) -> Iterator[str]:
     """As many blocks as the GPU runs at the same time, which go over the tensor in rounds.
 
-    Sizes: as above; blocks of the grid.
+    Sizes: threads, vector and each, as above; blocks of the grid.
     """
     plan = FlatPlan(threads, vector, each=each, blocks=blocks, tail=tail)
     yield from schedule_flat(sch, sch.get_sblock("B"), plan)
@@ -169,7 +169,7 @@ def gelu_persistent(
 ) -> Iterator[str]:
     """As many blocks as the GPU runs at the same time, which go over the tensor in rounds.
 
-    Sizes: as above; blocks of the grid.
+    Sizes: threads, vector and each, as above; blocks of the grid.
     """
     plan = FlatPlan(threads, vector, each=each, blocks=blocks, tail=tail)
     yield from schedule_flat(sch, sch.get_sblock("B"), plan)

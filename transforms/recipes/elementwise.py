@@ -102,7 +102,7 @@ def vector_add_persistent(
 ) -> Iterator[str]:
     """As many blocks as the GPU runs at the same time, which go over the tensor in rounds.
 
-    Sizes: as above; blocks of the grid.
+    Sizes: threads, vector and each, as above; blocks of the grid.
     """
     plan = FlatPlan(threads, vector, each=each, blocks=blocks, tail=tail)
     yield from schedule_flat(sch, sch.get_sblock("C"), plan)

@@ -76,7 +76,7 @@ def matmul_strips(
 ) -> Iterator[str]:
     """A thread's tile in strips of 4: neighbouring threads read neighbouring vectors.
 
-    Sizes: as for matmul_fragments.
+    Sizes: block_y, block_x, local_y, local_x and tile_k, as for matmul_fragments.
     """
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, tail=tail)
     yield from schedule_plan(sch, _in_strips(plan))
@@ -105,7 +105,8 @@ def matmul_warps(
 
     The rows of A's tile are padded, so that the transposed stores fall into different banks.
 
-    Sizes: as for matmul_fragments; warp_y, the rows of threads in a warp.
+    Sizes: block_y, block_x, local_y, local_x and tile_k, as for matmul_fragments; warp_y, the rows
+    of threads in a warp.
     """
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, tail=tail)
     yield from schedule_plan(sch, _in_warps(plan, warp_y))
@@ -133,7 +134,8 @@ def matmul_grouped(
 ) -> Iterator[str]:
     """Blocks that run at the same time share rows of A and columns of B in the L2 cache.
 
-    Sizes: as for matmul_warps; group, the most rows of tiles that run column by column.
+    Sizes: block_y, block_x, local_y, local_x, tile_k and warp_y, as for matmul_warps; group, the
+    most rows of tiles that run column by column.
     """
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)
     yield from schedule_plan(sch, _in_warps(plan, warp_y))
@@ -161,7 +163,7 @@ def matmul_prefetched(
 ) -> Iterator[str]:
     """The next tiles are loaded into registers while these are computed; one barrier a step.
 
-    Sizes: as for matmul_grouped.
+    Sizes: block_y, block_x, local_y, local_x, tile_k, warp_y and group, as for matmul_grouped.
     """
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, stages=2, tail=tail)
     yield from schedule_plan(sch, _in_warps(plan, warp_y))
@@ -190,7 +192,8 @@ def matmul_async(
 ) -> Iterator[str]:
     """The next tiles are on their way to shared memory by asynchronous copies, several at once.
 
-    Sizes: as for matmul_grouped; stages, the tiles of A and B in shared memory, 3 or more.
+    Sizes: block_y, block_x, local_y, local_x, tile_k, warp_y and group, as for matmul_grouped;
+    stages, the tiles of A and B in shared memory, 3 or more.
     """
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)
     yield from schedule_plan(sch, _in_warps(plan._replace(stages=stages), warp_y))
@@ -225,7 +228,8 @@ def matmul_split_k(
 
     For shapes with fewer tiles than the GPU has multiprocessors.
 
-    Sizes: as for matmul_grouped; stages, 2 for a pipeline through registers and more for
+    Sizes: block_y, block_x, local_y, local_x, tile_k, warp_y and group, as for matmul_grouped;
+    stages, 2 for a pipeline through registers and more for
     asynchronous copies; fragments, 2 to load those of the next step, too; parts of the reduction.
     """
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)

@@ -177,7 +177,7 @@ def softmax_rows(
 
 @recipe(
     kernel="softmax",
-    blocks=("statistics B",),
+    blocks=("wide statistics B",),
     seed=Example(SEED.shape, {"online": True}),
     golden=Example(SHAPE, {"online": True}, {"threads": 8, "vector": 4, "rows": 2}),
     choices=ROWS,
@@ -191,4 +191,5 @@ def softmax_online(
     Sizes: threads of a row; vector, its elements at most; rows of a block.
     """
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, [sch.get_sblock("statistics"), sch.get_sblock("B")], plan)
+    blocks = [sch.get_sblock(name) for name in ("wide", "statistics", "B")]
+    yield from schedule_rows(sch, blocks, plan)
