@@ -12,6 +12,8 @@ MULTIPLES = tuple(range(8, 97, 8))
 # Sizes that mean something else than an extent, or that make a kernel slow.
 SPECIAL = {
     ("vector_add", "n"): st.integers(1, 3000),
+    ("relu", "n"): st.integers(1, 3000),
+    ("gelu", "n"): st.integers(1, 3000),
     ("window_sum", "n"): st.integers(1, 3000),
     ("conv1d", "m"): st.integers(1, 300),
     ("conv1d", "n"): st.integers(1, 40),
