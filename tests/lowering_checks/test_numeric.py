@@ -7,7 +7,7 @@ from tvm.script import from_source
 
 from tirstep.lowering_checks import check_numbers, find_device, run_recipe
 from tirstep.lowering_checks.numeric import check_program
-from tirstep.modules import Problem, matmul, vector_add
+from tirstep.modules import Problem, matmul, softmax, vector_add
 from tirstep.transforms.recipes import RECIPES
 
 CPU = find_device("cpu")
@@ -122,3 +122,14 @@ def test_seeds_make_other_inputs() -> None:
     problem = matmul.problem(8, 8, 8)
     first, second = (problem.integer_inputs(seed)[0] for seed in (1, 2))
     assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_kernel_that_is_no_sum_of_products_is_held_to_its_own_bound(dtype: str) -> None:
+    problem = softmax.problem(3, 40, dtype=dtype)
+    assert messages(problem, problem.module) == []
+    (message,) = messages(
+        problem, edit(problem, "total[vi] = T.float32(0.0)", "total[vi] = T.float32(1)")
+    )
+    assert "with an error of at most" in message
+    assert "120 of 120 elements are wrong (integers, seed 1)" in message
