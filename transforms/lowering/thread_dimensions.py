@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Range, TensorLoad
+from tvm.ir import TensorLoad
 from tvm.sym import Analyzer
-from tvm.tirx import AllocBuffer, AttrStmt, BufferLoad, BufferStore, For, decl_buffer
+from tvm.tirx import AllocBuffer, AttrStmt, BufferLoad, BufferStore, decl_buffer
 from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.transform import prim_func_pass
 
 from ..queries import constant, find_all
+from .slots import Variables
 
 
 @prim_func_pass(opt_level=0, name="tirstep.DropThreadDimensions")
@@ -55,14 +56,11 @@ def DropThreadDimensions(  # noqa: N802 - a pass is named like TVM's
 
 def _bind_loops(function: Any) -> tuple[Analyzer, list[Any]]:
     """An analyzer that knows the ranges of all loops, and the variables of thread axes."""
-    analyzer, threads = Analyzer(), []
-    for loop in find_all(function.body, For):
-        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
-    for node in find_all(function.body, AttrStmt):
-        if node.attr_key == "thread_extent":
-            analyzer.bind(node.node.var, Range.from_min_extent(0, node.value))
-            threads.append(node.node.var)
-    return analyzer, threads
+    analyzer = Analyzer()
+    for variable, extent in Variables.of(function).ranges.items():
+        analyzer.bind(variable, extent)
+    attributes = find_all(function.body, AttrStmt)
+    return analyzer, [node.node.var for node in attributes if node.attr_key == "thread_extent"]
 
 
 def _find_thread_dimensions(

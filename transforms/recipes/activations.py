@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 
 from ..binding import tile_block
 from ..loops import Tail
-from .elementwise import BATCHED, BATCHES, GRIDS, ROUNDS, SEED, SIZES, THREADS, VECTORS
+from .elementwise import BATCHED, BATCHES, GRIDS, IN_VECTORS, ROUNDS, SEED, SIZES, THREADS, VECTORS
 from .flat_plan import FlatPlan, schedule_flat
 from .recipe import Example, recipe
 
@@ -37,7 +37,7 @@ def relu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> I
     seed=SEED,
     golden=VECTORS,
     choices=SIZES,
-    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+    expects=IN_VECTORS,
 )
 def relu_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
@@ -56,7 +56,7 @@ def relu_vectors(
     seed=SEED,
     golden=BATCHES,
     choices=BATCHED,
-    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+    expects=IN_VECTORS,
 )
 def relu_batches(
     sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
@@ -75,7 +75,7 @@ def relu_batches(
     seed=SEED,
     golden=ROUNDS,
     choices=GRIDS,
-    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+    expects=IN_VECTORS,
 )
 def relu_persistent(
     sch: Schedule,
@@ -118,7 +118,7 @@ def gelu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> I
     seed=SEED,
     golden=VECTORS,
     choices=SIZES,
-    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+    expects=IN_VECTORS,
 )
 def gelu_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
@@ -137,7 +137,7 @@ def gelu_vectors(
     seed=SEED,
     golden=BATCHES,
     choices=BATCHED,
-    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+    expects=IN_VECTORS,
 )
 def gelu_batches(
     sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
@@ -156,7 +156,7 @@ def gelu_batches(
     seed=SEED,
     golden=ROUNDS,
     choices=GRIDS,
-    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+    expects=IN_VECTORS,
 )
 def gelu_persistent(
     sch: Schedule,

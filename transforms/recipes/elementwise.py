@@ -20,6 +20,7 @@ GRIDS = {**BATCHED, "blocks": (264, 528, 1024, 2048)}
 VECTORS = Example({"n": 256}, sizes={"threads": 32, "vector": 4})
 BATCHES = Example({"n": 512}, sizes={"threads": 32, "vector": 4, "each": 2})
 ROUNDS = Example({"n": 1536}, sizes={"threads": 32, "vector": 4, "each": 2, "blocks": 3})
+IN_VECTORS = {"bound": ("scalar_loads == 0", "scalar_stores == 0")}
 
 
 @recipe(
@@ -51,7 +52,7 @@ def vector_add_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse"
     seed=SEED,
     golden=VECTORS,
     choices=SIZES,
-    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+    expects=IN_VECTORS,
 )
 def vector_add_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
@@ -70,7 +71,7 @@ def vector_add_vectors(
     seed=SEED,
     golden=BATCHES,
     choices={**SIZES, "each": EACH},
-    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+    expects=IN_VECTORS,
 )
 def vector_add_batches(
     sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
@@ -89,7 +90,7 @@ def vector_add_batches(
     seed=SEED,
     golden=ROUNDS,
     choices=GRIDS,
-    expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+    expects=IN_VECTORS,
 )
 def vector_add_persistent(
     sch: Schedule,

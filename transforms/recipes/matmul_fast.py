@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from tvm.s_tir import Schedule
 
+from ..gpu_limits import WARP
 from .matmul_plan import Plan, WholeTail, schedule_plan
 from .recipe import Example, recipe
 
@@ -244,4 +245,4 @@ def _in_strips(plan: Plan) -> Plan:
 
 
 def _in_warps(plan: Plan, warp_y: int) -> Plan:
-    return _in_strips(plan)._replace(warp=(warp_y, 32 // max(1, warp_y)), padding=4)
+    return _in_strips(plan)._replace(warp=(warp_y, WARP // max(1, warp_y)), padding=4)

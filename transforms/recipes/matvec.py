@@ -9,7 +9,19 @@ from tvm.s_tir import Schedule
 from ..loops import Tail
 from .recipe import recipe
 from .row_plan import RowPlan, schedule_row_per_thread, schedule_rows
-from .rows import ROWS, SEED, SEVERAL, SMALL, SPREAD, THREADS, VECTORS, WIDE
+from .rows import (
+    ALONE,
+    BY_SHUFFLES,
+    IN_VECTORS,
+    ROWS,
+    SEED,
+    SEVERAL,
+    SMALL,
+    SPREAD,
+    THREADS,
+    VECTORS,
+    WIDE,
+)
 
 
 @recipe(
@@ -18,7 +30,7 @@ from .rows import ROWS, SEED, SEVERAL, SMALL, SPREAD, THREADS, VECTORS, WIDE
     seed=SEED,
     golden=SMALL,
     choices={"threads": THREADS[:4]},
-    expects={"bound": ("barriers == 0",)},
+    expects=ALONE,
 )
 def matvec_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread: neighbouring threads read a whole row apart.
@@ -34,7 +46,7 @@ def matvec_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> 
     seed=SEED,
     golden=SPREAD,
     choices={"threads": THREADS},
-    expects={"spread_over_threads": ("barriers >= 2",)},
+    expects=BY_SHUFFLES,
 )
 def matvec_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, whose threads add up their sums by warp shuffles.
@@ -50,7 +62,7 @@ def matvec_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") 
     seed=SEED,
     golden=WIDE,
     choices=VECTORS,
-    expects={"unrolled": ("scalar_loads == 0",)},
+    expects=IN_VECTORS,
 )
 def matvec_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
@@ -69,7 +81,7 @@ def matvec_vectors(
     seed=SEED,
     golden=SEVERAL,
     choices=ROWS,
-    expects={"unrolled": ("scalar_loads == 0",)},
+    expects=IN_VECTORS,
 )
 def matvec_rows(
     sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"

@@ -9,7 +9,19 @@ from tvm.s_tir import Schedule
 from ..loops import Tail
 from .recipe import recipe
 from .row_plan import RowPlan, schedule_row_per_thread, schedule_rows
-from .rows import ROWS, SEED, SEVERAL, SMALL, SPREAD, THREADS, VECTORS, WIDE
+from .rows import (
+    ALONE,
+    BY_SHUFFLES,
+    IN_VECTORS,
+    ROWS,
+    SEED,
+    SEVERAL,
+    SMALL,
+    SPREAD,
+    THREADS,
+    VECTORS,
+    WIDE,
+)
 
 LAYER = "mean variance B"
 
@@ -20,7 +32,7 @@ LAYER = "mean variance B"
     seed=SEED,
     golden=SMALL,
     choices={"threads": THREADS[:4]},
-    expects={"bound": ("barriers == 0",)},
+    expects=ALONE,
 )
 def layer_norm_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread, read three times.
@@ -37,7 +49,7 @@ def layer_norm_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse")
     seed=SEED,
     golden=SPREAD,
     choices={"threads": THREADS},
-    expects={"spread_over_threads": ("barriers >= 2",)},
+    expects=BY_SHUFFLES,
 )
 def layer_norm_threads(
     sch: Schedule, *, threads: int = 256, tail: Tail = "refuse"
@@ -56,7 +68,7 @@ def layer_norm_threads(
     seed=SEED,
     golden=WIDE,
     choices=VECTORS,
-    expects={"unrolled": ("scalar_loads == 0",)},
+    expects=IN_VECTORS,
 )
 def layer_norm_registers(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
@@ -76,7 +88,7 @@ def layer_norm_registers(
     seed=SEED,
     golden=SEVERAL,
     choices=ROWS,
-    expects={"unrolled": ("scalar_loads == 0",)},
+    expects=IN_VECTORS,
 )
 def layer_norm_rows(
     sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
@@ -99,7 +111,7 @@ RMS = "sum B"
     seed=SEED,
     golden=SMALL,
     choices={"threads": THREADS[:4]},
-    expects={"bound": ("barriers == 0",)},
+    expects=ALONE,
 )
 def rms_norm_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread, read twice.
@@ -116,7 +128,7 @@ def rms_norm_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -
     seed=SEED,
     golden=SPREAD,
     choices={"threads": THREADS},
-    expects={"spread_over_threads": ("barriers >= 2",)},
+    expects=BY_SHUFFLES,
 )
 def rms_norm_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, read twice; the sum by warp shuffles.
@@ -133,7 +145,7 @@ def rms_norm_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse"
     seed=SEED,
     golden=WIDE,
     choices=VECTORS,
-    expects={"unrolled": ("scalar_loads == 0",)},
+    expects=IN_VECTORS,
 )
 def rms_norm_registers(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
@@ -153,7 +165,7 @@ def rms_norm_registers(
     seed=SEED,
     golden=SEVERAL,
     choices=ROWS,
-    expects={"unrolled": ("scalar_loads == 0",)},
+    expects=IN_VECTORS,
 )
 def rms_norm_rows(
     sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"

@@ -23,6 +23,9 @@ SEVERAL = Example(SHAPE, sizes={"threads": 8, "vector": 4, "rows": 2})
 THREADS = (32, 64, 128, 256, 512, 1024)
 VECTORS = {"threads": THREADS, "vector": (2, 4, 8)}
 ROWS = {**VECTORS, "rows": (1, 2, 4, 8)}
+ALONE = {"bound": ("barriers == 0",)}
+BY_SHUFFLES = {"spread_over_threads": ("barriers >= 2",)}
+IN_VECTORS = {"unrolled": ("scalar_loads == 0",)}
 
 
 @recipe(
@@ -31,7 +34,7 @@ ROWS = {**VECTORS, "rows": (1, 2, 4, 8)}
     seed=SEED,
     golden=SMALL,
     choices={"threads": THREADS[:4]},
-    expects={"bound": ("barriers == 0",)},
+    expects=ALONE,
 )
 def row_sum_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread: neighbouring threads read a whole row apart.
@@ -47,7 +50,7 @@ def row_sum_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") ->
     seed=SEED,
     golden=SPREAD,
     choices={"threads": THREADS},
-    expects={"spread_over_threads": ("barriers >= 2",)},
+    expects=BY_SHUFFLES,
 )
 def row_sum_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, whose threads add up their sums by warp shuffles.
@@ -63,7 +66,7 @@ def row_sum_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse")
     seed=SEED,
     golden=WIDE,
     choices=VECTORS,
-    expects={"unrolled": ("scalar_loads == 0",)},
+    expects=IN_VECTORS,
 )
 def row_sum_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
@@ -82,7 +85,7 @@ def row_sum_vectors(
     seed=SEED,
     golden=SEVERAL,
     choices=ROWS,
-    expects={"unrolled": ("scalar_loads == 0",)},
+    expects=IN_VECTORS,
 )
 def row_sum_rows(
     sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
@@ -104,7 +107,7 @@ BLOCKS = "max exp sum B"
     seed=SEED,
     golden=SMALL,
     choices={"threads": THREADS[:4]},
-    expects={"bound": ("barriers == 0",)},
+    expects=ALONE,
 )
 def softmax_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread, read three times; exponentials are computed twice.
@@ -124,7 +127,7 @@ def softmax_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") ->
     seed=SEED,
     golden=SPREAD,
     choices={"threads": THREADS},
-    expects={"spread_over_threads": ("barriers >= 2",)},
+    expects=BY_SHUFFLES,
 )
 def softmax_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, read three times; maximum and sum by warp shuffles.
@@ -143,7 +146,7 @@ def softmax_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse")
     seed=SEED,
     golden=WIDE,
     choices=VECTORS,
-    expects={"unrolled": ("scalar_loads == 0",)},
+    expects=IN_VECTORS,
 )
 def softmax_registers(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
@@ -162,7 +165,7 @@ def softmax_registers(
     seed=SEED,
     golden=SEVERAL,
     choices=ROWS,
-    expects={"unrolled": ("scalar_loads == 0",)},
+    expects=IN_VECTORS,
 )
 def softmax_rows(
     sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
@@ -181,7 +184,7 @@ def softmax_rows(
     seed=Example(SEED.shape, {"online": True}),
     golden=Example(SHAPE, {"online": True}, {"threads": 8, "vector": 4, "rows": 2}),
     choices=ROWS,
-    expects={"unrolled": ("scalar_loads == 0",)},
+    expects=IN_VECTORS,
 )
 def softmax_online(
     sch: Schedule, *, threads: int = 256, vector: int = 8, rows: int = 1, tail: Tail = "refuse"

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tirstep.transforms.gpu_limits import WARP
+
 from .grid import Array
 
-WARP, BANKS, BANK_BYTES, SECTOR_BYTES = 32, 32, 4, 32
+BANKS, BANK_BYTES, SECTOR_BYTES = 32, 4, 32
 _GROUP_BIT = 44
 """Above the addresses of a GPU, so that a group and an address fit into one number."""
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tirstep.transforms.gpu_limits import WARP
+
 from .calls import Evaluate, translate_call
-from .counts import WARP
 from .faults import UnsupportedError, find_line
 from .grid import Array
 from .meanings import Machine

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from .counts import WARP
+from tirstep.transforms.gpu_limits import WARP
+
 from .faults import UnsupportedError
 from .grid import Array
 from .meanings import Meaning, Pointer, Threads

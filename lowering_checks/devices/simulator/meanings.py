@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from tvm.tirx import Var
 
-from .counts import WARP
+from tirstep.transforms.gpu_limits import WARP
+
 from .faults import UnknownFunctionError
 from .grid import Array
 from .memory import Arrive, Memory, Moment

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .counts import WARP
+from tirstep.transforms.gpu_limits import WARP
+
 from .grid import Array
 from .memory import Memory, Moment, garbage
 

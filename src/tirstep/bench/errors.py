@@ -15,10 +15,15 @@ class PeerMissing(Exception):  # noqa: N818
     """A peer does not compute a kernel here; its words go into the table and are no failure."""
 
 
+def find_last_line(error: Exception) -> str:
+    """The last line of an error that is not empty; empty where it has no words."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
 def shorten(error: Exception) -> str:
     """The last line of an error, where frameworks have their reason, cut to a readable length."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[-1] if lines else ""
+    text = find_last_line(error)
     if type(error).__name__ not in OWN:
         text = f"{type(error).__name__}: {text}"
     return text if len(text) <= LONGEST_NOTE else f"{text[:LONGEST_NOTE]}…"

@@ -18,6 +18,7 @@ from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import find_recipe
 
 from .compile_cache import installed
+from .errors import find_last_line
 
 
 def serve(requests: TextIO, answers: TextIO) -> None:
@@ -43,8 +44,7 @@ def compile_job(job: Mapping[str, Any], target: Any) -> str:
         if job["library"]:
             _export(executable, Path(job["library"]))
     except Exception as error:  # TVM, NVRTC and ptxas each have errors of their own
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return f"failed: {type(error).__name__}: {lines[-1][:200] if lines else ''}"
+        return f"failed: {type(error).__name__}: {find_last_line(error)[:200]}"
     return ""
 
 
