@@ -41,14 +41,15 @@ CANDIDATES: list[Callable[[], Subject | None]] = [
 """What is asked about, each by its number; behind the mutants the originals."""
 
 
-def main(out: Path, processes: int) -> int:
+def main(out: Path, processes: int, seconds: float) -> int:
     """Ask, write the record, and say what it has."""
     program = shutil.which("compute-sanitizer")
     if program is None:
         print("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
         return 2
     device = find_device("cuda")
-    answers = ask(program, TOOLS, [__file__, "--run"], len(CANDIDATES), processes)
+    runner = [__file__, "--run"]
+    answers = ask(program, TOOLS, runner, len(CANDIDATES), processes, seconds)
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     words = version.stdout.strip().splitlines()[-1].removeprefix("Version ")
     place = f"{device.description}, compute-sanitizer {words}, {datetime.date.today()}"
@@ -75,7 +76,10 @@ def report(answers: Mapping[str, Answers]) -> int:
     """Print what came of it; 1 if an original is accused."""
     wrong = 0
     for tool, said in answers.items():
-        print(f"{tool}: {len(said.accused)} accused, {len(said.silent)} silent")
+        print(
+            f"{tool}: {len(said.accused)} accused, {len(said.silent)} silent, "
+            f"{len(said.refused)} refused, {len(said.unheard)} not asked for want of time"
+        )
         for number, sentence in sorted(said.refused.items()):
             print(f"  {name(number)}: {sentence}")
         for number in sorted(said.accused | set(said.refused)):
@@ -149,6 +153,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=elsewhere.FILE, help="the file to write")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 4)
+    parser.add_argument("--seconds", type=float, default=3600, help="then it asks no more")
     parser.add_argument("--run", nargs=2, metavar=("TOOL", "NUMBERS"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     try:
@@ -156,7 +161,7 @@ if __name__ == "__main__":
             tool, listed = arguments.run
             run_programs(tool, [int(number) for number in listed.split(",")])
             sys.exit(0)
-        sys.exit(main(arguments.out, arguments.processes))
+        sys.exit(main(arguments.out, arguments.processes, arguments.seconds))
     except DeviceError as error:
         print(error)
         sys.exit(2)

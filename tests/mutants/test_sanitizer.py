@@ -49,7 +49,7 @@ def test_reports_reach_their_programs(tmp_path: Path, processes: int) -> None:
     program = write_program(tmp_path / "compute-sanitizer", SANITIZER)
     runner = write_program(tmp_path / "runner.py", RUNNER)
     tools = ("memcheck", "racecheck")
-    answers = ask(str(program), tools, [str(runner)], 8, processes)
+    answers = ask(str(program), tools, [str(runner)], 8, processes, 60)
     for tool in tools:
         accused = {2} if tool == "racecheck" else set()
         assert answers[tool].accused == accused
@@ -57,10 +57,19 @@ def test_reports_reach_their_programs(tmp_path: Path, processes: int) -> None:
         assert answers[tool].refused == {3: "too many threads", 4: "it ended its process"}
 
 
+def test_what_is_not_asked_in_time_is_told(tmp_path: Path) -> None:
+    program = write_program(tmp_path / "compute-sanitizer", SANITIZER)
+    slow = "import sys, time\nprint('begin 0', flush=True)\ntime.sleep(60)"
+    runner = write_program(tmp_path / "runner.py", slow)
+    answers = ask(str(program), ["racecheck"], [str(runner)], 3, 1, 2)["racecheck"]
+    assert answers.unheard == {0, 1, 2}
+    assert answers.accused | answers.silent | set(answers.refused) == set()
+
+
 def test_a_sanitizer_that_does_not_start_is_told(tmp_path: Path) -> None:
     program = write_program(tmp_path / "compute-sanitizer", "import sys\nsys.exit('no driver')")
     with pytest.raises(RuntimeError, match=r"no program ran under .*: no driver"):
-        ask(str(program), ["memcheck"], ["-c"], 2, 1)
+        ask(str(program), ["memcheck"], ["-c"], 2, 1, 60)
 
 
 @pytest.mark.parametrize("is_lowered", [False, True])

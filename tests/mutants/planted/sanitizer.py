@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -39,11 +40,13 @@ class Answers:
     accused : it has reports of them
     silent : they ran to their end without any
     refused : CUDA does not launch them, or they broke their process: the sentence of that
+    unheard : not asked, since the time was over
     """
 
     accused: set[int] = field(default_factory=set)
     silent: set[int] = field(default_factory=set)
     refused: dict[int, str] = field(default_factory=dict)
+    unheard: set[int] = field(default_factory=set)
 
 
 def find_flags(program: str) -> list[str]:
@@ -54,13 +57,20 @@ def find_flags(program: str) -> list[str]:
 
 
 def ask(
-    program: str, tools: Sequence[str], runner: Sequence[str], count: int, processes: int
+    program: str,
+    tools: Sequence[str],
+    runner: Sequence[str],
+    count: int,
+    processes: int,
+    seconds: float,
 ) -> Mapping[str, Answers]:
     """Ask every tool about the programs 0 to `count`, in several processes at once.
 
-    `runner` with a tool and numbers, ``3,4,5``, behind it is the command that runs programs.
+    `runner` with a tool and numbers, ``3,4,5``, behind it is the command that runs programs. After
+    so many seconds no more are asked; what is known by then is returned.
     """
     flags, shares = find_flags(program), max(1, processes // len(tools))
+    end = time.monotonic() + seconds
     answers = {tool: Answers() for tool in tools}
     with ThreadPoolExecutor(len(tools) * shares) as pool:
         jobs = []
@@ -68,36 +78,51 @@ def ask(
             command = [program, "--tool", tool, *flags]
             for share in range(shares):
                 numbers = list(range(share, count, shares))
-                jobs.append(pool.submit(_ask_all, command, [*runner, tool], numbers, answers[tool]))
+                runs = [*runner, tool]
+                jobs.append(pool.submit(_ask_all, command, runs, numbers, answers[tool], end))
         for job in jobs:
             job.result()
     return answers
 
 
 def _ask_all(
-    command: Sequence[str], runner: Sequence[str], numbers: list[int], answers: Answers
+    command: Sequence[str],
+    runner: Sequence[str],
+    numbers: list[int],
+    answers: Answers,
+    end: float,
 ) -> None:
-    while numbers:
-        said, log = _run(command, runner, numbers)
+    while numbers and (left := end - time.monotonic()) > 0:
+        said, log = _run(command, runner, numbers, min(MOST_SECONDS, left))
+        heard = _hear(said, answers)
         accused = {int(number) for number in _KERNEL.findall(log)}
-        begun: list[int] = []
-        nothing: set[int] = set()
-        for word, number, sentence in _SAID.findall(said):
-            if word == "begin":
-                begun.append(int(number))
-            elif word == "end":
-                answers.silent.add(int(number))
-            elif word == "none":
-                nothing.add(int(number))
-            else:
-                answers.refused[int(number)] = sentence
-        if not begun:
+        begun = [int(number) for word, number, _ in _SAID.findall(said) if word == "begin"]
+        is_over = time.monotonic() >= end
+        if not (begun or is_over):
             raise RuntimeError(f"no program ran under {' '.join(command)}: {(log + said)[-2000:]}")
-        if begun[-1] not in answers.silent | nothing | set(answers.refused):
-            answers.refused[begun[-1]] = "it ended its process"
+        if begun and begun[-1] not in heard:
+            if is_over:
+                accused.discard(begun.pop())
+            else:
+                answers.refused[begun[-1]] = "it ended its process"
         answers.accused |= accused
         answers.silent -= accused
         numbers = [number for number in numbers if number not in begun]
+    answers.unheard.update(numbers)
+
+
+def _hear(said: str, answers: Answers) -> set[int]:
+    """Take over what programs said of their end; their numbers."""
+    heard = set()
+    for word, number, sentence in _SAID.findall(said):
+        if word == "begin":
+            continue
+        heard.add(int(number))
+        if word == "end":
+            answers.silent.add(int(number))
+        elif word == "refused":
+            answers.refused[int(number)] = sentence
+    return heard
 
 
 def _wait(command: Sequence[str], stream: TextIO, seconds: float) -> None:
@@ -113,12 +138,14 @@ def _wait(command: Sequence[str], stream: TextIO, seconds: float) -> None:
                 raise
 
 
-def _run(command: Sequence[str], runner: Sequence[str], numbers: Sequence[int]) -> tuple[str, str]:
+def _run(
+    command: Sequence[str], runner: Sequence[str], numbers: Sequence[int], seconds: float
+) -> tuple[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         log, output = Path(folder, "log"), Path(folder, "output")
         listed = ",".join(map(str, numbers))
         with output.open("w") as stream:
             full = [*command, "--log-file", str(log), sys.executable, *runner, listed]
-            _wait(full, stream, MOST_SECONDS)
+            _wait(full, stream, seconds)
         texts = [one.read_text(errors="replace") for one in Path(folder).glob("log*")]
         return output.read_text(errors="replace"), "".join(texts)
