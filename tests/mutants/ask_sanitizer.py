@@ -25,8 +25,10 @@ from planted.subjects import Subject, find_original_subject, find_subject
 
 from tirstep.lowering_checks import DeviceError, find_device
 from tirstep.lowering_checks.compiling import compile_module
+from tirstep.modules import Problem
 from tirstep.modules.dtypes import dtype_facts
 
+FAULTS = (DeviceError, RuntimeError, tvm.error.InternalError)
 SECONDS = 60  # for one program, its compilation among them
 
 
@@ -41,28 +43,35 @@ CANDIDATES: list[Callable[[], Subject | None]] = [
 """What is asked about, each by its number; behind the mutants the originals."""
 
 
-def main(out: Path, processes: int, seconds: float) -> int:
+def main(out: Path, wanted: str, processes: int, seconds: float) -> int:
     """Ask, write the record, and say what it has."""
     program = shutil.which("compute-sanitizer")
     if program is None:
         print("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
         return 2
     device = find_device("cuda")
-    runner = [__file__, "--run"]
-    answers = ask(program, TOOLS, runner, len(CANDIDATES), processes, seconds)
+    numbers = [number for number in range(len(CANDIDATES)) if wanted in name(number)]
+    answers = ask(program, TOOLS, [__file__, "--run"], numbers, processes, seconds)
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     words = version.stdout.strip().splitlines()[-1].removeprefix("Version ")
     place = f"{device.description}, compute-sanitizer {words}, {datetime.date.today()}"
     record = {
-        f"{SANITIZER} {tool}": {
-            MUTANTS[number].name: kills
-            for number, kills in sorted(read_answers(tool, said).items())
-            if number < len(MUTANTS)
-        }
-        for tool, said in answers.items()
+        f"{SANITIZER} {tool}": merge_answers(tool, said, numbers) for tool, said in answers.items()
     }
     elsewhere.write(record, SANITIZER, place, out)
     return report(answers)
+
+
+def merge_answers(tool: str, said: Answers, numbers: list[int]) -> dict[str, bool]:
+    """The record of a tool: mutants that were not asked about keep what they have in it."""
+    asked = {MUTANTS[number].name for number in numbers if number < len(MUTANTS)}
+    kept = elsewhere.read().get(f"{SANITIZER} {tool}", {})
+    new = {
+        MUTANTS[number].name: kills
+        for number, kills in read_answers(tool, said).items()
+        if number < len(MUTANTS)
+    }
+    return {**{name: kills for name, kills in kept.items() if name not in asked}, **new}
 
 
 def read_answers(tool: str, said: Answers) -> dict[int, bool]:
@@ -78,11 +87,13 @@ def report(answers: Mapping[str, Answers]) -> int:
     for tool, said in answers.items():
         print(
             f"{tool}: {len(said.accused)} accused, {len(said.silent)} silent, "
-            f"{len(said.refused)} refused, {len(said.unheard)} not asked for want of time"
+            f"{len(said.refused)} refused, {len(said.unbuilt)} not compiled, "
+            f"{len(said.unheard)} not asked for want of time"
         )
-        for number, sentence in sorted(said.refused.items()):
+        failed = {**said.refused, **said.unbuilt}
+        for number, sentence in sorted(failed.items()):
             print(f"  {name(number)}: {sentence}")
-        for number in sorted(said.accused | set(said.refused)):
+        for number in sorted(said.accused | set(failed)):
             if number >= len(MUTANTS):
                 print(f"  WRONG: {name(number)} is accused, and it is right")
                 wrong = 1
@@ -91,6 +102,8 @@ def report(answers: Mapping[str, Answers]) -> int:
 
 def name(number: int) -> str:
     """What a candidate is called."""
+    if number < len(MUTANTS):
+        return MUTANTS[number].name
     subject = CANDIDATES[number]()
     return f"number {number}" if subject is None else subject.name
 
@@ -101,42 +114,60 @@ def run_programs(tool: str, numbers: list[int]) -> None:
     for number in numbers:
         print(f"begin {number}", flush=True)
         signal.alarm(SECONDS)
-        subject = CANDIDATES[number]()
-        try:
-            if subject is not None:
-                run_program(subject, f"{PREFIX}_{number}", is_blank=tool == "initcheck")
-        except (DeviceError, RuntimeError, tvm.error.InternalError) as error:
-            sentence = " ".join(str(error).split())[-200:]
-            print(f"refused {number} {sentence}", flush=True)
-            if not is_context_alive():
-                os._exit(1)
-        else:
-            print(f"end {number}" if subject is not None else f"none {number}", flush=True)
+        print(run_candidate(number, is_blank=tool == "initcheck"), flush=True)
+        if not is_context_alive():
+            os._exit(1)
         signal.alarm(0)
 
 
-def run_program(subject: Subject, name: str, *, is_blank: bool) -> None:
-    """Compile a program under a name of its own, and run it once.
+def run_candidate(number: int, *, is_blank: bool) -> str:
+    """Compile and run a program under a name of its own; the line that says how it ended."""
+    subject = CANDIDATES[number]()
+    if subject is None:
+        return f"none {number}"
+    try:
+        function = build(subject, f"{PREFIX}_{number}")
+    except FAULTS as error:
+        return f"unbuilt {number} {shorten(error)}"
+    try:
+        run_once(function, subject.problem, is_blank=is_blank)
+    except FAULTS as error:
+        return f"refused {number} {shorten(error)}"
+    return f"end {number}"
+
+
+def shorten(error: Exception) -> str:
+    """The end of an error, in one line."""
+    return " ".join(str(error).split())[-200:]
+
+
+def build(subject: Subject, name: str) -> Callable[..., None]:
+    """Compile a program under a name for the GPU that is here."""
+    target = tvm.target.Target(tvm.target.Target.from_device(tvm.cuda(0)), host="llvm")
+    function = subject.module["main"].with_attr("global_symbol", name)
+    if "target" in function.attrs:
+        function = function.with_attr("target", target)
+    module = tvm.IRModule({name: function})
+    return compile_module(module, target, pipeline=subject.pipeline)[name]
+
+
+def run_once(function: Callable[..., None], problem: Problem, *, is_blank: bool) -> None:
+    """Run a program once.
 
     `is_blank`: nobody writes the outputs before, so that a read of them can be seen.
     """
     device = tvm.cuda(0)
-    target = tvm.target.Target(tvm.target.Target.from_device(device), host="llvm")
-    function = subject.module["main"].with_attr("global_symbol", name)
-    if "target" in function.attrs:
-        function = function.with_attr("target", target)
-    executable = compile_module(tvm.IRModule({name: function}), target, pipeline=subject.pipeline)
     tensors = [
         tvm.runtime.tensor(np.ascontiguousarray(array), device)
-        for array in subject.problem.integer_inputs(0)
+        for array in problem.integer_inputs(0)
     ]
-    for output in subject.problem.outputs:
+    for output in problem.outputs:
         dtype = output.dtype
         made = tvm.runtime.empty(output.shape, dtype, device)
         if not is_blank:
             made.copyfrom(np.zeros(output.shape, dtype_facts(dtype).numpy))
         tensors.append(made)
-    executable[name](*tensors)
+    function(*tensors)
     device.sync()
 
 
@@ -144,7 +175,7 @@ def is_context_alive() -> bool:
     """Whether CUDA still works in this process."""
     try:
         tvm.runtime.tensor(np.zeros(1, "float32"), tvm.cuda(0)).numpy()
-    except (RuntimeError, tvm.error.InternalError):
+    except FAULTS:
         return False
     return True
 
@@ -152,6 +183,7 @@ def is_context_alive() -> bool:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=elsewhere.FILE, help="the file to write")
+    parser.add_argument("--only", default="", help="programs with this in their name")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 4)
     parser.add_argument("--seconds", type=float, default=3600, help="then it asks no more")
     parser.add_argument("--run", nargs=2, metavar=("TOOL", "NUMBERS"), help=argparse.SUPPRESS)
@@ -161,7 +193,8 @@ if __name__ == "__main__":
             tool, listed = arguments.run
             run_programs(tool, [int(number) for number in listed.split(",")])
             sys.exit(0)
-        sys.exit(main(arguments.out, arguments.processes, arguments.seconds))
+        wish = (arguments.only, arguments.processes, arguments.seconds)
+        sys.exit(main(arguments.out, *wish))
     except DeviceError as error:
         print(error)
         sys.exit(2)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from planted import MUTANTS
+from planted.originals import TENSOR_CORES
 from planted.plant import GOLDEN, LEVELS
 from planted.sanitizer import PREFIX, ask
 from planted.subjects import find_original_subject, find_subject
@@ -27,14 +28,15 @@ if "2" in command[-1].split(",") and tool == "racecheck":
     pathlib.Path(log).write_text("===== Error: Race at subject_2_kernel+0x90 in kernel.cu")
 sys.exit(done.returncode)
 """
-# Program 3 is refused, program 4 ends its process, and program 5 is none.
+# Program 3 is refused, program 4 ends its process, program 5 is none, and 8 does not compile.
 RUNNER = """
 import os, sys
 for number in sys.argv[2].split(","):
     print("begin", number, flush=True)
     if number == "4":
         os._exit(1)
-    print({"3": "refused 3 too many threads", "5": "none 5"}.get(number, f"end {number}"))
+    said = {"3": "refused 3 too many threads", "5": "none 5", "8": "unbuilt 8 no such axis"}
+    print(said.get(number, f"end {number}"))
 """
 
 
@@ -49,19 +51,20 @@ def test_reports_reach_their_programs(tmp_path: Path, processes: int) -> None:
     program = write_program(tmp_path / "compute-sanitizer", SANITIZER)
     runner = write_program(tmp_path / "runner.py", RUNNER)
     tools = ("memcheck", "racecheck")
-    answers = ask(str(program), tools, [str(runner)], 8, processes, 60)
+    answers = ask(str(program), tools, [str(runner)], range(9), processes, 60)
     for tool in tools:
         accused = {2} if tool == "racecheck" else set()
         assert answers[tool].accused == accused
         assert answers[tool].silent == {0, 1, 2, 6, 7} - accused
         assert answers[tool].refused == {3: "too many threads", 4: "it ended its process"}
+        assert answers[tool].unbuilt == {8: "no such axis"}
 
 
 def test_what_is_not_asked_in_time_is_told(tmp_path: Path) -> None:
     program = write_program(tmp_path / "compute-sanitizer", SANITIZER)
     slow = "import sys, time\nprint('begin 0', flush=True)\ntime.sleep(60)"
     runner = write_program(tmp_path / "runner.py", slow)
-    answers = ask(str(program), ["racecheck"], [str(runner)], 3, 1, 2)["racecheck"]
+    answers = ask(str(program), ["racecheck"], [str(runner)], range(3), 1, 2)["racecheck"]
     assert answers.unheard == {0, 1, 2}
     assert answers.accused | answers.silent | set(answers.refused) == set()
 
@@ -69,7 +72,7 @@ def test_what_is_not_asked_in_time_is_told(tmp_path: Path) -> None:
 def test_a_sanitizer_that_does_not_start_is_told(tmp_path: Path) -> None:
     program = write_program(tmp_path / "compute-sanitizer", "import sys\nsys.exit('no driver')")
     with pytest.raises(RuntimeError, match=r"no program ran under .*: no driver"):
-        ask(str(program), ["memcheck"], ["-c"], 2, 1, 60)
+        ask(str(program), ["memcheck"], ["-c"], range(2), 1, 60)
 
 
 @pytest.mark.parametrize("is_lowered", [False, True])
@@ -79,6 +82,12 @@ def test_kernels_bear_the_name_of_their_program(is_lowered: bool) -> None:
     function = subject.module["main"].with_attr("global_symbol", name)
     source = generate(IRModule({name: function}), pipeline=subject.pipeline).source
     assert f"__global__ void __launch_bounds__(128) {name}_kernel(" in source
+
+
+def test_a_lowered_program_keeps_its_instructions() -> None:
+    lowered = find_original_subject(TENSOR_CORES, is_lowered=True)
+    source = generate(lowered.module, pipeline=lowered.pipeline).source
+    assert source.count("ldmatrix.sync.aligned.m8n8.x4") == 2
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -21,7 +21,7 @@ from typing import TextIO
 
 PREFIX = "subject"
 _KERNEL = re.compile(rf"\b{PREFIX}_(\d+)_")
-_SAID = re.compile(r"^(begin|end|none|refused) (\d+)(?: (.*))?$", re.MULTILINE)
+_SAID = re.compile(r"^(begin|end|none|unbuilt|refused) (\d+)(?: (.*))?$", re.MULTILINE)
 MOST_SECONDS = 240  # for one process; each program in it has a limit of its own
 FLAGS = {
     "--print-limit": "0",  # all reports, not the first hundred
@@ -40,12 +40,14 @@ class Answers:
     accused : it has reports of them
     silent : they ran to their end without any
     refused : CUDA does not launch them, or they broke their process: the sentence of that
+    unbuilt : CUDA does not compile them: the sentence of that
     unheard : not asked, since the time was over
     """
 
     accused: set[int] = field(default_factory=set)
     silent: set[int] = field(default_factory=set)
     refused: dict[int, str] = field(default_factory=dict)
+    unbuilt: dict[int, str] = field(default_factory=dict)
     unheard: set[int] = field(default_factory=set)
 
 
@@ -60,11 +62,11 @@ def ask(
     program: str,
     tools: Sequence[str],
     runner: Sequence[str],
-    count: int,
+    programs: Sequence[int],
     processes: int,
     seconds: float,
 ) -> Mapping[str, Answers]:
-    """Ask every tool about the programs 0 to `count`, in several processes at once.
+    """Ask every tool about programs, by their numbers, in several processes at once.
 
     `runner` with a tool and numbers, ``3,4,5``, behind it is the command that runs programs. After
     so many seconds no more are asked; what is known by then is returned.
@@ -77,7 +79,7 @@ def ask(
         for tool in tools:
             command = [program, "--tool", tool, *flags]
             for share in range(shares):
-                numbers = list(range(share, count, shares))
+                numbers = list(programs[share::shares])
                 runs = [*runner, tool]
                 jobs.append(pool.submit(_ask_all, command, runs, numbers, answers[tool], end))
         for job in jobs:
@@ -122,6 +124,8 @@ def _hear(said: str, answers: Answers) -> set[int]:
             answers.silent.add(int(number))
         elif word == "refused":
             answers.refused[int(number)] = sentence
+        elif word == "unbuilt":
+            answers.unbuilt[int(number)] = sentence
     return heard
 
 
