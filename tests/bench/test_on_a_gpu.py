@@ -13,6 +13,7 @@ from tirstep.bench.results import from_document, to_document
 from tirstep.bench.search import Plan, search
 from tirstep.bench.session import run_bench
 from tirstep.bench.works import Choice, Work, find_works
+from tirstep.lowering_checks import run_recipe
 from tirstep.modules import matmul, vector_add
 from tirstep.transforms.recipes import RECIPES
 
@@ -73,6 +74,23 @@ def test_a_second_compilation_comes_from_the_cache(machine: Any, tmp_path: Path)
         with installed(tmp_path) as cache:
             tvm.compile(module, target=machine.target)
             assert (cache.hits, cache.misses) == (hits, misses)
+
+
+def test_a_replay_outlives_a_larger_workspace(machine: Any):
+    """The graph of a split-K matmul is right after another one took a larger intermediate."""
+    replays = []
+    for size in (128, 512):
+        problem = matmul.problem(size, size, 256)
+        inputs = problem.integer_inputs(0)
+        arguments = [machine.upload(array) for array in inputs]
+        arguments.append(machine.upload(np.zeros((size, size), "float32")))
+        module = run_recipe(RECIPES["matmul_split_k"], problem.sizes).steps[-1].module
+        replay = machine.record(machine.compile(module, arguments), arguments[-1])
+        replays.append((replay, machine.expect(problem, inputs, exact=True)))
+    for replay, expectation in replays:
+        machine.poison(replay.output)
+        replay.run()
+        assert machine.find_error(expectation, replay.output) is None
 
 
 def test_a_whole_run(machine: Any, tmp_path: Path):

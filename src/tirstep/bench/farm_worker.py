@@ -19,6 +19,7 @@ from tirstep.transforms.recipes import find_recipe
 
 from .compile_cache import installed
 from .errors import find_last_line
+from .workspaces import lift_workspaces, write_workspaces
 
 
 def serve(requests: TextIO, answers: TextIO) -> None:
@@ -38,10 +39,11 @@ def compile_job(job: Mapping[str, Any], target: Any) -> str:
         run = run_recipe(recipe, job["shape"], options=job["options"], sizes=job["sizes"])
     except (TransformError, KernelError) as error:
         return f"refused: {error}"
-    module = run.steps[-1].module
+    module, workspaces = lift_workspaces(run.steps[-1].module)
     try:
         executable = compile_module(module, target)
         if job["library"]:
+            write_workspaces(workspaces, Path(job["library"]))
             _export(executable, Path(job["library"]))
     except Exception as error:  # TVM, NVRTC and ptxas each have errors of their own
         return f"failed: {type(error).__name__}: {find_last_line(error)[:200]}"

@@ -32,6 +32,7 @@ from .peers.dlight import schedule_by_default
 from .peers.torch_functions import FUNCTIONS
 from .results import Ceilings
 from .torch_facts import describe_device, find_versions
+from .workspaces import Workspace, lift_workspaces, read_workspaces
 
 FLUSH_OVER_L2 = 2
 """Each of the two buffers that clear the caches is this often the L2 cache."""
@@ -97,11 +98,22 @@ class TorchMachine:
         """Compile for the GPU; raises `DeviceError` for a module that no loop binds to it."""
         if unbound := find_unbound_blocks(module):
             raise DeviceError(f"not bound to the GPU: {', '.join(unbound)}; bind their loops")
-        return _launch(compile_module(module, self.target)["main"], arguments)
+        lifted, workspaces = lift_workspaces(module)
+        function = compile_module(lifted, self.target)["main"]
+        return _launch(function, [*arguments, *self._provide(workspaces)])
 
     def load(self, library: Path, arguments: Sequence[Any]) -> Launch:
         """The same for what another process compiled into a file."""
-        return _launch(tvm.runtime.load_module(str(library))["main"], arguments)
+        function = tvm.runtime.load_module(str(library))["main"]
+        return _launch(function, [*arguments, *self._provide(read_workspaces(library))])
+
+    def _provide(self, workspaces: Sequence[Workspace]) -> list[Any]:
+        """Tensors that live as long as the launch; what nobody writes shows as NaN."""
+        tensors = []
+        for shape, dtype in workspaces:
+            tensors.append(torch.empty(shape, dtype=getattr(torch, dtype), device=self._gpu))
+            self.poison(tensors[-1])
+        return tensors
 
     def prepare_peer(self, name: str, problem: Problem, arguments: Sequence[Any]) -> Launch:
         """A peer's launch; raises `PeerMissing`."""
