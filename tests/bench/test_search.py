@@ -40,6 +40,10 @@ def test_candidates_are_all_or_a_sample():
     fixed = find_candidates(recipe, {"tail": "guard", "vector": 2}, limit=None, seed=0)
     assert len(fixed) == count_candidates(recipe, {"vector": 2}) == total // 3
     assert all(one["tail"] == "guard" and one["vector"] == 2 for one in fixed)
+    among = {"vector": (1, 16), "tail": ("pad",)}
+    few = find_candidates(recipe, {"tail": "guard"}, among, limit=None, seed=0)
+    assert len(few) == count_candidates(recipe, {"tail": "guard"}, among) + 1  # its own sizes
+    assert {one["vector"] for one in few[1:]} == {1, 16}
 
 
 def test_a_recipe_without_choices_is_refused():

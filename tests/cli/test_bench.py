@@ -124,6 +124,8 @@ def test_without_pytorch(command: Command, monkeypatch: pytest.MonkeyPatch):
         (("search", "matmul_tilde"), "there is no recipe 'matmul_tilde'; did you mean"),
         (("search", "matmul_shared_blocking", "--shape", "1x2"), "--shape 1x2 has 2 sizes"),
         (("search", "matmul_shared_blocking", "--set", "rows=1"), "has a size 'rows'"),
+        (("search", "matmul_shared_blocking", "--set", "rows=1,2"), "has a size 'rows'"),
+        (("search", "matmul_shared_blocking", "--set", "tile_k=4,x"), "give a whole number"),
     ],
 )
 def test_wrong_use(command: Command, machine: FakeMachine, argv: tuple[str, ...], sentence: str):

@@ -43,14 +43,14 @@ CANDIDATES: list[Callable[[], Subject | None]] = [
 """What is asked about, each by its number; behind the mutants the originals."""
 
 
-def main(out: Path, wanted: str, processes: int, seconds: float) -> int:
+def main(out: Path, wanted: list[str], processes: int, seconds: float) -> int:
     """Ask, write the record, and say what it has."""
     program = shutil.which("compute-sanitizer")
     if program is None:
         print("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
         return 2
     device = find_device("cuda")
-    numbers = [number for number in range(len(CANDIDATES)) if wanted in name(number)]
+    numbers = [number for number in range(len(CANDIDATES)) if is_wanted(number, wanted)]
     answers = ask(program, TOOLS, [__file__, "--run"], numbers, processes, seconds)
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     words = version.stdout.strip().splitlines()[-1].removeprefix("Version ")
@@ -98,6 +98,14 @@ def report(answers: Mapping[str, Answers]) -> int:
                 print(f"  WRONG: {name(number)} is accused, and it is right")
                 wrong = 1
     return wrong
+
+
+def is_wanted(number: int, wanted: list[str]) -> bool:
+    """Whether a program's name, or that of its original, has one of some words in it."""
+    names = [name(number)]
+    if number < len(MUTANTS):
+        names.append(MUTANTS[number].original)
+    return any(word in one for word in wanted for one in names)
 
 
 def name(number: int) -> str:
@@ -183,7 +191,7 @@ def is_context_alive() -> bool:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=elsewhere.FILE, help="the file to write")
-    parser.add_argument("--only", default="", help="programs with this in their name")
+    parser.add_argument("--only", nargs="+", default=[""], help="what is in a program's name")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 4)
     parser.add_argument("--seconds", type=float, default=3600, help="then it asks no more")
     parser.add_argument("--run", nargs=2, metavar=("TOOL", "NUMBERS"), help=argparse.SUPPRESS)

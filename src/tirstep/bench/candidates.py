@@ -5,31 +5,42 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from tirstep.transforms.recipes import Recipe
 
 from .errors import BenchError
 
 Sizes = dict[str, object]
+NONE: Mapping[str, tuple[object, ...]] = MappingProxyType({})
+
+Among = Mapping[str, tuple[object, ...]]
+"""Values to choose from, by size: in place of those that a recipe declares."""
 
 
-def count_candidates(recipe: Recipe, fixed: Sizes) -> int:
-    """How many there are in all, with some sizes fixed."""
-    return math.prod(len(of) for name, of in recipe.choices.items() if name not in fixed)
+def count_candidates(recipe: Recipe, fixed: Sizes, among: Among = NONE) -> int:
+    """How many combinations of choices a recipe has beside its `fixed` sizes."""
+    choices = {**recipe.choices, **among}
+    return math.prod(len(of) for name, of in choices.items() if name not in fixed)
 
 
-def find_candidates(recipe: Recipe, fixed: Sizes, *, limit: int | None, seed: int) -> list[Sizes]:
+def find_candidates(
+    recipe: Recipe, fixed: Sizes, among: Among = NONE, *, limit: int | None, seed: int
+) -> list[Sizes]:
     """All combinations of a recipe's choices, or `limit` of them at random; each once.
 
-    `fixed` sizes are the same in all of them. The sizes that the recipe has by itself come first,
-    whether they are among the choices or not: what is found is never slower than they. Raises
-    `BenchError` for a recipe without choices.
+    `fixed` sizes are the same in all of them, and those in `among` have these values in place of
+    the recipe's. The sizes that the recipe has by itself come first, whether they are among the
+    choices or not: what is found is never slower than they. Raises `BenchError` for a recipe
+    without choices.
     """
-    if not recipe.choices:
+    choices = {**recipe.choices, **among}
+    if not choices:
         raise BenchError(f"{recipe.name} declares no choices, so there is nothing to search")
-    names = [name for name in recipe.choices if name not in fixed]
-    values = [recipe.choices[name] for name in names]
-    total = count_candidates(recipe, fixed)
+    names = [name for name in choices if name not in fixed]
+    values = [choices[name] for name in names]
+    total = count_candidates(recipe, fixed, among)
     own = {name: recipe.seed.sizes.get(name, recipe.sizes[name]) for name in names}
     if limit is None or limit >= total:
         picked = [dict(zip(names, one, strict=True)) for one in itertools.product(*values)]

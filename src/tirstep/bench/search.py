@@ -13,7 +13,7 @@ from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
 
 from .arena import Settings, Tell
-from .candidates import Sizes, find_candidates
+from .candidates import Among, Sizes, find_candidates
 from .compile_cache import installed
 from .contenders import needed_bytes, prepare_recipe
 from .errors import BenchError, PeerMissing, shorten
@@ -38,6 +38,7 @@ class Plan:
     Attributes
     ----------
     fixed : sizes that all candidates have
+    among : values to choose from, in place of the recipe's choices
     limit : None for all candidates
     compile_limit : seconds that a candidate may take to compile
     peer : what the winner is compared with
@@ -46,6 +47,7 @@ class Plan:
     recipe: Recipe
     problem: Problem
     fixed: Sizes = field(default_factory=dict)
+    among: Among = field(default_factory=dict)
     limit: int | None = None
     compile_limit: float = 60.0
     peer: str = "torch"
@@ -84,7 +86,9 @@ def search(plan: Plan, machine: Machine, settings: Settings, *, cache: Path, tel
     bits, and nothing is tolerated; for a kernel that is no sum of products, within its own bound.
     Raises `BenchError` where the device has too little memory.
     """
-    candidates = find_candidates(plan.recipe, plan.fixed, limit=plan.limit, seed=settings.seed)
+    candidates = find_candidates(
+        plan.recipe, plan.fixed, plan.among, limit=plan.limit, seed=settings.seed
+    )
     found = Found(tried=len(candidates))
     wanted, free = needed_bytes(plan.problem), machine.free_bytes()
     if wanted > free:

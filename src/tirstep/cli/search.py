@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,13 @@ class Hunt:
     Attributes
     ----------
     limit : None for all candidates
+    among : values to choose from, by size, in place of the recipe's choices
     patience : seconds that a candidate may take to compile
     into : None to keep nothing
     """
 
     limit: int | None
+    among: Mapping[str, tuple[object, ...]]
     seed: int
     patience: float
     into: Path | None
@@ -49,11 +51,14 @@ def search_sizes(name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt) -> in
     wanted = parsed or [dict(recipe.seed.shape)]
     problems = [kernel.problem(*one.values(), **options) for one in wanted]
     fixed = choose_sizes(wish, recipe.sizes, recipe.sizes)
+    for place in range(max(map(len, hunt.among.values()), default=0)):  # each value as a size
+        one = {name: of[min(place, len(of) - 1)] for name, of in hunt.among.items()}
+        choose_sizes(replace(wish, sizes=one), recipe.sizes, recipe.sizes)
     machine = make_machine("search")
     screen, code = Screen(), 0
     screen.line(("device  ", "dim"), str(machine.device["name"]))
     for problem in problems:
-        plan = Plan(recipe, problem, fixed, hunt.limit, hunt.patience)
+        plan = Plan(recipe, problem, fixed, hunt.among, hunt.limit, hunt.patience)
         with screen.working():
             found = search(
                 plan,
@@ -75,7 +80,8 @@ def _show(screen: Screen, plan: Plan, found: Found) -> None:
     screen.line()
     shape, dtype = format_shape(problem.sizes), problem.options["dtype"]
     screen.line((f"{recipe.name} at {shape}, {dtype}", "bold"))
-    tried = f"tried {count(found.tried, 'candidate')} of {count_candidates(recipe, plan.fixed)}"
+    total = count_candidates(recipe, plan.fixed, plan.among)
+    tried = f"tried {count(found.tried, 'candidate')} of {total}"
     screen.line((tried, "dim"))
     for reason, number in found.skipped.most_common():
         screen.line((f"  {number:>5} {reason}", "dim"))

@@ -143,6 +143,20 @@ def choose_sizes(
     return chosen
 
 
+def separate_lists(
+    texts: Sequence[str],
+) -> tuple[list[str], dict[str, tuple[object, ...]]]:
+    """The settings with one value as they are, and those with several, ``tile_k=8,16``, by name."""
+    single = [text for text in texts if "," not in text]
+    several: dict[str, tuple[object, ...]] = {}
+    for text in texts:
+        if "," in text:
+            name, _, values = text.partition("=")
+            settings = [_parse_settings("--set", [f"{name}={one}"]) for one in values.split(",")]
+            several[name] = tuple(dict.fromkeys(one[name] for one in settings))
+    return single, several
+
+
 def _parse_settings(option: str, texts: Sequence[str]) -> dict[str, object]:
     settings: dict[str, object] = {}
     for text in texts:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..options import Dtype, KernelOptions, RecipeName, Seed, Sizes
-from ..wishes import make_wish
+from ..wishes import make_wish, separate_lists
 
 
 def command(
@@ -43,11 +43,12 @@ def command(
     """Find a recipe's fastest sizes on a GPU.
 
     The candidates are the sizes that the recipe declares as choices; a size given with --set is the
-    same in all of them. Every candidate is checked exactly before it may win. The best of them take
-    turns with PyTorch at the end. A table keeps the faster one where it has an entry for the shape
-    already.
+    same in all of them, and --set tile_k=8,16 has these two in place of its choices. Every
+    candidate is checked exactly before it may win. The best of them take turns with PyTorch at the
+    end. A table keeps the faster one where it has an entry for the shape already.
     """
-    wish = make_wish(None, dtype, option, sizes)
+    single, among = separate_lists(sizes or [])
+    wish = make_wish(None, dtype, option, single)
     from ..search import Hunt, search_sizes
 
-    return search_sizes(recipe, shape or [], wish, Hunt(limit, seed, patience, into))
+    return search_sizes(recipe, shape or [], wish, Hunt(limit, among, seed, patience, into))
