@@ -9,6 +9,7 @@ import tvm
 
 from tirstep.bench.arena import Settings, run_case
 from tirstep.bench.compile_cache import installed
+from tirstep.bench.references import Reference
 from tirstep.bench.results import from_document, to_document
 from tirstep.bench.search import Plan, search
 from tirstep.bench.session import run_bench
@@ -51,7 +52,7 @@ def test_a_kernel_runs_on_pytorch_s_stream_and_tensors(machine: Any):
     run = RECIPES["vector_add_bound"]
     module = run.steps(problem.module)[-1].module
     replay = machine.record(machine.compile(module, [*tensors, output]), output)
-    expectation = machine.expect(problem, inputs, exact=False)
+    expectation = machine.expect(Reference(problem, inputs))
     machine.poison(output)
     assert "is nan" in machine.find_error(expectation, output)
     replay.run()
@@ -86,7 +87,7 @@ def test_a_replay_outlives_a_larger_workspace(machine: Any):
         arguments.append(machine.upload(np.zeros((size, size), "float32")))
         module = run_recipe(RECIPES["matmul_split_k"], problem.sizes).steps[-1].module
         replay = machine.record(machine.compile(module, arguments), arguments[-1])
-        replays.append((replay, machine.expect(problem, inputs, exact=True)))
+        replays.append((replay, machine.expect(Reference(problem, inputs, is_exact=True))))
     for replay, expectation in replays:
         machine.poison(replay.output)
         replay.run()

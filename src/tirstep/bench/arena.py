@@ -15,6 +15,7 @@ from .contenders import Contender, find_contenders, needed_bytes
 from .errors import BenchError, PeerMissing, shorten
 from .judging import Expectation
 from .machine import Launch, Machine, Replay, plan_repeats
+from .references import Reference
 from .results import Case, Outcome, summarize
 from .works import Work
 
@@ -47,8 +48,14 @@ class Entrant:
     place: int
 
 
-def run_case(work: Work, machine: Machine, settings: Settings, tell: Tell) -> Case:
-    """Measure a work.
+def run_case(
+    work: Work,
+    machine: Machine,
+    settings: Settings,
+    tell: Tell,
+    find_reference: Callable[[], Reference] | None = None,
+) -> Case:
+    """Measure a work; `find_reference` has its inputs, which are drawn here without it.
 
     A contender that fails or is wrong gets no time, and a reason; the others go on. A shape for
     which the device has too little memory is skipped. Raises `BenchError` where a contender leaves
@@ -67,15 +74,20 @@ def run_case(work: Work, machine: Machine, settings: Settings, tell: Tell) -> Ca
     if wanted > free:
         reason = f"needs {wanted / 2**30:.1f} GiB on the device, and {free / 2**30:.1f} are free"
         return replace(case, skipped=reason)
-    inputs = problem.float_inputs(settings.seed)
-    tensors = [machine.upload(array) for array in inputs]
+    reference = find_reference() if find_reference else draw_reference(work, settings)
+    tensors = [machine.upload(array) for array in reference.inputs]
     output = machine.upload(blank(problem.outputs[0]))
-    expectation = machine.expect(problem, inputs, exact=False)
+    expectation = machine.expect(reference)
     field = _Field(problem, machine, settings, [*tensors, output], expectation, tell)
     outcomes = field.run([*find_contenders(work)])
     del tensors, output, expectation, field
     machine.clear()
     return replace(case, outcomes=tuple(outcomes))
+
+
+def draw_reference(work: Work, settings: Settings) -> Reference:
+    """The inputs of a work."""
+    return Reference(work.problem, work.problem.float_inputs(settings.seed))
 
 
 @dataclass

@@ -13,6 +13,7 @@ from tirstep.modules import Problem
 from tirstep.modules.numeric import Array
 
 from .judging import Expectation
+from .references import Reference
 from .results import Ceilings
 
 Launch = Callable[[], Any]
@@ -80,8 +81,11 @@ class Machine(Protocol):
         `output` is the tensor that it writes unless it returns another.
         """
 
-    def expect(self, problem: Problem, inputs: Sequence[Array], *, exact: bool) -> Expectation:
-        """What the output must be; `exact` for whole numbers, where nothing is tolerated."""
+    def has_reference(self, problem: Problem) -> bool:
+        """Whether the machine works out itself what a problem's output must be."""
+
+    def expect(self, reference: Reference) -> Expectation:
+        """What the output must be."""
 
     def find_error(self, expectation: Expectation, output: Any) -> str | None:
         """What is wrong with an output, once all that was launched is done."""

@@ -21,6 +21,7 @@ from .farm import Job, compile_all
 from .judging import Expectation
 from .libraries import name_library
 from .machine import Launch, Machine, Replay
+from .references import Reference
 from .results import Time, summarize
 
 SCREENING_ROUNDS = 5
@@ -158,7 +159,7 @@ class _Contest:
         inputs = problem.integer_inputs(self.settings.seed)
         arguments = [machine.upload(array) for array in inputs]
         arguments.append(machine.upload(blank(problem.outputs[0])))
-        expectation = machine.expect(problem, inputs, exact=problem.is_exact)
+        expectation = machine.expect(Reference(problem, inputs, problem.is_exact))
         best: list[tuple[float, _Candidate]] = []
         for begin in range(0, len(compiled), BATCH):
             self.tell(f"checked and timed {begin} of {len(compiled)} candidates")

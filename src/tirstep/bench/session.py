@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from .arena import Settings, Tell, run_case
+from .arena import Settings, Tell, draw_reference, run_case
 from .compile_cache import installed
-from .contenders import find_options, find_variants
+from .contenders import find_options, find_variants, needed_bytes
 from .farm import Job, compile_all
 from .machine import Machine
+from .references import Reference, look_ahead
 from .results import BenchRun, Case
 from .works import Work
 
@@ -49,11 +50,31 @@ def run_bench(
             machine.measure_ceilings([*dtypes]),
         )
         _compile_ahead(works, machine, cache, tell)
-        for work in works:
-            case = run_case(work, machine, settings, tell)
+        for work, find_reference in _look_ahead(works, machine, settings):
+            case = run_case(work, machine, settings, tell, find_reference)
             run = run.add(case)
             on_case(run, case)
     return run
+
+
+def _look_ahead(
+    works: Sequence[Work], machine: Machine, settings: Settings
+) -> Iterator[tuple[Work, Callable[[], Reference] | None]]:
+    """Each work, with what returns its reference unless it is too large for the device."""
+    most = machine.free_bytes()
+
+    def fits(work: Work) -> bool:
+        return needed_bytes(work.problem) <= most
+
+    def work_out(work: Work) -> Reference:
+        reference = draw_reference(work, settings)
+        if not machine.has_reference(work.problem):
+            _ = reference.right, reference.bound
+        return reference
+
+    ahead = look_ahead([work for work in works if fits(work)], work_out)
+    for work in works:
+        yield work, next(ahead) if fits(work) else None
 
 
 def _compile_ahead(works: Sequence[Work], machine: Machine, cache: Path, tell: Tell) -> None:

@@ -30,6 +30,7 @@ from .machine import Launch, Replay, take_turns
 from .peers import find_function
 from .peers.dlight import schedule_by_default
 from .peers.torch_functions import FUNCTIONS
+from .references import Reference
 from .results import Ceilings
 from .torch_facts import describe_device, find_versions
 from .workspaces import Workspace, lift_workspaces, read_workspaces
@@ -149,17 +150,22 @@ class TorchMachine:
             return Replay(launch, output if result is None else result, "call")
         return Replay(graph.replay, output if result is None else result, "graph", (launch, graph))
 
-    def expect(self, problem: Problem, inputs: Sequence[Array], *, exact: bool) -> Expectation:
-        """In float64: sums of products on the GPU, since NumPy takes long; all else in NumPy."""
+    def has_reference(self, problem: Problem) -> bool:
+        """For sums of products: NumPy takes long for them."""
+        return problem.is_exact and problem.kernel.name in FUNCTIONS
+
+    def expect(self, reference: Reference) -> Expectation:
+        """In float64, on the GPU where that `has_reference`."""
+        problem, inputs = reference.problem, reference.inputs
         name, dtype = problem.outputs[0].name, problem.outputs[0].dtype
-        if not problem.is_exact or problem.kernel.name not in FUNCTIONS:
-            right, bound = problem.reference(inputs)[0], problem.error_bound(inputs)[0]
-            expected, bound = (torch.from_numpy(one).to(self._gpu) for one in (right, bound))
-            return Expectation(name, dtype, expected, 0 * bound if exact else bound, torch)
+        if not self.has_reference(problem):
+            arrays = (reference.right, reference.bound)
+            expected, bound = (torch.from_numpy(one).to(self._gpu) for one in arrays)
+            return Expectation(name, dtype, expected, bound, torch)
         doubles = [_from_numpy(array.astype(np.float64)).to(self._gpu) for array in inputs]
         function = FUNCTIONS[problem.kernel.name]
         expected = function(doubles, None, problem)().clone()
-        if exact:
+        if reference.is_exact:
             return Expectation(name, dtype, expected, 0 * expected, torch)
         magnitudes = function([double.abs() for double in doubles], None, problem)()
         return Expectation(

@@ -1,0 +1,68 @@
+"""References are worked out ahead, in order, and not for what the device cannot hold."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_machine import FakeMachine
+
+from tirstep.bench.arena import Settings
+from tirstep.bench.references import AHEAD, Reference, look_ahead
+from tirstep.bench.session import run_bench
+from tirstep.bench.works import Work
+from tirstep.modules import Problem, row_sum
+from tirstep.transforms.recipes import RECIPES
+
+
+def test_later_references_are_begun_while_one_is_in_use():
+    begun = [threading.Event() for _ in range(AHEAD + 3)]
+
+    def work_out(place: int) -> Reference:
+        begun[place].set()
+        return Reference(row_sum.problem(place + 1, 2), ())
+
+    found = look_ahead(range(len(begun)), work_out)
+    assert next(found)().problem.sizes["m"] == 1
+    assert all(event.wait(10) for event in begun[: AHEAD + 1])
+    assert not begun[AHEAD + 1].is_set()
+    assert [one().problem.sizes["m"] for one in found] == [2, 3, 4, 5, 6]
+
+
+def test_a_reference_is_what_the_kernel_says():
+    problem = row_sum.problem(3, 5)
+    inputs = problem.float_inputs(0)
+    assert np.array_equal(Reference(problem, inputs).right, problem.reference(inputs)[0])
+    assert np.array_equal(Reference(problem, inputs).bound, problem.error_bound(inputs)[0])
+    assert not Reference(problem, inputs, is_exact=True).bound.any()
+
+
+@pytest.mark.usefixtures("no_farm")
+def test_what_is_too_large_is_not_worked_out(
+    machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    drawn: list[int] = []
+    draw = Problem.float_inputs
+
+    def watch(problem: Problem, *rest: Any) -> Any:
+        drawn.append(problem.sizes["m"])
+        return draw(problem, *rest)
+
+    monkeypatch.setattr(Problem, "float_inputs", watch)
+    machine.free = 1 << 20
+    works = [
+        Work("rows", row_sum.problem(m, 64), (RECIPES["row_sum_naive"],), ())
+        for m in (32, 1 << 20, 64)
+    ]
+    run = run_bench(
+        works,
+        machine,
+        Settings(rounds=1),
+        cache=tmp_path,
+        tell=lambda line: None,
+        on_case=lambda run, case: None,
+    )
+    assert sorted(drawn) == [32, 64]
+    assert [bool(case.skipped) for case in run.cases] == [False, True, False]
+    assert [one.status for case in run.cases for one in case.outcomes] == ["ok", "ok"]
