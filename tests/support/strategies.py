@@ -81,7 +81,7 @@ def sizes(draw, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> dict[str, obj
     threads = [
         drawn[name]
         for name in ("threads", "rows", "columns", "lanes", "block_y", "block_x")
-        if name in drawn
+        if drawn.get(name) is not None  # None fits itself
     ]
     while math.prod(threads) > 1024:
         largest = max(drawn, key=lambda name: drawn[name] if drawn[name] in threads else 0)

@@ -8,7 +8,18 @@ from tvm.s_tir import Schedule
 
 from ..binding import tile_block
 from ..loops import Tail
-from .elementwise import BATCHED, BATCHES, GRIDS, IN_VECTORS, ROUNDS, SEED, SIZES, THREADS, VECTORS
+from .elementwise import (
+    BATCHED,
+    BATCHES,
+    GRIDS,
+    IN_VECTORS,
+    ROUNDS,
+    SEED,
+    SEED_IN_ROUNDS,
+    SIZES,
+    THREADS,
+    VECTORS,
+)
 from .flat_plan import FlatPlan, schedule_flat
 from .recipe import Example, recipe
 
@@ -59,7 +70,7 @@ def relu_vectors(
     expects=IN_VECTORS,
 )
 def relu_batches(
-    sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
+    sch: Schedule, *, threads: int = 512, vector: int = 8, each: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
     """Several vectors for each thread, all of them on their way at the same time.
 
@@ -72,7 +83,7 @@ def relu_batches(
 @recipe(
     kernel="relu",
     blocks=("B",),
-    seed=SEED,
+    seed=SEED_IN_ROUNDS,
     golden=ROUNDS,
     choices=GRIDS,
     expects=IN_VECTORS,
@@ -82,8 +93,8 @@ def relu_persistent(
     *,
     threads: int = 256,
     vector: int = 8,
-    each: int = 4,
-    blocks: int = 1024,
+    each: int = 1,
+    blocks: int = 1056,
     tail: Tail = "refuse",
 ) -> Iterator[str]:
     """As many blocks as the GPU runs at the same time, which go over the tensor in rounds.
@@ -140,7 +151,7 @@ def gelu_vectors(
     expects=IN_VECTORS,
 )
 def gelu_batches(
-    sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
+    sch: Schedule, *, threads: int = 512, vector: int = 8, each: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
     """Several vectors for each thread, all of them on their way at the same time.
 
@@ -153,7 +164,7 @@ def gelu_batches(
 @recipe(
     kernel="gelu",
     blocks=("B",),
-    seed=SEED,
+    seed=SEED_IN_ROUNDS,
     golden=ROUNDS,
     choices=GRIDS,
     expects=IN_VECTORS,
@@ -163,8 +174,8 @@ def gelu_persistent(
     *,
     threads: int = 256,
     vector: int = 8,
-    each: int = 4,
-    blocks: int = 1024,
+    each: int = 1,
+    blocks: int = 1056,
     tail: Tail = "refuse",
 ) -> Iterator[str]:
     """As many blocks as the GPU runs at the same time, which go over the tensor in rounds.

@@ -13,10 +13,12 @@ from .recipe import Example, recipe
 
 SEED = Example({"n": 4096 * 4096})
 THREADS = (64, 128, 256, 512)
+# As many blocks as 132 multiprocessors run: they do not divide.
+SEED_IN_ROUNDS = Example(SEED.shape, sizes={"tail": "guard"})
 EACH = (1, 2, 4, 8)
 SIZES = {"threads": THREADS, "vector": (2, 4, 8)}
 BATCHED = {**SIZES, "each": EACH}
-GRIDS = {**BATCHED, "blocks": (264, 528, 1024, 2048)}
+GRIDS = {**BATCHED, "blocks": (264, 528, 1056, 2112)}
 VECTORS = Example({"n": 256}, sizes={"threads": 32, "vector": 4})
 BATCHES = Example({"n": 512}, sizes={"threads": 32, "vector": 4, "each": 2})
 ROUNDS = Example({"n": 1536}, sizes={"threads": 32, "vector": 4, "each": 2, "blocks": 3})
@@ -74,7 +76,7 @@ def vector_add_vectors(
     expects=IN_VECTORS,
 )
 def vector_add_batches(
-    sch: Schedule, *, threads: int = 256, vector: int = 8, each: int = 4, tail: Tail = "refuse"
+    sch: Schedule, *, threads: int = 512, vector: int = 8, each: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
     """Several vectors for each thread, all of them on their way at the same time.
 
@@ -87,7 +89,7 @@ def vector_add_batches(
 @recipe(
     kernel="vector_add",
     blocks=("C",),
-    seed=SEED,
+    seed=SEED_IN_ROUNDS,
     golden=ROUNDS,
     choices=GRIDS,
     expects=IN_VECTORS,
@@ -97,8 +99,8 @@ def vector_add_persistent(
     *,
     threads: int = 256,
     vector: int = 8,
-    each: int = 4,
-    blocks: int = 1024,
+    each: int = 1,
+    blocks: int = 1056,
     tail: Tail = "refuse",
 ) -> Iterator[str]:
     """As many blocks as the GPU runs at the same time, which go over the tensor in rounds.

@@ -84,11 +84,17 @@ def matvec_vectors(
     expects=IN_VECTORS,
 )
 def matvec_rows(
-    sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
+    sch: Schedule,
+    *,
+    threads: int | None = None,
+    vector: int = 8,
+    rows: int | None = None,
+    tail: Tail = "refuse",
 ) -> Iterator[str]:
-    """Several rows for each block, which share the vector in the L1 cache.
+    """Threads by the length of a row; several short rows for each block share the vector in L1.
 
-    Sizes: threads of a row; vector, its elements at most; rows of a block.
+    Sizes: threads of a row, by default one for 64 bytes of it; vector, its elements at most; rows
+    of a block, by default as many as make 64 threads.
     """
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
     yield from schedule_rows(sch, [sch.get_sblock("y")], plan)

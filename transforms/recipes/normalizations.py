@@ -91,11 +91,19 @@ def layer_norm_registers(
     expects=IN_VECTORS,
 )
 def layer_norm_rows(
-    sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
+    sch: Schedule,
+    *,
+    threads: int | None = None,
+    vector: int = 8,
+    rows: int | None = None,
+    tail: Tail = "refuse",
 ) -> Iterator[str]:
-    """Several rows for each block; where a row has 32 threads, a warp needs no barrier.
+    """Threads by the length of a row, and several short rows for each block.
 
-    Sizes: threads of a row; vector, its elements at most; rows of a block.
+    A row of 32 threads needs no barrier.
+
+    Sizes: threads of a row, by default one for 64 bytes of it; vector, its elements at most; rows
+    of a block, by default as many as make 64 threads.
     """
     blocks = [sch.get_sblock(name) for name in LAYER.split()]
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
@@ -168,11 +176,19 @@ def rms_norm_registers(
     expects=IN_VECTORS,
 )
 def rms_norm_rows(
-    sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
+    sch: Schedule,
+    *,
+    threads: int | None = None,
+    vector: int = 8,
+    rows: int | None = None,
+    tail: Tail = "refuse",
 ) -> Iterator[str]:
-    """Several rows for each block; where a row has 32 threads, a warp needs no barrier.
+    """Threads by the length of a row, and several short rows for each block.
 
-    Sizes: threads of a row; vector, its elements at most; rows of a block.
+    A row of 32 threads needs no barrier.
+
+    Sizes: threads of a row, by default one for 64 bytes of it; vector, its elements at most; rows
+    of a block, by default as many as make 64 threads.
     """
     blocks = [sch.get_sblock(name) for name in RMS.split()]
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)

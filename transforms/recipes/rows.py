@@ -22,7 +22,7 @@ WIDE = Example(SHAPE, sizes={"threads": 8, "vector": 4})
 SEVERAL = Example(SHAPE, sizes={"threads": 8, "vector": 4, "rows": 2})
 THREADS = (32, 64, 128, 256, 512, 1024)
 VECTORS = {"threads": THREADS, "vector": (2, 4, 8)}
-ROWS = {**VECTORS, "rows": (1, 2, 4, 8)}
+ROWS = {**VECTORS, "threads": (None, *THREADS), "rows": (None, 1, 2, 4, 8)}
 ALONE = {"bound": ("barriers == 0",)}
 BY_SHUFFLES = {"spread_over_threads": ("barriers >= 2",)}
 IN_VECTORS = {"unrolled": ("scalar_loads == 0",)}
@@ -88,11 +88,19 @@ def row_sum_vectors(
     expects=IN_VECTORS,
 )
 def row_sum_rows(
-    sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
+    sch: Schedule,
+    *,
+    threads: int | None = None,
+    vector: int = 8,
+    rows: int | None = None,
+    tail: Tail = "refuse",
 ) -> Iterator[str]:
-    """Several rows for each block; where a row has 32 threads, a warp needs no barrier for its sum.
+    """Threads by the length of a row, and several short rows for each block.
 
-    Sizes: threads of a row; vector, its elements at most; rows of a block.
+    A row of 32 threads needs no barrier for its sum.
+
+    Sizes: threads of a row, by default one for 64 bytes of it; vector, its elements at most; rows
+    of a block, by default as many as make 64 threads.
     """
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
     yield from schedule_rows(sch, [sch.get_sblock("B")], plan)
@@ -168,11 +176,19 @@ def softmax_registers(
     expects=IN_VECTORS,
 )
 def softmax_rows(
-    sch: Schedule, *, threads: int = 32, vector: int = 8, rows: int = 4, tail: Tail = "refuse"
+    sch: Schedule,
+    *,
+    threads: int | None = None,
+    vector: int = 8,
+    rows: int | None = None,
+    tail: Tail = "refuse",
 ) -> Iterator[str]:
-    """Several rows for each block; where a row has 32 threads, a warp needs no barrier.
+    """Threads by the length of a row, and several short rows for each block.
 
-    Sizes: threads of a row; vector, its elements at most; rows of a block.
+    A row of 32 threads needs no barrier.
+
+    Sizes: threads of a row, by default one for 64 bytes of it; vector, its elements at most; rows
+    of a block, by default as many as make 64 threads.
     """
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
     yield from schedule_rows(sch, [sch.get_sblock(name) for name in BLOCKS.split()], plan)
@@ -187,11 +203,17 @@ def softmax_rows(
     expects=IN_VECTORS,
 )
 def softmax_online(
-    sch: Schedule, *, threads: int = 256, vector: int = 8, rows: int = 1, tail: Tail = "refuse"
+    sch: Schedule,
+    *,
+    threads: int | None = None,
+    vector: int = 8,
+    rows: int | None = None,
+    tail: Tail = "refuse",
 ) -> Iterator[str]:
     """Maximum and sum in one reduction: half the barriers, and three exponentials an element.
 
-    Sizes: threads of a row; vector, its elements at most; rows of a block.
+    Sizes: threads of a row, by default one for 64 bytes of it; vector, its elements at most; rows
+    of a block, by default as many as make 64 threads.
     """
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
     blocks = [sch.get_sblock(name) for name in ("wide", "statistics", "B")]

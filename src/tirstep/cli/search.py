@@ -93,7 +93,8 @@ def _show(screen: Screen, plan: Plan, found: Found) -> None:
     _show_time(screen, plan.peer, found.peer)
     if found.ratio is not None:
         screen.line((f"{'ratio':<9}", "dim"), f"{found.ratio:.3f} times as fast as {plan.peer}")
-    words = " ".join(f"--set {name}={spell(value)}" for name, value in found.sizes.items())
+    chosen = {name: value for name, value in found.sizes.items() if value is not None}
+    words = " ".join(f"--set {name}={spell(value)}" for name, value in chosen.items())
     screen.line((f"{'sizes':<9}", "dim"), words)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 
 from .refusals import UseError, nearest
 from .texts import count, spell
@@ -138,7 +139,7 @@ def choose_sizes(
     for name, value in chosen.items():
         # A bool is an int to Python; a size it is not.
         is_size = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-        if type(known[name]) is int and not is_size:
+        if type(known[name]) in (int, NoneType) and not is_size:
             raise UseError(f"--set {name}={spell(value)}: give a whole number from 1 up")
     return chosen
 
