@@ -11,7 +11,7 @@ from tirstep.modules import Problem
 from tirstep.modules.errors import KernelError
 from tirstep.transforms.errors import TransformError
 
-from .contenders import Contender, find_contenders, needed_bytes
+from .contenders import BuiltAhead, Contender, find_contenders, needed_bytes
 from .errors import BenchError, PeerMissing, shorten
 from .judging import Expectation
 from .machine import Launch, Machine, Replay, plan_repeats
@@ -54,8 +54,12 @@ def run_case(
     settings: Settings,
     tell: Tell,
     find_reference: Callable[[], Reference] | None = None,
+    built: BuiltAhead | None = None,
 ) -> Case:
-    """Measure a work; `find_reference` has its inputs, which are drawn here without it.
+    """Measure a work.
+
+    `find_reference` has its inputs, which are drawn here without it, and `built` what was compiled
+    ahead.
 
     A contender that fails or is wrong gets no time, and a reason; the others go on. A shape for
     which the device has too little memory is skipped. Raises `BenchError` where a contender leaves
@@ -79,7 +83,7 @@ def run_case(
     output = machine.upload(blank(problem.outputs[0]))
     expectation = machine.expect(reference)
     field = _Field(problem, machine, settings, [*tensors, output], expectation, tell)
-    outcomes = field.run([*find_contenders(work)])
+    outcomes = field.run([*find_contenders(work, built or {})])
     del tensors, output, expectation, field
     machine.clear()
     return replace(case, outcomes=tuple(outcomes))

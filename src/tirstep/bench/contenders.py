@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tirstep.lowering_checks import run_recipe
@@ -34,20 +35,38 @@ class Contender:
     sizes: dict[str, object]
 
 
+@dataclass(frozen=True)
+class Built:
+    """Sizes with which a recipe takes part, and the file that it was compiled into."""
+
+    sizes: dict[str, object]
+    library: Path
+
+
+BuiltAhead = Mapping[tuple[Problem, str], Sequence[Built]]
+"""By problem and by the name of a recipe or peer."""
+
+
 def needed_bytes(problem: Problem) -> int:
     """Device memory for a problem and its check: an estimate that errs upwards."""
     largest = max(math.prod(tensor.shape) for tensor in (*problem.inputs, *problem.outputs))
     return 3 * problem.bytes + DOUBLES_AT_ONCE * 8 * largest
 
 
-def find_contenders(work: Work) -> Iterator[Contender]:
-    """The recipes of a work, then its peers."""
+def find_contenders(work: Work, built: BuiltAhead) -> Iterator[Contender]:
+    """The recipes of a work, then its peers; what is not built is compiled in its turn."""
     for recipe in work.recipes:
-        for sizes in find_variants(recipe, work.problem):
+        ready = built.get((work.problem, recipe.name))
+        prepared = [(one.sizes, _prepare_library(one.library)) for one in ready or ()] or [
+            (sizes, prepare_recipe(recipe, sizes)) for sizes in find_variants(recipe, work.problem)
+        ]
+        for sizes, prepare in prepared:
             tail = f" tail={sizes['tail']}" if "tail" in sizes else ""
-            yield Contender(recipe.name + tail, "recipe", prepare_recipe(recipe, sizes), sizes)
+            yield Contender(recipe.name + tail, "recipe", prepare, sizes)
     for name in work.peers:
-        yield Contender(name, "cpu" if name in CPU_PEERS else "peer", _prepare_peer(name), {})
+        ready = built.get((work.problem, name))
+        prepare = _prepare_library(ready[0].library) if ready else _prepare_peer(name)
+        yield Contender(name, "cpu" if name in CPU_PEERS else "peer", prepare, {})
 
 
 def find_variants(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
@@ -88,6 +107,10 @@ def prepare_recipe(recipe: Recipe, sizes: dict[str, object]) -> Prepare:
         return machine.compile(run.steps[-1].module, arguments)
 
     return prepare
+
+
+def _prepare_library(library: Path) -> Prepare:
+    return lambda machine, problem, arguments: machine.load(library, arguments)
 
 
 def _prepare_peer(name: str) -> Prepare:

@@ -21,6 +21,7 @@ from typing import Any
 
 from .errors import BenchError
 
+DLIGHT = "dlight"
 WORKER = ("-m", "tirstep.bench.farm_worker")
 START_SECONDS = 120.0
 """What a process may take to import TVM, on a machine where all of them do at once."""
@@ -35,6 +36,7 @@ class Job:
 
     Attributes
     ----------
+    recipe : its name, or `DLIGHT` for the default schedule of `kernel`, which has no sizes
     library : the file to write what was compiled into; empty for none. It is not written where
         the machine has no linker.
     """
@@ -44,6 +46,7 @@ class Job:
     options: Mapping[str, object]
     sizes: Mapping[str, object]
     library: str = ""
+    kernel: str = ""
 
 
 def compile_all(

@@ -13,12 +13,14 @@ import tvm
 
 from tirstep.lowering_checks import run_recipe
 from tirstep.lowering_checks.compiling import compile_module
-from tirstep.modules import KernelError
+from tirstep.modules import KernelError, find_kernel
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import find_recipe
 
 from .compile_cache import installed
 from .errors import find_last_line
+from .farm import DLIGHT
+from .peers.dlight import schedule_by_default
 from .workspaces import lift_workspaces, write_workspaces
 
 
@@ -35,12 +37,11 @@ def serve(requests: TextIO, answers: TextIO) -> None:
 def compile_job(job: Mapping[str, Any], target: Any) -> str:
     """Empty if the job compiled, otherwise why it did not."""
     try:
-        recipe = find_recipe(job["recipe"])
-        run = run_recipe(recipe, job["shape"], options=job["options"], sizes=job["sizes"])
+        scheduled = _schedule(job, target)
     except (TransformError, KernelError) as error:
         return f"refused: {error}"
-    module, workspaces = lift_workspaces(run.steps[-1].module)
     try:
+        module, workspaces = lift_workspaces(scheduled)
         executable = compile_module(module, target)
         if job["library"]:
             write_workspaces(workspaces, Path(job["library"]))
@@ -48,6 +49,15 @@ def compile_job(job: Mapping[str, Any], target: Any) -> str:
     except Exception as error:  # TVM, NVRTC and ptxas each have errors of their own
         return f"failed: {type(error).__name__}: {find_last_line(error)[:200]}"
     return ""
+
+
+def _schedule(job: Mapping[str, Any], target: Any) -> tvm.IRModule:
+    if job["recipe"] == DLIGHT:
+        problem = find_kernel(job["kernel"]).problem(**job["shape"], **job["options"])
+        return schedule_by_default(problem.module, target)
+    recipe = find_recipe(job["recipe"])
+    run = run_recipe(recipe, job["shape"], options=job["options"], sizes=job["sizes"])
+    return run.steps[-1].module
 
 
 def _export(executable: Any, file: Path) -> None:

@@ -7,19 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from .ahead import compile_ahead
 from .arena import Settings, Tell, draw_reference, run_case
 from .compile_cache import installed
-from .contenders import find_options, find_variants, needed_bytes
-from .farm import Job, compile_all
+from .contenders import needed_bytes
 from .machine import Machine
 from .references import Reference, look_ahead
 from .results import BenchRun, Case
 from .works import Work
-
-COMPILE_LIMIT = 120.0
-"""Seconds that one recipe may take to compile ahead of time."""
-FEW_JOBS = 4
-"""So few recipes are compiled when they are needed: processes take seconds to start."""
 
 OnCase = Callable[[BenchRun, Case], None]
 
@@ -49,9 +44,9 @@ def run_bench(
             {**machine.method, **asdict(settings)},
             machine.measure_ceilings([*dtypes]),
         )
-        _compile_ahead(works, machine, cache, tell)
+        built = compile_ahead(works, machine, cache, tell)
         for work, find_reference in _look_ahead(works, machine, settings):
-            case = run_case(work, machine, settings, tell, find_reference)
+            case = run_case(work, machine, settings, tell, find_reference, built)
             run = run.add(case)
             on_case(run, case)
     return run
@@ -75,20 +70,3 @@ def _look_ahead(
     ahead = look_ahead([work for work in works if fits(work)], work_out)
     for work in works:
         yield work, next(ahead) if fits(work) else None
-
-
-def _compile_ahead(works: Sequence[Work], machine: Machine, cache: Path, tell: Tell) -> None:
-    """Fill the cache on all cores; what does not compile is told when its turn comes."""
-    jobs = [
-        Job(recipe.name, dict(work.problem.sizes), find_options(recipe, work.problem), sizes)
-        for work in works
-        for recipe in work.recipes
-        for sizes in find_variants(recipe, work.problem)
-    ]
-    if len(jobs) <= FEW_JOBS:
-        return
-
-    def report(done: int, reason: str) -> None:
-        tell(f"compiled {done} of {len(jobs)} recipes")
-
-    compile_all(jobs, machine.target, cache, limit=COMPILE_LIMIT, report=report)

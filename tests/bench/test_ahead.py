@@ -1,0 +1,86 @@
+"""What is compiled ahead takes part as it is; what is not is compiled in its turn."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_machine import FakeMachine
+
+from tirstep.bench.ahead import compile_ahead
+from tirstep.bench.contenders import Built, find_contenders
+from tirstep.bench.farm import Job
+from tirstep.bench.works import Work
+from tirstep.modules import matmul
+from tirstep.transforms.recipes import RECIPES
+
+NAMES = ("matmul_naive", "matmul_tiled", "matmul_shared")
+EVEN, ODD = matmul.problem(64, 64, 64), matmul.problem(7, 5, 3)
+
+
+class Farm:
+    """Compiles nothing; refuses shapes that are odd without a tail, and fails for one recipe."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def __call__(self, jobs: Sequence[Job], *rest: Any, **named: Any) -> list[str]:
+        self.jobs += jobs
+        return [self._compile(job) for job in jobs]
+
+    def _compile(self, job: Job) -> str:
+        if job.recipe == "matmul_shared":
+            return "failed: CompileError: ptxas"
+        if job.recipe == "matmul_tiled" and job.shape["m"] == 7 and "tail" not in job.sizes:
+            return "refused: split_loop: 7 is no multiple"
+        Path(job.library).touch()
+        return ""
+
+
+@pytest.fixture
+def farm(monkeypatch: pytest.MonkeyPatch) -> Farm:
+    farm = Farm()
+    monkeypatch.setattr("tirstep.bench.ahead.compile_all", farm)
+    return farm
+
+
+def make_work(problem: Any, suite: str = "matmul", names: Sequence[str] = NAMES) -> Work:
+    return Work(suite, problem, tuple(RECIPES[name] for name in names), ("torch", "dlight"))
+
+
+def test_sizes_that_do_not_divide_give_way_to_tails(
+    farm: Farm, machine: FakeMachine, tmp_path: Path
+):
+    works = [make_work(EVEN), make_work(ODD), make_work(EVEN, "tutorial")]
+    built = compile_ahead(works, machine, tmp_path, lambda line: None)
+    tails = [tail for tail in RECIPES["matmul_tiled"].tails if tail != "refuse"]
+    assert [one.sizes.get("tail") for one in built[ODD, "matmul_tiled"]] == tails
+    assert [one.sizes for one in built[EVEN, "matmul_tiled"]] == [{}]
+    assert len(built[EVEN, "dlight"]) == 1
+    assert not any(name == "matmul_shared" for _, name in built)
+    # One problem in two suites is compiled once.
+    assert len(farm.jobs) == 2 * (len(NAMES) + 1) + len(tails)
+    dlight = [job for job in farm.jobs if job.recipe == "dlight"]
+    assert [(job.kernel, job.sizes) for job in dlight] == [("matmul", {})] * 2
+
+
+@pytest.mark.usefixtures("farm")
+def test_few_contenders_are_not_compiled_ahead(machine: FakeMachine, tmp_path: Path):
+    work = make_work(EVEN, names=NAMES[:1])
+    assert compile_ahead([work], machine, tmp_path, lambda line: None) == {}
+
+
+def test_contenders_load_what_is_built(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch):
+    loaded: list[Path] = []
+    monkeypatch.setattr(machine, "load", lambda library, arguments: loaded.append(library))
+    built = {
+        (ODD, "matmul_tiled"): [Built({"tail": tail}, Path(tail)) for tail in ("guard", "pad")],
+        (ODD, "dlight"): [Built({}, Path("dlight"))],
+    }
+    contenders = list(find_contenders(make_work(ODD, names=("matmul_tiled",)), built))
+    names = ["matmul_tiled tail=guard", "matmul_tiled tail=pad", "torch", "dlight"]
+    assert [one.name for one in contenders] == names
+    for one in contenders:
+        if one.name != "torch":
+            one.prepare(machine, ODD, [])
+    assert loaded == [Path("guard"), Path("pad"), Path("dlight")]
