@@ -12,6 +12,16 @@ from tirstep.modules.dtypes import SUMS_OF_FEW, SUMS_OF_PRODUCTS
 from tirstep.modules.kernel import kernel
 from tirstep.modules.script import cast_between, zero_of
 
+CONV1D_TILE = 1024
+"""The elements of a tile of over="padded"."""
+
+
+def _round(m: int, n: int) -> tuple[int, int, int]:
+    """Of over="padded": the sums, the padded signal, and the zeros in front of it."""
+    rim, rest = (n + 30) // 32 * 32, CONV1D_TILE - 1
+    sums = (m + n - 1 + rest) // CONV1D_TILE * CONV1D_TILE
+    return sums, (sums + rim + rest) // CONV1D_TILE * CONV1D_TILE, rim
+
 
 @kernel(
     reference=lambda a, *, n, width, **_: sliding_window_view(a, width)[:n].sum(axis=1),
@@ -61,9 +71,9 @@ def window_sum(n: int, *, width: int = 3, dtype: str = "float32") -> tvm.IRModul
     flops=lambda m, n, **_: 2 * m * n,
     # The other terms of a sum are zeros, which add without rounding.
     terms=lambda m, n, **_: min(m, n),
-    elements=lambda m, n, **_: m + n - 1,
+    elements=lambda m, n, over="filter", **_: _round(m, n)[1] if over == "padded" else m + n - 1,
     accumulators=SUMS_OF_PRODUCTS,
-    choices={"over": ("filter", "output")},
+    choices={"over": ("filter", "output", "padded")},
     # The first output has one product alone.
     zeros=lambda **_: (np.s_[:1],),
 )
@@ -76,11 +86,20 @@ def conv1d(
     the filter. over="output": loops i, k; each output sums over all m + n - 1 positions, most of
     them zeros, which is where the tutorial's ladder begins.
 
-    2 * m * n operations in either form: each product of the m * n once, zeros not counted. Raises
+    over="padded" is "filter" in whole tiles of `CONV1D_TILE` elements. Block "padded" writes the
+    signal between zeros, of which n - 1 or more stand in front, a multiple of 32; block "sums",
+    loops i, r, sums without asking where the signal ends; block "B" copies m + n - 1 of the sums.
+
+    2 * m * n operations in each form: each product of the m * n once, zeros not counted. Raises
     `KernelError` for bad sizes, dtype, acc or over. Source: the 1D convolution tutorial, at
     m = 16384, n = 32.
     """
-    return (_conv1d_over_filter if over == "filter" else _conv1d_over_output)(m, n, dtype, acc)
+    forms = {
+        "filter": _conv1d_over_filter,
+        "output": _conv1d_over_output,
+        "padded": _conv1d_over_padded,
+    }
+    return forms[over](m, n, dtype, acc)
 
 
 def _conv1d_over_filter(M: int, N: int, dtype: str, acc: str | None) -> tvm.IRModule:
@@ -125,5 +144,36 @@ def _conv1d_over_output(M: int, N: int, dtype: str, acc: str | None) -> tvm.IRMo
                         zero,
                         widen(A[vk]) * widen(W[vi - vk]),
                     )
+
+    return Conv1D
+
+
+def _conv1d_over_padded(M: int, N: int, dtype: str, acc: str | None) -> tvm.IRModule:
+    zero, widen, blank = zero_of(acc), cast_between(dtype, acc), zero_of(dtype)
+    SUMS, PADDED, RIM = _round(M, N)
+
+    @I.ir_module
+    class Conv1D:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((M,), dtype), W: T.Buffer((N,), dtype), B: T.Buffer((M + N - 1,), acc)
+        ):
+            T.func_attr({"tirx.noalias": True})
+            padded = T.sblock_alloc_buffer((PADDED,), dtype)
+            sums = T.sblock_alloc_buffer((SUMS,), acc)
+            for x in T.grid(PADDED):
+                with T.sblock("padded"):
+                    vx = T.axis.remap("S", [x])
+                    padded[vx] = T.if_then_else(vx >= RIM and vx < M + RIM, A[vx - RIM], blank)
+            for i, r in T.grid(SUMS, N):
+                with T.sblock("sums"):
+                    vi, vr = T.axis.remap("SR", [i, r])
+                    with T.init():
+                        sums[vi] = zero
+                    sums[vi] = sums[vi] + widen(padded[vi + RIM - vr]) * widen(W[vr])
+            for i in T.grid(M + N - 1):
+                with T.sblock("B"):
+                    vi = T.axis.remap("S", [i])
+                    B[vi] = sums[vi]
 
     return Conv1D

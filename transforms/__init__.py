@@ -19,7 +19,7 @@ from .caching import (
 )
 from .errors import TransformError
 from .fetching import fetch_cooperatively, stage_operand_at
-from .layout import Padding, pad_block, pad_shared_rows, transpose_tile
+from .layout import Padding, fold_tile, pad_block, pad_shared_rows, transpose_tile
 from .loops import (
     Split,
     fuse_loops,
@@ -78,6 +78,7 @@ __all__ = [
     "find_pipeline",
     "find_reduction_loops",
     "find_spatial_loops",
+    "fold_tile",
     "fuse_epilogue_at",
     "fuse_loops",
     "inline_producers",

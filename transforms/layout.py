@@ -103,6 +103,47 @@ def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
     sch.transform_layout(block, ("write", 0), lambda *at: (*at[:-2], at[-1], at[-2]))
 
 
+@composite
+def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> None:
+    """Fold the last dimension of a tile in shared memory into rows, and pad these.
+
+    For threads that own `row` neighbours each: with rows of 8 elements padded by 4, say, the
+    vectors of 4 that eight of them read lie in different banks.
+
+    rewrite: ``A_shared[x] = A[x]`` -> ``A_shared[x // row, x % row] = A[x]``, and so its readers;
+        dimensions in front of the last one stay
+    consumes: nothing
+    requires: a block that writes ``shared`` or ``shared.dyn`` memory, whose rows are not padded; a
+        row of at least 1 element, and a padding shorter than a row
+    """
+    who, name = "fold_tile", find_block_name(sch, block)
+    buffer = require_copy(sch, who, block).source
+    if buffer.scope() not in ("shared", "shared.dyn"):
+        raise TransformError(
+            who,
+            f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}'",
+            "fold a tile in shared memory",
+        )
+    if not _is_size(row) or isinstance(padding, bool) or padding not in range(row):
+        raise TransformError(
+            who,
+            f"row={row!r} and padding={padding!r} are no rows",
+            "give a row of at least 1 element, and a padding from 0 to less than a row",
+        )
+    if find_row_stride(find_root(sch, block), buffer) is not None:
+        raise TransformError(
+            who, f"the rows of '{buffer.name}' are padded already", "fold a tile before padding"
+        )
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        return (*at[:-1], at[-1] // row, at[-1] % row)
+
+    # Different elements have different places; the last row may have some without an element.
+    sch.transform_layout(block, ("write", 0), place, assume_injective_transform=True)
+    if padding:
+        sch.storage_align(block, 0, axis=-2, factor=row, offset=padding)
+
+
 def require_copy(sch: Schedule, who: str, block: SBlockRV) -> Any:
     """The region that a copy block writes; refuse a block that does not write exactly one."""
     writes = sch.get(block).writes

@@ -52,7 +52,7 @@ def test_every_part_is_filled(command: Command, readme: Path, ladder: Path):
     assert f"\n| `window_sum_shared` | {row['summary']} | {figures} |\n" in text
     assert text.startswith(f"# title\n\n{PROGRAM}\n## first-diff\n")
     assert text.endswith("<!-- end recipes -->\n\nthe end\n")
-    assert "old" not in text
+    assert "\nold\n" not in text
 
     assert command("readme", *options, "--check").code == 0
     assert "is up to date" in command("readme", *options).out

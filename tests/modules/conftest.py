@@ -55,7 +55,7 @@ CASES: list[tuple[str, tuple[int, ...], list[dict[str, Any]]]] = [
     ("window_sum", (1024,), OWN_TYPE[:1]),
     *(
         ("conv1d", sizes, [{"over": over, **types} for types in HALF_SUMS[:tried]])
-        for over in ("filter", "output")
+        for over in ("filter", "output", "padded")
         for sizes, tried in (((1, 1), 1), ((1, 7), 1), ((7, 1), 1), ((13, 5), 5), ((5, 13), 1))
     ),
     ("conv1d", (16384, 32), [{"over": "filter"}, {"over": "output"}]),

@@ -176,7 +176,7 @@ def test_a_width_out_of_range(width: object) -> None:
 
 
 def test_an_unknown_form_of_conv1d() -> None:
-    sentence = r"^conv1d: over='input' is not possible; choose 'filter' or 'output'$"
+    sentence = r"^conv1d: over='input' is not possible; choose 'filter', 'output' or 'padded'$"
     with pytest.raises(KernelError, match=sentence):
         conv1d(9, 3, over="input")
 

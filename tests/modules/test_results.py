@@ -42,12 +42,14 @@ def test_inputs_are_only_read(run) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(before, inputs, strict=True))
 
 
-def test_both_forms_of_conv1d_give_the_same_bits_on_whole_numbers(run) -> None:
-    over_filter, over_output = (conv1d.problem(61, 17, over=form) for form in ("filter", "output"))
+def test_all_forms_of_conv1d_give_the_same_bits_on_whole_numbers(run) -> None:
+    over_filter = conv1d.problem(61, 17, over="filter")
     inputs = over_filter.integer_inputs(3)
     (one,) = run(over_filter.module, over_filter, inputs)
-    (other,) = run(over_output.module, over_output, inputs)
-    np.testing.assert_array_equal(one, other)
+    for form in ("output", "padded"):
+        problem = conv1d.problem(61, 17, over=form)
+        (other,) = run(problem.module, problem, inputs)
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_split_reduction_gives_the_same_bits_on_whole_numbers(run) -> None:

@@ -9,16 +9,20 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.transforms import (
     Padding,
     cache_read_at,
+    compute_block_at,
     fetch_cooperatively,
+    fold_tile,
     fuse_loops,
     pad_block,
     pad_shared_rows,
     split_loop,
     tile_block,
     transpose_tile,
+    vectorize_copy,
     vectorize_loop,
 )
 
@@ -519,3 +523,94 @@ def test_pad_block_tells_new_blocks_from_old_ones_of_the_same_names():
     assert len(padding.operands) == 1
     assert [region.source.name for region in sch.get(padding.operands[0]).reads] == ["B"]
     assert padding.crop is not None
+
+
+@I.ir_module
+class RunSums:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        twice = T.sblock_alloc_buffer((72,))
+        for x in range(72):
+            with T.sblock("twice"):
+                vx = T.axis.spatial(72, x)
+                twice[vx] = T.if_then_else(vx < 64, A[vx] * T.float32(2), T.float32(0))
+        for i, r in T.grid(64, 3):
+            with T.sblock("B"):
+                vi, vr = T.axis.remap("SR", [i, r])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + twice[vi + vr]
+
+
+def fold(sch, row=8, padding=4, scope="shared"):
+    """The block that writes "twice", folded in another memory."""
+    block = sch.get_sblock("twice")
+    sch.set_scope(block, 0, scope)
+    fold_tile(sch, block, row=row, padding=padding)
+    return block
+
+
+def test_fold_tile_into_padded_rows():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+            twice = T.sblock_alloc_buffer((9, 8), scope="shared")
+            for x in range(72):
+                with T.sblock("twice"):
+                    vx = T.axis.spatial(72, x)
+                    T.sblock_attr({"buffer_dim_align": [[0, 0, 8, 4]]})
+                    twice[vx // 8, vx % 8] = T.if_then_else(
+                        vx < 64, A[vx] * T.float32(2), T.float32(0)
+                    )
+            for i, r in T.grid(64, 3):
+                with T.sblock("B"):
+                    vi, vr = T.axis.remap("SR", [i, r])
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + twice[(vi + vr) // 8, (vi + vr) % 8]
+
+    check_pair(RunSums, fold, After)
+
+
+@pytest.mark.parametrize(("padding", "conflicts"), [(0, 4), (4, 0)])
+def test_fold_tile_puts_the_vectors_of_neighbours_into_different_banks(padding, conflicts):
+    """Eight threads read vectors of 4, each four times, 8 elements apart, or 12 with padding."""
+    sch = Schedule(RunSums)
+    block = sch.get_sblock("B")
+    tile = tile_block(sch, block, threads=(8,), per_thread=(8,))
+    twice = sch.get_sblock("twice")
+    sch.set_scope(twice, 0, "shared")
+    fold_tile(sch, twice, row=8, padding=padding)
+    copy = cache_read_at(sch, block, tile.threads[0], operand=0, scope="local")
+    vectorize_copy(sch, copy)
+    compute_block_at(sch, twice, tile.blocks[0])
+    fetch_cooperatively(sch, twice, threads=8)
+    signal = np.arange(64, dtype=np.float32)
+    run = simulate(sch.mod, [signal, np.zeros_like(signal)])
+    assert not run.faults
+    assert run.counts.scopes["shared"].bank_conflicts == conflicts
+
+
+def test_fold_tile_refuses_another_memory():
+    sch = Schedule(RunSums, debug_mask="all")
+    block = sch.get_sblock("twice")
+    sch.set_scope(block, 0, "local")
+    with refuses(sch, r"block 'twice' writes 'twice_local' in scope 'local'; fold a tile in"):
+        fold_tile(sch, block, row=8)
+
+
+@pytest.mark.parametrize(("row", "padding"), [(0, 0), (8, 8), (8, -1), (True, 0), (8, True)])
+def test_fold_tile_refuses_what_are_no_rows(row, padding):
+    sch = Schedule(RunSums, debug_mask="all")
+    block = sch.get_sblock("twice")
+    sch.set_scope(block, 0, "shared")
+    with refuses(sch, rf"fold_tile: row={row!r} and padding={padding!r} are no rows; give a row"):
+        fold_tile(sch, block, row=row, padding=padding)
+
+
+def test_fold_tile_refuses_rows_that_are_padded():
+    sch = Schedule(RunSums, debug_mask="all")
+    block = fold(sch)
+    with refuses(sch, r"fold_tile: the rows of 'twice_shared' are padded already; fold"):
+        fold_tile(sch, block, row=4)

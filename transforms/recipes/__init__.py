@@ -17,12 +17,23 @@ from .activations import (
     relu_persistent,
     relu_vectors,
 )
+from .conv1d_fast import (
+    conv1d_coalesced,
+    conv1d_folded,
+    conv1d_registers,
+    conv1d_window,
+)
 from .convolution import (
     depthwise_conv2d_blocks_2d,
     depthwise_conv2d_fused_blocks,
     depthwise_conv2d_naive,
     depthwise_conv2d_outer_fusion,
     depthwise_conv2d_threads_2d,
+)
+from .depthwise_fast import (
+    depthwise_conv2d_planes,
+    depthwise_conv2d_registers,
+    depthwise_conv2d_shared,
 )
 from .elementwise import (
     vector_add_batches,
@@ -146,6 +157,10 @@ LADDERS: Mapping[str, tuple[Recipe, ...]] = MappingProxyType(
             conv1d_threads_2d,
             conv1d_memory_hierarchy,
             conv1d_unrolled,
+            conv1d_window,
+            conv1d_registers,
+            conv1d_folded,
+            conv1d_coalesced,
         ),
         "depthwise_conv2d": (
             depthwise_conv2d_naive,
@@ -153,6 +168,9 @@ LADDERS: Mapping[str, tuple[Recipe, ...]] = MappingProxyType(
             depthwise_conv2d_fused_blocks,
             depthwise_conv2d_threads_2d,
             depthwise_conv2d_outer_fusion,
+            depthwise_conv2d_shared,
+            depthwise_conv2d_registers,
+            depthwise_conv2d_planes,
         ),
     }
 )

@@ -12,13 +12,13 @@ from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
 from ..fetching import fetch_cooperatively
 from ..layout import pad_block, pad_shared_rows, transpose_tile
-from ..loops import fuse_loops, suggest_unrolling
+from ..loops import fuse_loops, split_loop, suggest_unrolling
 from ..lowering import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
 from ..placement import inline_producers
 from ..queries import find_extent, find_row_length, find_spatial_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
-from ..vectorize import vectorize_copy
+from ..vectorize import vectorize_copy, vectorize_loop
 from ..warp_tiling import find_group, tile_in_warps
 
 WholeTail = Literal["refuse", "pad"]
@@ -89,12 +89,12 @@ def schedule_plan(sch: Schedule, plan: Plan) -> Iterator[str]:
     )
     yield "tiled"
     result = accumulate_in_registers(sch, block, tile.threads)
-    if plan.tail == "refuse":
+    if plan.tail == "refuse" or plan.parts > 1:  # parts are as wide as the padding
         vectorize_copy(sch, result)
     yield "accumulated_in_registers"
     yield from _feed(sch, block, plan)
     if plan.parts > 1:
-        _add_parts(sch, total)
+        _add_parts(sch, total, plan.tail)
         yield "parts_added"
 
 
@@ -161,15 +161,18 @@ def _stage(
     return copy
 
 
-def _add_parts(sch: Schedule, total: SBlockRV) -> None:
+def _add_parts(sch: Schedule, total: SBlockRV, tail: WholeTail) -> None:
     """The second kernel: each thread adds up the parts of neighbouring sums."""
     rows, columns = find_spatial_loops(sch, total)
     parts = sch.get_loops(total)[-1]
-    blocks, threads, each = sch.split(
-        fuse_loops(sch, [rows, columns]), [None, SUM_THREADS, SUM_VECTOR]
-    )
+    # A tile is SUM_VECTOR columns wide at least, so that it divides.
+    vectors, each = split_loop(sch, columns, inner=SUM_VECTOR)
+    blocks, threads = sch.split(fuse_loops(sch, [rows, vectors]), [None, SUM_THREADS])
     bind_loop(sch, blocks, axis="blockIdx.x")
     bind_loop(sch, threads, axis="threadIdx.x")
     sch.reorder(parts, each)
-    accumulate_in_registers(sch, total, threads)
+    result = accumulate_in_registers(sch, total, threads)
+    if tail == "refuse":
+        vectorize_copy(sch, result, vector=SUM_VECTOR)
+    vectorize_loop(sch, each)  # TVM vectorizes a reduction only while it is one block
     decompose_reduction_at(sch, total, parts)

@@ -46,6 +46,14 @@ OVER_MEMORY = (
     "matvec",
 )
 
+WINDOWS = (
+    "conv1d_unrolled",
+    "conv1d_window",
+    "conv1d_registers",
+    "conv1d_folded",
+    "conv1d_coalesced",
+)
+
 SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
     {
         "matmul": (
@@ -75,9 +83,10 @@ SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
         ),
         # The shapes of the convolution tutorials, and one that fills a GPU.
         "convolution": (
-            Entry("conv1d", ((16384, 32),)),
-            Entry("conv1d", ((1 << 24, 32),), recipes=("last",)),
-            Entry("depthwise_conv2d", ((3, 4, 16, 32, 7), (4096, 4, 16, 32, 7))),
+            Entry("conv1d", ((16384, 32),), recipes=("all",)),
+            # The naive kernel walks over the whole signal for each output.
+            Entry("conv1d", ((1 << 24, 32),), recipes=WINDOWS),
+            Entry("depthwise_conv2d", ((3, 4, 16, 32, 7), (4096, 4, 16, 32, 7)), recipes=("all",)),
         ),
         "tutorial": (
             Entry(

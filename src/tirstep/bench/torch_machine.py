@@ -22,7 +22,6 @@ from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.compiling import compile_module
 from tirstep.lowering_checks.devices import find_unbound_blocks
 from tirstep.modules import Problem
-from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
 
 from .judging import Expectation, bound_sums
@@ -32,6 +31,7 @@ from .peers.dlight import schedule_by_default
 from .peers.torch_functions import FUNCTIONS
 from .references import Reference
 from .results import Ceilings
+from .torch_arrays import to_numpy, to_torch
 from .torch_facts import describe_device, find_versions
 from .workspaces import Workspace, lift_workspaces, read_workspaces
 
@@ -88,7 +88,7 @@ class TorchMachine:
 
     def upload(self, array: Array) -> Any:
         """A tensor on the GPU with what an array holds."""
-        return _from_numpy(array).to(self._gpu)
+        return to_torch(array).to(self._gpu)
 
     def poison(self, tensor: Any) -> None:
         """Fill with NaN, or with the smallest integer."""
@@ -122,7 +122,7 @@ class TorchMachine:
         if name == "dlight":
             return self.compile(schedule_by_default(problem.module, self.target), arguments)
         if name == "numpy":
-            arrays = [_to_numpy(tensor) for tensor in inputs]
+            arrays = [to_numpy(tensor) for tensor in inputs]
             settings = {**problem.sizes, **problem.options}
             return functools.partial(problem.kernel.meaning.reference, *arrays, **settings)
         function = find_function(name, problem.kernel.name)
@@ -162,7 +162,7 @@ class TorchMachine:
             arrays = (reference.right, reference.bound)
             expected, bound = (torch.from_numpy(one).to(self._gpu) for one in arrays)
             return Expectation(name, dtype, expected, bound, torch)
-        doubles = [_from_numpy(array.astype(np.float64)).to(self._gpu) for array in inputs]
+        doubles = [to_torch(array.astype(np.float64)).to(self._gpu) for array in inputs]
         function = FUNCTIONS[problem.kernel.name]
         expected = function(doubles, None, problem)().clone()
         if reference.is_exact:
@@ -175,7 +175,7 @@ class TorchMachine:
     def find_error(self, expectation: Expectation, output: Any) -> str | None:
         """Hold an output, of the GPU or of the CPU, against what it must be."""
         torch.cuda.synchronize()
-        tensor = output if isinstance(output, torch.Tensor) else _from_numpy(np.asarray(output))
+        tensor = output if isinstance(output, torch.Tensor) else to_torch(np.asarray(output))
         name = str(tensor.dtype).removeprefix("torch.")
         return expectation.stored_in(name).find_error(tensor.to(self._gpu).double())
 
@@ -241,20 +241,3 @@ def _launch(function: Any, arguments: Sequence[Any]) -> Launch:
             function(*arguments)
 
     return launch
-
-
-def _from_numpy(array: Array) -> Any:
-    """A tensor of the CPU; PyTorch takes no types of ml_dtypes, but their bits."""
-    array = np.ascontiguousarray(array)
-    if array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
-        bits = torch.from_numpy(array.view(f"u{array.itemsize}"))
-        return bits.view(getattr(torch, array.dtype.name))
-    return torch.from_numpy(array)
-
-
-def _to_numpy(tensor: Any) -> Array:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    if dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
-        bits = tensor.cpu().view(torch.uint16 if dtype == "bfloat16" else torch.uint8)
-        return bits.numpy().view(dtype_facts(dtype).numpy)
-    return tensor.cpu().numpy()

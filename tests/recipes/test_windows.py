@@ -1,0 +1,64 @@
+"""What the rungs of conv1d and depthwise_conv2d promise of memory, counted on the simulator."""
+
+import pytest
+
+from tirstep.lowering_checks import Counts, count_accesses, run_recipe
+from tirstep.modules.stencil import CONV1D_TILE
+from tirstep.transforms.recipes import RECIPES, conv1d_fast
+
+SIGNAL = {"m": 1000, "n": 32}
+IMAGES = {"b": 2, "c": 4, "h": 16, "w": 32, "k": 7}
+
+
+def count(name: str, shape: dict[str, int], **sizes: object) -> Counts:
+    run = run_recipe(RECIPES[name], shape, sizes=sizes)
+    return count_accesses(run.problem, run.steps[-1].module)
+
+
+def test_the_rungs_of_conv1d_have_fewer_conflicts_and_sectors() -> None:
+    rungs = [count(f"conv1d_{name}", SIGNAL) for name in ("registers", "folded", "coalesced")]
+    registers, folded, coalesced = (one.scopes["shared"] for one in rungs)
+    # A warp reads its window in 40 loads, four threads from each bank; folded, in ten vectors.
+    assert registers.bank_conflicts > 8 * folded.bank_conflicts
+    assert 2 * folded.requests < registers.requests
+    # Sums side by side fill the sectors that they are stored to; that costs few conflicts.
+    assert coalesced.bank_conflicts < 2 * folded.bank_conflicts
+    assert rungs[1].scopes["global"].sectors_per_request > 16
+    assert rungs[2].scopes["global"].sectors_per_request == pytest.approx(4, abs=0.1)
+
+
+def test_the_window_of_a_thread_alone_is_free_of_conflicts() -> None:
+    """With four outputs a thread's run is one vector, and there is nothing to fold."""
+    shared = count("conv1d_coalesced", SIGNAL, each=4, threads=64, blocks=1).scopes["shared"]
+    assert shared.bank_conflicts == 0
+
+
+def test_tiles_of_conv1d_are_those_of_the_kernel() -> None:
+    assert conv1d_fast.MAX_TILE == CONV1D_TILE
+
+
+@pytest.mark.parametrize(("blocks", "grid"), [(1, 1), (128, 4)])
+def test_a_small_grid_gets_smaller_blocks(blocks: int, grid: int) -> None:
+    run = run_recipe(RECIPES["conv1d_coalesced"], SIGNAL, sizes={"blocks": blocks})
+    text = run.steps[-1].module.script()
+    # 1031 outputs are two tiles; a block has 128 threads of eight outputs, or 32.
+    assert f'in T.thread_binding({2 * grid}, thread="blockIdx.x")' in text
+
+
+@pytest.mark.parametrize(
+    ("blocks", "planes", "rows"), [(1, 4, 4), (2, 4, 4), (4, 2, 4), (8, 1, 4), (16, 1, 2)]
+)
+def test_few_images_get_smaller_blocks(blocks: int, planes: int, rows: int) -> None:
+    sizes = {"blocks": blocks}
+    text = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, sizes=sizes).steps[1].module
+    assert f'in T.thread_binding({planes}, thread="threadIdx.y")' in text.script()
+    assert f'in T.thread_binding({4 // rows}, thread="blockIdx.y")' in text.script()
+
+
+def test_zeros_and_image_are_written_without_a_question() -> None:
+    """Of a plane that is a whole tile, no load and no store of the image is guarded."""
+    run = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, sizes={"blocks": 1})
+    counts = count_accesses(run.problem, run.steps[-1].module)
+    assert "if_then_else" not in run.steps[-1].module.script()
+    # 512 pixels of four planes as vectors of four, both ways, and 49 taps for each of four warps.
+    assert counts.scopes["global"].requests == 16 + 16 + 4 * 49
