@@ -16,7 +16,8 @@ def count(name: str, shape: dict[str, int], **sizes: object) -> Counts:
 
 
 def test_the_rungs_of_conv1d_have_fewer_conflicts_and_sectors() -> None:
-    rungs = [count(f"conv1d_{name}", SIGNAL) for name in ("registers", "folded", "coalesced")]
+    names = ("registers", "folded", "coalesced")
+    rungs = [count(f"conv1d_{name}", SIGNAL, threads=128, each=8) for name in names]
     registers, folded, coalesced = (one.scopes["shared"] for one in rungs)
     # A warp reads its window in 40 loads, four threads from each bank; folded, in ten vectors.
     assert registers.bank_conflicts > 8 * folded.bank_conflicts
@@ -39,7 +40,8 @@ def test_tiles_of_conv1d_are_those_of_the_kernel() -> None:
 
 @pytest.mark.parametrize(("blocks", "grid"), [(1, 1), (128, 4)])
 def test_a_small_grid_gets_smaller_blocks(blocks: int, grid: int) -> None:
-    run = run_recipe(RECIPES["conv1d_coalesced"], SIGNAL, sizes={"blocks": blocks})
+    sizes = {"threads": 128, "each": 8, "blocks": blocks}
+    run = run_recipe(RECIPES["conv1d_coalesced"], SIGNAL, sizes=sizes)
     text = run.steps[-1].module.script()
     # 1031 outputs are two tiles; a block has 128 threads of eight outputs, or 32.
     assert f'in T.thread_binding({2 * grid}, thread="blockIdx.x")' in text
@@ -49,7 +51,7 @@ def test_a_small_grid_gets_smaller_blocks(blocks: int, grid: int) -> None:
     ("blocks", "planes", "rows"), [(1, 4, 4), (2, 4, 4), (4, 2, 4), (8, 1, 4), (16, 1, 2)]
 )
 def test_few_images_get_smaller_blocks(blocks: int, planes: int, rows: int) -> None:
-    sizes = {"blocks": blocks}
+    sizes = {"planes": 4, "blocks": blocks}
     text = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, sizes=sizes).steps[1].module
     assert f'in T.thread_binding({planes}, thread="threadIdx.y")' in text.script()
     assert f'in T.thread_binding({4 // rows}, thread="blockIdx.y")' in text.script()
@@ -57,7 +59,7 @@ def test_few_images_get_smaller_blocks(blocks: int, planes: int, rows: int) -> N
 
 def test_zeros_and_image_are_written_without_a_question() -> None:
     """Of a plane that is a whole tile, no load and no store of the image is guarded."""
-    run = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, sizes={"blocks": 1})
+    run = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, sizes={"planes": 4, "blocks": 1})
     counts = count_accesses(run.problem, run.steps[-1].module)
     assert "if_then_else" not in run.steps[-1].module.script()
     # 512 pixels of four planes as vectors of four, both ways, and 49 taps for each of four warps.
