@@ -31,7 +31,7 @@ SIMULATED = {
     ("depthwise_conv2d", "k"): st.sampled_from((1, 3)),
 }
 NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
-TAILS = ("guard", "pad")
+TAILS = ("guard", "pad", "copy")
 EXTENT = st.one_of(st.just(1), st.sampled_from(PRIMES), st.sampled_from(MULTIPLES))
 
 

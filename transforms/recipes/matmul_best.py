@@ -58,7 +58,7 @@ def choose(sch: Schedule, device: str) -> tuple[Recipe, Mapping[str, object]]:
             f"the search chose '{best.recipe}'",
             f"search one of {', '.join(by_name)}",
         )
-    for tail in ("refuse", "pad"):
+    for tail in ("refuse", best.sizes.get("tail", "pad")):
         sizes = {**best.sizes, "tail": tail}
         if _fits(chosen, sch, sizes):
             return chosen, sizes

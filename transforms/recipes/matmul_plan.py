@@ -21,13 +21,16 @@ from ..reduction import decompose_reduction_at, rfactor_reduction, split_reducti
 from ..vectorize import vectorize_copy, vectorize_loop
 from ..warp_tiling import find_group, tile_in_warps
 
-WholeTail = Literal["refuse", "pad"]
-"""What happens where a tile does not divide: refuse, or pad the whole problem with zeros."""
+WholeTail = Literal["refuse", "pad", "copy"]
+"""What happens where a tile does not divide: refuse; pad the whole problem with zeros, as tiles are
+fetched; or copy the operands between zeros before, so that tiles are fetched in vectors."""
 
 STATIC_SHARED_BYTES = 48 << 10
 """What CUDA gives a kernel without being asked; beyond it the scope is ``shared.dyn``."""
 SUM_THREADS, SUM_VECTOR = 256, 4
 """The second kernel of split-K: threads of a block, and the sums of each thread."""
+COPY_THREADS = 256
+"""Of a block that copies an operand between zeros."""
 
 
 class Plan(NamedTuple):
@@ -69,9 +72,12 @@ class Plan(NamedTuple):
 def schedule_plan(sch: Schedule, plan: Plan) -> Iterator[str]:
     """The steps of a plan on block "C" of matmul."""
     block = total = sch.get_sblock("C")
-    if plan.tail == "pad":
+    if plan.tail != "refuse":
         pad_block(sch, block, multiples=(*plan.tile, plan.tile_k * plan.parts))
         yield "padded"
+    if plan.tail == "copy":
+        _copy_operands(sch, block)
+        yield "operands_copied"
     if plan.parts > 1:
         partial = rfactor_reduction(sch, block, parts=plan.parts)
         block = partial.block
@@ -127,6 +133,20 @@ def _feed(sch: Schedule, block: SBlockRV, plan: Plan) -> Iterator[str]:
         yield "next_tiles_asynchronously"
 
 
+def _copy_operands(sch: Schedule, block: SBlockRV) -> None:
+    """Let kernels of their own put the operands between zeros; what needs none is inlined."""
+    for copy in sch.get_producers(block):
+        node = sch.get(copy)
+        before, after = (region[0].source.shape for region in (node.reads, node.writes))
+        if [int(size) for size in before] == [int(size) for size in after]:
+            sch.compute_inline(copy)
+            continue
+        cells = fuse_loops(sch, sch.get_loops(copy))
+        blocks, threads = sch.split(cells, [None, COPY_THREADS])
+        bind_loop(sch, blocks, axis="blockIdx.x")
+        bind_loop(sch, threads, axis="threadIdx.x")
+
+
 def _limit_stages(sch: Schedule, block: SBlockRV, loop: LoopRV, plan: Plan) -> Plan:
     most = find_extent(sch, loop) or 1
     if sch.get(block).reads[-1].source.dtype.itemsize != 4:
@@ -146,7 +166,8 @@ def _stage(
 ) -> SBlockRV:
     """A's tile is kept transposed, so that a thread's rows lie side by side."""
     copy = cache_read_at(sch, block, loop, operand=operand, scope=scope)
-    inline_producers(sch, copy)
+    if plan.tail != "copy":
+        inline_producers(sch, copy)
     length = find_row_length(sch, copy) or 1
     threads = plan.threads[0] * plan.threads[1]
     size = sch.get(copy).writes[0].source.dtype.itemsize
@@ -155,7 +176,7 @@ def _stage(
         if plan.padding:
             pad_shared_rows(sch, copy, elements=plan.padding)
     # An asynchronous copy of neighbours must find neighbours in the tile, too.
-    whole = plan.tail == "refuse" and length % (16 // size) == 0
+    whole = plan.tail != "pad" and length % (16 // size) == 0
     vector = 16 // size if whole and not (operand == 0 and plan.stages > 2) else 1
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail="guard")
     return copy
