@@ -60,7 +60,7 @@ bench-simulator: export TVM_NUM_THREADS = 1
 bench-simulator: $(STAMP) ## measure what the simulator costs, and write docs/simulator-cost.md
 	$(PY) benchmarks/simulator_cost.py
 
-bench: $(STAMP) ## time recipes and peers on a GPU, and fill the README's tables
+bench: $(STAMP) ## time recipes and peers on a GPU, and fill the documents' tables
 	$(VENV)/bin/tirstep bench $(ARGS) --save benchmarks/results
 	$(VENV)/bin/tirstep readme
 

@@ -1,26 +1,29 @@
-"""Tables, Markdown and plots of runs."""
+"""Tables and Markdown of runs."""
 
 import dataclasses
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
 from tirstep.bench.errors import BenchError
-from tirstep.bench.markdown import describe, find_newest, to_markdown, write_suite
-from tirstep.bench.plots import draw_bars, draw_roofline
+from tirstep.bench.markdown import (
+    describe,
+    find_newest,
+    to_markdown,
+    write_overview,
+    write_suite,
+)
 from tirstep.bench.results import write_run
 from tirstep.bench.tables import (
     Table,
     find_reasons,
     format_ratio,
     make_case_table,
+    make_overview,
     make_summary,
 )
 
 from .test_results import CEILINGS, make_case, make_run
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_a_case_as_a_table():
@@ -56,6 +59,37 @@ def test_a_suite_as_a_table_with_its_mean():
     assert mean[0] == "geometric mean"
     assert mean[7] == f"{(1.2 * 0.8) ** 0.5:.2f}"
     assert all(len(row) == len(table.header) for row in table.rows)
+
+
+def test_kernels_as_a_table():
+    """Of each kernel: its cases, the best share, and ratios over the cases that have both times."""
+    cases = [
+        make_case(naive=8000, best=50, torch=60, triton=40),
+        make_case(naive=8000, best=100, torch=40),
+        make_case(naive=None, torch=40),
+        dataclasses.replace(make_case(), skipped="needs 9 GiB"),
+        dataclasses.replace(make_case(best=40, torch=400), kernel="other"),
+        dataclasses.replace(make_case(best=1), suite="tutorial"),
+    ]
+    relu = dataclasses.replace(make_case(lone=70), suite="bandwidth", kernel="relu")
+    run, later = make_run(*cases), make_run(relu, date="2027-01-01")
+    table = make_overview([("matmul", run), ("bandwidth", later)])
+    assert table.header == [
+        *("kernel", "cases", "of ceiling, at best"),
+        *("× PyTorch", "lowest × PyTorch", "× Triton", "× dlight"),
+    ]
+    mean = f"{(1.2 * 0.4) ** 0.5:.2f}"
+    assert table.rows == [
+        ["`matmul`", "3", "72 %", mean, "0.40", "0.80", "–"],
+        ["`other`", "1", "89 %", "10.0", "10.0", "–", "–"],
+        ["`relu`", "1", "51 %", "–", "–", "–", "–"],
+    ]
+    text = write_overview({"matmul": run, "tutorial": run, "bandwidth": later})
+    assert text.startswith(
+        "Test GPU (sm_90), 2026-01-02: matmul, tutorial; Test GPU (sm_90), 2027-01-01: bandwidth."
+        "\n\n| kernel | cases | of ceiling, at best |"
+    )
+    assert make_overview([("bandwidth", make_run(make_case(best=1)))]).rows == []
 
 
 def test_reasons_are_told():
@@ -96,40 +130,10 @@ def test_the_newest_run_that_has_the_suite(tmp_path: Path):
     }
     for name, run in runs.items():
         write_run(run, tmp_path / f"{name}.json")
-    assert find_newest(tmp_path.glob("*.json"), "matmul") == runs["b"]
+    newest = (tmp_path / "b.json", runs["b"])
+    assert find_newest(tmp_path.glob("*.json"), "matmul") == newest
     with pytest.raises(BenchError, match="no file has the suite 'bandwidth'; write one"):
         find_newest(tmp_path.glob("*.json"), "bandwidth")
-
-
-def test_plots_are_drawings_with_every_contender():
-    cases = [
-        make_case(naive=8000, best=50, torch=60, triton=None, numpy=5),
-        dataclasses.replace(make_case(torch=40), shape={"m": 1, "n": 2, "k": 3}),
-    ]
-    run = make_run(*cases)
-    bars = ET.fromstring(draw_bars(run, "matmul", "float32"))
-    words = [one.text for one in bars.iter(f"{SVG}text")]
-    assert "matmul 1024×512×2048" in words
-    assert "wrong" in words  # Triton's, which has no bar
-    tips = [one.text for one in bars.iter(f"{SVG}title")]
-    assert "best: 50.0 µs, 42.9 TFLOP/s" in tips
-    assert not any("NumPy" in str(tip) for tip in tips)
-    widths = {
-        rectangle[0].text: float(rectangle.get("width", 0))
-        for rectangle in bars.iter(f"{SVG}rect")
-        if len(rectangle)
-    }
-    fast, slow = widths["best: 50.0 µs, 42.9 TFLOP/s"], widths["PyTorch: 60.0 µs, 35.8 TFLOP/s"]
-    assert fast / slow == pytest.approx(1.2, rel=0.01)
-
-    roof = ET.fromstring(draw_roofline(run, "matmul", "float32"))
-    assert len([*roof.iter(f"{SVG}circle")]) == 4
-    # Every dot is under the roof, as its time says.
-    (roofline,) = roof.iter(f"{SVG}polyline")
-    top = min(float(point.split(",")[1]) for point in str(roofline.get("points")).split())
-    assert all(float(str(dot.get("cy"))) > top for dot in roof.iter(f"{SVG}circle"))
-    assert draw_roofline(run, "matmul", "float16") == ""
-    assert draw_bars(run, "matmul", "float32") == draw_bars(run, "matmul", "float32")
 
 
 def test_ratios_are_readable():

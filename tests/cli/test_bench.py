@@ -181,13 +181,23 @@ def test_a_search_without_a_winner_is_exit_code_1(
 def test_a_readme_s_part_is_filled_from_the_newest_run(
     command: Command, machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from tirstep.cli.bench_parts import find_bench_writers
+    from tirstep.cli.bench_parts import find_bench_writers, make_all_plots
 
     command(*RUN, "--json", tmp_path / "bench-test-gpu.json")
     run = read_run(tmp_path / "bench-test-gpu.json")
     write_run(run, tmp_path / "other.json")
-    text = "<!-- begin bench-matmul -->\n<!-- end bench-matmul -->"
-    writers: dict[str, Any] = find_bench_writers(text, tmp_path)
-    assert [*writers] == ["bench-matmul"]
+    names = ("bench-matmul", "plots-matmul")
+    document = tmp_path / "docs" / "speed.md"
+    document.parent.mkdir()
+    document.write_text("\n".join(f"<!-- begin {one} -->\n<!-- end {one} -->" for one in names))
+    writers: dict[str, Any] = find_bench_writers(document, tmp_path)
+    assert (*writers,) == names
     assert "| `matmul` | 64×48×32 | float32 | `matmul_naive` | 1,000 |" in writers["bench-matmul"]()
-    assert find_bench_writers("nothing", tmp_path) == {}
+    plots = make_all_plots(tmp_path)
+    links = [f"![matmul, float32: {kind}]" for kind in ("bars", "roofline")]
+    assert writers["plots-matmul"]() == "\n\n".join(
+        f"{link}(../{plot.name})" for link, plot in zip(links, plots, strict=True)
+    )
+    assert [plot.parent for plot in plots] == [tmp_path] * 2
+    document.write_text("nothing")
+    assert find_bench_writers(document, tmp_path) == {}

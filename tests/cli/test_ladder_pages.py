@@ -54,7 +54,7 @@ def make_profile(*names: str, **launch: str) -> ProfileRun:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A repository with a README, the goldens, and the results of a ladder on a GPU."""
-    parts = ("transforms", "ladder-matmul-gpu", "recipes", "bench-tutorial")
+    parts = ("transforms", "recipes", "bench-tutorial")
     marks = "\n".join(f"<!-- begin {name} -->\n<!-- end {name} -->" for name in parts)
     first = "```python\nprint('+++')\n```\n<!-- begin first-diff -->\n<!-- end first-diff -->\n"
     (tmp_path / "README.md").write_text(f"{first}{marks}\n")
@@ -64,15 +64,12 @@ def tree(tmp_path: Path) -> Path:
     times: dict[str, Any] = {name: 800 / 2**place for place, name in enumerate(CONV)}
     times |= {CONV[3]: None, "torch": 50.0}
     write_run(make_run(make_case(**times)), results / "bench-test-gpu-tutorial.json")
-    (results / "ladder-matmul.json").write_bytes(
-        (ROOT / "benchmarks" / "results" / "ladder-matmul.json").read_bytes()
-    )
     return tmp_path
 
 
 def fill(command: Command, tree: Path, *options: str) -> Any:
-    file = tree / "results" / "ladder-matmul.json"
-    return command("readme", "--readme", tree / "README.md", "--ladder-json", file, *options)
+    files = ("--readme", tree / "README.md", "--results", tree / "results")
+    return command("readme", *files, *options)
 
 
 def test_a_page_is_written_and_held_in_step(command: Command, tree: Path):
@@ -207,9 +204,14 @@ def test_what_binds_a_kernel():
 
 def test_the_tables_of_all_suites(command: Command, tree: Path):
     """Each suite in a file of its own, or all in one: the newest that has a suite counts."""
+    speed = tree / "docs" / "speed.md"
+    speed.parent.mkdir()
+    speed.write_text("<!-- begin plots-matmul -->\n<!-- end plots-matmul -->\n")
     suites = ("matmul", "bandwidth", "convolution", "tutorial")
     readme = tree / "README.md"
-    marks = "\n".join(f"<!-- begin bench-{name} -->\n<!-- end bench-{name} -->" for name in suites)
+    marks = "\n".join(
+        f"<!-- begin bench-{name} -->\n<!-- end bench-{name} -->" for name in (*suites, "overview")
+    )
     text = readme.read_text().replace(
         "<!-- begin bench-tutorial -->\n<!-- end bench-tutorial -->", ""
     )
@@ -230,4 +232,16 @@ def test_the_tables_of_all_suites(command: Command, tree: Path):
     assert row.format("30.0", "0.004") in parts[1]
     assert row.format("30.0", "0.004") in parts[2]
     assert f"| {CONV[0]} | 800.0 |" in parts[3]
+    where = "Test GPU (sm_90), 2027: matmul; Test GPU (sm_90), 2026-01-02: bandwidth, convolution."
+    assert f"{where}\n\n| kernel | cases |" in text
+    plot = tree / "results" / "bench-test-gpu-matmul-matmul-float32-bars.svg"
+    assert f"![matmul, float32: bars](../results/{plot.name})" in speed.read_text()
+    assert "conv1d_unrolled: 10.0 µs" in plot.read_text()
     assert fill(command, tree, "--check").code == 0
+
+    for file in (speed, plot):
+        old = file.read_text()
+        file.write_text(old.replace("float32", "float64"))
+        stale = fill(command, tree, "--check")
+        assert (stale.code, f"{file} is stale: write it anew" in stale.out) == (1, True)
+        file.write_text(old)

@@ -48,7 +48,7 @@ SENTENCES = [
     ("ladder matmul --shape 64", "--shape 64 has 1 size, and matmul has the sizes m, n, k: give"),
     ("ladder matmul --shape 4x4x-4", "matmul: size k=-4 is below 1"),
     ("ladder matmul --set tile=8", "no recipe that is asked for has a size 'tile'; did you mean"),
-    ("ladder vector_add --shape 100", "no recipe of vector_add takes this; vector_add_bound says:"),
+    ("ladder transpose --shape 7x5", "no recipe of transpose takes this; transpose_naive says:"),
     ("golden --golden-dir tests/cli", "tests/cli has files but no TVM_VERSION"),
     ("golden --golden-dir README.md", "README.md is no folder"),
     ("readme --readme nowhere.md", "nowhere.md: No such file or directory"),

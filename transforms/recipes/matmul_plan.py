@@ -29,6 +29,8 @@ STATIC_SHARED_BYTES = 48 << 10
 """What CUDA gives a kernel without being asked; beyond it the scope is ``shared.dyn``."""
 SUM_THREADS, SUM_VECTOR = 256, 4
 """The second kernel of split-K: threads of a block, and the sums of each thread."""
+WORD_BYTES = 4
+"""Of a bank of shared memory."""
 COPY_THREADS = 256
 """Of a block that copies an operand between zeros."""
 
@@ -41,7 +43,7 @@ class Plan(NamedTuple):
     threads, per_thread : rows and columns of threads in a block, and of the result of each
     tile_k : the depth of the tiles of A and B
     strips, warp, group : as `tile_in_warps` takes them
-    padding : elements that the rows of A's tile are padded by
+    padding : words of 4 bytes that the rows of A's tile are padded by
     stages : 1 without a pipeline, 2 through registers, more with asynchronous copies; fewer where
         the reduction has fewer steps, and 2 at most for types that are not of 4 bytes, of which a
         transposed tile takes no asynchronous copies
@@ -157,7 +159,8 @@ def _limit_stages(sch: Schedule, block: SBlockRV, loop: LoopRV, plan: Plan) -> P
 def _choose_scope(sch: Schedule, block: SBlockRV, plan: Plan) -> str:
     """Asynchronous copies and more than 48 KiB want the dynamic shared memory."""
     size = sch.get(block).reads[-1].source.dtype.itemsize
-    cells = (plan.tile[0] + plan.padding + plan.tile[1]) * plan.tile_k * plan.stages
+    width = plan.tile[0] + plan.padding * WORD_BYTES // size + plan.tile[1]
+    cells = width * plan.tile_k * plan.stages
     return "shared.dyn" if plan.stages > 2 or cells * size > STATIC_SHARED_BYTES else "shared"
 
 
@@ -173,11 +176,14 @@ def _stage(
     size = sch.get(copy).writes[0].source.dtype.itemsize
     if operand == 0:
         transpose_tile(sch, copy)
-        if plan.padding:
-            pad_shared_rows(sch, copy, elements=plan.padding)
+        elements = plan.padding * WORD_BYTES // size
+        if 0 < elements < (find_row_length(sch, copy) or 0):
+            pad_shared_rows(sch, copy, elements=elements)
+    # TVM has CUDA's types for four elements of float8 at most, and for fewer than 16 indices.
+    widest = 16 // size if size > 1 else 4
     # An asynchronous copy of neighbours must find neighbours in the tile, too.
-    whole = plan.tail != "pad" and length % (16 // size) == 0
-    vector = 16 // size if whole and not (operand == 0 and plan.stages > 2) else 1
+    whole = plan.tail != "pad" and length % widest == 0
+    vector = widest if whole and not (operand == 0 and plan.stages > 2) else 1
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail="guard")
     return copy
 

@@ -122,8 +122,12 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             encoding="utf-8",
         )
-        self._write(self._setup)
-        if not self._read(START_SECONDS):
+        try:
+            self._write(self._setup)
+            answer = self._read(START_SECONDS)
+        except OSError:  # it is gone already
+            answer = ""
+        if not answer:
             self.stop()
             raise BenchError(
                 "the process that compiles candidates does not start; see what "

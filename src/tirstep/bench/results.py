@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import BenchError
+from .errors import BenchError, drop_controls
 
 VERSION = 1
 """Of the document's form; a file of another version is refused."""
@@ -151,11 +151,14 @@ def from_document(document: Any, who: str) -> BenchRun:
 
 
 def _read_case(case: Mapping[str, Any]) -> Case:
-    outcomes = tuple(
-        Outcome(**{**one, "time": None if one["time"] is None else Time(**one["time"])})
-        for one in case["outcomes"]
-    )
-    return Case(**{**case, "outcomes": outcomes})
+    return Case(**{**case, "outcomes": tuple(map(_read_outcome, case["outcomes"]))})
+
+
+def _read_outcome(outcome: Mapping[str, Any]) -> Outcome:
+    time = outcome["time"]
+    # There are runs with a note of nothing but NULs behind the error's name.
+    note = drop_controls(outcome["note"]).removesuffix(":")
+    return Outcome(**{**outcome, "note": note, "time": None if time is None else Time(**time)})
 
 
 def read_run(file: Path) -> BenchRun:

@@ -8,6 +8,8 @@ from types import MappingProxyType
 
 GPU_PEERS = ("torch", "triton", "dlight")
 CPU_PEERS = ("numpy", "torch_cpu")
+TUTORIAL = "tutorial"
+"""The suite of whole ladders: what it shows is every recipe, and not the fastest alone."""
 
 FLOAT32: Mapping[str, object] = {"dtype": "float32"}
 FLOAT16: Mapping[str, object] = {"dtype": "float16", "out": "float16"}
@@ -88,7 +90,7 @@ SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
             Entry("conv1d", ((1 << 24, 32),), recipes=WINDOWS),
             Entry("depthwise_conv2d", ((3, 4, 16, 32, 7), (4096, 4, 16, 32, 7)), recipes=("all",)),
         ),
-        "tutorial": (
+        TUTORIAL: (
             Entry(
                 "matmul",
                 ((1024, 512, 2048), (256,) * 3, (512,) * 3, (1024,) * 3, (2048,) * 3),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -75,7 +75,7 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
 
 def make_summary(run: BenchRun, suite: str) -> Table:
     """A row for each case of a suite: the fastest recipe, its share, its ratio to each peer."""
-    cases = [case for case in run.cases if case.suite == suite and not case.skipped]
+    cases = _find_cases(run, suite)
     header = ["kernel", "shape", "dtype", "recipe", "time µs", "rate", "of ceiling"]
     header += [f"× {NAMES[name]}" for name in GPU_PEERS] + ["× naive"]
     rows = [_summarize(case, run.ceilings) for case in cases]
@@ -85,6 +85,23 @@ def make_summary(run: BenchRun, suite: str) -> Table:
         figures = [format_share(shares), *map(format_ratio, means)]
         rows.append(["geometric mean", "", "", "", "", "", *figures])
     return Table(header, rows, 7)
+
+
+def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
+    """A row for each kernel of some suites, each suite with the run that measured it.
+
+    Of each case the fastest recipe counts: the largest share of a ceiling, and the geometric mean
+    of the ratios to each peer, over the cases in which both have a time.
+    """
+    header = ["kernel", "cases", "of ceiling, at best", "× PyTorch", "lowest × PyTorch"]
+    header += [f"× {NAMES[name]}" for name in GPU_PEERS if name != "torch"]
+    rows = []
+    for suite, run in measured:
+        kernels: dict[str, list[Case]] = {}
+        for case in _find_cases(run, suite):
+            kernels.setdefault(case.kernel, []).append(case)
+        rows += [_summarize_kernel(cases, run.ceilings) for cases in kernels.values()]
+    return Table(header, rows, len(header) - 1)
 
 
 def find_reasons(case: Case) -> list[str]:
@@ -126,6 +143,25 @@ def format_ratio(value: float | None) -> str:
     if value is None:
         return NOTHING
     return f"{value:.2f}" if value < 10 else f"{value:,.1f}"
+
+
+def _find_cases(run: BenchRun, suite: str) -> list[Case]:
+    return [case for case in run.cases if case.suite == suite and not case.skipped]
+
+
+def _summarize_kernel(cases: Sequence[Case], ceilings: Ceilings) -> Row:
+    shares = [of for case in cases if (of := _share(case, ceilings)) is not None]
+    ratios = {name: [_ratio(case, name) for case in cases] for name in GPU_PEERS}
+    means = {name: format_ratio(geometric_mean(of)) for name, of in ratios.items()}
+    lowest = min((of for of in ratios["torch"] if of is not None), default=None)
+    return [
+        f"`{cases[0].kernel}`",
+        str(len(cases)),
+        format_share(max(shares, default=None)),
+        means.pop("torch"),
+        format_ratio(lowest),
+        *means.values(),
+    ]
 
 
 def _summarize(case: Case, ceilings: Ceilings) -> Row:

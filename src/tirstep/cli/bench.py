@@ -15,15 +15,15 @@ from tirstep.bench.arena import Settings
 from tirstep.bench.compare import Change, compare_runs, find_differences
 from tirstep.bench.compile_cache import find_cache_folder
 from tirstep.bench.machine import Machine
-from tirstep.bench.plots import draw_bars, draw_roofline
 from tirstep.bench.results import BenchRun, Case, Time, read_run, write_bytes, write_run
 from tirstep.bench.session import run_bench
-from tirstep.bench.suites import SUITES
+from tirstep.bench.suites import SUITES, TUTORIAL
 from tirstep.bench.tables import NAMES, Table, find_reasons, format_ratio, make_case_table
 from tirstep.bench.tables import make_summary as summarize_suite
 from tirstep.bench.works import Choice, Work, find_works
 from tirstep.lowering_checks.devices import is_cuda_available
 
+from .bench_parts import make_plots
 from .refusals import UseError
 from .screen import Screen
 
@@ -93,7 +93,8 @@ def show_run(wanted: Wanted, file: Path | None, folder: Path | None) -> int:
     if file is not None:
         screen.line((f"wrote {file}", "green"))
     if folder is not None and file is not None:
-        for plot in write_plots(run, file):
+        for plot, text in make_plots(run, file).items():
+            write_bytes(text.encode(), plot)
             screen.line((f"wrote {plot}", "green"))
     return 1 if _find_faults(run) else 0
 
@@ -140,22 +141,6 @@ def show_comparison(old: Path, new: Path) -> int:
     return 0
 
 
-def write_plots(run: BenchRun, file: Path) -> list[Path]:
-    """The plots of every suite and dtype of a run, beside its file."""
-    written = []
-    for suite in dict.fromkeys(case.suite for case in run.cases):
-        types = dict.fromkeys(
-            case.dtype for case in run.cases if case.suite == suite and not case.skipped
-        )
-        for dtype in types:
-            for kind, draw in (("bars", draw_bars), ("roofline", draw_roofline)):
-                if text := draw(run, suite, dtype):
-                    plot = file.with_name(f"{file.stem}-{suite}-{dtype}-{kind}.svg")
-                    write_bytes(text.encode(), plot)
-                    written.append(plot)
-    return written
-
-
 def slug(name: str) -> str:
     """A name as part of a file's name: ``nvidia-h200``."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
@@ -188,7 +173,7 @@ def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
     if case.skipped:
         screen.line(("skipped: ", "yellow"), case.skipped, wrap=True)
         return
-    with_before = case.suite == "tutorial"
+    with_before = case.suite == TUTORIAL
     show_text_table(screen, make_case_table(case, run.ceilings, with_before=with_before))
     for reason in find_reasons(case):
         screen.line((reason, "yellow"), wrap=True)

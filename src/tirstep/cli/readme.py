@@ -1,5 +1,5 @@
-"""``tirstep readme``: fills what is generated in README.md, between its markers, and writes the
-pages of ladders."""
+"""``tirstep readme``: fills what is generated in README.md and docs/speed.md, between markers, and
+writes the pages of ladders and the plots."""
 
 from __future__ import annotations
 
@@ -15,34 +15,28 @@ from tirstep.bench.results import write_bytes
 from tirstep.lowering_checks.diff import diff_texts
 from tirstep.transforms.recipes import LADDERS
 
-from .bench_parts import find_bench_writers
+from .bench_parts import find_bench_writers, make_all_plots
 from .ladder_pages import find_strays, make_pages
 from .refusals import UseError
-from .result_file import read_ladder
 from .screen import Screen
 from .texts import first_sentence
 
 Writer = Callable[[], str]
 
 _MARKER = re.compile(r"^<!-- (begin|end) ([\w-]+) -->$", re.MULTILINE)
+SPEED = Path("docs", "speed.md")
+"""Beside the README: the tables and plots of all suites."""
 _SLOWEST_PROGRAM = 120  # seconds
 
 
-def fill_readme(readme: Path, ladder_json: Path, *, only_check: bool) -> int:
-    """Write the generated parts and the pages of ladders; with `only_check` say what would change.
+def fill_readme(readme: Path, results: Path, *, only_check: bool) -> int:
+    """Write all that is generated; with `only_check` say what would change.
 
     Returns 1 if something would, and where a page is of no ladder that was measured.
     """
-    before = readme.read_text(encoding="utf-8")
-    writers: dict[str, Writer] = {
-        "first-diff": lambda: write_first_diff(before),
-        "transforms": write_transforms,
-        "ladder-matmul-gpu": lambda: write_ladder(ladder_json),
-        "recipes": write_recipes,
-        **find_bench_writers(before, ladder_json.parent),
-    }
-    texts = {readme: fill_markers(before, writers, str(readme))}
-    texts |= make_pages(readme.parent, ladder_json.parent)
+    texts = _fill_documents(readme, results)
+    texts |= make_pages(readme.parent, results)
+    texts |= make_all_plots(results)
     stale = {file: text for file, text in texts.items() if read_text(file) != text}
     screen = Screen()
     for file, text in stale.items():
@@ -56,6 +50,20 @@ def fill_readme(readme: Path, ladder_json: Path, *, only_check: bool) -> int:
     if not stale and not strays:
         screen.line(f"{readme} is up to date")
     return 1 if strays or (stale and only_check) else 0
+
+
+def _fill_documents(readme: Path, results: Path) -> dict[Path, str]:
+    before = readme.read_text(encoding="utf-8")
+    own: dict[str, Writer] = {
+        "first-diff": lambda: write_first_diff(before),
+        "transforms": write_transforms,
+        "recipes": write_recipes,
+    }
+    texts = {readme: fill_markers(before, own | find_bench_writers(readme, results), str(readme))}
+    if (speed := readme.parent / SPEED).is_file():
+        writers = find_bench_writers(speed, results)
+        texts[speed] = fill_markers(speed.read_text(encoding="utf-8"), writers, str(speed))
+    return texts
 
 
 def read_text(file: Path) -> str:
@@ -140,29 +148,8 @@ def write_recipes() -> str:
     return make_table(["kernel", "recipe", "what it does"], rows)
 
 
-def write_ladder(file: Path) -> str:
-    """The table of a ladder on a GPU, from what ``tirstep ladder --json`` printed there."""
-    ladder = read_ladder(file)
-    rows = [
-        [
-            f"`{rung.recipe}`",
-            rung.summary,
-            _figure(rung.time_us),
-            _figure(rung.gflops),
-            _figure(rung.speedup, "×"),
-        ]
-        for rung in ladder.rungs
-    ]
-    header = ["recipe", "what it does", "time µs", "GFLOP/s", "speed-up"]
-    return f"{ladder.title}:\n\n{make_table(header, rows, right=3)}"
-
-
 def make_table(header: list[str], rows: list[list[str]], *, right: int = 0) -> str:
     """A table in Markdown; the last `right` columns hold numbers."""
     rule = ["---"] * (len(header) - right) + ["---:"] * right
     lines = [[cell.replace("|", r"\|") for cell in row] for row in (header, rule, *rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _figure(number: float | None, unit: str = "") -> str:
-    return "–" if number is None else f"{number:,.1f}{unit}"

@@ -11,11 +11,15 @@ from collections.abc import Sequence
 
 from ..results import BenchRun, Case, Outcome
 from ..tables import NAMES
-from .svg import Drawing, find_colours, name_colours
+from .shown import COLOURS, FASTEST, OTHERS, find_shown, make_legend
+from .svg import Drawing
 
 LEFT, TOP, WIDTH, HEIGHT, BOTTOM = 70, 84, 760, 380, 60
 
-Point = tuple[Case, Outcome, float, float]
+FRONT = (OTHERS, "dlight", "Triton", "PyTorch", FASTEST)
+"""Where dots lie on each other, the later is on top."""
+
+Point = tuple[str, Case, Outcome, float, float]
 
 
 class _Scale:
@@ -32,46 +36,49 @@ class _Scale:
         )
 
 
-def draw_roofline(run: BenchRun, suite: str, dtype: str) -> str:
-    """An SVG of a suite's cases of one dtype; empty where its peak was not measured."""
+def draw_roofline(run: BenchRun, suite: str, dtype: str, *, all_recipes: bool) -> str:
+    """An SVG of a suite's cases of one dtype; empty where its peak was not measured.
+
+    A case has dots of the peers, and of all recipes or the fastest alone.
+    """
     peak = run.ceilings.flops.get(dtype)
-    points = _find_points(run, suite, dtype)
+    points = _find_points(run, suite, dtype, all_recipes)
     if peak is None or not points:
         return ""
     ridge = peak / run.ceilings.copy
-    xs = [ridge / 10, ridge * 10, *(x for _, _, x, _ in points)]
-    scale = _Scale(xs, [peak, *(y for _, _, _, y in points)])
+    xs = [ridge / 10, ridge * 10, *(x for *_, x, _ in points)]
+    scale = _Scale(xs, [peak, *(y for *_, y in points)])
     title = f"{suite}, {dtype}, {run.device['name']}: operations per second over intensity"
     drawing = Drawing(LEFT + WIDTH + 40, TOP + HEIGHT + BOTTOM, title)
     drawing.text(16, 24, title)
     _draw_axes(drawing, scale)
-    left, right = 10.0 ** scale.x[0], 10.0 ** scale.x[1]
-    low = max(left, 10.0 ** scale.y[0] / run.ceilings.copy)
-    roof = [(low, low * run.ceilings.copy), (ridge, peak), (right, peak)]
-    drawing.path([scale.place(x, y) for x, y in roof], "#1f2328")
-    x, y = scale.place(right, peak)
-    drawing.text(x - 6, y - 8, f"{peak / 1e12:.1f} TFLOP/s", anchor="end")
-    colours = find_colours(
-        [*dict.fromkeys(outcome.contender for _, outcome, _, _ in points)],
-        [*dict.fromkeys(one.contender for _, one, _, _ in points if one.kind == "recipe")],
-    )
-    drawing.legend(16, 46, name_colours(colours))
-    # Recipes last: where dots lie on each other, they are on top.
-    for case, outcome, intensity, rate in sorted(points, key=lambda one: one[1].kind == "recipe"):
+    _draw_roof(drawing, scale, run.ceilings.copy, peak)
+    drawing.legend(16, 46, make_legend(part for part, *_ in points))
+    for part, case, outcome, intensity, rate in sorted(points, key=lambda one: FRONT.index(one[0])):
         name = NAMES.get(outcome.contender, outcome.contender)
         tip = f"{case.title}: {name}, {rate / 1e12:.2f} TFLOP/s"
-        drawing.dot(*scale.place(intensity, rate), colours[outcome.contender], tip)
+        drawing.dot(*scale.place(intensity, rate), COLOURS[part], tip)
     return drawing.finish()
 
 
-def _find_points(run: BenchRun, suite: str, dtype: str) -> list[Point]:
+def _find_points(run: BenchRun, suite: str, dtype: str, all_recipes: bool) -> list[Point]:
     return [
-        (case, outcome, case.flops / case.bytes, 1e6 * case.flops / outcome.time.median_us)
+        (part, case, outcome, case.flops / case.bytes, 1e6 * case.flops / outcome.time.median_us)
         for case in run.cases
         if case.suite == suite and case.dtype == dtype and case.flops
-        for outcome in case.outcomes
-        if outcome.kind != "cpu" and outcome.time is not None
+        for part, outcome in find_shown(case, all_recipes=all_recipes)
+        if outcome.time is not None
     ]
+
+
+def _draw_roof(drawing: Drawing, scale: _Scale, copy: float, peak: float) -> None:
+    """The memory's slope and the arithmetic's level, their numbers above, where no dot is."""
+    left, right = 10.0 ** scale.x[0], 10.0 ** scale.x[1]
+    low = max(left, 10.0 ** scale.y[0] / copy)
+    roof = [scale.place(x, y) for x, y in ((low, low * copy), (peak / copy, peak), (right, peak))]
+    drawing.path(roof, "#1f2328")
+    drawing.text(roof[1][0] - 6, roof[1][1] - 6, f"{copy / 1e12:.2f} TB/s", anchor="end")
+    drawing.text(roof[2][0] - 6, roof[2][1] - 6, f"{peak / 1e12:.1f} TFLOP/s", anchor="end")
 
 
 def _draw_axes(drawing: Drawing, scale: _Scale) -> None:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from types import MappingProxyType
-
-from ..tables import NAMES
 
 FONT = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
 INK, QUIET, RULE, PAPER = "#1f2328", "#59636e", "#d1d9e0", "#ffffff"
-COLOURS: Mapping[str, str] = MappingProxyType(
-    {"torch": "#d55e00", "triton": "#0072b2", "dlight": "#009e73"}
-)
-"""Of peers, from Okabe and Ito's palette, which colour-blind people can tell apart."""
-OWN = ("#cc79a7", "#8f4a73", "#5b2a48")
-"""Of recipes, the fastest last."""
+HALO = f"text{{paint-order:stroke;stroke:{PAPER};stroke-width:3px}}"
+"""Around letters, so that lines behind them do not cross them."""
 
 
 class Drawing:
@@ -27,6 +20,7 @@ class Drawing:
             f'{number(height)}" width="{number(width)}" height="{number(height)}" '
             f'font-family="{FONT}" role="img">',
             f"<title>{escape(title)}</title>",
+            f"<style>{HALO}</style>",
         ]
         self.rectangle(0, 0, width, height, PAPER)
 
@@ -82,16 +76,3 @@ class Drawing:
 def number(value: float) -> str:
     """A coordinate with one digit at most: the same text on every machine."""
     return f"{value:.1f}".removesuffix(".0")
-
-
-def find_colours(contenders: Sequence[str], recipes: Sequence[str]) -> dict[str, str]:
-    """A colour for each contender: peers have their own, recipes those of `OWN`."""
-    last = list(recipes)[-len(OWN) :]
-    own = dict(zip(reversed(last), reversed(OWN), strict=False))
-    return {name: COLOURS.get(name) or own.get(name, RULE) for name in contenders}
-
-
-def name_colours(colours: Mapping[str, str]) -> dict[str, str]:
-    """The names of a legend; recipes that have no colour of their own share one."""
-    names = {NAMES.get(name, name): of for name, of in colours.items() if of != RULE}
-    return {**names, "other recipes": RULE} if RULE in colours.values() else names

@@ -12,19 +12,18 @@ def command(
     readme: Annotated[Path, typer.Option(metavar="FILE", help="The file to fill.")] = Path(
         "README.md"
     ),
-    ladder_json: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="What tirstep ladder matmul --json wrote on a GPU."),
-    ] = Path("benchmarks/results/ladder-matmul.json"),
+    results: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder of what tirstep bench measured.")
+    ] = Path("benchmarks/results"),
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit with 1 and a diff if it is stale.")
     ] = False,
 ) -> int:
-    """Fill in the generated parts of README.md, and write docs/ladders.
+    """Fill README.md and docs/speed.md, and write docs/ladders.
 
-    The first program's diff, the transforms, the recipes, the ladder of matmul on a GPU, the tables
-    of tirstep bench, and beside the README a page for each ladder that bench measured.
+    Between markers: the first program's diff, the transforms, the recipes, and the tables of
+    tirstep bench. Also a page for each ladder that bench measured, and the plots beside the runs.
     """
     from ..readme import fill_readme
 
-    return fill_readme(readme, ladder_json, only_check=check)
+    return fill_readme(readme, results, only_check=check)

@@ -44,7 +44,7 @@ def write_page(ladder: Ladder, goldens: Mapping[str, Sequence[Program]]) -> str:
 def draw_plot(ladder: Ladder) -> str:
     """The bars of the case, an SVG."""
     alone = dataclasses.replace(ladder.run, cases=(ladder.case,))
-    return draw_bars(alone, ladder.case.suite, ladder.case.dtype)
+    return draw_bars(alone, ladder.case.suite, ladder.case.dtype, all_recipes=True)
 
 
 def _write_top(ladder: Ladder) -> list[str]:

@@ -1,0 +1,92 @@
+"""Plots of runs."""
+
+import dataclasses
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tirstep.bench.plots import draw_bars, draw_roofline
+from tirstep.bench.plots.shown import COLOURS, FASTEST, OTHERS, find_shown, make_legend
+
+from .test_results import make_case, make_run
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_plots_are_drawings_with_every_contender():
+    cases = [
+        make_case(naive=8000, best=50, torch=60, triton=None, numpy=5),
+        dataclasses.replace(make_case(torch=40), shape={"m": 1, "n": 2, "k": 3}),
+    ]
+    run = make_run(*cases)
+    bars = ET.fromstring(draw_bars(run, "matmul", "float32", all_recipes=True))
+    words = [one.text for one in bars.iter(f"{SVG}text")]
+    assert "matmul 1024×512×2048" in words
+    assert "wrong" in words  # Triton's, which has no bar
+    tips = [one.text for one in bars.iter(f"{SVG}title")]
+    assert "best: 50.0 µs, 42.9 TFLOP/s" in tips
+    assert not any("NumPy" in str(tip) for tip in tips)
+    widths = {
+        rectangle[0].text: float(rectangle.get("width", 0))
+        for rectangle in bars.iter(f"{SVG}rect")
+        if len(rectangle)
+    }
+    fast, slow = widths["best: 50.0 µs, 42.9 TFLOP/s"], widths["PyTorch: 60.0 µs, 35.8 TFLOP/s"]
+    assert fast / slow == pytest.approx(1.2, rel=0.01)
+
+    roof = ET.fromstring(draw_roofline(run, "matmul", "float32", all_recipes=True))
+    assert len([*roof.iter(f"{SVG}circle")]) == 4
+    # Every dot is under the roof, as its time says.
+    (roofline,) = roof.iter(f"{SVG}polyline")
+    top = min(float(point.split(",")[1]) for point in str(roofline.get("points")).split())
+    assert all(float(str(dot.get("cy"))) > top for dot in roof.iter(f"{SVG}circle"))
+    assert draw_roofline(run, "matmul", "float16", all_recipes=True) == ""
+
+
+def test_who_is_shown_in_which_part():
+    case = make_case(naive=8000, rows=40, broken=None, best=50, torch=60, triton=None, numpy=9000)
+    shown = find_shown(case, all_recipes=True)
+    assert [(part, one.contender) for part, one in shown] == [
+        *((OTHERS, "naive"), (FASTEST, "rows"), (OTHERS, "broken"), (OTHERS, "best")),
+        *(("PyTorch", "torch"), ("Triton", "triton")),
+    ]
+    few = find_shown(case, all_recipes=False)
+    assert [one.contender for _, one in few] == ["rows", "torch", "triton"]
+    # Where nothing of ours is right, the plot shows that.
+    wrong = find_shown(make_case(naive=None, best=None, torch=60), all_recipes=False)
+    assert [part for part, _ in wrong] == [OTHERS, OTHERS, "PyTorch"]
+    assert list(make_legend(["Triton", FASTEST, "Triton"])) == [FASTEST, "Triton"]
+
+
+@pytest.mark.parametrize("all_recipes", [True, False])
+def test_every_bar_is_named_and_in_the_colour_of_its_part(all_recipes: bool):
+    run = make_run(make_case(**dict.fromkeys("abcdefgh", 70.0), best=50, torch=60))
+    drawing = ET.fromstring(draw_bars(run, "matmul", "float32", all_recipes=all_recipes))
+    bars = {
+        str(one[0].text).split(":")[0]: one.get("fill")
+        for one in drawing.iter(f"{SVG}rect")
+        if len(one)
+    }
+    own = dict.fromkeys("abcdefgh", COLOURS[OTHERS]) if all_recipes else {}
+    assert bars == {**own, "best": COLOURS[FASTEST], "PyTorch": COLOURS["PyTorch"]}
+    words = [one.text for one in drawing.iter(f"{SVG}text")]
+    assert set(bars) < {*words}
+    assert (OTHERS in words) == all_recipes
+    roof = ET.fromstring(draw_roofline(run, "matmul", "float32", all_recipes=all_recipes))
+    assert len([*roof.iter(f"{SVG}circle")]) == len(bars)
+    assert {"4.00 TB/s", "60.0 TFLOP/s"} < {one.text for one in roof.iter(f"{SVG}text")}
+
+
+def test_no_text_leaves_the_drawing():
+    """Whatever the names are: 7 pixels a letter are more than the fonts have."""
+    names = ("depthwise_conv2d_fused_blocks", "layer_norm_registers tail=guard")
+    case = make_case(**dict.fromkeys(names, 30.0), torch=25, triton=None)
+    run = make_run(dataclasses.replace(case, kernel="depthwise_conv2d"))
+    for draw in (draw_bars, draw_roofline):
+        drawing = ET.fromstring(draw(run, "matmul", "float32", all_recipes=True))
+        width = float(str(drawing.get("width")))
+        for one in drawing.iter(f"{SVG}text"):
+            length = 7 * len(str(one.text))
+            shift = {"start": 0.0, "middle": 0.5, "end": 1.0}[str(one.get("text-anchor"))]
+            left = float(str(one.get("x"))) - shift * length
+            assert 0 <= left < left + length <= width, one.text

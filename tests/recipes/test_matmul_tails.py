@@ -1,0 +1,29 @@
+"""What the fast recipes of matmul do with shapes that no tile divides."""
+
+import pytest
+
+from tirstep.lowering_checks import run_recipe
+from tirstep.lowering_checks.facts import KernelFacts, find_facts
+from tirstep.transforms.recipes import RECIPES
+
+SIZES = {"block_y": 4, "block_x": 8, "local_y": 4, "local_x": 4, "tile_k": 8, "warp_y": 4}
+
+
+def find_kernels(tail: str, **shape: int) -> tuple[KernelFacts, ...]:
+    run = run_recipe(RECIPES["matmul_prefetched"], shape, sizes={**SIZES, "tail": tail})
+    return find_facts(run.steps[-1].module).kernels
+
+
+def test_tiles_of_copied_operands_are_fetched_in_vectors() -> None:
+    """Rows of 37 and 33 elements begin at any address; padded ones begin at that of a vector."""
+    (padded,) = find_kernels("pad", m=50, n=37, k=33)
+    *copies, copied = find_kernels("copy", m=50, n=37, k=33)
+    assert padded.find_accesses("global", "load").vectors == 0
+    assert copied.find_accesses("global", "load").scalars == 0
+    assert [one.threads for one in copies] == [256, 256]
+
+
+@pytest.mark.parametrize(("shape", "kernels"), [((50, 64, 32), 2), ((64, 64, 32), 1)])
+def test_what_needs_no_padding_is_not_copied(shape: tuple[int, ...], kernels: int) -> None:
+    m, n, k = shape
+    assert len(find_kernels("copy", m=m, n=n, k=k)) == kernels
