@@ -1,8 +1,8 @@
-"""Profile the recipes of a ladder with NVIDIA's ncu, for the ladder's page in docs/ladders.
+"""Profile the recipes of ladders with NVIDIA's ncu, for their pages in docs/ladders.
 
-One launch of the last step of each recipe, at one shape. The counters go into
-results/profile-<kernel>-<gpu>.json, of which `tirstep readme` writes the page, with the times of
-`tirstep bench`.
+One launch of the last step of each recipe, at the shape and type of the ladder's page, or at one
+that is given. The counters go into results/profile-<kernel>-<gpu>.json, of which `tirstep readme`
+writes the page, with the times of `tirstep bench`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from tirstep.bench.compile_cache import find_cache_folder
 from tirstep.bench.errors import BenchError
@@ -17,6 +18,7 @@ from tirstep.bench.profile.results import ProfileRun, write_profile
 from tirstep.bench.profile.session import find_ncu, profile_recipes
 from tirstep.bench.works import Choice, find_works
 from tirstep.cli.bench import make_machine, parse_sizes, slug
+from tirstep.cli.ladder_pages.find import find_ladders
 from tirstep.cli.refusals import UseError
 from tirstep.modules import KernelError
 from tirstep.transforms.recipes import LADDERS
@@ -25,36 +27,37 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def main(arguments: list[str]) -> int:
-    """Profile, write the file and say what is in it; 2 where it cannot be done."""
+    """Profile, write the files and say what is in them; 2 where it cannot be done."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("kernel", choices=[*LADDERS])
-    parser.add_argument("--shape", help="1024x512x2048 [default: the tutorial's]")
-    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("kernel", nargs="*", help="ladders [default: all that have a page]")
+    parser.add_argument("--shape", help="1024x512x2048 [default: that of the page]")
+    parser.add_argument("--dtype", help="[default: that of the page, or float32]")
     parser.add_argument("--recipe", action="append", help="only this one; may be repeated")
     parser.add_argument("--save", type=Path, default=RESULTS, metavar="DIR")
     wanted = parser.parse_args(arguments)
+    if unknown := [name for name in wanted.kernel if name not in LADDERS]:
+        parser.error(f"there is no ladder of {', '.join(unknown)}; there are {', '.join(LADDERS)}")
     try:
-        run = profile(wanted)
+        find_ncu()
+        pages = {one.kernel: one.case for one in find_ladders(RESULTS)}
+        machine = make_machine("profile_ladder")
+        for kernel in wanted.kernel or pages:
+            show(profile(kernel, wanted, pages.get(kernel), machine), wanted.save)
     except (BenchError, UseError, KernelError) as error:
         print(f"profile_ladder: {error}", file=sys.stderr)
         return 2
-    file = wanted.save / f"profile-{wanted.kernel}-{slug(str(run.device['name']))}.json"
-    write_profile(run, file)
-    for one in run.recipes:
-        times = ", ".join(f"{kernel.duration_us:,.1f} us" for kernel in one.kernels)
-        print(f"{one.recipe}: {times or 'no kernel'}{f'; {one.note}' if one.note else ''}")
-    print(f"wrote {file}")
     return 0
 
 
-def profile(wanted: argparse.Namespace) -> ProfileRun:
+def profile(kernel: str, wanted: argparse.Namespace, page: Any, machine: Any) -> ProfileRun:
     """The recipes that are wanted, at the shape that is wanted."""
-    find_ncu()
-    names = wanted.recipe or [recipe.name for recipe in LADDERS[wanted.kernel]]
-    seed = tuple(LADDERS[wanted.kernel][0].seed.shape.values())
-    shape = parse_sizes(wanted.shape) if wanted.shape else seed
-    works, _ = find_works(Choice([wanted.kernel], [shape], wanted.dtype, names, quick=True))
-    machine = make_machine("profile_ladder")
+    names = wanted.recipe or [recipe.name for recipe in LADDERS[kernel]]
+    if wanted.shape:
+        shape = parse_sizes(wanted.shape)
+    else:
+        shape = tuple((page.shape if page else LADDERS[kernel][0].seed.shape).values())
+    dtype = wanted.dtype or (page.dtype if page else "float32")
+    works, _ = find_works(Choice([kernel], [shape], dtype, names, quick=True))
     return profile_recipes(
         works[0].problem,
         works[0].recipes,
@@ -62,6 +65,16 @@ def profile(wanted: argparse.Namespace) -> ProfileRun:
         cache=find_cache_folder(),
         tell=lambda line: print(line, file=sys.stderr, flush=True),
     )
+
+
+def show(run: ProfileRun, folder: Path) -> None:
+    """Write a profile and say what is in it."""
+    file = folder / f"profile-{run.kernel}-{slug(str(run.device['name']))}.json"
+    write_profile(run, file)
+    for one in run.recipes:
+        times = ", ".join(f"{kernel.duration_us:,.1f} us" for kernel in one.kernels)
+        print(f"{one.recipe}: {times or 'no kernel'}{f'; {one.note}' if one.note else ''}")
+    print(f"wrote {file}", flush=True)
 
 
 if __name__ == "__main__":

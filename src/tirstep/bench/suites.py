@@ -69,6 +69,7 @@ SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
                     (16, 4096, 4096),
                     (8192, 128, 8192),
                     (1000, 777, 333),
+                    (1024, 768, 336),  # the nearest that tiles divide
                 ),
             ),
             # The naive kernel takes seconds here, and would say nothing new.
