@@ -124,7 +124,8 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
             f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}'",
             "fold a tile in shared memory",
         )
-    if not _is_size(row) or isinstance(padding, bool) or padding not in range(row):
+    is_whole = isinstance(padding, int) and not isinstance(padding, bool)
+    if not _is_size(row) or not is_whole or padding not in range(row):
         raise TransformError(
             who,
             f"row={row!r} and padding={padding!r} are no rows",

@@ -9,6 +9,7 @@ from fake_machine import FakeMachine
 
 from tirstep.bench.ahead import compile_ahead
 from tirstep.bench.contenders import Built, find_contenders
+from tirstep.bench.errors import BenchError
 from tirstep.bench.farm import Job
 from tirstep.bench.works import Work
 from tirstep.modules import matmul
@@ -57,17 +58,45 @@ def test_sizes_that_do_not_divide_give_way_to_tails(
     assert [one.sizes.get("tail") for one in built[ODD, "matmul_tiled"]] == tails
     assert [one.sizes for one in built[EVEN, "matmul_tiled"]] == [{}]
     assert len(built[EVEN, "dlight"]) == 1
-    assert not any(name == "matmul_shared" for _, name in built)
+    # What failed takes part without a library, to be compiled again and say why.
+    assert built[EVEN, "matmul_shared"] == [Built({}, None)]
     # One problem in two suites is compiled once.
     assert len(farm.jobs) == 2 * (len(NAMES) + 1) + len(tails)
     dlight = [job for job in farm.jobs if job.recipe == "dlight"]
     assert [(job.kernel, job.sizes) for job in dlight] == [("matmul", {})] * 2
 
 
+def test_a_farm_that_does_not_start_leaves_all_to_their_turn(
+    machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*rest: Any, **named: Any) -> list[str]:
+        raise BenchError("the process that compiles candidates does not start")
+
+    monkeypatch.setattr("tirstep.bench.ahead.compile_all", fail)
+    told: list[str] = []
+    works = [make_work(EVEN), make_work(ODD)]
+    assert compile_ahead(works, machine, tmp_path, told.append) == {}
+    assert told == ["the process that compiles candidates does not start"]
+
+
 @pytest.mark.usefixtures("farm")
 def test_few_contenders_are_not_compiled_ahead(machine: FakeMachine, tmp_path: Path):
     work = make_work(EVEN, names=NAMES[:1])
     assert compile_ahead([work], machine, tmp_path, lambda line: None) == {}
+
+
+def test_a_tail_that_failed_ahead_takes_part_all_the_same():
+    built = {
+        (ODD, "matmul_tiled"): [
+            Built({"tail": "guard"}, Path("0.so")),
+            Built({"tail": "pad"}, None),
+        ]
+    }
+    contenders = list(find_contenders(make_work(ODD, names=("matmul_tiled",)), built))
+    assert [one.name for one in contenders[:2]] == [
+        "matmul_tiled tail=guard",
+        "matmul_tiled tail=pad",
+    ]
 
 
 def test_contenders_load_what_is_built(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch):

@@ -13,8 +13,8 @@ from tirstep.bench.errors import BenchError
 from tirstep.bench.figures import (
     find_before,
     find_best,
+    find_first_rung,
     find_floor,
-    find_naive,
     geometric_mean,
     rate,
     share,
@@ -75,7 +75,7 @@ def test_summary_is_median_and_quartiles():
 
 
 def test_a_run_survives_its_file(tmp_path: Path):
-    run = make_run(make_case(naive=9000, best=57, torch=60), make_case(naive=None))
+    run = make_run(make_case(matmul_naive=9000, best=57, torch=60), make_case(matmul_naive=None))
     file = tmp_path / "folder" / "run.json"
     write_run(run, file)
     assert read_run(file) == run
@@ -140,7 +140,7 @@ def test_floor_is_the_larger_of_arithmetic_and_memory():
 
 
 def test_shares_rates_and_speedups():
-    case = make_case(naive=8000, rows=4000, broken=None, best=50, torch=60, numpy=9000)
+    case = make_case(matmul_naive=8000, rows=4000, broken=None, best=50, torch=60, numpy=9000)
     best = find_best(case)
     assert best is not None
     assert best.contender == "best"
@@ -149,7 +149,8 @@ def test_shares_rates_and_speedups():
     assert speedup(case, best, "torch") == pytest.approx(1.2)
     assert speedup(case, best, "best") is None
     assert speedup(case, best, "triton") is None
-    assert find_naive(case) == "naive"
+    assert find_first_rung(case) == "matmul_naive"
+    assert find_first_rung(make_case(matmul_tiled=40)) is None
     # A rung without a time is passed over.
     assert find_before(case, best) == "rows"
     assert find_before(case, case.outcomes[0]) is None

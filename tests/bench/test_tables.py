@@ -27,14 +27,14 @@ from .test_results import CEILINGS, make_case, make_run
 
 
 def test_a_case_as_a_table():
-    case = make_case(naive=8000, rows=4000, broken=None, best=50, torch=60, numpy=9000)
+    case = make_case(matmul_naive=8000, rows=4000, broken=None, best=50, torch=60, numpy=9000)
     table = make_case_table(case, CEILINGS, with_before=True)
     assert table.header == [
         *("contender", "time µs", "quartiles", "TFLOP/s", "of ceiling"),
-        *("× PyTorch", "× naive", "× rung before"),
+        *("× PyTorch", "× matmul_naive", "× rung before"),
     ]
     rows = {row[0]: row[1:] for row in table.rows}
-    assert rows["naive"] == ["8,000", "7,200–8,800", "0.27", "0 %", "0.01", "–", "–"]
+    assert rows["matmul_naive"] == ["8,000", "7,200–8,800", "0.27", "0 %", "0.01", "–", "–"]
     assert rows["broken"] == ["wrong", "", "–", "–", "–", "–", "–"]
     # Over the last rung that has a time: 4000 / 50.
     assert rows["best"] == ["50.0", "45.0–55.0", "42.9", "72 %", "1.20", "160.0", "80.0"]
@@ -45,9 +45,9 @@ def test_a_case_as_a_table():
 
 def test_a_suite_as_a_table_with_its_mean():
     cases = [
-        make_case(naive=8000, best=50, torch=60, triton=40),
-        make_case(naive=8000, best=50, torch=40),
-        make_case(naive=None, torch=40),
+        make_case(matmul_naive=8000, best=50, torch=60, triton=40),
+        make_case(matmul_naive=8000, best=50, torch=40),
+        make_case(matmul_naive=None, torch=40),
         dataclasses.replace(make_case(), skipped="needs 9 GiB"),
         dataclasses.replace(make_case(best=1), suite="tutorial"),
     ]
@@ -64,9 +64,9 @@ def test_a_suite_as_a_table_with_its_mean():
 def test_kernels_as_a_table():
     """Of each kernel: its cases, the best share, and ratios over the cases that have both times."""
     cases = [
-        make_case(naive=8000, best=50, torch=60, triton=40),
-        make_case(naive=8000, best=100, torch=40),
-        make_case(naive=None, torch=40),
+        make_case(matmul_naive=8000, best=50, torch=60, triton=40),
+        make_case(matmul_naive=8000, best=100, torch=40),
+        make_case(matmul_naive=None, torch=40),
         dataclasses.replace(make_case(), skipped="needs 9 GiB"),
         dataclasses.replace(make_case(best=40, torch=400), kernel="other"),
         dataclasses.replace(make_case(best=1), suite="tutorial"),
@@ -93,7 +93,7 @@ def test_kernels_as_a_table():
 
 
 def test_reasons_are_told():
-    case = make_case(naive=1, broken=None)
+    case = make_case(matmul_naive=1, broken=None)
     broken = dataclasses.replace(case.outcomes[1], note="C[0] is nan")
     case = dataclasses.replace(case, outcomes=(case.outcomes[0], broken))
     assert find_reasons(case) == ["broken: wrong: C[0] is nan"]
@@ -104,7 +104,7 @@ def test_reasons_are_told():
 
 
 def test_markdown_of_suites():
-    case = make_case(naive=8000, best=50, torch=60)
+    case = make_case(matmul_naive=8000, best=50, torch=60)
     run = make_run(case, dataclasses.replace(case, suite="tutorial"))
     assert describe(run) == (
         "Test GPU (sm_90), TVM 0.27, PyTorch 2, 2026-01-02. Ceilings measured in the same run: "

@@ -126,6 +126,12 @@ def test_without_pytorch(command: Command, monkeypatch: pytest.MonkeyPatch):
         (("search", "matmul_shared_blocking", "--set", "rows=1"), "has a size 'rows'"),
         (("search", "matmul_shared_blocking", "--set", "rows=1,2"), "has a size 'rows'"),
         (("search", "matmul_shared_blocking", "--set", "tile_k=4,x"), "give a whole number"),
+        (("search", "matmul_shared_blocking", "--set", "4,8"), "--set 4,8: give --set NAME=VALUE,"),
+        (("search", "matmul_shared_blocking", "--set", "tile_k=4,"), "--set tile_k=4,: give --set"),
+        (
+            ("search", "matmul_shared_blocking", "--set", "tile_k=4,8", "--set", "tile_k=4"),
+            "--set tile_k is given twice; give all",
+        ),
     ],
 )
 def test_wrong_use(command: Command, machine: FakeMachine, argv: tuple[str, ...], sentence: str):

@@ -4,6 +4,7 @@ import pytest
 
 from tirstep.lowering_checks import Counts, count_accesses, run_recipe
 from tirstep.modules.stencil import CONV1D_TILE
+from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, conv1d_fast
 
 SIGNAL = {"m": 1000, "n": 32}
@@ -36,6 +37,12 @@ def test_the_window_of_a_thread_alone_is_free_of_conflicts() -> None:
 
 def test_tiles_of_conv1d_are_those_of_the_kernel() -> None:
     assert conv1d_fast.MAX_TILE == CONV1D_TILE
+
+
+@pytest.mark.parametrize("sizes", [{"threads": 48}, {"each": 2048}, {"each": 0}])
+def test_tiles_that_do_not_divide_are_refused(sizes: dict[str, int]) -> None:
+    with pytest.raises(TransformError, match=r"do not divide the 1024 outputs of a tile; use pow"):
+        run_recipe(RECIPES["conv1d_coalesced"], SIGNAL, sizes=sizes)
 
 
 @pytest.mark.parametrize(("blocks", "grid"), [(1, 1), (128, 4)])

@@ -16,6 +16,7 @@ from tvm.s_tir.schedule import SBlockRV
 
 from ..binding import tile_block
 from ..caching import accumulate_in_registers, cache_read_at, cache_write_at
+from ..errors import TransformError
 from ..fetching import fetch_cooperatively, stage_operand_at
 from ..gpu_limits import WARP
 from ..layout import fold_tile, pad_shared_rows
@@ -43,7 +44,8 @@ class WindowPlan(NamedTuple):
 
     Attributes
     ----------
-    threads : of a GPU block; fewer, but a warp, where the grid would have fewer than `blocks`
+    threads : of a GPU block; fewer where it would have more than `MAX_TILE` outputs, and, down to a
+        warp, where the grid would have fewer than `blocks`
     taps : of one step of the reduction
     each : outputs of a thread, side by side
     blocks : that the grid should have
@@ -110,7 +112,14 @@ def _fold(sch: Schedule, block: SBlockRV, each: int) -> int:
 
 
 def _fit_threads(sch: Schedule, sums: SBlockRV, plan: WindowPlan) -> int:
-    """As many threads as leave the grid its blocks, and a tile that divides."""
+    """As many threads as leave the grid its blocks, and the tile of a block that of the kernel."""
+    if any(size < 1 or MAX_TILE % size for size in (plan.threads, plan.each)):
+        raise TransformError(
+            "schedule_window",
+            f"threads={plan.threads} and each={plan.each} do not divide the {MAX_TILE} outputs of "
+            "a tile",
+            f"use powers of two up to {MAX_TILE}",
+        )
     outputs = find_extent(sch, sch.get_loops(sums)[0]) or 0
     threads = min(plan.threads, MAX_TILE // plan.each)
     while threads > WARP and outputs < plan.blocks * threads * plan.each:

@@ -33,8 +33,8 @@ CANDIDATES = (matmul_grouped, matmul_prefetched, matmul_async, matmul_split_k)
 def matmul_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
     """The recipe and the sizes that a search found best for this shape, or for the nearest one.
 
-    Where its tiles do not divide the shape, the problem is padded. Sizes: device, the name of the
-    GPU that was searched on (transforms/recipes/best/matmul.json has them all).
+    Where its tiles do not divide the shape, the problem is padded as it was there. Sizes: device,
+    the name of the GPU that was searched on (transforms/recipes/best/matmul.json has them all).
     """
     chosen, sizes = choose(sch, device)
     yield from chosen.body(sch, **sizes)
@@ -58,7 +58,8 @@ def choose(sch: Schedule, device: str) -> tuple[Recipe, Mapping[str, object]]:
             f"the search chose '{best.recipe}'",
             f"search one of {', '.join(by_name)}",
         )
-    for tail in ("refuse", best.sizes.get("tail", "pad")):
+    searched = best.sizes.get("tail", "pad")
+    for tail in ("refuse", "pad" if searched == "refuse" else searched):
         sizes = {**best.sizes, "tail": tail}
         if _fits(chosen, sch, sizes):
             return chosen, sizes

@@ -139,6 +139,11 @@ class Recipe:
                 hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(self.sizes)}"
                 raise TransformError(self.name, f"there is no size '{name}'", hint)
 
+        tail = sizes.get("tail")
+        if "tail" in sizes and tail not in self.tails:
+            known = " or ".join(f'"{one}"' for one in self.tails)
+            raise TransformError(self.name, f"tail={tail!r} is unknown", f"use {known}")
+
     def _require_blocks(self, sch: Schedule) -> None:
         nodes = find_all(sch.mod[sch.func_working_on].body, SBlock)
         names = " ".join(str(node.name_hint) for node in nodes if node.name_hint != "root")

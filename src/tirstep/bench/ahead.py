@@ -11,6 +11,7 @@ from tirstep.transforms.recipes import Recipe
 
 from .arena import Tell
 from .contenders import Built, BuiltAhead, find_options
+from .errors import BenchError
 from .farm import DLIGHT, Job, compile_all
 from .libraries import name_library
 from .machine import Machine
@@ -51,7 +52,7 @@ def compile_ahead(works: Sequence[Work], machine: Machine, cache: Path, tell: Te
     """Compile the recipes of works, and dlight's schedules where it is a peer.
 
     A recipe takes part with its own sizes, or where these do not divide the shape, with each of its
-    tails that can. What is not in the answer is compiled when its turn comes.
+    tails that can. What is not in the answer, or has no library, is compiled when its turn comes.
     """
     wishes = [_Wish(work.problem, one, one.seed.sizes) for work in works for one in work.recipes]
     wishes += [_Wish(work.problem, None, {}) for work in works if DLIGHT in work.peers]
@@ -85,12 +86,17 @@ def _compile(
     def report(done: int, reason: str) -> None:
         tell(f"compiled {done} of {len(jobs)} contenders")
 
-    reasons = compile_all(jobs, machine.target, cache, limit=COMPILE_LIMIT, report=report)
+    try:
+        reasons = compile_all(jobs, machine.target, cache, limit=COMPILE_LIMIT, report=report)
+    except BenchError as error:  # each can still be compiled in its turn
+        tell(str(error))
+        return []
     refused = []
     for wish, job, reason in zip(wishes, jobs, reasons, strict=True):
         if reason.startswith("refused:"):
             refused.append(wish)
-        elif not reason and Path(job.library).exists():
-            one = Built(dict(wish.sizes), Path(job.library))
+        else:
+            library = Path(job.library)
+            one = Built(dict(wish.sizes), library if not reason and library.exists() else None)
             built.setdefault((wish.problem, wish.name), []).append(one)
     return refused

@@ -31,9 +31,9 @@ def find_candidates(
     """All combinations of a recipe's choices, or `limit` of them at random; each once.
 
     `fixed` sizes are the same in all of them, and those in `among` have these values in place of
-    the recipe's. The sizes that the recipe has by itself come first, whether they are among the
-    choices or not: what is found is never slower than they. Raises `BenchError` for a recipe
-    without choices.
+    the recipe's. The sizes that the recipe has by itself come first, whether they are among its
+    choices or not: what is found is never slower than they. Where `among` has not its own value,
+    the first one there is taken. Raises `BenchError` for a recipe without choices.
     """
     choices = {**recipe.choices, **among}
     if not choices:
@@ -42,6 +42,7 @@ def find_candidates(
     values = [choices[name] for name in names]
     total = count_candidates(recipe, fixed, among)
     own = {name: recipe.seed.sizes.get(name, recipe.sizes[name]) for name in names}
+    own |= {name: of[0] for name, of in among.items() if name in own and own[name] not in of}
     if limit is None or limit >= total:
         picked = [dict(zip(names, one, strict=True)) for one in itertools.product(*values)]
     else:

@@ -37,10 +37,15 @@ class Contender:
 
 @dataclass(frozen=True)
 class Built:
-    """Sizes with which a recipe takes part, and the file that it was compiled into."""
+    """Sizes with which a recipe takes part, and the file that it was compiled into.
+
+    Attributes
+    ----------
+    library : None where it failed, and is compiled again in its turn, to say why
+    """
 
     sizes: dict[str, object]
-    library: Path
+    library: Path | None
 
 
 BuiltAhead = Mapping[tuple[Problem, str], Sequence[Built]]
@@ -56,16 +61,15 @@ def needed_bytes(problem: Problem) -> int:
 def find_contenders(work: Work, built: BuiltAhead) -> Iterator[Contender]:
     """The recipes of a work, then its peers; what is not built is compiled in its turn."""
     for recipe in work.recipes:
-        ready = built.get((work.problem, recipe.name))
-        prepared = [(one.sizes, _prepare_library(one.library)) for one in ready or ()] or [
-            (sizes, prepare_recipe(recipe, sizes)) for sizes in find_variants(recipe, work.problem)
+        variants = built.get((work.problem, recipe.name)) or [
+            Built(sizes, None) for sizes in find_variants(recipe, work.problem)
         ]
-        for sizes, prepare in prepared:
-            tail = f" tail={sizes['tail']}" if "tail" in sizes else ""
-            yield Contender(recipe.name + tail, "recipe", prepare, sizes)
+        for sizes, library in ((one.sizes, one.library) for one in variants):
+            prepare = _prepare_library(library) if library else prepare_recipe(recipe, sizes)
+            yield Contender(name_variant(recipe, sizes), "recipe", prepare, sizes)
     for name in work.peers:
-        ready = built.get((work.problem, name))
-        prepare = _prepare_library(ready[0].library) if ready else _prepare_peer(name)
+        libraries = [one.library for one in built.get((work.problem, name), ()) if one.library]
+        prepare = _prepare_library(libraries[0]) if libraries else _prepare_peer(name)
         yield Contender(name, "cpu" if name in CPU_PEERS else "peer", prepare, {})
 
 
@@ -78,6 +82,11 @@ def find_variants(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
     if _takes(recipe, problem, own):
         return [own]
     return [one for one in sizes[1:] if _takes(recipe, problem, one)] or [own]
+
+
+def name_variant(recipe: Recipe, sizes: Mapping[str, object]) -> str:
+    """What a recipe is called with its sizes: ``matmul_tiled tail=guard``."""
+    return f"{recipe.name} tail={sizes['tail']}" if "tail" in sizes else recipe.name
 
 
 def find_options(recipe: Recipe, problem: Problem) -> dict[str, object]:

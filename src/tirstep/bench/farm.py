@@ -102,7 +102,7 @@ class _Worker:
         if answer is None:
             self.stop()
             return f"took longer than {limit:g} s to compile"
-        if not answer:
+        if not answer.endswith("\n"):  # it ended, perhaps in the middle of the line
             code = self._process.wait() if self._process else None
             self.stop()
             return f"crashed: the compiling process ended with code {code}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,7 +21,7 @@ from .compile_cache import installed
 from .errors import find_last_line
 from .farm import DLIGHT
 from .peers.dlight import schedule_by_default
-from .workspaces import lift_workspaces, write_workspaces
+from .workspaces import Workspace, lift_workspaces, write_workspaces
 
 
 def serve(requests: TextIO, answers: TextIO) -> None:
@@ -44,8 +44,7 @@ def compile_job(job: Mapping[str, Any], target: Any) -> str:
         module, workspaces = lift_workspaces(scheduled)
         executable = compile_module(module, target)
         if job["library"]:
-            write_workspaces(workspaces, Path(job["library"]))
-            _export(executable, Path(job["library"]))
+            _export(executable, workspaces, Path(job["library"]))
     except Exception as error:  # TVM, NVRTC and ptxas each have errors of their own
         return f"failed: {type(error).__name__}: {find_last_line(error)[:200]}"
     return ""
@@ -60,13 +59,15 @@ def _schedule(job: Mapping[str, Any], target: Any) -> tvm.IRModule:
     return run.steps[-1].module
 
 
-def _export(executable: Any, file: Path) -> None:
+def _export(executable: Any, workspaces: Sequence[Workspace], file: Path) -> None:
     """Under another name first: whoever finds the file finds all of it."""
     partial = file.with_name(f"partial-{file.name}")
     try:
         executable.export_library(str(partial))
     except (RuntimeError, OSError):  # no linker: whoever wants it compiles it again
+        partial.unlink(missing_ok=True)
         return
+    write_workspaces(workspaces, file)
     partial.replace(file)
 
 

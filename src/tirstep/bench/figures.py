@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from tirstep.transforms.recipes import LADDERS
+
 from .results import Case, Ceilings, Outcome
 
 
@@ -55,10 +57,12 @@ def speedup(case: Case, outcome: Outcome, over: str) -> float | None:
     return other / outcome.time.median_us
 
 
-def find_naive(case: Case) -> str | None:
-    """The first recipe that took part: the naive kernel of the ladder."""
+def find_first_rung(case: Case) -> str | None:
+    """The first recipe of the kernel's ladder, with its tail; None where it did not take part."""
+    ladder = LADDERS.get(case.kernel, ())
     recipes = (one.contender for one in case.outcomes if one.kind == "recipe")
-    return next(recipes, None)
+    first = next(recipes, "")
+    return first if ladder and first.split(" ")[0] == ladder[0].name else None
 
 
 def find_best(case: Case) -> Outcome | None:

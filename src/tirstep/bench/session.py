@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
@@ -45,16 +46,17 @@ def run_bench(
             machine.measure_ceilings([*dtypes]),
         )
         built = compile_ahead(works, machine, cache, tell)
-        for work, find_reference in _look_ahead(works, machine, settings):
-            case = run_case(work, machine, settings, tell, find_reference, built)
-            run = run.add(case)
-            on_case(run, case)
+        with closing(_look_ahead(works, machine, settings)) as coming:
+            for work, find_reference in coming:
+                case = run_case(work, machine, settings, tell, find_reference, built)
+                run = run.add(case)
+                on_case(run, case)
     return run
 
 
 def _look_ahead(
     works: Sequence[Work], machine: Machine, settings: Settings
-) -> Iterator[tuple[Work, Callable[[], Reference] | None]]:
+) -> Generator[tuple[Work, Callable[[], Reference] | None], None, None]:
     """Each work, with what returns its reference unless it is too large for the device."""
     most = machine.free_bytes()
 

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from .figures import (
     find_before,
     find_best,
+    find_first_rung,
     find_floor,
-    find_naive,
     geometric_mean,
     rate,
     share,
@@ -30,6 +30,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
 )
 """Of peers, for people."""
 NOTHING = "–"
+FIRST = "first rung"
 
 Row = list[str]
 
@@ -48,10 +49,10 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
 
     A speed-up above 1 says that the row is faster than the column's contender.
     """
-    naive = find_naive(case)
+    first = find_first_rung(case)
     over = {f"× {NAMES[name]}": name for name in GPU_PEERS if _took_part(case, name)}
-    if naive is not None and len([one for one in case.outcomes if one.kind == "recipe"]) > 1:
-        over[f"× {naive}"] = naive
+    if first is not None and len([one for one in case.outcomes if one.kind == "recipe"]) > 1:
+        over[f"× {first}"] = first
     header = ["contender", "time µs", "quartiles", _unit(case, ceilings), "of ceiling", *over]
     rows = []
     for outcome in case.outcomes:
@@ -77,9 +78,9 @@ def make_summary(run: BenchRun, suite: str) -> Table:
     """A row for each case of a suite: the fastest recipe, its share, its ratio to each peer."""
     cases = _find_cases(run, suite)
     header = ["kernel", "shape", "dtype", "recipe", "time µs", "rate", "of ceiling"]
-    header += [f"× {NAMES[name]}" for name in GPU_PEERS] + ["× naive"]
+    header += [f"× {NAMES[name]}" for name in GPU_PEERS] + [f"× {FIRST}"]
     rows = [_summarize(case, run.ceilings) for case in cases]
-    means = [geometric_mean(_ratio(case, name) for case in cases) for name in (*GPU_PEERS, "naive")]
+    means = [geometric_mean(_ratio(case, name) for case in cases) for name in (*GPU_PEERS, FIRST)]
     shares = geometric_mean(_share(case, run.ceilings) for case in cases)
     if len(rows) > 1:
         figures = [format_share(shares), *map(format_ratio, means)]
@@ -171,13 +172,13 @@ def _summarize(case: Case, ceilings: Ceilings) -> Row:
         return [*head, NOTHING, NOTHING, NOTHING, NOTHING, *[NOTHING] * (len(GPU_PEERS) + 1)]
     figures = [format_time(best), format_rate(case, best, ceilings, unit=True)]
     figures.append(format_share(_share(case, ceilings)))
-    ratios = [format_ratio(_ratio(case, name)) for name in (*GPU_PEERS, "naive")]
+    ratios = [format_ratio(_ratio(case, name)) for name in (*GPU_PEERS, FIRST)]
     return [*head, f"`{best.contender}`", *figures, *ratios]
 
 
 def _ratio(case: Case, over: str) -> float | None:
     best = find_best(case)
-    name = find_naive(case) if over == "naive" else over
+    name = find_first_rung(case) if over == FIRST else over
     return None if best is None or name is None else speedup(case, best, name)
 
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import tirstep.transforms
+from tirstep.bench.markdown import to_markdown
 from tirstep.bench.results import write_bytes
+from tirstep.bench.tables import Table
 from tirstep.lowering_checks.diff import diff_texts
 from tirstep.transforms.recipes import LADDERS
 
@@ -135,7 +137,7 @@ def write_transforms() -> str:
     public = {name: getattr(tirstep.transforms, name) for name in tirstep.transforms.__all__}
     functions = {name: one for name, one in public.items() if not isinstance(one, type)}
     rows = [[f"`{name}`", first_sentence(one.__doc__)] for name, one in functions.items()]
-    return make_table(["transform", "what it does"], rows)
+    return to_markdown(Table(["transform", "what it does"], rows, 0))
 
 
 def write_recipes() -> str:
@@ -145,11 +147,4 @@ def write_recipes() -> str:
         for kernel, recipes in LADDERS.items()
         for number, recipe in enumerate(recipes)
     ]
-    return make_table(["kernel", "recipe", "what it does"], rows)
-
-
-def make_table(header: list[str], rows: list[list[str]], *, right: int = 0) -> str:
-    """A table in Markdown; the last `right` columns hold numbers."""
-    rule = ["---"] * (len(header) - right) + ["---:"] * right
-    lines = [[cell.replace("|", r"\|") for cell in row] for row in (header, rule, *rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return to_markdown(Table(["kernel", "recipe", "what it does"], rows, 0))

@@ -9,7 +9,7 @@ from typing import Any
 
 from tirstep.bench.arena import Settings
 from tirstep.bench.best import record_best
-from tirstep.bench.candidates import count_candidates
+from tirstep.bench.candidates import count_candidates, find_candidates
 from tirstep.bench.compile_cache import find_cache_folder
 from tirstep.bench.machine import Machine
 from tirstep.bench.results import Time
@@ -54,6 +54,7 @@ def search_sizes(name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt) -> in
     for place in range(max(map(len, hunt.among.values()), default=0)):  # each value as a size
         one = {name: of[min(place, len(of) - 1)] for name, of in hunt.among.items()}
         choose_sizes(replace(wish, sizes=one), recipe.sizes, recipe.sizes)
+    find_candidates(recipe, fixed, hunt.among, limit=hunt.limit, seed=hunt.seed)  # or says why not
     machine = make_machine("search")
     screen, code = Screen(), 0
     screen.line(("device  ", "dim"), str(machine.device["name"]))

@@ -151,10 +151,15 @@ def separate_lists(
     single = [text for text in texts if "," not in text]
     several: dict[str, tuple[object, ...]] = {}
     for text in texts:
-        if "," in text:
-            name, _, values = text.partition("=")
-            settings = [_parse_settings("--set", [f"{name}={one}"]) for one in values.split(",")]
-            several[name] = tuple(dict.fromkeys(one[name] for one in settings))
+        if "," not in text:
+            continue
+        name, _, values = text.partition("=")
+        parts = values.split(",")
+        if not (name and all(parts)) or "," in name:
+            raise UseError(f"--set {text}: give --set NAME=VALUE,VALUE")
+        if name in several or any(one.partition("=")[0] == name for one in single):
+            raise UseError(f"--set {name} is given twice; give all of its values at once")
+        several[name] = tuple(dict.fromkeys(map(_parse_value, parts)))
     return single, several
 
 

@@ -53,9 +53,9 @@ def _draw_group(drawing: Drawing, y: float, case: Case, shown: Shown, run: Bench
         length = WIDTH * min(reached or 0.0, 1.1)
         rate = format_rate(case, outcome, run.ceilings, unit=True)
         name = NAMES.get(outcome.contender, outcome.contender)
-        tip = f"{name}: {format_time(outcome)} µs, {rate}"
+        told = outcome.status if outcome.time is None else f"{format_time(outcome)} µs, {rate}"
         drawing.text(LEFT - 8, y + BAR - 3, name, anchor="end", quiet=True)
-        drawing.rectangle(LEFT, y, length, BAR, COLOURS[part], tip)
+        drawing.rectangle(LEFT, y, length, BAR, COLOURS[part], f"{name}: {told}")
         label = outcome.status if reached is None else f"{format_share(reached)}  {rate}"
         drawing.text(LEFT + length + 6, y + BAR - 3, label, quiet=True)
         y += BAR + GAP

@@ -35,7 +35,7 @@ _KERNEL = re.compile(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\
 
 @dataclass(frozen=True)
 class Launched:
-    """The kernels of a recipe that ran; `note` says why there are none."""
+    """The kernels of a contender's recipe that ran; `note` says why there are none."""
 
     recipe: str
     kernels: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ def launch_all(
         try:
             launched.append(_launch(wanted, problem, inputs, compile_, upload, sync))
         except Exception as error:  # whatever TVM and CUDA raise: the others still run
-            launched.append(Launched(wanted["recipe"], note=shorten(error)))
+            launched.append(Launched(wanted["contender"], note=shorten(error)))
     return launched
 
 
@@ -84,7 +84,7 @@ def _launch(
     names = find_kernel_names(find_source(executable))
     missing = _count_nan(output.numpy())
     note = f"{missing} elements of the output were not written, or are NaN" if missing else ""
-    return Launched(recipe.name, names, note)
+    return Launched(wanted["contender"], names, note)
 
 
 def _count_nan(array: Any) -> int:

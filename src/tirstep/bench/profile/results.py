@@ -18,7 +18,10 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class RecipeProfile:
-    """The kernels of one recipe in the order of their launches; `note` says why there are none."""
+    """The kernels of one recipe in the order of their launches; `note` says why there are none.
+
+    `recipe` is its name as a benchmark's contender: with its tail, where it has one.
+    """
 
     recipe: str
     kernels: tuple[KernelProfile, ...] = ()
@@ -44,7 +47,7 @@ class ProfileRun:
         return str(self.options["dtype"])
 
     def find(self, recipe: str) -> RecipeProfile | None:
-        """The profile of a recipe; None if it was not profiled."""
+        """The profile of a recipe, by its contender's name; None if it was not profiled."""
         return next((one for one in self.recipes if one.recipe == recipe), None)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
 
-from ..contenders import find_options, find_variants
+from ..contenders import find_options, find_variants, name_variant
 from ..errors import BenchError
 from ..farm import Job, compile_all
 from ..machine import Machine
@@ -47,11 +47,12 @@ def profile_recipes(
 ) -> ProfileRun:
     """Profile one launch of the last step of each recipe at one problem.
 
-    Each is compiled ahead, without the profiler, into the folder `cache`. What does not compile or
+    A recipe whose sizes do not divide the shape is profiled with each of its tails that can, as it
+    takes part in a benchmark: which of them is the fastest, its times tell. Each is compiled ahead, without the profiler, into the folder `cache`. What does not compile or
     run has a note. Raises `BenchError` where there is no ncu, or where it may not count.
     """
     ncu = find_ncu()
-    chosen = [(recipe, find_variants(recipe, problem)[0]) for recipe in recipes]
+    chosen = [(one, sizes) for one in recipes for sizes in find_variants(one, problem)]
     jobs = [
         Job(recipe.name, dict(problem.sizes), find_options(recipe, problem), sizes)
         for recipe, sizes in chosen
@@ -62,7 +63,10 @@ def profile_recipes(
         "kernel": problem.kernel.name,
         "shape": dict(problem.sizes),
         "options": dict(problem.options),
-        "recipes": [{"recipe": recipe.name, "sizes": sizes} for recipe, sizes in chosen],
+        "recipes": [
+            {"contender": name_variant(recipe, sizes), "recipe": recipe.name, "sizes": sizes}
+            for recipe, sizes in chosen
+        ],
         "cache": str(cache),
         "seed": 0,
     }

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tirstep.bench.figures import find_before, find_naive, speedup
+from tirstep.bench.figures import find_before, find_first_rung, speedup
 from tirstep.bench.markdown import describe, to_markdown
 from tirstep.bench.plots import draw_bars
 from tirstep.bench.results import Outcome
@@ -108,7 +108,7 @@ def _write_gain(ladder: Ladder, recipe: Recipe) -> str:
     rate = format_rate(case, outcome, ladder.run.ceilings, unit=True)
     ratios = {
         "the rung before": find_before(case, outcome),
-        "the naive kernel": find_naive(case),
+        "the first rung": find_first_rung(case),
         "PyTorch": "torch",
     }
     gains = [
@@ -129,7 +129,8 @@ def _write_sizes(outcome: Outcome) -> str:
 def _write_counters(ladder: Ladder, recipe: Recipe) -> list[str]:
     if ladder.profile is None:
         return []
-    found = ladder.profile.find(recipe.name)
+    outcome = ladder.find_outcome(recipe)  # with several tails, the fastest
+    found = ladder.profile.find(outcome.contender if outcome else recipe.name)
     if found is None:
         return [f"Profiler: {NOTHING}, not profiled in this run."]
     if not found.kernels:
