@@ -25,6 +25,7 @@ def test_plots_are_drawings_with_every_contender():
     assert "wrong" in words  # Triton's, which has no bar
     tips = [one.text for one in bars.iter(f"{SVG}title")]
     assert "best: 50.0 µs, 42.9 TFLOP/s" in tips
+    assert "Triton: wrong" in tips
     assert not any("NumPy" in str(tip) for tip in tips)
     widths = {
         rectangle[0].text: float(rectangle.get("width", 0))

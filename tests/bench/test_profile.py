@@ -3,6 +3,7 @@
 import json
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +13,14 @@ import pytest
 from fake_machine import FakeMachine
 from ncu_table import METRICS, make_table
 
+from tirstep.bench.contenders import find_contenders
 from tirstep.bench.errors import BenchError
 from tirstep.bench.profile import session
 from tirstep.bench.profile.counters import read_table
 from tirstep.bench.profile.launches import find_kernel_names, launch_all
 from tirstep.bench.profile.results import read_profile, write_profile
 from tirstep.bench.profile.session import assign, find_ncu, profile_recipes
+from tirstep.bench.works import Work
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import find_kernel
 from tirstep.transforms.recipes import LADDERS, find_recipe
@@ -132,12 +135,13 @@ def test_every_recipe_is_launched_once():
         executable = {"main": launch}
         return type("Executable", (dict,), {"mod": SimpleNamespace(imports=[part])})(executable)
 
-    names = ["vector_add_bound", "vector_add_bound", "vector_add_bound"]
+    name = "vector_add_bound"
+    contenders = [f"{name} tail=guard", f"{name} tail=pad", name]
     request = {
         "kernel": "vector_add",
         "shape": {"n": 256},
         "options": {"dtype": "float32"},
-        "recipes": [{"recipe": name, "sizes": {}} for name in names],
+        "recipes": [{"contender": one, "recipe": name, "sizes": {}} for one in contenders],
         "seed": 0,
     }
     good, unwritten, failed = launch_all(request, compile_, Tensor, lambda: None)
@@ -146,6 +150,7 @@ def test_every_recipe_is_launched_once():
     assert unwritten.kernels == good.kernels
     assert unwritten.note.startswith("256 elements of the output were not written")
     assert (failed.kernels, failed.note) == ((), "RuntimeError: ptxas failed")
+    assert [one.recipe for one in (good, unwritten, failed)] == contenders
     assert calls.count("launched") == 2
     assert find_kernel_names("") == ()
 
@@ -161,9 +166,11 @@ def ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_profile(folder: Path) -> Any:
-    recipes = [find_recipe("matmul_naive"), find_recipe("matmul_shared")]
-    problem = find_kernel("matmul").problem(64, 64, 64)
+def run_profile(
+    folder: Path, names: Sequence[str] = ("matmul_naive", "matmul_shared"), size: int = 64
+) -> Any:
+    recipes = [find_recipe(name) for name in names]
+    problem = find_kernel("matmul").problem(size, size, size)
     return profile_recipes(
         problem, recipes, FakeMachine(), cache=folder / "cache", tell=lambda line: None
     )
@@ -182,7 +189,7 @@ def test_a_ladder_is_profiled(ncu: Path):
     arguments = (ncu / "arguments").read_text().splitlines()
     assert arguments[arguments.index("--clock-control") + 1] == "none"
     request = json.loads((ncu / "request").read_text())
-    assert [one["recipe"] for one in request["recipes"]] == names
+    assert [one["contender"] for one in request["recipes"]] == names
     assert request["shape"] == {"m": 64, "n": 64, "k": 64}
 
     file = ncu / "results" / "profile-matmul-test.json"
@@ -191,6 +198,24 @@ def test_a_ladder_is_profiled(ncu: Path):
     file.write_text(file.read_text().replace('"version": 1', '"version": 9'))
     with pytest.raises(BenchError, match="is no profile of tirstep in form 1; write it anew"):
         read_profile(file)
+
+
+def test_every_tail_is_profiled_under_the_name_that_it_has_in_a_benchmark(ncu: Path):
+    """Only a benchmark says which of them is the fastest."""
+    problem = find_kernel("matmul").problem(65, 65, 65)
+    work = Work("matmul", problem, (find_recipe("matmul_naive"), find_recipe("matmul_shared")), ())
+    contenders = list(find_contenders(work, {}))
+    names = [one.name for one in contenders]
+    assert names[1:3] == ["matmul_shared tail=guard", "matmul_shared tail=pad"]
+    answer = [{"recipe": name, "kernels": ["main_kernel"], "note": ""} for name in names]
+    (ncu / "answer").write_text(json.dumps({"launched": answer}))
+    (ncu / "log").write_text(make_table(*[{"Kernel Name": SIGNATURE}] * len(names)))
+    run = run_profile(ncu, ("matmul_naive", "matmul_shared"), 65)
+    asked = json.loads((ncu / "request").read_text())["recipes"]
+    assert [(one["contender"], one["sizes"]) for one in asked] == [
+        (one.name, one.sizes) for one in contenders
+    ]
+    assert all(run.find(name) is not None for name in names)
 
 
 def test_a_profiler_that_cannot(ncu: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,8 +1,9 @@
 """Ask NVIDIA's compute-sanitizer about every planted bug that compiles for CUDA, on a GPU.
 
 Its four tools run the mutants, and their originals, at their small shapes. What they say goes into
-tests/mutants/elsewhere.json, from which `make mutants` makes its table. Exit code 1 if an original
-is accused, 2 without a GPU or without the program.
+tests/mutants/elsewhere.json, from which `make mutants` makes its table. Mutants that were not asked
+about keep what the file says of them; a file that is not there yet begins as a copy of that one.
+Exit code 1 if an original is accused, refused or not compiled, 2 without a GPU or the program.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -51,27 +52,36 @@ def main(out: Path, wanted: list[str], processes: int, seconds: float) -> int:
         return 2
     device = find_device("cuda")
     numbers = [number for number in range(len(CANDIDATES)) if is_wanted(number, wanted)]
+    old = elsewhere.read(out)
     answers = ask(program, TOOLS, [__file__, "--run"], numbers, processes, seconds)
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     words = version.stdout.strip().splitlines()[-1].removeprefix("Version ")
     place = f"{device.description}, compute-sanitizer {words}, {datetime.date.today()}"
     record = {
-        f"{SANITIZER} {tool}": merge_answers(tool, said, numbers) for tool, said in answers.items()
+        f"{SANITIZER} {tool}": merge_answers(
+            tool, said, numbers, old.get(f"{SANITIZER} {tool}", {})
+        )
+        for tool, said in answers.items()
     }
     elsewhere.write(record, SANITIZER, place, out)
     return report(answers)
 
 
-def merge_answers(tool: str, said: Answers, numbers: list[int]) -> dict[str, bool]:
-    """The record of a tool: mutants that were not asked about keep what they have in it."""
-    asked = {MUTANTS[number].name for number in numbers if number < len(MUTANTS)}
-    kept = elsewhere.read().get(f"{SANITIZER} {tool}", {})
+def merge_answers(
+    tool: str, said: Answers, numbers: Sequence[int], old: Mapping[str, bool]
+) -> dict[str, bool]:
+    """The record of a tool, from its old one and what it says of the programs of these numbers.
+
+    Mutants that were not asked about, or not reached, keep what they have in the old one.
+    """
+    reached = set(numbers) - said.unheard
+    asked = {MUTANTS[number].name for number in reached if number < len(MUTANTS)}
     new = {
         MUTANTS[number].name: kills
         for number, kills in read_answers(tool, said).items()
         if number < len(MUTANTS)
     }
-    return {**{name: kills for name, kills in kept.items() if name not in asked}, **new}
+    return {**{name: kills for name, kills in old.items() if name not in asked}, **new}
 
 
 def read_answers(tool: str, said: Answers) -> dict[int, bool]:
@@ -82,22 +92,31 @@ def read_answers(tool: str, said: Answers) -> dict[int, bool]:
 
 
 def report(answers: Mapping[str, Answers]) -> int:
-    """Print what came of it; 1 if an original is accused."""
+    """Print what came of it; 1 if an original is accused, refused or not compiled."""
     wrong = 0
     for tool, said in answers.items():
         print(
             f"{tool}: {len(said.accused)} accused, {len(said.silent)} silent, "
             f"{len(said.refused)} refused, {len(said.unbuilt)} not compiled, "
-            f"{len(said.unheard)} not asked for want of time"
+            f"{len(said.unheard)} not asked"
         )
+        for sentence in said.mute:
+            print(f"  {sentence}")
         failed = {**said.refused, **said.unbuilt}
         for number, sentence in sorted(failed.items()):
             print(f"  {name(number)}: {sentence}")
         for number in sorted(said.accused | set(failed)):
             if number >= len(MUTANTS):
-                print(f"  WRONG: {name(number)} is accused, and it is right")
+                print(f"  WRONG: {name(number)} {describe_wrong(number, said)}")
                 wrong = 1
     return wrong
+
+
+def describe_wrong(number: int, said: Answers) -> str:
+    """What is wrong with what a tool says of an original."""
+    if number in said.unbuilt:
+        return "does not compile"
+    return f"is {'accused' if number in said.accused else 'refused'}, and it is right"
 
 
 def is_wanted(number: int, wanted: list[str]) -> bool:

@@ -19,25 +19,26 @@ Record = dict[str, dict[str, bool]]
 """A layer's name, and for each mutant that it was asked about whether it kills it."""
 
 
-def read() -> Record:
-    """The recorded layers."""
-    return _read_file()["layers"]
+def read(file: Path = FILE) -> Record:
+    """The recorded layers: of a file, or of the repository's where there is none."""
+    return _read_file(file)["layers"]
 
 
-def read_places() -> dict[str, str]:
+def read_places(file: Path = FILE) -> dict[str, str]:
     """Where each recorded device ran: the compiler, or the GPU with the date."""
-    return _read_file()["asked on"]
+    return _read_file(file)["asked on"]
 
 
-def _read_file() -> dict[str, Any]:
+def _read_file(file: Path) -> dict[str, Any]:
     empty: dict[str, Any] = {"layers": {}, "asked on": {}}
-    return json.loads(FILE.read_text()) if FILE.is_file() else empty
+    found = next((one for one in (file, FILE) if one.is_file()), None)
+    return json.loads(found.read_text()) if found else empty
 
 
 def write(record: Mapping[str, Mapping[str, bool]], device: str, place: str, file: Path) -> None:
     """Record what the layers of a device said, and where; other devices' stay."""
-    layers = {**read(), **record}
-    places = {**read_places(), device: place}
+    layers = {**read(file), **record}
+    places = {**read_places(file), device: place}
     text = json.dumps({"asked on": places, "layers": layers}, indent=1, sort_keys=True)
     file.write_text(text + "\n")
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 PREFIX = "subject"
 _KERNEL = re.compile(rf"\b{PREFIX}_(\d+)_")
@@ -41,7 +41,8 @@ class Answers:
     silent : they ran to their end without any
     refused : CUDA does not launch them, or they broke their process: the sentence of that
     unbuilt : CUDA does not compile them: the sentence of that
-    unheard : not asked, since the time was over
+    unheard : not asked, since the time was over or their process said nothing
+    mute : of each process that said nothing, a sentence
     """
 
     accused: set[int] = field(default_factory=set)
@@ -49,6 +50,15 @@ class Answers:
     refused: dict[int, str] = field(default_factory=dict)
     unbuilt: dict[int, str] = field(default_factory=dict)
     unheard: set[int] = field(default_factory=set)
+    mute: list[str] = field(default_factory=list)
+
+
+class Ran(NamedTuple):
+    """What a process printed, the sanitizer's log of it, and whether it ran into its limit."""
+
+    said: str
+    log: str
+    is_cut: bool
 
 
 def find_flags(program: str) -> list[str]:
@@ -69,7 +79,8 @@ def ask(
     """Ask every tool about programs, by their numbers, in several processes at once.
 
     `runner` with a tool and numbers, ``3,4,5``, behind it is the command that runs programs. After
-    so many seconds no more are asked; what is known by then is returned.
+    so many seconds no more are asked; what is known by then is returned. Raises RuntimeError if
+    processes ended and no program began in any.
     """
     flags, shares = find_flags(program), max(1, processes // len(tools))
     end = time.monotonic() + seconds
@@ -82,8 +93,10 @@ def ask(
                 numbers = list(programs[share::shares])
                 runs = [*runner, tool]
                 jobs.append(pool.submit(_ask_all, command, runs, numbers, answers[tool], end))
-        for job in jobs:
-            job.result()
+        has_heard = [job.result() for job in jobs]
+    mute = [sentence for said in answers.values() for sentence in said.mute]
+    if mute and not any(has_heard):
+        raise RuntimeError(mute[0])
     return answers
 
 
@@ -93,24 +106,38 @@ def _ask_all(
     numbers: list[int],
     answers: Answers,
     end: float,
-) -> None:
+) -> bool:
+    """Ask one tool about a list of programs; whether any of them began."""
+    has_heard = False
     while numbers and (left := end - time.monotonic()) > 0:
-        said, log = _run(command, runner, numbers, min(MOST_SECONDS, left))
-        heard = _hear(said, answers)
-        accused = {int(number) for number in _KERNEL.findall(log)}
-        begun = [int(number) for word, number, _ in _SAID.findall(said) if word == "begin"]
-        is_over = time.monotonic() >= end
-        if not (begun or is_over):
-            raise RuntimeError(f"no program ran under {' '.join(command)}: {(log + said)[-2000:]}")
-        if begun and begun[-1] not in heard:
-            if is_over:
-                accused.discard(begun.pop())
-            else:
+        limit = min(MOST_SECONDS, left)
+        ran = _run(command, runner, numbers, limit)
+        heard = _hear(ran.said, answers)
+        accused = {int(number) for number in _KERNEL.findall(ran.log)}
+        begun = [int(number) for word, number, _ in _SAID.findall(ran.said) if word == "begin"]
+        if not begun:
+            if not ran.is_cut or limit == MOST_SECONDS:
+                answers.mute.append(_describe_mute(command, ran, limit))
+            break
+        has_heard = True
+        if begun[-1] not in heard:
+            if not ran.is_cut:
                 answers.refused[begun[-1]] = "it ended its process"
+            elif limit == MOST_SECONDS and len(begun) == 1:
+                sentence = f"alone it takes longer than the {limit:g} s of one process"
+                answers.refused[begun[0]] = sentence
+            else:  # the next process, if there is time for one, begins with it
+                accused.discard(begun.pop())
         answers.accused |= accused
         answers.silent -= accused
         numbers = [number for number in numbers if number not in begun]
     answers.unheard.update(numbers)
+    return has_heard
+
+
+def _describe_mute(command: Sequence[str], ran: Ran, limit: float) -> str:
+    within = f" within {limit:g} s" if ran.is_cut else ""
+    return f"no program ran under {' '.join(command)}{within}: {(ran.log + ran.said)[-2000:]}"
 
 
 def _hear(said: str, answers: Answers) -> set[int]:
@@ -129,8 +156,8 @@ def _hear(said: str, answers: Answers) -> set[int]:
     return heard
 
 
-def _wait(command: Sequence[str], stream: TextIO, seconds: float) -> None:
-    """Run a command; at the limit it ends with the processes that it began."""
+def _wait(command: Sequence[str], stream: TextIO, seconds: float) -> bool:
+    """Run a command; at the limit it ends with the processes that it began. Whether it did."""
     with subprocess.Popen(
         command, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True
     ) as process:
@@ -140,16 +167,18 @@ def _wait(command: Sequence[str], stream: TextIO, seconds: float) -> None:
             os.killpg(process.pid, signal.SIGKILL)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
+            return True
+    return False
 
 
 def _run(
     command: Sequence[str], runner: Sequence[str], numbers: Sequence[int], seconds: float
-) -> tuple[str, str]:
+) -> Ran:
     with tempfile.TemporaryDirectory() as folder:
         log, output = Path(folder, "log"), Path(folder, "output")
         listed = ",".join(map(str, numbers))
         with output.open("w") as stream:
             full = [*command, "--log-file", str(log), sys.executable, *runner, listed]
-            _wait(full, stream, seconds)
+            is_cut = _wait(full, stream, seconds)
         texts = [one.read_text(errors="replace") for one in Path(folder).glob("log*")]
-        return output.read_text(errors="replace"), "".join(texts)
+        return Ran(output.read_text(errors="replace"), "".join(texts), is_cut)

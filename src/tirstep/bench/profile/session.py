@@ -47,9 +47,10 @@ def profile_recipes(
 ) -> ProfileRun:
     """Profile one launch of the last step of each recipe at one problem.
 
-    A recipe whose sizes do not divide the shape is profiled with each of its tails that can, as it
-    takes part in a benchmark: which of them is the fastest, its times tell. Each is compiled ahead, without the profiler, into the folder `cache`. What does not compile or
-    run has a note. Raises `BenchError` where there is no ncu, or where it may not count.
+    A recipe whose sizes do not divide the shape is profiled with each of its tails that can, under
+    the names that these have in a benchmark: a page shows the one whose time it shows. Each is
+    compiled ahead, without the profiler, into the folder `cache`. What does not compile or run has
+    a note. Raises `BenchError` where there is no ncu, or where it may not count.
     """
     ncu = find_ncu()
     chosen = [(one, sizes) for one in recipes for sizes in find_variants(one, problem)]

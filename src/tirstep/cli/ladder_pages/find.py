@@ -69,11 +69,11 @@ def _count_timed(ladder: Ladder) -> int:
 
 
 def _find_profile(profiles: Sequence[ProfileRun], run: BenchRun, case: Case) -> ProfileRun | None:
-    """The newest profile of a case on the device of its run."""
+    """The profile of a case on the device of its run: the one of most recipes, then the newest."""
     fitting = [
         one
         for one in profiles
         if (one.kernel, dict(one.shape), one.dtype) == (case.kernel, dict(case.shape), case.dtype)
         and one.device["name"] == run.device["name"]
     ]
-    return max(fitting, key=lambda one: one.date, default=None)
+    return max(fitting, key=lambda one: (len(one.recipes), one.date), default=None)

@@ -1,0 +1,125 @@
+"""benchmarks/profile_ladder.py: what it is asked for, its files, and the tails on a page."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from fake_machine import FakeMachine
+from ncu_table import make_table
+
+from tirstep.bench.profile.counters import read_table
+from tirstep.bench.profile.results import ProfileRun, RecipeProfile, read_profile
+from tirstep.bench.results import Case, Outcome, Time
+from tirstep.cli.ladder_pages.changes import Program
+from tirstep.cli.ladder_pages.find import Ladder
+from tirstep.cli.ladder_pages.page import write_page
+from tirstep.modules import Problem
+from tirstep.transforms.recipes import LADDERS, Recipe, find_recipe
+
+from .test_results import make_run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def make_profile(kernel: str, shape: dict[str, int], **durations: str) -> ProfileRun:
+    """A profile of recipes, each with a duration in ns."""
+    recipes = tuple(
+        RecipeProfile(
+            name.replace("__", " tail="),
+            tuple(
+                read_table(make_table({"Kernel Name": "main_kernel", "gpu__time_duration.sum": ns}))
+            ),
+        )
+        for name, ns in durations.items()
+    )
+    machine = FakeMachine()
+    return ProfileRun(
+        kernel, shape, {"dtype": "float32"}, machine.device, machine.versions, "2026", {}, recipes
+    )
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The script on a machine without a profiler and without results."""
+    spec = importlib.util.spec_from_file_location(
+        "profile_ladder", ROOT / "benchmarks" / "profile_ladder.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "RESULTS", tmp_path)
+    monkeypatch.setenv("PATH", "")
+    return module
+
+
+@pytest.fixture
+def asked(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
+    """The problems that were profiled, by a profiler that needs no GPU."""
+    problems: list[Problem] = []
+
+    def profile_recipes(problem: Problem, recipes: Sequence[Recipe], *_: Any, **__: Any) -> Any:
+        problems.append(problem)
+        durations = dict.fromkeys((recipe.name for recipe in recipes), "1000")
+        return make_profile(problem.kernel.name, dict(problem.sizes), **durations)
+
+    monkeypatch.setattr(script, "find_ncu", lambda: "ncu")
+    monkeypatch.setattr(script, "make_machine", lambda command: FakeMachine())
+    monkeypatch.setattr(script, "profile_recipes", profile_recipes)
+    return problems
+
+
+def test_what_was_chosen_is_in_the_name_of_the_file(
+    script: ModuleType, asked: list[Problem], tmp_path: Path
+):
+    """So that no choice replaces the profile of the ladder's page."""
+    save = ["--save", str(tmp_path / "saved")]
+    recipes = ["--recipe", "matmul_best", "--recipe", "matmul_naive"]
+    for options in ([], ["--shape", "64x64x64", *recipes], ["--dtype", "float16"]):
+        assert script.main(["matmul", *options, *save]) == 0
+    assert sorted(file.name for file in (tmp_path / "saved").iterdir()) == [
+        "profile-matmul-test-gpu-64x64x64-matmul_best-matmul_naive.json",
+        "profile-matmul-test-gpu-float16.json",
+        "profile-matmul-test-gpu.json",
+    ]
+    whole = read_profile(tmp_path / "saved" / "profile-matmul-test-gpu.json")
+    assert [one.recipe for one in whole.recipes] == [one.name for one in LADDERS["matmul"]]
+    assert [one.sizes["m"] for one in asked] == [1024, 64, 1024]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--shape", "8x8x8"], "--shape must come with one ladder, not with 0"),
+        (
+            ["matmul", "softmax", "--dtype", "float16", "--recipe", "matmul_best"],
+            "--dtype and --recipe must come with one ladder, not with 2",
+        ),
+        ([], "has measured a ladder, so none has a page; name a ladder, or measure them"),
+        (["matmul"], "NVIDIA's profiler ncu (Nsight Compute) is not in PATH"),
+    ],
+)
+def test_a_wish_that_cannot_be_met(
+    script: ModuleType, arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+):
+    assert script.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines()), sentence in err) == ("", 1, True)
+
+
+def test_a_page_shows_the_counters_of_the_tail_that_it_shows():
+    """Of the fastest in the case, however fast another one is under the profiler."""
+    recipe, shape = find_recipe("matmul_shared"), {"m": 7, "n": 5, "k": 3}
+    outcomes = tuple(
+        Outcome(f"matmul_shared tail={tail}", "recipe", "ok", time=Time(us, us, us, 5))
+        for tail, us in (("guard", 30.0), ("pad", 20.0))
+    )
+    case = Case("matmul", "matmul", shape, {"dtype": "float32"}, 210, 284, outcomes)
+    both = make_profile("matmul", shape, matmul_shared__guard="1000", matmul_shared__pad="2000")
+    goldens = {recipe.name: [Program("00_input", "a\n"), Program("01_bound", "b\n")]}
+    page = write_page(Ladder("matmul", (recipe,), make_run(case), case, both), goldens)
+    assert "| `main_kernel` | (16×4) × 256 | 2.0 |" in page
+    guarded = make_profile("matmul", shape, matmul_shared__guard="1000")
+    page = write_page(Ladder("matmul", (recipe,), make_run(case), case, guarded), goldens)
+    assert "Profiler: –, not profiled in this run." in page
