@@ -74,6 +74,8 @@ def fill(command: Command, tree: Path, *options: str) -> Any:
 
 def test_a_page_is_written_and_held_in_step(command: Command, tree: Path):
     write_profile(make_profile(*CONV[:2]), tree / "results" / "profile-conv1d-test-gpu.json")
+    newer = dataclasses.replace(make_profile(CONV[0]), date="2999")  # of fewer recipes
+    write_profile(newer, tree / "results" / "profile-conv1d-part.json")
     page = tree / "docs" / "ladders" / "conv1d.md"
     stale = fill(command, tree, "--check")
     assert stale.code == 1
