@@ -34,7 +34,7 @@ def test_a_case_as_a_table():
         *("× PyTorch", "× matmul_naive", "× rung before"),
     ]
     rows = {row[0]: row[1:] for row in table.rows}
-    assert rows["matmul_naive"] == ["8,000", "7,200–8,800", "0.27", "0 %", "0.01", "–", "–"]
+    assert rows["matmul_naive"] == ["8,000", "7,200–8,800", "0.27", "0 %", "0.0075", "–", "–"]
     assert rows["broken"] == ["wrong", "", "–", "–", "–", "–", "–"]
     # Over the last rung that has a time: 4000 / 50.
     assert rows["best"] == ["50.0", "45.0–55.0", "42.9", "72 %", "1.20", "160.0", "80.0"]

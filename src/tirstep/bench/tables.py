@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -130,7 +131,7 @@ def format_rate(case: Case, outcome: Outcome, ceilings: Ceilings, *, unit: bool 
     if found is None:
         return NOTHING
     value, name = found
-    digits = 1 if value >= 10 else 3 if value < 0.1 else 2
+    digits = 1 if value >= 10 else _digits(value)
     return f"{value:.{digits}f} {name}" if unit else f"{value:.{digits}f}"
 
 
@@ -143,7 +144,7 @@ def format_ratio(value: float | None) -> str:
     """With two digits, fewer where it is large."""
     if value is None:
         return NOTHING
-    return f"{value:.2f}" if value < 10 else f"{value:,.1f}"
+    return f"{value:.{_digits(value)}f}" if value < 10 else f"{value:,.1f}"
 
 
 def _find_cases(run: BenchRun, suite: str) -> list[Case]:
@@ -193,6 +194,11 @@ def _took_part(case: Case, name: str) -> bool:
 
 def _unit(case: Case, ceilings: Ceilings) -> str:
     return "TB/s" if find_floor(case, ceilings)[1] == "memory" else "TFLOP/s"
+
+
+def _digits(value: float) -> int:
+    """Places behind the point: two, or as many as two digits that say something take."""
+    return 2 if value >= 0.1 or value == 0 else 1 - math.floor(math.log10(value))
 
 
 def _figure(micro: float) -> str:
