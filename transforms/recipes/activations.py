@@ -8,31 +8,11 @@ from tvm.s_tir import Schedule
 
 from ..binding import tile_block
 from ..loops import Tail
-from .elementwise import (
-    BATCHED,
-    BATCHES,
-    GRIDS,
-    IN_VECTORS,
-    ROUNDS,
-    SEED,
-    SEED_IN_ROUNDS,
-    SIZES,
-    THREADS,
-    VECTORS,
-)
 from .flat_plan import FlatPlan, schedule_flat
-from .recipe import Example, recipe
+from .flat_rungs import batch_per_thread, element_per_thread, grid_in_rounds, vector_per_thread
 
 
-@recipe(
-    kernel="relu",
-    blocks=("B",),
-    seed=SEED,
-    golden=Example({"n": 96}, sizes={"threads": 32}),
-    choices={"threads": THREADS},
-    symbolic=("n",),
-    expects={"bound": ("barriers == 0",)},
-)
+@element_per_thread(kernel="relu", blocks=("B",))
 def relu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One element for each thread.
 
@@ -42,14 +22,7 @@ def relu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> I
     yield "bound"
 
 
-@recipe(
-    kernel="relu",
-    blocks=("B",),
-    seed=SEED,
-    golden=VECTORS,
-    choices=SIZES,
-    expects=IN_VECTORS,
-)
+@vector_per_thread(kernel="relu", blocks=("B",))
 def relu_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -61,14 +34,7 @@ def relu_vectors(
     yield from schedule_flat(sch, sch.get_sblock("B"), plan)
 
 
-@recipe(
-    kernel="relu",
-    blocks=("B",),
-    seed=SEED,
-    golden=BATCHES,
-    choices=BATCHED,
-    expects=IN_VECTORS,
-)
+@batch_per_thread(kernel="relu", blocks=("B",))
 def relu_batches(
     sch: Schedule, *, threads: int = 512, vector: int = 8, each: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -80,14 +46,7 @@ def relu_batches(
     yield from schedule_flat(sch, sch.get_sblock("B"), plan)
 
 
-@recipe(
-    kernel="relu",
-    blocks=("B",),
-    seed=SEED_IN_ROUNDS,
-    golden=ROUNDS,
-    choices=GRIDS,
-    expects=IN_VECTORS,
-)
+@grid_in_rounds(kernel="relu", blocks=("B",))
 def relu_persistent(
     sch: Schedule,
     *,
@@ -105,15 +64,7 @@ def relu_persistent(
     yield from schedule_flat(sch, sch.get_sblock("B"), plan)
 
 
-@recipe(
-    kernel="gelu",
-    blocks=("B",),
-    seed=SEED,
-    golden=Example({"n": 96}, sizes={"threads": 32}),
-    choices={"threads": THREADS},
-    symbolic=("n",),
-    expects={"bound": ("barriers == 0",)},
-)
+@element_per_thread(kernel="gelu", blocks=("B",))
 def gelu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One element for each thread.
 
@@ -123,14 +74,7 @@ def gelu_bound(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> I
     yield "bound"
 
 
-@recipe(
-    kernel="gelu",
-    blocks=("B",),
-    seed=SEED,
-    golden=VECTORS,
-    choices=SIZES,
-    expects=IN_VECTORS,
-)
+@vector_per_thread(kernel="gelu", blocks=("B",))
 def gelu_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -142,14 +86,7 @@ def gelu_vectors(
     yield from schedule_flat(sch, sch.get_sblock("B"), plan)
 
 
-@recipe(
-    kernel="gelu",
-    blocks=("B",),
-    seed=SEED,
-    golden=BATCHES,
-    choices=BATCHED,
-    expects=IN_VECTORS,
-)
+@batch_per_thread(kernel="gelu", blocks=("B",))
 def gelu_batches(
     sch: Schedule, *, threads: int = 512, vector: int = 8, each: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -161,14 +98,7 @@ def gelu_batches(
     yield from schedule_flat(sch, sch.get_sblock("B"), plan)
 
 
-@recipe(
-    kernel="gelu",
-    blocks=("B",),
-    seed=SEED_IN_ROUNDS,
-    golden=ROUNDS,
-    choices=GRIDS,
-    expects=IN_VECTORS,
-)
+@grid_in_rounds(kernel="gelu", blocks=("B",))
 def gelu_persistent(
     sch: Schedule,
     *,

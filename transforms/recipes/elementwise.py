@@ -9,20 +9,8 @@ from tvm.s_tir import Schedule
 from ..binding import bind_loop
 from ..loops import Tail, split_loop
 from .flat_plan import FlatPlan, schedule_flat
+from .flat_rungs import batch_per_thread, grid_in_rounds, vector_per_thread
 from .recipe import Example, recipe
-
-SEED = Example({"n": 4096 * 4096})
-THREADS = (64, 128, 256, 512)
-# As many blocks as 132 multiprocessors run: they do not divide.
-SEED_IN_ROUNDS = Example(SEED.shape, sizes={"tail": "guard"})
-EACH = (1, 2, 4, 8)
-SIZES = {"threads": THREADS, "vector": (2, 4, 8)}
-BATCHED = {**SIZES, "each": EACH}
-GRIDS = {**BATCHED, "blocks": (264, 528, 1056, 2112)}
-VECTORS = Example({"n": 256}, sizes={"threads": 32, "vector": 4})
-BATCHES = Example({"n": 512}, sizes={"threads": 32, "vector": 4, "each": 2})
-ROUNDS = Example({"n": 1536}, sizes={"threads": 32, "vector": 4, "each": 2, "blocks": 3})
-IN_VECTORS = {"bound": ("scalar_loads == 0", "scalar_stores == 0")}
 
 
 @recipe(
@@ -48,14 +36,7 @@ def vector_add_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse"
     yield "bound"
 
 
-@recipe(
-    kernel="vector_add",
-    blocks=("C",),
-    seed=SEED,
-    golden=VECTORS,
-    choices=SIZES,
-    expects=IN_VECTORS,
-)
+@vector_per_thread(kernel="vector_add", blocks=("C",))
 def vector_add_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -67,14 +48,7 @@ def vector_add_vectors(
     yield from schedule_flat(sch, sch.get_sblock("C"), plan)
 
 
-@recipe(
-    kernel="vector_add",
-    blocks=("C",),
-    seed=SEED,
-    golden=BATCHES,
-    choices={**SIZES, "each": EACH},
-    expects=IN_VECTORS,
-)
+@batch_per_thread(kernel="vector_add", blocks=("C",))
 def vector_add_batches(
     sch: Schedule, *, threads: int = 512, vector: int = 8, each: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -86,14 +60,7 @@ def vector_add_batches(
     yield from schedule_flat(sch, sch.get_sblock("C"), plan)
 
 
-@recipe(
-    kernel="vector_add",
-    blocks=("C",),
-    seed=SEED_IN_ROUNDS,
-    golden=ROUNDS,
-    choices=GRIDS,
-    expects=IN_VECTORS,
-)
+@grid_in_rounds(kernel="vector_add", blocks=("C",))
 def vector_add_persistent(
     sch: Schedule,
     *,

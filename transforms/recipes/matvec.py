@@ -7,63 +7,29 @@ from collections.abc import Iterator
 from tvm.s_tir import Schedule
 
 from ..loops import Tail
-from .recipe import recipe
 from .row_plan import RowPlan, schedule_row_per_thread, schedule_rows
-from .rows import (
-    ALONE,
-    BY_SHUFFLES,
-    IN_VECTORS,
-    ROWS,
-    SEED,
-    SEVERAL,
-    SMALL,
-    SPREAD,
-    THREADS,
-    VECTORS,
-    WIDE,
-)
+from .row_rungs import row_in_registers, row_per_block, row_per_thread, rows_per_block
 
 
-@recipe(
-    kernel="matvec",
-    blocks=("y",),
-    seed=SEED,
-    golden=SMALL,
-    choices={"threads": THREADS[:4]},
-    expects=ALONE,
-)
+@row_per_thread(kernel="matvec", blocks=("y",))
 def matvec_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread: neighbouring threads read a whole row apart.
 
     Sizes: threads of a block.
     """
-    yield from schedule_row_per_thread(sch, [sch.get_sblock("y")], threads=threads, tail=tail)
+    yield from schedule_row_per_thread(sch, "y", threads=threads, tail=tail)
 
 
-@recipe(
-    kernel="matvec",
-    blocks=("y",),
-    seed=SEED,
-    golden=SPREAD,
-    choices={"threads": THREADS},
-    expects=BY_SHUFFLES,
-)
+@row_per_block(kernel="matvec", blocks=("y",))
 def matvec_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, whose threads add up their sums by warp shuffles.
 
     Sizes: threads of a row.
     """
-    yield from schedule_rows(sch, [sch.get_sblock("y")], RowPlan(threads, tail=tail))
+    yield from schedule_rows(sch, "y", RowPlan(threads, tail=tail))
 
 
-@recipe(
-    kernel="matvec",
-    blocks=("y",),
-    seed=SEED,
-    golden=WIDE,
-    choices=VECTORS,
-    expects=IN_VECTORS,
-)
+@row_in_registers(kernel="matvec", blocks=("y",))
 def matvec_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -72,17 +38,10 @@ def matvec_vectors(
     Sizes: threads of a row; vector, its elements at most.
     """
     plan = RowPlan(threads, vector, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, [sch.get_sblock("y")], plan)
+    yield from schedule_rows(sch, "y", plan)
 
 
-@recipe(
-    kernel="matvec",
-    blocks=("y",),
-    seed=SEED,
-    golden=SEVERAL,
-    choices=ROWS,
-    expects=IN_VECTORS,
-)
+@rows_per_block(kernel="matvec", blocks=("y",))
 def matvec_rows(
     sch: Schedule,
     *,
@@ -97,4 +56,4 @@ def matvec_rows(
     of a block, by default as many as make 64 threads.
     """
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, [sch.get_sblock("y")], plan)
+    yield from schedule_rows(sch, "y", plan)

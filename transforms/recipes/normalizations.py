@@ -7,50 +7,22 @@ from collections.abc import Iterator
 from tvm.s_tir import Schedule
 
 from ..loops import Tail
-from .recipe import recipe
 from .row_plan import RowPlan, schedule_row_per_thread, schedule_rows
-from .rows import (
-    ALONE,
-    BY_SHUFFLES,
-    IN_VECTORS,
-    ROWS,
-    SEED,
-    SEVERAL,
-    SMALL,
-    SPREAD,
-    THREADS,
-    VECTORS,
-    WIDE,
-)
+from .row_rungs import row_in_registers, row_per_block, row_per_thread, rows_per_block
 
 LAYER = "mean variance B"
 
 
-@recipe(
-    kernel="layer_norm",
-    blocks=(LAYER,),
-    seed=SEED,
-    golden=SMALL,
-    choices={"threads": THREADS[:4]},
-    expects=ALONE,
-)
+@row_per_thread(kernel="layer_norm", blocks=(LAYER,))
 def layer_norm_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread, read three times.
 
     Sizes: threads of a block.
     """
-    blocks = [sch.get_sblock(name) for name in LAYER.split()]
-    yield from schedule_row_per_thread(sch, blocks, threads=threads, tail=tail)
+    yield from schedule_row_per_thread(sch, LAYER, threads=threads, tail=tail)
 
 
-@recipe(
-    kernel="layer_norm",
-    blocks=(LAYER,),
-    seed=SEED,
-    golden=SPREAD,
-    choices={"threads": THREADS},
-    expects=BY_SHUFFLES,
-)
+@row_per_block(kernel="layer_norm", blocks=(LAYER,))
 def layer_norm_threads(
     sch: Schedule, *, threads: int = 256, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -58,18 +30,10 @@ def layer_norm_threads(
 
     Sizes: threads of a row.
     """
-    blocks = [sch.get_sblock(name) for name in LAYER.split()]
-    yield from schedule_rows(sch, blocks, RowPlan(threads, tail=tail))
+    yield from schedule_rows(sch, LAYER, RowPlan(threads, tail=tail))
 
 
-@recipe(
-    kernel="layer_norm",
-    blocks=(LAYER,),
-    seed=SEED,
-    golden=WIDE,
-    choices=VECTORS,
-    expects=IN_VECTORS,
-)
+@row_in_registers(kernel="layer_norm", blocks=(LAYER,))
 def layer_norm_registers(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -77,19 +41,11 @@ def layer_norm_registers(
 
     Sizes: threads of a row; vector, its elements at most.
     """
-    blocks = [sch.get_sblock(name) for name in LAYER.split()]
     plan = RowPlan(threads, vector, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, blocks, plan)
+    yield from schedule_rows(sch, LAYER, plan)
 
 
-@recipe(
-    kernel="layer_norm",
-    blocks=(LAYER,),
-    seed=SEED,
-    golden=SEVERAL,
-    choices=ROWS,
-    expects=IN_VECTORS,
-)
+@rows_per_block(kernel="layer_norm", blocks=(LAYER,))
 def layer_norm_rows(
     sch: Schedule,
     *,
@@ -105,56 +61,32 @@ def layer_norm_rows(
     Sizes: threads of a row, by default one for 64 bytes of it; vector, its elements at most; rows
     of a block, by default as many as make 64 threads.
     """
-    blocks = [sch.get_sblock(name) for name in LAYER.split()]
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, blocks, plan)
+    yield from schedule_rows(sch, LAYER, plan)
 
 
 RMS = "sum B"
 
 
-@recipe(
-    kernel="rms_norm",
-    blocks=(RMS,),
-    seed=SEED,
-    golden=SMALL,
-    choices={"threads": THREADS[:4]},
-    expects=ALONE,
-)
+@row_per_thread(kernel="rms_norm", blocks=(RMS,))
 def rms_norm_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread, read twice.
 
     Sizes: threads of a block.
     """
-    blocks = [sch.get_sblock(name) for name in RMS.split()]
-    yield from schedule_row_per_thread(sch, blocks, threads=threads, tail=tail)
+    yield from schedule_row_per_thread(sch, RMS, threads=threads, tail=tail)
 
 
-@recipe(
-    kernel="rms_norm",
-    blocks=(RMS,),
-    seed=SEED,
-    golden=SPREAD,
-    choices={"threads": THREADS},
-    expects=BY_SHUFFLES,
-)
+@row_per_block(kernel="rms_norm", blocks=(RMS,))
 def rms_norm_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, read twice; the sum by warp shuffles.
 
     Sizes: threads of a row.
     """
-    blocks = [sch.get_sblock(name) for name in RMS.split()]
-    yield from schedule_rows(sch, blocks, RowPlan(threads, tail=tail))
+    yield from schedule_rows(sch, RMS, RowPlan(threads, tail=tail))
 
 
-@recipe(
-    kernel="rms_norm",
-    blocks=(RMS,),
-    seed=SEED,
-    golden=WIDE,
-    choices=VECTORS,
-    expects=IN_VECTORS,
-)
+@row_in_registers(kernel="rms_norm", blocks=(RMS,))
 def rms_norm_registers(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -162,19 +94,11 @@ def rms_norm_registers(
 
     Sizes: threads of a row; vector, its elements at most.
     """
-    blocks = [sch.get_sblock(name) for name in RMS.split()]
     plan = RowPlan(threads, vector, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, blocks, plan)
+    yield from schedule_rows(sch, RMS, plan)
 
 
-@recipe(
-    kernel="rms_norm",
-    blocks=(RMS,),
-    seed=SEED,
-    golden=SEVERAL,
-    choices=ROWS,
-    expects=IN_VECTORS,
-)
+@rows_per_block(kernel="rms_norm", blocks=(RMS,))
 def rms_norm_rows(
     sch: Schedule,
     *,
@@ -190,6 +114,5 @@ def rms_norm_rows(
     Sizes: threads of a row, by default one for 64 bytes of it; vector, its elements at most; rows
     of a block, by default as many as make 64 threads.
     """
-    blocks = [sch.get_sblock(name) for name in RMS.split()]
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, blocks, plan)
+    yield from schedule_rows(sch, RMS, plan)

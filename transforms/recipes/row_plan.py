@@ -44,10 +44,10 @@ class RowPlan(NamedTuple):
 
 
 def schedule_row_per_thread(
-    sch: Schedule, blocks: Sequence[SBlockRV], *, threads: int, tail: Tail
+    sch: Schedule, names: str, *, threads: int, tail: Tail
 ) -> Iterator[str]:
-    """One thread for each row: the blocks in program order, the last of which writes the output."""
-    *producers, output = blocks
+    """One thread for each row. `names`: the blocks in program order, as a recipe has them."""
+    *producers, output = (sch.get_sblock(name) for name in names.split())
     outer, row = split_loop(sch, sch.get_loops(output)[0], inner=threads, tail=tail)
     bind_loop(sch, outer, axis="blockIdx.x")
     bind_loop(sch, row, axis="threadIdx.x")
@@ -55,8 +55,9 @@ def schedule_row_per_thread(
     yield "bound"
 
 
-def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], plan: RowPlan) -> Iterator[str]:
-    """Threads share a row: the blocks in program order, the last of which writes the output."""
+def schedule_rows(sch: Schedule, names: str, plan: RowPlan) -> Iterator[str]:
+    """Threads share a row. `names`: the blocks in program order, as a recipe has them."""
+    blocks = [sch.get_sblock(name) for name in names.split()]
     *producers, output = blocks
     threads, vector, rows = _fit(sch, blocks, plan)
     row = _bind_rows(sch, output, rows, plan.tail)

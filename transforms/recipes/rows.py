@@ -11,63 +11,38 @@ from collections.abc import Iterator
 from tvm.s_tir import Schedule
 
 from ..loops import Tail
-from .recipe import Example, recipe
+from .recipe import Example
 from .row_plan import RowPlan, schedule_row_per_thread, schedule_rows
-
-SEED = Example({"m": 4096, "n": 4096})
-SHAPE = {"m": 6, "n": 64}
-SMALL = Example(SHAPE, sizes={"threads": 2})
-SPREAD = Example(SHAPE, sizes={"threads": 8})
-WIDE = Example(SHAPE, sizes={"threads": 8, "vector": 4})
-SEVERAL = Example(SHAPE, sizes={"threads": 8, "vector": 4, "rows": 2})
-THREADS = (32, 64, 128, 256, 512, 1024)
-VECTORS = {"threads": THREADS, "vector": (2, 4, 8)}
-ROWS = {**VECTORS, "threads": (None, *THREADS), "rows": (None, 1, 2, 4, 8)}
-ALONE = {"bound": ("barriers == 0",)}
-BY_SHUFFLES = {"spread_over_threads": ("barriers >= 2",)}
-IN_VECTORS = {"unrolled": ("scalar_loads == 0",)}
-
-
-@recipe(
-    kernel="row_sum",
-    blocks=("B",),
-    seed=SEED,
-    golden=SMALL,
-    choices={"threads": THREADS[:4]},
-    expects=ALONE,
+from .row_rungs import (
+    SEED,
+    SEVERAL,
+    SHAPE,
+    row_in_registers,
+    row_per_block,
+    row_per_thread,
+    rows_per_block,
 )
+
+
+@row_per_thread(kernel="row_sum", blocks=("B",))
 def row_sum_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread: neighbouring threads read a whole row apart.
 
     Sizes: threads of a block.
     """
-    yield from schedule_row_per_thread(sch, [sch.get_sblock("B")], threads=threads, tail=tail)
+    yield from schedule_row_per_thread(sch, "B", threads=threads, tail=tail)
 
 
-@recipe(
-    kernel="row_sum",
-    blocks=("B",),
-    seed=SEED,
-    golden=SPREAD,
-    choices={"threads": THREADS},
-    expects=BY_SHUFFLES,
-)
+@row_per_block(kernel="row_sum", blocks=("B",))
 def row_sum_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, whose threads add up their sums by warp shuffles.
 
     Sizes: threads of a row.
     """
-    yield from schedule_rows(sch, [sch.get_sblock("B")], RowPlan(threads, tail=tail))
+    yield from schedule_rows(sch, "B", RowPlan(threads, tail=tail))
 
 
-@recipe(
-    kernel="row_sum",
-    blocks=("B",),
-    seed=SEED,
-    golden=WIDE,
-    choices=VECTORS,
-    expects=IN_VECTORS,
-)
+@row_in_registers(kernel="row_sum", blocks=("B",))
 def row_sum_vectors(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -76,17 +51,10 @@ def row_sum_vectors(
     Sizes: threads of a row; vector, its elements at most.
     """
     plan = RowPlan(threads, vector, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, [sch.get_sblock("B")], plan)
+    yield from schedule_rows(sch, "B", plan)
 
 
-@recipe(
-    kernel="row_sum",
-    blocks=("B",),
-    seed=SEED,
-    golden=SEVERAL,
-    choices=ROWS,
-    expects=IN_VECTORS,
-)
+@rows_per_block(kernel="row_sum", blocks=("B",))
 def row_sum_rows(
     sch: Schedule,
     *,
@@ -103,59 +71,38 @@ def row_sum_rows(
     of a block, by default as many as make 64 threads.
     """
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, [sch.get_sblock("B")], plan)
+    yield from schedule_rows(sch, "B", plan)
 
 
 BLOCKS = "max exp sum B"
+READ_AGAIN = "max sum B"
+"""With the exponentials inlined."""
+ONLINE = "wide statistics B"
 
 
-@recipe(
-    kernel="softmax",
-    blocks=(BLOCKS,),
-    seed=SEED,
-    golden=SMALL,
-    choices={"threads": THREADS[:4]},
-    expects=ALONE,
-)
+@row_per_thread(kernel="softmax", blocks=(BLOCKS,))
 def softmax_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each thread, read three times; exponentials are computed twice.
 
     Sizes: threads of a block.
     """
-    largest, total, output = (sch.get_sblock(name) for name in ("max", "sum", "B"))
     sch.compute_inline(sch.get_sblock("exp"))
     yield "exponentials_inlined"
-    blocks = [largest, total, output]
-    yield from schedule_row_per_thread(sch, blocks, threads=threads, tail=tail)
+    yield from schedule_row_per_thread(sch, READ_AGAIN, threads=threads, tail=tail)
 
 
-@recipe(
-    kernel="softmax",
-    blocks=(BLOCKS,),
-    seed=SEED,
-    golden=SPREAD,
-    choices={"threads": THREADS},
-    expects=BY_SHUFFLES,
-)
+@row_per_block(kernel="softmax", blocks=(BLOCKS,))
 def softmax_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
     """One row for each block, read three times; maximum and sum by warp shuffles.
 
     Sizes: threads of a row.
     """
-    largest, total, output = (sch.get_sblock(name) for name in ("max", "sum", "B"))
     sch.compute_inline(sch.get_sblock("exp"))
     yield "exponentials_inlined"
-    yield from schedule_rows(sch, [largest, total, output], RowPlan(threads, tail=tail))
+    yield from schedule_rows(sch, READ_AGAIN, RowPlan(threads, tail=tail))
 
 
-@recipe(
-    kernel="softmax",
-    blocks=(BLOCKS,),
-    seed=SEED,
-    golden=WIDE,
-    choices=VECTORS,
-    expects=IN_VECTORS,
-)
+@row_in_registers(kernel="softmax", blocks=(BLOCKS,))
 def softmax_registers(
     sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
 ) -> Iterator[str]:
@@ -164,17 +111,10 @@ def softmax_registers(
     Sizes: threads of a row; vector, its elements at most.
     """
     plan = RowPlan(threads, vector, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, [sch.get_sblock(name) for name in BLOCKS.split()], plan)
+    yield from schedule_rows(sch, BLOCKS, plan)
 
 
-@recipe(
-    kernel="softmax",
-    blocks=(BLOCKS,),
-    seed=SEED,
-    golden=SEVERAL,
-    choices=ROWS,
-    expects=IN_VECTORS,
-)
+@rows_per_block(kernel="softmax", blocks=(BLOCKS,))
 def softmax_rows(
     sch: Schedule,
     *,
@@ -191,16 +131,14 @@ def softmax_rows(
     of a block, by default as many as make 64 threads.
     """
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, [sch.get_sblock(name) for name in BLOCKS.split()], plan)
+    yield from schedule_rows(sch, BLOCKS, plan)
 
 
-@recipe(
+@rows_per_block(
     kernel="softmax",
-    blocks=("wide statistics B",),
+    blocks=(ONLINE,),
     seed=Example(SEED.shape, {"online": True}),
-    golden=Example(SHAPE, {"online": True}, {"threads": 8, "vector": 4, "rows": 2}),
-    choices=ROWS,
-    expects=IN_VECTORS,
+    golden=Example(SHAPE, {"online": True}, SEVERAL),
 )
 def softmax_online(
     sch: Schedule,
@@ -216,5 +154,4 @@ def softmax_online(
     of a block, by default as many as make 64 threads.
     """
     plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
-    blocks = [sch.get_sblock(name) for name in ("wide", "statistics", "B")]
-    yield from schedule_rows(sch, blocks, plan)
+    yield from schedule_rows(sch, ONLINE, plan)
