@@ -76,6 +76,12 @@ def pad_shared_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
     sch.storage_align(block, 0, axis=-2, factor=row, offset=elements)
 
 
+def pad_longer_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
+    """`pad_shared_rows` where there is a padding, and the rows are longer than it."""
+    if 0 < elements < (find_row_length(sch, block) or 0):
+        pad_shared_rows(sch, block, elements=elements)
+
+
 @composite
 def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
     """Keep a tile in shared memory with its last two dimensions swapped.

@@ -11,7 +11,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
 from ..fetching import fetch_cooperatively
-from ..layout import pad_block, pad_shared_rows, transpose_tile
+from ..layout import pad_block, pad_longer_rows, transpose_tile
 from ..loops import fuse_loops, split_loop, suggest_unrolling
 from ..lowering import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
@@ -176,9 +176,7 @@ def _stage(
     size = sch.get(copy).writes[0].source.dtype.itemsize
     if operand == 0:
         transpose_tile(sch, copy)
-        elements = plan.padding * WORD_BYTES // size
-        if 0 < elements < (find_row_length(sch, copy) or 0):
-            pad_shared_rows(sch, copy, elements=elements)
+        pad_longer_rows(sch, copy, elements=plan.padding * WORD_BYTES // size)
     # TVM has CUDA's types for four elements of float8 at most, and for fewer than 16 indices.
     widest = 16 // size if size > 1 else 4
     # An asynchronous copy of neighbours must find neighbours in the tile, too.

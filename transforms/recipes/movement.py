@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV
 
 from ..binding import bind_loop, tile_block
 from ..caching import cache_read_at, cache_write_at
 from ..fetching import fetch_cooperatively
-from ..layout import pad_shared_rows
+from ..layout import pad_longer_rows
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, unroll_loop
-from ..queries import find_extent, find_row_length
+from ..queries import find_extent
 from ..rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy
 from .recipe import Example, recipe
@@ -113,7 +112,7 @@ def transpose_vectors(
     yield "tiled"
     threads = min(threads, (tile // side) ** 2)
     shared = cache_read_at(sch, block, tiles[1].outer, operand=0)
-    _pad(sch, shared, side)
+    pad_longer_rows(sch, shared, elements=side)
     steps, among = split_loop(sch, fuse_loops(sch, inside), inner=threads, tail=tail)
     bind_loop(sch, among, axis="threadIdx.x")
     fetch_cooperatively(sch, shared, threads=threads, vector=side, tail=tail)
@@ -137,15 +136,9 @@ def _schedule(sch: Schedule, tile: int, threads: int, padding: int, tail: Tail) 
     bind_loop(sch, columns.outer, axis="blockIdx.x")
     yield "tiled"
     shared = cache_read_at(sch, block, columns.outer, operand=0)
-    _pad(sch, shared, padding)
+    pad_longer_rows(sch, shared, elements=padding)
     fuse_loops(sch, [rows.inner, columns.inner])
     spread = spread_over_threads(sch, block, threads=threads, tail=tail)
     fetch_cooperatively(sch, shared, threads=threads, tail=tail)
     unroll_loop(sch, spread.steps)
     yield "tile_in_shared_memory"
-
-
-def _pad(sch: Schedule, block: SBlockRV, elements: int) -> None:
-    """Pad rows that are longer than that."""
-    if 0 < elements < (find_row_length(sch, block) or 0):
-        pad_shared_rows(sch, block, elements=elements)

@@ -11,7 +11,7 @@ from tirstep.modules import Problem
 from tirstep.modules.errors import KernelError
 from tirstep.transforms.errors import TransformError
 
-from .contenders import BuiltAhead, Contender, find_contenders, needed_bytes
+from .contenders import BuiltAhead, Contender, find_contenders, find_shortage
 from .errors import BenchError, PeerMissing, shorten
 from .judging import Expectation
 from .machine import Launch, Machine, Replay, plan_repeats
@@ -45,6 +45,7 @@ class Entrant:
 
     contender: Contender
     replay: Replay
+    outcome: Outcome
     place: int
 
 
@@ -74,10 +75,8 @@ def run_case(
         problem.flops,
         problem.bytes,
     )
-    wanted, free = needed_bytes(problem), machine.free_bytes()
-    if wanted > free:
-        reason = f"needs {wanted / 2**30:.1f} GiB on the device, and {free / 2**30:.1f} are free"
-        return replace(case, skipped=reason)
+    if shortage := find_shortage(problem, machine):
+        return replace(case, skipped=shortage)
     reference = find_reference() if find_reference else draw_reference(work, settings)
     tensors = [machine.upload(array) for array in reference.inputs]
     output = machine.upload(blank(problem.outputs[0]))
@@ -112,7 +111,7 @@ class _Field:
             outcome, replay = self._admit(contender)
             outcomes.append(outcome)
             if replay is not None:
-                entrants.append(Entrant(contender, replay, place))
+                entrants.append(Entrant(contender, replay, outcome, place))
         self.tell(f"{self.problem.kernel.name}: timing {len(entrants)} contenders")
         for entrant, outcome in zip(entrants, self._time(entrants), strict=True):
             outcomes[entrant.place] = outcome
@@ -168,13 +167,9 @@ class _Field:
 
     def _finish(self, entrant: Entrant, seconds: Sequence[float]) -> Outcome:
         """The outcome with its time, if the result is still right."""
-        contender, replay = entrant.contender, entrant.replay
-        outcome = Outcome(
-            contender.name, contender.kind, "ok", sizes=contender.sizes, launched=replay.launched
-        )
-        if error := self._check(contender, replay):
-            return replace(outcome, status="wrong", note=f"after the timed runs, {error}")
-        return replace(outcome, time=summarize(seconds))
+        if error := self._check(entrant.contender, entrant.replay):
+            return replace(entrant.outcome, status="wrong", note=f"after the timed runs, {error}")
+        return replace(entrant.outcome, time=summarize(seconds))
 
     def _require_alive(self, contender: Contender, error: Exception) -> None:
         """A fault inside of a kernel ends the GPU's context: nobody can run after it."""

@@ -25,6 +25,14 @@ def count_candidates(recipe: Recipe, fixed: Sizes, among: Among = NONE) -> int:
     return math.prod(len(of) for name, of in choices.items() if name not in fixed)
 
 
+def find_choices(recipe: Recipe, among: Among) -> Among:
+    """The values of each size to search; raises `BenchError` for a recipe without any."""
+    choices = {**recipe.choices, **among}
+    if not choices:
+        raise BenchError(f"{recipe.name} declares no choices, so there is nothing to search")
+    return choices
+
+
 def find_candidates(
     recipe: Recipe, fixed: Sizes, among: Among = NONE, *, limit: int | None, seed: int
 ) -> list[Sizes]:
@@ -35,9 +43,7 @@ def find_candidates(
     choices or not: what is found is never slower than they. Where `among` has not its own value,
     the first one there is taken. Raises `BenchError` for a recipe without choices.
     """
-    choices = {**recipe.choices, **among}
-    if not choices:
-        raise BenchError(f"{recipe.name} declares no choices, so there is nothing to search")
+    choices = find_choices(recipe, among)
     names = [name for name in choices if name not in fixed]
     values = [choices[name] for name in names]
     total = count_candidates(recipe, fixed, among)

@@ -35,6 +35,14 @@ class Contender:
     sizes: dict[str, object]
 
 
+def find_shortage(problem: Problem, machine: Machine) -> str | None:
+    """Why the device has too little memory for a problem; None if it has enough."""
+    wanted, free = needed_bytes(problem), machine.free_bytes()
+    if wanted <= free:
+        return None
+    return f"needs {wanted / 2**30:.1f} GiB on the device, and {free / 2**30:.1f} are free"
+
+
 @dataclass(frozen=True)
 class Built:
     """Sizes with which a recipe takes part, and the file that it was compiled into.

@@ -15,7 +15,7 @@ from tirstep.transforms.recipes import Recipe
 from .arena import Settings, Tell
 from .candidates import Among, Sizes, find_candidates
 from .compile_cache import installed
-from .contenders import needed_bytes, prepare_recipe
+from .contenders import find_shortage, prepare_recipe
 from .errors import BenchError, PeerMissing, shorten
 from .farm import Job, compile_all
 from .judging import Expectation
@@ -91,12 +91,8 @@ def search(plan: Plan, machine: Machine, settings: Settings, *, cache: Path, tel
         plan.recipe, plan.fixed, plan.among, limit=plan.limit, seed=settings.seed
     )
     found = Found(tried=len(candidates))
-    wanted, free = needed_bytes(plan.problem), machine.free_bytes()
-    if wanted > free:
-        raise BenchError(
-            f"{plan.problem} needs {wanted / 2**30:.1f} GiB on the device, and "
-            f"{free / 2**30:.1f} are free; search at a smaller shape"
-        )
+    if shortage := find_shortage(plan.problem, machine):
+        raise BenchError(f"{plan.problem} {shortage}; search at a smaller shape")
     with installed(cache):
         jobs = [_make_job(plan, sizes, name_library()) for sizes in candidates]
         compiled = _compile(plan, machine, cache, jobs, found.skipped, tell)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tirstep.bench.arena import Settings
 from tirstep.bench.best import record_best
-from tirstep.bench.candidates import count_candidates, find_candidates
+from tirstep.bench.candidates import count_candidates, find_choices
 from tirstep.bench.compile_cache import find_cache_folder
 from tirstep.bench.machine import Machine
 from tirstep.bench.results import Time
@@ -42,19 +42,19 @@ class Hunt:
     into: Path | None
 
 
-def search_sizes(name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt) -> int:
+def search_sizes(recipe_name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt) -> int:
     """Search at each shape; 1 where no candidate was right."""
-    recipe = pick_recipe(name)
+    recipe = pick_recipe(recipe_name)
     kernel = find_kernel(recipe.kernel)
     parsed = [parse_shape(text, recipe.kernel, kernel.size_names) for text in shapes]
     options: dict[str, Any] = {**recipe.seed.options, **wish.options}
     wanted = parsed or [dict(recipe.seed.shape)]
     problems = [kernel.problem(*one.values(), **options) for one in wanted]
     fixed = choose_sizes(wish, recipe.sizes, recipe.sizes)
-    for place in range(max(map(len, hunt.among.values()), default=0)):  # each value as a size
-        one = {name: of[min(place, len(of) - 1)] for name, of in hunt.among.items()}
-        choose_sizes(replace(wish, sizes=one), recipe.sizes, recipe.sizes)
-    find_candidates(recipe, fixed, hunt.among, limit=hunt.limit, seed=hunt.seed)  # or says why not
+    for name, values in hunt.among.items():
+        for value in values:  # each must be one that the size can have
+            choose_sizes(replace(wish, sizes={name: value}), recipe.sizes, recipe.sizes)
+    find_choices(recipe, hunt.among)
     machine = make_machine("search")
     screen, code = Screen(), 0
     screen.line(("device  ", "dim"), str(machine.device["name"]))

@@ -15,6 +15,7 @@ from typing import Any
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
 
+from ..ahead import COMPILE_LIMIT
 from ..contenders import find_options, find_variants, name_variant
 from ..errors import BenchError
 from ..farm import Job, compile_all
@@ -24,8 +25,6 @@ from .counters import SECTIONS, KernelProfile, read_table
 from .results import ProfileRun, RecipeProfile
 
 TARGET = ("-m", "tirstep.bench.profile.launches")
-COMPILE_LIMIT = 120.0
-"""Seconds that one recipe may take to compile ahead of time."""
 SLOWEST = 600.0
 """Seconds for ncu and all kernels under it."""
 
