@@ -31,4 +31,7 @@ def counted_rows(counts: Counts) -> Iterator[Fact]:
             yield Fact(GROUP, "sectors", "32-byte sectors", one.sectors)
             yield Fact(GROUP, "sectors_per_request", "sectors per request", per_request)
         else:
+            per_request = round(one.wavefronts_per_request, 2)
+            yield Fact(GROUP, "wavefronts", "wavefronts", one.wavefronts)
+            yield Fact(GROUP, "wavefronts_per_request", "wavefronts per request", per_request)
             yield Fact(GROUP, "bank_conflicts", "bank conflicts", one.bank_conflicts)

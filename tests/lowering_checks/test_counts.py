@@ -1,9 +1,11 @@
 """Counts of a launch's accesses, held against what warps do by hand."""
 
+import numpy as np
 import pytest
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import Counts, DeviceError, count_accesses, run_golden
+from tirstep.lowering_checks import Counts, DeviceError, count_accesses, run_golden, run_recipe
+from tirstep.lowering_checks.counts import AccessCounts
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.modules import find_kernel
@@ -68,3 +70,36 @@ def test_what_is_not_bound_is_refused() -> None:
     sentence = "there is no launch to count: not bound yet: C; bind its loops first"
     with pytest.raises(DeviceError, match=sentence):
         count_accesses(ADD, ADD.module)
+
+
+@pytest.mark.parametrize("warp_y", [2, 4])
+def test_pairs_of_threads_that_read_one_vector_take_half_of_the_wavefronts(warp_y: int) -> None:
+    sizes = {"m": 128, "n": 128, "k": 16}
+    problem = find_kernel("matmul").problem(**sizes)
+    taken = {}
+    for name in ("matmul_warps", "matmul_interleaved"):
+        run = run_recipe(find_recipe(name), sizes, sizes={"warp_y": warp_y})
+        shared = count_accesses(problem, run.steps[-1].module).scopes["shared"]
+        taken[name] = (shared.requests, shared.wavefronts)
+    # 16 steps of 8 warps, in which each of a thread's four strips loads a vector of A and one of B:
+    # A's are shared by the threads of a row, B's only where two rows are interleaved.
+    requests, wavefronts = taken["matmul_warps"]
+    assert taken["matmul_interleaved"] == (requests, wavefronts - 16 * 8 * 4 * (4 - 2))
+
+
+def test_wavefronts_of_vectors_that_no_two_threads_share() -> None:
+    shared = AccessCounts()
+    counts = Counts(scopes={"shared": shared})
+    threads = np.arange(32)[:, None]
+    everybody = np.ones((32, 1), dtype=bool)
+    for address, wavefronts in (
+        (threads, 4),  # all different
+        (threads // 2, 2),  # t and t ^ 1
+        (threads // 4 * 2 + threads % 2, 2),  # t and t ^ 2
+        (threads % 16, 4),  # halves of the warp: no such pairs
+        (threads * 0, 2),  # one for all
+    ):
+        before = shared.wavefronts
+        counts.note("shared", address * 4 + np.arange(4), everybody, 4)
+        assert shared.wavefronts - before == wavefronts
+    assert shared.bank_conflicts == 0

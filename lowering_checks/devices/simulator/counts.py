@@ -29,12 +29,14 @@ class AccessCounts:
     ----------
     requests : instructions, counted once for each warp
     bytes : what the threads asked for
+    wavefronts : passes of shared memory
     bank_conflicts : wavefronts beyond those that a request needs at least (shared memory)
     sectors : sectors of 32 bytes touched, summed over the requests (global memory)
     """
 
     requests: int = 0
     bytes: int = 0
+    wavefronts: int = 0
     bank_conflicts: int = 0
     sectors: int = 0
 
@@ -42,6 +44,11 @@ class AccessCounts:
     def sectors_per_request(self) -> float:
         """4 for a warp that reads 32 neighbouring float32, 32 for one that reads a column."""
         return self.sectors / self.requests if self.requests else 0.0
+
+    @property
+    def wavefronts_per_request(self) -> float:
+        """4 for a warp that reads 32 vectors of 16 bytes, 2 where pairs of threads share them."""
+        return self.wavefronts / self.requests if self.requests else 0.0
 
 
 @dataclass
@@ -76,7 +83,9 @@ class Counts:
             counts.sectors += _count_pairs(warps, addresses // SECTOR_BYTES)
         elif scope == "shared":
             lane = np.flatnonzero(here) % WARP
-            counts.bank_conflicts += _count_conflicts(warps, lane, addresses, itemsize)
+            taken, conflicts = _count_wavefronts(warps, lane, addresses, itemsize)
+            counts.wavefronts += taken
+            counts.bank_conflicts += conflicts
 
 
 def _count_pairs(groups: Array, values: Array) -> int:
@@ -88,13 +97,33 @@ def _unique_pairs(groups: Array, values: Array) -> Array:
     return np.unique((groups[:, None] << _GROUP_BIT) + values)
 
 
-def _count_conflicts(warps: Array, lane: Array, addresses: Array, itemsize: int) -> int:
-    """Wide accesses go in parts: 8 bytes in halves of a warp, 16 bytes in quarters."""
+def _count_wavefronts(
+    warps: Array, lane: Array, addresses: Array, itemsize: int
+) -> tuple[int, int]:
+    """The wavefronts of one request of each warp, and those of them that are conflicts.
+
+    Wide accesses go in parts, 8 bytes in halves of a warp and 16 bytes in quarters; in half as many
+    where the threads t and t ^ 1 of all pairs have the same address, or t and t ^ 2.
+    """
     width = addresses.shape[1] * itemsize
-    parts = max(1, width // BANK_BYTES)
-    group = warps * parts + lane // max(1, WARP // parts)
+    parts = np.full(len(warps), max(1, width // BANK_BYTES))
+    parts[np.isin(warps, _find_paired(warps, lane, addresses[:, 0]))] //= 2
+    parts = np.maximum(parts, 1)
+    group = warps * WARP + lane // (WARP // parts)
     pairs = _unique_pairs(group, addresses // BANK_BYTES)
-    places = (pairs >> _GROUP_BIT) * BANKS + pairs % BANKS
-    wavefronts = np.bincount(places, minlength=(int(places.max()) // BANKS + 1) * BANKS)
-    worst = wavefronts.reshape(-1, BANKS).max(axis=1)
-    return int(np.maximum(worst - 1, 0).sum())
+    _, numbers = np.unique(pairs >> _GROUP_BIT, return_inverse=True)
+    banks = np.bincount(numbers * BANKS + pairs % BANKS, minlength=(numbers.max() + 1) * BANKS)
+    worst = banks.reshape(-1, BANKS).max(axis=1)
+    return int(worst.sum()), int((worst - 1).sum())
+
+
+def _find_paired(warps: Array, lane: Array, first: Array) -> Array:
+    """The warps whose threads have the same address in pairs; idle threads are no matter."""
+    names, numbers = np.unique(warps, return_inverse=True)
+    table = np.full((len(names), WARP), -1, dtype=np.int64)
+    table[numbers, lane] = first
+    paired = np.zeros(len(names), dtype=bool)
+    for distance in (1, 2):
+        other = table[:, np.arange(WARP) ^ distance]
+        paired |= ((table == other) | (table < 0) | (other < 0)).all(axis=1)
+    return names[paired]
