@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -13,6 +13,9 @@ from .errors import TransformError, composite
 from .gpu_limits import WARP
 from .loops import Tail, require_constant, require_factors, require_serial
 from .queries import find_block_name, find_reduction_loops, find_spatial_loops
+
+Inner = Literal["columns", "rows"]
+"""Which loop of a tile is the innermost."""
 
 
 class WarpTile(NamedTuple):
@@ -39,6 +42,9 @@ def tile_in_warps(
     per_thread: Sequence[int],
     strips: Sequence[int] = (1, 1),
     warp: Sequence[int] | None = None,
+    interleave: int = 1,
+    inner: Inner = "columns",
+    inner_strips: Inner = "columns",
     group: int = 1,
     tail: Tail = "refuse",
 ) -> WarpTile:
@@ -48,19 +54,26 @@ def tile_in_warps(
     of the result of each. `strips` cuts a thread's share into as many pieces, which lie a whole
     block of threads apart: neighbouring threads then read neighbouring vectors of shared memory.
     `warp` are the rows and columns of threads in a warp, 32 together; without it a warp is 32
-    threads side by side. `group` rows of tiles run column by column, so that tiles that run at the
-    same time share their operands in the L2 cache.
+    threads side by side. `interleave` rows of a warp are numbered together, column by column: with
+    2, threads t and t ^ 1 share their columns, t and t ^ 2 their rows, and shared memory answers
+    such pairs at once where each thread reads 16 bytes. `inner` and `inner_strips` say whether a
+    thread goes through the columns or the rows, of a strip and of its strips, in the innermost
+    loop: the operand of the other one stays the same from product to product. `group` rows of tiles
+    run column by column, so that tiles that run at the same time share their operands in the L2
+    cache.
 
     rewrite: ``for i, j, k`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in vthread.x:
         for i_3_j_2 in threadIdx.x: for k: for i_4, j_3``
     consumes: the spatial loops
     returns: the loops of the tile
     requires: two serial spatial loops of constant extents; strips that divide per_thread; a warp
-        of 32 threads that divides threads; a number of rows of tiles that group divides; the tile
-        divides the extents, or ``tail="guard"``
+        of 32 threads that divides threads, with rows that interleave divides; a number of rows of
+        tiles that group divides; the tile divides the extents, or ``tail="guard"``
     """
     rows, columns = _require_two_loops(sch, block)
     _require_sizes(threads, per_thread, strips, warp)
+    _require_interleave(interleave, warp)
+    _require_inner(inner=inner, inner_strips=inner_strips)
     factors = {"group": group, "threads": threads[0], "per_thread": per_thread[0]}
     require_factors(sch, "tile_in_warps", rows, factors, tail)
     factors = {"threads": threads[1], "per_thread": per_thread[1]}
@@ -72,17 +85,14 @@ def tile_in_warps(
     column_tile, column_strip, column, j = sch.split(
         columns, [None, strips[1], threads[1], per_thread[1] // strips[1]]
     )
-    inside = [row, column]
-    if warp is not None:
-        row_warp, row = sch.split(row, [None, warp[0]])
-        column_warp, column = sch.split(column, [None, warp[1]])
-        inside = [row_warp, column_warp, row, column]
+    inside = _number_threads(sch, row, column, warp, interleave)
     tiles = [rows_left, column_tile, row_tile]
-    sch.reorder(*tiles, row_strip, column_strip, *inside, *reductions, i, j)
+    strips_in_order = _order(row_strip, column_strip, inner_strips)
+    sch.reorder(*tiles, *strips_in_order, *inside, *reductions, *_order(i, j, inner))
     grid = sch.fuse(*tiles)
     bind_loop(sch, grid, axis="blockIdx.x")
     if strips[0] * strips[1] > 1:
-        bind_loop(sch, sch.fuse(row_strip, column_strip), axis="vthread.x")
+        bind_loop(sch, sch.fuse(*strips_in_order), axis="vthread.x")
     together = sch.fuse(*inside)
     bind_loop(sch, together, axis="threadIdx.x")
     return WarpTile(grid, together, (i, j))
@@ -91,6 +101,24 @@ def tile_in_warps(
 def find_group(rows: int, *, most: int) -> int:
     """The largest divisor of a number of rows of tiles that is at most `most`: for `group`."""
     return next(size for size in range(min(rows, most), 0, -1) if rows % size == 0)
+
+
+def _number_threads(
+    sch: Schedule, row: LoopRV, column: LoopRV, warp: Sequence[int] | None, interleave: int
+) -> list[LoopRV]:
+    """The loops over the threads of a block, outermost first."""
+    if warp is None:
+        return [row, column]
+    row_warp, row = sch.split(row, [None, warp[0]])
+    column_warp, column = sch.split(column, [None, warp[1]])
+    if interleave == 1:
+        return [row_warp, column_warp, row, column]
+    row, neighbour = sch.split(row, [None, interleave])
+    return [row_warp, column_warp, row, column, neighbour]
+
+
+def _order(row: LoopRV, column: LoopRV, inner: Inner) -> tuple[LoopRV, LoopRV]:
+    return (row, column) if inner == "columns" else (column, row)
 
 
 def _is_size(value: object) -> bool:
@@ -145,3 +173,25 @@ def _require_sizes(
             f"warp={tuple(warp)} has {warp[0] * warp[1]} threads",
             f"a warp has {WARP}, as (4, 8)",
         )
+
+
+def _require_interleave(interleave: int, warp: Sequence[int] | None) -> None:
+    if not _is_size(interleave):
+        raise TransformError(
+            "tile_in_warps", f"interleave={interleave!r} is no size", "pass an integer from 1 up"
+        )
+    rows = 1 if warp is None else warp[0]
+    if rows % interleave:
+        raise TransformError(
+            "tile_in_warps",
+            f"interleave={interleave} does not divide the {rows} row(s) of a warp",
+            "choose a divisor, or a warp with more rows",
+        )
+
+
+def _require_inner(**orders: str) -> None:
+    for name, order in orders.items():
+        if order not in get_args(Inner):
+            raise TransformError(
+                "tile_in_warps", f"{name}={order!r} is unknown", "use 'columns' or 'rows'"
+            )

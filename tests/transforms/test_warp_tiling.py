@@ -101,6 +101,41 @@ def test_tile_in_warps_with_strips_warps_and_groups():
     check_pair(Matmul, change, After)
 
 
+def test_tile_in_warps_with_interleaved_rows_and_rows_innermost():
+    @I.ir_module
+    class After:
+        """Threads t and t ^ 1 have the same column; a thread's rows are the inner loop, twice."""
+
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((64, 6), "float32"),
+            B: T.Buffer((6, 48), "float32"),
+            C: T.Buffer((64, 48), "float32"),
+        ):
+            for b in T.thread_binding(12, thread="blockIdx.x"):
+                for s in T.thread_binding(4, thread="vthread.x"):
+                    for t in T.thread_binding(32, thread="threadIdx.x"):
+                        for k, j_3, i_4 in T.grid(6, 1, 2):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(
+                                    64, b // 3 * 16 + s % 2 * 8 + t // 16 * 4 + t % 2 * 2 + i_4
+                                )
+                                vj = T.axis.spatial(48, b % 3 * 16 + s // 2 * 8 + t % 16 // 2 + j_3)
+                                vk = T.axis.reduce(6, k)
+                                with T.init():
+                                    C[vi, vj] = T.float32(0)
+                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    def change(sch):
+        sizes = {"threads": (4, 8), "per_thread": (4, 2), "strips": (2, 2), "warp": (4, 8)}
+        orders = {"inner": "rows", "inner_strips": "rows"}
+        tile = tile_in_warps(sch, sch.get_sblock("C"), **sizes, interleave=2, **orders)
+        assert [int(sch.get(loop).extent) for loop in tile.elements] == [2, 1]
+        return tile
+
+    check_pair(Matmul, change, After)
+
+
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -108,6 +143,7 @@ def test_tile_in_warps_with_strips_warps_and_groups():
         {"threads": (5, 16), "per_thread": (2, 3), "strips": (2, 1), "group": 2},
         {"threads": (8, 8), "per_thread": (4, 2), "strips": (2, 2), "warp": (4, 8), "group": 3},
         {"threads": (32, 32), "per_thread": (4, 2), "strips": (1, 2), "warp": (1, 32)},
+        {"threads": (8, 8), "per_thread": (2, 4), "warp": (8, 4), "interleave": 4, "inner": "rows"},
     ],
 )
 def test_a_guarded_tile_in_warps_computes_each_element_once(sizes):
@@ -186,6 +222,29 @@ def test_tile_in_warps_refuses_a_warp_of_other_than_32_threads():
     sch, block = start()
     with refuses(sch, r"warp=\(4, 4\) has 16 threads; a warp has 32, as \(4, 8\)"):
         tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 4))
+
+
+@pytest.mark.parametrize("interleave", [0, -2, True, 2.0, "2", None])
+def test_tile_in_warps_refuses_what_is_no_interleave(interleave):
+    sch, block = start()
+    with refuses(sch, rf"tile_in_warps: interleave={interleave!r} is no size; pass an integer"):
+        tile_in_warps(
+            sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 8), interleave=interleave
+        )
+
+
+@pytest.mark.parametrize(("warp", "rows"), [((4, 8), 4), (None, 1)])
+def test_tile_in_warps_refuses_an_interleave_that_does_not_divide_the_rows_of_a_warp(warp, rows):
+    sch, block = start()
+    with refuses(sch, rf"interleave=3 does not divide the {rows} row\(s\) of a warp; choose a"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp, interleave=3)
+
+
+@pytest.mark.parametrize("name", ["inner", "inner_strips"])
+def test_tile_in_warps_refuses_an_unknown_innermost_loop(name):
+    sch, block = start()
+    with refuses(sch, rf"tile_in_warps: {name}='k' is unknown; use 'columns' or 'rows'"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), **{name: "k"})
 
 
 def test_tile_in_warps_refuses_an_unknown_tail():

@@ -58,14 +58,13 @@ from .matmul_blocking import (
     matmul_shared_blocking,
 )
 from .matmul_fast import (
-    matmul_async,
     matmul_fragments,
     matmul_grouped,
-    matmul_prefetched,
-    matmul_split_k,
+    matmul_interleaved,
     matmul_strips,
     matmul_warps,
 )
+from .matmul_pipelined import matmul_async, matmul_prefetched, matmul_split_k
 from .matvec import matvec_naive, matvec_rows, matvec_threads, matvec_vectors
 from .movement import transpose_naive, transpose_padded, transpose_shared, transpose_vectors
 from .normalizations import (
@@ -143,6 +142,7 @@ LADDERS: Mapping[str, tuple[Recipe, ...]] = MappingProxyType(
             matmul_fragments,
             matmul_strips,
             matmul_warps,
+            matmul_interleaved,
             matmul_grouped,
             matmul_prefetched,
             matmul_async,

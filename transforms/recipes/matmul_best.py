@@ -9,15 +9,8 @@ from tvm.s_tir import Schedule
 from ..errors import TransformError
 from ..queries import constant
 from .best import find_best
-from .matmul_fast import (
-    BLOCKS,
-    GEMM,
-    SHAPE,
-    matmul_async,
-    matmul_grouped,
-    matmul_prefetched,
-    matmul_split_k,
-)
+from .matmul_fast import BLOCKS, GEMM, SHAPE, matmul_grouped
+from .matmul_pipelined import matmul_async, matmul_prefetched, matmul_split_k
 from .recipe import Example, Recipe, recipe
 
 CANDIDATES = (matmul_grouped, matmul_prefetched, matmul_async, matmul_split_k)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from tvm.s_tir import Schedule
 
-from ..gpu_limits import WARP
 from .matmul_plan import Plan, WholeTail, schedule_plan
 from .recipe import Example, recipe
 
@@ -27,19 +26,8 @@ TILES = {
     "tile_k": (8, 16),
 }
 WARPS = {**TILES, "warp_y": (2, 4)}
-GROUPS = {**WARPS, "group": (1, 4, 8)}
-PARTS = {
-    "block_y": (4, 8, 16),
-    "block_x": (8, 16, 32),
-    "local_y": (4, 8),
-    "local_x": (4, 8, 16),
-    "tile_k": (8, 16, 32),
-    "warp_y": (2, 4),
-    "group": (1, 8),
-    "stages": (2, 3, 4),
-    "fragments": (1, 2),
-    "parts": (1, 2, 4, 8, 16),
-}
+LANES = {**WARPS, "interleave": (1, 2)}
+GROUPS = {**LANES, "group": (1, 4, 8)}
 BLOCKS = ("C", "C C_cast")
 VECTORS = {"decomposed": ("scalar_loads == 0", "scalar_shared_loads == 0")}
 
@@ -80,7 +68,7 @@ def matmul_strips(
     Sizes: block_y, block_x, local_y, local_x and tile_k, as for matmul_fragments.
     """
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, tail=tail)
-    yield from schedule_plan(sch, _in_strips(plan))
+    yield from schedule_plan(sch, plan.in_strips())
 
 
 @recipe(
@@ -110,7 +98,36 @@ def matmul_warps(
     of threads in a warp.
     """
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, tail=tail)
-    yield from schedule_plan(sch, _in_warps(plan, warp_y))
+    yield from schedule_plan(sch, plan.in_warps(warp_y))
+
+
+@recipe(
+    kernel="matmul",
+    blocks=BLOCKS,
+    seed=GEMM,
+    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4}),
+    choices=LANES,
+    expects=VECTORS,
+)
+def matmul_interleaved(
+    sch: Schedule,
+    *,
+    block_y: int = 16,
+    block_x: int = 16,
+    local_y: int = 8,
+    local_x: int = 8,
+    tile_k: int = 16,
+    warp_y: int = 4,
+    interleave: int = 2,
+    tail: WholeTail = "refuse",
+) -> Iterator[str]:
+    """Neighbours in a warp read the same vector, in pairs: shared memory answers each pair at once.
+
+    Sizes: block_y, block_x, local_y, local_x, tile_k and warp_y, as for matmul_warps; interleave,
+    the rows of a warp that are numbered together.
+    """
+    plan = Plan((block_y, block_x), (local_y, local_x), tile_k, tail=tail)
+    yield from schedule_plan(sch, plan.in_warps(warp_y, interleave=interleave))
 
 
 @recipe(
@@ -130,119 +147,14 @@ def matmul_grouped(
     local_x: int = 8,
     tile_k: int = 16,
     warp_y: int = 4,
+    interleave: int = 2,
     group: int = 8,
     tail: WholeTail = "refuse",
 ) -> Iterator[str]:
     """Blocks that run at the same time share rows of A and columns of B in the L2 cache.
 
-    Sizes: block_y, block_x, local_y, local_x, tile_k and warp_y, as for matmul_warps; group, the
-    most rows of tiles that run column by column.
+    Sizes: block_y, block_x, local_y, local_x, tile_k, warp_y and interleave, as for
+    matmul_interleaved; group, the most rows of tiles that run column by column.
     """
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)
-    yield from schedule_plan(sch, _in_warps(plan, warp_y))
-
-
-@recipe(
-    kernel="matmul",
-    blocks=BLOCKS,
-    seed=GEMM,
-    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2}),
-    choices=GROUPS,
-    expects={"barriers_dropped": ("barriers_per_step == 1", "spills == 0 on sm_90a")},
-)
-def matmul_prefetched(
-    sch: Schedule,
-    *,
-    block_y: int = 16,
-    block_x: int = 16,
-    local_y: int = 8,
-    local_x: int = 8,
-    tile_k: int = 16,
-    warp_y: int = 4,
-    group: int = 8,
-    tail: WholeTail = "refuse",
-) -> Iterator[str]:
-    """The next tiles are loaded into registers while these are computed; one barrier a step.
-
-    Sizes: block_y, block_x, local_y, local_x, tile_k, warp_y and group, as for matmul_grouped.
-    """
-    plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, stages=2, tail=tail)
-    yield from schedule_plan(sch, _in_warps(plan, warp_y))
-
-
-@recipe(
-    kernel="matmul",
-    blocks=BLOCKS,
-    seed=GEMM,
-    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2, "stages": 3}),
-    choices={**GROUPS, "stages": (3, 4)},
-    expects={"next_tiles_asynchronously": ("cp_async_bytes == 16", "vector_loads == 0")},
-)
-def matmul_async(
-    sch: Schedule,
-    *,
-    block_y: int = 16,
-    block_x: int = 16,
-    local_y: int = 8,
-    local_x: int = 8,
-    tile_k: int = 16,
-    warp_y: int = 4,
-    group: int = 8,
-    stages: int = 4,
-    tail: WholeTail = "refuse",
-) -> Iterator[str]:
-    """The next tiles are on their way to shared memory by asynchronous copies, several at once.
-
-    Sizes: block_y, block_x, local_y, local_x, tile_k, warp_y and group, as for matmul_grouped;
-    stages, the tiles of A and B in shared memory, 3 or more.
-    """
-    plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)
-    yield from schedule_plan(sch, _in_warps(plan._replace(stages=stages), warp_y))
-
-
-@recipe(
-    kernel="matmul",
-    blocks=BLOCKS,
-    seed=GEMM,
-    golden=Example(
-        SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2, "stages": 2, "fragments": 2, "parts": 2}
-    ),
-    choices=PARTS,
-    expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
-)
-def matmul_split_k(
-    sch: Schedule,
-    *,
-    block_y: int = 16,
-    block_x: int = 16,
-    local_y: int = 8,
-    local_x: int = 8,
-    tile_k: int = 16,
-    warp_y: int = 4,
-    group: int = 8,
-    stages: int = 2,
-    fragments: int = 1,
-    parts: int = 4,
-    tail: WholeTail = "refuse",
-) -> Iterator[str]:
-    """The reduction in parts, on blocks of their own, whose sums a second kernel adds up.
-
-    For shapes with fewer tiles than the GPU has multiprocessors.
-
-    Sizes: block_y, block_x, local_y, local_x, tile_k, warp_y and group, as for matmul_grouped;
-    stages, 2 for a pipeline through registers and more for
-    asynchronous copies; fragments, 2 to load those of the next step, too; parts of the reduction.
-    """
-    plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)
-    plan = plan._replace(stages=stages, ahead=fragments > 1, parts=parts)
-    yield from schedule_plan(sch, _in_warps(plan, warp_y))
-
-
-def _in_strips(plan: Plan) -> Plan:
-    """Strips of four elements, one vector each."""
-    rows, columns = plan.per_thread
-    return plan._replace(strips=(max(1, rows // 4), max(1, columns // 4)))
-
-
-def _in_warps(plan: Plan, warp_y: int) -> Plan:
-    return _in_strips(plan)._replace(warp=(warp_y, WARP // max(1, warp_y)), padding=4)
+    yield from schedule_plan(sch, plan.in_warps(warp_y, interleave=interleave))

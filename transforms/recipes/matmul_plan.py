@@ -11,6 +11,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
 from ..fetching import fetch_cooperatively
+from ..gpu_limits import WARP
 from ..layout import pad_block, pad_longer_rows, transpose_tile
 from ..loops import fuse_loops, split_loop, suggest_unrolling
 from ..lowering import set_pipeline
@@ -19,7 +20,7 @@ from ..placement import inline_producers
 from ..queries import find_extent, find_row_length, find_spatial_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
 from ..vectorize import vectorize_copy, vectorize_loop
-from ..warp_tiling import find_group, tile_in_warps
+from ..warp_tiling import Inner, find_group, tile_in_warps
 
 WholeTail = Literal["refuse", "pad", "copy"]
 """What happens where a tile does not divide: refuse; pad the whole problem with zeros, as tiles are
@@ -42,7 +43,7 @@ class Plan(NamedTuple):
     ----------
     threads, per_thread : rows and columns of threads in a block, and of the result of each
     tile_k : the depth of the tiles of A and B
-    strips, warp, group : as `tile_in_warps` takes them
+    strips, warp, interleave, inner, inner_strips, group : as `tile_in_warps` takes them
     padding : words of 4 bytes that the rows of A's tile are padded by
     stages : 1 without a pipeline, 2 through registers, more with asynchronous copies; fewer where
         the reduction has fewer steps, and 2 at most for types that are not of 4 bytes, of which a
@@ -57,6 +58,9 @@ class Plan(NamedTuple):
     tile_k: int
     strips: tuple[int, int] = (1, 1)
     warp: tuple[int, int] | None = None
+    interleave: int = 1
+    inner: Inner = "columns"
+    inner_strips: Inner = "columns"
     group: int = 1
     padding: int = 0
     stages: int = 1
@@ -69,6 +73,16 @@ class Plan(NamedTuple):
         """The rows and columns of C that one block of threads computes."""
         (rows, columns), (each_row, each_column) = self.threads, self.per_thread
         return rows * each_row, columns * each_column
+
+    def in_strips(self) -> Plan:
+        """The plan with a thread's share in strips of four elements, one vector each."""
+        rows, columns = self.per_thread
+        return self._replace(strips=(max(1, rows // 4), max(1, columns // 4)))
+
+    def in_warps(self, rows: int, *, interleave: int = 1) -> Plan:
+        """The plan in strips and in warps of so many rows, with padded rows of A's tile."""
+        warp = (rows, WARP // max(1, rows))
+        return self.in_strips()._replace(warp=warp, interleave=interleave, padding=4)
 
 
 def schedule_plan(sch: Schedule, plan: Plan) -> Iterator[str]:
@@ -93,6 +107,9 @@ def schedule_plan(sch: Schedule, plan: Plan) -> Iterator[str]:
         per_thread=plan.per_thread,
         strips=plan.strips,
         warp=plan.warp,
+        interleave=plan.interleave,
+        inner=plan.inner,
+        inner_strips=plan.inner_strips,
         group=find_group(max(1, rows // plan.tile[0]), most=plan.group),
     )
     yield "tiled"

@@ -15,7 +15,7 @@ class Module:
         B_shared_dyn_local = T.sblock_alloc_buffer((32, 48), scope="local")
         for i_0_j_0_i_1_fused in T.thread_binding(6, thread="blockIdx.x"):
             for i_2_j_1_fused in T.thread_binding(2, thread="vthread.x"):
-                for i_3_0_j_2_0_i_3_1_j_2_1_fused in T.thread_binding(32, thread="threadIdx.x"):
+                for i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused in T.thread_binding(32, thread="threadIdx.x"):
                     for k_0 in range(4):
                         for ax0_ax1_fused_0 in range(8):
                             for ax0_ax1_fused_1 in T.thread_binding(32, thread="threadIdx.x"):
@@ -40,7 +40,7 @@ class Module:
                                 for ax1 in T.vectorized(4):
                                     with T.sblock("A_shared.dyn_local"):
                                         v0 = T.axis.spatial(32, k_0 * 8 + k_1 + ax0)
-                                        v1 = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused // 8 * 4 + ax1)
+                                        v1 = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 16 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + ax1)
                                         T.reads(A_shared_dyn[v0, v1])
                                         T.writes(A_shared_dyn_local[v0, v1])
                                         A_shared_dyn_local[v0, v1] = A_shared_dyn[v0, v1]
@@ -48,14 +48,14 @@ class Module:
                                 for ax1 in T.vectorized(2):
                                     with T.sblock("B_shared.dyn_local"):
                                         v0 = T.axis.spatial(32, k_0 * 8 + k_1 + ax0)
-                                        v1 = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused % 8 * 2 + ax1)
+                                        v1 = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + ax1)
                                         T.reads(B_shared_dyn[v0, v1])
                                         T.writes(B_shared_dyn_local[v0, v1])
                                         B_shared_dyn_local[v0, v1] = B_shared_dyn[v0, v1]
                             for i_4, j_3 in T.grid(4, 2):
                                 with T.sblock("C"):
-                                    vi = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused // 8 * 4 + i_4)
-                                    vj = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused % 8 * 2 + j_3)
+                                    vi = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 16 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + i_4)
+                                    vj = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + j_3)
                                     vk = T.axis.reduce(32, k_0 * 8 + k_1)
                                     T.reads(A_shared_dyn_local[vk, vi], B_shared_dyn_local[vk, vj])
                                     T.writes(C_local[vi, vj])
@@ -65,8 +65,8 @@ class Module:
                     for ax0 in range(4):
                         for ax1 in T.vectorized(2):
                             with T.sblock("C_local"):
-                                v0 = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused // 8 * 4 + ax0)
-                                v1 = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused % 8 * 2 + ax1)
+                                v0 = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 16 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + ax0)
+                                v1 = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + ax1)
                                 T.reads(C_local[v0, v1])
                                 T.writes(C[v0, v1])
                                 C[v0, v1] = C_local[v0, v1]

@@ -9,21 +9,21 @@ class Module:
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         A_pad = T.sblock_alloc_buffer((64, 64))
-        B_pad = T.sblock_alloc_buffer((64, 256))
-        C_pad = T.sblock_alloc_buffer((64, 256))
+        B_pad = T.sblock_alloc_buffer((64, 128))
+        C_pad = T.sblock_alloc_buffer((64, 128))
         for i0, i1 in T.grid(64, 64):
             with T.sblock("A_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
                 T.reads(A[v0, v1])
                 T.writes(A_pad[v0, v1])
                 A_pad[v0, v1] = T.if_then_else(v1 < 32, A[v0, v1], T.float32(0.0))
-        for i0, i1 in T.grid(64, 256):
+        for i0, i1 in T.grid(64, 128):
             with T.sblock("B_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
                 T.reads(B[v0, v1])
                 T.writes(B_pad[v0, v1])
                 B_pad[v0, v1] = T.if_then_else(v0 < 32 and v1 < 48, B[v0, v1], T.float32(0.0))
-        for i, j, k in T.grid(64, 256, 64):
+        for i, j, k in T.grid(64, 128, 64):
             with T.sblock("C"):
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                 T.reads(A_pad[vi, vk], B_pad[vk, vj])

@@ -9,23 +9,23 @@ class Module:
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         A_pad = T.sblock_alloc_buffer((64, 64))
-        B_pad = T.sblock_alloc_buffer((64, 256))
-        C_pad = T.sblock_alloc_buffer((64, 256))
-        C_pad_rf = T.sblock_alloc_buffer((4, 64, 256))
+        B_pad = T.sblock_alloc_buffer((64, 128))
+        C_pad = T.sblock_alloc_buffer((64, 128))
+        C_pad_rf = T.sblock_alloc_buffer((4, 64, 128))
         for i0, i1 in T.grid(64, 64):
             with T.sblock("A_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
                 T.reads(A[v0, v1])
                 T.writes(A_pad[v0, v1])
                 A_pad[v0, v1] = T.if_then_else(v1 < 32, A[v0, v1], T.float32(0.0))
-        for i0, i1 in T.grid(64, 256):
+        for i0, i1 in T.grid(64, 128):
             with T.sblock("B_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
                 T.reads(B[v0, v1])
                 T.writes(B_pad[v0, v1])
                 B_pad[v0, v1] = T.if_then_else(v0 < 32 and v1 < 48, B[v0, v1], T.float32(0.0))
         for k_0 in T.thread_binding(4, thread="blockIdx.y"):
-            for i, j, k_1 in T.grid(64, 256, 16):
+            for i, j, k_1 in T.grid(64, 128, 16):
                 with T.sblock("C_rf"):
                     vk_0, vi, vj, vk_1 = T.axis.remap("SSSR", [k_0, i, j, k_1])
                     T.reads(A_pad[vi, vk_0 * 16 + vk_1], B_pad[vk_0 * 16 + vk_1, vj])
@@ -33,7 +33,7 @@ class Module:
                     with T.init():
                         C_pad_rf[vk_0, vi, vj] = T.float32(0.0)
                     C_pad_rf[vk_0, vi, vj] = C_pad_rf[vk_0, vi, vj] + A_pad[vi, vk_0 * 16 + vk_1] * B_pad[vk_0 * 16 + vk_1, vj]
-        for i, j, k_0 in T.grid(64, 256, 4):
+        for i, j, k_0 in T.grid(64, 128, 4):
             with T.sblock("C"):
                 vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
                 T.reads(C_pad_rf[vk_0, vi, vj])

@@ -9,37 +9,37 @@ class Module:
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         A_pad = T.sblock_alloc_buffer((64, 64))
-        B_pad = T.sblock_alloc_buffer((64, 256))
-        C_pad = T.sblock_alloc_buffer((64, 256))
-        C_pad_rf = T.sblock_alloc_buffer((4, 64, 256))
+        B_pad = T.sblock_alloc_buffer((64, 128))
+        C_pad = T.sblock_alloc_buffer((64, 128))
+        C_pad_rf = T.sblock_alloc_buffer((4, 64, 128))
         for i0, i1 in T.grid(64, 64):
             with T.sblock("A_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
                 T.reads(A[v0, v1])
                 T.writes(A_pad[v0, v1])
                 A_pad[v0, v1] = T.if_then_else(v1 < 32, A[v0, v1], T.float32(0.0))
-        for i0, i1 in T.grid(64, 256):
+        for i0, i1 in T.grid(64, 128):
             with T.sblock("B_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
                 T.reads(B[v0, v1])
                 T.writes(B_pad[v0, v1])
                 B_pad[v0, v1] = T.if_then_else(v0 < 32 and v1 < 48, B[v0, v1], T.float32(0.0))
         for k_0 in T.thread_binding(4, thread="blockIdx.y"):
-            for i_0_j_0_i_1_fused in T.thread_binding(2, thread="blockIdx.x"):
-                for i_2_j_1_fused in T.thread_binding(2, thread="vthread.x"):
-                    for i_3_0_j_2_0_i_3_1_j_2_1_fused in T.thread_binding(256, thread="threadIdx.x"):
+            for i_0_j_0_i_1_fused in T.thread_binding(4, thread="blockIdx.x"):
+                for i_2, j_1 in T.grid(1, 1):
+                    for i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused in T.thread_binding(128, thread="threadIdx.x"):
                         for k_1, i_4, j_3 in T.grid(16, 4, 4):
                             with T.sblock("C_rf"):
                                 vk_0 = T.axis.spatial(4, k_0)
-                                vi = T.axis.spatial(64, i_0_j_0_i_1_fused * 32 + i_3_0_j_2_0_i_3_1_j_2_1_fused // 64 * 8 + i_3_0_j_2_0_i_3_1_j_2_1_fused % 32 // 16 * 4 + i_4)
-                                vj = T.axis.spatial(256, i_2_j_1_fused * 128 + i_3_0_j_2_0_i_3_1_j_2_1_fused % 64 // 32 * 64 + i_3_0_j_2_0_i_3_1_j_2_1_fused % 16 * 4 + j_3)
+                                vi = T.axis.spatial(64, i_0_j_0_i_1_fused * 16 + i_2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 64 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + i_4)
+                                vj = T.axis.spatial(128, j_1 * 128 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 64 // 2 * 4 + j_3)
                                 vk_1 = T.axis.reduce(16, k_1)
                                 T.reads(A_pad[vi, vk_0 * 16 + vk_1], B_pad[vk_0 * 16 + vk_1, vj])
                                 T.writes(C_pad_rf[vk_0, vi, vj])
                                 with T.init():
                                     C_pad_rf[vk_0, vi, vj] = T.float32(0.0)
                                 C_pad_rf[vk_0, vi, vj] = C_pad_rf[vk_0, vi, vj] + A_pad[vi, vk_0 * 16 + vk_1] * B_pad[vk_0 * 16 + vk_1, vj]
-        for i, j, k_0 in T.grid(64, 256, 4):
+        for i, j, k_0 in T.grid(64, 128, 4):
             with T.sblock("C"):
                 vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
                 T.reads(C_pad_rf[vk_0, vi, vj])

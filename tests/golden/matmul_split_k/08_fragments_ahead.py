@@ -17,12 +17,12 @@ class Module:
         for k_0 in T.thread_binding(2, thread="blockIdx.y"):
             for i_0_j_0_i_1_fused in T.thread_binding(6, thread="blockIdx.x"):
                 for i_2_j_1_fused in T.thread_binding(2, thread="vthread.x"):
-                    for i_3_0_j_2_0_i_3_1_j_2_1_fused in T.thread_binding(32, thread="threadIdx.x"):
-                        for i_4_init, j_3_init in T.grid(4, 2):
+                    for i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused in T.thread_binding(32, thread="threadIdx.x"):
+                        for j_3_init, i_4_init in T.grid(2, 4):
                             with T.sblock("C_rf_init"):
                                 vk_0 = T.axis.spatial(2, k_0)
-                                vi = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused // 8 * 4 + i_4_init)
-                                vj = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused % 8 * 2 + j_3_init)
+                                vi = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 16 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + i_4_init)
+                                vj = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + j_3_init)
                                 T.reads()
                                 T.writes(C_rf_local[vk_0, vi, vj])
                                 C_rf_local[vk_0, vi, vj] = T.float32(0.0)
@@ -51,7 +51,7 @@ class Module:
                                     for ax1 in T.vectorized(4):
                                         with T.sblock("A_shared_local"):
                                             v0 = T.axis.spatial(32, k_0 * 16 + k_1_0 * 8 + k_1_1 + ax0)
-                                            v1 = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused // 8 * 4 + ax1)
+                                            v1 = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 16 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + ax1)
                                             T.reads(A_shared[v0, v1])
                                             T.writes(A_shared_local[v0, v1])
                                             A_shared_local[v0, v1] = A_shared[v0, v1]
@@ -59,15 +59,15 @@ class Module:
                                     for ax1 in T.vectorized(2):
                                         with T.sblock("B_shared_local"):
                                             v0 = T.axis.spatial(32, k_0 * 16 + k_1_0 * 8 + k_1_1 + ax0)
-                                            v1 = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused % 8 * 2 + ax1)
+                                            v1 = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + ax1)
                                             T.reads(B_shared[v0, v1])
                                             T.writes(B_shared_local[v0, v1])
                                             B_shared_local[v0, v1] = B_shared[v0, v1]
-                                for i_4, j_3 in T.grid(4, 2):
+                                for j_3, i_4 in T.grid(2, 4):
                                     with T.sblock("C_rf_update"):
                                         vk_0 = T.axis.spatial(2, k_0)
-                                        vi = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused // 8 * 4 + i_4)
-                                        vj = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused % 8 * 2 + j_3)
+                                        vi = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 16 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + i_4)
+                                        vj = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + j_3)
                                         vk_1 = T.axis.reduce(16, k_1_0 * 8 + k_1_1)
                                         T.reads(C_rf_local[vk_0, vi, vj], A_shared_local[vk_0 * 16 + vk_1, vi], B_shared_local[vk_0 * 16 + vk_1, vj])
                                         T.writes(C_rf_local[vk_0, vi, vj])
@@ -76,8 +76,8 @@ class Module:
                             for ax2 in T.vectorized(2):
                                 with T.sblock("C.rf_local"):
                                     v0 = T.axis.spatial(2, k_0 + ax0)
-                                    v1 = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused // 8 * 4 + ax1)
-                                    v2 = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_j_2_1_fused % 8 * 2 + ax2)
+                                    v1 = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 16 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + ax1)
+                                    v2 = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + ax2)
                                     T.reads(C_rf_local[v0, v1, v2])
                                     T.writes(C_rf[v0, v1, v2])
                                     C_rf[v0, v1, v2] = C_rf_local[v0, v1, v2]
