@@ -11,6 +11,7 @@ from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
 
+from .alignment import align_vectors
 from .binding import Tile, bind_loop, tile_block
 from .caching import (
     accumulate_in_registers,
@@ -66,6 +67,7 @@ __all__ = [
     "TransformError",
     "WarpTile",
     "accumulate_in_registers",
+    "align_vectors",
     "bind_loop",
     "cache_read_at",
     "cache_row_at",

@@ -166,13 +166,19 @@ def cache_row_at(sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int) 
 
 def find_vector(extent: int | None, dtype: Any, *, most: int) -> int:
     """The most elements, up to `most`, of a vector of 16 bytes that divides rows of an extent."""
-    room = MAX_VECTOR_BYTES // dtype.itemsize
-    fitting = [
-        lanes
-        for lanes in LANES
-        if lanes <= min(most, room) and extent is not None and extent % lanes == 0
-    ]
+    if extent is None:
+        return 1
+    fitting = [lanes for lanes in _find_lanes(dtype, most) if extent % lanes == 0]
     return max(fitting, default=1)
+
+
+def find_widest(dtype: Any, *, most: int) -> int:
+    """The most elements, up to `most`, of a vector of 16 bytes."""
+    return max(_find_lanes(dtype, most), default=1)
+
+
+def _find_lanes(dtype: Any, most: int) -> list[int]:
+    return [lanes for lanes in LANES if lanes <= min(most, MAX_VECTOR_BYTES // dtype.itemsize)]
 
 
 def _require_one_nest(sch: Schedule, block: SBlockRV) -> None:

@@ -72,8 +72,7 @@ def tile_in_warps(
     """
     rows, columns = _require_two_loops(sch, block)
     _require_sizes(threads, per_thread, strips, warp)
-    _require_interleave(interleave, warp)
-    _require_inner(inner=inner, inner_strips=inner_strips)
+    _require_orders(interleave, warp, inner=inner, inner_strips=inner_strips)
     factors = {"group": group, "threads": threads[0], "per_thread": per_thread[0]}
     require_factors(sch, "tile_in_warps", rows, factors, tail)
     factors = {"threads": threads[1], "per_thread": per_thread[1]}
@@ -175,22 +174,19 @@ def _require_sizes(
         )
 
 
-def _require_interleave(interleave: int, warp: Sequence[int] | None) -> None:
+def _require_orders(interleave: int, warp: Sequence[int] | None, **inner: str) -> None:
+    rows = 1 if warp is None else warp[0]
     if not _is_size(interleave):
         raise TransformError(
             "tile_in_warps", f"interleave={interleave!r} is no size", "pass an integer from 1 up"
         )
-    rows = 1 if warp is None else warp[0]
     if rows % interleave:
         raise TransformError(
             "tile_in_warps",
             f"interleave={interleave} does not divide the {rows} row(s) of a warp",
             "choose a divisor, or a warp with more rows",
         )
-
-
-def _require_inner(**orders: str) -> None:
-    for name, order in orders.items():
+    for name, order in inner.items():
         if order not in get_args(Inner):
             raise TransformError(
                 "tile_in_warps", f"{name}={order!r} is unknown", "use 'columns' or 'rows'"

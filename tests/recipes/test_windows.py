@@ -71,3 +71,25 @@ def test_zeros_and_image_are_written_without_a_question() -> None:
     assert "if_then_else" not in run.steps[-1].module.script()
     # 512 pixels of four planes as vectors of four, both ways, and 49 taps for each of four warps.
     assert counts.scopes["global"].requests == 16 + 16 + 4 * 49
+
+
+@pytest.mark.parametrize(
+    ("blocks", "images", "planes", "rows"),
+    [(1, 2, 4, 16), (2, 2, 2, 16), (4, 2, 1, 16), (8, 1, 1, 16), (16, 1, 1, 8)],
+)
+def test_few_images_get_shorter_strips(blocks: int, images: int, planes: int, rows: int) -> None:
+    sizes = {"images": 2, "planes": 4, "columns": 8, "local_x": 4, "blocks": blocks}
+    text = run_recipe(RECIPES["depthwise_conv2d_strips"], IMAGES, sizes=sizes).steps[2].module
+    threads = images * planes * 8
+    assert f'in T.thread_binding({threads}, thread="threadIdx.x")' in text.script()
+    assert f'in T.thread_binding({16 // rows}, thread="blockIdx.y")' in text.script()
+
+
+def test_a_strip_loads_each_row_of_its_window_once() -> None:
+    """Sixteen rows of three vectors each, of which a warp has four planes, and 49 taps."""
+    sizes = {"images": 2, "planes": 4, "columns": 8, "local_x": 4, "blocks": 1}
+    run = run_recipe(RECIPES["depthwise_conv2d_strips"], IMAGES, sizes=sizes)
+    counts = count_accesses(run.problem, run.steps[-1].module)
+    assert "shared" not in counts.scopes
+    # Two warps load 16 rows of three vectors and 49 taps, and store 16 rows.
+    assert counts.scopes["global"].requests == 2 * (16 * 3 + 49 + 16)

@@ -14,6 +14,8 @@ from ..errors import TransformError, transform
 from ..pass_options import require_root
 from ..queries import find_all
 from .barriers import DropRedundantBarriers
+from .conditions import DropImpliedConditions
+from .guarded_vectors import SplitGuardedVectors
 from .thread_dimensions import DropThreadDimensions
 
 PIPELINE = "tirstep"
@@ -24,14 +26,17 @@ KEY = "tir_pipeline"
 def _make_pipeline() -> tuple[Any, Any, Any]:
     """TVM's pipeline, with our passes among those that it names.
 
-    One comes directly before FlattenBuffer, where buffers still have their dimensions, the other
-    directly after the passes that put barriers in. It is TVM's own function, which looks its
-    passes up by name when it runs, with names of its own: TVM's modules stay as they are, for other
-    pipelines that run at the same time.
+    Three come directly before FlattenBuffer, where buffers still have their dimensions and vectors
+    are loops, the fourth directly after the passes that put barriers in. It is TVM's own function,
+    which looks its passes up by name when it runs, with names of its own: TVM's modules stay as
+    they are, for other pipelines that run at the same time.
     """
+    before_flattening = tvm.transform.Sequential(
+        [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
+    )
     named = {
         "s_tir": _put_before(s_tir.transform, "LowerThreadAllreduce", DropRedundantBarriers),
-        "tirx": _put_before(tirx.transform, "FlattenBuffer", DropThreadDimensions),
+        "tirx": _put_before(tirx.transform, "FlattenBuffer", before_flattening),
     }
     own = s_tir.pipeline.default_s_tir_pipeline
     pipeline = FunctionType(own.__code__, {**own.__globals__, **named})()

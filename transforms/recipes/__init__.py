@@ -35,6 +35,7 @@ from .depthwise_fast import (
     depthwise_conv2d_registers,
     depthwise_conv2d_shared,
 )
+from .depthwise_strips import depthwise_conv2d_strips
 from .elementwise import (
     vector_add_batches,
     vector_add_bound,
@@ -171,6 +172,7 @@ LADDERS: Mapping[str, tuple[Recipe, ...]] = MappingProxyType(
             depthwise_conv2d_shared,
             depthwise_conv2d_registers,
             depthwise_conv2d_planes,
+            depthwise_conv2d_strips,
         ),
     }
 )

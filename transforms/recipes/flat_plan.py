@@ -11,8 +11,9 @@ from tvm.tirx import Cast
 
 from ..binding import bind_loop
 from ..loops import Tail, reorder_loops, split_loop, unroll_loop
+from ..lowering import set_pipeline
 from ..queries import find_all, find_extent
-from ..rows import find_vector, spread_over_threads
+from ..rows import find_vector, find_widest, spread_over_threads
 from ..vectorize import vectorize_loop
 
 
@@ -41,7 +42,11 @@ def schedule_flat(sch: Schedule, block: SBlockRV, plan: FlatPlan) -> Iterator[st
     # Constants of eight float32 or int8 in a vector: TVM writes what CUDA does not compile.
     is_plain = dtype.itemsize > 1 and not find_all(sch.get(block).body, Cast)
     most = plan.vector if is_plain else min(plan.vector, 4)
-    vector = find_vector(find_extent(sch, loop), dtype, most=most)
+    extent = find_extent(sch, loop)
+    vector = find_vector(extent, dtype, most=most)
+    if plan.tail == "guard" and extent is not None and vector < find_widest(dtype, most=most):
+        vector = find_widest(dtype, most=most)
+        set_pipeline(sch)  # it makes whole vectors of all but the last one
     spread = spread_over_threads(sch, block, threads=plan.threads, vector=vector, tail=plan.tail)
     if vector > 1:
         vectorize_loop(sch, spread.elements)

@@ -1,0 +1,213 @@
+"""Rows in vectors: a rim that is no whole vector, and vectors of a tensor that stay whole."""
+
+import re
+
+import numpy as np
+import pytest
+from pairs import check_pair, refuses, run_on_cpu
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks.compiling import compile_module
+from tirstep.transforms import (
+    align_vectors,
+    bind_loop,
+    compute_block_at,
+    fuse_loops,
+    set_pipeline,
+    split_loop,
+    suggest_unrolling,
+    vectorize_loop,
+)
+
+
+def make_sums(rim, dtype="float32"):
+    """Sums of a window with a rim of zeros on both sides."""
+    zero = T.FloatImm(dtype, 0.0) if "float" in dtype else T.IntImm(dtype, 0)
+    row, window = 16 + 2 * rim, 2 * rim + 1
+
+    @I.ir_module
+    class Sums:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((4, 16), dtype), B: T.Buffer((4, 16), dtype)):
+            padded = T.sblock_alloc_buffer((4, row), dtype)
+            for y, x in T.grid(4, row):
+                with T.sblock("padded"):
+                    vy, vx = T.axis.remap("SS", [y, x])
+                    padded[vy, vx] = T.if_then_else(
+                        vx >= rim and vx < rim + 16, A[vy, vx - rim], zero
+                    )
+            for i, j, r in T.grid(4, 16, window):
+                with T.sblock("B"):
+                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                    with T.init():
+                        B[vi, vj] = zero
+                    B[vi, vj] = B[vi, vj] + padded[vi, vj + vr]
+
+    return Sums
+
+
+def align(sch, vector=4, offset=1):
+    align_vectors(sch, sch.get_sblock("padded"), vector=vector, offset=offset)
+
+
+def test_align_vectors_of_a_rim_of_three():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((4, 16), "float32"), B: T.Buffer((4, 16), "float32")):
+            with T.sblock("root"):
+                T.reads()
+                T.writes()
+                T.sblock_attr({"tir_pipeline": "tirstep"})
+                padded = T.sblock_alloc_buffer((4, 6, 4))
+                for y, v, p in T.grid(4, 6, 4):
+                    with T.sblock("padded"):
+                        vy, vv, vl = T.axis.remap("SSS", [y, v, p])
+                        padded[vy, vv, vl] = T.if_then_else(
+                            (vv == 0 and vl < 1) or (vv == 5 and vl == 3),
+                            T.float32(0),
+                            T.if_then_else(
+                                vv * 4 + vl - 1 >= 3 and vv * 4 + vl - 1 < 19,
+                                A[vy, vv * 4 + vl - 1 - 3],
+                                T.float32(0),
+                            ),
+                        )
+                for i, j, r in T.grid(4, 16, 7):
+                    with T.sblock("B"):
+                        vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                        with T.init():
+                            B[vi, vj] = T.float32(0)
+                        B[vi, vj] = B[vi, vj] + padded[vi, (vj + vr + 1) // 4, (vj + vr + 1) % 4]
+
+    check_pair(make_sums(3), align, After)
+
+
+def test_align_vectors_of_a_rim_of_whole_vectors():
+    """No place is without an element, and nothing is asked."""
+
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((4, 16), "float32"), B: T.Buffer((4, 16), "float32")):
+            padded = T.sblock_alloc_buffer((4, 6, 4))
+            for y, v, p in T.grid(4, 6, 4):
+                with T.sblock("padded"):
+                    vy, vv, vl = T.axis.remap("SSS", [y, v, p])
+                    padded[vy, (vv * 4 + vl) // 4, (vv * 4 + vl) % 4] = T.if_then_else(
+                        vv * 4 + vl >= 4 and vv * 4 + vl < 20,
+                        A[vy, vv * 4 + vl + -4],
+                        T.float32(0),
+                    )
+            for i, j, r in T.grid(4, 16, 9):
+                with T.sblock("B"):
+                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                    with T.init():
+                        B[vi, vj] = T.float32(0)
+                    B[vi, vj] = B[vi, vj] + padded[vi, (vj + vr) // 4, (vj + vr) % 4]
+
+    check_pair(make_sums(4), lambda sch: align(sch, offset=0), After)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float8_e4m3fn", "int8"])
+def test_align_vectors_fills_with_zeros_of_the_type(dtype):
+    sch = Schedule(make_sums(3, dtype))
+    align(sch)
+    assert f"T.{dtype}(0" in sch.mod.script()
+    assert "T.float32(0" not in sch.mod.script() or dtype == "float32"
+
+
+@pytest.mark.parametrize(("rim", "vector", "offset"), [(3, 4, 1), (1, 4, 3), (2, 8, 6), (4, 4, 0)])
+def test_align_vectors_means_the_same(rim, vector, offset):
+    before = make_sums(rim)
+    sch = Schedule(before)
+    align(sch, vector, offset)
+    given = np.arange(64, dtype=np.float32).reshape(4, 16)
+    sums = [run_on_cpu(one, given, output=(4, 16), dtype="float32") for one in (before, sch.mod)]
+    np.testing.assert_array_equal(*sums)
+
+
+def make_window(pipeline, offset=1):
+    """The CUDA source of windows of a rim of three in registers, one thread for four sums."""
+    sch = Schedule(make_sums(3))
+    align(sch, offset=offset)
+    set_pipeline(sch, name=pipeline)
+    padded, block = sch.get_sblock("padded"), sch.get_sblock("B")
+    row, column, _ = sch.get_loops(block)
+    columns, _ = split_loop(sch, column, inner=4)
+    threads = fuse_loops(sch, [row, columns])
+    bind_loop(sch, threads, axis="threadIdx.x")
+    sch.set_scope(padded, 0, "local")
+    compute_block_at(sch, padded, threads)
+    *_, first, last = sch.get_loops(padded)
+    suggest_unrolling(sch, first)
+    vectorize_loop(sch, last)
+    return compile_module(sch.mod, "nvidia/nvidia-h100").mod.imports[0].inspect_source()
+
+
+def test_a_window_is_loaded_in_vectors_of_the_tensor():
+    assert "*(float4*)(A_ptr" in make_window("tirstep")
+
+
+@pytest.mark.parametrize(("pipeline", "offset"), [("default", 1), ("tirstep", 0)])
+def test_a_window_is_loaded_one_by_one(pipeline, offset):
+    """Where vectors of places without an element are asked for, or lie across the tensor's."""
+    source = make_window(pipeline, offset)
+    assert "*(float4*)(A_ptr" not in source
+    assert re.search(r"condval\w* = A_ptr\[", source)
+
+
+@pytest.mark.parametrize(("vector", "offset"), [(3, 0), (1, 0), (4, 4), (4, -1), (4, True)])
+def test_align_vectors_refuses_what_are_no_vectors(vector, offset):
+    sch = Schedule(make_sums(3), debug_mask="all")
+    block = sch.get_sblock("padded")
+    with refuses(sch, rf"align_vectors: vector={vector!r} and offset={offset!r} are no vectors; "):
+        align_vectors(sch, block, vector=vector, offset=offset)
+
+
+def test_align_vectors_refuses_loops_that_are_split():
+    sch = Schedule(make_sums(3), debug_mask="all")
+    split_loop(sch, sch.get_loops(sch.get_sblock("padded"))[1], inner=2)
+    block = sch.get_sblock("padded")
+    with refuses(sch, r"'padded' does not write 'padded' element by element in 2 loops, one for"):
+        align_vectors(sch, block, vector=4, offset=1)
+
+
+def test_align_vectors_refuses_a_tensor_of_the_kernel():
+    @I.ir_module
+    class Copy:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((4, 16), "float32"), padded: T.Buffer((4, 16), "float32")):
+            for y, x in T.grid(4, 16):
+                with T.sblock("padded"):
+                    vy, vx = T.axis.remap("SS", [y, x])
+                    padded[vy, vx] = A[vy, vx]
+
+    sch = Schedule(Copy, debug_mask="all")
+    block = sch.get_sblock("padded")
+    with refuses(sch, r"'padded' writes 'padded', a tensor of the kernel's; align an intermediate"):
+        align_vectors(sch, block, vector=4, offset=1)
+
+
+def test_align_vectors_refuses_rows_of_a_symbolic_length():
+    @I.ir_module
+    class Open:
+        @T.prim_func(s_tir=True)
+        def main(a: T.handle, b: T.handle):
+            n = T.int32()
+            A, B = T.match_buffer(a, (4, n)), T.match_buffer(b, (4, n))
+            padded = T.sblock_alloc_buffer((4, n))
+            for y, x in T.grid(4, n):
+                with T.sblock("padded"):
+                    vy, vx = T.axis.remap("SS", [y, x])
+                    padded[vy, vx] = A[vy, vx]
+            for y, x in T.grid(4, n):
+                with T.sblock("B"):
+                    vy, vx = T.axis.remap("SS", [y, x])
+                    B[vy, vx] = padded[vy, vx]
+
+    sch = Schedule(Open, debug_mask="all")
+    block = sch.get_sblock("padded")
+    with refuses(sch, r"the rows of 'padded' have the symbolic length n; give the kernel its siz"):
+        align_vectors(sch, block, vector=4, offset=1)

@@ -1,0 +1,133 @@
+"""The pass that gives whole vectors a branch of their own where a guard asks about elements."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm.ir import assert_structural_equal
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks.devices.simulator import simulate
+from tirstep.modules import find_kernel
+from tirstep.transforms import find_pipeline
+from tirstep.transforms.lowering import SplitGuardedVectors
+from tirstep.transforms.recipes import find_recipe
+
+
+def make_guarded(condition, kind=T.vectorized):
+    """A copy of up to 64 elements in vectors of 4, around a guard of the thread and the element."""
+
+    @I.ir_module
+    class Guarded:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+            t = T.launch_thread("threadIdx.x", 16)
+            for v in kind(4):
+                if condition(t, v):
+                    B[t * 4 + v] = A[t * 4 + v]
+
+    return Guarded
+
+
+def test_a_guard_of_the_end_leaves_whole_vectors():
+    @I.ir_module
+    class Split:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+            t = T.launch_thread("threadIdx.x", 16)
+            if t * 4 + 3 < 61:
+                for v in T.vectorized(4):
+                    B[t * 4 + v] = A[t * 4 + v]
+            else:
+                for v in range(4):
+                    if t * 4 + v < 61:
+                        B[t * 4 + v] = A[t * 4 + v]
+
+    module = make_guarded(lambda t, v: t * 4 + v < 61)
+    assert_structural_equal(SplitGuardedVectors(module), Split)
+
+
+def test_what_is_the_same_for_all_elements_is_asked_in_both_branches():
+    @I.ir_module
+    class Split:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+            t = T.launch_thread("threadIdx.x", 16)
+            if t * 4 + 3 < 61 and t < 9:
+                for v in T.vectorized(4):
+                    B[t * 4 + v] = A[t * 4 + v]
+            else:
+                for v in range(4):
+                    if t * 4 + v < 61 and t < 9:
+                        B[t * 4 + v] = A[t * 4 + v]
+
+    module = make_guarded(lambda t, v: T.And(t * 4 + v < 61, t < 9))
+    assert_structural_equal(SplitGuardedVectors(module), Split)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda t, v: t < 9,  # the same for all
+        lambda t, v: t * 4 - v < 61,  # the first element is the one that may be out
+        lambda t, v: t * 4 < 61 - v,
+        lambda t, v: v * v < t,
+        lambda t, v: T.Or(t * 4 + v < 7, t * 4 + v < 61),
+        lambda t, v: T.And(t * 4 + v < 61, v != 1),
+    ],
+)
+def test_another_guard_stays(condition):
+    module = make_guarded(condition)
+    assert_structural_equal(SplitGuardedVectors(module), module)
+
+
+def test_a_serial_loop_stays():
+    module = make_guarded(lambda t, v: t * 4 + v < 61, kind=T.serial)
+    assert_structural_equal(SplitGuardedVectors(module), module)
+
+
+def test_a_guard_with_another_case_stays():
+    @I.ir_module
+    class Module:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+            t = T.launch_thread("threadIdx.x", 16)
+            for v in T.vectorized(4):
+                if t * 4 + v < 61:
+                    B[t * 4 + v] = A[t * 4 + v]
+                else:
+                    B[t * 4 + v] = T.float32(0)
+
+    assert_structural_equal(SplitGuardedVectors(Module), Module)
+
+
+@pytest.mark.parametrize(("dtype", "vector"), [("float32", "float4"), ("float16", "uint4")])
+def test_a_length_that_no_vector_divides_is_read_in_vectors(dtype, vector):
+    """What the pass is for: TVM's own pipeline loads one element at a time, everywhere."""
+    module = find_kernel("relu").problem(1021 * 7, dtype=dtype).module
+    step = find_recipe("relu_vectors").steps(module, tail="guard")[-1]
+    assert find_pipeline(step.module) == "tirstep"
+    loads = {
+        name: compile_module(step.module, "nvidia/nvidia-h100", pipeline=name)
+        .mod.imports[0]
+        .inspect_source()
+        .count(f"*({vector}*)(A_ptr")
+        for name in ("tirstep", "default")
+    }
+    assert loads == {"tirstep": 1, "default": 0}
+
+
+@pytest.mark.parametrize("name", ["relu_vectors", "vector_add_batches", "vector_add_persistent"])
+@settings(max_examples=5)
+@given(length=st.integers(1, 300), dtype=st.sampled_from(["float32", "float16"]))
+def test_elements_at_the_end_are_right_and_nothing_is_touched_behind_it(name, length, dtype):
+    recipe = find_recipe(name)
+    problem = find_kernel(recipe.kernel).problem(length, dtype=dtype)
+    sizes = {**recipe.golden.sizes, "tail": "guard"}
+    module = recipe.steps(problem.module, **sizes)[-1].module
+    inputs = problem.integer_inputs(0)
+    run = simulate(module, [*inputs, np.full(length, np.nan, dtype)])
+    assert not run.faults
+    np.testing.assert_array_equal(run.arguments[-1], problem.reference(inputs)[0])
