@@ -143,6 +143,23 @@ def test_a_refusal_says_after_which_step_and_where() -> None:
     assert "[recipe matmul_shared_blocking, after step 'accumulated_in_registers', " in str(error)
 
 
+@pytest.mark.parametrize(
+    "name", [name for name, one in RECIPES.items() if one.sizes.get("threads", 0) is None]
+)
+def test_threads_that_a_recipe_would_choose_are_no_fault_of_its_user(name: str) -> None:
+    shape, options = {"m": 6, "n": 100}, RECIPES[name].golden.options
+    sentence = (
+        "schedule_rows: a row of 100 elements in vectors of 4 does not divide among 8 or 16 or 32 "
+        'threads, which suit its length; pass tail="guard", or choose threads that divide 25 '
+    )
+    with pytest.raises(TransformError, match=f"^{re.escape(sentence)}"):
+        run_recipe(RECIPES[name], shape, options=options)
+    for sizes in ({"tail": "guard"}, {"threads": 25}):
+        assert len(run_recipe(RECIPES[name], shape, options=options, sizes=sizes).steps) > 1
+    with pytest.raises(TransformError, match=r"runs 100 times, which threads=32 \* vector=4 does"):
+        run_recipe(RECIPES[name], shape, options=options, sizes={"threads": 32})
+
+
 def test_rows_on_blocks_is_refused_beyond_the_threads_of_a_block() -> None:
     with pytest.raises(
         TransformError, match=r"a block of 2048 threads.*more than max_threads=1024"

@@ -11,6 +11,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..binding import bind_loop
 from ..caching import cache_write_at
+from ..errors import TransformError
 from ..gpu_limits import MAX_THREADS, WARP
 from ..loops import Tail, split_loop, unroll_loop
 from ..placement import compute_block_at
@@ -116,18 +117,25 @@ def _fit(sch: Schedule, blocks: Sequence[SBlockRV], plan: RowPlan) -> _Fit:
 def _choose_threads(extent: int | None, item_bytes: int, vector: int, tail: Tail) -> int:
     """A power of two between a warp and the largest block.
 
-    Where the row has to be divided, it may be down to a quarter of what would be best.
+    Where the row has to be divided, it may be down to a quarter of what would be best; refuses rows
+    that none of these divides.
     """
     if extent is None:
         return MAX_THREADS // 4
     wanted = 1 << max(extent * item_bytes // SHARE_BYTES - 1, 0).bit_length()
     wanted = min(max(wanted, WARP), MAX_THREADS)
-    dividing = (
-        threads
-        for threads in (wanted, wanted // 2, wanted // 4)
-        if (extent // vector) % threads == 0
-    )
-    return wanted if tail == "guard" else next(dividing, wanted)
+    if tail == "guard":
+        return wanted
+    vectors, tried = extent // vector, (wanted // 4, wanted // 2, wanted)
+    dividing = [threads for threads in tried if vectors % threads == 0]
+    if not dividing:
+        raise TransformError(
+            "schedule_rows",
+            f"a row of {extent} elements in vectors of {vector} does not divide among "
+            f"{' or '.join(map(str, tried))} threads, which suit its length",
+            f'pass tail="guard", or choose threads that divide {vectors}',
+        )
+    return dividing[-1]
 
 
 def _bind_rows(sch: Schedule, output: SBlockRV, rows: int, tail: Tail) -> LoopRV:
