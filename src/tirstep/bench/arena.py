@@ -12,9 +12,9 @@ from tirstep.modules.errors import KernelError
 from tirstep.transforms.errors import TransformError
 
 from .contenders import BuiltAhead, Contender, find_contenders, find_shortage
-from .errors import BenchError, PeerMissing, shorten
+from .errors import PeerMissing, shorten
 from .judging import Expectation
-from .machine import Launch, Machine, Replay, plan_repeats
+from .machine import Launch, Machine, Replay, plan_repeats, require_alive
 from .references import Reference
 from .results import Case, Outcome, summarize
 from .works import Work
@@ -127,7 +127,7 @@ class _Field:
         except (PeerMissing, TransformError, KernelError) as error_:
             return replace(outcome, status="missing", note=shorten(error_)), None
         except Exception as error_:  # whatever a framework raises: the others still run
-            self._require_alive(contender, error_)
+            require_alive(self.machine, contender.name, error_)
             return replace(outcome, status="failed", note=shorten(error_)), None
         if error is not None:
             return replace(outcome, status="wrong", note=error), None
@@ -170,14 +170,3 @@ class _Field:
         if error := self._check(entrant.contender, entrant.replay):
             return replace(entrant.outcome, status="wrong", note=f"after the timed runs, {error}")
         return replace(entrant.outcome, time=summarize(seconds))
-
-    def _require_alive(self, contender: Contender, error: Exception) -> None:
-        """A fault inside of a kernel ends the GPU's context: nobody can run after it."""
-        try:
-            self.machine.clear()
-            self.machine.free_bytes()
-        except Exception as gone:
-            raise BenchError(
-                f"{contender.name} left the device unusable ({shorten(error)}); leave it out, or "
-                "find its fault with tirstep check, and begin anew"
-            ) from gone

@@ -12,6 +12,7 @@ import tvm
 from tirstep.modules import Problem
 from tirstep.modules.numeric import Array
 
+from .errors import BenchError, shorten
 from .judging import Expectation
 from .references import Reference
 from .results import Ceilings
@@ -101,6 +102,21 @@ class Machine(Protocol):
 
     def clear(self) -> None:
         """Give back memory that nobody uses any more."""
+
+
+def require_alive(machine: Machine, who: str, error: Exception) -> None:
+    """Raise `BenchError` if what `who` raised ended the device's context: nobody can run after it.
+
+    A fault inside of a kernel does so.
+    """
+    try:
+        machine.clear()
+        machine.free_bytes()
+    except Exception as gone:
+        raise BenchError(
+            f"{who} left the device unusable ({shorten(error)}); leave it out, or find its fault "
+            "with tirstep check, and begin anew"
+        ) from gone
 
 
 def plan_repeats(seconds: Sequence[float], rounds: int, budget: float) -> list[int]:

@@ -16,11 +16,11 @@ from .arena import Settings, Tell
 from .candidates import Among, Sizes, find_candidates
 from .compile_cache import installed
 from .contenders import find_shortage, prepare_recipe
-from .errors import BenchError, PeerMissing, shorten
+from .errors import BenchError, PeerMissing
 from .farm import Job, compile_all
 from .judging import Expectation
 from .libraries import name_library
-from .machine import Launch, Machine, Replay
+from .machine import Launch, Machine, Replay, require_alive
 from .references import Reference
 from .results import Time, summarize
 
@@ -85,7 +85,7 @@ def search(plan: Plan, machine: Machine, settings: Settings, *, cache: Path, tel
 
     A candidate is checked on whole numbers, for which every order of summation gives the same
     bits, and nothing is tolerated; for a kernel that is no sum of products, within its own bound.
-    Raises `BenchError` where the device has too little memory.
+    Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
     """
     candidates = find_candidates(
         plan.recipe, plan.fixed, plan.among, limit=plan.limit, seed=settings.seed
@@ -181,7 +181,8 @@ class _Contest:
             error = machine.find_error(expectation, output)
         except Exception as error_:  # whatever TVM and CUDA raise: the others still run
             skipped[f"does not run: {type(error_).__name__}"] += 1
-            self._require_alive(sizes, error_)
+            spelt = " ".join(f"--set {name}={value}" for name, value in sizes.items())
+            require_alive(machine, f"{self.plan.recipe.name} with {spelt}", error_)
             return None
         if error is not None:
             skipped["wrong"] += 1
@@ -230,13 +231,3 @@ class _Contest:
         except PeerMissing:
             return None
         return self.machine.record(launch, arguments[-1])
-
-    def _require_alive(self, sizes: Sizes, error: Exception) -> None:
-        try:
-            self.machine.clear()
-        except Exception as gone:
-            spelt = " ".join(f"--set {name}={value}" for name, value in sizes.items())
-            raise BenchError(
-                f"{self.plan.recipe.name} with {spelt} left the device unusable "
-                f"({shorten(error)}); find its fault with tirstep check"
-            ) from gone
