@@ -161,7 +161,6 @@ def test_an_empty_folder_is_taken(command: Command, tmp_path: Path):
 def test_wrong_use(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert "did you mean" in command("export", "vector_add_bond", tmp_path / "a").err
     assert "there is no folder" in command("export", "vector_add_bound", tmp_path / "a" / "b").err
-    assert command("export", "vector_add_bound", tmp_path / "a", "--as", "svn").code == 2
     result = command("export", "vector_add_bound", tmp_path / "a", "--target", "cudaa")
     assert "there is no target 'cudaa'" in result.err
     monkeypatch.setenv("PATH", str(tmp_path))

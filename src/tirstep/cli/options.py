@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .parsers import whole_number
+
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe: see tirstep list.")]
 Shape = Annotated[
     str | None,
@@ -45,7 +47,19 @@ DeviceName = Annotated[
         "--device", metavar="NAME", help="Where modules run: auto, cuda, simulator, host or cpu."
     ),
 ]
-Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Of the random inputs.")]
+Seed = Annotated[
+    int,
+    typer.Option(metavar="N", parser=whole_number("--seed", least=0), help="Of the random inputs."),
+]
+Context = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        parser=whole_number("--context", least=0),
+        help="Lines around a change.",
+        show_default=True,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 GoldenDir = Annotated[
     Path | None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import Dtype, Json, KernelOptions, RecipeName, Shape, Sizes
+from ..options import Context, Dtype, Json, KernelOptions, RecipeName, Shape, Sizes
 from ..wishes import make_pair, make_wish
 
 
@@ -31,9 +31,7 @@ def command(
         str | None,
         typer.Option(metavar="STEP", help="With --against: OTHER's step. [default: the last]"),
     ] = None,
-    context: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Lines around a change.", show_default=True)
-    ] = 3,
+    context: Context = 3,
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,

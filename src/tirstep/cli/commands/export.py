@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..options import Dtype, KernelOptions, RecipeName, Shape, Sizes, TargetName
+from ..parsers import one_of
 from ..wishes import make_wish
 
-
-class Form(str, Enum):
-    """What a recipe can be exported as."""
-
-    GIT = "git"
+FORMS = ("git",)
+"""What a recipe can be exported as."""
 
 
 def command(
@@ -23,7 +20,12 @@ def command(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Where to; a new folder, or an empty one.")
     ],
-    form: Annotated[Form, typer.Option("--as", help="What to write.")] = Form.GIT,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--as", metavar="|".join(FORMS), parser=one_of("--as", FORMS), help="What to write."
+        ),
+    ] = "git",
     force: Annotated[
         bool, typer.Option("--force", help="Replace DIR, if an export made it.")
     ] = False,

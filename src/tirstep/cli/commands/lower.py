@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from ..options import Dtype, Json, KernelOptions, RecipeName, Shape, Sizes, StepName, TargetName
+from ..options import (
+    Context,
+    Dtype,
+    Json,
+    KernelOptions,
+    RecipeName,
+    Shape,
+    Sizes,
+    StepName,
+    TargetName,
+)
 from ..refusals import UseError
 from ..wishes import make_wish
 
@@ -29,9 +39,7 @@ def command(
     diff: Annotated[
         bool, typer.Option("--diff", help="Print the diffs of the passes that changed the module.")
     ] = False,
-    context: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Lines around a change.", show_default=True)
-    ] = 3,
+    context: Context = 3,
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,

@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from ..options import Dtype, KernelOptions, RecipeName, Seed, Sizes
+from ..parsers import number, whole_number
 from ..wishes import make_wish, separate_lists
+
+Patience = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        parser=number("--patience", least=1),
+        help="What one candidate may take to compile.",
+    ),
+]
 
 
 def command(
@@ -27,14 +37,13 @@ def command(
     limit: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="So many candidates at random. [default: all of them]"
+            metavar="N",
+            parser=whole_number("--limit", least=1),
+            help="So many candidates at random. [default: all of them]",
         ),
     ] = None,
     seed: Seed = 0,
-    patience: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=1, help="What one candidate may take to compile."),
-    ] = 60,
+    patience: Patience = 60,
     into: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A table of best sizes to put the winners into."),

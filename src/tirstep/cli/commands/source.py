@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from ..options import Dtype, Json, KernelOptions, RecipeName, Shape, Sizes, StepName, TargetName
+from ..options import (
+    Context,
+    Dtype,
+    Json,
+    KernelOptions,
+    RecipeName,
+    Shape,
+    Sizes,
+    StepName,
+    TargetName,
+)
 from ..wishes import make_wish
 
 
@@ -20,9 +30,7 @@ def command(
             "--diff", help="Print what each step changed in it; with --step, what that one did."
         ),
     ] = False,
-    context: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Lines around a change.", show_default=True)
-    ] = 3,
+    context: Context = 3,
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
