@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tirstep.modules import KernelError
+from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Step
 
 from .devices import CpuDevice, Device, Timing
@@ -13,7 +16,7 @@ from .diff import Diff, diff_steps
 from .finding import Finding
 from .golden import GoldenStore
 from .numeric import check_numbers
-from .steps import Run, run_golden
+from .steps import Run, run_golden, run_recipe
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class Verdict:
     diff : against the step before; None for the kernel as it was written
     golden : findings; None where no goldens were asked or the step has none (another dtype, say)
     numbers : findings
-    checked_on : the device and shape of the numbers, as ``"cpu 64x48x32"``
+    checked_on : the device and shape of the numbers, as ``"cpu 64x48x32"``, and whether they are
+        the recipe's example's, with other sizes or options than the run's
     timing : None where the device has no clock, the step cannot be launched, or is wrong
     """
 
@@ -53,15 +57,17 @@ def judge_run(
     """Judge a run step by step, as it goes.
 
     Goldens are held against the recipe's golden example, whatever the run's shape. A step that
-    the device cannot run yet (its loops are not bound) is checked on the CPU, at the golden
-    example. Times are taken on a device with a clock, of right steps only, on random floats, unless
-    `timed` is False.
+    the device cannot run yet (its loops are not bound) is checked on the CPU, at the shape of the
+    golden example: with the run's own sizes and options if the recipe takes them there, otherwise
+    with those of the example, which the verdict says. Times are taken on a device with a clock, of
+    right steps only, on random floats, unless `timed` is False.
     """
     small = run_golden(run.recipe)
     goldens = _golden_findings(small, store)
+    twins = _Twins(run, small)
     before: Step | None = None
     for step in run.steps:
-        found, checked_on = _check(run, small, step, device, seed)
+        found, checked_on = _check(run, twins, step, device, seed)
         numbers = _place(found, step)
         timing = None
         has_time = timed and device.has_clock and not numbers
@@ -86,21 +92,50 @@ def _place(findings: Iterable[Finding], step: Step) -> tuple[Finding, ...]:
 
 
 def _check(
-    run: Run, small: Run, step: Step, device: Device, seed: int
+    run: Run, twins: _Twins, step: Step, device: Device, seed: int
 ) -> tuple[tuple[Finding, ...], str]:
     where = run.label(step)
     cpu = CpuDevice()
     if device.find_obstacle(step.module) is None or device.name == cpu.name:
         findings = check_numbers(run.problem, step.module, device, where=where, seed=seed)
         return tuple(findings), f"{device.name} {_shape(run)}"
-    twins = {twin.name: twin.module for twin in small.steps}
-    if step.name in twins:
-        findings = check_numbers(small.problem, twins[step.name], cpu, where=where, seed=seed)
-        return tuple(findings), f"{cpu.name} {_shape(small)}"
-    if (obstacle := cpu.find_obstacle(step.module)) is not None:
-        return (), f"no device: {obstacle}"
-    findings = check_numbers(run.problem, step.module, cpu, where=where, seed=seed)
-    return tuple(findings), f"{cpu.name} {_shape(run)}"
+    for twin in (twins.own, twins.example, run):
+        module = next((one.module for one in twin.steps if one.name == step.name), None)
+        if module is None or cpu.find_obstacle(module) is not None:
+            continue
+        findings = check_numbers(twin.problem, module, cpu, where=where, seed=seed)
+        return tuple(findings), f"{cpu.name} {_shape(twin)}{twins.explain(twin)}"
+    return (), f"no device: {cpu.find_obstacle(step.module)}"
+
+
+@dataclass(frozen=True)
+class _Twins:
+    """Where steps of a run are checked that only the CPU can run, which may be slow at its shape.
+
+    Attributes
+    ----------
+    example : the recipe's golden example
+    """
+
+    run: Run
+    example: Run
+
+    @functools.cached_property
+    def own(self) -> Run:
+        """The run at the shape of the example; the example if the recipe refuses that."""
+        run, shape = self.run, dict(self.example.problem.sizes)
+        if dict(run.problem.sizes) == shape:
+            return run
+        try:
+            return run_recipe(run.recipe, shape, options=run.problem.options, sizes=run.sizes)
+        except (TransformError, KernelError):
+            return self.example
+
+    def explain(self, twin: Run) -> str:
+        """What to say where numbers are of other sizes or options than the run's."""
+        run = self.run
+        is_same = run.problem.options == twin.problem.options and run.sizes == twin.sizes
+        return "" if is_same else ", the recipe's example"
 
 
 def _shape(run: Run) -> str:

@@ -3,9 +3,17 @@
 import dataclasses
 from pathlib import Path
 
+import pytest
 from tvm.script import from_source
 
-from tirstep.lowering_checks import GoldenStore, find_device, judge_run, run_golden, run_recipe
+from tirstep.lowering_checks import (
+    GoldenStore,
+    find_device,
+    judge_run,
+    run_golden,
+    run_recipe,
+    verdict,
+)
 from tirstep.modules import find_kernel
 from tirstep.transforms.recipes import RECIPES
 
@@ -46,6 +54,54 @@ def test_a_wrong_step_is_found_at_that_step() -> None:
     assert [bool(one) for one in findings] == [False, False, True, False, False, False]
     assert findings[2][0].where == "matmul_shared_blocking 02_accumulated_in_registers"
     assert "elements are wrong" in findings[2][0].message
+
+
+def test_steps_that_only_the_cpu_runs_have_the_sizes_of_the_run() -> None:
+    run = run_recipe(RECIPES["vector_add_bound"], {"n": 1024}, sizes={"threads": 64})
+    text = run.steps[1].module.script()
+    assert "T.grid(16, 64)" in text
+    wrong = dataclasses.replace(run.steps[1], module=from_source(text.replace("] + B", "] - B")))
+    run = dataclasses.replace(run, steps=(run.steps[0], wrong, run.steps[2]))
+    verdicts = list(judge_run(run, find_device("simulator")))
+    assert [bool(verdict.findings) for verdict in verdicts] == [False, True, False]
+    assert [verdict.checked_on for verdict in verdicts] == [
+        *("cpu 1024", "cpu 1024", "simulator 1024")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "options", "checked", "checked_on"),
+    [
+        ({"n": 4096}, {"threads": 64}, {}, "T.grid(16, 64)", "cpu 1024"),
+        ({"n": 4096}, {}, {"dtype": "float16"}, '"float16"', "cpu 1024"),
+        # The example's 1024 are no multiple of 12.
+        ({"n": 1200}, {"threads": 12}, {}, "T.grid(8, 128)", "cpu 1024, the recipe's example"),
+        # LLVM's float8 is wrong.
+        (
+            {"n": 1024},
+            {},
+            {"dtype": "float8_e4m3fn"},
+            '"float32"',
+            "cpu 1024, the recipe's example",
+        ),
+    ],
+    ids=["sizes", "options", "refused", "no device"],
+)
+def test_steps_that_only_the_cpu_runs_at_other_shapes(
+    monkeypatch: pytest.MonkeyPatch, shape, sizes, options, checked, checked_on
+) -> None:
+    run = run_recipe(RECIPES["vector_add_bound"], shape, sizes=sizes, options=options)
+    right, texts = verdict.check_numbers, {}
+
+    def check(problem, module, device, *, where, seed):
+        texts[where] = module.script()
+        return right(problem, module, device, where=where, seed=seed)
+
+    monkeypatch.setattr(verdict, "check_numbers", check)
+    _, split, bound = judge_run(run, find_device("simulator"))
+    assert checked in texts["vector_add_bound 01_split"]
+    assert (split.findings, split.checked_on) == ((), checked_on)
+    assert bound.checked_on == f"simulator {shape['n']}"
 
 
 def test_without_a_store_no_golden_is_asked() -> None:
