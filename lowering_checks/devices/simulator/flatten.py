@@ -128,7 +128,7 @@ class _Flattener:
     def _flatten_for(self, node: Any) -> Any:
         if node.step is not None and require_constant(node.step) != 1:
             raise UnsupportedError("the interpreter does not know loops with a step")
-        node = node if self.has_threads or self.is_launched else spread(node)
+        node = node if self.is_launched else spread(node)
         binding = node.thread_binding
         axis = "" if binding is None else str(binding.thread_tag)
         if node.kind == ForKind.THREAD_BINDING and not axis.startswith("vthread"):

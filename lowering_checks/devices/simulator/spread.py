@@ -1,12 +1,13 @@
-"""Runs the iterations of a data-parallel block at once, where a module has no threads yet."""
+"""Runs the iterations of a data-parallel block at once, where a module has few threads or none."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import tvm
+from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock
-from tvm.tirx import For, ForKind, IterVar, Var
+from tvm.tirx import BufferStore, For, ForKind, IterVar, Var
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.queries import constant, find_all
@@ -15,11 +16,12 @@ AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 
 
 def spread(loop: For) -> For:
-    """A nest of loops around one block, with up to three data-parallel ones bound to blocks.
+    """A nest of loops around one block, with data-parallel ones bound to the free block axes.
 
     Loops that feed nothing but spatial iterators may run in any order: that is what these
     iterators say, and the machine reports a race where it is not so. Any other loop is returned as
-    it is.
+    it is; so is one with threads around a block that uses more than global memory, since that is
+    what a GPU's block or thread has for itself.
     """
     nest: list[For] = []
     node: Any = loop
@@ -30,16 +32,29 @@ def spread(loop: For) -> For:
         return loop
     if any(constant(one.min) != 0 or constant(one.extent) is None for one in nest):
         return loop
+    bound = [one for one in nest if one.kind == ForKind.THREAD_BINDING]
+    if bound and any(scope != "global" for scope in _find_scopes(node)):
+        return loop
+    taken = {str(one.thread_binding.thread_tag) for one in bound}
+    axes = [axis for axis in AXES if axis not in taken]
     fixed = _find_reducing(node)
-    free = [one for one in nest if one.loop_var not in fixed]
-    free = sorted(free, key=lambda one: -(constant(one.extent) or 0))[: len(AXES)]
+    free = [one for one in nest if one not in bound and one.loop_var not in fixed]
+    free = sorted(free, key=lambda one: -(constant(one.extent) or 0))[: len(axes)]
     for one in reversed(nest):
         if not any(one.same_as(chosen) for chosen in free):
-            node = For(one.loop_var, one.min, one.extent, ForKind.SERIAL, node)
-    for one, axis in zip(free, AXES, strict=False):
+            kind = one.kind if one in bound else ForKind.SERIAL
+            node = For(one.loop_var, one.min, one.extent, kind, node, one.thread_binding)
+    for one, axis in zip(free, axes, strict=False):
         place = IterVar(None, Var(axis, "int32"), IterVar.ThreadIndex, axis)
         node = For(one.loop_var, one.min, one.extent, ForKind.THREAD_BINDING, node, place)
     return node if free else loop
+
+
+def _find_scopes(realize: Any) -> set[str]:
+    """Of all buffers that a block uses."""
+    stored = [store.buffer for store in find_all(realize, BufferStore)]
+    loaded = [load.source for load in find_all(realize, TensorLoad)]
+    return {str(buffer.scope()) for buffer in [*stored, *loaded]}
 
 
 def _find_reducing(realize: Any) -> set[Var]:
