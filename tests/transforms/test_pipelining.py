@@ -155,39 +155,11 @@ def is_right(module, reference=Mirror, dtype="float32"):
 
 
 def test_prefetch_fragments_of_the_next_step():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((6, 4), "float32"),
-            B: T.Buffer((6, 3), "float32"),
-            C: T.Buffer((4, 3), "float32"),
-        ):
-            A_local = T.sblock_alloc_buffer((6, 4), scope="local")
-            B_local = T.sblock_alloc_buffer((6, 3), scope="local")
-            for i, j in T.grid(4, 3):
-                with T.sblock("C_init"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = T.float32(0)
-            for k in T.serial(
-                6,
-                annotations={
-                    "software_pipeline_order": [0, 1, 2],
-                    "software_pipeline_stage": [0, 0, 1],
-                },
-            ):
-                for i in range(4):
-                    with T.sblock("A_local"):
-                        vk, vi = T.axis.remap("SS", [k, i])
-                        A_local[vk, vi] = A[vk, vi]
-                for j in range(3):
-                    with T.sblock("B_local"):
-                        vk, vj = T.axis.remap("SS", [k, j])
-                        B_local[vk, vj] = B[vk, vj]
-                for i, j in T.grid(4, 3):
-                    with T.sblock("C"):
-                        vk, vi, vj = T.axis.remap("RSS", [k, i, j])
-                        C[vi, vj] = C[vi, vj] + A_local[vk, vi] * B_local[vk, vj]
+    before = "for k in range(6):"
+    after = """for k in T.serial(6, annotations={
+        "software_pipeline_order": [0, 1, 2],
+        "software_pipeline_stage": [0, 0, 1],
+    }):"""
 
     def change(sch):
         copy = sch.get_sblock("A_local")
@@ -195,37 +167,21 @@ def test_prefetch_fragments_of_the_next_step():
         prefetch_fragments(sch, k)
         return copy, k
 
-    check_pair(Fragments, change, After)
+    check_pair(Fragments, change, edit(Fragments, before, after))
 
 
 def test_prefetch_through_registers_into_a_double_buffer():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((12, 32), "float32"), C: T.Buffer((12, 32), "float32")):
-            A_shared = T.sblock_alloc_buffer((12, 32), scope="shared")
-            for _ in T.thread_binding(1, thread="blockIdx.x"):
-                for k in T.serial(
-                    12,
-                    annotations={
-                        "software_pipeline_order": [0, 2, 1],
-                        "software_pipeline_stage": [0, 0, 1],
-                    },
-                ):
-                    for t in T.thread_binding(32, thread="threadIdx.x"):
-                        with T.sblock("A_shared"):
-                            vk, vt = T.axis.remap("SS", [k, t])
-                            T.sblock_attr(
-                                {
-                                    "double_buffer_scope": 0,
-                                    "tirx.manifest_shared_memory_local_stage": 1,
-                                }
-                            )
-                            A_shared[vk, vt] = A[vk, vt]
-                    for t in T.thread_binding(32, thread="threadIdx.x"):
-                        with T.sblock("C"):
-                            vk, vt = T.axis.remap("SS", [k, t])
-                            C[vk, vt] = A_shared[vk, 31 - vt]
+    after = edit(
+        Mirror,
+        "for k in range(12):",
+        """for k in T.serial(12, annotations={
+            "software_pipeline_order": [0, 2, 1],
+            "software_pipeline_stage": [0, 0, 1],
+        }):""",
+    )
+    marks = {"double_buffer_scope": 0, "tirx.manifest_shared_memory_local_stage": 1}
+    copy = "A_shared[vk, vt] = A[vk, vt]"
+    after = edit(after, copy, f"T.sblock_attr({marks}); {copy}")
 
     def change(sch):
         copy = sch.get_sblock("A_shared")
@@ -233,7 +189,7 @@ def test_prefetch_through_registers_into_a_double_buffer():
         prefetch_through_registers(sch, k, [copy])
         return copy, k
 
-    check_pair(Mirror, change, After)
+    check_pair(Mirror, change, after)
     sch, copy, k = start()
     prefetch_through_registers(sch, k, (copy,))
     assert is_right(sch.mod)
@@ -241,37 +197,18 @@ def test_prefetch_through_registers_into_a_double_buffer():
 
 
 def test_prefetch_asynchronously_with_its_pass_options():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((12, 32), "float32"), C: T.Buffer((12, 32), "float32")):
-            with T.sblock("root"):
-                T.reads()
-                T.writes()
-                T.sblock_attr(
-                    {
-                        "pass_config.tirx.disable_storage_rewrite": True,
-                        "pass_config.tirx.use_async_copy": True,
-                    }
-                )
-                A_shared = T.sblock_alloc_buffer((12, 32), scope="shared")
-                for _ in T.thread_binding(1, thread="blockIdx.x"):
-                    for k in T.serial(
-                        12,
-                        annotations={
-                            "software_pipeline_async_stages": [0],
-                            "software_pipeline_order": [0, 1],
-                            "software_pipeline_stage": [0, 2],
-                        },
-                    ):
-                        for t in T.thread_binding(32, thread="threadIdx.x"):
-                            with T.sblock("A_shared"):
-                                vk, vt = T.axis.remap("SS", [k, t])
-                                A_shared[vk, vt] = A[vk, vt]
-                        for t in T.thread_binding(32, thread="threadIdx.x"):
-                            with T.sblock("C"):
-                                vk, vt = T.axis.remap("SS", [k, t])
-                                C[vk, vt] = A_shared[vk, 31 - vt]
+    after = edit(
+        Mirror,
+        "for k in range(12):",
+        """for k in T.serial(12, annotations={
+            "software_pipeline_async_stages": [0],
+            "software_pipeline_order": [0, 1],
+            "software_pipeline_stage": [0, 2],
+        }):""",
+    )
+    wanted = Schedule(after)
+    for name in ("tirx.disable_storage_rewrite", "tirx.use_async_copy"):
+        set_pass_option(wanted, name=name, value=True)
 
     def change(sch):
         copy = sch.get_sblock("A_shared")
@@ -279,7 +216,7 @@ def test_prefetch_asynchronously_with_its_pass_options():
         prefetch_asynchronously(sch, k, [copy])
         return copy, k
 
-    check_pair(Mirror, change, After)
+    check_pair(Mirror, change, wanted.mod)
 
 
 @pytest.mark.parametrize("stages", [2, 5, 12])
