@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.sym import Analyzer
-from tvm.tirx import BufferStore, For, ForKind, SeqStmt, const
+from tvm.tirx import BufferStore, For, ForKind, SeqStmt
 
 from .errors import TransformError
 from .layout import require_copy
 from .loops import require_constant, require_serial
+from .neighbours import find_scattered
 from .queries import (
-    constant,
     find_all,
     find_block_name,
     find_enclosing_loops,
-    find_iterator_values,
     find_loop_name,
     find_regions,
     find_root,
-    substitute,
 )
 
 STAGE = "software_pipeline_stage"
@@ -143,37 +139,13 @@ def require_neighbours(sch: Schedule, who: str, copy: SBlockRV) -> None:
 
     TVM makes one asynchronous copy of a vector from the place of its first element.
     """
-    loops, store = find_enclosing_loops(sch, copy), sch.get(copy).body
-    values, analyzer = find_iterator_values(find_root(sch, copy)), Analyzer()
-    for loop in loops:
-        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
-    accesses = [(store.buffer, store.indices)]
-    accesses += [(load.source, load.indices) for load in find_all(store.value, TensorLoad)]
-    for loop in loops:
-        if loop.kind != ForKind.VECTORIZED:
-            continue
-        for buffer, indices in accesses:
-            placed = [substitute(index, values) for index in indices]
-            if not _are_neighbours(placed, loop, analyzer):
-                raise TransformError(
-                    who,
-                    f"block '{find_block_name(sch, copy)}' takes vectors of {loop.extent} elements "
-                    f"that are no neighbours in '{buffer.name}', and TVM would copy others",
-                    "fetch this tile with vector=1, or keep its layout",
-                )
-
-
-def _are_neighbours(indices: list[Any], loop: For, analyzer: Analyzer) -> bool:
-    """Whether a vectorized loop goes along the last dimension in steps of one."""
-    dtype = loop.loop_var.ty.dtype
-    for place, index in enumerate(indices, start=1):
-        step = 1 if place == len(indices) else 0
-        first = substitute(index, {loop.loop_var: const(0, dtype)})
-        for lane in range(1, constant(loop.extent) or 1):
-            other = substitute(index, {loop.loop_var: const(lane, dtype)})
-            if not analyzer.can_prove_equal(other - first, lane * step):
-                return False
-    return True
+    for loop, buffer in find_scattered(sch, copy):
+        raise TransformError(
+            who,
+            f"block '{find_block_name(sch, copy)}' takes vectors of {loop.extent} elements "
+            f"that are no neighbours in '{buffer.name}', and TVM would copy others",
+            "fetch this tile with vector=1, or keep its layout",
+        )
 
 
 def _require_whole_tile(

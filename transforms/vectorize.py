@@ -8,6 +8,7 @@ from tvm.tirx import For
 
 from .errors import TransformError, composite, transform
 from .loops import require_constant, require_serial
+from .neighbours import find_scattered
 from .placement import require_aligned_rows
 from .queries import (
     find_all,
@@ -33,7 +34,8 @@ def vectorize_loop(
     consumes: nothing
     requires: a serial innermost loop around one block (with a second one computed inside, TVM
         compiles wrong code); 2, 4, 8 or 16 iterations; vectors of at most `max_vector_bytes`
-        bytes; padded rows that keep the vectors aligned
+        bytes; padded rows that keep the vectors aligned; of float8 elements that are
+        neighbours, or one repeated (CUDA's vectors of them cannot be taken apart)
     """
     require_serial(sch, "vectorize_loop", loop)
     lanes = require_constant(sch, "vectorize_loop", loop)
@@ -55,6 +57,7 @@ def vectorize_loop(
         )
     _require_vector_size(sch, loop, lanes, max_vector_bytes)
     require_aligned_rows(find_root(sch, loop), "vectorize_loop", blocks, lanes)
+    _require_whole_float8(sch, loop, blocks[0].name_hint)
     sch.vectorize(loop)
 
 
@@ -70,6 +73,21 @@ def _require_vector_size(sch: Schedule, loop: LoopRV, lanes: int, limit: int) ->
                     f"max_vector_bytes={limit}",
                     "split the loop by a smaller size first",
                 )
+
+
+def _require_whole_float8(sch: Schedule, loop: LoopRV, block: str) -> None:
+    """TVM reads elements of a vector by their names, which CUDA's vectors of float8 do not have."""
+    trial = sch.copy()
+    trial.vectorize(loop)
+    for vector, buffer in find_scattered(trial, trial.get_sblock(block), may_repeat=True):
+        if str(buffer.dtype).startswith("float8"):
+            raise TransformError(
+                "vectorize_loop",
+                f"loop '{find_loop_name(sch, loop)}' makes vectors of {vector.extent} elements "
+                f"that are no neighbours in '{buffer.name}' ({buffer.dtype}), and CUDA does not "
+                "compile them",
+                "leave the loop as it is, or keep the layout",
+            )
 
 
 @composite

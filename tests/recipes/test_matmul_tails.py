@@ -1,8 +1,11 @@
 """What the fast recipes of matmul do with shapes that no tile divides."""
 
+import numpy as np
 import pytest
 
-from tirstep.lowering_checks import run_recipe
+from tirstep.lowering_checks import DeviceError, run_recipe
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.devices.host import HostDevice
 from tirstep.lowering_checks.facts import KernelFacts, find_facts
 from tirstep.transforms.recipes import RECIPES
 
@@ -27,3 +30,21 @@ def test_tiles_of_copied_operands_are_fetched_in_vectors() -> None:
 def test_what_needs_no_padding_is_not_copied(shape: tuple[int, ...], kernels: int) -> None:
     m, n, k = shape
     assert len(find_kernels("copy", m=m, n=n, k=k)) == kernels
+
+
+@pytest.mark.parametrize("tail", ["refuse", "copy", "pad"])
+@pytest.mark.parametrize(
+    "dtype", ["float8_e4m3fn", "float8_e5m2", "int8", "float16", "bfloat16", "float32"]
+)
+def test_tiles_of_every_type_are_transposed_in_the_generated_source(dtype: str, tail: str) -> None:
+    """CUDA's vectors of float8 have no elements that one could put into different rows."""
+    try:
+        host = HostDevice()
+    except DeviceError as error:
+        pytest.skip(str(error))
+    shape = {"m": 32, "n": 32, "k": 32}
+    sizes = {**SIZES, "tail": tail}
+    run = run_recipe(RECIPES["matmul_prefetched"], shape, options={"dtype": dtype}, sizes=sizes)
+    inputs = run.problem.integer_inputs(0)
+    got = host.compile(run.steps[-1].module)([*inputs, *map(blank, run.problem.outputs)])[-1]
+    np.testing.assert_array_equal(got.astype("float64"), run.problem.reference(inputs)[0])

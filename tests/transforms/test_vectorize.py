@@ -164,6 +164,49 @@ def test_vectorize_loop_refuses_rows_that_a_padding_misaligns():
     assert "*(half4*)(B_shared" in compile_for_cuda(sch.mod)
 
 
+def make_column(dtype):
+    """A copy of a column of four elements: they lie apart in A, and side by side in B."""
+    return from_source(
+        f"""
+@I.ir_module
+class Column:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((4, 8), "{dtype}"), B: T.Buffer((8, 4), "{dtype}")):
+        for j in T.thread_binding(8, thread="threadIdx.x"):
+            for i in range(4):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vj, vi] = A[vi, vj]
+"""
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_vectorize_loop_refuses_float8_that_are_no_neighbours(dtype):
+    sch = Schedule(make_column(dtype), debug_mask="all")
+    loop = sch.get_loops(sch.get_sblock("B"))[1]
+    with refuses(
+        sch,
+        rf"vectorize_loop: loop 'i' makes vectors of 4 elements that are no neighbours in 'A' "
+        rf"\({dtype}\), and CUDA does not compile them; leave the loop as it is, or keep the lay",
+    ):
+        vectorize_loop(sch, loop)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
+def test_vectorize_loop_takes_elements_of_other_types_from_where_they_are(dtype):
+    sch = Schedule(make_column(dtype), debug_mask="all")
+    vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[1])
+    assert sch.get(sch.get_loops(sch.get_sblock("B"))[1]).kind == ForKind.VECTORIZED
+
+
+def test_vectorize_loop_repeats_one_element_of_float8():
+    module = from_source(make_column("float8_e4m3fn").script().replace("A[vi, vj]", "A[0, 0]"))
+    sch = Schedule(module, debug_mask="all")
+    vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[1])
+    assert "__nv_fp8x4_e4m3(make_float4(" in compile_for_cuda(sch.mod)
+
+
 def test_vectorize_loop_refuses_a_dead_handle():
     sch, _, _, inner = start()
     split_loop(sch, inner, inner=2)

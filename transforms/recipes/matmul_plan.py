@@ -196,9 +196,11 @@ def _stage(
         pad_longer_rows(sch, copy, elements=plan.padding * WORD_BYTES // size)
     # TVM has CUDA's types for four elements of float8 at most, and for fewer than 16 indices.
     widest = 16 // size if size > 1 else 4
-    # An asynchronous copy of neighbours must find neighbours in the tile, too.
+    # An asynchronous copy must find neighbours in the tile, too, and CUDA's vectors of float8
+    # cannot be taken apart.
+    together = plan.stages > 2 or "float8" in str(sch.get(copy).writes[0].source.dtype)
     whole = plan.tail != "pad" and length % widest == 0
-    vector = widest if whole and not (operand == 0 and plan.stages > 2) else 1
+    vector = widest if whole and not (operand == 0 and together) else 1
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail="guard")
     return copy
 
