@@ -10,7 +10,6 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For, ForKind, const
-from tvm.tirx.analysis import undefined_vars
 
 from .queries import (
     constant,
@@ -18,6 +17,7 @@ from .queries import (
     find_enclosing_loops,
     find_iterator_values,
     find_root,
+    is_used,
     substitute,
 )
 
@@ -40,14 +40,10 @@ def find_scattered(
             continue
         for buffer, indices in accesses:
             placed = [substitute(index, values) for index in indices]
-            if may_repeat and not any(_depends(index, loop) for index in placed):
+            if may_repeat and not any(is_used(loop.loop_var, index) for index in placed):
                 continue
             if not _are_neighbours(placed, loop, analyzer):
                 yield loop, buffer
-
-
-def _depends(index: Any, loop: For) -> bool:
-    return any(loop.loop_var.same_as(variable) for variable in undefined_vars(index))
 
 
 def _are_neighbours(indices: list[Any], loop: For, analyzer: Analyzer) -> bool:

@@ -102,6 +102,20 @@ def find_all(statement: Any, kind: type) -> list[Any]:
     return found
 
 
+def is_used(variable: Any, expression: Any) -> bool:
+    """Whether a variable stands in an expression."""
+    return any(variable.same_as(used) for used in undefined_vars(expression))
+
+
+def find_operands(condition: Any, kind: Any) -> Iterator[Any]:
+    """What a chain of one connective, ``And`` or ``Or``, connects; or the condition itself."""
+    if isinstance(condition, kind):
+        yield from find_operands(condition.a, kind)
+        yield from find_operands(condition.b, kind)
+    else:
+        yield condition
+
+
 def find_blocks_under(sch: Schedule, loop: LoopRV) -> list[SBlock]:
     """The blocks that a loop encloses."""
     return find_all(sch.get(loop), SBlock)

@@ -34,8 +34,8 @@ def vectorize_loop(
     consumes: nothing
     requires: a serial innermost loop around one block (with a second one computed inside, TVM
         compiles wrong code); 2, 4, 8 or 16 iterations; vectors of at most `max_vector_bytes`
-        bytes; padded rows that keep the vectors aligned; of float8 elements that are
-        neighbours, or one repeated (CUDA's vectors of them cannot be taken apart)
+        bytes; padded rows that keep the vectors aligned; float8 elements
+        that are neighbours, or one repeated (CUDA's vectors of them cannot be taken apart)
     """
     require_serial(sch, "vectorize_loop", loop)
     lanes = require_constant(sch, "vectorize_loop", loop)

@@ -56,11 +56,11 @@ def tile_in_warps(
     `warp` are the rows and columns of threads in a warp, 32 together; without it a warp is 32
     threads side by side. `interleave` rows of a warp are numbered together, column by column: with
     2, threads t and t ^ 1 share their columns, t and t ^ 2 their rows, and shared memory answers
-    such pairs at once where each thread reads 16 bytes. `inner` and `inner_strips` say whether a
-    thread goes through the columns or the rows, of a strip and of its strips, in the innermost
-    loop: the operand of the other one stays the same from product to product. `group` rows of tiles
-    run column by column, so that tiles that run at the same time share their operands in the L2
-    cache.
+    such pairs at once where each thread reads 16 bytes (with more, pairs share columns alone).
+    `inner` and `inner_strips` say whether a thread goes through the columns or the rows, of a strip
+    and of its strips, in the innermost loop: the operand of the other one stays the same from
+    product to product. `group` rows of tiles run column by column, so that tiles that run at the
+    same time share their operands in the L2 cache.
 
     rewrite: ``for i, j, k`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in vthread.x:
         for i_3_j_2 in threadIdx.x: for k: for i_4, j_3``
@@ -183,7 +183,7 @@ def _require_orders(interleave: int, warp: Sequence[int] | None, **inner: str) -
     if rows % interleave:
         raise TransformError(
             "tile_in_warps",
-            f"interleave={interleave} does not divide the {rows} row(s) of a warp",
+            f"interleave={interleave} does not divide a warp's rows, {rows}",
             "choose a divisor, or a warp with more rows",
         )
     for name, order in inner.items():

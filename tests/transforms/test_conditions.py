@@ -70,3 +70,20 @@ def test_a_condition_that_the_inner_one_may_meet_is_kept(outer):
 def test_a_condition_of_another_value_is_kept():
     module = make_choice(lambda t, r: t == 0, inside, other=1.0)
     assert_structural_equal(DropImpliedConditions(module), module)
+
+
+def test_a_condition_that_keeps_the_inner_one_from_a_load_stays():
+    """The inner one asks of A[t] itself, and A has 32 elements only."""
+
+    @I.ir_module
+    class Module:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((32,), "float32"), B: T.Buffer((40,), "float32")):
+            t = T.launch_thread("threadIdx.x", 40)
+            B[t] = T.if_then_else(
+                t >= 32,
+                T.float32(0),
+                T.if_then_else(A[t] > T.float32(0) and t < 32, A[t], T.float32(0)),
+            )
+
+    assert_structural_equal(DropImpliedConditions(Module), Module)

@@ -5,13 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm.ir import assert_structural_equal
+from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.modules import find_kernel
-from tirstep.transforms import find_pipeline
+from tirstep.transforms import (
+    bind_loop,
+    find_pipeline,
+    set_pipeline,
+    split_loop,
+    vectorize_loop,
+)
 from tirstep.transforms.lowering import SplitGuardedVectors
 from tirstep.transforms.recipes import find_recipe
 
@@ -101,6 +108,56 @@ def test_a_guard_with_another_case_stays():
                     B[t * 4 + v] = T.float32(0)
 
     assert_structural_equal(SplitGuardedVectors(Module), Module)
+
+
+def make_rows(length, offset):
+    """Rows of a length in vectors of 4 from an offset on, with a guard at the end of each."""
+
+    @I.ir_module
+    class Rows:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((5, length), "float32"), B: T.Buffer((5, length), "float32")):
+            row = T.launch_thread("blockIdx.x", 5)
+            t = T.launch_thread("threadIdx.x", 16)
+            for v in T.vectorized(4):
+                if t * 4 + v + offset < length:
+                    B[row, t * 4 + v + offset] = A[row, t * 4 + v + offset]
+
+    return Rows
+
+
+@pytest.mark.parametrize(
+    ("length", "offset", "splits"),
+    [(40, 0, True), (40, 4, True), (37, 0, False), (38, 0, False), (40, 1, False), (40, 2, False)],
+)
+def test_vectors_that_begin_elsewhere_stay_apart(length, offset, splits):
+    """TVM asks of loads where they begin, and of stores it does not."""
+    module = make_rows(length, offset)
+    assert ("else:" in SplitGuardedVectors(module).script()) == splits
+
+
+@pytest.mark.parametrize("length", [36, 37])
+def test_a_schedule_of_rows_that_no_vector_divides_is_right(length):
+    @I.ir_module
+    class Copy:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((5, length), "float32"), B: T.Buffer((5, length), "float32")):
+            for i, j in T.grid(5, length):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj]
+
+    sch = Schedule(Copy)
+    i, j = sch.get_loops(sch.get_sblock("B"))
+    threads, lanes = split_loop(sch, j, inner=4, tail="guard")
+    vectorize_loop(sch, lanes)
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, threads, axis="threadIdx.x")
+    set_pipeline(sch)
+    source = np.arange(5 * length, dtype="float32").reshape(5, length)
+    run = simulate(sch.mod, [source, np.full((5, length), np.nan, "float32")])
+    assert not run.faults
+    np.testing.assert_array_equal(run.arguments[-1], source)
 
 
 @pytest.mark.parametrize(("dtype", "vector"), [("float32", "float4"), ("float16", "uint4")])

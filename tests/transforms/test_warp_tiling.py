@@ -236,7 +236,7 @@ def test_tile_in_warps_refuses_what_is_no_interleave(interleave):
 @pytest.mark.parametrize(("warp", "rows"), [((4, 8), 4), (None, 1)])
 def test_tile_in_warps_refuses_an_interleave_that_does_not_divide_the_rows_of_a_warp(warp, rows):
     sch, block = start()
-    with refuses(sch, rf"interleave=3 does not divide the {rows} row\(s\) of a warp; choose a"):
+    with refuses(sch, rf"interleave=3 does not divide a warp's rows, {rows}; choose a divisor"):
         tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp, interleave=3)
 
 

@@ -8,15 +8,15 @@ a time; where there is no element, the second one yields the same zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Call
+from tvm.ir import Call, TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx import And, Not, Or
 from tvm.tirx.transform import prim_func_pass
 
+from ..queries import find_all, find_operands
 from .slots import Variables
 
 
@@ -26,19 +26,22 @@ def DropImpliedConditions(  # noqa: N802 - a pass is named like TVM's
 ) -> Any:
     """Drop a condition where the one inside of it yields the same value.
 
-    It runs before loops are vectorized.
+    It runs before loops are vectorized. The one inside loads nothing: the other may have kept it
+    from a place out of bounds.
 
-    rewrite: ``if_then_else(a, c, if_then_else(b, x, c))`` -> ``if_then_else(b, x, c)`` where a and
-        b are never both true
+    rewrite: ``if_then_else(a, c, if_then_else(b, x, c))`` -> ``if_then_else(b, x, c)`` where a
+        implies that b is false
     """
     analyzer = Analyzer()
-    for variable, extent in Variables.of(function).ranges.items():
-        analyzer.bind(variable, extent)
+    for variable, span in Variables.of(function).ranges.items():
+        analyzer.bind(variable, span)
 
     def simplify(node: Any) -> Any:
         if not (_is_choice(node) and _is_choice(node.args[2])):
             return node
         outer, same, (inner, _, other) = node.args[0], node.args[1], node.args[2].args
+        if find_all(inner, TensorLoad) or find_all(inner, Call):
+            return node
         if tvm_ffi.structural_equal(same, other) and _exclude(outer, inner, analyzer):
             return node.args[2]
         return node
@@ -52,18 +55,9 @@ def _is_choice(node: Any) -> bool:
 
 def _exclude(one: Any, other: Any, analyzer: Analyzer) -> bool:
     """Whether two conditions are provably never true together."""
-    for case in _find_operands(one, Or):
+    for case in find_operands(one, Or):
         with analyzer.constraint_scope(case):
-            parts = _find_operands(other, And)
+            parts = find_operands(other, And)
             if not any(analyzer.can_prove(Not(part)) for part in parts):
                 return False
     return True
-
-
-def _find_operands(condition: Any, kind: Any) -> Iterator[Any]:
-    """What a chain of one connective connects, or the condition itself."""
-    if isinstance(condition, kind):
-        yield from _find_operands(condition.a, kind)
-        yield from _find_operands(condition.b, kind)
-    else:
-        yield condition

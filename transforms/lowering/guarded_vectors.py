@@ -7,16 +7,15 @@ gives them a branch of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import tvm_ffi
-from tvm.sym import detect_linear_equation
-from tvm.tirx import LT, And, For, ForKind, IfThenElse, Var
-from tvm.tirx.analysis import undefined_vars
+from tvm.ir import TensorLoad
+from tvm.sym import Analyzer, detect_linear_equation
+from tvm.tirx import LT, And, BufferStore, For, ForKind, IfThenElse, Var
 from tvm.tirx.transform import prim_func_pass
 
-from ..queries import constant, substitute
+from ..queries import constant, find_all, find_operands, is_used, substitute
 
 
 @prim_func_pass(opt_level=0, name="tirstep.SplitGuardedVectors")
@@ -27,6 +26,7 @@ def SplitGuardedVectors(  # noqa: N802 - a pass is named like TVM's
 
     It runs before loops are vectorized. The guard is one of an end, ``index < end``, with an index
     that grows along the vector; it may ask for other things that are the same for all elements.
+    Every vector must begin where a vector of its buffer does: rows of 37 elements have others.
 
     rewrite: ``for v in T.vectorized(4): if i * 4 + v < n: body`` ->
         ``if i * 4 + 3 < n: for v in T.vectorized(4): body``
@@ -37,13 +37,15 @@ def SplitGuardedVectors(  # noqa: N802 - a pass is named like TVM's
 
 def _split(loop: Any) -> Any:
     guarded = loop.body
-    if loop.kind != ForKind.VECTORIZED or constant(loop.extent) is None:
+    if loop.kind != ForKind.VECTORIZED or constant(loop.extent) is None or loop.step is not None:
         return loop
     if not isinstance(guarded, IfThenElse) or guarded.else_case is not None:
         return loop
-    parts = list(_find_parts(guarded.condition))
-    about = [part for part in parts if _has(part, loop.loop_var)]
+    parts = find_operands(guarded.condition, And)
+    about = [part for part in parts if is_used(loop.loop_var, part)]
     if not about or not all(_is_end(part, loop.loop_var) for part in about):
+        return loop
+    if not _is_aligned(loop, guarded.then_case):
         return loop
     last = substitute(guarded.condition, {loop.loop_var: loop.min + loop.extent - 1})
     variable = Var(loop.loop_var.name, loop.loop_var.ty)
@@ -55,26 +57,39 @@ def _split(loop: Any) -> Any:
     )
 
 
-def _find_parts(condition: Any) -> Iterator[Any]:
-    """What is asked at the same time."""
-    if isinstance(condition, And):
-        yield from _find_parts(condition.a)
-        yield from _find_parts(condition.b)
-    else:
-        yield condition
-
-
 def _is_end(part: Any, variable: Var) -> bool:
     """Whether what holds for one value of a variable holds for all smaller ones."""
-    if not isinstance(part, LT) or _has(part.b, variable):
+    if not isinstance(part, LT) or is_used(variable, part.b):
         return False
     linear = detect_linear_equation(part.a, [variable])
     step = constant(linear[0]) if len(linear) == 2 else None
     return step is not None and step > 0
 
 
-def _has(expression: Any, variable: Var) -> bool:
-    return any(variable.same_as(used) for used in undefined_vars(expression))
+def _is_aligned(loop: Any, body: Any) -> bool:
+    """Whether all vectors of a loop begin at a multiple of their length, counted from the buffer's
+    first element."""
+    accesses = [(store.buffer, store.indices) for store in find_all(body, BufferStore)]
+    accesses += [(load.source, load.indices) for load in find_all(body, TensorLoad)]
+    analyzer = Analyzer()
+    for buffer, indices in accesses:
+        if not any(is_used(loop.loop_var, index) for index in indices):
+            continue
+        first = [substitute(index, {loop.loop_var: loop.min}) for index in indices]
+        if not analyzer.can_prove_equal(_flatten(buffer, first) % loop.extent, 0):
+            return False
+    return True
+
+
+def _flatten(buffer: Any, indices: list[Any]) -> Any:
+    """The place of an element in a buffer."""
+    place = indices[0]
+    if len(buffer.strides):
+        place = sum(index * stride for index, stride in zip(indices, buffer.strides, strict=True))
+    else:
+        for index, size in zip(indices[1:], buffer.shape[1:], strict=True):
+            place = place * size + index
+    return place + buffer.elem_offset
 
 
 def _make_loop(loop: Any, variable: Var, kind: ForKind, body: Any) -> For:

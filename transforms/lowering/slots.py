@@ -12,7 +12,7 @@ from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import AttrStmt, Bind, FloorMod, For, Ramp, Var
 from tvm.tirx.analysis import undefined_vars
 
-from ..queries import constant, find_all, substitute
+from ..queries import constant, find_all, is_used, substitute
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def find_slot(indices: Any, loop: For, variables: Variables, *, ahead: int = 0) 
     ends = _find_ends(variables.expand(indices[0])) if len(indices) == 1 else []
     if not ends:
         return None
-    terms = [node for node in find_all(ends[0], FloorMod) if _has(node, loop.loop_var)]
+    terms = [node for node in find_all(ends[0], FloorMod) if is_used(loop.loop_var, node)]
     if not terms or not all(tvm_ffi.structural_equal(node, terms[0]) for node in terms):
         return None
     count = constant(terms[0].b)
@@ -117,13 +117,9 @@ def _find_size(index: Any, term: FloorMod, loop: For, variables: Variables) -> i
     )
     linear = detect_linear_equation(named, [place])
     size = constant(linear[0]) if len(linear) == 2 else None
-    if size is None or size < 1 or _has(linear[1], loop.loop_var):
+    if size is None or size < 1 or is_used(loop.loop_var, linear[1]):
         return None
     return size if variables.is_within(linear[1], size) else None
-
-
-def _has(expression: Any, variable: Any) -> bool:
-    return any(var.same_as(variable) for var in undefined_vars(expression))
 
 
 def _keep_unanimous(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
