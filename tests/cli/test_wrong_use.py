@@ -42,6 +42,7 @@ SENTENCES = [
     ("search matmul_split_k --limit 0", "--limit 0: give a whole number from 1 up"),
     ("search matmul_split_k --patience 0.5", "--patience 0.5: give a number from 1 up"),
     ("search matmul_split_k --patience nan", "--patience nan: give a number from 1 up"),
+    ("search matmul_split_k --patience inf", "--patience inf: give a number from 1 up"),
     ("export matmul_naive out --as tar", "--as tar: choose git"),
     ("check", "name the recipes to check, or give --all"),
     ("check matmul_naive --all", "name the recipes to check, or give --all, not both"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -38,7 +39,7 @@ def _reader(
     def read(value: object) -> Number:
         text = str(value)  # typer has defaults read, too
         with contextlib.suppress(ValueError):
-            if (found := kind(text)) >= least:
+            if least <= (found := kind(text)) < math.inf:
                 return found
         raise UseError(f"{option} {text}: give a {words} from {least} up")
 
