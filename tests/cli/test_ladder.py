@@ -220,12 +220,15 @@ def test_on_the_simulator_the_accesses_are_counted(
     result = command("ladder", "window_sum", "--device", "simulator", "--steps")
     assert result.code == 0
     header = next(line for line in result.out.splitlines() if line.startswith("recipe"))
-    assert header.split()[-4:] == ["sectors/request", "bank", "conflicts", "barriers"]
+    requests = ["sectors/request", "wavefronts/request"]
+    assert header.split()[-5:] == [*requests, "bank", "conflicts", "barriers"]
     bound, shared = (row for row in rows(result.out) if row[0].startswith("window_sum"))
     counted = [
         count_accesses(run_golden(one).problem, run_golden(one).steps[-1].module) for one in ladder
     ]
     sectors = [f"{one.scopes['global'].sectors_per_request:.1f}" for one in counted]
     assert bound[-2:] == [sectors[0], "0"]
-    assert shared[-3:] == [sectors[1], str(counted[1].scopes["shared"].bank_conflicts), "1"]
+    access = counted[1].scopes["shared"]
+    wavefronts = f"{access.wavefronts_per_request:.1f}"
+    assert shared[-4:] == [sectors[1], wavefronts, str(access.bank_conflicts), "1"]
     assert "accesses of the last step's first GPU block, a request for each warp" in result.out

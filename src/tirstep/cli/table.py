@@ -155,12 +155,18 @@ def _sectors_per_request(counts: Counts) -> str:
     return f"{counts.scopes['global'].sectors_per_request:.1f}" if "global" in counts.scopes else ""
 
 
+def _wavefronts_per_request(counts: Counts) -> str:
+    shared = counts.scopes.get("shared")
+    return f"{shared.wavefronts_per_request:.1f}" if shared else ""
+
+
 def _bank_conflicts(counts: Counts) -> int | str:
     return counts.scopes["shared"].bank_conflicts if "shared" in counts.scopes else ""
 
 
 COUNT_COLUMNS: dict[str, tuple[str, _Cell]] = {
     "sectors/request": ("right", _count(_sectors_per_request)),
+    "wavefronts/request": ("right", _count(_wavefronts_per_request)),
     "bank conflicts": ("right", _count(_bank_conflicts)),
     "barriers": ("right", _count(lambda counts: counts.barriers)),
 }
