@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tvm.ir import Range, TensorLoad
+from tvm.ir import Range
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer
-from tvm.tirx import BufferStore, For, ForKind, const
+from tvm.tirx import For, ForKind, const
 
 from .queries import (
     constant,
-    find_all,
+    find_elements,
     find_enclosing_loops,
     find_iterator_values,
     find_root,
@@ -33,12 +33,10 @@ def find_scattered(
     values, analyzer = find_iterator_values(find_root(sch, block)), Analyzer()
     for loop in loops:
         analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
-    accesses = [(store.buffer, store.indices) for store in find_all(body, BufferStore)]
-    accesses += [(load.source, load.indices) for load in find_all(body, TensorLoad)]
     for loop in loops:
         if loop.kind != ForKind.VECTORIZED:
             continue
-        for buffer, indices in accesses:
+        for buffer, indices in find_elements(body):
             placed = [substitute(index, values) for index in indices]
             if may_repeat and not any(is_used(loop.loop_var, index) for index in placed):
                 continue

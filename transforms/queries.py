@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import tvm_ffi
+from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import For, ForKind, IterVar, Var
+from tvm.tirx import BufferStore, For, ForKind, IterVar, Var
 from tvm.tirx.analysis import undefined_vars
 
 _KIND_NAMES = {
@@ -100,6 +101,12 @@ def find_all(statement: Any, kind: type) -> list[Any]:
     found: list[Any] = []
     walk(statement, kind, found.append)
     return found
+
+
+def find_elements(statement: Any) -> list[tuple[Any, Any]]:
+    """The buffer and the indices of each element that is stored, then of each that is loaded."""
+    stored = [(store.buffer, store.indices) for store in find_all(statement, BufferStore)]
+    return stored + [(load.source, load.indices) for load in find_all(statement, TensorLoad)]
 
 
 def is_used(variable: Any, expression: Any) -> bool:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import TensorLoad
 from tvm.sym import Analyzer, detect_linear_equation
-from tvm.tirx import LT, And, BufferStore, For, ForKind, IfThenElse, Var
+from tvm.tirx import LT, And, For, ForKind, IfThenElse, Var
 from tvm.tirx.transform import prim_func_pass
 
-from ..queries import constant, find_all, find_operands, is_used, substitute
+from ..queries import constant, find_elements, find_operands, is_used, substitute
 
 
 @prim_func_pass(opt_level=0, name="tirstep.SplitGuardedVectors")
@@ -69,10 +68,8 @@ def _is_end(part: Any, variable: Var) -> bool:
 def _is_aligned(loop: Any, body: Any) -> bool:
     """Whether all vectors of a loop begin at a multiple of their length, counted from the buffer's
     first element."""
-    accesses = [(store.buffer, store.indices) for store in find_all(body, BufferStore)]
-    accesses += [(load.source, load.indices) for load in find_all(body, TensorLoad)]
     analyzer = Analyzer()
-    for buffer, indices in accesses:
+    for buffer, indices in find_elements(body):
         if not any(is_used(loop.loop_var, index) for index in indices):
             continue
         first = [substitute(index, {loop.loop_var: loop.min}) for index in indices]

@@ -17,7 +17,7 @@ from tvm.tirx import AllocBuffer, AttrStmt, BufferLoad, BufferStore, decl_buffer
 from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.transform import prim_func_pass
 
-from ..queries import constant, find_all
+from ..queries import constant, find_all, find_elements
 from .slots import Variables
 
 
@@ -38,11 +38,7 @@ def DropThreadDimensions(  # noqa: N802 - a pass is named like TVM's
         for node in find_all(function.body, AllocBuffer)
         if str(node.buffer.scope()) == "local"
     ]
-    accesses = [
-        (node.buffer if isinstance(node, BufferStore) else node.source, node.indices)
-        for kind in (BufferStore, TensorLoad)
-        for node in find_all(function.body, kind)
-    ]
+    accesses = find_elements(function.body)
     smaller: dict[Any, tuple[Any, list[int]]] = {}
     for buffer in allocated:
         uses = [indices for used, indices in accesses if used.same_as(buffer)]

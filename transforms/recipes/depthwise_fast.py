@@ -24,8 +24,8 @@ from ..queries import find_extent, find_own_loops, find_row_length
 from ..reduction import decompose_reduction_at
 from ..rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy, vectorize_loop
-from ..warp_tiling import find_group
 from .convolution import BLOCKS, SEED
+from .depthwise_tiles import fit_planes, split_pixels
 from .recipe import Example, recipe
 
 SHAPE = {"b": 2, "c": 4, "h": 8, "w": 16, "k": 3}
@@ -97,33 +97,23 @@ def schedule_tiles(sch: Schedule, plan: TilePlan) -> Iterator[str]:
 
 def _fit(sch: Schedule, block: SBlockRV, plan: TilePlan) -> TilePlan:
     """Fewer planes and rows of pixels, as long as the grid has too few blocks."""
-    images, channels, height, width = (
-        find_extent(sch, loop) or 1 for loop in sch.get_loops(block)[:4]
+    (_, planes), per_thread = fit_planes(
+        sch,
+        block,
+        (1, plan.planes),
+        threads=plan.threads,
+        per_thread=plan.per_thread,
+        blocks=plan.blocks,
     )
-    (rows, columns), (each_row, each_column) = plan.threads, plan.per_thread
-    planes = find_group(channels, most=plan.planes)
-
-    def count() -> int:
-        tiles = -(-height // (rows * each_row)) * -(-width // (columns * each_column))
-        return images * channels // planes * tiles
-
-    while planes > 1 and count() < plan.blocks:
-        planes = find_group(channels, most=planes - 1)
-    while each_row > 1 and count() < plan.blocks:
-        each_row //= 2
-    return plan._replace(planes=planes, per_thread=(each_row, each_column))
+    return plan._replace(planes=planes, per_thread=per_thread)
 
 
 def _tile(sch: Schedule, block: SBlockRV, plan: TilePlan) -> _Loops:
     image, channel, height, width, *reductions = sch.get_loops(block)
     channels, plane = split_loop(sch, channel, inner=plan.planes)
-    tiles, inside, pixels = [], [], []
-    for loop, threads, each in zip((height, width), plan.threads, plan.per_thread, strict=True):
-        vectors, pixel = split_loop(sch, loop, inner=each, tail=plan.tail)
-        tile, thread = split_loop(sch, vectors, inner=threads, tail=plan.tail)
-        tiles.append(tile)
-        inside.append(thread)
-        pixels.append(pixel)
+    tiles, inside, pixels = split_pixels(
+        sch, (height, width), threads=plan.threads, per_thread=plan.per_thread, tail=plan.tail
+    )
     reorder_loops(sch, [image, channels, *tiles, plane, *inside, *reductions, *pixels])
     bind_loop(sch, fuse_loops(sch, [image, channels]), axis="blockIdx.x")
     bind_loop(sch, tiles[0], axis="blockIdx.y")

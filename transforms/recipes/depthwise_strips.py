@@ -23,9 +23,9 @@ from ..queries import find_extent, find_own_loops
 from ..reduction import decompose_reduction_at
 from ..rows import find_vector
 from ..vectorize import vectorize_copy, vectorize_loop
-from ..warp_tiling import find_group
 from .convolution import BLOCKS, SEED
 from .depthwise_fast import SHAPE, VECTOR
+from .depthwise_tiles import fit_planes, split_pixels
 from .recipe import Example, recipe
 
 STRIPS = {
@@ -124,22 +124,10 @@ def depthwise_conv2d_strips(
 
 def _fit(sch: Schedule, block: SBlockRV, plan: _Plan, blocks: int) -> _Plan:
     """Fewer planes and rows of pixels, as long as the grid has too few blocks."""
-    images, channels, height, width = (
-        find_extent(sch, loop) or 1 for loop in sch.get_loops(block)[:4]
+    planes, per_thread = fit_planes(
+        sch, block, plan.planes, threads=plan.threads, per_thread=plan.per_thread, blocks=blocks
     )
-    (rows, columns), (each_row, each_column) = plan.threads, plan.per_thread
-    most = [find_group(images, most=plan.planes[0]), find_group(channels, most=plan.planes[1])]
-
-    def count() -> int:
-        tiles = -(-height // (rows * each_row)) * -(-width // (columns * each_column))
-        return images // most[0] * (channels // most[1]) * tiles
-
-    for at, whole in ((1, channels), (0, images)):
-        while most[at] > 1 and count() < blocks:
-            most[at] = find_group(whole, most=most[at] - 1)
-    while each_row > 1 and count() < blocks:
-        each_row //= 2
-    return plan._replace(planes=(most[0], most[1]), per_thread=(each_row, each_column))
+    return plan._replace(planes=planes, per_thread=per_thread)
 
 
 def _align(sch: Schedule, padded: SBlockRV, block: SBlockRV, local_x: int) -> int:
@@ -159,13 +147,10 @@ def _tile(sch: Schedule, block: SBlockRV, plan: _Plan) -> _Loops:
     image, channel, height, width, *reductions = sch.get_loops(block)
     images, one_image = split_loop(sch, image, inner=plan.planes[0])
     channels, one_channel = split_loop(sch, channel, inner=plan.planes[1])
-    tiles, inside, pixels = [], [one_channel, one_image], []
-    for loop, threads, each in zip((height, width), plan.threads, plan.per_thread, strict=True):
-        vectors, pixel = split_loop(sch, loop, inner=each, tail=plan.tail)
-        tile, thread = split_loop(sch, vectors, inner=threads, tail=plan.tail)
-        tiles.append(tile)
-        inside.append(thread)
-        pixels.append(pixel)
+    tiles, threads, pixels = split_pixels(
+        sch, (height, width), threads=plan.threads, per_thread=plan.per_thread, tail=plan.tail
+    )
+    inside = [one_channel, one_image, *threads]
     grid = [images, channels, *tiles]
     reorder_loops(sch, [*grid, *inside, pixels[0], *reductions, pixels[1]])
     for loop, axis in zip([fuse_loops(sch, grid[:2]), *tiles], "xyz", strict=True):

@@ -43,9 +43,9 @@ def schedule_flat(sch: Schedule, block: SBlockRV, plan: FlatPlan) -> Iterator[st
     is_plain = dtype.itemsize > 1 and not find_all(sch.get(block).body, Cast)
     most = plan.vector if is_plain else min(plan.vector, 4)
     extent = find_extent(sch, loop)
-    vector = find_vector(extent, dtype, most=most)
-    if plan.tail == "guard" and extent is not None and vector < find_widest(dtype, most=most):
-        vector = find_widest(dtype, most=most)
+    vector, widest = find_vector(extent, dtype, most=most), find_widest(dtype, most=most)
+    if plan.tail == "guard" and extent is not None and vector < widest:
+        vector = widest
         set_pipeline(sch)  # it makes whole vectors of all but the last one
     spread = spread_over_threads(sch, block, threads=plan.threads, vector=vector, tail=plan.tail)
     if vector > 1:

@@ -134,6 +134,7 @@ def matmul_split_k(
     asynchronous copies; fragments, 2 to load those of the next step, too; parts of the reduction.
     """
     plan = Plan((block_y, block_x), (local_y, local_x), tile_k, group=group, tail=tail)
-    plan = plan._replace(inner=inner, inner_strips=inner_strips)
-    plan = plan._replace(stages=stages, ahead=fragments > 1, parts=parts)
+    plan = plan._replace(
+        inner=inner, inner_strips=inner_strips, stages=stages, ahead=fragments > 1, parts=parts
+    )
     yield from schedule_plan(sch, plan.in_warps(warp_y, interleave=interleave))

@@ -190,7 +190,8 @@ def _stage(
         inline_producers(sch, copy)
     length = find_row_length(sch, copy) or 1
     threads = plan.threads[0] * plan.threads[1]
-    size = sch.get(copy).writes[0].source.dtype.itemsize
+    dtype = sch.get(copy).writes[0].source.dtype
+    size = dtype.itemsize
     if operand == 0:
         transpose_tile(sch, copy)
         pad_longer_rows(sch, copy, elements=plan.padding * WORD_BYTES // size)
@@ -198,7 +199,7 @@ def _stage(
     widest = 16 // size if size > 1 else 4
     # An asynchronous copy must find neighbours in the tile, too, and CUDA's vectors of float8
     # cannot be taken apart.
-    together = plan.stages > 2 or "float8" in str(sch.get(copy).writes[0].source.dtype)
+    together = plan.stages > 2 or "float8" in str(dtype)
     whole = plan.tail != "pad" and length % widest == 0
     vector = widest if whole and not (operand == 0 and together) else 1
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail="guard")

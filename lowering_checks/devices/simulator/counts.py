@@ -107,8 +107,8 @@ def _count_wavefronts(
     """
     width = addresses.shape[1] * itemsize
     parts = np.full(len(warps), max(1, width // BANK_BYTES))
-    parts[np.isin(warps, _find_paired(warps, lane, addresses[:, 0]))] //= 2
-    parts = np.maximum(parts, 1)
+    if width > BANK_BYTES:
+        parts[np.isin(warps, _find_paired(warps, lane, addresses[:, 0]))] //= 2
     group = warps * WARP + lane // (WARP // parts)
     pairs = _unique_pairs(group, addresses // BANK_BYTES)
     _, numbers = np.unique(pairs >> _GROUP_BIT, return_inverse=True)

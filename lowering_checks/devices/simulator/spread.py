@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock
-from tvm.tirx import BufferStore, For, ForKind, IterVar, Var
+from tvm.tirx import For, ForKind, IterVar, Var
 from tvm.tirx.analysis import undefined_vars
 
-from tirstep.transforms.queries import constant, find_all
+from tirstep.transforms.queries import constant, find_all, find_elements
 
 AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 
@@ -33,7 +32,7 @@ def spread(loop: For) -> For:
     if any(constant(one.min) != 0 or constant(one.extent) is None for one in nest):
         return loop
     bound = [one for one in nest if one.kind == ForKind.THREAD_BINDING]
-    if bound and any(scope != "global" for scope in _find_scopes(node)):
+    if bound and any(buffer.scope() != "global" for buffer, _ in find_elements(node)):
         return loop
     taken = {str(one.thread_binding.thread_tag) for one in bound}
     axes = [axis for axis in AXES if axis not in taken]
@@ -48,13 +47,6 @@ def spread(loop: For) -> For:
         place = IterVar(None, Var(axis, "int32"), IterVar.ThreadIndex, axis)
         node = For(one.loop_var, one.min, one.extent, ForKind.THREAD_BINDING, node, place)
     return node if free else loop
-
-
-def _find_scopes(realize: Any) -> set[str]:
-    """Of all buffers that a block uses."""
-    stored = [store.buffer for store in find_all(realize, BufferStore)]
-    loaded = [load.source for load in find_all(realize, TensorLoad)]
-    return {str(buffer.scope()) for buffer in [*stored, *loaded]}
 
 
 def _find_reducing(realize: Any) -> set[Var]:
