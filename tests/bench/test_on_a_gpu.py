@@ -15,7 +15,7 @@ from tirstep.bench.search import Plan, search
 from tirstep.bench.session import run_bench
 from tirstep.bench.works import Choice, Work, find_works
 from tirstep.lowering_checks import run_recipe
-from tirstep.modules import matmul, vector_add
+from tirstep.modules import Kernel, conv1d, depthwise_conv2d, matmul, vector_add
 from tirstep.transforms.recipes import RECIPES
 
 pytestmark = pytest.mark.gpu
@@ -42,6 +42,29 @@ def test_peers_are_right_and_recorded(machine: Any, dtype: str):
     assert [one.contender for one in outcomes] == ["matmul_shared_blocking", *peers]
     assert [(one.status, one.note) for one in outcomes] == [("ok", "")] * 5
     assert [one.launched for one in outcomes] == ["graph"] * 4 + ["call"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("kernel", "sizes"),
+    [
+        (conv1d, (1000, 13)),
+        (conv1d, (7, 32)),
+        (depthwise_conv2d, (3, 4, 16, 32, 7)),
+        (depthwise_conv2d, (2, 3, 41, 67, 3)),
+    ],
+    ids=lambda one: one.name if isinstance(one, Kernel) else "x".join(map(str, one)),
+)
+def test_triton_s_convolutions_are_right(
+    machine: Any, kernel: Kernel, sizes: tuple[int, ...], dtype: str
+):
+    problem = kernel.problem(*sizes, dtype=dtype)
+    work = Work("convolution", problem, (), ("torch", "triton"))
+    outcomes = run_case(work, machine, Settings(rounds=3), lambda line: None).outcomes
+    assert [(one.contender, one.status, one.note) for one in outcomes] == [
+        ("torch", "ok", ""),
+        ("triton", "ok", ""),
+    ]
 
 
 def test_a_kernel_runs_on_pytorch_s_stream_and_tensors(machine: Any):
@@ -112,7 +135,13 @@ def test_a_whole_run(machine: Any, tmp_path: Path):
     statuses = {one.contender: one.status for case in run.cases for one in case.outcomes}
     assert statuses["torch"] == "ok"
     assert statuses["conv1d_naive"] == "ok"
-    assert statuses["triton"] == "missing"
+    assert statuses["triton"] == "ok"
+    assert {str(case.bytes) for case in run.cases} == {*run.ceilings.copies_us}
+    assert all(us > 0 for us in run.ceilings.copies_us.values())
+
+
+def test_a_copy_that_does_not_fit_is_not_measured(machine: Any):
+    assert [*machine.measure_ceilings([], [1 << 20, 1 << 60]).copies_us] == [str(1 << 20)]
 
 
 def test_a_search_in_other_processes(machine: Any, tmp_path: Path):

@@ -18,6 +18,7 @@ from tirstep.bench.figures import (
     geometric_mean,
     rate,
     share,
+    share_of_copy,
     speedup,
 )
 from tirstep.bench.results import (
@@ -34,6 +35,8 @@ from tirstep.bench.results import (
 )
 
 CEILINGS = Ceilings(4e12, {"float32": 6e13}, 2.0, {})
+SLOW_MEMORY = dataclasses.replace(CEILINGS, copy=1e11, copies_us={"14680064": 120.0})
+"""Memory binds `make_case` here, and a copy of as many bytes takes 120 us."""
 
 
 def time(us: float) -> Time:
@@ -156,6 +159,27 @@ def test_shares_rates_and_speedups():
     assert find_before(case, case.outcomes[0]) is None
     assert share(case, case.outcomes[-1], CEILINGS) is None  # the CPU has other ceilings
     assert share(case, case.outcomes[2], CEILINGS) is None
+
+
+def test_the_share_of_a_copy():
+    """It is told where memory binds: the time of a copy of as many bytes, over the time taken."""
+    best, rows, wrong, numpy = make_case(best=150, rows=100, broken=None, numpy=9000).outcomes
+    case = make_case(best=150)
+    assert share_of_copy(case, best, SLOW_MEMORY) == pytest.approx(0.8)
+    assert share_of_copy(case, rows, SLOW_MEMORY) == pytest.approx(1.2)
+    assert share_of_copy(case, wrong, SLOW_MEMORY) is None
+    assert share_of_copy(case, numpy, SLOW_MEMORY) is None
+    bound_by_arithmetic = dataclasses.replace(SLOW_MEMORY, copy=4e12)
+    assert share_of_copy(case, best, bound_by_arithmetic) is None
+    assert share_of_copy(dataclasses.replace(case, bytes=1), best, SLOW_MEMORY) is None
+
+
+def test_a_run_from_before_copies_were_measured(tmp_path: Path):
+    document = to_document(make_run(make_case(best=57)))
+    del document["ceilings"]["copies_us"]
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    run = read_run(tmp_path / "run.json")
+    assert share_of_copy(run.cases[0], run.cases[0].outcomes[0], run.ceilings) is None
 
 
 def test_geometric_mean():

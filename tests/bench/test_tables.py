@@ -23,7 +23,7 @@ from tirstep.bench.tables import (
     make_summary,
 )
 
-from .test_results import CEILINGS, make_case, make_run
+from .test_results import CEILINGS, SLOW_MEMORY, make_case, make_run
 
 
 def test_a_case_as_a_table():
@@ -59,6 +59,21 @@ def test_a_suite_as_a_table_with_its_mean():
     assert mean[0] == "geometric mean"
     assert mean[7] == f"{(1.2 * 0.8) ** 0.5:.2f}"
     assert all(len(row) == len(table.header) for row in table.rows)
+
+
+def test_tables_show_the_share_of_a_copy_where_memory_binds():
+    case = make_case(matmul_naive=1200, best=150, torch=100, numpy=9000)
+    table = make_case_table(case, SLOW_MEMORY)
+    assert table.header[4:6] == ["of ceiling", "of copy"]
+    assert [row[5] for row in table.rows] == ["10 %", "80 %", "120 %", "–"]
+    assert all(len(row) == len(table.header) for row in table.rows)
+    other = dataclasses.replace(case, bytes=1)  # arithmetic binds it
+    assert "of copy" not in make_case_table(other, SLOW_MEMORY).header
+    suite = make_summary(make_run(case, other, ceilings=SLOW_MEMORY), "matmul")
+    assert suite.header[6:8] == ["of ceiling", "of copy"]
+    assert [row[7] for row in suite.rows] == ["80 %", "–", "80 %"]
+    assert all(len(row) == len(suite.header) for row in suite.rows)
+    assert suite.header[-suite.right :][0] == "time µs"
 
 
 def test_kernels_as_a_table():

@@ -93,8 +93,9 @@ class FakeMachine:
     def time_cpu(self, launch: Launch, repeats: int) -> list[float]:
         return [2e-3] * repeats
 
-    def measure_ceilings(self, dtypes: Sequence[str]) -> Ceilings:
-        return Ceilings(4e12, dict.fromkeys(dtypes, 6e13), 2.0, {"copy": "told"})
+    def measure_ceilings(self, dtypes: Sequence[str], moved: Sequence[int]) -> Ceilings:
+        copies = {str(size): 2 + size / 4e6 for size in moved}
+        return Ceilings(4e12, dict.fromkeys(dtypes, 6e13), 2.0, {"copy": "told"}, copies)
 
     def clear(self) -> None:
         if self.is_gone:

@@ -40,6 +40,18 @@ def share(case: Case, outcome: Outcome, ceilings: Ceilings) -> float | None:
     return find_floor(case, ceilings)[0] / outcome.time.median_us
 
 
+def share_of_copy(case: Case, outcome: Outcome, ceilings: Ceilings) -> float | None:
+    """The time of a copy that moves as many bytes, over the time taken: above 1 is faster.
+
+    None where arithmetic sets the floor, on the CPU, without a time, and in runs without copies.
+    """
+    copy = ceilings.copies_us.get(str(case.bytes))
+    bound_by_memory = find_floor(case, ceilings)[1] == "memory"
+    if copy is None or not bound_by_memory or outcome.time is None or outcome.kind == "cpu":
+        return None
+    return copy / outcome.time.median_us
+
+
 def rate(case: Case, outcome: Outcome, ceilings: Ceilings) -> tuple[float, str] | None:
     """TFLOP/s, or TB/s where memory sets the floor; None without a time."""
     if outcome.time is None:

@@ -97,8 +97,8 @@ class Machine(Protocol):
     def time_cpu(self, launch: Launch, repeats: int) -> list[float]:
         """Seconds of each run of a launch on the CPU."""
 
-    def measure_ceilings(self, dtypes: Sequence[str]) -> Ceilings:
-        """The machine's own limits."""
+    def measure_ceilings(self, dtypes: Sequence[str], moved: Sequence[int]) -> Ceilings:
+        """The machine's own limits: peaks of `dtypes`, copies that move these numbers of bytes."""
 
     def clear(self) -> None:
         """Give back memory that nobody uses any more."""

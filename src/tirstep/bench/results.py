@@ -96,12 +96,15 @@ class Ceilings:
     flops : operations per second by dtype
     empty_us : what the clock shows for a kernel that does nothing
     how : in words, by name of the ceiling
+    copies_us : microseconds of the copy that moves as many bytes, by that number in digits; empty
+        in runs from before it was measured
     """
 
     copy: float
     flops: Mapping[str, float]
     empty_us: float
     how: Mapping[str, str]
+    copies_us: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,14 @@ def run_bench(
     """
     tell("measuring the machine's ceilings")
     dtypes = dict.fromkeys(str(work.problem.options["dtype"]) for work in works)
+    moved = dict.fromkeys(work.problem.bytes for work in works)
     with installed(cache):
         run = BenchRun(
             machine.device,
             machine.versions,
             datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             {**machine.method, **asdict(settings)},
-            machine.measure_ceilings([*dtypes]),
+            machine.measure_ceilings([*dtypes], [*moved]),
         )
         built = compile_ahead(works, machine, cache, tell)
         with closing(_look_ahead(works, machine, settings)) as coming:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -15,6 +15,7 @@ from .figures import (
     geometric_mean,
     rate,
     share,
+    share_of_copy,
     speedup,
 )
 from .results import BenchRun, Case, Ceilings, Outcome, Time
@@ -32,8 +33,10 @@ NAMES: Mapping[str, str] = MappingProxyType(
 """Of peers, for people."""
 NOTHING = "–"
 FIRST = "first rung"
+OF_COPY = "of copy"
 
 Row = list[str]
+_Measure = Callable[[Case, Outcome, Ceilings], float | None]
 
 
 @dataclass(frozen=True)
@@ -46,17 +49,21 @@ class Table:
 
 
 def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False) -> Table:
-    """Everybody who took part in a case: time with quartiles, rate, share, speed-ups.
+    """Everybody who took part in a case: time with quartiles, rate, shares, speed-ups.
 
-    A speed-up above 1 says that the row is faster than the column's contender.
+    A speed-up above 1 says that the row is faster than the column's contender. The share of a copy
+    is there where memory binds the case.
     """
     first = find_first_rung(case)
     over = {f"× {NAMES[name]}": name for name in GPU_PEERS if _took_part(case, name)}
     if first is not None and len([one for one in case.outcomes if one.kind == "recipe"]) > 1:
         over[f"× {first}"] = first
-    header = ["contender", "time µs", "quartiles", _unit(case, ceilings), "of ceiling", *over]
+    header = ["contender", "time µs", "quartiles", _unit(case, ceilings), "of ceiling"]
+    copies = [share_of_copy(case, one, ceilings) for one in case.outcomes]
+    has_copies = any(one is not None for one in copies)
+    header += [OF_COPY, *over] if has_copies else over
     rows = []
-    for outcome in case.outcomes:
+    for outcome, of_copy in zip(case.outcomes, copies, strict=True):
         ratios = [speedup(case, outcome, name) for name in over.values()]
         if with_before and outcome.kind == "recipe":
             before = find_before(case, outcome)
@@ -68,7 +75,9 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
             format_spread(outcome.time),
             format_rate(case, outcome, ceilings),
         ]
-        figures += [format_share(share(case, outcome, ceilings)), *map(format_ratio, ratios)]
+        figures.append(format_share(share(case, outcome, ceilings)))
+        figures += [format_share(of_copy)] if has_copies else []
+        figures += map(format_ratio, ratios)
         rows.append([NAMES.get(outcome.contender, outcome.contender), *figures])
     if with_before:
         header.append("× rung before")
@@ -76,17 +85,24 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
 
 
 def make_summary(run: BenchRun, suite: str) -> Table:
-    """A row for each case of a suite: the fastest recipe, its share, its ratio to each peer."""
+    """A row for each case of a suite: the fastest recipe, its shares, its ratio to each peer."""
     cases = _find_cases(run, suite)
-    header = ["kernel", "shape", "dtype", "recipe", "time µs", "rate", "of ceiling"]
+    measures: list[_Measure] = [share]
+    if any(_of_best(case, run.ceilings, share_of_copy) is not None for case in cases):
+        measures.append(share_of_copy)
+    header = ["kernel", "shape", "dtype", "recipe", "time µs", "rate"]
+    header += ["of ceiling", OF_COPY][: len(measures)]
     header += [f"× {NAMES[name]}" for name in GPU_PEERS] + [f"× {FIRST}"]
-    rows = [_summarize(case, run.ceilings) for case in cases]
+    rows = [_summarize(case, run.ceilings, measures) for case in cases]
     means = [geometric_mean(_ratio(case, name) for case in cases) for name in (*GPU_PEERS, FIRST)]
-    shares = geometric_mean(_share(case, run.ceilings) for case in cases)
+    shares = [
+        geometric_mean(_of_best(case, run.ceilings, measure) for case in cases)
+        for measure in measures
+    ]
     if len(rows) > 1:
-        figures = [format_share(shares), *map(format_ratio, means)]
+        figures = [*map(format_share, shares), *map(format_ratio, means)]
         rows.append(["geometric mean", "", "", "", "", "", *figures])
-    return Table(header, rows, 7)
+    return Table(header, rows, len(header) - 4)
 
 
 def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
@@ -152,7 +168,7 @@ def _find_cases(run: BenchRun, suite: str) -> list[Case]:
 
 
 def _summarize_kernel(cases: Sequence[Case], ceilings: Ceilings) -> Row:
-    shares = [of for case in cases if (of := _share(case, ceilings)) is not None]
+    shares = [of for case in cases if (of := _of_best(case, ceilings, share)) is not None]
     ratios = {name: [_ratio(case, name) for case in cases] for name in GPU_PEERS}
     means = {name: format_ratio(geometric_mean(of)) for name, of in ratios.items()}
     lowest = min((of for of in ratios["torch"] if of is not None), default=None)
@@ -166,13 +182,13 @@ def _summarize_kernel(cases: Sequence[Case], ceilings: Ceilings) -> Row:
     ]
 
 
-def _summarize(case: Case, ceilings: Ceilings) -> Row:
+def _summarize(case: Case, ceilings: Ceilings, measures: Sequence[_Measure]) -> Row:
     best = find_best(case)
     head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), case.dtype]
     if best is None:
-        return [*head, NOTHING, NOTHING, NOTHING, NOTHING, *[NOTHING] * (len(GPU_PEERS) + 1)]
+        return [*head, *[NOTHING] * (3 + len(measures) + len(GPU_PEERS) + 1)]
     figures = [format_time(best), format_rate(case, best, ceilings, unit=True)]
-    figures.append(format_share(_share(case, ceilings)))
+    figures += [format_share(measure(case, best, ceilings)) for measure in measures]
     ratios = [format_ratio(_ratio(case, name)) for name in (*GPU_PEERS, FIRST)]
     return [*head, f"`{best.contender}`", *figures, *ratios]
 
@@ -183,9 +199,9 @@ def _ratio(case: Case, over: str) -> float | None:
     return None if best is None or name is None else speedup(case, best, name)
 
 
-def _share(case: Case, ceilings: Ceilings) -> float | None:
+def _of_best(case: Case, ceilings: Ceilings, measure: _Measure) -> float | None:
     best = find_best(case)
-    return None if best is None else share(case, best, ceilings)
+    return None if best is None else measure(case, best, ceilings)
 
 
 def _took_part(case: Case, name: str) -> bool:

@@ -19,11 +19,15 @@ BLOCKS_PER_SM = 8
 FMA_STEPS = 1 << 16
 
 
-def measure_ceilings(machine: Machine, properties: Any, dtypes: Sequence[str]) -> Ceilings:
+def measure_ceilings(
+    machine: Machine, properties: Any, dtypes: Sequence[str], moved: Sequence[int]
+) -> Ceilings:
     """Copy bandwidth in bytes a second, peaks in operations a second, the empty launch in us.
 
-    The peak of float32 is that of multiplications and additions in registers; that of float16 and
-    bfloat16 is what PyTorch reaches in a large matrix product. Other types have none.
+    `moved` are numbers of bytes, read and written, whose copies are timed, too, but for those that
+    do not fit into the device's memory. The peak of float32 is that of multiplications and
+    additions in registers; that of float16 and bfloat16 is what PyTorch reaches in a large matrix
+    product. Other types have none.
     """
     how: dict[str, str] = {}
     copy, how["copy"] = _measure_copy(machine)
@@ -34,34 +38,48 @@ def measure_ceilings(machine: Machine, properties: Any, dtypes: Sequence[str]) -
         elif dtype in ("float16", "bfloat16"):
             flops[dtype], how[dtype] = _measure_product(machine, getattr(torch, dtype))
     one = torch.empty(1, device="cuda")
-    empty = _time(machine, machine.compile(make_empty_kernel(), [one]))
+    (empty,) = _time(machine, machine.compile(make_empty_kernel(), [one]))
     how["empty"] = "a kernel of one thread that writes one number"
+    fitting = [size for size in moved if 2 * size <= machine.free_bytes()]
+    copies = {str(size): 1e6 * min(_time_copies(machine, size // 8)) for size in fitting}
+    how["copies_us"] = "by the driver or by a kernel with another sign, whichever is faster"
     machine.clear()
-    return Ceilings(copy, flops, 1e6 * empty, how)
+    return Ceilings(copy, flops, 1e6 * empty, how, copies)
 
 
 def _measure_copy(machine: Machine) -> tuple[float, str]:
-    """The fastest of several: the driver's own copy is slow in a recorded graph at some sizes."""
+    """The fastest of several."""
     rates = {}
     for size in COPY_BYTES:
         words = min(size, machine.free_bytes() // 8) // 4
-        source, target = torch.rand(words, device="cuda"), torch.empty(words, device="cuda")
-        seconds = _time(machine, functools.partial(target.copy_, source))
-        rates[f"a copy of {4 * words >> 20} MiB by the driver"] = 2 * 4 * words / seconds
-        seconds = _time(machine, functools.partial(torch.neg, source, out=target))
-        rates[f"a kernel that copies {4 * words >> 20} MiB with another sign"] = (
-            2 * 4 * words / seconds
-        )
-        del source, target
+        by_driver, by_kernel = _time_copies(machine, words)
+        mebibytes = 4 * words >> 20
+        rates[f"a copy of {mebibytes} MiB by the driver"] = 8 * words / by_driver
+        rates[f"a kernel that copies {mebibytes} MiB with another sign"] = 8 * words / by_kernel
     how = max(rates, key=lambda one: rates[one])
     return rates[how], f"{how}, bytes read and written: the fastest of {len(rates)} copies"
+
+
+def _time_copies(machine: Machine, words: int) -> tuple[float, float]:
+    """Seconds in which the driver and a kernel copy so many words of four bytes.
+
+    The driver's own copy is slow in a recorded graph at some sizes.
+    """
+    words = max(words, 1)
+    source, target = torch.rand(words, device="cuda"), torch.empty(words, device="cuda")
+    launches = (
+        functools.partial(target.copy_, source),
+        functools.partial(torch.neg, source, out=target),
+    )
+    by_driver, by_kernel = _time(machine, *launches)
+    return by_driver, by_kernel
 
 
 def _measure_fma(machine: Machine, multiprocessors: int) -> tuple[float, str]:
     blocks = BLOCKS_PER_SM * multiprocessors
     x = torch.tensor([0.999, 0.001], device="cuda")
     y = torch.empty(blocks * THREADS, device="cuda")
-    seconds = _time(machine, machine.compile(make_fma_kernel(blocks, FMA_STEPS), [x, y]))
+    (seconds,) = _time(machine, machine.compile(make_fma_kernel(blocks, FMA_STEPS), [x, y]))
     how = "multiplications with additions in registers, eight independent chains for each thread"
     return count_fma_operations(blocks, FMA_STEPS) / seconds, how
 
@@ -69,11 +87,12 @@ def _measure_fma(machine: Machine, multiprocessors: int) -> tuple[float, str]:
 def _measure_product(machine: Machine, dtype: torch.dtype) -> tuple[float, str]:
     a, b = (torch.rand(MATRIX, MATRIX, device="cuda").sub_(0.5).to(dtype) for _ in range(2))
     out = torch.empty_like(a)
-    seconds = _time(machine, lambda: torch.mm(a, b, out=out))
+    (seconds,) = _time(machine, lambda: torch.mm(a, b, out=out))
     return 2 * MATRIX**3 / seconds, f"torch.mm of {MATRIX}×{MATRIX}×{MATRIX}, random values"
 
 
-def _time(machine: Machine, launch: Launch) -> float:
-    """The median in seconds."""
-    (seconds,) = machine.time([machine.record(launch, None)], [ROUNDS])
-    return summarize(seconds).median_us / 1e6
+def _time(machine: Machine, *launches: Launch) -> list[float]:
+    """The median of each in seconds; they take turns."""
+    replays = [machine.record(launch, None) for launch in launches]
+    times = machine.time(replays, [ROUNDS] * len(replays))
+    return [summarize(seconds).median_us / 1e6 for seconds in times]

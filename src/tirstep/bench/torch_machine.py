@@ -205,11 +205,11 @@ class TorchMachine:
             seconds.append(time.perf_counter() - began)
         return seconds
 
-    def measure_ceilings(self, dtypes: Sequence[str]) -> Ceilings:
+    def measure_ceilings(self, dtypes: Sequence[str], moved: Sequence[int]) -> Ceilings:
         """See `tirstep.bench.torch_ceilings`."""
         from .torch_ceilings import measure_ceilings
 
-        return measure_ceilings(self, self._properties, dtypes)
+        return measure_ceilings(self, self._properties, dtypes, moved)
 
     def clear(self) -> None:
         """Give back memory that nobody uses any more."""
