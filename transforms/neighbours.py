@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import tvm_ffi
 from tvm.ir import Range
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer
-from tvm.tirx import For, ForKind, const
+from tvm.tirx import FloorDiv, FloorMod, For, ForKind, Var, const
 
 from .queries import (
     constant,
@@ -20,6 +21,9 @@ from .queries import (
     is_used,
     substitute,
 )
+
+LARGEST = 2**31 - 1
+"""What the analyzer does not bound says that it may be up to 2**63."""
 
 
 def find_scattered(
@@ -47,7 +51,7 @@ def find_scattered(
 def _are_neighbours(indices: list[Any], loop: For, analyzer: Analyzer) -> bool:
     """Whether a vectorized loop goes along the last dimension in steps of one."""
     dtype = loop.loop_var.ty.dtype
-    for place, index in enumerate(indices, start=1):
+    for place, index in enumerate(_number_vectors(indices, loop, analyzer), start=1):
         step = 1 if place == len(indices) else 0
         first = substitute(index, {loop.loop_var: const(0, dtype)})
         for lane in range(1, constant(loop.extent) or 1):
@@ -55,3 +59,34 @@ def _are_neighbours(indices: list[Any], loop: For, analyzer: Analyzer) -> bool:
             if not analyzer.can_prove_equal(other - first, lane * step):
                 return False
     return True
+
+
+def _number_vectors(indices: list[Any], loop: For, analyzer: Analyzer) -> list[Any]:
+    """The indices with ``lanes * number + lane`` for each sum that is divided and is such a one.
+
+    TVM proves that ``(2 * number + lane) // 18`` is the same for both lanes, but not that
+    ``(256 * i + 2 * j + lane) // 18`` is, since 18 does not divide 256.
+    """
+    lane, lanes = loop.loop_var, constant(loop.extent) or 1
+    numbered: list[tuple[Any, Any]] = []
+
+    def number(division: Any) -> Any:
+        total = division.a
+        if not is_used(lane, total):
+            return division
+        known = next((new for old, new in numbered if tvm_ffi.structural_equal(old, total)), None)
+        if known is None:
+            first = analyzer.simplify(substitute(total, {lane: const(0, lane.ty.dtype)}))
+            factors, bound = analyzer.modular_set(first), analyzer.const_int_bound(first)
+            whole = factors.coeff % lanes == 0 and factors.base % lanes == 0
+            bounded = -LARGEST <= bound.min_value and bound.max_value <= LARGEST
+            if not (whole and bounded and analyzer.can_prove_equal(total - first, lane)):
+                return division
+            vector = Var("vector", lane.ty.dtype)
+            low, high = bound.min_value // lanes, bound.max_value // lanes
+            analyzer.bind(vector, Range.from_min_extent(low, high - low + 1))
+            known = vector * lanes + lane
+            numbered.append((total, known))
+        return type(division)(known, division.b)
+
+    return [tvm_ffi.structural_map(one, ((FloorDiv, FloorMod), number)) for one in indices]

@@ -1,0 +1,90 @@
+"""Whether the elements of a vector lie side by side."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pairs import compile_for_cuda, refuses
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+
+from tirstep.lowering_checks import check_numbers, find_device
+from tirstep.modules import find_kernel
+from tirstep.transforms import vectorize_loop
+from tirstep.transforms.neighbours import find_scattered
+from tirstep.transforms.recipes import RECIPES
+
+
+def make_rows(length: int, *, shift: int, steps: int, threads: int, lanes: int) -> Schedule:
+    """A copy of elements that steps, threads and lanes number, out of rows of some length."""
+    count = steps * threads * lanes
+    rows = (count + shift) // length + 1
+    module = from_source(
+        f"""
+@I.ir_module
+class Rows:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer(({rows}, {length}), "float8_e4m3fn"), B: T.Buffer(({count},), "float8_e4m3fn")
+    ):
+        for s in range({steps}):
+            for t in T.thread_binding({threads}, thread="threadIdx.x"):
+                for e in range({lanes}):
+                    with T.sblock("B"):
+                        v = T.axis.spatial({count}, s * {threads * lanes} + t * {lanes} + e)
+                        B[v] = A[(v + {shift}) // {length}, (v + {shift}) % {length}]
+"""
+    )
+    return Schedule(module, debug_mask="all")
+
+
+# 18 divides none of the steps' distances, 24 and 16: TVM by itself does not see that 2 and 4 do.
+@pytest.mark.parametrize(("length", "shift", "threads"), [(18, 0, 12), (18, 4, 8), (16, 2, 64)])
+def test_vectors_within_rows_are_neighbours_however_many_steps_number_them(length, shift, threads):
+    sch = make_rows(length, shift=shift, steps=3, threads=threads, lanes=2)
+    vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[-1])
+    assert "__nv_fp8x2_e4m3*" in compile_for_cuda(sch.mod)
+
+
+@pytest.mark.parametrize(("length", "shift"), [(18, 1), (10, 2)])
+def test_vectors_over_the_end_of_a_row_are_no_neighbours(length, shift):
+    lanes = 2 if shift == 1 else 4
+    sch = make_rows(length, shift=shift, steps=3, threads=12, lanes=lanes)
+    loop = sch.get_loops(sch.get_sblock("B"))[-1]
+    with refuses(sch, rf"makes vectors of {lanes} elements that are no neighbours in 'A'"):
+        vectorize_loop(sch, loop)
+
+
+@given(
+    length=st.integers(1, 40),
+    shift=st.integers(0, 8),
+    steps=st.integers(1, 3),
+    threads=st.integers(1, 12),
+    lanes=st.sampled_from([2, 4]),
+)
+def test_neighbours_are_held_against_counting(length, shift, steps, threads, lanes):
+    """What is called neighbours is; where vectors divide the rows they are all found."""
+    sch = make_rows(length, shift=shift, steps=steps, threads=threads, lanes=lanes)
+    sch.vectorize(sch.get_loops(sch.get_sblock("B"))[-1])
+    scattered = [buffer.name for _, buffer in find_scattered(sch, sch.get_sblock("B"))]
+    if not scattered:
+        firsts = range(shift, shift + steps * threads * lanes, lanes)
+        assert all(first % length + lanes <= length for first in firsts)
+    if length % lanes == 0 and shift % lanes == 0:
+        assert scattered == []
+
+
+# Drawn by the tests on a GPU: rows of 18 and more among steps that they do not divide.
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize(
+    ("name", "shape", "sizes"),
+    [
+        ("depthwise_conv2d_planes", (1, 1, 10, 10, 3), {"rows": 2, "columns": 4, "local_y": 8}),
+        ("transpose_vectors", (16, 48), {"tile": 64, "threads": 64, "vector": 4}),
+    ],
+)
+def test_recipes_fetch_rows_of_float8_with_guards(name, shape, sizes, dtype):
+    recipe = RECIPES[name]
+    problem = find_kernel(recipe.kernel).problem(*shape, dtype=dtype)
+    module = recipe.steps(problem.module, **sizes, tail="guard")[-1].module
+    assert check_numbers(problem, module, find_device("simulator"), where=name) == []
+    compile_for_cuda(module)
