@@ -79,7 +79,7 @@ def _number_vectors(indices: list[Any], loop: For, analyzer: Analyzer) -> list[A
             first = analyzer.simplify(substitute(total, {lane: const(0, lane.ty.dtype)}))
             factors, bound = analyzer.modular_set(first), analyzer.const_int_bound(first)
             whole = factors.coeff % lanes == 0 and factors.base % lanes == 0
-            bounded = -LARGEST <= bound.min_value and bound.max_value <= LARGEST
+            bounded = bound.min_value >= -LARGEST and bound.max_value <= LARGEST
             if not (whole and bounded and analyzer.can_prove_equal(total - first, lane)):
                 return division
             vector = Var("vector", lane.ty.dtype)

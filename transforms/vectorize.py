@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
@@ -57,7 +59,13 @@ def vectorize_loop(
         )
     _require_vector_size(sch, loop, lanes, max_vector_bytes)
     require_aligned_rows(find_root(sch, loop), "vectorize_loop", blocks, lanes)
-    _require_whole_float8(sch, loop, blocks[0].name_hint)
+    if (buffer := find_float8_apart(sch, loop)) is not None:
+        raise TransformError(
+            "vectorize_loop",
+            f"loop '{name}' makes vectors of {lanes} elements that are no neighbours in "
+            f"'{buffer.name}' ({buffer.dtype}), and CUDA does not compile them",
+            "leave the loop as it is, or keep the layout",
+        )
     sch.vectorize(loop)
 
 
@@ -75,19 +83,22 @@ def _require_vector_size(sch: Schedule, loop: LoopRV, lanes: int, limit: int) ->
                 )
 
 
-def _require_whole_float8(sch: Schedule, loop: LoopRV, block: str) -> None:
-    """TVM reads elements of a vector by their names, which CUDA's vectors of float8 do not have."""
+def find_float8_apart(sch: Schedule, loop: LoopRV) -> Any | None:
+    """A buffer of float8 in which a vector of a loop's elements would lie apart; None without one.
+
+    TVM reads elements of a vector by their names, which CUDA's vectors of float8 do not have.
+    """
+    (block,) = find_blocks_under(sch, loop)
+    if not any(_is_float8(region.source) for region in find_regions(block)):
+        return None
     trial = sch.copy()
     trial.vectorize(loop)
-    for vector, buffer in find_scattered(trial, trial.get_sblock(block), may_repeat=True):
-        if str(buffer.dtype).startswith("float8"):
-            raise TransformError(
-                "vectorize_loop",
-                f"loop '{find_loop_name(sch, loop)}' makes vectors of {vector.extent} elements "
-                f"that are no neighbours in '{buffer.name}' ({buffer.dtype}), and CUDA does not "
-                "compile them",
-                "leave the loop as it is, or keep the layout",
-            )
+    apart = find_scattered(trial, trial.get_sblock(block.name_hint), may_repeat=True)
+    return next((buffer for _, buffer in apart if _is_float8(buffer)), None)
+
+
+def _is_float8(buffer: Any) -> bool:
+    return str(buffer.dtype).startswith("float8")
 
 
 @composite

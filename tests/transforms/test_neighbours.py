@@ -73,16 +73,17 @@ def test_neighbours_are_held_against_counting(length, shift, steps, threads, lan
         assert scattered == []
 
 
-# Drawn by the tests on a GPU: rows of 18 and more among steps that they do not divide.
+# Rows among steps that do not divide them, and rows that are shorter than a vector.
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize(
     ("name", "shape", "sizes"),
     [
         ("depthwise_conv2d_planes", (1, 1, 10, 10, 3), {"rows": 2, "columns": 4, "local_y": 8}),
         ("transpose_vectors", (16, 48), {"tile": 64, "threads": 64, "vector": 4}),
+        ("matmul_shared_blocking", (17, 2, 3), {"local_x": 2, "vector": 4}),
     ],
 )
-def test_recipes_fetch_rows_of_float8_with_guards(name, shape, sizes, dtype):
+def test_recipes_fetch_float8_with_guards(name, shape, sizes, dtype):
     recipe = RECIPES[name]
     problem = find_kernel(recipe.kernel).problem(*shape, dtype=dtype)
     module = recipe.steps(problem.module, **sizes, tail="guard")[-1].module
