@@ -108,10 +108,10 @@ def search_culprit(
         def judge(module: tvm.IRModule, device: Device, where: str = where) -> list[Finding]:
             return check_numbers(run.problem, module, device, where=where, seed=seed)
 
-        module, its_target = step.module, target
+        module, its_target, threaded = step.module, target, None
         if find_unbound_blocks(module):
-            module, its_target = make_threads_serial(module), HOST
-        found = search(module, judge, its_target, pipeline)
+            module, its_target, threaded = make_threads_serial(module), HOST, step.module
+        found = search(module, judge, its_target, pipeline, threaded=threaded)
         judged += found.judged
         if found.suspect is not None:
             culprit = _accuse(run, step, module, found.suspect, seed, its_target, pipeline)

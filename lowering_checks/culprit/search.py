@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,16 +65,25 @@ class Outcome:
     not_run: tuple[str, ...]
 
 
-def search(module: tvm.IRModule, judge: Judge, target: str, pipeline: str | None = None) -> Outcome:
+def search(
+    module: tvm.IRModule,
+    judge: Judge,
+    target: str,
+    pipeline: str | None = None,
+    *,
+    threaded: tvm.IRModule | None = None,
+) -> Outcome:
     """The suspect, or None where all is well; what was run, and what could not be run.
 
     The module as it stands comes first, then what comes out in the end. Only where that is wrong
     are the stages in between run, from the first on; the first wrong one has its culprit. For a CPU
     the end is the program. For a GPU it is the last stage that can be run, and then the generated
     source on the device `host`: where that alone is wrong, the culprit is the code generation.
+
+    `threaded` is the module before its threads were made serial, if they were.
     """
     inquiry = _Inquiry(judge)
-    suspect = inquiry.search(module, target, pipeline)
+    suspect = inquiry.search(module, target, pipeline, threaded)
     return Outcome(suspect, tuple(inquiry.judged), tuple(inquiry.not_run))
 
 
@@ -83,8 +93,14 @@ class _Inquiry:
     judged: list[Judged] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
 
-    def search(self, module: tvm.IRModule, target: str, pipeline: str | None) -> Suspect | None:
-        own = self._ask(module, Interpreter, "as scheduled")
+    def search(
+        self,
+        module: tvm.IRModule,
+        target: str,
+        pipeline: str | None,
+        threaded: tvm.IRModule | None,
+    ) -> Suspect | None:
+        own = self._ask_scheduled(module, threaded)
         if own:
             return Suspect(None, own[0])
         lowering = lower_in_stages(module, target, pipeline)
@@ -95,6 +111,23 @@ class _Inquiry:
             wrong = self._ask(module, lambda: program, "as a program of the CPU")
             return self._scan(lowering, wrong[0]) if wrong else None
         return self._search_kernels(module, lowering)
+
+    def _ask_scheduled(
+        self, module: tvm.IRModule, threaded: tvm.IRModule | None
+    ) -> list[Finding] | None:
+        """The findings of the module as it stands.
+
+        Threads that run at once take seconds where one after the other takes minutes. So these are
+        asked first, and what they do wrong, or cannot do, must show in a row, too: a step in the
+        middle may have memory of a GPU's block outside of any block.
+        """
+        if threaded is not None:
+            device = Interpreter()
+            with suppress(DeviceError):
+                if not self.judge(threaded, device):
+                    self.judged.append(Judged("as scheduled", device.name))
+                    return []
+        return self._ask(module, Interpreter, "as scheduled")
 
     def _search_kernels(self, module: tvm.IRModule, lowering: Lowering) -> Suspect | None:
         missed: list[str] = []

@@ -18,7 +18,16 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import Add, Evaluate, Sub
 
-from tirstep.lowering_checks import CheckError, Run, check_numbers, passes, run_golden, run_recipe
+from tirstep.lowering_checks import (
+    CheckError,
+    Device,
+    Finding,
+    Run,
+    check_numbers,
+    passes,
+    run_golden,
+    run_recipe,
+)
 from tirstep.lowering_checks.culprit import (
     Culprit,
     find_bad_pass,
@@ -27,6 +36,7 @@ from tirstep.lowering_checks.culprit import (
     write_reproducer,
 )
 from tirstep.lowering_checks.culprit.parts import find_kernels, join
+from tirstep.lowering_checks.culprit.search import search
 from tirstep.lowering_checks.culprit.stages import lower_in_stages
 from tirstep.lowering_checks.devices import is_host_available
 from tirstep.lowering_checks.devices.simulator.structured import Interpreter
@@ -168,6 +178,32 @@ def test_a_planted_step_is_named(body, number: int, name: str, sentence: str) ->
     assert found.finding.where == f"{body.__name__} {number:02d}_{name}"
     assert sentence in found.finding.message
     assert found.diff.added
+
+
+@pytest.mark.parametrize(
+    ("at_once", "in_a_row", "asked"),
+    [
+        (False, True, ["at once"]),
+        (True, False, ["at once", "in a row"]),
+        (True, True, ["at once", "in a row"]),
+    ],
+)
+def test_threads_are_asked_at_once_and_accused_in_a_row(
+    at_once: bool, in_a_row: bool, asked: list[str]
+) -> None:
+    """What they do right at once is not asked again; what they do wrong must show in a row."""
+    threaded, seen = tvm.IRModule(dict(Twice.functions_items())), []
+
+    def judge(module: tvm.IRModule, device: Device) -> list[Finding]:
+        if device.name != "interpreter":
+            return []
+        seen.append("at once" if module is threaded else "in a row")
+        is_wrong = at_once if module is threaded else in_a_row
+        return [Finding("numbers", "main", "wrong")] if is_wrong else []
+
+    suspect = search(Twice, judge, "llvm", threaded=threaded).suspect
+    assert (suspect is not None) == (at_once and in_a_row)
+    assert seen == asked
 
 
 def test_a_wrong_kernel_is_step_0(monkeypatch: pytest.MonkeyPatch) -> None:
