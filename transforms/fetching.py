@@ -29,7 +29,7 @@ from .queries import (
     find_root,
     find_row_stride,
 )
-from .vectorize import find_float8_apart, vectorize_loop
+from .vectorize import find_float8_fault, vectorize_loop
 
 
 @composite
@@ -45,8 +45,8 @@ def fetch_cooperatively(
 
     `threads` are the extents that the compute loops bind, in the order (z, y, x): ``64`` for
     threadIdx.x alone, ``(8, 16)`` for threadIdx.y and threadIdx.x. With ``tail="guard"`` vectors
-    may go over the end of a run, where TVM loads the elements one by one; of float8 their loop
-    stays serial, since CUDA does not compile such vectors.
+    may also lie where TVM loads their elements one by one, such as over the end of a run; of float8
+    their loop stays serial, since CUDA does not compile such vectors.
 
     rewrite: ``for ax0, ax1: A_shared[...] = A[...]`` -> ``for f_0: for f_1 in threadIdx.y:
         for f_2 in threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]``
@@ -61,7 +61,7 @@ def fetch_cooperatively(
     fused = own[0] if len(own) == 1 else sch.fuse(*own)
     factors = [None, *shape, vector] if vector > 1 else [None, *shape]
     pieces = sch.split(fused, factors)
-    if vector > 1 and find_float8_apart(sch, pieces[-1]) is None:
+    if vector > 1 and not (tail == "guard" and find_float8_fault(sch, pieces[-1])):
         vectorize_loop(sch, pieces[-1])
     for letter, loop in zip("xyz"[: len(shape)][::-1], pieces[1:], strict=False):
         bind_loop(sch, loop, axis=f"threadIdx.{letter}")

@@ -26,39 +26,66 @@ LARGEST = 2**31 - 1
 """What the analyzer does not bound says that it may be up to 2**63."""
 
 
-def find_scattered(
-    sch: Schedule, block: SBlockRV, *, may_repeat: bool = False
-) -> Iterator[tuple[For, Any]]:
-    """The vectorized loops around a block, each with a buffer of which they take no neighbours.
+def find_scattered(sch: Schedule, block: SBlockRV) -> Iterator[tuple[For, Any]]:
+    """The vectorized loops around a block, each with a buffer of which they take no neighbours."""
+    for loop, buffer, indices, analyzer in _find_vectors(sch, block):
+        if not _are_neighbours(indices, loop, analyzer):
+            yield loop, buffer
 
-    With `may_repeat` a vector may also be one element, repeated.
+
+def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]]:
+    """What TVM takes apart of the vectors around a block: how they lie, and in which buffer.
+
+    One element that is repeated is not taken apart. Of buffers that are compacted later nothing is
+    known but whether they take neighbours.
     """
+    for loop, buffer, indices, analyzer in _find_vectors(sch, block):
+        if not any(is_used(loop.loop_var, index) for index in indices):
+            continue
+        if not _are_neighbours(indices, loop, analyzer):
+            yield "are no neighbours", buffer
+        elif buffer.scope() == "global" and not _begin_aligned(buffer, indices, loop, analyzer):
+            yield "do not begin at multiples of a vector", buffer
+
+
+def _find_vectors(sch: Schedule, block: SBlockRV) -> Iterator[tuple[For, Any, list[Any], Analyzer]]:
+    """The vectorized loops, with each element's buffer and its indices in loop variables alone."""
     loops, body = find_enclosing_loops(sch, block), sch.get(block).body
     values, analyzer = find_iterator_values(find_root(sch, block)), Analyzer()
     for loop in loops:
         analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
     for loop in loops:
-        if loop.kind != ForKind.VECTORIZED:
-            continue
-        for buffer, indices in find_elements(body):
-            placed = [substitute(index, values) for index in indices]
-            if may_repeat and not any(is_used(loop.loop_var, index) for index in placed):
-                continue
-            if not _are_neighbours(placed, loop, analyzer):
-                yield loop, buffer
+        if loop.kind == ForKind.VECTORIZED:
+            for buffer, indices in find_elements(body):
+                yield loop, buffer, [substitute(index, values) for index in indices], analyzer
+
+
+def _begin_aligned(buffer: Any, indices: list[Any], loop: For, analyzer: Analyzer) -> bool:
+    """Whether the first elements of all vectors have multiples of their length for an offset."""
+    offset: Any = 0
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        offset = offset * extent + index
+    factors = analyzer.modular_set(analyzer.simplify(_take_lane(offset, loop, 0)))
+    lanes = constant(loop.extent) or 1
+    return bool(factors.coeff % lanes == 0 and factors.base % lanes == 0)
 
 
 def _are_neighbours(indices: list[Any], loop: For, analyzer: Analyzer) -> bool:
     """Whether a vectorized loop goes along the last dimension in steps of one."""
-    dtype = loop.loop_var.ty.dtype
     for place, index in enumerate(_number_vectors(indices, loop, analyzer), start=1):
         step = 1 if place == len(indices) else 0
-        first = substitute(index, {loop.loop_var: const(0, dtype)})
+        first = _take_lane(index, loop, 0)
         for lane in range(1, constant(loop.extent) or 1):
-            other = substitute(index, {loop.loop_var: const(lane, dtype)})
+            other = _take_lane(index, loop, lane)
             if not analyzer.can_prove_equal(other - first, lane * step):
                 return False
     return True
+
+
+def _take_lane(index: Any, loop: For, lane: int) -> Any:
+    """An index for one iteration of a vectorized loop, counted from its first."""
+    dtype = loop.loop_var.ty.dtype
+    return substitute(index, {loop.loop_var: loop.min + const(lane, dtype)})
 
 
 def _number_vectors(indices: list[Any], loop: For, analyzer: Analyzer) -> list[Any]:
@@ -72,7 +99,7 @@ def _number_vectors(indices: list[Any], loop: For, analyzer: Analyzer) -> list[A
 
     def number(division: Any) -> Any:
         total = division.a
-        if not is_used(lane, total):
+        if not is_used(lane, total) or total.ty.dtype != lane.ty.dtype:
             return division
         known = next((new for old, new in numbered if tvm_ffi.structural_equal(old, total)), None)
         if known is None:

@@ -10,7 +10,7 @@ from tvm.tirx import For
 
 from .errors import TransformError, composite, transform
 from .loops import require_constant, require_serial
-from .neighbours import find_scattered
+from .neighbours import find_taken_apart
 from .placement import require_aligned_rows
 from .queries import (
     find_all,
@@ -59,11 +59,11 @@ def vectorize_loop(
         )
     _require_vector_size(sch, loop, lanes, max_vector_bytes)
     require_aligned_rows(find_root(sch, loop), "vectorize_loop", blocks, lanes)
-    if (buffer := find_float8_apart(sch, loop)) is not None:
+    if fault := find_float8_fault(sch, loop):
         raise TransformError(
             "vectorize_loop",
-            f"loop '{name}' makes vectors of {lanes} elements that are no neighbours in "
-            f"'{buffer.name}' ({buffer.dtype}), and CUDA does not compile them",
+            f"loop '{name}' makes vectors of {lanes} elements that {fault}, and CUDA does not "
+            "compile them",
             "leave the loop as it is, or keep the layout",
         )
     sch.vectorize(loop)
@@ -83,18 +83,20 @@ def _require_vector_size(sch: Schedule, loop: LoopRV, lanes: int, limit: int) ->
                 )
 
 
-def find_float8_apart(sch: Schedule, loop: LoopRV) -> Any | None:
-    """A buffer of float8 in which a vector of a loop's elements would lie apart; None without one.
+def find_float8_fault(sch: Schedule, loop: LoopRV) -> str:
+    """How vectors of float8 that a loop would make lie, where CUDA does not compile them, or "".
 
-    TVM reads elements of a vector by their names, which CUDA's vectors of float8 do not have.
+    TVM takes apart what does not lie as a vector does: it reads elements by their names, which
+    CUDA's vectors of float8 do not have.
     """
     (block,) = find_blocks_under(sch, loop)
     if not any(_is_float8(region.source) for region in find_regions(block)):
-        return None
+        return ""
     trial = sch.copy()
     trial.vectorize(loop)
-    apart = find_scattered(trial, trial.get_sblock(block.name_hint), may_repeat=True)
-    return next((buffer for _, buffer in apart if _is_float8(buffer)), None)
+    apart = find_taken_apart(trial, trial.get_sblock(block.name_hint))
+    faults = (f"{how} in '{of.name}' ({of.dtype})" for how, of in apart if _is_float8(of))
+    return next(faults, "")
 
 
 def _is_float8(buffer: Any) -> bool:

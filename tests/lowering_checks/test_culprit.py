@@ -181,28 +181,33 @@ def test_a_planted_step_is_named(body, number: int, name: str, sentence: str) ->
 
 
 @pytest.mark.parametrize(
-    ("at_once", "in_a_row", "asked"),
+    ("at_once", "in_a_row", "in_the_end", "asked"),
     [
-        (False, True, ["at once"]),
-        (True, False, ["at once", "in a row"]),
-        (True, True, ["at once", "in a row"]),
+        (False, True, False, ["at once"]),
+        (True, False, False, ["at once", "in a row"]),
+        (True, True, False, ["at once", "in a row"]),
+        (False, True, True, ["at once", "in a row"]),
     ],
 )
 def test_threads_are_asked_at_once_and_accused_in_a_row(
-    at_once: bool, in_a_row: bool, asked: list[str]
+    at_once: bool, in_a_row: bool, in_the_end: bool, asked: list[str]
 ) -> None:
-    """What they do right at once is not asked again; what they do wrong must show in a row."""
+    """What they do right at once is not asked again, unless the program is wrong in the end.
+
+    What they do wrong must show in a row. No pass is accused of what threads in a row mean.
+    """
     threaded, seen = tvm.IRModule(dict(Twice.functions_items())), []
 
     def judge(module: tvm.IRModule, device: Device) -> list[Finding]:
         if device.name != "interpreter":
-            return []
+            return [Finding("numbers", "main", "wrong")] if in_the_end else []
         seen.append("at once" if module is threaded else "in a row")
         is_wrong = at_once if module is threaded else in_a_row
         return [Finding("numbers", "main", "wrong")] if is_wrong else []
 
     suspect = search(Twice, judge, "llvm", threaded=threaded).suspect
-    assert (suspect is not None) == (at_once and in_a_row)
+    assert (suspect is not None) == (in_a_row and (at_once or in_the_end))
+    assert suspect is None or suspect.stage is None
     assert seen == asked
 
 

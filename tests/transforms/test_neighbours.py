@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from pairs import compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
+from tvm.tirx import ForKind
 
 from tirstep.lowering_checks import check_numbers, find_device
 from tirstep.modules import find_kernel
@@ -14,8 +15,19 @@ from tirstep.transforms.neighbours import find_scattered
 from tirstep.transforms.recipes import RECIPES
 
 
-def make_rows(length: int, *, shift: int, steps: int, threads: int, lanes: int) -> Schedule:
-    """A copy of elements that steps, threads and lanes number, out of rows of some length."""
+def make_rows(
+    length: int,
+    *,
+    shift: int = 0,
+    steps: int = 3,
+    threads: int = 12,
+    lanes: int = 2,
+    pitch: int = 0,
+) -> Schedule:
+    """A copy of elements that steps, threads and lanes number, out of rows of some length.
+
+    `pitch`, if given, is from row to row.
+    """
     count = steps * threads * lanes
     rows = (count + shift) // length + 1
     module = from_source(
@@ -24,10 +36,11 @@ def make_rows(length: int, *, shift: int, steps: int, threads: int, lanes: int) 
 class Rows:
     @T.prim_func(s_tir=True)
     def main(
-        A: T.Buffer(({rows}, {length}), "float8_e4m3fn"), B: T.Buffer(({count},), "float8_e4m3fn")
+        A: T.Buffer(({rows}, {pitch or length}), "float8_e4m3fn"),
+        B: T.Buffer(({count},), "float8_e4m3fn"),
     ):
-        for s in range({steps}):
-            for t in T.thread_binding({threads}, thread="threadIdx.x"):
+        for t in T.thread_binding({threads}, thread="threadIdx.x"):
+            for s in range({steps}):
                 for e in range({lanes}):
                     with T.sblock("B"):
                         v = T.axis.spatial({count}, s * {threads * lanes} + t * {lanes} + e)
@@ -40,7 +53,27 @@ class Rows:
 # 18 divides none of the steps' distances, 24 and 16: TVM by itself does not see that 2 and 4 do.
 @pytest.mark.parametrize(("length", "shift", "threads"), [(18, 0, 12), (18, 4, 8), (16, 2, 64)])
 def test_vectors_within_rows_are_neighbours_however_many_steps_number_them(length, shift, threads):
-    sch = make_rows(length, shift=shift, steps=3, threads=threads, lanes=2)
+    sch = make_rows(length, shift=shift, threads=threads)
+    vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[-1])
+    assert "__nv_fp8x2_e4m3*" in compile_for_cuda(sch.mod)
+
+
+def test_vectors_begin_aligned_in_every_row():
+    sch = make_rows(24, pitch=32, lanes=8)
+    vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[-1])
+    assert "A_ptr[" not in compile_for_cuda(sch.mod)  # no element of its own
+    sch = make_rows(24, pitch=33, lanes=8)
+    loop = sch.get_loops(sch.get_sblock("B"))[-1]
+    with refuses(sch, "makes vectors of 8 elements that do not begin at multiples of a vector in"):
+        vectorize_loop(sch, loop)
+
+
+def test_indices_of_another_type_are_left_as_they_are():
+    """The loop counts in int32, the index is divided in int64."""
+    text = make_rows(18, steps=1).mod.script()
+    assert "A[v // 18, v % 18]" in text
+    wide = 'A[T.Cast("int64", v) // T.int64(18), T.Cast("int64", v) % T.int64(18)]'
+    sch = Schedule(from_source(text.replace("A[v // 18, v % 18]", wide)), debug_mask="all")
     vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[-1])
     assert "__nv_fp8x2_e4m3*" in compile_for_cuda(sch.mod)
 
@@ -48,7 +81,7 @@ def test_vectors_within_rows_are_neighbours_however_many_steps_number_them(lengt
 @pytest.mark.parametrize(("length", "shift"), [(18, 1), (10, 2)])
 def test_vectors_over_the_end_of_a_row_are_no_neighbours(length, shift):
     lanes = 2 if shift == 1 else 4
-    sch = make_rows(length, shift=shift, steps=3, threads=12, lanes=lanes)
+    sch = make_rows(length, shift=shift, lanes=lanes)
     loop = sch.get_loops(sch.get_sblock("B"))[-1]
     with refuses(sch, rf"makes vectors of {lanes} elements that are no neighbours in 'A'"):
         vectorize_loop(sch, loop)
@@ -76,16 +109,21 @@ def test_neighbours_are_held_against_counting(length, shift, steps, threads, lan
 # Rows among steps that do not divide them, and rows that are shorter than a vector.
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize(
-    ("name", "shape", "sizes"),
+    ("name", "shape", "sizes", "copy", "lanes"),
     [
-        ("depthwise_conv2d_planes", (1, 1, 10, 10, 3), {"rows": 2, "columns": 4, "local_y": 8}),
-        ("transpose_vectors", (16, 48), {"tile": 64, "threads": 64, "vector": 4}),
-        ("matmul_shared_blocking", (17, 2, 3), {"local_x": 2, "vector": 4}),
+        ("depthwise_conv2d_planes", (1, 1, 10, 10, 3), {"rows": 2, "local_y": 8}, "X_shared", 2),
+        ("transpose_vectors", (16, 48), {"threads": 64, "vector": 4}, "A_shared", 4),
+        ("matmul_shared_blocking", (17, 2, 3), {"local_x": 2, "vector": 4}, "B_shared", 1),
+        ("matmul_shared_blocking", (17, 36, 12), {"local_x": 2, "vector": 4}, "B_shared", 4),
     ],
 )
-def test_recipes_fetch_float8_with_guards(name, shape, sizes, dtype):
+def test_recipes_fetch_float8_with_guards(name, shape, sizes, copy, lanes, dtype):
+    """In vectors where CUDA has them."""
     recipe = RECIPES[name]
     problem = find_kernel(recipe.kernel).problem(*shape, dtype=dtype)
     module = recipe.steps(problem.module, **sizes, tail="guard")[-1].module
     assert check_numbers(problem, module, find_device("simulator"), where=name) == []
     compile_for_cuda(module)
+    sch = Schedule(module)
+    innermost = sch.get(sch.get_loops(sch.get_sblock(copy))[-1])
+    assert (innermost.extent if innermost.kind == ForKind.VECTORIZED else 1) == lanes

@@ -1,4 +1,4 @@
-"""Convolutions in Triton, tuned over block sizes: every tap is a load, which the caches serve."""
+"""Convolutions in Triton, tuned over blocks and warps: each tap is a load that caches serve."""
 
 from __future__ import annotations
 
@@ -42,10 +42,13 @@ def _conv1d_kernel(signal, taps, y, m, n, BLOCK: tl.constexpr, STEP: tl.constexp
     tl.store(y + at, total.to(y.dtype.element_ty), mask=at < m + n - 1)
 
 
-def _depthwise_kernel(x, filters, y, channels, height, width, BLOCK: tl.constexpr, K: tl.constexpr):
+def _depthwise_kernel(
+    x, filters, y, images, channels, height, width, BLOCK: tl.constexpr, K: tl.constexpr
+):
     """Some pixels of one plane; the filter's taps are unrolled."""
-    plane = tl.program_id(0).to(tl.int64)
-    pixel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    blocks = tl.cdiv(height * width, BLOCK)
+    plane = (tl.program_id(0) // blocks).to(tl.int64)
+    pixel = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     row, column = pixel // width, pixel % width
     first = x + plane * height * width
     total = tl.zeros((BLOCK,), dtype=tl.float32)
@@ -62,7 +65,7 @@ def _depthwise_kernel(x, filters, y, channels, height, width, BLOCK: tl.constexp
 
 
 _conv1d_tuned = _tune(_conv1d_kernel, ["m", "n"])
-_depthwise_tuned = _tune(_depthwise_kernel, ["channels", "height", "width"])
+_depthwise_tuned = _tune(_depthwise_kernel, ["images", "channels", "height", "width", "K"])
 
 
 def _conv1d(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
@@ -81,11 +84,11 @@ def _depthwise(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[]
     x, filters = inputs
     images, channels, height, width = x.shape
 
-    def grid(sizes: Mapping[str, int]) -> tuple[int, int]:
-        return images * channels, triton.cdiv(height * width, sizes["BLOCK"])
+    def grid(sizes: Mapping[str, int]) -> tuple[int]:
+        return (images * channels * triton.cdiv(height * width, sizes["BLOCK"]),)
 
     def launch() -> Any:
-        _depthwise_tuned[grid](x, filters, out, channels, height, width, K=filters.shape[-1])
+        _depthwise_tuned[grid](x, filters, out, *x.shape, K=filters.shape[-1])
         return out
 
     return launch
