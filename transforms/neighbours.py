@@ -6,18 +6,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Range
+from tvm.ir import Call, Range
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer
-from tvm.tirx import FloorDiv, FloorMod, For, ForKind, Var, const
+from tvm.tirx import FloorDiv, FloorMod, For, ForKind, IfThenElse, Var, const
 
 from .queries import (
     constant,
+    find_all,
     find_elements,
     find_enclosing_loops,
     find_iterator_values,
+    find_realize,
     find_root,
+    is_choice,
     is_used,
     substitute,
 )
@@ -37,15 +40,28 @@ def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]
     """What TVM takes apart of the vectors around a block: how they lie, and in which buffer.
 
     One element that is repeated is not taken apart. Of buffers that are compacted later nothing is
-    known but whether they take neighbours.
+    known but whether they take neighbours; and where lanes have conditions of their own, there are
+    vectors of what is aligned alone (`SplitGuardedVectors`).
     """
+    conditions = _find_conditions(sch, block)
     for loop, buffer, indices, analyzer in _find_vectors(sch, block):
         if not any(is_used(loop.loop_var, index) for index in indices):
             continue
+        is_guarded = any(is_used(loop.loop_var, condition) for condition in conditions)
+        is_known = buffer.scope() == "global" and not is_guarded
         if not _are_neighbours(indices, loop, analyzer):
             yield "are no neighbours", buffer
-        elif buffer.scope() == "global" and not _begin_aligned(buffer, indices, loop, analyzer):
+        elif is_known and not _begin_aligned(buffer, indices, loop, analyzer):
             yield "do not begin at multiples of a vector", buffer
+
+
+def _find_conditions(sch: Schedule, block: SBlockRV) -> list[Any]:
+    """What is asked before and in a block, in loop variables alone."""
+    values, body = find_iterator_values(find_root(sch, block)), sch.get(block).body
+    conditions = [node.condition for node in find_all(body, IfThenElse)]
+    conditions += [node.args[0] for node in find_all(body, Call) if is_choice(node)]
+    predicate = find_realize(sch, block).predicate
+    return [predicate, *(substitute(condition, values) for condition in conditions)]
 
 
 def _find_vectors(sch: Schedule, block: SBlockRV) -> Iterator[tuple[For, Any, list[Any], Analyzer]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For, ForKind, IterVar, Var
@@ -114,6 +114,11 @@ def is_used(variable: Any, expression: Any) -> bool:
     return any(variable.same_as(used) for used in undefined_vars(expression))
 
 
+def is_choice(node: Any) -> bool:
+    """Whether a node is a call of ``T.if_then_else``."""
+    return isinstance(node, Call) and str(getattr(node.op, "name", "")) == "prim.if_then_else"
+
+
 def find_operands(condition: Any, kind: Any) -> Iterator[Any]:
     """What a chain of one connective, ``And`` or ``Or``, connects; or the condition itself."""
     if isinstance(condition, kind):
@@ -131,8 +136,7 @@ def find_blocks_under(sch: Schedule, loop: LoopRV) -> list[SBlock]:
 def find_realize(sch: Schedule, block: SBlockRV) -> SBlockRealize:
     """The realization of a block: where its iterators get their values and its predicate."""
     target = sch.get(block)
-    parent = sch.get_sref(block).parent
-    realizes = find_all(parent.stmt, SBlockRealize)
+    realizes = find_all(sch.get_sref(block).parent.stmt, SBlockRealize)
     return next(realize for realize in realizes if realize.block.same_as(target))
 
 

@@ -68,6 +68,16 @@ def test_vectors_begin_aligned_in_every_row():
         vectorize_loop(sch, loop)
 
 
+def test_vectors_with_a_condition_for_each_lane_may_begin_anywhere():
+    """TVM makes single elements of them."""
+    text = make_rows(24, pitch=33, lanes=8).mod.script()
+    guarded = 'T.if_then_else(v < 250, A[v // 24, v % 24], T.Cast("float8_e4m3fn", 0.0))'
+    text = text.replace("= A[v // 24, v % 24]", f"= {guarded}")
+    sch = Schedule(from_source(text), debug_mask="all")
+    vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[-1])
+    assert "A_ptr[" in compile_for_cuda(sch.mod)
+
+
 def test_indices_of_another_type_are_left_as_they_are():
     """The loop counts in int32, the index is divided in int64."""
     text = make_rows(18, steps=1).mod.script()

@@ -16,7 +16,7 @@ from tvm.sym import Analyzer
 from tvm.tirx import And, Not, Or
 from tvm.tirx.transform import prim_func_pass
 
-from ..queries import find_all, find_operands
+from ..queries import find_all, find_operands, is_choice
 from .slots import Variables
 
 
@@ -37,7 +37,7 @@ def DropImpliedConditions(  # noqa: N802 - a pass is named like TVM's
         analyzer.bind(variable, span)
 
     def simplify(node: Any) -> Any:
-        if not (_is_choice(node) and _is_choice(node.args[2])):
+        if not (is_choice(node) and is_choice(node.args[2])):
             return node
         outer, same, (inner, _, other) = node.args[0], node.args[1], node.args[2].args
         if find_all(inner, TensorLoad) or find_all(inner, Call):
@@ -47,10 +47,6 @@ def DropImpliedConditions(  # noqa: N802 - a pass is named like TVM's
         return node
 
     return function.with_body(tvm_ffi.structural_map(function.body, (Call, simplify)))
-
-
-def _is_choice(node: Any) -> bool:
-    return isinstance(node, Call) and str(getattr(node.op, "name", "")) == "prim.if_then_else"
 
 
 def _exclude(one: Any, other: Any, analyzer: Analyzer) -> bool:
