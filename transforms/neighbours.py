@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tvm_ffi
@@ -51,7 +51,7 @@ def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]
         is_known = buffer.scope() == "global" and not is_guarded
         if not _are_neighbours(indices, loop, analyzer):
             yield "are no neighbours", buffer
-        elif is_known and not _begin_aligned(buffer, indices, loop, analyzer):
+        elif is_known and not begin_aligned(buffer, indices, loop, analyzer):
             yield "do not begin at multiples of a vector", buffer
 
 
@@ -76,14 +76,22 @@ def _find_vectors(sch: Schedule, block: SBlockRV) -> Iterator[tuple[For, Any, li
                 yield loop, buffer, [substitute(index, values) for index in indices], analyzer
 
 
-def _begin_aligned(buffer: Any, indices: list[Any], loop: For, analyzer: Analyzer) -> bool:
-    """Whether the first elements of all vectors have multiples of their length for an offset."""
-    offset: Any = 0
-    for index, extent in zip(indices, buffer.shape, strict=True):
-        offset = offset * extent + index
-    factors = analyzer.modular_set(analyzer.simplify(_take_lane(offset, loop, 0)))
-    lanes = constant(loop.extent) or 1
-    return bool(factors.coeff % lanes == 0 and factors.base % lanes == 0)
+def begin_aligned(buffer: Any, indices: Sequence[Any], loop: For, analyzer: Analyzer) -> bool:
+    """Whether all vectors of a loop begin at a multiple of their length, counted from the buffer's
+    first element."""
+    first = _find_place(buffer, [_take_lane(index, loop, 0) for index in indices])
+    return bool(analyzer.can_prove_equal(first % loop.extent, 0))
+
+
+def _find_place(buffer: Any, indices: list[Any]) -> Any:
+    """The place of an element in a buffer."""
+    place = indices[0]
+    if len(buffer.strides):
+        place = sum(index * stride for index, stride in zip(indices, buffer.strides, strict=True))
+    else:
+        for index, size in zip(indices[1:], buffer.shape[1:], strict=True):
+            place = place * size + index
+    return place + buffer.elem_offset
 
 
 def _are_neighbours(indices: list[Any], loop: For, analyzer: Analyzer) -> bool:

@@ -109,12 +109,12 @@ class _Inquiry:
         if target.startswith(HOST):
             program = _Executable(lowering.executable)
             wrong = self._ask(module, lambda: program, "as a program of the CPU")
-            if wrong and threaded is not None:
+            if not wrong:
+                return None
+            if threaded is not None:
                 # Threads in a row may mean something else, which is no fault of a pass.
                 own = self._ask(module, Interpreter, "as scheduled, with threads in a row")
-            if wrong and own:
-                return Suspect(None, own[0])
-            return self._scan(lowering, wrong[0]) if wrong else None
+            return Suspect(None, own[0]) if own else self._scan(lowering, wrong[0])
         return self._search_kernels(module, lowering)
 
     def _ask_scheduled(

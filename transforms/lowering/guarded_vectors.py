@@ -14,6 +14,7 @@ from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import LT, And, For, ForKind, IfThenElse, Var
 from tvm.tirx.transform import prim_func_pass
 
+from ..neighbours import begin_aligned
 from ..queries import constant, find_elements, find_operands, is_used, substitute
 
 
@@ -66,27 +67,13 @@ def _is_end(part: Any, variable: Var) -> bool:
 
 
 def _is_aligned(loop: Any, body: Any) -> bool:
-    """Whether all vectors of a loop begin at a multiple of their length, counted from the buffer's
-    first element."""
+    """Whether all vectors of a loop begin aligned."""
     analyzer = Analyzer()
-    for buffer, indices in find_elements(body):
-        if not any(is_used(loop.loop_var, index) for index in indices):
-            continue
-        first = [substitute(index, {loop.loop_var: loop.min}) for index in indices]
-        if not analyzer.can_prove_equal(_flatten(buffer, first) % loop.extent, 0):
-            return False
-    return True
-
-
-def _flatten(buffer: Any, indices: list[Any]) -> Any:
-    """The place of an element in a buffer."""
-    place = indices[0]
-    if len(buffer.strides):
-        place = sum(index * stride for index, stride in zip(indices, buffer.strides, strict=True))
-    else:
-        for index, size in zip(indices[1:], buffer.shape[1:], strict=True):
-            place = place * size + index
-    return place + buffer.elem_offset
+    return all(
+        begin_aligned(buffer, indices, loop, analyzer)
+        for buffer, indices in find_elements(body)
+        if any(is_used(loop.loop_var, index) for index in indices)
+    )
 
 
 def _make_loop(loop: Any, variable: Var, kind: ForKind, body: Any) -> For:

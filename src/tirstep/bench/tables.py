@@ -33,10 +33,11 @@ NAMES: Mapping[str, str] = MappingProxyType(
 """Of peers, for people."""
 NOTHING = "–"
 FIRST = "first rung"
-OF_COPY = "of copy"
 
 Row = list[str]
-_Measure = Callable[[Case, Outcome, Ceilings], float | None]
+Share = Callable[[Case, Outcome, Ceilings], float | None]
+SHARES: Mapping[str, Share] = MappingProxyType({"of ceiling": share, "of copy": share_of_copy})
+"""By column; all but the first are left out where nobody has one."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,11 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
     over = {f"× {NAMES[name]}": name for name in GPU_PEERS if _took_part(case, name)}
     if first is not None and len([one for one in case.outcomes if one.kind == "recipe"]) > 1:
         over[f"× {first}"] = first
-    header = ["contender", "time µs", "quartiles", _unit(case, ceilings), "of ceiling"]
-    copies = [share_of_copy(case, one, ceilings) for one in case.outcomes]
-    has_copies = any(one is not None for one in copies)
-    header += [OF_COPY, *over] if has_copies else over
+    header = ["contender", "time µs", "quartiles", _unit(case, ceilings)]
+    shares = _choose_shares([(case, one) for one in case.outcomes], ceilings)
+    header += [*shares, *over]
     rows = []
-    for outcome, of_copy in zip(case.outcomes, copies, strict=True):
+    for outcome in case.outcomes:
         ratios = [speedup(case, outcome, name) for name in over.values()]
         if with_before and outcome.kind == "recipe":
             before = find_before(case, outcome)
@@ -75,8 +75,7 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
             format_spread(outcome.time),
             format_rate(case, outcome, ceilings),
         ]
-        figures.append(format_share(share(case, outcome, ceilings)))
-        figures += [format_share(of_copy)] if has_copies else []
+        figures += [format_share(find(case, outcome, ceilings)) for find in shares.values()]
         figures += map(format_ratio, ratios)
         rows.append([NAMES.get(outcome.contender, outcome.contender), *figures])
     if with_before:
@@ -87,20 +86,18 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
 def make_summary(run: BenchRun, suite: str) -> Table:
     """A row for each case of a suite: the fastest recipe, its shares, its ratio to each peer."""
     cases = _find_cases(run, suite)
-    measures: list[_Measure] = [share]
-    if any(_of_best(case, run.ceilings, share_of_copy) is not None for case in cases):
-        measures.append(share_of_copy)
-    header = ["kernel", "shape", "dtype", "recipe", "time µs", "rate"]
-    header += ["of ceiling", OF_COPY][: len(measures)]
+    bests = _find_bests(cases)
+    shares = _choose_shares(bests, run.ceilings)
+    header = ["kernel", "shape", "dtype", "recipe", "time µs", "rate", *shares]
     header += [f"× {NAMES[name]}" for name in GPU_PEERS] + [f"× {FIRST}"]
-    rows = [_summarize(case, run.ceilings, measures) for case in cases]
+    rows = [_summarize(case, run.ceilings, [*shares.values()]) for case in cases]
     means = [geometric_mean(_ratio(case, name) for case in cases) for name in (*GPU_PEERS, FIRST)]
-    shares = [
-        geometric_mean(_of_best(case, run.ceilings, measure) for case in cases)
-        for measure in measures
+    reached = [
+        geometric_mean(find(case, best, run.ceilings) for case, best in bests)
+        for find in shares.values()
     ]
     if len(rows) > 1:
-        figures = [*map(format_share, shares), *map(format_ratio, means)]
+        figures = [*map(format_share, reached), *map(format_ratio, means)]
         rows.append(["geometric mean", "", "", "", "", "", *figures])
     return Table(header, rows, len(header) - 4)
 
@@ -167,8 +164,26 @@ def _find_cases(run: BenchRun, suite: str) -> list[Case]:
     return [case for case in run.cases if case.suite == suite and not case.skipped]
 
 
+def _find_bests(cases: Iterable[Case]) -> list[tuple[Case, Outcome]]:
+    """The cases in which a recipe has a time, each with the fastest."""
+    return [(case, best) for case in cases if (best := find_best(case)) is not None]
+
+
+def _choose_shares(
+    shown: Sequence[tuple[Case, Outcome]], ceilings: Ceilings
+) -> Mapping[str, Share]:
+    """The columns of shares that a table of these outcomes has."""
+    first = next(iter(SHARES))
+    return {
+        name: find
+        for name, find in SHARES.items()
+        if name == first or any(find(case, one, ceilings) is not None for case, one in shown)
+    }
+
+
 def _summarize_kernel(cases: Sequence[Case], ceilings: Ceilings) -> Row:
-    shares = [of for case in cases if (of := _of_best(case, ceilings, share)) is not None]
+    bests = _find_bests(cases)
+    shares = [of for case, best in bests if (of := share(case, best, ceilings)) is not None]
     ratios = {name: [_ratio(case, name) for case in cases] for name in GPU_PEERS}
     means = {name: format_ratio(geometric_mean(of)) for name, of in ratios.items()}
     lowest = min((of for of in ratios["torch"] if of is not None), default=None)
@@ -182,13 +197,13 @@ def _summarize_kernel(cases: Sequence[Case], ceilings: Ceilings) -> Row:
     ]
 
 
-def _summarize(case: Case, ceilings: Ceilings, measures: Sequence[_Measure]) -> Row:
+def _summarize(case: Case, ceilings: Ceilings, shares: Sequence[Share]) -> Row:
     best = find_best(case)
     head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), case.dtype]
     if best is None:
-        return [*head, *[NOTHING] * (3 + len(measures) + len(GPU_PEERS) + 1)]
+        return [*head, *[NOTHING] * (3 + len(shares) + len(GPU_PEERS) + 1)]
     figures = [format_time(best), format_rate(case, best, ceilings, unit=True)]
-    figures += [format_share(measure(case, best, ceilings)) for measure in measures]
+    figures += [format_share(find(case, best, ceilings)) for find in shares]
     ratios = [format_ratio(_ratio(case, name)) for name in (*GPU_PEERS, FIRST)]
     return [*head, f"`{best.contender}`", *figures, *ratios]
 
@@ -197,11 +212,6 @@ def _ratio(case: Case, over: str) -> float | None:
     best = find_best(case)
     name = find_first_rung(case) if over == FIRST else over
     return None if best is None or name is None else speedup(case, best, name)
-
-
-def _of_best(case: Case, ceilings: Ceilings, measure: _Measure) -> float | None:
-    best = find_best(case)
-    return None if best is None else measure(case, best, ceilings)
 
 
 def _took_part(case: Case, name: str) -> bool:
