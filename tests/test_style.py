@@ -1,4 +1,4 @@
-"""The sizes that keep the source readable: functions under 40 lines, files under 250.
+"""The sizes that keep the source readable: functions under 40 lines, files under 600.
 
 A function's docstring does not count: before-and-after programs belong there.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("modules", "transforms", "lowering_checks", "src")
-FUNCTION_LINES, FILE_LINES = 40, 250
+FUNCTION_LINES, FILE_LINES = 40, 600
 
 
 def find_oversizes(source: str) -> list[str]:
@@ -46,5 +46,5 @@ def test_planted_oversizes_are_found():
     assert find_oversizes("def f():\n" + body * 38) == []
     assert find_oversizes("def f():\n" + body * 39) == ["line 1: f has 40 lines"]
     assert find_oversizes('def f():\n    """a\n    b"""\n' + body * 38) == []
-    assert find_oversizes("x = 1\n" * 249) == []
-    assert find_oversizes("x = 1\n" * 250) == ["the file has 250 lines"]
+    assert find_oversizes("x = 1\n" * 599) == []
+    assert find_oversizes("x = 1\n" * 600) == ["the file has 600 lines"]
