@@ -14,6 +14,7 @@ from .caching import cache_read_at
 from .errors import TransformError, composite
 from .gpu_limits import MAX_THREADS
 from .layout import require_copy
+from .legality import inlines
 from .loops import Tail, require_countable, require_serial
 from .placement import inline_producers
 from .queries import (
@@ -69,6 +70,7 @@ def fetch_cooperatively(
 
 
 @composite
+@inlines
 def stage_operand_at(
     sch: Schedule,
     block: SBlockRV,
@@ -118,8 +120,7 @@ def _require_fetch(
             "not share",
             'cache the operand with scope="shared" or "shared.dyn"',
         )
-    whole = all(isinstance(size, int) for size in shape)
-    if not (1 <= len(shape) <= 3 and whole and min(shape) >= 1 and math.prod(shape) <= MAX_THREADS):
+    if not (1 <= len(shape) <= 3 and min(shape) >= 1 and math.prod(shape) <= MAX_THREADS):
         raise TransformError(
             who,
             f"threads={shape} is no shape of a GPU block",
@@ -160,8 +161,6 @@ def _require_whole_shares(
     sch: Schedule, block: SBlockRV, own: list[LoopRV], threads: int, vector: int, tail: str
 ) -> None:
     who, name = "fetch_cooperatively", find_block_name(sch, block)
-    if tail not in ("refuse", "guard"):
-        raise TransformError(who, f"tail={tail!r} is unknown", 'use tail="refuse" or tail="guard"')
     if tail == "guard":
         return
     extents = [find_extent(sch, loop) for loop in own]

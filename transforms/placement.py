@@ -7,6 +7,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import ForKind
 
 from .errors import TransformError, composite
+from .legality import inlines
 from .queries import (
     find_all,
     find_block_name,
@@ -111,6 +112,7 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
 
 
 @composite
+@inlines
 def inline_producers(sch: Schedule, block: SBlockRV) -> None:
     """Inline the blocks that a block reads from, e.g. a padding stage into a shared-memory fetch.
 
