@@ -11,7 +11,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from .arguments import Int64
 from .errors import TransformError, composite, transform
 from .gpu_limits import MAX_THREADS
-from .loops import Tail, require_constant, require_factors, require_serial
+from .loops import Tail, require_constant, require_countable, require_factors, require_serial
 from .queries import (
     find_block_name,
     find_loop_name,
@@ -119,6 +119,7 @@ def tile_block(
     elements = tuple(level[2] for level in levels if len(level) == 3)
     sch.reorder(*blocks, *inside, *reductions, *elements)
     if fuse_threads:
+        require_countable(sch, "tile_block", inside)
         inside = (sch.fuse(*inside),)
     for letter, loop in zip(letters, blocks, strict=True):
         bind_loop(sch, loop, axis=f"blockIdx.{letter}")

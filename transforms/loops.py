@@ -50,7 +50,8 @@ def split_loop(sch: Schedule, loop: LoopRV, *, inner: int, tail: Tail = "refuse"
     consumes: `loop`
     returns: the two loops, outer and inner
     requires: a serial loop; `inner` at least 1 and a divisor of the extent, or ``tail="guard"``,
-        which puts a predicate on the blocks inside
+        which puts a predicate on the blocks inside; an extent that with a whole tile more is
+        within the loop's integer type
     """
     require_serial(sch, "split_loop", loop)
     require_factors(sch, "split_loop", loop, {"inner": inner}, tail)
@@ -64,7 +65,8 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
     rewrite: ``for i in m: for j in n`` -> ``for i_j_fused in m * n``
     consumes: `loops`
     returns: the fused loop
-    requires: at least one loop; serial loops that follow each other with nothing between
+    requires: at least one loop; serial loops that follow each other with nothing between; a
+        product of their extents within their integer type (TVM lets it wrap around)
     """
     if not loops:
         raise TransformError("fuse_loops", "no loop is given", "pass at least one loop")
@@ -79,6 +81,7 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
                 f"loop '{find_loop_name(sch, outer)}'",
                 "bring them together with reorder_loops first",
             )
+    require_countable(sch, "fuse_loops", loops)
     return sch.fuse(*loops)
 
 
@@ -213,10 +216,11 @@ def require_factors(
         if factor < 1:
             raise TransformError(who, f"{name}={factor} is no size", "use an integer from 1 up")
         product *= factor
+    given = " * ".join(f"{key}={value}" for key, value in factors.items())
+    _require_room(sch, who, loop, product, given)
     if tail == "guard":
         return
     extent, name = find_extent(sch, loop), find_loop_name(sch, loop)
-    given = " * ".join(f"{key}={value}" for key, value in factors.items())
     if extent is None:
         rest = floormod(sch.get(loop).extent, product)
         if Analyzer().can_prove_equal(rest, 0):
@@ -233,3 +237,40 @@ def require_factors(
             f"loop '{name}' runs {extent} times, which {given} does not divide",
             'choose a divisor, pass tail="guard", or pad the block first with pad_block',
         )
+
+
+def _require_room(sch: Schedule, who: str, loop: LoopRV, tile: int, given: str) -> None:
+    """Refuse a split whose rounded-up extent does not fit the loop's integer type.
+
+    TVM computes (extent + tile - 1) // tile in that type, where the sum wraps around.
+    """
+    node, extent = sch.get(loop), find_extent(sch, loop)
+    limit = find_largest_index(node)
+    if (1 if extent is None else extent) + tile - 1 > limit:
+        raise TransformError(
+            who,
+            f"loop '{find_loop_name(sch, loop)}' runs {node.extent} times, and rounded up to a "
+            f"multiple of {given} that is beyond {node.loop_var.ty}, which ends at {limit}",
+            "choose a smaller size, or give the kernel int64 loops",
+        )
+
+
+def require_countable(sch: Schedule, who: str, loops: Sequence[LoopRV]) -> None:
+    """Refuse to fuse loops that together run more often than their integer type counts."""
+    nodes = [sch.get(loop) for loop in loops]
+    extents = [constant(node.extent) for node in nodes]
+    total = math.prod(1 if extent is None else extent for extent in extents)
+    widest = max(nodes, key=find_largest_index)
+    if total > find_largest_index(widest):
+        product = " * ".join(f"'{node.loop_var.name}' ({node.extent})" for node in nodes)
+        raise TransformError(
+            who,
+            f"the loops {product} run {total} times together, beyond {widest.loop_var.ty}, which "
+            f"ends at {find_largest_index(widest)}",
+            "fuse fewer loops, or give the kernel int64 loops",
+        )
+
+
+def find_largest_index(loop: For) -> int:
+    """The largest value of a loop variable's integer type."""
+    return int(2 ** (loop.loop_var.ty.dtype.bits - 1)) - 1

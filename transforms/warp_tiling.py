@@ -11,7 +11,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from .binding import bind_loop
 from .errors import TransformError, composite
 from .gpu_limits import WARP
-from .loops import Tail, require_constant, require_factors, require_serial
+from .loops import Tail, require_constant, require_countable, require_factors, require_serial
 from .queries import find_block_name, find_reduction_loops, find_spatial_loops
 
 Inner = Literal["columns", "rows"]
@@ -88,6 +88,8 @@ def tile_in_warps(
     tiles = [rows_left, column_tile, row_tile]
     strips_in_order = _order(row_strip, column_strip, inner_strips)
     sch.reorder(*tiles, *strips_in_order, *inside, *reductions, *_order(i, j, inner))
+    for loops in (tiles, strips_in_order, inside):
+        require_countable(sch, "tile_in_warps", loops)
     grid = sch.fuse(*tiles)
     bind_loop(sch, grid, axis="blockIdx.x")
     if strips[0] * strips[1] > 1:
