@@ -17,7 +17,7 @@ from tvm.ir import Call, Range, TensorLoad
 from tvm.tirx import BufferStore, Evaluate, For, IfThenElse, IterVar, Select, Var
 from tvm.tirx.analysis import undefined_vars
 
-from tirstep.transforms.places import Place
+from tirstep.transforms.places import Place, is_among
 from tirstep.transforms.queries import (
     constant,
     find_all,
@@ -48,7 +48,7 @@ class Access:
     Attributes
     ----------
     ranges : one for each dimension
-    is_conditional : whether a condition in the block's body decides over it
+    is_conditional : whether a condition in the block's body decides over it: it may be no access
     """
 
     place: Place
@@ -133,30 +133,29 @@ class Grid:
 
 def find_accesses(place: Place) -> tuple[list[Access], list[Access]]:
     """What a block writes and what it reads; nothing for a block that holds others."""
-    block = place.block
-    body = block.body
-    stores = find_all(body, BufferStore)
-    known = {loop.loop_var for loop in place.loops}
-    conditional = _has_choice(body)
-    pairs = find_elements(body)
+    block, body = place.block, place.block.body
+    elements = find_elements(body)
+    stores = len(find_all(body, BufferStore))
+    branch = bool(find_all(body, IfThenElse))
+    chosen = _find_chosen_loads(body)
     listed = [
         Access(
             place,
             buffer,
             tuple(Range.from_min_extent(substitute(one, place.values), 1) for one in indices),
-            conditional,
+            branch or (at >= stores and is_among(indices, chosen)),
         )
-        for buffer, indices in pairs
+        for at, (buffer, indices) in enumerate(elements)
     ]
     exact = not find_all(body, Evaluate) and not find_all(body, For)
-    if exact and all(_is_known(access, known) for access in listed):
-        return listed[: len(stores)], listed[len(stores) :]
+    if exact and not any(_depends_on_data(access) for access in listed):
+        return listed[:stores], listed[stores:]
     regions = [
         Access(
             place,
             region.source,
             tuple(substitute(part, place.values) for part in region.region),
-            conditional,
+            branch or bool(chosen),
         )
         for region in find_regions(block)
     ]
@@ -164,14 +163,15 @@ def find_accesses(place: Place) -> tuple[list[Access], list[Access]]:
     return regions[reads:], regions[:reads]
 
 
-def _is_known(access: Access, known: set[Any]) -> bool:
-    """Whether an element's place follows from loops and sizes alone, not from data."""
-    return not any(find_all(part.min, TensorLoad) for part in access.ranges)
+def _depends_on_data(access: Access) -> bool:
+    return any(find_all(part.min, TensorLoad) for part in access.ranges)
 
 
-def _has_choice(body: Any) -> bool:
-    calls = any(is_choice(call) for call in find_all(body, Call))
-    return calls or bool(find_all(body, Select)) or bool(find_all(body, IfThenElse))
+def _find_chosen_loads(body: Any) -> list[Any]:
+    """The indices of the loads in arms of ``T.if_then_else`` or a Select."""
+    choices = [call for call in find_all(body, Call) if is_choice(call)]
+    choices += find_all(body, Select)
+    return [load.indices for choice in choices for load in find_all(choice, TensorLoad)]
 
 
 def find_reduced_axes(place: Place) -> set[str]:
@@ -238,7 +238,8 @@ def enumerate_access(
     Raises `UndecidedError` for an index that depends on data, and beyond `LIMIT`.
     """
     place = access.place
-    reduced = find_reduced_axes(place)
+    # Sums over threads are stored by those whose guards on the reduction hold nothing back.
+    reduced = set() if is_read else find_reduced_axes(place)
     guards = [
         guard
         for guard in place.find_real_guards()

@@ -146,7 +146,7 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
     """Refuse a reduction over threads that TVM lowers to something else."""
     node = sch.get(loop)
     outer = find_enclosing_loops(sch, loop)
-    on_host = outer and not any("Idx" in (find_axis(one) or "") for one in outer)
+    on_host = not any("Idx" in (find_axis(one) or "") for one in outer)
     for realize in find_all(node, SBlockRealize):
         types = {iterator.iter_type for iterator in find_fed_iterators(realize, node)}
         if IterVar.CommReduce not in types:
@@ -175,11 +175,12 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
                 "keep the sums in registers first (cache_write_at), or use sizes that divide",
             )
         if on_host:
+            where = f"inside of loop '{outer[0].loop_var.name}', which is bound to nothing"
             raise TransformError(
                 "bind_loop",
-                f"{what} inside of loop '{outer[0].loop_var.name}', which is bound to nothing: its "
-                "threads would share one cell for their sums",
-                "bind the outer loop first",
+                f"{what} {where if outer else 'with no loop around it'}: its threads would share "
+                "one cell for their sums",
+                "bind the outer loop first" if outer else "bind a spatial loop around it first",
             )
 
 
