@@ -35,8 +35,18 @@ def cache_read_at(
     consumes: nothing
     returns: the copy block, whose own loops go over the tile, one for each dimension
     requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
-        ``shared.dyn`` or ``local``; a loop around the block, not vectorized
+        ``shared.dyn`` or ``local``; a loop around the block, not vectorized; an operand that is no
+        register buffer of other threads, nor shared memory of another GPU block
     """
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
+    require_own_registers(sch, "cache_read_at", copy)
+    return copy
+
+
+def place_copy_at(
+    sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int, scope: str
+) -> SBlockRV:
+    """`cache_read_at` of an operand that may lie in registers of threads which fetch it then."""
     _require_scope("cache_read_at", scope)
     reads = [str(region.source.name) for region in sch.get(block).reads]
     if not 0 <= operand < len(reads):

@@ -1,0 +1,383 @@
+"""Unfinished schedules: blocks that run in no kernel, too often, too rarely, or in the wrong thread.
+
+TVM lowers them without a word. A recipe binds step by step, so its steps may be unfinished; what
+it ends with may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.s_tir import SBlock
+from tvm.tirx import For
+
+from tirstep.transforms.places import Place, find_places, is_among
+from tirstep.transforms.queries import constant, find_all, find_axis, is_used
+
+from .finding import Finding
+from .ownership import (
+    GPU_AXES,
+    Access,
+    Array,
+    Grid,
+    UndecidedError,
+    enumerate_access,
+    find_accesses,
+    find_key,
+    find_reduced_axes,
+    find_used_loops,
+    name_element,
+)
+
+_PRIVATE = {
+    "local": ("blockIdx", "threadIdx", "vthread"),
+    "shared": ("blockIdx",),
+    "shared.dyn": ("blockIdx",),
+    "global": GPU_AXES,
+}
+
+
+def find_unfinished(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
+    """What of a scheduled module is not spread over its threads soundly, block by block.
+
+    Nothing for functions without a bound loop. In all others: blocks that are in no kernel; an
+    axis with several extents in one kernel; iterations that no thread runs (two loops on one
+    axis); shared or global memory that several threads update with nothing between them (a
+    reduction beside threads that it does not use); and reads of what other threads keep in
+    registers, other GPU blocks or kernels in shared memory, or, with no barrier, in global memory.
+
+    A module may be as it was written, scheduled, with any sizes open (each is tried with one
+    value). The elements are counted, not proven, so each finding has a witness; where a kernel has
+    too many, some GPU blocks and threads stand for all. Left out are indices that depend on data
+    and the inside of tensor intrinsics.
+
+    Returns findings of the check ``"threads"``, with `where` as their place.
+    """
+    messages: dict[str, None] = {}
+    for variable, function in module.functions_items():
+        if not isinstance(function, tvm.tirx.PrimFunc):
+            continue
+        places = [place for place in find_places(function.body) if _is_leaf(place)]
+        if any(place.kernel is not None for place in places):
+            name = "" if len(module.functions) == 1 else f"{variable.name_hint}: "
+            messages.update(dict.fromkeys(name + message for message in _judge(places)))
+    return [Finding("threads", where, message) for message in messages]
+
+
+def _is_leaf(place: Place) -> bool:
+    block = place.block
+    return not find_all(block.body, SBlock)
+
+
+def _judge(places: list[Place]) -> Iterator[str]:
+    for place in places:
+        if place.kernel is None:
+            yield (
+                f"block '{place.name}' is in no kernel, and would run on the host on a GPU's "
+                "memory; bind its loops, or place it under a bound one"
+            )
+    kernels = _group(places)
+    for kernel in kernels:
+        yield from _find_unequal_extents(kernel)
+        for place in kernel.places:
+            yield from _find_lost_iterations(place)
+        yield from _find_shared_updates(kernel)
+        yield from _find_foreign_reads(kernel, kernels)
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """The blocks under one outermost bound loop, and what they touch."""
+
+    loop: For
+    places: list[Place]
+    writes: list[Access]
+    reads: list[Access]
+
+    def find_axes(self, *levels: str) -> dict[str, For]:
+        """A loop for each axis of some levels that has more than one value."""
+        found: dict[str, For] = {}
+        for place in self.places:
+            for level in levels:
+                for loop in place.find_bound(level):
+                    if constant(loop.extent) != 1:
+                        found.setdefault(str(find_axis(loop)), loop)
+        return found
+
+    @property
+    def host_loops(self) -> list[For]:
+        """The loops that launch the kernel again and again."""
+        loops = self.places[0].loops
+        return list(loops[: next(at for at, one in enumerate(loops) if one.same_as(self.loop))])
+
+
+def _group(places: list[Place]) -> list[_Kernel]:
+    kernels: list[_Kernel] = []
+    for place in places:
+        loop = place.kernel
+        if loop is None:
+            continue
+        writes, reads = find_accesses(place)
+        if not kernels or not kernels[-1].loop.same_as(loop):
+            kernels.append(_Kernel(loop, [], [], []))
+        kernels[-1].places.append(place)
+        kernels[-1].writes.extend(writes)
+        kernels[-1].reads.extend(reads)
+    return kernels
+
+
+def _find_unequal_extents(kernel: _Kernel) -> Iterator[str]:
+    seen: dict[str, tuple[int, str]] = {}
+    for place in kernel.places:
+        for loop in (loop for level in GPU_AXES for loop in place.find_bound(level)):
+            extent, axis, name = constant(loop.extent), str(find_axis(loop)), loop.loop_var.name
+            if extent is None:
+                continue
+            other, first = seen.setdefault(axis, (extent, str(name)))
+            if other != extent:
+                yield (
+                    f"loop '{name}' on '{axis}' runs {extent} times and loop '{first}' of the same "
+                    f"kernel {other} times, and it is launched with one of them; split the longer "
+                    "one"
+                )
+
+
+def _find_lost_iterations(place: Place) -> Iterator[str]:
+    """Two loops on one axis that one block uses: a thread runs both at the same value only."""
+    guards = place.find_real_guards()
+    uses = [*place.values.values(), *guards]
+    bound = [loop for loop in find_used_loops(place, uses) if constant(loop.extent) != 1]
+    bound = [loop for loop in bound if (find_axis(loop) or "").startswith(GPU_AXES)]
+    axes = [find_axis(loop) for loop in bound]
+    rivals = [loop for loop in bound if axes.count(find_axis(loop)) > 1]
+    if not rivals:
+        return
+    try:
+        run, wanted = (_count_iterations(place, rivals, guards, apart) for apart in (False, True))
+    except UndecidedError:
+        return
+    lost = len(wanted) - len(run)
+    if lost:
+        names = " and ".join(f"'{loop.loop_var.name}'" for loop in rivals[:2])
+        yield (
+            f"{lost} of {len(wanted)} iterations of block '{place.name}' run in no thread, since "
+            f"its loops {names} are both on '{find_axis(rivals[0])}'; bind one of them to another "
+            "axis, or bind the outer one first and fetch or spread the inner one afterwards"
+        )
+
+
+def _count_iterations(place: Place, rivals: list[For], guards: list[Any], apart: bool) -> Array:
+    """The different iterations of a block along the rivals, where they are one variable or apart."""
+    values, linked = list(place.values.values()), list(rivals)
+    parts: list[Any] = []
+    while True:
+        parts = [
+            part
+            for part in [*values, *guards]
+            if any(is_used(loop.loop_var, part) for loop in linked)
+        ]
+        grown = find_used_loops(place, parts)
+        if len(grown) == len(linked):
+            break
+        linked = grown
+    grid = Grid()
+    keys = {loop.loop_var: loop.loop_var if apart else find_key(loop) for loop in linked}
+    for loop in linked:
+        grid.add(loop, keys[loop.loop_var])
+    order = list(dict.fromkeys(keys.values()))
+    grid.require_small(order)
+    along = grid.spread(order)
+    at = {variable: along[key] for variable, key in keys.items()}
+    whole = tuple(len(grid.domains[key]) for key in order)
+    kept = np.ones(whole, dtype=bool)
+    for guard in guards:
+        if is_among(guard, parts):
+            kept &= np.asarray(grid.evaluate(guard, at), dtype=bool)
+    columns = [
+        np.broadcast_to(grid.evaluate(value, at), whole)[kept]
+        for value in values
+        if is_among(value, parts)
+    ]
+    return np.unique(np.stack(columns, axis=-1), axis=0) if columns else np.zeros((int(kept.any()), 0))
+
+
+def _find_shared_updates(kernel: _Kernel) -> Iterator[str]:
+    """Memory that several threads update: each would read what another is about to change."""
+    for write in kernel.writes:
+        updates = any(
+            read.buffer.same_as(write.buffer) and read.place.block.same_as(write.place.block)
+            for read in kernel.reads
+        )
+        begins = not updates and write.scope == "global" and _is_updated(kernel, write)
+        if not (updates or begins) or write.scope not in ("global", "shared", "shared.dyn"):
+            continue
+        if find_reduced_axes(write.place):
+            continue
+        levels = GPU_AXES if write.scope == "global" else ("threadIdx",)
+        axes = kernel.find_axes(*levels)
+        host = [(find_key(loop), loop) for loop in kernel.host_loops]
+        found = _try(lambda grid, write=write, axes=axes: _find_several(grid, write, axes, host))
+        if found:
+            element, axis, many = found
+            yield (
+                f"{many} threads along '{axis}' {'update' if updates else 'set'} {element} "
+                f"({write.scope} memory) in block '{write.place.name}', and nothing orders them"
+                f"{'' if updates else ' and the updates of others'}; bind a loop of the block to "
+                f"'{axis}', or let each thread keep its own in registers"
+            )
+
+
+def _is_updated(kernel: _Kernel, write: Access) -> bool:
+    """Whether another block of the kernel updates what a block has stored."""
+    return any(
+        other.buffer.same_as(write.buffer)
+        and not other.place.block.same_as(write.place.block)
+        and any(
+            read.buffer.same_as(write.buffer) and read.place.block.same_as(other.place.block)
+            for read in kernel.reads
+        )
+        for other in kernel.writes
+    )
+
+
+def _find_several(
+    grid: Grid, write: Access, axes: dict[str, For], host: list[tuple[Any, For]]
+) -> tuple[str, str, int] | None:
+    """An element with several owners, an axis along which they lie, and how many those are."""
+    if write.is_conditional:
+        raise UndecidedError
+    used = {find_key(loop) for loop in find_used_loops(write.place, _find_uses(write))}
+    unused = [axis for axis in axes if axis not in used]
+    among = [*host, *((axis, loop) for axis, loop in axes.items() if axis in used)]
+    points = enumerate_access(grid, write, among, is_read=False)
+    if not len(points.elements):
+        return None
+    if unused:
+        extent = int(grid.evaluate(axes[unused[0]].extent, {}))
+        return name_element(write, grid, int(points.elements[0])), unused[0], extent
+    columns = [points.elements, *(points.owners[key] for key, _ in among)]
+    rows = np.unique(np.stack(columns, axis=-1), axis=0)
+    for at in range(1 + len(host), rows.shape[1]):
+        launched = rows[:, : 1 + len(host)]
+        pairs = np.unique(np.column_stack([launched, rows[:, at]]), axis=0)
+        same, many = np.unique(pairs[:, :-1], axis=0, return_counts=True)
+        if (many > 1).any():
+            worst = int(np.argmax(many > 1))
+            element = name_element(write, grid, int(same[worst, 0]))
+            return element, str(among[at - 1][0]), int(many[worst])
+    return None
+
+
+def _find_uses(access: Access) -> list[Any]:
+    return [*(part.min for part in access.ranges), *access.place.find_real_guards()]
+
+
+def _try(
+    ask: Callable[[Grid], tuple[str, str, int] | None],
+) -> tuple[str, str, int] | None:
+    """Ask with all values, then with fewer; what is undecided even so is no finding."""
+    for thinned in range(3):
+        try:
+            return ask(Grid(thinned))
+        except UndecidedError:
+            continue
+    return None
+
+
+def _find_foreign_reads(kernel: _Kernel, kernels: list[_Kernel]) -> Iterator[str]:
+    for read in kernel.reads:
+        if read.scope not in _PRIVATE:
+            continue
+        writes = [write for write in kernel.writes if write.buffer.same_as(read.buffer)]
+        is_update = any(write.place.block.same_as(read.place.block) for write in writes)
+        others = [write for write in writes if not write.place.block.same_as(read.place.block)]
+        if is_update and not others:
+            continue
+        if not writes:
+            yield from _find_other_kernel(read, kernels)
+            continue
+        updates = [write for write in others if _updates(kernel, write)]
+        yield from _find_other_threads(kernel, read, updates or others)
+
+
+def _updates(kernel: _Kernel, write: Access) -> bool:
+    return any(
+        read.buffer.same_as(write.buffer) and read.place.block.same_as(write.place.block)
+        for read in kernel.reads
+    )
+
+
+def _find_other_kernel(read: Access, kernels: list[_Kernel]) -> Iterator[str]:
+    writers = [w for other in kernels for w in other.writes if w.buffer.same_as(read.buffer)]
+    if writers and read.scope != "global":
+        yield (
+            f"block '{read.place.name}' reads '{read.buffer.name}' ({read.scope} memory), which "
+            f"block '{writers[0].place.name}' writes in another kernel, and that memory ends with "
+            "its kernel; bring them under one bound loop, or keep it in global memory"
+        )
+
+
+def _find_other_threads(kernel: _Kernel, read: Access, writes: list[Access]) -> Iterator[str]:
+    axes = kernel.find_axes(*_PRIVATE[read.scope])
+    host = [(find_key(loop), loop) for loop in kernel.host_loops]
+    found = _try(lambda grid: _find_foreign(grid, read, writes, axes, host))
+    if found is None:
+        return
+    element, axis, _ = found
+    why = {
+        "local": f"which it never wrote: each thread of '{axis}' writes registers of its own",
+        "global": f"which other threads along '{axis}' write in the same kernel, with no barrier",
+    }.get(read.scope, f"which other GPU blocks along '{axis}' write, if any")
+    yield (
+        f"a thread reads {element} ({read.scope} memory) in block '{read.place.name}', {why} "
+        f"(block '{writes[0].place.name}'); let the threads that write it read it"
+        + ("" if read.scope.startswith("shared") else ", or keep it in shared memory")
+    )
+
+
+def _find_foreign(
+    grid: Grid,
+    read: Access,
+    writes: list[Access],
+    axes: dict[str, For],
+    host: list[tuple[Any, For]],
+) -> tuple[str, str, int] | None:
+    """An element that a reader takes where its own thread, or GPU block, has not written it."""
+    owned = [_find_owner_axes(write, axes) for write in writes]
+    among = {**dict(host), **{axis: axes[axis] for each in owned for axis in each}}
+    points = enumerate_access(grid, read, list(among.items()), is_read=True)
+    if not len(points.elements):
+        return None
+    covered = np.zeros(len(points.elements), dtype=bool)
+    anywhere = covered.copy()
+    for write, own in zip(writes, owned, strict=True):
+        loops = [*host, *((axis, axes[axis]) for axis in own)]
+        written = enumerate_access(grid.fresh(), write, loops, is_read=False)
+        if write.scope == "global":
+            written = written.of_first(find_reduced_axes(write.place))
+        covered |= points.find_in(written, [key for key, _ in loops])
+        anywhere |= points.find_in(written, [key for key, _ in host])
+    wrong = ~covered & anywhere if read.scope == "global" else ~covered
+    if not wrong.any():
+        return None
+    if read.is_conditional or any(write.is_conditional for write in writes):
+        raise UndecidedError
+    element = name_element(read, grid, int(points.elements[int(np.argmax(wrong))]))
+    return element, next((axis for own in owned for axis in own), "blockIdx.x"), 0
+
+
+def _find_owner_axes(write: Access, axes: dict[str, For]) -> list[str]:
+    """The axes along which different threads store different elements.
+
+    A sum over threads is stored by the first of them, but for registers, where all have it.
+    """
+    used = {find_key(loop) for loop in find_used_loops(write.place, _find_uses(write))}
+    reduced = find_reduced_axes(write.place)
+    stored = {axis for axis in axes if axis in used} - reduced
+    if write.scope == "global":
+        stored |= reduced & set(axes)
+    return [axis for axis in axes if axis in stored]
