@@ -12,13 +12,13 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from players import MOVES, SIZES, WEIGHTS, Dice, Player, draw_huge, draw_problem
-from plays import Play, is_finished, judge, require_structure
+from plays import LIMIT, Play, is_finished, judge, require_structure
 
 from tirstep import transforms as tr
 
 ALL = pytest.mark.parametrize("name", SIZES)
-LOWERING = ("TVM does not lower", "LLVM does not compile", "CUDA does not compile")
-"""How the refusals of a device begin that are TVM's own: a transform may not know of them."""
+REFUSALS = ("TVM does not lower", "LLVM does not compile", "CUDA does not compile", LIMIT)
+"""Of devices, what a transform may not know of."""
 
 
 class Drawn:
@@ -37,7 +37,7 @@ def assert_right(play: Play, device: str) -> None:
     event(f"on {device}" if device in said.ran else f"not on {device}")
     for refusal in said.refusals:
         event(refusal[:60])
-        assert refusal.partition(": ")[2].startswith(LOWERING), refusal
+        assert any(text in refusal for text in REFUSALS), refusal
     calls = "\n".join(map(str, play.calls))
     assert not said.findings, "\n".join([*said.findings, str(play.problem), calls])
 
@@ -50,7 +50,7 @@ def play_drawn(name: str, data: st.DataObject, device: str) -> None:
 
 
 @ALL
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_random_schedule_is_refused_or_right(name: str, data: st.DataObject) -> None:
     play_drawn(name, data, "simulator")
@@ -58,7 +58,7 @@ def test_a_random_schedule_is_refused_or_right(name: str, data: st.DataObject) -
 
 @pytest.mark.gpu
 @ALL
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_random_schedule_is_refused_or_right_on_cuda(name: str, data: st.DataObject) -> None:
     play_drawn(name, data, "cuda")
