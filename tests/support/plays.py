@@ -19,6 +19,7 @@ from tvm.tirx import For, SeqStmt
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, check_numbers, find_device
+from tirstep.lowering_checks.devices import is_host_available
 from tirstep.lowering_checks.unfinished import find_unfinished
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries
@@ -286,9 +287,25 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
         texts = [str(one) for one in found]
         if any(LIMIT in text for text in texts):
             said.refusals.append(f"{name}: {texts[0]}")
+        elif texts and name == "simulator" and (reason := _find_no_source(module)):
+            said.refusals.append(f"{name}: {reason}")
         else:
             said.by_device[name] = texts
     return said
+
+
+def _find_no_source(module: tvm.IRModule) -> str | None:
+    """Why the source of a module is no program: a variable that no loop has any more, say.
+
+    CUDA's compiler would refuse it, and the simulator, which sees no source, finds it wrong.
+    """
+    if not is_host_available():
+        return None
+    try:
+        find_device("host").compile(module)
+    except DeviceError as error:
+        return f"TVM's source does not compile: {error}" if "source uses" in str(error) else None
+    return None
 
 
 def require_structure(module: tvm.IRModule) -> None:
