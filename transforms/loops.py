@@ -23,7 +23,9 @@ from .queries import (
     find_kind,
     find_loop_name,
     find_outer_loops,
+    is_reduction,
 )
+from .repetition import require_single_terms
 
 UNROLL = "pragma_auto_unroll_max_step"
 ASYNC = "software_pipeline_async_stages"
@@ -91,7 +93,8 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
 
     rewrite: ``for i: for j`` -> ``for j: for i``
     consumes: nothing
-    requires: different loops of one block, with no other statement between them
+    requires: different loops of one block, with no other statement between them; no loop that
+        repeats a whole sum, as that of a consumer which was inlined, comes inside of the sum
     """
     names = [find_loop_name(sch, loop) for loop in loops]
     nodes = [sch.get(loop) for loop in loops]
@@ -112,7 +115,18 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
                     f"loop '{find_loop_name(sch, innermost)}'",
                     "reorder loops of one block only",
                 )
+        _require_same_sums(sch, loops, innermost)
     sch.reorder(*loops)
+
+
+def _require_same_sums(sch: Schedule, loops: Sequence[LoopRV], innermost: LoopRV) -> None:
+    """Refuse an order in which a loop that repeated a sum would repeat the sum's terms."""
+    blocks = [block for block in sch.get_child_blocks(innermost) if is_reduction(sch, block)]
+    if blocks:
+        trial = sch.copy()
+        trial.reorder(*loops)
+        for block in blocks:
+            require_single_terms(trial, "reorder_loops", block)
 
 
 @transform
