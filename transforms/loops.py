@@ -121,9 +121,9 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
 
 def _require_same_sums(sch: Schedule, loops: Sequence[LoopRV], innermost: LoopRV) -> None:
     """Refuse an order in which a loop that repeated a sum would repeat the sum's terms."""
-    blocks = [block for block in sch.get_child_blocks(innermost) if is_reduction(sch, block)]
+    trial = sch.copy()
+    blocks = [block for block in trial.get_child_blocks(innermost) if is_reduction(trial, block)]
     if blocks:
-        trial = sch.copy()
         trial.reorder(*loops)
         for block in blocks:
             require_single_terms(trial, "reorder_loops", block)
