@@ -19,6 +19,7 @@ from .queries import (
     find_spatial_loops,
 )
 from .registers import require_own_registers
+from .repetition import require_single_terms
 from .thread_axes import (
     require_axis_free,
     require_axis_limit,
@@ -118,6 +119,7 @@ def tile_block(
     inside = tuple(level[1] for level in levels)
     elements = tuple(level[2] for level in levels if len(level) == 3)
     sch.reorder(*blocks, *inside, *reductions, *elements)
+    require_single_terms(sch, "tile_block", block)
     if fuse_threads:
         require_countable(sch, "tile_block", inside)
         inside = (sch.fuse(*inside),)

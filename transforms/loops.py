@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.sym import Analyzer
-from tvm.tirx import For, ForKind, floormod
+from tvm.tirx import For, ForKind, IterVar, floormod
 
 from .arguments import Int64
 from .errors import TransformError, composite, transform
@@ -20,10 +20,13 @@ from .queries import (
     find_axis,
     find_enclosing_loops,
     find_extent,
+    find_fed_iterators,
     find_kind,
     find_loop_name,
     find_outer_loops,
+    is_reduction,
 )
+from .repetition import require_single_terms
 
 UNROLL = "pragma_auto_unroll_max_step"
 ASYNC = "software_pipeline_async_stages"
@@ -51,7 +54,8 @@ def split_loop(sch: Schedule, loop: LoopRV, *, inner: int, tail: Tail = "refuse"
     returns: the two loops, outer and inner
     requires: a serial loop; `inner` at least 1 and a divisor of the extent, or ``tail="guard"``,
         which puts a predicate on the blocks inside; an extent that with a whole tile more is
-        within the loop's integer type
+        within the loop's integer type; no guard on the outputs of a reduction over threads (TVM
+        loses it, if it is the only one)
     """
     require_serial(sch, "split_loop", loop)
     require_factors(sch, "split_loop", loop, {"inner": inner}, tail)
@@ -91,7 +95,8 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
 
     rewrite: ``for i: for j`` -> ``for j: for i``
     consumes: nothing
-    requires: different loops of one block, with no other statement between them
+    requires: different loops of one block, with no other statement between them; no loop that
+        repeats a whole sum, as that of a consumer which was inlined, comes inside of the sum
     """
     names = [find_loop_name(sch, loop) for loop in loops]
     nodes = [sch.get(loop) for loop in loops]
@@ -112,7 +117,18 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
                     f"loop '{find_loop_name(sch, innermost)}'",
                     "reorder loops of one block only",
                 )
+        _require_same_sums(sch, loops, innermost)
     sch.reorder(*loops)
+
+
+def _require_same_sums(sch: Schedule, loops: Sequence[LoopRV], innermost: LoopRV) -> None:
+    """Refuse an order in which a loop that repeated a sum would repeat the sum's terms."""
+    trial = sch.copy()
+    blocks = [block for block in trial.get_child_blocks(innermost) if is_reduction(trial, block)]
+    if blocks:
+        trial.reorder(*loops)
+        for block in blocks:
+            require_single_terms(trial, "reorder_loops", block)
 
 
 @transform
@@ -219,6 +235,7 @@ def require_factors(
     given = " * ".join(f"{key}={value}" for key, value in factors.items())
     _require_room(sch, who, loop, product, given)
     if tail == "guard":
+        _require_kept_guard(sch, who, loop, product, given)
         return
     extent, name = find_extent(sch, loop), find_loop_name(sch, loop)
     if extent is None:
@@ -253,6 +270,35 @@ def _require_room(sch: Schedule, who: str, loop: LoopRV, tile: int, given: str) 
             f"multiple of {given} that is beyond {node.loop_var.ty}, which ends at {limit}",
             "choose a smaller size, or give the kernel int64 loops",
         )
+
+
+def _require_kept_guard(sch: Schedule, who: str, loop: LoopRV, tile: int, given: str) -> None:
+    """Refuse a guard on the outputs of a reduction over threads, where it would be the only one.
+
+    TVM leaves it out where the sums are stored, and stores those of outputs that do not exist.
+    """
+    node, extent = sch.get(loop), find_extent(sch, loop)
+    if extent is not None and extent % tile == 0:
+        return
+    inside = find_all(node, For)
+    bound = [one for one in [*find_enclosing_loops(sch, loop), *inside] if find_axis(one)]
+    for realize in find_all(node, SBlockRealize) if bound else ():
+        reduced = [fed for one in bound for fed in find_fed_iterators(realize, one)]
+        over_threads = any(iterator.iter_type == IterVar.CommReduce for iterator in reduced)
+        if over_threads and constant(realize.predicate) == 1 and _feeds_output(realize, node):
+            raise TransformError(
+                who,
+                f"block '{realize.block.name_hint}' reduces over threads, and TVM would leave out "
+                f"the guard of loop '{node.loop_var.name}', which runs {node.extent} times and "
+                f"which {given} does not divide",
+                "choose a divisor, or pad the block first with pad_block",
+            )
+
+
+def _feeds_output(realize: SBlockRealize, loop: For) -> bool:
+    """Whether a loop feeds a spatial iterator of a block, and no reduction."""
+    types = {iterator.iter_type for iterator in find_fed_iterators(realize, loop)}
+    return bool(types) and IterVar.CommReduce not in types
 
 
 def require_countable(sch: Schedule, who: str, loops: Sequence[LoopRV]) -> None:

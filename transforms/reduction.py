@@ -101,7 +101,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
                 "leave the initialization in the block, or bind another loop",
             )
     init = sch.decompose_reduction(block, loop)
-    require_single_terms(sch, who, block)
+    require_single_terms(sch, who, block, name)
     return init
 
 

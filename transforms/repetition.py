@@ -12,33 +12,47 @@ from tvm.ir import Range
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer, detect_iter_map, detect_linear_equation
-from tvm.tirx import For, IterVar
+from tvm.tirx import And, BufferStore, For, IterVar, Max, Min, Or
 from tvm.tirx.analysis import undefined_vars
 
+from .enumeration import meets_again
 from .errors import TransformError
-from .queries import constant, find_all, find_block_name, find_outer_loops, find_realize, find_root
+from .queries import (
+    constant,
+    find_all,
+    find_block_name,
+    find_outer_loops,
+    find_realize,
+    find_root,
+)
 
 
-def require_single_terms(sch: Schedule, who: str, block: SBlockRV) -> None:
-    """Refuse a schedule in which a reduction would take one of its terms several times."""
-    realize = find_realize(sch, block)
-    repeating = find_repeating_loop(realize, _find_summing_loops(sch, block, realize))
+def require_single_terms(sch: Schedule, who: str, block: SBlockRV, name: str = "") -> None:
+    """Refuse a schedule in which a reduction would take one of its terms several times.
+
+    `name` is the block's, where it had another one before.
+    """
+    repeating = find_repetition(sch, block)
     if repeating is not None:
-        refuse_repetition(who, find_block_name(sch, block), repeating)
+        raise TransformError(
+            who,
+            f"loop '{repeating.loop_var.name}', which runs {repeating.extent} times, would add the "
+            f"same terms to the sums of block '{name or find_block_name(sch, block)}' again in "
+            "each iteration",
+            "keep the initialization and the whole reduction inside of that loop",
+        )
 
 
-def refuse_repetition(who: str, block: str, loop: For) -> None:
-    """Raise the refusal of a loop that repeats the terms of a sum."""
-    raise TransformError(
-        who,
-        f"loop '{loop.loop_var.name}', which runs {loop.extent} times, would add the same terms "
-        f"to the sums of block '{block}' again in each iteration",
-        "keep the initialization and the whole reduction inside of that loop",
-    )
+def find_repetition(sch: Schedule, block: SBlockRV) -> For | None:
+    """A loop that has a reduction take its terms again; None for maxima, which do not mind."""
+    if _is_idempotent(sch.get(block)):
+        return None
+    realize = find_realize(sch, block)
+    return find_repeating_loop(realize, _find_summing_loops(sch, block, realize))
 
 
 def find_repeating_loop(realize: SBlockRealize, loops: list[For]) -> For | None:
-    """A loop, of some around a block, that has it compute a point again; None if each is new.
+    """A loop, of some around a block, that has it compute a point again; None if none is seen to.
 
     A loop that feeds none of the iterators does, and loops that feed one with overlaps do, as
     the windows ``i + r`` of neighbouring ``i``.
@@ -49,9 +63,18 @@ def find_repeating_loop(realize: SBlockRealize, loops: list[For]) -> For | None:
     for values in _group(list(realize.iter_values), names):
         feeding = [loop for loop in running if any(_uses(value, loop) for value in values)]
         left = [loop for loop in left if not _is_among(loop, feeding)]
-        if feeding and not _is_injective(values, feeding):
+        if not _is_injective(values, feeding) and meets_again(values, realize.predicate, feeding):
             return feeding[0]
-    return left[0] if left else None
+    for loop in left:
+        if meets_again([], realize.predicate, [loop]):
+            return loop
+    return None
+
+
+def _is_idempotent(block: SBlock) -> bool:
+    """Whether a term that is taken twice changes nothing."""
+    stores = find_all(block.body, BufferStore)
+    return all(isinstance(store.value, (Max, Min, And, Or)) for store in stores)
 
 
 def _find_summing_loops(sch: Schedule, block: SBlockRV, realize: SBlockRealize) -> list[For]:
@@ -101,9 +124,9 @@ def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:
 
 
 def _is_injective(values: list[Any], loops: list[For]) -> bool:
-    """Whether each iteration of the loops has values of its own, as far as it can be shown."""
+    """Whether it can be shown that each iteration of the loops has values of its own."""
     domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
-    if len(detect_iter_map(values, domains, True, "bijective").indices):
+    if not loops or len(detect_iter_map(values, domains, True, "bijective").indices):
         return True
     return len(values) == 1 and _is_mixed_radix(values[0], loops)
 

@@ -13,6 +13,7 @@ from .errors import TransformError, composite
 from .gpu_limits import WARP
 from .loops import Tail, require_constant, require_countable, require_factors, require_serial
 from .queries import find_block_name, find_reduction_loops, find_spatial_loops
+from .repetition import require_single_terms
 
 Inner = Literal["columns", "rows"]
 """Which loop of a tile is the innermost."""
@@ -88,6 +89,7 @@ def tile_in_warps(
     tiles = [rows_left, column_tile, row_tile]
     strips_in_order = _order(row_strip, column_strip, inner_strips)
     sch.reorder(*tiles, *strips_in_order, *inside, *reductions, *_order(i, j, inner))
+    require_single_terms(sch, "tile_in_warps", block)
     for loops in (tiles, strips_in_order, inside):
         require_countable(sch, "tile_in_warps", loops)
     grid = sch.fuse(*tiles)
