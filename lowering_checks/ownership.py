@@ -31,8 +31,10 @@ from tirstep.transforms.queries import (
 from .devices.simulator.operators import BINARY
 
 Array = np.ndarray[Any, Any]
-LIMIT = 1 << 21
+LIMIT = 1 << 18
 """Points of one enumeration: what has more is thinned out, or left alone."""
+LEVELS = 4
+"""How far a `Grid` may be thinned out."""
 GPU_AXES = ("blockIdx", "threadIdx")
 _SIZES = (45, 38, 51, 42, 35, 57)  # of open sizes: neither powers of two nor equal
 
@@ -68,33 +70,44 @@ class Grid:
 
     Attributes
     ----------
-    thinned : 0 for all values of all variables; 1 for some GPU blocks; 2 for some threads, too
+    thinned : 0 for all values of all variables; 1 for some GPU blocks, and some iterations of a
+        reader; 2 for some threads, too; 3 for some iterations of loops around writer and reader
+    common : those loops' variables
+    fixed : the one value of variables that are not enumerated
+    sizes : what stands for open sizes
     """
 
     thinned: int = 0
-    domains: dict[Any, Array] = field(default_factory=dict)
+    common: frozenset[Any] = frozenset()
+    fixed: dict[Any, int] = field(default_factory=dict)
     sizes: dict[Any, int] = field(default_factory=dict)
+    domains: dict[Any, Array] = field(default_factory=dict)
 
-    def fresh(self) -> Grid:
-        """Another grid that is thinned out as this one, and gives open sizes the same values."""
-        return Grid(self.thinned, sizes=self.sizes)
+    def fresh(self, fixed: dict[Any, int] | None = None) -> Grid:
+        """Another grid that is thinned out as this one; not at all with some values `fixed`."""
+        if fixed is None:
+            return Grid(self.thinned, self.common, sizes=self.sizes)
+        return Grid(0, fixed=fixed, sizes=self.sizes)
 
     def require_small(self, keys: Iterable[Any]) -> None:
         """Raise `UndecidedError` where the variables have more values together than `LIMIT`."""
-        if math.prod(len(self.domains[key]) for key in keys) > LIMIT:
+        if math.prod(len(self.domains[key]) for key in keys) > LIMIT << 3 * bool(self.fixed):
             raise UndecidedError
 
-    def add(self, loop: For, key: Any, *, is_thinned: bool = False) -> None:
-        """Take up a loop, under its variable or its axis."""
+    def add(self, loop: For, key: Any, depth: int = LEVELS) -> None:
+        """Take up a loop, under its variable or its axis; from a depth on, thinned out."""
         if key in self.domains:
             return
+        if key in self.fixed:
+            self.domains[key] = np.array([self.fixed[key]])
+            return
         first, extent = (int(self.evaluate(part, {})) for part in (loop.min, loop.extent))
+        depth = min(depth, 3) if key in self.common else depth
         values = np.arange(first, first + max(extent, 0))
-        axis = key if isinstance(key, str) else ""
-        depth = {"blockI": 1, "thread": 2}.get(axis[:6], 1 if is_thinned else 3)
         if self.thinned >= depth and len(values) > 8:
-            chosen = {0, 1, 2, len(values) // 2, len(values) - 2, len(values) - 1}
-            chosen |= {31, 32} & set(range(len(values)))
+            last = len(values) - 1
+            chosen = {0, 1, last} if self.thinned == 3 else {0, 1, 2, last // 2, last - 1, last}
+            chosen |= {31, 32} & set(range(last)) if self.thinned < 3 else set()
             values = values[sorted(chosen)]
         self.domains[key] = values
 
@@ -182,9 +195,7 @@ def find_reduced_axes(place: Place) -> set[str]:
         if iterator.iter_type == IterVar.CommReduce
     ]
     used = {var for value in reduced for var in undefined_vars(value)}
-    return {
-        str(find_axis(loop)) for loop in place.find_bound("threadIdx") if loop.loop_var in used
-    }
+    return {str(find_axis(loop)) for loop in place.find_bound("threadIdx") if loop.loop_var in used}
 
 
 def find_key(loop: For) -> Any:
@@ -231,10 +242,16 @@ class Points:
 
 
 def enumerate_access(
-    grid: Grid, access: Access, coordinates: Sequence[tuple[Any, For]], *, is_read: bool
+    grid: Grid,
+    access: Access,
+    coordinates: Sequence[tuple[Any, For]],
+    *,
+    is_read: bool = False,
+    may_thin: bool = False,
 ) -> Points:
     """The elements of an access, with the coordinates (thread axes and loops) that it has there.
 
+    `may_thin` where some of the elements will do.
     Raises `UndecidedError` for an index that depends on data, and beyond `LIMIT`.
     """
     place = access.place
@@ -247,10 +264,10 @@ def enumerate_access(
     ]
     starts = [part.min for part in access.ranges]
     used = find_used_loops(place, [*starts, *guards])
-    for loop in used:
-        grid.add(loop, find_key(loop), is_thinned=is_read and find_axis(loop) is None)
     for key, loop in coordinates:
-        grid.add(loop, key)
+        grid.add(loop, key, 1 if str(key).startswith("blockIdx") else 2)
+    for loop in used:
+        grid.add(loop, find_key(loop), 1 if may_thin else LEVELS)
     widths = [int(grid.evaluate(part.extent, {})) for part in access.ranges]
     keys = list(dict.fromkeys([*(find_key(loop) for loop in used), *(k for k, _ in coordinates)]))
     for at, width in enumerate(widths):

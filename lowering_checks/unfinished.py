@@ -1,4 +1,4 @@
-"""Unfinished schedules: blocks that run in no kernel, too often, too rarely, or in the wrong thread.
+"""Unfinished schedules: blocks in no kernel, done too often, too rarely, or in the wrong thread.
 
 TVM lowers them without a word. A recipe binds step by step, so its steps may be unfinished; what
 it ends with may not.
@@ -6,6 +6,7 @@ it ends with may not.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +22,11 @@ from tirstep.transforms.queries import constant, find_all, find_axis, is_used
 from .finding import Finding
 from .ownership import (
     GPU_AXES,
+    LEVELS,
     Access,
     Array,
     Grid,
+    Points,
     UndecidedError,
     enumerate_access,
     find_accesses,
@@ -85,6 +88,7 @@ def _judge(places: list[Place]) -> Iterator[str]:
         yield from _find_unequal_extents(kernel)
         for place in kernel.places:
             yield from _find_lost_iterations(place)
+            yield from _find_outer_reduction(place)
         yield from _find_shared_updates(kernel)
         yield from _find_foreign_reads(kernel, kernels)
 
@@ -170,8 +174,19 @@ def _find_lost_iterations(place: Place) -> Iterator[str]:
         )
 
 
+def _find_outer_reduction(place: Place) -> Iterator[str]:
+    """A kernel that begins with the threads of a sum: TVM gives them one cell for all."""
+    kernel = place.kernel
+    if kernel is not None and find_axis(kernel) in find_reduced_axes(place):
+        yield (
+            f"block '{place.name}' reduces over the outermost bound loop of its kernel, "
+            f"'{kernel.loop_var.name}' on '{find_axis(kernel)}', whose threads would share one "
+            "cell for their sums; bind a spatial loop around it"
+        )
+
+
 def _count_iterations(place: Place, rivals: list[For], guards: list[Any], apart: bool) -> Array:
-    """The different iterations of a block along the rivals, where they are one variable or apart."""
+    """The different iterations of a block along rivals that are one variable, or are apart."""
     values, linked = list(place.values.values()), list(rivals)
     parts: list[Any] = []
     while True:
@@ -202,7 +217,9 @@ def _count_iterations(place: Place, rivals: list[For], guards: list[Any], apart:
         for value in values
         if is_among(value, parts)
     ]
-    return np.unique(np.stack(columns, axis=-1), axis=0) if columns else np.zeros((int(kept.any()), 0))
+    return (
+        np.unique(np.stack(columns, axis=-1), axis=0) if columns else np.zeros((int(kept.any()), 0))
+    )
 
 
 def _find_shared_updates(kernel: _Kernel) -> Iterator[str]:
@@ -220,7 +237,7 @@ def _find_shared_updates(kernel: _Kernel) -> Iterator[str]:
         levels = GPU_AXES if write.scope == "global" else ("threadIdx",)
         axes = kernel.find_axes(*levels)
         host = [(find_key(loop), loop) for loop in kernel.host_loops]
-        found = _try(lambda grid, write=write, axes=axes: _find_several(grid, write, axes, host))
+        found = _try(functools.partial(_find_several, write=write, axes=axes, host=host))
         if found:
             element, axis, many = found
             yield (
@@ -253,7 +270,7 @@ def _find_several(
     used = {find_key(loop) for loop in find_used_loops(write.place, _find_uses(write))}
     unused = [axis for axis in axes if axis not in used]
     among = [*host, *((axis, loop) for axis, loop in axes.items() if axis in used)]
-    points = enumerate_access(grid, write, among, is_read=False)
+    points = enumerate_access(grid, write, among, may_thin=True)
     if not len(points.elements):
         return None
     if unused:
@@ -280,7 +297,7 @@ def _try(
     ask: Callable[[Grid], tuple[str, str, int] | None],
 ) -> tuple[str, str, int] | None:
     """Ask with all values, then with fewer; what is undecided even so is no finding."""
-    for thinned in range(3):
+    for thinned in range(LEVELS):
         try:
             return ask(Grid(thinned))
         except UndecidedError:
@@ -295,10 +312,10 @@ def _find_foreign_reads(kernel: _Kernel, kernels: list[_Kernel]) -> Iterator[str
         writes = [write for write in kernel.writes if write.buffer.same_as(read.buffer)]
         is_update = any(write.place.block.same_as(read.place.block) for write in writes)
         others = [write for write in writes if not write.place.block.same_as(read.place.block)]
-        if is_update and not others:
-            continue
-        if not writes:
-            yield from _find_other_kernel(read, kernels)
+        begins = read.place.block.init is not None
+        if not others and not (is_update and begins):
+            yield from _find_other_kernel(read, kernel, kernels)
+        if not others:
             continue
         updates = [write for write in others if _updates(kernel, write)]
         yield from _find_other_threads(kernel, read, updates or others)
@@ -311,20 +328,27 @@ def _updates(kernel: _Kernel, write: Access) -> bool:
     )
 
 
-def _find_other_kernel(read: Access, kernels: list[_Kernel]) -> Iterator[str]:
-    writers = [w for other in kernels for w in other.writes if w.buffer.same_as(read.buffer)]
+def _find_other_kernel(read: Access, kernel: _Kernel, kernels: list[_Kernel]) -> Iterator[str]:
+    writers = [
+        write
+        for other in kernels
+        if other is not kernel
+        for write in other.writes
+        if write.buffer.same_as(read.buffer)
+    ]
     if writers and read.scope != "global":
         yield (
             f"block '{read.place.name}' reads '{read.buffer.name}' ({read.scope} memory), which "
-            f"block '{writers[0].place.name}' writes in another kernel, and that memory ends with "
-            "its kernel; bring them under one bound loop, or keep it in global memory"
+            f"block '{writers[0].place.name}' writes in another kernel, so that TVM keeps one copy "
+            "for all threads in global memory; bring them under one bound loop, or keep it in "
+            "global memory"
         )
 
 
 def _find_other_threads(kernel: _Kernel, read: Access, writes: list[Access]) -> Iterator[str]:
     axes = kernel.find_axes(*_PRIVATE[read.scope])
     host = [(find_key(loop), loop) for loop in kernel.host_loops]
-    found = _try(lambda grid: _find_foreign(grid, read, writes, axes, host))
+    found = _try(functools.partial(_find_foreign, read=read, writes=writes, axes=axes, host=host))
     if found is None:
         return
     element, axis, _ = found
@@ -349,25 +373,73 @@ def _find_foreign(
     """An element that a reader takes where its own thread, or GPU block, has not written it."""
     owned = [_find_owner_axes(write, axes) for write in writes]
     among = {**dict(host), **{axis: axes[axis] for each in owned for axis in each}}
-    points = enumerate_access(grid, read, list(among.items()), is_read=True)
-    if not len(points.elements):
-        return None
+    grid.common = frozenset(
+        find_key(loop)
+        for loop in read.place.loops
+        if find_axis(loop) is None and all(is_among(loop, w.place.loops) for w in writes)
+    )
+    written = [
+        _list_written(grid.fresh(), write, own, axes, host)
+        for write, own in zip(writes, owned, strict=True)
+    ]
+    points = enumerate_access(grid, read, list(among.items()), is_read=True, may_thin=True)
+    keys = [key for key, _ in host]
     covered = np.zeros(len(points.elements), dtype=bool)
     anywhere = covered.copy()
-    for write, own in zip(writes, owned, strict=True):
-        loops = [*host, *((axis, axes[axis]) for axis in own)]
-        written = enumerate_access(grid.fresh(), write, loops, is_read=False)
-        if write.scope == "global":
-            written = written.of_first(find_reduced_axes(write.place))
-        covered |= points.find_in(written, [key for key, _ in loops])
-        anywhere |= points.find_in(written, [key for key, _ in host])
+    for each, own in zip(written, owned, strict=True):
+        covered |= points.find_in(each, [*keys, *own])
+        anywhere |= points.find_in(each, keys)
     wrong = ~covered & anywhere if read.scope == "global" else ~covered
     if not wrong.any():
         return None
     if read.is_conditional or any(write.is_conditional for write in writes):
         raise UndecidedError
-    element = name_element(read, grid, int(points.elements[int(np.argmax(wrong))]))
-    return element, next((axis for own in owned for axis in own), "blockIdx.x"), 0
+    at = int(np.argmax(wrong))
+    if grid.thinned == 3:
+        _confirm(grid, points, at, writes, owned, axes, host)
+    element = name_element(read, grid, int(points.elements[at]))
+    return element, _find_axis_between(points, at, written, owned, keys), 0
+
+
+def _find_axis_between(
+    points: Points, at: int, written: list[Points], owned: list[list[str]], host: list[Any]
+) -> str:
+    """The axis along which the writer of an element and its reader lie apart."""
+    for each, own in zip(written, owned, strict=True):
+        for axis in own:
+            same = each.elements == points.elements[at]
+            for key in [*host, *(other for other in own if other != axis)]:
+                same &= each.owners[key] == points.owners[key][at]
+            if same.any():
+                return axis
+    return next((axis for own in owned for axis in own), "blockIdx.x")
+
+
+def _list_written(
+    grid: Grid, write: Access, own: list[str], axes: dict[str, For], host: list[tuple[Any, For]]
+) -> Points:
+    loops = [*host, *((axis, axes[axis]) for axis in own)]
+    written = enumerate_access(grid, write, loops)
+    if write.scope != "global":
+        return written
+    return written.of_first(find_reduced_axes(write.place))
+
+
+def _confirm(
+    grid: Grid,
+    points: Points,
+    at: int,
+    writes: list[Access],
+    owned: list[list[str]],
+    axes: dict[str, For],
+    host: list[tuple[Any, For]],
+) -> None:
+    """Raise `UndecidedError` where an element is written by an iteration that was left out."""
+    for write, own in zip(writes, owned, strict=True):
+        fixed = {key: int(points.owners[key][at]) for key in [*(k for k, _ in host), *own]}
+        written = _list_written(grid.fresh(fixed), write, own, axes, host)
+        if (written.elements == points.elements[at]).any():
+            raise UndecidedError
 
 
 def _find_owner_axes(write: Access, axes: dict[str, For]) -> list[str]:

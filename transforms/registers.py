@@ -21,13 +21,19 @@ from .queries import constant, find_axis, find_root, is_used, substitute
 
 
 class RegisterLeak(NamedTuple):
-    """A buffer whose reader needs what other threads, or GPU blocks, wrote."""
+    """A buffer whose reader needs what other threads, or GPU blocks, wrote.
+
+    Attributes
+    ----------
+    guard : of the writer, where that keeps threads out whose reader is let in; empty otherwise
+    """
 
     buffer: str
     scope: str
     axis: str
     writer: str
     reader: str
+    guard: str = ""
 
 
 class _Access(NamedTuple):
@@ -58,23 +64,34 @@ class _Access(NamedTuple):
 def require_own_registers(sch: Schedule, who: str, handle: LoopRV | SBlockRV) -> None:
     """Refuse a schedule in which a thread would have to read the registers of another."""
     leak = find_register_leak(sch, handle)
-    if leak is not None:
-        is_local = leak.scope == "local"
-        what, who_else = ("register", "threads") if is_local else ("shared", "GPU blocks")
+    if leak is None:
+        return
+    what = "register" if leak.scope == "local" else "shared"
+    if leak.guard:
         raise TransformError(
             who,
-            f"the {who_else} of '{leak.axis}' write the {what} buffer '{leak.buffer}' in block "
-            f"'{leak.writer}', and block '{leak.reader}' would read what other {who_else} wrote: "
-            + (
-                "a thread cannot read the registers of another"
-                if is_local
-                else "a GPU block cannot read the shared memory of another"
-            ),
-            'use scope "shared", or let the same threads write and read (bind the reader first)'
-            if is_local
-            else "let the same GPU blocks write and read (bind the reader first), or let threads "
-            "share the writer's loop",
+            f"the guard {leak.guard} lets a part of '{leak.axis}' alone write the {what} buffer "
+            f"'{leak.buffer}' in block '{leak.writer}', and block '{leak.reader}' would read it in "
+            "all of them",
+            f"place '{leak.reader}' outside of that loop, or let all of it write and read",
         )
+    if leak.scope == "local":
+        owners, why = "threads", "a thread cannot read the registers of another"
+        advice = (
+            'use scope "shared", or let the same threads write and read (bind the reader first)'
+        )
+    else:
+        owners, why = "GPU blocks", "a GPU block cannot read the shared memory of another"
+        advice = (
+            "let the same GPU blocks write and read (bind the reader first), or spread the writer "
+            "over threads"
+        )
+    raise TransformError(
+        who,
+        f"the {owners} of '{leak.axis}' write the {what} buffer '{leak.buffer}' in block "
+        f"'{leak.writer}', and block '{leak.reader}' would read what other {owners} wrote: {why}",
+        advice,
+    )
 
 
 def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak | None:
@@ -88,10 +105,12 @@ def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak
     for write in writes:
         for read in reads:
             if read.buffer.same_as(write.buffer) and not read.block.same_as(write.block):
-                axis = _find_leaking_axis(write, read)
+                axis, guard = _find_leaking_axis(write, read), ""
+                if axis is None:
+                    axis, guard = _find_idle_axis(write, read)
                 if axis is not None:
-                    names = (str(write.block.name_hint), str(read.block.name_hint))
-                    return RegisterLeak(str(write.buffer.name), write.scope, axis, *names)
+                    names = (write.place.name, read.place.name)
+                    return RegisterLeak(str(write.buffer.name), write.scope, axis, *names, guard)
     return None
 
 
@@ -107,19 +126,21 @@ def _find_leaking_axis(write: _Access, read: _Access) -> str | None:
     if spread and not _covers(write, read, spread):
         foreign = [loop for loop in spread if not is_among(loop, read.loops)]
         return find_axis((foreign or spread)[0])
-    return _find_idle_axis(write, read)
+    return None
 
 
-def _find_idle_axis(write: _Access, read: _Access) -> str | None:
-    """An axis that stands in a writer's guards alone, and not in the reader's.
+def _find_idle_axis(write: _Access, read: _Access) -> tuple[str | None, str]:
+    """An axis, and the guard, that stands in a writer's guards alone, and not in the reader's.
 
-    Most threads along it write nothing, and would read what they never wrote.
+    Most threads along it write nothing, and would read what they never wrote. Shared memory is
+    theirs to read, but not in the very loop, where nothing says that the others have written.
     """
     idle = [
         loop
-        for level in write.levels
-        for loop in write.place.find_bound(level)
-        if not write.place.is_fed(loop)
+        for loop in write.loops
+        if (find_axis(loop) or "").startswith(("blockIdx", "threadIdx"))
+        and not write.place.is_fed(loop)
+        and ((find_axis(loop) or "").startswith(write.levels) or is_among(loop, read.loops))
     ]
     for loop in idle:
         foreign = [
@@ -128,8 +149,8 @@ def _find_idle_axis(write: _Access, read: _Access) -> str | None:
             if is_used(loop.loop_var, guard) and not _has_guard(read, guard, write)
         ]
         if foreign:
-            return find_axis(loop)
-    return None
+            return find_axis(loop), str(foreign[0])
+    return None, ""
 
 
 def _has_guard(read: _Access, guard: Any, write: _Access) -> bool:
@@ -154,9 +175,7 @@ def _simplify(guard: Any, loops: Sequence[For], names: dict[Any, Any]) -> Any:
 
 def _find_accesses(places: list[Place], kind: str) -> list[_Access]:
     return [
-        _Access(
-            place, region.source, [substitute(each, place.values) for each in region.region]
-        )
+        _Access(place, region.source, [substitute(each, place.values) for each in region.region])
         for place in places
         for region in getattr(place.block, kind)
         if region.source.scope() in ("local", "shared", "shared.dyn")

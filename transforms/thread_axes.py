@@ -175,13 +175,14 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
                 "keep the sums in registers first (cache_write_at), or use sizes that divide",
             )
         if on_host:
-            where = "with no loop around it"
+            where, advice = "with no loop around it", "bind a spatial loop around it first"
             if outer:
                 where = f"inside of loop '{outer[0].loop_var.name}', which is bound to nothing"
+                advice = "bind the outer loop first"
             raise TransformError(
                 "bind_loop",
                 f"{what} {where}: its threads would share one cell for their sums",
-                "bind the outer loop first" if outer else "bind a spatial loop around it first",
+                advice,
             )
 
 
