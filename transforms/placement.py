@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import ForKind
+from tvm.tirx import ForKind, SeqStmt
 
 from .errors import TransformError, composite
 from .legality import inlines
+from .pipeline_rules import STAGE
 from .queries import (
     find_all,
     find_block_name,
@@ -207,7 +210,7 @@ def require_outside_reductions(sch: Schedule, who: str, loop: LoopRV, block: SBl
 
 
 def require_scalar_place(sch: Schedule, who: str, loop: LoopRV) -> None:
-    """Refuse to place a block at or inside a vectorized loop."""
+    """Refuse to place a block at or inside a vectorized loop, or in a copy of a pipeline."""
     for node in [*find_outer_loops(sch, loop), sch.get(loop)]:
         if node.kind == ForKind.VECTORIZED:
             raise TransformError(
@@ -215,6 +218,26 @@ def require_scalar_place(sch: Schedule, who: str, loop: LoopRV) -> None:
                 f"loop '{find_loop_name(sch, loop)}' is at or inside of the {find_kind(node)} loop "
                 f"'{node.loop_var.name}', where TVM would compute wrong values without an error",
                 "place the block at a loop outside of it, or vectorize afterwards",
+            )
+    _require_outside_pipelined_copies(sch, who, loop)
+
+
+def _require_outside_pipelined_copies(sch: Schedule, who: str, loop: LoopRV) -> None:
+    """Refuse a place where a block would be one more statement of a pipeline, or part of a copy.
+
+    A pipeline says for each statement of its body when it runs, and its last one computes.
+    """
+    nodes = [*find_outer_loops(sch, loop), sch.get(loop)]
+    for outer, inner in itertools.zip_longest(nodes, nodes[1:]):
+        if STAGE not in outer.annotations:
+            continue
+        parts = list(outer.body.seq) if isinstance(outer.body, SeqStmt) else [outer.body]
+        if inner is None or not inner.same_as(parts[-1]):
+            raise TransformError(
+                who,
+                f"loop '{find_loop_name(sch, loop)}' is or stands in a copy of the pipeline "
+                f"'{outer.loop_var.name}', which has a stage for each statement of its body",
+                "place blocks there before the loop becomes a pipeline",
             )
 
 

@@ -22,6 +22,7 @@ from tirstep.transforms import (
     fold_tile,
     fuse_loops,
     pad_block,
+    prefetch_asynchronously,
     reverse_compute_block_at,
     rfactor_reduction,
     split_loop,
@@ -312,3 +313,26 @@ def test_a_guard_that_is_lost_where_threads_reduce():
     problem = find_kernel("row_sum").problem(5, 32)
     findings = check_numbers(problem, sch.mod, find_device("simulator"), where="here")
     assert any("B[5], which has 5 elements" in str(finding) for finding in findings)
+
+
+def test_a_block_in_a_copy_of_a_pipeline_was_another_statement_of_it():
+    sch = start("matmul", 16, 16, 32)
+    product = sch.get_sblock("C")
+    tile = tile_block(sch, product, threads=(8, 8))
+    steps = split_reduction(sch, product, inner=8)
+    accumulate_in_registers(sch, product, tile.threads[-1])
+    fetches = [
+        stage_operand_at(sch, product, steps.outer, operand=operand, threads=(8, 8))
+        for operand in (0, 1)
+    ]
+    decompose_reduction_at(sch, product, steps.outer)
+    prefetch_asynchronously(sch, steps.outer, fetches, stages=2)
+    inside = sch.get_loops(fetches[0])[-2]
+    with refuses(
+        sch, "is or stands in a copy of the pipeline 'k_0', which has a stage for each stat"
+    ):
+        cache_read_at(sch, fetches[0], inside, operand=0)
+    with refuses(sch, "loop 'k_0' is or stands in a copy of the pipeline 'k_0'"):
+        cache_read_at(sch, product, steps.outer, operand=1, scope="local")
+    cache_read_at(sch, product, steps.inner, operand=1, scope="local")
+    assert_right("matmul", sch, 16, 16, 32, device="simulator")
