@@ -315,7 +315,7 @@ def test_an_asynchronous_copy_from_a_cache() -> None:
     assert is_right(problem, sch)
     raw = sch.copy()
     raw.compute_at(raw.cache_read(copy, 0, "shared"), inner)
-    with pytest.raises(DeviceError, match="TVM does not lower the module: .*dma_start_group"):
+    with pytest.raises(DeviceError, match=r"TVM does not lower the module: .*dma_start_group"):
         is_right(problem, raw)
     with refuses(
         sch,
