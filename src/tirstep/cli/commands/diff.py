@@ -21,15 +21,22 @@ def command(
         typer.Argument(metavar="TO", show_default=False, help="Another. [default: the last]"),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="OTHER", help="Diff with a step of another recipe.")
+        str | None,
+        typer.Option("--against", metavar="OTHER", help="Diff with a step of another recipe."),
     ] = None,
     step: Annotated[
         str | None,
-        typer.Option(metavar="STEP", help="With --against: RECIPE's step. [default: the last]"),
+        typer.Option(
+            "--step", metavar="STEP", help="With --against: RECIPE's step. [default: the last]"
+        ),
     ] = None,
     against_step: Annotated[
         str | None,
-        typer.Option(metavar="STEP", help="With --against: OTHER's step. [default: the last]"),
+        typer.Option(
+            "--against-step",
+            metavar="STEP",
+            help="With --against: OTHER's step. [default: the last]",
+        ),
     ] = None,
     context: Context = 3,
     shape: Shape = None,

@@ -14,7 +14,8 @@ from ..wishes import make_wish
 def command(
     recipe: RecipeName,
     step: Annotated[
-        str | None, typer.Option(metavar="STEP", help="Only this step, by name or number.")
+        str | None,
+        typer.Option("--step", metavar="STEP", help="Only this step, by name or number."),
     ] = None,
     target: TargetName = "cuda",
     arch: Annotated[

@@ -13,7 +13,8 @@ from ..wishes import make_wish
 def command(
     recipe: RecipeName,
     step: Annotated[
-        str | None, typer.Option(metavar="STEP", help="Only this step, by name or number.")
+        str | None,
+        typer.Option("--step", metavar="STEP", help="Only this step, by name or number."),
     ] = None,
     trace: Annotated[
         bool, typer.Option("--trace", help="Print the traces, as Python, and not the TIR.")
