@@ -30,6 +30,7 @@ test: export TVM_NUM_THREADS = 1
 test: $(STAMP) ## every test that needs no GPU
 	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 --dist loadgroup $(ARGS)
 
+test-gpu: export TIRSTEP_REQUIRE_GPU = 1
 test-gpu: $(STAMP) ## the tests that need a CUDA device, one after the other
 	$(PYTEST) -m gpu $(ARGS)
 

@@ -46,7 +46,7 @@ def command(
 
     The launch, memory accesses, barriers; with --arch or --all-archs also registers, spills,
     occupancy and instructions, for which it needs a compiler for CUDA (pip install 'tirstep[cuda]',
-    or nvcc), but no GPU; with --counts bank conflicts and sectors. What stands in a loop, and a
+    or nvcc), but no GPU; with --counts traffic and bank conflicts. What stands in a loop, and a
     call of a helper, counts once. Without --shape, that of the tutorial that the recipe comes from.
     """
     if arch and all_archs:
