@@ -14,7 +14,7 @@ from tirstep.modules import Kernel, find_kernel, kernels
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe, Step
 
 from .refusals import UseError, nearest
-from .texts import spell
+from .texts import count, spell
 from .wishes import Request, Wish, choose_sizes, parse_shape
 
 GOLDEN_DIR = Path("tests/golden")
@@ -24,6 +24,11 @@ ExampleName: TypeAlias = Literal["golden", "seed"]
 
 def pick_recipe(name: str) -> Recipe:
     """The recipe of a name; an unknown one is refused with the nearest names."""
+    if name in LADDERS:
+        raise UseError(
+            f"'{name}' is a kernel, and a ladder of {count(len(LADDERS[name]), 'recipe')}: name "
+            f"one of them (tirstep list {name}), or see all with tirstep ladder {name}"
+        )
     if name not in RECIPES:
         raise UseError(f"there is no recipe '{name}'; {nearest(name, RECIPES)}")
     return RECIPES[name]
@@ -31,6 +36,11 @@ def pick_recipe(name: str) -> Recipe:
 
 def pick_kernel(name: str) -> Kernel:
     """The kernel of a name that has a ladder."""
+    if name in RECIPES:
+        raise UseError(
+            f"'{name}' is a recipe of the kernel {RECIPES[name].kernel}: give tirstep ladder "
+            f"{RECIPES[name].kernel}, or tirstep check {name}"
+        )
     if name not in kernels():
         raise UseError(f"there is no kernel '{name}'; {nearest(name, kernels())}")
     if name not in LADDERS:
