@@ -218,7 +218,8 @@ def test_what_fits_is_not_refused(kernel: KernelFacts):
 
 
 def test_an_unknown_architecture_is_refused(blocking: Facts):
-    with pytest.raises(CheckError, match="there is no architecture 'sm_92'; did you mean sm_89 or sm_90a"):
+    sentence = "there is no architecture 'sm_92'; did you mean sm_89 or sm_90a"
+    with pytest.raises(CheckError, match=sentence):
         compile_facts(blocking.source, "sm_92")
 
 
