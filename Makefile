@@ -15,7 +15,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-gpu fuzz sanitize check golden mutants bench bench-simulator screenshots format typing clean
+.PHONY: help run test test-gpu fuzz sanitize check golden catalogue mutants bench bench-simulator screenshots format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -50,8 +50,12 @@ check: $(STAMP) typing ## format, lint, types, direction of imports
 	$(PY) -m mypy
 	$(PYTEST) -q tests/test_import_direction.py
 
-golden: $(STAMP) ## write the golden files anew (the command refuses under CI)
+golden: $(STAMP) ## write the golden files anew (the command refuses under CI), and the catalogue
 	$(VENV)/bin/tirstep golden --write
+	$(PY) -m tirstep.cli.catalogue
+
+catalogue: $(STAMP) ## write what `tirstep list` knows without importing TVM
+	$(PY) -m tirstep.cli.catalogue
 
 mutants: $(STAMP) ## plant bugs, and write which check kills which into docs/mutants.md
 	$(PY) tests/mutants/make_table.py

@@ -53,11 +53,23 @@ def test_neither_help_nor_wrong_use_of_options_imports_tvm():
         *([name, "--help"] for name in COMMANDS),
         ["ladde"],
         ["ladder", "matmul", "--set", "tile_k"],
+        *([name, "zzz"] for name in ("steps", "diff", "lower", "source", "facts", "check", "why")),
+        *([name, "zzz"] for name in ("ladder", "search", "report")),
+        ["export", "zzz", "folder"],
+        ["diff", "relu_bound", "--against", "zzz"],
     ]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TVM.format(argvs=argvs)], capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr.count("tirstep: ")) == (0, 2), done.stderr
+    assert (done.returncode, done.stderr.count("tirstep: ")) == (0, 14), done.stderr
+
+
+def test_the_list_does_not_import_tvm_either():
+    argvs = [["list"], ["list", "--steps"], ["list", "matmul_best"], ["list", "relu", "--json"]]
+    argvs += [["list", "zzz"]]
+    script = WITHOUT_TVM.format(argvs=argvs).replace(', "rich"', "")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1), done.stderr
 
 
 def test_version(command: Command):

@@ -13,8 +13,9 @@ from tirstep.lowering_checks.steps import step_label
 from tirstep.modules import Kernel, find_kernel, kernels
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe, Step
 
+from .catalogue import Ladders, refuse_kernel, refuse_recipe
 from .refusals import UseError, nearest
-from .texts import count, spell
+from .texts import spell
 from .wishes import Request, Wish, choose_sizes, parse_shape
 
 GOLDEN_DIR = Path("tests/golden")
@@ -24,28 +25,21 @@ ExampleName: TypeAlias = Literal["golden", "seed"]
 
 def pick_recipe(name: str) -> Recipe:
     """The recipe of a name; an unknown one is refused with the nearest names."""
-    if name in LADDERS:
-        raise UseError(
-            f"'{name}' is a kernel, and a ladder of {count(len(LADDERS[name]), 'recipe')}: name "
-            f"one of them (tirstep list {name}), or see all with tirstep ladder {name}"
-        )
     if name not in RECIPES:
-        raise UseError(f"there is no recipe '{name}'; {nearest(name, RECIPES)}")
+        raise UseError(refuse_recipe(name, _list_ladders()) or f"'{name}' is no recipe")
     return RECIPES[name]
 
 
 def pick_kernel(name: str) -> Kernel:
     """The kernel of a name that has a ladder."""
-    if name in RECIPES:
-        raise UseError(
-            f"'{name}' is a recipe of the kernel {RECIPES[name].kernel}: give tirstep ladder "
-            f"{RECIPES[name].kernel}, or tirstep check {name}"
-        )
-    if name not in kernels():
-        raise UseError(f"there is no kernel '{name}'; {nearest(name, kernels())}")
-    if name not in LADDERS:
-        raise UseError(f"the kernel '{name}' has no recipes; {nearest(name, LADDERS)}")
+    sentence = refuse_kernel(name, _list_ladders())
+    if sentence is not None:
+        raise UseError(sentence)
     return find_kernel(name)
+
+
+def _list_ladders() -> Ladders:
+    return {name: [one.name for one in LADDERS.get(name, ())] for name in kernels()}
 
 
 def pick_step(run: Run, name: str) -> Step:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_recipe
 from ..options import Dtype, Json, KernelOptions, RecipeName, Shape, Sizes, TargetName
 from ..refusals import UseError
 from ..wishes import make_wish
@@ -52,6 +53,7 @@ def command(
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")
     wish = make_wish(shape, dtype, option, sizes)
+    require_recipe(recipe)
     from ..facts import find_architectures, show_facts
 
     architectures = find_architectures(arch or [], all_archs=all_archs)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_recipe
 from ..options import Dtype, KernelOptions, RecipeName, Seed, Sizes
 from ..parsers import number, whole_number
 from ..wishes import make_wish, separate_lists
@@ -63,6 +64,7 @@ def command(
     """
     single, among = separate_lists(sizes or [])
     wish = make_wish(None, dtype, option, single)
+    require_recipe(recipe)
     from ..search import Hunt, search_sizes
 
     return search_sizes(recipe, shape or [], wish, Hunt(limit, among, seed, patience, into))

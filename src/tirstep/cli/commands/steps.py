@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_recipe
 from ..options import Dtype, Json, KernelOptions, RecipeName, Shape, Sizes
 from ..wishes import make_wish
 
@@ -27,6 +28,7 @@ def command(
 ) -> int:
     """Print the TIR of each step of a recipe, as TVMScript."""
     wish = make_wish(shape, dtype, option, sizes)
+    require_recipe(recipe)
     from ..steps import print_steps
 
     return print_steps(recipe, wish, only=step, as_trace=trace, as_json=json)
