@@ -50,7 +50,7 @@ check: $(STAMP) typing ## format, lint, types, direction of imports
 	$(PYTEST) -q tests/test_import_direction.py
 
 golden: $(STAMP) ## write the golden files anew (the command refuses under CI)
-	$(VENV)/bin/tirstep golden --write
+	$(VENV)/bin/tirstep golden --write --all
 
 mutants: $(STAMP) ## plant bugs, and write which check kills which into docs/mutants.md
 	$(PY) tests/mutants/make_table.py

@@ -51,6 +51,12 @@ def choose(sch: Schedule, device: str) -> tuple[Recipe, Mapping[str, object]]:
             f"the search chose '{best.recipe}'",
             f"search one of {', '.join(by_name)}",
         )
+    if unknown := [name for name in best.sizes if name not in chosen.sizes]:
+        raise TransformError(
+            "matmul_best",
+            f"the search chose {chosen.name} with {', '.join(unknown)}, which it does not have",
+            "search again: tirstep search",
+        )
     searched = best.sizes.get("tail", "pad")
     for tail in ("refuse", "pad" if searched == "refuse" else searched):
         sizes = {**best.sizes, "tail": tail}
