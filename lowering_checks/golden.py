@@ -124,8 +124,10 @@ class GoldenStore:
         )
 
     def _find_leftovers(self, runs: Iterable[Run]) -> list[Path]:
+        """Goldens and unfinished files in the recipes' folders, and unfinished files beside them."""
         folders = {self.root / run.recipe.name for run in runs}
-        return sorted(path for folder in folders for path in _find_goldens(folder))
+        unfinished = [path for path in _find_goldens(self.root) if path.name.endswith(PARTIAL)]
+        return sorted([*unfinished, *(path for one in folders for path in _find_goldens(one))])
 
     def _files(self, run: Run) -> list[Path]:
         return [self.root / run.recipe.name / f"{step_label(step)}.py" for step in run.steps]
