@@ -192,6 +192,34 @@ def test_only_an_export_is_replaced_and_only_when_asked(command: Command, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["repo"]
 
 
+@pytest.mark.parametrize("failing", [1, 2])
+@pytest.mark.parametrize("error", [OSError(5, "broken disk"), KeyboardInterrupt()])
+def test_an_export_is_not_lost_while_it_is_replaced(
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failing: int,
+    error: BaseException,
+):
+    folder = tmp_path / "repo"
+    assert command("export", "vector_add_bound", folder).code == 0
+    (folder / "note.txt").write_text("mine")
+    calls, replace = 0, os.replace
+
+    def fail(*paths: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise error
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", fail)
+    code = command("export", "window_sum_bound", folder, "--force").code
+    assert code == (2 if isinstance(error, OSError) else 130)
+    assert (folder / "note.txt").read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["repo"]
+
+
 @pytest.mark.parametrize("force", [(), ("--force",)])
 def test_what_is_not_ours_stays(command: Command, tmp_path: Path, force: tuple[str, ...]):
     folder = tmp_path / "mine"

@@ -73,7 +73,9 @@ class Compiler:
 
     @functools.cached_property
     def _runtime_key(self) -> str:
-        texts = [path.read_text("utf-8") for folder in (HEADERS, RUNTIME) for path in _files(folder)]
+        texts = [
+            path.read_text("utf-8") for folder in (HEADERS, RUNTIME) for path in _files(folder)
+        ]
         flags = (*_COMMON, *self.extras, *_RUNTIME)
         return _hash(*self.command, self.version, platform.machine(), *flags, *texts)
 

@@ -16,7 +16,17 @@ _PARSING_ERROR = typer.BadParameter.__mro__[2]
 
 _OF_THE_SYSTEM = tuple(
     getattr(errno, name)
-    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EIO", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN")
+    for name in (
+        "ENOSPC",
+        "EDQUOT",
+        "EFBIG",
+        "EROFS",
+        "EIO",
+        "EMFILE",
+        "ENFILE",
+        "ENOMEM",
+        "EAGAIN",
+    )
     if hasattr(errno, name)
 )
 """What no call of ours can mend."""

@@ -19,9 +19,7 @@ def command(
             help="Recipes, or kernels for their whole ladders. [default: those that have goldens]",
         ),
     ] = None,
-    write: Annotated[
-        bool, typer.Option("--write", help="Write them anew; not under CI.")
-    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write them anew; not under CI.")] = False,
     every: Annotated[
         bool, typer.Option("--all", help="All recipes of tirstep, also those without goldens.")
     ] = False,
