@@ -3,6 +3,7 @@
 A strategy of whole tiles only would let every test of a tail pass.
 """
 
+import contextlib
 import math
 
 import pytest
@@ -24,21 +25,11 @@ ENOUGH = settings(
 )
 
 
-def can_draw(strategy: st.SearchStrategy, condition) -> bool:
-    try:
-        find(strategy, condition, settings=ENOUGH)
-    except NoSuchExample:
-        return False
-    return True
-
-
 def draw_many(strategy: st.SearchStrategy, count: int = 300) -> list:
     drawn = []
     with_count = settings(ENOUGH, max_examples=count)
-    try:
+    with contextlib.suppress(NoSuchExample):  # nothing is what is looked for
         find(strategy, lambda value: drawn.append(value), settings=with_count)
-    except NoSuchExample:
-        pass
     return drawn
 
 
