@@ -204,7 +204,9 @@ def test_a_table_that_is_none(tmp_path: Path):
     ):
         file.write_text(text)
         for use in (read_best, require_table, lambda file: record(file, make_found(1))):
-            with pytest.raises(BenchError, match="is no table of best sizes.* --into another file"):
+            with pytest.raises(
+                BenchError, match=r"is no table of best sizes.* --into another file"
+            ):
                 use(file)
         assert file.read_text() == text
     file.write_bytes(b"\xff\xfe")
