@@ -124,7 +124,7 @@ class GoldenStore:
         )
 
     def _find_leftovers(self, runs: Iterable[Run]) -> list[Path]:
-        """Goldens and unfinished files in the recipes' folders, and unfinished files beside them."""
+        """Goldens and unfinished files in the recipes' folders, and those unfinished beside."""
         folders = {self.root / run.recipe.name for run in runs}
         unfinished = [path for path in _find_goldens(self.root) if path.name.endswith(PARTIAL)]
         return sorted([*unfinished, *(path for one in folders for path in _find_goldens(one))])
