@@ -63,7 +63,7 @@ check: $(STAMP) typing ## format, lint, types, direction of imports
 	$(PYTEST) -q tests/test_import_direction.py
 
 golden: $(STAMP) ## write the golden files anew (the command refuses under CI), and the catalogue
-	$(VENV)/bin/tirstep golden --write
+	$(VENV)/bin/tirstep golden --write --all
 	$(PY) -m tirstep.cli.catalogue
 
 catalogue: $(STAMP) ## write what `tirstep list` knows without importing TVM

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tirstep.files import write_file
+
 from .refusals import UseError, nearest
 from .texts import count, spell
 
@@ -106,7 +108,7 @@ def make_catalogue() -> list[Entry]:
 
 def write_catalogue(file: Path = FILE) -> None:
     """Write catalogue.json, for `make catalogue`."""
-    file.write_text(_spell(find_digest(), make_catalogue()), encoding="utf-8")
+    write_file(file, _spell(find_digest(), make_catalogue()))
 
 
 def _spell(digest: str, catalogue: Sequence[Entry]) -> str:

@@ -28,7 +28,8 @@ microseconds.
     ``--shape`` takes it; null where the recipes differ), baseline (the recipe that speed-ups are
     over), findings (of the whole folder: its version), recipes: [RECIPE]
 ``golden``
-    golden_dir, written (whether --write was given), ok, changed (paths), findings
+    golden_dir, written (whether --write was given), ok, changed (paths), findings (what would
+    change, and files that no recipe makes; with --write the latter alone)
 DEVICE
     {name, description}
 RECIPE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import errno
 import re
 import sys
 from collections.abc import Iterable
@@ -20,6 +21,24 @@ if TYPE_CHECKING:
 _PARSING_ERROR = typer.BadParameter.__mro__[2]
 
 
+_OF_THE_SYSTEM = tuple(
+    getattr(errno, name)
+    for name in (
+        "ENOSPC",
+        "EDQUOT",
+        "EFBIG",
+        "EROFS",
+        "EIO",
+        "EMFILE",
+        "ENFILE",
+        "ENOMEM",
+        "EAGAIN",
+    )
+    if hasattr(errno, name)
+)
+"""What no call of ours can mend."""
+
+
 class UseError(Exception):
     """The command line asks for what cannot be: one sentence of what is wrong and what to do."""
 
@@ -32,6 +51,10 @@ def find_sentence(error: Exception) -> str | None:
         return _describe_parsing_error(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
+        return f"the system refuses: {error.strerror}"
+    if isinstance(error, FileNotFoundError) and "temporary directory" in str(error.strerror):
+        return f"{error.strerror}; set TMPDIR to a folder that can be written"
     if isinstance(error, ImportError) or "tvm" not in sys.modules:
         return None
     from tirstep.bench.errors import BenchError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tirstep.bench.arena import Settings
-from tirstep.bench.best import record_best
+from tirstep.bench.best import record_best, require_table
 from tirstep.bench.candidates import count_candidates, find_choices
 from tirstep.bench.compile_cache import find_cache_folder
 from tirstep.bench.machine import Machine
@@ -56,6 +56,8 @@ def search_sizes(recipe_name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt
         for value in values:  # each must be one that the size can have
             choose_sizes(replace(wish, sizes={name: value}), recipe.sizes, recipe.sizes)
     find_choices(recipe, hunt.among)
+    if hunt.into is not None:
+        require_table(hunt.into)
     machine = make_machine("search")
     screen, code = Screen(), 0
     screen.line(("device  ", "dim"), str(machine.device["name"]))

@@ -30,6 +30,18 @@ def pick_recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
+def pick_recipes(names: Sequence[str]) -> list[Recipe]:
+    """The recipes of some names, each once; the name of a kernel stands for its ladder."""
+    picked: dict[str, Recipe] = {}
+    for name in names:
+        if name not in RECIPES and name not in LADDERS:
+            hint = nearest(name, [*LADDERS, *RECIPES])
+            raise UseError(f"there is no recipe or ladder '{name}'; {hint}")
+        for recipe in LADDERS[name] if name in LADDERS else (RECIPES[name],):
+            picked[recipe.name] = recipe
+    return list(picked.values())
+
+
 def pick_kernel(name: str) -> Kernel:
     """The kernel of a name that has a ladder."""
     sentence = refuse_kernel(name, _list_ladders())
@@ -87,7 +99,7 @@ def find_store(folder: Path | None) -> GoldenStore | None:
 
 
 def find_store_to_write(folder: Path | None) -> GoldenStore:
-    """The same for writing, which deletes what no recipe makes: never a folder of other things."""
+    """The same for writing: never a folder of other things."""
     root = folder or GOLDEN_DIR
     if folder is None and not root.parent.is_dir():
         raise UseError(
@@ -96,12 +108,19 @@ def find_store_to_write(folder: Path | None) -> GoldenStore:
         )
     if root.exists() and not root.is_dir():
         raise UseError(f"{root} is no folder; give --golden-dir the folder of the goldens")
-    if root.is_dir() and any(root.iterdir()) and not (root / VERSION_FILE).is_file():
+    if root.is_dir() and not (root / VERSION_FILE).is_file() and _has_other_things(root):
         raise UseError(
-            f"{root} has files but no {VERSION_FILE}, so it may be no folder of goldens, and "
-            "writing goldens deletes all else; empty it first, or give another --golden-dir"
+            f"{root} has files but no {VERSION_FILE}, so it may be no folder of goldens; give "
+            "--golden-dir another folder, a new one or an empty one"
         )
     return GoldenStore(root)
+
+
+def _has_other_things(root: Path) -> bool:
+    """Than goldens whose writing was ended before the version of TVM, which comes last."""
+    left = (".tirstep-", f".{VERSION_FILE}")  # of processes that were killed
+    names = (path.name for path in root.iterdir())
+    return any(name not in RECIPES and not name.startswith(left) for name in names)
 
 
 def spell_command(name: str, run: Run, request: Request) -> str:
