@@ -404,15 +404,17 @@ def _find_foreign(
 def _find_axis_between(
     points: Points, at: int, written: list[Points], owned: list[list[str]], host: list[Any]
 ) -> str:
-    """The axis along which the writer of an element and its reader lie apart."""
+    """An axis along which the writers of an element and its reader lie apart, best on its own."""
+    apart: list[str] = []
     for each, own in zip(written, owned, strict=True):
-        for axis in own:
-            same = each.elements == points.elements[at]
-            for key in [*host, *(other for other in own if other != axis)]:
-                same &= each.owners[key] == points.owners[key][at]
-            if same.any():
-                return axis
-    return next((axis for own in owned for axis in own), "blockIdx.x")
+        same = each.elements == points.elements[at]
+        for key in host:
+            same &= each.owners[key] == points.owners[key][at]
+        for place in np.flatnonzero(same)[:64]:
+            differing = [ax for ax in own if each.owners[ax][place] != points.owners[ax][at]]
+            if differing and (not apart or len(differing) < len(apart)):
+                apart = differing
+    return (apart or [axis for own in owned for axis in own] or ["blockIdx.x"])[-1]
 
 
 def _list_written(

@@ -175,15 +175,17 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
                 "keep the sums in registers first (cache_write_at), or use sizes that divide",
             )
         if on_host:
-            where, advice = "with no loop around it", "bind a spatial loop around it first"
-            if outer:
-                where = f"inside of loop '{outer[0].loop_var.name}', which is bound to nothing"
-                advice = "bind the outer loop first"
-            raise TransformError(
-                "bind_loop",
-                f"{what} {where}: its threads would share one cell for their sums",
-                advice,
-            )
+            raise _make_shared_sums_error(what, outer)
+
+
+def _make_shared_sums_error(what: str, outer: list[For]) -> TransformError:
+    where, advice = "with no loop around it", "bind a spatial loop around it first"
+    if outer:
+        where = f"inside of loop '{outer[0].loop_var.name}', which is bound to nothing"
+        advice = "bind the outer loop first"
+    return TransformError(
+        "bind_loop", f"{what} {where}: its threads would share one cell for their sums", advice
+    )
 
 
 def _loses_guard(realize: SBlockRealize) -> bool:

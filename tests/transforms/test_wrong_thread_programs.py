@@ -13,7 +13,7 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tirstep.lowering_checks import check_numbers, find_device, find_unfinished
+from tirstep.lowering_checks import DeviceError, check_numbers, find_device, find_unfinished
 from tirstep.modules import Problem, conv1d, matmul, matvec, row_sum
 from tirstep.transforms import (
     accumulate_in_registers,
@@ -22,8 +22,10 @@ from tirstep.transforms import (
     cache_write_at,
     fetch_cooperatively,
     fuse_loops,
+    prefetch_asynchronously,
     reorder_loops,
     split_loop,
+    split_reduction,
     spread_over_threads,
     stage_operand_at,
     tile_block,
@@ -213,15 +215,15 @@ def test_registers_that_a_guard_lets_one_thread_fill() -> None:
     bind_loop(sch, i, axis="blockIdx.x")
     bind_loop(sch, j, axis="threadIdx.y")
     copy = cache_read_at(sch, block, k, operand=0, scope="local")
-    inner = split_loop(sch, sch.get_loops(copy)[-1], inner=4, tail="guard").inner
+    fused = fuse_loops(sch, sch.get_loops(copy)[-2:])
+    inner = split_loop(sch, fused, inner=4, tail="guard").inner
     raw = sch.copy()
     raw.bind(inner, "threadIdx.x")
-    assert not is_right(problem, raw)
+    assert is_wrong(problem, raw)
     with refuses(
         sch,
-        "the threads of 'threadIdx.x' write the register buffer 'A_local' in block 'A_local', and "
-        "block 'C' would read what other threads wrote|the guard .* lets a part of 'threadIdx.x' "
-        "alone write the register buffer 'A_local'",
+        "bind_loop: the guard .* lets a part of 'threadIdx.x' alone write the register buffer "
+        "'A_local' in block 'A_local', and block 'C' would read it in all of them",
     ):
         bind_loop(sch, inner, axis="threadIdx.x")
 
@@ -283,3 +285,46 @@ def test_a_window_of_a_guarded_convolution_is_fetched_as_before() -> None:
     stage_operand_at(sch, block, tile.blocks[0], operand=1, threads=8)
     assert is_right(problem, sch)
     assert find_unfinished(sch.mod) == []
+
+
+def start_pipeline() -> tuple[Schedule, SBlockRV, SBlockRV, LoopRV]:
+    """A matmul whose tiles of A are copied asynchronously, with the copy and its loop."""
+    sch, block, _ = start(matmul.problem(16, 16, 32))
+    tile = tile_block(sch, block, threads=(4, 4), per_thread=(2, 2))
+    accumulate_in_registers(sch, block, tile.threads[1])
+    steps = split_reduction(sch, block, inner=8).outer
+    copy = stage_operand_at(sch, block, steps, operand=0, threads=(4, 4))
+    prefetch_asynchronously(sch, steps, [copy], stages=2)
+    return sch, block, copy, steps
+
+
+def test_a_pipeline_is_no_loop_of_threads() -> None:
+    sch, *_, steps = start_pipeline()
+    with refuses(
+        sch,
+        "bind_loop: loop 'k_0' prefetches for its next iteration, which has to come after it in "
+        "the same thread; bind another loop, or bind before prefetching",
+    ):
+        bind_loop(sch, steps, axis="vthread.x")
+
+
+def test_an_asynchronous_copy_from_a_cache() -> None:
+    problem = matmul.problem(16, 16, 32)
+    sch, block, copy, steps = start_pipeline()
+    inner = sch.get_loops(copy)[-2]
+    assert is_right(problem, sch)
+    raw = sch.copy()
+    raw.compute_at(raw.cache_read(copy, 0, "shared"), inner)
+    with pytest.raises(DeviceError, match=r"TVM does not lower the module: .*dma_start_group"):
+        is_right(problem, raw)
+    with refuses(
+        sch,
+        "cache_read_at: block 'A_shared' is copied asynchronously for the next iterations of loop "
+        "'k_0', straight from global memory; cache its operand before prefetching",
+    ):
+        cache_read_at(sch, copy, inner, operand=0)
+    with refuses(sch, "stage_operand_at: cache_read_at: block 'A_shared' is copied asynchronously"):
+        stage_operand_at(sch, copy, inner, operand=0, threads=(4, 4))
+    assert sch.get(steps)
+    cache_read_at(sch, block, sch.get_loops(block)[-3], operand=0, scope="local")
+    assert is_right(problem, sch)
