@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from .coverage import find_uncovered
+from .coverage import require_computed
 from .errors import TransformError, composite
 from .placement import (
     fuse_epilogue_at,
@@ -13,7 +13,7 @@ from .placement import (
     require_outside_reductions,
     require_scalar_place,
 )
-from .queries import constant, find_block_name, find_epilogue, find_realize, is_reduction
+from .queries import constant, find_block_name, find_epilogue, is_reduction
 from .registers import require_own_registers
 from .virtual_threads import require_virtual_threads_around_all
 
@@ -77,7 +77,7 @@ def cache_write_at(
     _require_inside(sch, "cache_write_at", copy)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
     require_own_registers(sch, "cache_write_at", copy)
-    _require_computed(sch, "cache_write_at", block, copy)
+    require_computed(sch, "cache_write_at", block, copy)
     require_virtual_threads_around_all(sch, "cache_write_at", copy)
     return copy
 
@@ -133,17 +133,3 @@ def _require_inside(sch: Schedule, who: str, copy: SBlockRV) -> None:
                 "cache the result before its loops are split with a guard, or choose sizes that "
                 "divide",
             )
-
-
-def _require_computed(sch: Schedule, who: str, block: SBlockRV, copy: SBlockRV) -> None:
-    """Refuse a copy of elements that the guarded block beside it does not compute."""
-    predicate = find_realize(sch, block).predicate
-    dimension = None if constant(predicate) == 1 else find_uncovered(sch, block, copy)
-    if dimension is not None:
-        raise TransformError(
-            who,
-            f"block '{find_block_name(sch, block)}' computes only elements where {predicate}, and "
-            f"block '{find_block_name(sch, copy)}' would copy more of them out along dimension "
-            f"{dimension}",
-            "cache the result before its loops are split with a guard, or choose sizes that divide",
-        )
