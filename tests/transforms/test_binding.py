@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pairs import assert_dead, check_pair, compile_for_cuda, refuses
+from pairs import assert_dead, check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -419,6 +419,9 @@ def test_extents_of_other_integer_types_are_equal():
     bind_loop(sch, i, axis="blockIdx.x")
     bind_loop(sch, wide, axis="threadIdx.x")
     bind_loop(sch, sch.get_loops(sch.get_sblock("C"))[-1], axis="threadIdx.x")
+    assert sch.mod.script().count('thread="threadIdx.x"') == 2
+    ones = np.ones((4, 64), "float32")
+    assert (run_on_cpu(sch.mod, ones, output=(4, 64), dtype="float32") == 3).all()
 
 
 def test_a_cooperative_fetch_may_nest_its_threads():
