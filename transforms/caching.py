@@ -6,7 +6,7 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import SeqStmt
 
-from .coverage import find_uncovered
+from .coverage import require_computed
 from .errors import TransformError, composite
 from .loops import ASYNC
 from .pipeline_rules import STAGE
@@ -22,7 +22,6 @@ from .queries import (
     find_block_name,
     find_epilogue,
     find_outer_loops,
-    find_realize,
     is_reduction,
 )
 from .registers import require_own_registers
@@ -100,7 +99,7 @@ def cache_write_at(
     _require_inside(sch, "cache_write_at", copy)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
     require_own_registers(sch, "cache_write_at", copy)
-    _require_computed(sch, "cache_write_at", block, copy)
+    require_computed(sch, "cache_write_at", block, copy)
     require_virtual_threads_around_all(sch, "cache_write_at", copy)
     return copy
 
@@ -172,17 +171,3 @@ def _require_inside(sch: Schedule, who: str, copy: SBlockRV) -> None:
                 "cache the result before its loops are split with a guard, or choose sizes that "
                 "divide",
             )
-
-
-def _require_computed(sch: Schedule, who: str, block: SBlockRV, copy: SBlockRV) -> None:
-    """Refuse a copy of elements that the guarded block beside it does not compute."""
-    predicate = find_realize(sch, block).predicate
-    dimension = None if constant(predicate) == 1 else find_uncovered(sch, block, copy)
-    if dimension is not None:
-        raise TransformError(
-            who,
-            f"block '{find_block_name(sch, block)}' computes only elements where {predicate}, and "
-            f"block '{find_block_name(sch, copy)}' would copy more of them out along dimension "
-            f"{dimension}",
-            "cache the result before its loops are split with a guard, or choose sizes that divide",
-        )

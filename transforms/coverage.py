@@ -11,8 +11,11 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
 from tvm.tirx import Add, FloorDiv, For, Min, Mul, Sub
 
+from .enumeration import escapes
+from .errors import TransformError
 from .queries import (
     constant,
+    find_block_name,
     find_iterator_values,
     find_outer_loops,
     find_realize,
@@ -20,31 +23,60 @@ from .queries import (
     substitute,
 )
 
+_Description = tuple[list[Range], dict[Any, Range], Any]
+"""A region in loop variables, the domains of the loops that vary, and a predicate."""
 
-def find_uncovered(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> int | None:
-    """A dimension along which a reader uses more of a buffer than its writer computes, or None.
 
-    `writer` writes one buffer. What is compared is what both do in one iteration of the loops that
-    they share, with their predicates; what lies behind the buffer's end does not count, and what
-    cannot be told from the writer's indices is taken for whole.
+def require_computed(sch: Schedule, who: str, writer: SBlockRV, reader: SBlockRV) -> None:
+    """Refuse a reader of elements that the guarded block beside it does not compute."""
+    predicate = find_realize(sch, writer).predicate
+    if constant(predicate) == 1:
+        return
+    for region in sch.get(writer).writes:
+        for used in sch.get(reader).reads:
+            excess = used.source.same_as(region.source) and _find_excess(
+                sch, writer, region, reader, used
+            )
+            if excess:
+                raise TransformError(
+                    who,
+                    f"block '{find_block_name(sch, writer)}' computes only elements of "
+                    f"'{used.source.name}' where {predicate}, and block "
+                    f"'{find_block_name(sch, reader)}' would use more of them, {excess}",
+                    "do this before the loops are split with a guard, or choose sizes that divide",
+                )
+
+
+def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV, used: Any) -> str:
+    """How a reader uses more of a buffer than its writer computes, or "".
+
+    What is compared is what both do in one iteration of the loops that they share, with their
+    predicates; what lies behind the buffer's end does not count, and what cannot be told from the
+    writer's indices is taken for whole.
     """
-    region = sch.get(writer).writes[0]
-    used = next(one for one in sch.get(reader).reads if one.source.same_as(region.source))
     around = find_outer_loops(sch, reader)
     shared = [loop for loop in find_outer_loops(sch, writer) if _is_among(loop, around)]
+    have, need = _describe(sch, writer, region, shared), _describe(sch, reader, used, shared)
+    if escapes(_begin(need), _begin(have), shared):
+        return "in iterations in which it computes none"
     analyzer = Analyzer()
     for loop in shared:
         analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
-    own = estimate_region_lower_bound(*_describe(sch, writer, region, shared), analyzer)
-    needed = estimate_region_upper_bound(*_describe(sch, reader, used, shared), analyzer)
-    if own is None or needed is None:
-        return None
-    for dimension, (have, need) in enumerate(zip(own, needed, strict=True)):
+    own = estimate_region_lower_bound(*have, analyzer)
+    needed = estimate_region_upper_bound(*need, analyzer)
+    for dimension, (mine, theirs) in enumerate(zip(own or [], needed or [], strict=False)):
         end = region.source.shape[dimension] - 1
-        begins = analyzer.can_prove(have.min_value <= need.min_value)
-        if not (begins and _reaches(analyzer, have.max_value, [*_find_least(need.max_value), end])):
-            return dimension
-    return None
+        begins = analyzer.can_prove(mine.min_value <= theirs.min_value)
+        ends = [*_find_least(theirs.max_value), end]
+        if not (begins and _reaches(analyzer, mine.max_value, ends)):
+            return f"along dimension {dimension}"
+    return ""
+
+
+def _begin(described: _Description) -> Any:
+    """A block's predicate in the first iteration of the loops that are its own."""
+    _, domains, predicate = described
+    return substitute(predicate, {var: domain.min for var, domain in domains.items()})
 
 
 def _reaches(analyzer: Analyzer, have: Any, needed: list[Any]) -> bool:
@@ -69,10 +101,8 @@ def _find_least(expression: Any) -> list[Any]:
     return [expression]
 
 
-def _describe(
-    sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]
-) -> tuple[list[Range], dict[Any, Range], Any]:
-    """A block's region in loop variables, the domains of the loops that vary, and its predicate."""
+def _describe(sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]) -> _Description:
+    """What a block uses of a buffer, in iterations of the loops that are fixed."""
     values = find_iterator_values(find_root(sch, block))
     domains = {
         loop.loop_var: Range.from_min_extent(loop.min, loop.extent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvm.tirx import (
@@ -56,18 +56,11 @@ _Values = dict[Any, int]
 def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
     """Whether two iterations of loops, that a predicate lets through, have the same values.
 
-    Other variables are zero. The first iterations of each loop are tried, as many as fit; what
-    is found is so, and what is not found may be elsewhere.
+    Other variables are zero. The first and the last iterations of each loop are tried, as many as
+    fit; what is found is so, and what is not found may be elsewhere.
     """
-    try:
-        compute = [_read(expression) for expression in (*values, predicate)]
-    except TypeError:
-        return False
-    variables = [loop.loop_var for loop in loops]
     seen = set()
-    for iteration in itertools.product(*map(range, _choose_extents(loops))):
-        at = dict(zip(variables, iteration, strict=True))
-        *point, is_let = [one(at) for one in compute]
+    for *point, is_let in _compute([*values, predicate], loops):
         if is_let and tuple(point) in seen:
             return True
         if is_let:
@@ -75,14 +68,34 @@ def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
     return False
 
 
-def _choose_extents(loops: list[For]) -> list[int]:
-    """How many iterations of each loop are tried: all, or as many as fit together."""
+def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
+    """Whether a predicate lets an iteration of loops through that a condition does not."""
+    return any(is_let and not holds for is_let, holds in _compute([predicate, condition], loops))
+
+
+def _compute(expressions: list[Any], loops: list[For]) -> Iterator[tuple[Any, ...]]:
+    """The values of expressions in the iterations that are tried; none if TVM's are not known."""
+    try:
+        compute = [_read(expression) for expression in expressions]
+    except TypeError:
+        return
+    variables = [loop.loop_var for loop in loops]
+    for iteration in itertools.product(*_choose_values(loops)):
+        at = dict(zip(variables, iteration, strict=True))
+        yield tuple(one(at) for one in compute)
+
+
+def _choose_values(loops: list[For]) -> list[list[int]]:
+    """The iterations of each loop that are tried: all, or the first and the last ones."""
     extents = [constant(loop.extent) or _MOST for loop in loops]
-    chosen, room = [1] * len(extents), _MOST
+    chosen: list[list[int]] = [[] for _ in extents]
+    room = _MOST
     for done, place in enumerate(sorted(range(len(extents)), key=extents.__getitem__)):
-        share = int(room ** (1 / (len(extents) - done)))
-        chosen[place] = min(extents[place], max(2, share))
-        room //= chosen[place]
+        extent = extents[place]
+        share = min(extent, max(2, int(room ** (1 / (len(extents) - done)))))
+        first = share - share // 2
+        chosen[place] = [*range(first), *range(extent - share + first, extent)]
+        room //= share
     return chosen
 
 

@@ -8,6 +8,7 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import ForKind, SeqStmt
 
+from .coverage import require_computed
 from .errors import TransformError, composite
 from .legality import inlines
 from .pipeline_rules import STAGE
@@ -70,6 +71,8 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
     sch.reverse_compute_at(block, loop, preserve_unit_loops=True)
     _require_before(sch, who, block, consumers)
     _require_fed(sch, who, block, feeding)
+    for producer in sch.get_producers(block):
+        require_computed(sch, who, producer, block)
     require_single_terms(sch, who, block)
     require_own_registers(sch, who, block)
     require_virtual_threads_around_all(sch, who, block)
@@ -110,6 +113,7 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     sch.set_scope(block, 0, "local")
     sch.reverse_compute_at(epilogue, loop, preserve_unit_loops=True)
     require_own_registers(sch, who, block)
+    require_computed(sch, who, block, epilogue)
     require_virtual_threads_around_all(sch, who, epilogue)
     return epilogue
 

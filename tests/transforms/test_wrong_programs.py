@@ -223,10 +223,19 @@ def test_elements_that_a_guard_left_out_were_copied_over_those_of_other_rows():
     outer, _ = split_loop(sch, sch.get_loops(largest)[1], inner=4, tail="guard")
     with refuses(
         sch,
-        r"block 'max' computes only elements where ax0_0 \* 4 \+ ax0_1 < 1, and block "
-        r"'largest_shared' would copy more of them out along dimension 0; cache the result before",
+        r"block 'max' computes only elements of 'largest_shared' where ax0_0 \* 4 \+ ax0_1 < 1, "
+        r"and block 'largest_shared' would use more of them, along dimension 0; do this before the",
     ):
         cache_write_at(sch, largest, outer, scope="shared")
+
+
+def test_threads_that_a_guard_leaves_out_copied_what_they_had_not_computed():
+    sch = start("vector_add", 37, dtype="float16")
+    block = sch.get_sblock("C")
+    split_loop(sch, loops(sch, "C")[0], inner=16, tail="guard")
+    spread = spread_over_threads(sch, block, threads=8, vector=4, tail="guard")
+    with refuses(sch, "would use more of them, in iterations in which it computes none; do this"):
+        cache_write_at(sch, block, spread.threads, scope="shared")
 
 
 @pytest.mark.parametrize(
