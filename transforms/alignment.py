@@ -71,7 +71,7 @@ def _require_whole(sch: Schedule, who: str, block: SBlockRV) -> Any:
     simple = len(written) == len(iterators) and all(
         at.same_as(iterator.var) for at, iterator in zip(written, iterators, strict=True)
     )
-    if not simple:
+    if not simple or not iterators:
         raise TransformError(
             who,
             f"block '{name}' does not write '{region.source.name}' element by element in "

@@ -145,10 +145,11 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
     """
     who, name = "fold_tile", find_block_name(sch, block)
     buffer = require_copy(sch, who, block).source
-    if buffer.scope() not in ("shared", "shared.dyn"):
+    if buffer.scope() not in ("shared", "shared.dyn") or not buffer.shape:
         raise TransformError(
             who,
-            f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}'",
+            f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}'"
+            + ("" if buffer.shape else " without a dimension"),
             "fold a tile in shared memory",
         )
     if padding not in range(row):
@@ -215,7 +216,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
     """
     who, name = "pad_block", find_block_name(sch, block)
     iterators = sch.get(block).iter_vars
-    if len(multiples) != len(iterators) or min(multiples) < 1:
+    if len(multiples) != len(iterators) or min(multiples, default=0) < 1:
         raise TransformError(
             who,
             f"multiples={tuple(multiples)} does not fit block '{name}' with its "
@@ -306,7 +307,7 @@ def _require_zero_terms(sch: Schedule, who: str, block: SBlockRV, multiples: Seq
         iterator.var
         for iterator, multiple in zip(node.iter_vars, multiples, strict=True)
         if iterator.iter_type == IterVar.CommReduce
-        and (constant(iterator.dom.extent) is None or constant(iterator.dom.extent) % multiple)
+        and (constant(iterator.dom.extent) or 1) % multiple
     ]
     if padded and not (isinstance(node.body, BufferStore) and _is_zero_sum(node.body, padded)):
         names = ", ".join(f"'{var.name}'" for var in padded)

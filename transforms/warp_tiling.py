@@ -90,13 +90,11 @@ def tile_in_warps(
     strips_in_order = _order(row_strip, column_strip, inner_strips)
     sch.reorder(*tiles, *strips_in_order, *inside, *reductions, *_order(i, j, inner))
     require_single_terms(sch, "tile_in_warps", block)
-    for loops in (tiles, strips_in_order, inside):
-        require_countable(sch, "tile_in_warps", loops)
-    grid = sch.fuse(*tiles)
+    grid = _fuse(sch, tiles)
     bind_loop(sch, grid, axis="blockIdx.x")
     if strips[0] * strips[1] > 1:
-        bind_loop(sch, sch.fuse(*strips_in_order), axis="vthread.x")
-    together = sch.fuse(*inside)
+        bind_loop(sch, _fuse(sch, strips_in_order), axis="vthread.x")
+    together = _fuse(sch, inside)
     bind_loop(sch, together, axis="threadIdx.x")
     return WarpTile(grid, together, (i, j))
 
@@ -118,6 +116,11 @@ def _number_threads(
         return [row_warp, column_warp, row, column]
     row, neighbour = sch.split(row, [None, interleave])
     return [row_warp, column_warp, row, column, neighbour]
+
+
+def _fuse(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
+    require_countable(sch, "tile_in_warps", loops)
+    return sch.fuse(*loops)
 
 
 def _order(row: LoopRV, column: LoopRV, inner: Inner) -> tuple[LoopRV, LoopRV]:

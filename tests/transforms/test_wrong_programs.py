@@ -9,6 +9,8 @@ from __future__ import annotations
 import pytest
 from pairs import refuses
 from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, find_device
 from tirstep.modules import find_kernel
@@ -16,11 +18,13 @@ from tirstep.transforms import (
     accumulate_in_registers,
     align_vectors,
     cache_read_at,
+    cache_row_at,
     cache_write_at,
     compute_block_at,
     decompose_reduction_at,
     fold_tile,
     fuse_loops,
+    keep_in_registers,
     pad_block,
     prefetch_asynchronously,
     reverse_compute_block_at,
@@ -345,3 +349,51 @@ def test_a_block_in_a_copy_of_a_pipeline_was_another_statement_of_it():
         cache_read_at(sch, product, steps.outer, operand=1, scope="local")
     cache_read_at(sch, product, steps.inner, operand=1, scope="local")
     assert_right("matmul", sch, 16, 16, 32, device="simulator")
+
+
+@I.ir_module
+class Scale:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((32,), "float32"), S: T.Buffer((), "float32"), C: T.Buffer((32,), "float32")
+    ):
+        for i in range(32):
+            with T.sblock("C"):
+                vi = T.axis.spatial(32, i)
+                C[vi] = A[vi] * S[()]
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda sch, copy: fold_tile(sch, copy, row=2), "in scope 'shared' without a dimension"),
+        (
+            lambda sch, copy: align_vectors(sch, copy, vector=2, offset=0),
+            "element by element in 0 ",
+        ),
+        (
+            lambda sch, copy: pad_block(sch, copy, multiples=[]),
+            r"multiples=\(\) does not fit block",
+        ),
+        (
+            lambda sch, copy: cache_row_at(sch, *find_reader(sch), operand=1),
+            "is not spread over threads along the last dimension of 'S_shared'",
+        ),
+    ],
+)
+def test_a_scalar_has_no_last_dimension(call, problem):
+    sch = Schedule(Scale)
+    block = sch.get_sblock("C")
+    outer, inner = split_loop(sch, sch.get_loops(block)[0], inner=8)
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    copy = cache_read_at(sch, block, outer, operand=1)
+    with refuses(sch, problem):
+        call(sch.copy(), copy)
+    keep_in_registers(sch, copy)
+    assert "S_shared_local" in sch.mod.script()
+
+
+def find_reader(sch):
+    block = sch.get_sblock("C")
+    return block, sch.get_loops(block)[0]
