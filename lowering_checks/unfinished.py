@@ -36,12 +36,7 @@ from .ownership import (
     name_element,
 )
 
-_PRIVATE = {
-    "local": ("blockIdx", "threadIdx", "vthread"),
-    "shared": ("blockIdx",),
-    "shared.dyn": ("blockIdx",),
-    "global": GPU_AXES,
-}
+_SCOPES = ("local", "shared", "shared.dyn", "global")
 
 
 def find_unfinished(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
@@ -307,7 +302,7 @@ def _try(
 
 def _find_foreign_reads(kernel: _Kernel, kernels: list[_Kernel]) -> Iterator[str]:
     for read in kernel.reads:
-        if read.scope not in _PRIVATE:
+        if read.scope not in _SCOPES:
             continue
         writes = [write for write in kernel.writes if write.buffer.same_as(read.buffer)]
         is_update = any(write.place.block.same_as(read.place.block) for write in writes)
@@ -346,7 +341,7 @@ def _find_other_kernel(read: Access, kernel: _Kernel, kernels: list[_Kernel]) ->
 
 
 def _find_other_threads(kernel: _Kernel, read: Access, writes: list[Access]) -> Iterator[str]:
-    axes = kernel.find_axes(*_PRIVATE[read.scope])
+    axes = kernel.find_axes(*GPU_AXES, *(["vthread"] if read.scope == "local" else []))
     host = [(find_key(loop), loop) for loop in kernel.host_loops]
     found = _try(functools.partial(_find_foreign, read=read, writes=writes, axes=axes, host=host))
     if found is None:
@@ -356,6 +351,9 @@ def _find_other_threads(kernel: _Kernel, read: Access, writes: list[Access]) -> 
         "local": f"which it never wrote: each thread of '{axis}' writes registers of its own",
         "global": f"which other threads along '{axis}' write in the same kernel, with no barrier",
     }.get(read.scope, f"which other GPU blocks along '{axis}' write, if any")
+    if read.scope.startswith("shared") and axis.startswith("threadIdx"):
+        why = f"which other threads along '{axis}' write in a loop around both, and TVM may put no "
+        why += "barrier there"
     yield (
         f"a thread reads {element} ({read.scope} memory) in block '{read.place.name}', {why} "
         f"(block '{writes[0].place.name}'); let the threads that write it read it"
@@ -371,7 +369,7 @@ def _find_foreign(
     host: list[tuple[Any, For]],
 ) -> tuple[str, str, int] | None:
     """An element that a reader takes where its own thread, or GPU block, has not written it."""
-    owned = [_find_owner_axes(write, axes) for write in writes]
+    owned = [_find_owner_axes(write, read, axes) for write in writes]
     among = {**dict(host), **{axis: axes[axis] for each in owned for axis in each}}
     grid.common = frozenset(
         find_key(loop)
@@ -444,12 +442,19 @@ def _confirm(
             raise UndecidedError
 
 
-def _find_owner_axes(write: Access, axes: dict[str, For]) -> list[str]:
+def _find_owner_axes(write: Access, read: Access, axes: dict[str, For]) -> list[str]:
     """The axes along which different threads store different elements.
 
-    A sum over threads is stored by the first of them, but for registers, where all have it.
+    A sum over threads is stored by the first of them, but for registers, where all have it. What
+    threads of one loop share has no barrier within an iteration that a guard lets some in to.
     """
     used = {find_key(loop) for loop in find_used_loops(write.place, _find_uses(write))}
+    if write.scope.startswith("shared"):
+        used -= {
+            find_axis(loop)
+            for loop in write.place.find_bound("threadIdx")
+            if write.place.is_fed(loop) or not is_among(loop, read.place.loops)
+        }
     reduced = find_reduced_axes(write.place)
     stored = {axis for axis in axes if axis in used} - reduced
     if write.scope == "global":

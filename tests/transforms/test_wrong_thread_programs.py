@@ -198,6 +198,11 @@ def test_a_result_that_one_thread_writes_and_all_read(scope: str, what: str) -> 
     bind_loop(sch, i, axis="threadIdx.y")
     copy = cache_write_at(sch, block, i)
     threads = spread_one_result(sch, copy)
+    raw = sch.copy()
+    raw.reverse_compute_at(raw.cache_write(copy, 0, scope), threads)
+    assert [f"({scope} memory)" in finding.message for finding in find_unfinished(raw.mod)] == [
+        True
+    ]
     with refuses(
         sch,
         rf"cache_write_at: the guard .* lets a part of 'threadIdx.x' alone write the {what} buffer "
