@@ -12,6 +12,7 @@ import tvm
 from .compiling import compile_module
 from .devices import find_unbound_blocks
 from .devices.cpu import last_line, make_threads_serial
+from .devices.device import DeviceError
 from .finding import CheckError
 from .pass_log import Pass, PassLog
 from .targets import TARGET, find_target
@@ -24,13 +25,22 @@ BEFORE_PASSES = "tvm.compile"
 
 @dataclass(frozen=True)
 class Failure:
-    """The pass that refused the module, by number and name, and why."""
+    """The pass that refused the module, by number and name, and why.
+
+    Attributes
+    ----------
+    is_limit : nobody refused it: a limit of tirstep's own ended the compilation (see `limits` and
+        `deadline`), wherever that was
+    """
 
     number: int
     name: str
     reason: str
+    is_limit: bool = False
 
     def __str__(self) -> str:
+        if self.is_limit:
+            return self.reason
         who = f"pass {self.number} {self.name}" if self.number else self.name
         return f"{who} refuses the module: {self.reason}"
 
@@ -108,6 +118,8 @@ def lower_through_passes(
     executable, failed = None, None
     try:
         executable = compile_module(module, made, instruments=[log.instrument()], pipeline=pipeline)
+    except DeviceError as error:
+        failed = Failure(0, BEFORE_PASSES, str(error), is_limit=True)
     except (tvm.error.InternalError, RuntimeError, ValueError) as error:
         failed = _describe_failure(log, module, language, error)
     source = "" if executable is None else _read_source(executable, language)

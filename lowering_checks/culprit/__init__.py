@@ -1,6 +1,7 @@
 """The culprit: the step, or the pass of TVM, that made an answer wrong, and a script of it."""
 
-from .culprit import Culprit, Search, find_bad_pass, find_culprit, search_culprit
+from .bad_pass import find_bad_pass
+from .culprit import Culprit, Search, find_culprit, search_culprit
 from .reproducer import require_ours, write_reproducer
 
 __all__ = [

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm.tirx import For, ForKind
 
 from ..compiling import compile_module
+from ..entry import MAIN, name_main
 from .device import Arrays, DeviceError, Program, Timing
 from .fault import Fault
 from .rims import run_in_rims
@@ -46,15 +47,16 @@ class CpuDevice:
         obstacle = self.find_obstacle(module)
         if obstacle is not None:
             raise DeviceError(f'{obstacle}; use the device "simulator" or "cuda"')
+        module = name_main(module)
         try:
             executable = compile_module(make_threads_serial(module), "llvm")
         except tvm.error.InternalError as error:
             raise DeviceError(f"LLVM does not compile the module: {last_line(error)}") from error
 
-        names = [str(parameter.name) for parameter in module["main"].params]
+        names = [str(parameter.name) for parameter in module[MAIN].params]
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            return run_in_rims(executable["main"], names, arguments, tvm.cpu())
+            return run_in_rims(executable[MAIN], names, arguments, tvm.cpu())
 
         return Program(run)
 

@@ -14,6 +14,7 @@ import numpy as np
 import tvm
 
 from ..compiling import compile_module
+from ..entry import MAIN, name_main
 from .cpu import last_line
 from .device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from .fault import Fault
@@ -64,11 +65,12 @@ class CudaDevice:
 
     def compile(self, module: tvm.IRModule) -> Program:
         """Compile with TVM's CUDA code generator and NVIDIA's compiler."""
+        module = name_main(module)
         executable = self._compile(module)
-        names = [str(parameter.name) for parameter in module["main"].params]
+        names = [str(parameter.name) for parameter in module[MAIN].params]
 
         def call(*tensors: Any) -> None:
-            executable["main"](*tensors)
+            executable[MAIN](*tensors)
             self._device.sync()
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
@@ -84,13 +86,13 @@ class CudaDevice:
         return Program(run)
 
     def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
-        """Time ``main`` on the GPU, with events around many calls; inputs as they are given.
+        """Time the function on the GPU, with events around many calls; inputs as they are given.
 
         The inputs stay in the L2 cache from call to call where they fit.
         """
-        executable, tensors = self._compile(module), self._upload(arguments)
+        executable, tensors = self._compile(name_main(module)), self._upload(arguments)
         timer = executable.mod.time_evaluator(
-            "main", self._device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
+            MAIN, self._device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
         )
         results = np.array(timer(*tensors).results)
         lower, median, upper = np.percentile(results, [25, 50, 75])

@@ -17,6 +17,7 @@ import tvm
 from tvm.ir.instrument import pass_instrument
 
 from ...compiling import compile_module
+from ...entry import name_main
 from ..cpu import last_line
 from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from ..fault import Fault
@@ -79,7 +80,7 @@ class SimulatorDevice:
         if obstacle is not None:
             raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
         try:
-            lowered = lower(module)
+            lowered = lower(name_main(module))
         except (tvm.error.InternalError, RuntimeError) as error:
             raise DeviceError(f"TVM does not lower the module: {last_line(error)}") from error
 

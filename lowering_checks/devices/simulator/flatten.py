@@ -43,30 +43,40 @@ AXES = [f"{level}.{letter}" for level in ("blockIdx", "threadIdx") for letter in
 
 @dataclass(frozen=True)
 class Flat:
-    """A function in flat statements, and its parameters as flat buffers."""
+    """A function in flat statements, and its parameters as flat buffers.
+
+    Attributes
+    ----------
+    has_spread : whether iterations of a data-parallel block are run at once
+    """
 
     body: Any
     parameters: tuple[Var, ...]
+    has_spread: bool = False
 
 
-def flatten(function: Any, *, in_order: bool) -> Flat:
+def flatten(function: Any, *, in_order: bool, at_once: bool = True) -> Flat:
     """A function in flat statements.
 
     `in_order`: TVM has not ordered the threads yet, so that every store is followed by a barrier,
-    which is what a schedule means. Raises `UnsupportedError` for what is not known.
+    which is what a schedule means. `at_once`: loops of data-parallel blocks are bound to thread
+    axes that are free (see `spread`). Raises `UnsupportedError` for what is not known.
     """
-    flattener = _Flattener(in_order=in_order, has_threads=has_threads(function.body))
+    flattener = _Flattener(
+        in_order=in_order, has_threads=has_threads(function.body), at_once=at_once
+    )
     for parameter in function.params:
         if not isinstance(parameter.ty, BufferType):
             raise UnsupportedError("the interpreter does not know functions of packed arguments")
     parameters = tuple(flattener.buffers.flatten(parameter) for parameter in function.params)
-    return Flat(flattener.statement(function.body), parameters)
+    body = flattener.statement(function.body)
+    return Flat(body, parameters, flattener.has_spread)
 
 
 class _Flattener:
-    def __init__(self, *, in_order: bool, has_threads: bool) -> None:
-        self.in_order, self.has_threads = in_order, has_threads
-        self.is_launched = False
+    def __init__(self, *, in_order: bool, has_threads: bool, at_once: bool) -> None:
+        self.in_order, self.has_threads, self.at_once = in_order, has_threads, at_once
+        self.is_launched = self.has_spread = False
         self.buffers = FlatBuffers()
         self.threads: dict[Var, dict[Var, int]] = {}  # what a variable takes of thread axes
         self.waiting: list[Var] = []  # buffers of a GPU's block, declared around the launch
@@ -128,7 +138,9 @@ class _Flattener:
     def _flatten_for(self, node: Any) -> Any:
         if node.step is not None and require_constant(node.step) != 1:
             raise UnsupportedError("the interpreter does not know loops with a step")
-        node = node if self.is_launched else spread(node)
+        if self.at_once and not self.is_launched:
+            given, node = node, spread(node)
+            self.has_spread |= node is not given
         binding = node.thread_binding
         axis = "" if binding is None else str(binding.thread_tag)
         if node.kind == ForKind.THREAD_BINDING and not axis.startswith("vthread"):
