@@ -82,6 +82,7 @@ def find_bad_pass(
         not_run=not_run if kind == "between" else (),
         is_custom=(pipeline or find_pipeline(module)) != "default",
         source=suspect.source,
+        is_pass=suspect.stage is not None or kind == "refused",
     )
 
 

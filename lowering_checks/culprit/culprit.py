@@ -53,6 +53,7 @@ class Culprit:
     not_run : what could not be judged between the two states, each with the reason
     is_custom : another pipeline took the place of TVM's own
     source : the CUDA source, where that is wrong and no pass before it
+    is_pass : `number` and `name` are of a pass, and not of a step
     """
 
     kind: Kind
@@ -71,6 +72,7 @@ class Culprit:
     not_run: tuple[str, ...]
     is_custom: bool
     source: str
+    is_pass: bool
 
     @property
     def who(self) -> str:
@@ -213,6 +215,7 @@ class _Steps:
             diff=diff_states(before, after, right, number, name),
             not_run=tuple(dict.fromkeys(not_run)),
             source=suspect.source,
+            is_pass=stage is not None,
         )
 
     def _is_next(self, last: tuple[Step, Place], step: Step, wrong: Place) -> bool:
@@ -255,6 +258,7 @@ class _Steps:
             diff=diff_states(before, step.module, "the step before", step.index, step.name),
             not_run=(),
             source="",
+            is_pass=True,
         )
 
     def _make(self, step: Step, module: tvm.IRModule, target: str, **parts: Any) -> Culprit:
