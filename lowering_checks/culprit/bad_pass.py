@@ -13,11 +13,10 @@ from tirstep.transforms import find_pipeline
 from ..devices.device import Device, DeviceError
 from ..entry import MAIN, name_main
 from ..finding import CheckError, Finding
-from ..passes import Failure
 from ..refusal import explain_refusal
 from .culprit import Culprit, Kind, diff_states
 from .outputs import Bound, compare_outputs
-from .search import AS_LOWERED, Outcome, Place, Suspect, search
+from .search import AS_LOWERED, Outcome, Place, Refusal, Suspect, search
 
 Array = np.ndarray[Any, Any]
 
@@ -61,7 +60,7 @@ def find_bad_pass(
     if suspect.stage is not None:
         number, name = suspect.stage.number, suspect.stage.name
     elif kind == "refused" and found.refused is not None:
-        number, name = found.refused.number, found.refused.name
+        number, name = found.refused.failed.number, found.refused.failed.name
     right = "" if suspect.right is None else f"the module {suspect.right.tell(right=True)}"
     after = module if suspect.stage is None else suspect.stage.module
     not_run = suspect.not_run if right else (*found.not_run, *suspect.not_run)
@@ -79,7 +78,7 @@ def find_bad_pass(
         run=None,
         step=None,
         seed=0,
-        not_run=not_run if kind == "between" else (),
+        not_run=not_run if kind in ("between", "refused") else (),
         is_custom=(pipeline or find_pipeline(module)) != "default",
         source=suspect.source,
         is_pass=suspect.stage is not None or kind == "refused",
@@ -95,9 +94,9 @@ def _find_kind(found: Outcome) -> Kind:
     return "step" if suspect.stage is None else "pass"
 
 
-def _describe_refusal(module: tvm.IRModule, refused: Failure) -> Suspect:
-    finding = Finding("lowering", MAIN, explain_refusal(module, refused))
-    return Suspect(None, finding, None, Place(AS_LOWERED, "TVM"), False)
+def _describe_refusal(module: tvm.IRModule, refused: Refusal) -> Suspect:
+    finding = Finding("lowering", MAIN, explain_refusal(module, refused.failed))
+    return Suspect(None, finding, refused.right, Place(AS_LOWERED, "TVM"), False, refused.not_run)
 
 
 def _take_function(

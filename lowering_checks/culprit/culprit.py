@@ -17,10 +17,9 @@ from ..devices.device import Device, DeviceError
 from ..diff import Diff, diff_texts, print_module
 from ..finding import Finding
 from ..numeric import check_numbers
-from ..passes import Failure
 from ..refusal import explain_refusal
 from ..steps import Run, step_label
-from .search import AS_LOWERED, HOST, Outcome, Place, Suspect, search
+from .search import AS_LOWERED, HOST, Outcome, Place, Refusal, Suspect, search
 
 TARGET = "nvidia/nvidia-h100"
 Array = np.ndarray[Any, Any]
@@ -38,7 +37,8 @@ class Culprit:
         Both are confirmed: the same device finds the state before right and the one after wrong.
         ``"between"``: what stands between the two could not be judged, or another device judged
         the first of them, and any of what is between may be at fault. ``"refused"``: a pass of TVM
-        refuses what the step made, whoever of the two is to change.
+        refuses what the step made; at fault is the step, that pass, or what stands between it and
+        the last state that is right.
     right : the last state that is right, with the device; empty where none was found
     wrong : the first state that is wrong, with the device
     number, name : of the step; of the pass among all passes of the compilation, from 1; of what
@@ -80,7 +80,9 @@ class Culprit:
         if self.kind == "between":
             return f"between {self.right or UNKNOWN_START} and {self.wrong}"
         if self.kind == "refused" and self.step is not None:
-            return f"step {self.step.index} {self.step.name}, refused by pass {self.name}"
+            by = f"pass {self.number} {self.name}" if self.number else self.name
+            last = f", behind {self.right}" if self.right else ""
+            return f"step {self.step.index} {self.step.name}, refused by {by}{last}"
         kind = "pass" if self.kind == "refused" else self.kind
         of = f", in step {step_label(self.step)}" if kind == "pass" and self.step else ""
         return f"{kind} {self.number} {self.name}{of}"
@@ -241,22 +243,24 @@ class _Steps:
         return [one for one in self.missed if one.partition(",")[0] in labels]
 
     def _describe_refusal(
-        self, step: Step, module: tvm.IRModule, refused: Failure, target: str
+        self, step: Step, module: tvm.IRModule, refused: Refusal, target: str
     ) -> Culprit:
-        finding = Finding("lowering", self.run.label(step), explain_refusal(module, refused))
+        failed, label = refused.failed, step_label(step)
+        finding = Finding("lowering", self.run.label(step), explain_refusal(module, failed))
+        right = "" if refused.right is None else f"step {label} {refused.right.tell(right=True)}"
         before = self.run.steps[max(0, step.index - 1)].module
         return self._make(
             step,
             module,
             target,
             kind="refused",
-            right="",
-            wrong=f"step {step_label(step)} {AS_LOWERED}",
-            number=refused.number,
-            name=refused.name,
+            right=right,
+            wrong=f"step {label} {AS_LOWERED}",
+            number=failed.number,
+            name=failed.name,
             finding=finding.at(step.source),
             diff=diff_states(before, step.module, "the step before", step.index, step.name),
-            not_run=(),
+            not_run=refused.not_run,
             source="",
             is_pass=True,
         )

@@ -90,13 +90,28 @@ class Suspect:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """A pass that refuses the module.
+
+    Attributes
+    ----------
+    right : the last state before it that is right; None where none could be run
+    not_run : what stands between that and the pass, and could not be judged, each with the reason
+    """
+
+    failed: Failure
+    right: Place | None
+    not_run: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What came of the search in one module.
 
     Attributes
     ----------
     suspect : None where all is well
-    refused : the pass that refuses the module; None where TVM lowers it
+    refused : None where TVM lowers the module
     judged : what was run
     not_run : what could not be run, each with the reason
     scheduled : the module as it stands, if it was found right
@@ -104,7 +119,7 @@ class Outcome:
     """
 
     suspect: Suspect | None
-    refused: Failure | None
+    refused: Refusal | None
     judged: tuple[Place, ...]
     not_run: tuple[str, ...]
     scheduled: Place | None
@@ -142,7 +157,7 @@ class _Search:
     threaded: tvm.IRModule | None
     judged: list[Place] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
-    refused: Failure | None = None
+    refused: Refusal | None = None
     scheduled: Place | None = None
     lowered: Place | None = None
     wrong_on_cpu: Finding | None = None
@@ -156,8 +171,7 @@ class _Search:
             return self._suspect_schedule(wrong[0], "interpreter")
         lowering = lower_in_stages(self.module, target, pipeline)
         if lowering.failed is not None:
-            self._note_failure(lowering.failed)
-            return None
+            return self._search_failure(lowering, lowering.failed)
         if target.startswith(HOST):
             return self._search_program(lowering)
         return self._search_kernels(lowering)
@@ -237,11 +251,18 @@ class _Search:
         self.judged.append(Place(what, device.name))
         return found
 
-    def _note_failure(self, failed: Failure) -> None:
+    def _search_failure(self, lowering: Lowering, failed: Failure) -> Suspect | None:
+        """What a pass refuses may be wrong already; a limit of our own says nothing about it."""
         if failed.is_limit:
-            self.not_run.append(f"as TVM lowers it: {failed.reason}")
-        else:
-            self.refused = failed
+            self.not_run.append(f"{AS_LOWERED}: {failed.reason}")
+            return None
+        stages = self._find_judged(lowering.stages)
+        if stages and self._judge_stage(stages[-1]):
+            return self._bisect(stages)
+        right = self._find_right(stages[-1] if stages else None)
+        behind = self._list_unjudged(lowering.stages[len(stages) :], None)
+        self.refused = Refusal(failed, right, tuple(behind))
+        return None
 
     def _ask_end(self, find_device: Callable[[], Device], what: str) -> list[Finding] | None:
         """`_ask` of what comes out in the end, twice where it is wrong: no run is like another."""

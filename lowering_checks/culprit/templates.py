@@ -131,7 +131,7 @@ print("This TVM does not refuse the module.")
 COMPARE = """
 BOUND = {bound!r}  # of the error in absolute numbers
 if wrong is None:
-    print("This machine has no GPU that TVM can use, and a CPU does not show the fault.")
+    print("There is no GPU here that TVM can use, and a CPU does not show the fault.")
     sys.exit(2)
 is_right = np.isclose(wrong, right, rtol=0, atol=BOUND, equal_nan=True)
 print(f"{{np.count_nonzero(~is_right)}} of {{right.size}} elements are wrong")
