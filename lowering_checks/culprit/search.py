@@ -17,6 +17,7 @@ from ..devices.cpu import CpuDevice, last_line
 from ..devices.device import Arrays, Device, DeviceError, Program
 from ..devices.fault import Fault
 from ..devices.host import Generated, HostDevice
+from ..devices.rims import run_in_rims
 from ..devices.simulator.structured import Interpreter
 from ..entry import MAIN
 from ..finding import Finding
@@ -275,7 +276,8 @@ class _Search:
 
     def _search_program(self, lowering: Lowering) -> Suspect | None:
         """For a CPU: the program, and where that is wrong the stages."""
-        program = _Executable(lowering.executable)
+        names = [str(parameter.name) for parameter in self.module[MAIN].params]
+        program = _Executable(lowering.executable, names)
         end = Place(AS_PROGRAM, program.name)
         wrong = self._ask_end(lambda: program, AS_PROGRAM)
         if not wrong:
@@ -460,18 +462,16 @@ class _Source(HostDevice):
 
 
 class _Executable(CpuDevice):
-    """A program that is compiled already."""
+    """A program that is compiled already. Its stores beside a tensor end in a rim, and are seen."""
 
-    def __init__(self, executable: Any) -> None:
-        self._executable = executable
+    def __init__(self, executable: Any, names: Sequence[str]) -> None:
+        self._executable, self._names = executable, names
 
     def compile(self, module: tvm.IRModule) -> Program:
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            tensors = [tvm.runtime.tensor(array) for array in arguments]
             try:
-                self._executable[MAIN](*tensors)
+                return run_in_rims(self._executable[MAIN], self._names, arguments, tvm.cpu())
             except (tvm.error.InternalError, RuntimeError, ValueError, TypeError) as error:
                 raise DeviceError(f"the program does not run: {last_line(error)}") from error
-            return [tensor.numpy() for tensor in tensors], ()
 
         return Program(run)
