@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-SECONDS = 5.0
+SECONDS = 3.0
 """How long the states behind a transition are confirmed to be wrong, too."""
 
 IsRight = Callable[[int], "bool | None"]

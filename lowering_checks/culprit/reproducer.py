@@ -194,7 +194,7 @@ def quote(name: str, text: str) -> str:
     if "'''" not in text and text.endswith("\n") and text.replace("\n", "").isprintable():
         return f"{name} = r'''\n{text}'''\n"
     lines = "".join(f"    {line!r}\n" for line in text.splitlines(keepends=True))
-    return f"{name} = (\n{lines})\n"
+    return f"{name} = (\n{lines})\n" if lines else f'{name} = ""\n'
 
 
 def _import_half_types(kernel: tvm.IRModule) -> str:

@@ -7,8 +7,10 @@ accused at all.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from types import FunctionType
 
+import numpy as np
 import pytest
 import tvm
 from planted_passes import (
@@ -22,6 +24,7 @@ from planted_passes import (
     drop_guard,
     drop_store,
     fail,
+    forget_threads,
     hide,
     in_float16,
     lose_threads,
@@ -39,10 +42,17 @@ from planted_passes import (
     unhide,
 )
 from tvm import s_tir
+from tvm.script import from_source
 
 from tirstep.lowering_checks import Run, run_golden, run_recipe
-from tirstep.lowering_checks.culprit import Culprit, find_culprit, search_culprit
+from tirstep.lowering_checks.culprit import (
+    Culprit,
+    find_bad_pass,
+    find_culprit,
+    search_culprit,
+)
 from tirstep.lowering_checks.devices import find_unbound_blocks
+from tirstep.lowering_checks.devices.simulator import structured
 from tirstep.lowering_checks.passes import lower_through_passes
 from tirstep.transforms.recipes import find_recipe
 
@@ -280,3 +290,78 @@ def test_unbound_steps_of_a_wrong_pipeline_accuse_nobody_else(
     found = find_culprit(make_run(name, {"m": 16, "n": 16, "k": 8}), pipeline="own")
     assert found is not None
     assert (found.kind, found.name) == ("pass", NAME)
+
+
+def test_what_a_pass_leaves_undefined_is_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can run what comes out of it, and a later pass refuses it."""
+    plant(monkeypatch, "LowerOpaqueBlock", forget_threads)
+    found = find_culprit(make_run(*VECTOR))
+    assert found is not None
+    assert found.kind in ("between", "refused")
+    assert found.step is not None
+    truth = next(
+        one.number
+        for one in lower_through_passes(found.step.module, GPU).passes
+        if one.name == NAME
+    )
+    last_right = re.search(r"after pass (\d+)", found.right)
+    assert last_right is not None
+    assert int(last_right.group(1)) < truth
+    assert any(f"after {truth} {NAME}: the interpreter fails: " in one for one in found.not_run)
+
+
+def test_a_pass_that_takes_too_long_is_not_accused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is the one that runs when the time is over."""
+    run = make_run(*VECTOR)
+    plant(monkeypatch, "LowerOpaqueBlock", sleep)
+    monkeypatch.setenv("TIRSTEP_COMPILE_SECONDS", "0.1")
+    found = search_culprit(run)
+    assert found.culprit is None
+    assert any("as TVM lowers it: compiling took more than 0.1 s" in one for one in found.not_run)
+
+
+def test_what_is_too_large_to_interpret_is_run_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pass that first makes it small enough is not accused of what is wrong before."""
+    run = make_run(*VECTOR)
+    monkeypatch.setattr(structured, "MAX_STORES", {"host": 1, "launch": 1})
+    assert search_culprit(run).culprit is None
+    wrong = replace(run.steps[1], module=subtract(run.steps[1].module))
+    found = find_culprit(replace(run, steps=(run.steps[0], wrong, run.steps[2])))
+    assert found is not None
+    assert (found.kind, found.number) in (("step", 1), ("between", 1))
+    assert found.right == "step 00_input as scheduled (right: cpu)"
+    assert found.wrong.startswith("step 01_")
+
+
+def test_an_expectation_that_nothing_meets_accuses_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only a late stage can be interpreted, it was CompactBufferAllocation."""
+    run = make_run("matmul_registers", {"m": 128, "n": 128, "k": 128})
+    inputs = run.problem.integer_inputs(0)
+    blank = np.full((128, 128), np.nan, "float32")
+    wrong = run.problem.reference(inputs)[0].astype("float32") + 1
+    found = find_bad_pass(run.steps[-1].module, [*inputs, blank], [wrong], GPU)
+    assert found is not None
+    assert (found.kind, found.number, found.wrong) == (
+        *("step", 0),
+        "the module as scheduled (wrong: cpu)",
+    )
+
+
+def test_iterations_that_say_that_they_may_run_at_once_need_not() -> None:
+    """A running sum whose iterator is spatial: in order it is right, and no race is told of."""
+    module = from_source(RUNNING_SUM)
+    array = np.arange(8, dtype="float32")
+    found = find_bad_pass(module, [array, np.zeros(8, "float32")], [np.cumsum(array)], "llvm")
+    assert found is None
+
+
+RUNNING_SUM = """
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.sblock("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = T.if_then_else(vi > 0, C[vi - 1], T.float32(0)) + A[vi]
+"""

@@ -10,7 +10,6 @@ import pytest
 import tvm
 import tvm_ffi
 from tvm import s_tir
-from tvm.ir import Call
 from tvm.tirx import (
     Add,
     AttrStmt,
@@ -25,8 +24,6 @@ from tvm.tirx import (
     Sub,
     Var,
 )
-
-from tirstep.transforms.queries import find_all
 
 Change = Callable[[tvm.IRModule], tvm.IRModule]
 NAME = "planted"
@@ -200,6 +197,15 @@ def lose_threads(module: tvm.IRModule) -> tvm.IRModule:
     return edit(module, AttrStmt, change)
 
 
+def forget_threads(module: tvm.IRModule) -> tvm.IRModule:
+    """The thread axes are lost, and their variables stand for nothing."""
+    return edit(
+        module,
+        AttrStmt,
+        lambda node: node.body if node.attr_key == "thread_extent" else node,
+    )
+
+
 def spoil_one_block(module: tvm.IRModule) -> tvm.IRModule:
     """What one GPU block stores is off by one."""
 
@@ -275,15 +281,6 @@ def unhide(module: tvm.IRModule) -> tvm.IRModule:
 
 def fail(module: tvm.IRModule) -> tvm.IRModule:
     raise RuntimeError("planted failure")
-
-
-def count_calls(module: tvm.IRModule, name: str) -> int:
-    """How many calls of one operator a module has."""
-    return sum(
-        str(getattr(call.op, "name", "")).endswith(name)
-        for function in module.functions.values()
-        for call in find_all(function.body, Call)
-    )
 
 
 def turn_maximum(module: tvm.IRModule) -> tvm.IRModule:
