@@ -95,16 +95,16 @@ def _make_stages(module: tvm.IRModule, passes: Sequence[Pass]) -> Iterator[Stage
         before = latest
         if not _is_host_alone(one.module, host):
             latest = one.module
+        # A pass that another one runs ends before it, and began after it.
+        is_inner = any(later.number < one.number for later in passes[place + 1 :])
         is_judged = not _is_host_alone(one.before, host)
         is_other = is_judged and not tvm_ffi.structural_equal(one.before, before)
         # Behind these a module means something else, be it the same: barriers that are missing
         # are missing from here on.
-        is_turn = one.number in (half, ordered, compacted)
-        if not (one.changed or is_other or is_turn):
+        is_turn = one.number in (half, ordered, compacted) or (is_other and not is_inner)
+        if not (one.changed or is_turn):
             continue
         host = find_host(one.module) or host
-        # A pass that another one runs ends before it, and began after it.
-        is_inner = any(later.number < one.number for later in passes[place + 1 :])
         given = None
         if is_inner or is_other:
             given = _find_program(one.before, find_host(one.before) or host)
