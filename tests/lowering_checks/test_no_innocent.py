@@ -44,13 +44,14 @@ from planted_passes import (
 from tvm import s_tir
 from tvm.script import from_source
 
-from tirstep.lowering_checks import Run, run_golden, run_recipe
+from tirstep.lowering_checks import Run, check_numbers, run_golden, run_recipe
 from tirstep.lowering_checks.culprit import (
     Culprit,
     find_bad_pass,
     find_culprit,
     search_culprit,
 )
+from tirstep.lowering_checks.culprit.stages import lower_in_stages
 from tirstep.lowering_checks.devices import find_unbound_blocks
 from tirstep.lowering_checks.devices.simulator import structured
 from tirstep.lowering_checks.passes import lower_through_passes
@@ -73,6 +74,7 @@ SIZES = {
     "vector_add_bound": {"threads": 8, "tail": "guard"},
     "relu_bound": {"threads": 8, "tail": "guard"},
     "window_sum_shared": {"tail": "guard"},
+    "row_sum_threads": {"threads": 32},
     "row_sum_naive": {"threads": 4, "tail": "guard"},
     "softmax_naive": {"threads": 4, "tail": "guard"},
     "layer_norm_naive": {"threads": 4, "tail": "guard"},
@@ -440,3 +442,44 @@ def test_a_wrong_pass_for_the_second_of_two_kernels(
     assert (found.kind, found.name) == ("pass", NAME)
     passes = lower_through_passes(module, GPU).passes
     assert found.number == next(one.number for one in passes if one.name == NAME and one.changed)
+
+
+ROWS = ("row_sum_threads", {"m": 4, "n": 64})
+
+
+@pytest.mark.parametrize("behind", ["ThreadSync", "LowerOpaqueBlock", "LowerThreadAllreduce"])
+def test_a_wrong_pass_near_a_reduction_over_threads(
+    monkeypatch: pytest.MonkeyPatch, behind: str
+) -> None:
+    """From the barriers on, to the pass that makes shuffles of it, the reduction cannot be run."""
+    run = make_run(*ROWS)
+    module, problem = run.steps[-1].module, run.problem
+    inputs = problem.integer_inputs(0)
+    right = problem.reference(inputs)[0].astype("float32")
+    plant(monkeypatch, behind, spoil_one_block, which=1 if behind == "ThreadSync" else 0)
+    found = find_bad_pass(module, [*inputs, np.zeros_like(right)], [right], GPU)
+    assert found is not None
+    passes = lower_through_passes(module, GPU).passes
+    truth = next(one.number for one in passes if one.name == NAME and one.changed)
+    if behind == "ThreadSync":
+        assert found.kind == "between"
+        first, last = (int(number) for number in re.findall(r"after pass (\d+)", found.who))
+        assert first < truth <= last
+        assert any("'tvm_thread_allreduce'" in one for one in found.not_run)
+    else:
+        assert (found.kind, found.name, found.number) == ("pass", NAME, truth)
+
+
+@pytest.mark.parametrize("name", ["row_sum_threads", "softmax_online", "row_sum_rows"])
+def test_reductions_over_threads_are_run_in_every_stage_before_the_barriers(name: str) -> None:
+    run = run_golden(find_recipe(name))
+    stages = lower_in_stages(run.steps[-1].module, GPU).stages
+    names = [one.name for one in stages]
+    first, last = (
+        names.index(f"s_tir.{one}") for one in ("LowerCrossThreadReduction", "ThreadSync")
+    )
+    assert last - first > 8
+    for stage in stages[first:last]:
+        assert stage.program is not None
+        device = structured.Interpreter(is_compact=stage.is_compact)
+        assert check_numbers(run.problem, stage.program, device, where=stage.name) == []

@@ -66,3 +66,12 @@ def has_threads(body: Any) -> bool:
     return loops or any(
         node.attr_key == "thread_extent" for node in find_all(body, tvm.tirx.AttrStmt)
     )
+
+
+def find_thread_axes(body: Any) -> set[str]:
+    """The axes of a block's threads that anything in a function is bound to."""
+    loops = (one.thread_binding for one in find_all(body, For))
+    tags = [str(one.thread_tag) for one in loops if one is not None]
+    nodes = find_all(body, tvm.tirx.AttrStmt)
+    tags += [str(one.node.thread_tag) for one in nodes if one.attr_key == "thread_extent"]
+    return {tag for tag in tags if tag.startswith("threadIdx")}
