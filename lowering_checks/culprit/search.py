@@ -13,10 +13,11 @@ from tvm.tirx import AllocBuffer
 
 from tirstep.transforms.queries import find_all
 
-from ..devices.cpu import CpuDevice, last_line
+from ..devices.cpu import CpuDevice
 from ..devices.device import Arrays, Device, DeviceError, Program
 from ..devices.fault import Fault
 from ..devices.host import Generated, HostDevice
+from ..devices.refusals import last_line, refusals_as
 from ..devices.rims import run_in_rims
 from ..devices.simulator.structured import Interpreter
 from ..entry import MAIN
@@ -235,6 +236,8 @@ class _Search:
         except DeviceError:
             raise
         except Exception as error:  # a module that a pass has spoiled may be anything
+            if not isinstance(device, Interpreter):
+                raise
             raise DeviceError(
                 f"the {device.name} fails: {type(error).__name__}: {last_line(error)}"
             ) from error
@@ -469,9 +472,7 @@ class _Executable(CpuDevice):
 
     def compile(self, module: tvm.IRModule) -> Program:
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            try:
+            with refusals_as("the program does not run"):
                 return run_in_rims(self._executable[MAIN], self._names, arguments, tvm.cpu())
-            except (tvm.error.InternalError, RuntimeError, ValueError, TypeError) as error:
-                raise DeviceError(f"the program does not run: {last_line(error)}") from error
 
         return Program(run)

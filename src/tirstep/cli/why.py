@@ -39,11 +39,11 @@ def explain(name: str, wish: Wish, *, seed: int, script: Path | None) -> int:
     if found.culprit is None:
         _tell_that_all_is_well(screen, place, len(run.steps), found)
         return 0
+    _tell_culprit(screen, place, found, found.culprit)
     with screen.working():
         screen.doing("running the script")
         write_reproducer(found.culprit, path)
         shown = run_reproducer(path)
-    _tell_culprit(screen, place, found, found.culprit)
     screen.line()
     screen.line(("script  ", "dim"), str(path))
     verb = "shows it" if shown.is_shown else "does not show it on this machine"
