@@ -40,8 +40,6 @@ class Failure:
     is_limit: bool = False
 
     def __str__(self) -> str:
-        if self.is_limit:
-            return self.reason
         who = f"pass {self.number} {self.name}" if self.number else self.name
         return f"{who} refuses the module: {self.reason}"
 

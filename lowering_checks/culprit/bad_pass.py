@@ -51,10 +51,21 @@ def find_bad_pass(
         return [*faults, *compare_outputs(got, expected, bounds)]
 
     found = search(module, judge, target, pipeline)
+    if found.suspect is None and found.refused is None:
+        return None
+    return _make_culprit(found, module, kernel, target, pipeline)
+
+
+def _make_culprit(
+    found: Outcome,
+    module: tvm.IRModule,
+    kernel: tvm.IRModule | None,
+    target: str,
+    pipeline: str | None,
+) -> Culprit:
     suspect, kind = found.suspect, _find_kind(found)
     if suspect is None:
-        if found.refused is None:
-            return None
+        assert found.refused is not None
         suspect = _describe_refusal(module, found.refused)
     number, name = (0, MAIN)
     if suspect.stage is not None:
