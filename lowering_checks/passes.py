@@ -13,7 +13,7 @@ from .compiling import compile_module
 from .devices import find_unbound_blocks
 from .devices.cpu import make_threads_serial
 from .devices.device import DeviceError
-from .devices.refusals import is_refusal, last_line
+from .devices.refusals import find_reason, is_refusal
 from .finding import CheckError
 from .pass_log import Pass, PassLog
 from .targets import TARGET, find_target
@@ -134,7 +134,7 @@ def _describe_failure(
     if log.running:
         number, name = log.running[-1].number, log.running[-1].name
     unbound = [] if language == "llvm" else find_unbound_blocks(module)
-    reason = f"not bound yet: {', '.join(unbound)}" if unbound else last_line(error)
+    reason = f"not bound yet: {', '.join(unbound)}" if unbound else find_reason(error)
     return Failure(number, name, reason)
 
 

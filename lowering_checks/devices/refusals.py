@@ -7,6 +7,7 @@ mark; others are raised by its Python.
 
 from __future__ import annotations
 
+import itertools
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 from .device import DeviceError
 
 _MARK = "__tvm_ffi_error__"
+_REASONS = ("Error message:", "Check failed:", "InternalError: Check failed:")
+"""How the line begins at which TVM's reason begins, behind or before a program."""
 
 
 def is_refusal(error: Exception) -> bool:
@@ -37,10 +40,20 @@ def refusals_as(sentence: str) -> Iterator[None]:
     except Exception as error:
         if not is_refusal(error):
             raise
-        raise DeviceError(f"{sentence}: {last_line(error)}") from error
+        raise DeviceError(f"{sentence}: {find_reason(error)}") from error
 
 
-def last_line(error: Exception) -> str:
-    """The last line of an error of TVM, where its reason stands."""
+def find_reason(error: Exception) -> str:
+    """TVM's own reason, on one line: not the program that it prints before or behind it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    for start in _REASONS:
+        found = next((at for at, line in enumerate(lines) if line.startswith(start)), None)
+        if found is not None:
+            told = [lines[found].removeprefix("Error message:"), *lines[found + 1 :]]
+            return " ".join(itertools.takewhile(_is_prose, told)).strip() or lines[found]
+    prose = [*itertools.takewhile(_is_prose, lines)] or [one for one in lines if _is_prose(one)]
+    return prose[-1] if prose else type(error).__name__
+
+
+def _is_prose(line: str) -> bool:
+    return not line.startswith(("#", "@", "class Module", "def ", "with T.", "for ", "from tvm"))

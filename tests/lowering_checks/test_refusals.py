@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from tirstep.lowering_checks import DeviceError, check_numbers, find_device
 from tirstep.lowering_checks.counts import count_accesses
 from tirstep.lowering_checks.devices import is_host_available
-from tirstep.lowering_checks.devices.refusals import is_refusal, refusals_as
+from tirstep.lowering_checks.devices.refusals import find_reason, is_refusal, refusals_as
 from tirstep.lowering_checks.passes import lower_through_passes
 from tirstep.modules import find_kernel, vector_add
 from tirstep.transforms import bind_loop, cache_write_at, inline_producers, prefetch_fragments
@@ -131,3 +131,42 @@ def test_errors_of_tvm_s_python_are_refusals():
     with pytest.raises(ValueError, match="candidates") as caught:
         tvm.compile(vector_add(8), target="llvm", tir_pipeline="nonsense")
     assert is_refusal(caught.value)
+
+
+PROGRAM = """# from tvm.script import tirx as T
+@T.prim_func
+def main(A: T.Buffer((64,), "float32")):
+    for i in range(64):
+        A[i] = T.float32(0)
+# Metadata omitted. Use show_meta=True in script() method to show it."""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Check failed: (x) is false: too deep", "Check failed: (x) is false: too deep"),
+        (
+            f"Variable `C` is not bound.\nDid you forget to bind?\n{PROGRAM}",
+            "Did you forget to bind?",
+        ),
+        (
+            f"Check failed: (x) is false: no loop\nin\n{PROGRAM}",
+            "Check failed: (x) is false: no loop in",
+        ),
+        (
+            f"{PROGRAM}\nError message: the loop is no parent\nof it.",
+            "the loop is no parent of it.",
+        ),
+        (
+            f"Traceback:\n  somewhere\nInternalError: Check failed: no\n{PROGRAM}",
+            "Check failed: no",
+        ),
+        (PROGRAM.splitlines()[-1], "ValueError"),
+        ("", "ValueError"),
+    ],
+)
+def test_tvms_reason_is_told_and_not_its_program(text, reason):
+    found = find_reason(ValueError(text))
+    assert found.endswith(reason)
+    assert "Metadata" not in found
+    assert "\n" not in found
