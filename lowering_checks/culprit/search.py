@@ -17,7 +17,7 @@ from ..devices.cpu import CpuDevice
 from ..devices.device import Arrays, Device, DeviceError, Program
 from ..devices.fault import Fault
 from ..devices.host import Generated, HostDevice
-from ..devices.refusals import last_line, refusals_as
+from ..devices.refusals import find_reason, refusals_as
 from ..devices.rims import run_in_rims
 from ..devices.simulator.structured import Interpreter
 from ..entry import MAIN
@@ -239,7 +239,7 @@ class _Search:
             if not isinstance(device, Interpreter):
                 raise
             raise DeviceError(
-                f"the {device.name} fails: {type(error).__name__}: {last_line(error)}"
+                f"the {device.name} fails: {type(error).__name__}: {find_reason(error)}"
             ) from error
 
     def _ask(
