@@ -1,0 +1,29 @@
+"""GPU programs whose status, right or wrong, is known by construction, by topic."""
+
+from . import (
+    arithmetic,
+    async_copies,
+    barriers,
+    global_memory,
+    limits,
+    merged_memory,
+    shuffles,
+    tails,
+    vectors,
+)
+from .program import KINDS, RIGHT, WRONG, Program
+
+FAMILIES = (
+    barriers,
+    global_memory,
+    shuffles,
+    merged_memory,
+    async_copies,
+    vectors,
+    tails,
+    arithmetic,
+    limits,
+)
+PROGRAMS: tuple[Program, ...] = tuple(one for family in FAMILIES for one in family.PROGRAMS)
+
+__all__ = ["KINDS", "PROGRAMS", "RIGHT", "WRONG", "Program"]
