@@ -5,10 +5,13 @@ from . import (
     async_copies,
     barriers,
     global_memory,
+    launches,
     limits,
     merged_memory,
+    ring_buffers,
     shuffles,
     tails,
+    tensor_cores,
     vectors,
 )
 from .program import KINDS, RIGHT, WRONG, Program
@@ -16,9 +19,12 @@ from .program import KINDS, RIGHT, WRONG, Program
 FAMILIES = (
     barriers,
     global_memory,
+    launches,
     shuffles,
     merged_memory,
     async_copies,
+    ring_buffers,
+    tensor_cores,
     vectors,
     tails,
     arithmetic,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .program import BARRIER, RACE, blank, family, right, whole, wrong
+from .program import BARRIER, RACE, UNINITIALIZED, blank, family, right, whole, wrong
 
 IN, OUT = {"A": whole(64)}, {"B": blank(64)}
 IN_WARP, OUT_WARP = {"A": whole(32)}, {"B": blank(32)}
@@ -330,4 +330,188 @@ DIVERGENT = (
     ),
 )
 
-PROGRAMS = family("barriers", (*ORDERED, *DIVERGENT))
+
+FLAGS = {"A": whole(64), "n": np.array([1], "int32")}
+OWN_FLAGS = {"A": whole(64), "n": np.arange(64, dtype="int32") % 2}
+TREE = """
+    S = T.alloc_shared((64,))
+    S[tx] = A[tx]
+    T.tvm_storage_sync("shared")
+    for k in range(6):
+        {}
+    if tx == 0:
+        B[0] = S[0]
+"""
+ADD = "S[tx] = S[tx] + S[tx + T.shift_right(32, k)]"
+SUM = {"B": blank(1)}
+
+
+def _sum(A):
+    return A.sum(keepdims=True)
+
+
+BRANCHES = (
+    right(
+        "barrier behind a loaded condition that all threads share",
+        "all threads of the block load the same flag",
+        """
+        S = T.alloc_shared((64,))
+        S[tx] = A[tx]
+        if n[0] > 0:
+            T.tvm_storage_sync("shared")
+            B[tx] = S[63 - tx]
+        else:
+            B[tx] = S[tx]
+        """,
+        threads=64,
+        inputs=FLAGS,
+        outputs=OUT,
+        expected=lambda A, n: A[::-1],
+    ),
+    wrong(
+        "barrier behind a loaded condition of each thread",
+        BARRIER,
+        "every other thread loads 0 and never comes",
+        """
+        S = T.alloc_shared((64,))
+        S[tx] = A[tx]
+        if n[tx] > 0:
+            T.tvm_storage_sync("shared")
+        B[tx] = S[tx]
+        """,
+        threads=64,
+        inputs=OWN_FLAGS,
+        outputs=OUT,
+    ),
+    right(
+        "tree of sums, barrier for all threads",
+        "the barrier stands behind the branch",
+        TREE.format(
+            f"if tx < T.shift_right(32, k):\n            {ADD}\n"
+            '        T.tvm_storage_sync("shared")'
+        ),
+        threads=64,
+        inputs=IN,
+        outputs=SUM,
+        expected=_sum,
+    ),
+    wrong(
+        "tree of sums, barrier within the branch",
+        BARRIER,
+        "threads that no longer add never come to it",
+        TREE.format(
+            f"if tx < T.shift_right(32, k):\n            {ADD}\n"
+            '            T.tvm_storage_sync("shared")'
+        ),
+        threads=64,
+        inputs=IN,
+        outputs=SUM,
+        expected=_sum,
+    ),
+    wrong(
+        "tree of sums, barriers left out within the last warp",
+        RACE,
+        "since Volta the lanes of a warp are not in step",
+        TREE.format(
+            f"if tx < T.shift_right(32, k):\n            {ADD}\n"
+            '        if k < 1:\n            T.tvm_storage_sync("shared")'
+        ),
+        threads=64,
+        inputs=IN,
+        outputs=SUM,
+        expected=_sum,
+    ),
+    right(
+        "while loop on a shared counter",
+        "all threads load the counter between two barriers, so that all leave together",
+        """
+        S = T.alloc_shared((64,), "int32")
+        r = T.alloc_local((1,))
+        r[0] = T.float32(0)
+        if tx == 0:
+            S[0] = 3
+        T.tvm_storage_sync("shared")
+        while S[0] > 0:
+            r[0] = r[0] + A[tx]
+            T.tvm_storage_sync("shared")
+            if tx == 0:
+                S[0] = S[0] - 1
+            T.tvm_storage_sync("shared")
+        B[tx] = r[0]
+        """,
+        threads=64,
+        inputs=IN,
+        outputs=OUT,
+        expected=lambda A: 3 * A,
+    ),
+    wrong(
+        "while loop on a shared counter, one barrier",
+        RACE,
+        "thread 0 counts down while others still load the counter",
+        """
+        S = T.alloc_shared((64,), "int32")
+        r = T.alloc_local((1,))
+        r[0] = T.float32(0)
+        if tx == 0:
+            S[0] = 3
+        T.tvm_storage_sync("shared")
+        while S[0] > 0:
+            r[0] = r[0] + A[tx]
+            if tx == 0:
+                S[0] = S[0] - 1
+            T.tvm_storage_sync("shared")
+        B[tx] = r[0]
+        """,
+        threads=64,
+        inputs=IN,
+        outputs=OUT,
+        expected=lambda A: 3 * A,
+    ),
+    right(
+        "threads beyond the end return",
+        "there is no barrier behind",
+        """
+        if tx >= 50:
+            T.evaluate(T.thread_return())
+        B[tx] = A[tx]
+        """,
+        threads=64,
+        inputs={"A": whole(50)},
+        outputs={"B": blank(50)},
+        expected=lambda A: A,
+    ),
+    right(
+        "warp that returns before a barrier of the others",
+        "since Volta a barrier waits for the threads that have not ended",
+        """
+        S = T.alloc_shared((64,))
+        if tx >= 32:
+            T.evaluate(T.thread_return())
+        S[tx] = A[tx]
+        T.tvm_storage_sync("shared")
+        B[tx] = S[31 - tx]
+        """,
+        threads=64,
+        inputs=IN_WARP,
+        outputs=OUT_WARP,
+        expected=_reversed,
+    ),
+    wrong(
+        "warp that returns before it stored what others load",
+        UNINITIALIZED,
+        "S[32] to S[63] are never stored",
+        """
+        S = T.alloc_shared((64,))
+        if tx >= 32:
+            T.evaluate(T.thread_return())
+        S[tx] = A[tx]
+        T.tvm_storage_sync("shared")
+        B[tx] = S[63 - tx]
+        """,
+        threads=64,
+        inputs=IN,
+        outputs=OUT_WARP,
+    ),
+)
+
+PROGRAMS = family("barriers", (*ORDERED, *DIVERGENT, *BRANCHES))

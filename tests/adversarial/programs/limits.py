@@ -157,4 +157,97 @@ MEMORY = (
     ),
 )
 
-PROGRAMS = family("limits", (*GRID, *MEMORY))
+
+def _both(static: int, dynamic: int) -> str:
+    """A kernel with so many cells in static and in dynamic shared memory."""
+    return f"""
+    S = T.alloc_buffer(({dynamic},), "float32", scope="shared.dyn")
+    R = T.alloc_shared(({static},))
+    S[tx] = A[tx]
+    R[tx] = A[tx]
+    T.tvm_storage_sync("shared")
+    B[tx] = S[63 - tx] + R[tx]
+    """
+
+
+EDGES = (
+    right(
+        "1024 threads on two axes",
+        "that is the limit",
+        "B[ty * 32 + tx] = A[ty * 32 + tx]",
+        threads=(32, 32),
+        inputs={"A": whole(1024)},
+        outputs={"B": blank(1024)},
+        expected=lambda A: A,
+    ),
+    wrong(
+        "1056 threads on two axes",
+        LAUNCH,
+        "a block has 1024 at most, though each axis is within its limit",
+        "B[ty * 32 + tx] = A[ty * 32 + tx]",
+        threads=(32, 33),
+        inputs={"A": whole(1056)},
+        outputs={"B": blank(1056)},
+        expected=lambda A: A,
+    ),
+    right(
+        "64 threads on z",
+        "that is the limit there",
+        "B[tz] = A[tz]",
+        threads=(1, 1, 64),
+        inputs=IN,
+        outputs=OUT,
+        expected=lambda A: A,
+    ),
+    right(
+        "48 KB of static shared memory",
+        "that is the limit",
+        _static(12288),
+        threads=64,
+        inputs=IN,
+        outputs=OUT,
+        expected=_reversed,
+    ),
+    right(
+        "227 KB of dynamic shared memory",
+        "that is an H100's limit",
+        _dynamic(58112),
+        threads=64,
+        inputs=IN,
+        outputs=OUT,
+        expected=_reversed,
+        arch="sm_90",
+    ),
+    wrong(
+        "227 KB and 4 bytes of dynamic shared memory",
+        LAUNCH,
+        "227 KB is the limit",
+        _dynamic(58113),
+        threads=64,
+        inputs=IN,
+        outputs=OUT,
+        expected=_reversed,
+    ),
+    right(
+        "24 KB of static and 200 KB of dynamic shared memory",
+        "together they are less than 227 KB",
+        _both(6144, 51200),
+        threads=64,
+        inputs=IN,
+        outputs=OUT,
+        expected=lambda A: A + A[::-1],
+        arch="sm_90",
+    ),
+    wrong(
+        "32 KB of static and 196 KB of dynamic shared memory",
+        LAUNCH,
+        "each is within its limit, and together they are 228 KB",
+        _both(8192, 50176),
+        threads=64,
+        inputs=IN,
+        outputs=OUT,
+        expected=lambda A: A + A[::-1],
+    ),
+)
+
+PROGRAMS = family("limits", (*GRID, *MEMORY, *EDGES))

@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
 import tvm
+from tvm.ir import Call, Op, PrimType
 from tvm.script import from_source
+from tvm.script import ir as I
+from tvm.script import tirx as T
 
 RIGHT, WRONG = "right", "wrong"
 
@@ -45,6 +48,13 @@ Array = np.ndarray
 Buffers = Mapping[str, Array]
 
 
+def copy_where(guard, target, to, source, start, size):
+    """A cp.async of float32 that stores zeros where its guard is false: TVM prints, and does not
+    parse it."""
+    operator = Op.get("tirx.s_tir.cp_async_raw")
+    return Call(operator, [target, to, source, start, size, guard], ret_ty=PrimType("float32"))
+
+
 @dataclass(frozen=True)
 class Program:
     """A lowered module whose status is known by construction.
@@ -76,7 +86,7 @@ class Program:
     @property
     def module(self) -> tvm.IRModule:
         """The module, parsed anew: lowering changes some in place."""
-        return from_source(self.script)
+        return from_source(self.script, {"I": I, "T": T, "copy_where": copy_where})
 
     @property
     def expected(self) -> tuple[Array, ...] | None:

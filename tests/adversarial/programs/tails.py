@@ -6,6 +6,8 @@ import numpy as np
 
 from .program import (
     BOUNDS,
+    NUMBERS,
+    RACE,
     RIGHT,
     UNINITIALIZED,
     WRONG,
@@ -191,4 +193,117 @@ LOOPS = (
     ),
 )
 
-PROGRAMS = family("registers and tails", (*REGISTERS, *FETCHES, *OPEN, *LOOPS))
+
+EDGES = (
+    wrong(
+        "guard one too wide",
+        BOUNDS,
+        "thread 30 loads A[30] of 30 elements",
+        """
+        B[tx] = T.float32(0)
+        if tx <= 30:
+            B[tx] = A[tx]
+        """,
+        inputs=SHORT,
+        outputs=OUT,
+    ),
+    right(
+        "index clamped to the last element",
+        "min keeps it within",
+        "B[tx] = A[T.min(tx, 29)]",
+        inputs=SHORT,
+        outputs=OUT,
+        expected=lambda A: np.append(A, [A[29], A[29]]),
+    ),
+    wrong(
+        "left neighbour of the first element",
+        BOUNDS,
+        "thread 0 loads A[-1]",
+        "B[tx] = A[tx - 1]",
+        inputs=IN,
+        outputs=OUT,
+    ),
+    right(
+        "left neighbour, zero where there is none",
+        "the load of A[-1] is not evaluated",
+        "B[tx] = A[tx] + T.if_then_else(tx > 0, A[tx - 1], T.float32(0))",
+        inputs=IN,
+        outputs=OUT,
+        expected=lambda A: A + np.append([0], A[:-1]),
+    ),
+    wrong(
+        "right neighbour over a row's end",
+        NUMBERS,
+        "the last column's neighbour is the next row's first element, within the buffer",
+        "B[tx] = A[tx] + A[tx + 1]",
+        inputs={"A": whole(33)},
+        outputs=OUT,
+        expected=lambda A: np.ravel(
+            A[:32].reshape(4, 8) + np.pad(A[:32].reshape(4, 8)[:, 1:], ((0, 0), (0, 1)))
+        ),
+    ),
+    wrong(
+        "vector over the end",
+        BOUNDS,
+        "thread 7 loads elements 28 to 31 of 30",
+        "B[T.Ramp(tx * 4, 1, 4)] = A[T.Ramp(tx * 4, 1, 4)]",
+        threads=8,
+        inputs=SHORT,
+        outputs=OUT,
+    ),
+    right(
+        "vectors, and single elements at the end",
+        "the vector's last element is in the guard",
+        """
+        if tx * 4 + 3 < 30:
+            B[T.Ramp(tx * 4, 1, 4)] = A[T.Ramp(tx * 4, 1, 4)]
+        else:
+            for k in range(4):
+                if tx * 4 + k < 30:
+                    B[tx * 4 + k] = A[tx * 4 + k]
+        """,
+        threads=8,
+        inputs=SHORT,
+        outputs={"B": blank(30)},
+        expected=lambda A: A,
+    ),
+    wrong(
+        "register array at a loaded index beyond its end",
+        BOUNDS,
+        "n[0] is 4, and r has 4 elements",
+        """
+        r = T.alloc_local((4,))
+        for k in range(4):
+            r[k] = A[tx] + T.Cast("float32", k)
+        B[tx] = r[n[0]]
+        """,
+        inputs={"A": whole(32), "n": np.array([4], "int32")},
+        outputs=OUT,
+    ),
+    wrong(
+        "gather at a loaded index beyond the end",
+        BOUNDS,
+        "the last index is 32",
+        "B[tx] = A[n[tx]]",
+        inputs={"A": whole(32), "n": np.arange(1, 33, dtype="int32")},
+        outputs=OUT,
+    ),
+    wrong(
+        "scatter to a loaded index, twice the same",
+        RACE,
+        "two threads store other values to B[0]",
+        "B[n[tx]] = A[tx]",
+        inputs={"A": np.arange(32, dtype="float32"), "n": np.arange(32, dtype="int32") % 31},
+        outputs={"B": blank(31)},
+    ),
+    right(
+        "scatter to loaded indices, each once",
+        "the indices are a permutation",
+        "B[n[tx]] = A[tx]",
+        inputs={"A": whole(32), "n": np.arange(32, dtype="int32") * 5 % 32},
+        outputs=OUT,
+        expected=lambda A, n: A[np.argsort(n)],
+    ),
+)
+
+PROGRAMS = family("registers and tails", (*REGISTERS, *FETCHES, *OPEN, *LOOPS, *EDGES))

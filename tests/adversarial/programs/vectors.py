@@ -117,4 +117,59 @@ PLACES = (
     ),
 )
 
-PROGRAMS = family("vectors", (*NARROW, *PLACES))
+
+LOADED = "B[T.Ramp(n[0] + tx * 4, 1, 4)] = A[T.Ramp(tx * 4, 1, 4)]"
+
+
+def _shift(by: int):
+    return {"A": whole(64), "n": np.array([by], "int32")}
+
+
+STORES = (
+    wrong(
+        "vector store to a loaded place, 2",
+        MISALIGNED,
+        "16 bytes go to a multiple of 16",
+        LOADED,
+        threads=16,
+        inputs=_shift(2),
+        outputs={"B": blank(66)},
+    ),
+    right(
+        "vector store to a loaded place, 0",
+        "all vectors begin at multiples of 4",
+        LOADED,
+        threads=16,
+        inputs=_shift(0),
+        outputs={"B": blank(64)},
+        expected=lambda A, n: A,
+    ),
+    right(
+        "stores of two floats to even elements",
+        "8 bytes go to multiples of 8",
+        "B[T.Ramp(62 - tx * 2, 1, 2)] = A[T.Ramp(tx * 2, 1, 2)]",
+        inputs={"A": whole(64)},
+        outputs={"B": blank(64)},
+        expected=lambda A: np.ravel(A.reshape(32, 2)[::-1]),
+    ),
+    wrong(
+        "stores of four halves to even elements",
+        MISALIGNED,
+        "8 bytes go to a multiple of 8",
+        "B[T.Ramp(tx * 6, 1, 4)] = A[T.Ramp(tx * 4, 1, 4)]",
+        threads=16,
+        inputs={"A": whole(64, "float16")},
+        outputs={"B": blank(94, "float16")},
+    ),
+    wrong(
+        "stores of four bytes to odd elements",
+        MISALIGNED,
+        "4 bytes go to a multiple of 4",
+        "B[T.Ramp(tx * 5, 1, 4)] = A[T.Ramp(tx * 4, 1, 4)]",
+        threads=16,
+        inputs={"A": whole(64, "int8")},
+        outputs={"B": blank(79, "int8")},
+    ),
+)
+
+PROGRAMS = family("vectors", (*NARROW, *PLACES, *STORES))
