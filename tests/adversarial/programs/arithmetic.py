@@ -144,7 +144,11 @@ WIDENED = (
         "product of int32, widened behind",
         NUMBERS,
         "the product wraps before it is widened",
-        'B[tx] = T.Cast("int64", A[tx] * 1073741824)',
+        """
+        r = T.alloc_local((1,), "int32")
+        r[0] = A[tx] * 1073741824
+        B[tx] = T.Cast("int64", r[0])
+        """,
         inputs=COUNTS,
         outputs=OUT_LONG,
         expected=lambda A: A.astype("int64") * 2**30,
@@ -237,34 +241,64 @@ TIES = {"A": 1 + np.arange(32, dtype="float32") * 2.0**-8}
 NOT_A_NUMBER = (
     right(
         "comparisons with NaN and infinity",
-        "NaN is neither more than 0 nor equal to itself",
+        "NaN is neither more than 0 nor equal to NaN",
         """
         if A[tx] > T.float32(0):
             B[tx] = 1
         else:
-            if A[tx] != A[tx]:
+            if A[tx] != C[tx]:
                 B[tx] = 2
             else:
                 B[tx] = 3
         """,
-        inputs=SPECIAL,
+        inputs={**SPECIAL, "C": SPECIAL["A"]},
         outputs=OUT_INT,
-        expected=lambda A: np.tile([2, 1, 3, 1], 8),
+        expected=lambda A, C: np.tile([2, 1, 3, 1], 8),
     ),
-    right(
-        "infinity minus infinity",
-        "that is NaN, as NaN minus NaN is",
+    wrong(
+        "NaN found by x != x",
+        NUMBERS,
+        "TVM's simplifier takes x != x for false, behind the last pass that the simulator runs",
         """
-        r = T.alloc_local((1,))
-        r[0] = A[tx] - A[tx]
-        if r[0] != r[0]:
+        if A[tx] != A[tx]:
             B[tx] = 1
         else:
             B[tx] = 0
         """,
         inputs=SPECIAL,
         outputs=OUT_INT,
-        expected=lambda A: np.tile([1, 1, 1, 0], 8),
+        expected=lambda A: np.tile([1, 0, 0, 0], 8),
+    ),
+    right(
+        "infinity minus infinity",
+        "that is NaN, as NaN minus NaN is",
+        """
+        r = T.alloc_local((1,))
+        r[0] = A[tx] - C[tx]
+        if r[0] == T.float32(0):
+            B[tx] = 1
+        else:
+            B[tx] = 0
+        """,
+        inputs={**SPECIAL, "C": SPECIAL["A"]},
+        outputs=OUT_INT,
+        expected=lambda A, C: np.tile([0, 0, 0, 1], 8),
+    ),
+    wrong(
+        "infinity minus itself",
+        NUMBERS,
+        "TVM's simplifier takes x - x for 0, behind the last pass that the simulator runs",
+        """
+        r = T.alloc_local((1,))
+        r[0] = A[tx] - A[tx]
+        if r[0] == T.float32(0):
+            B[tx] = 1
+        else:
+            B[tx] = 0
+        """,
+        inputs=SPECIAL,
+        outputs=OUT_INT,
+        expected=lambda A: np.tile([0, 0, 0, 1], 8),
     ),
     right(
         "min(NaN, 3) and min(3, NaN)",
