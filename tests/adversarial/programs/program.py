@@ -55,7 +55,7 @@ def copy_where(guard, target, to, source, start, size):
     return Call(operator, [target, to, source, start, size, guard], ret_ty=PrimType("float32"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by identity: they hold arrays
 class Program:
     """A lowered module whose status is known by construction.
 
