@@ -198,7 +198,7 @@ def blank(size: int, dtype: str = "float32") -> Array:
     if "float" in dtype:
         return np.full(size, np.nan, dtype)
     limits = np.iinfo(dtype)
-    return np.full(size, limits.min or limits.max // 3, dtype)
+    return np.full(size, limits.min // 3 or limits.max // 3, dtype)
 
 
 def family(name: str, programs: Sequence[Program]) -> tuple[Program, ...]:
