@@ -29,6 +29,7 @@ from tirstep.bench.compile_cache import find_cache_folder, installed
 from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.compiling import compile_module
 
+from . import results
 from .devices import INPUT, NUMBERS, Verdict, compare
 
 SCRIPT = Path(__file__).resolve().parents[1] / "make_table.py"
@@ -36,7 +37,9 @@ GPU_RIGHT, WRONG_NUMBERS, DIFFERS, SAME = "right", "wrong", "differs", "same"
 FAULTS, HANGS, NOT_COMPILED, NOT_RUN = "faults", "hangs", "not compiled", "not run"
 REPORTS, SILENT = "reports", "silent"
 RUNS = 20
-COMPILE_SECONDS, RUN_SECONDS, WATCHED_SECONDS = 60.0, 6.0, 20
+COMPILE_SECONDS, RUN_SECONDS = 60.0, 6.0
+FIRST_SECONDS, WATCHED_SECONDS = 60, 10
+"""Of a program under the sanitizer: the first of a process starts CUDA."""
 CANARY = "load of another warp's cell behind a barrier"
 ERRORS = (DeviceError, RuntimeError, ValueError, tvm.error.InternalError)
 Runner = Callable[[int], None]
@@ -227,9 +230,16 @@ def _serve_in_process(numbers: Sequence[int], is_forked: bool) -> dict[str, Verd
 def watch(tool: str, numbers: Sequence[int]) -> None:
     """Run programs under one of the sanitizer's tools; each says when it begins and how it ends."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # even while CUDA waits
+    alone = results.read().programs(results.GPU)
+    seconds = FIRST_SECONDS
     for number in numbers:
         print(f"begin {number}", flush=True)
-        signal.alarm(WATCHED_SECONDS)
+        said = alone.get(PROGRAMS[number].name)
+        if said and said.outcome == HANGS and tool != "synccheck":
+            print(f"refused {number} hangs on the hardware", flush=True)
+            continue
+        signal.alarm(seconds)
+        seconds = WATCHED_SECONDS
         print(_watch_one(number, is_blank=tool == "initcheck"), flush=True)
         if not _is_context_alive():
             os._exit(1)

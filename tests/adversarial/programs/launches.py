@@ -104,7 +104,7 @@ LAUNCHES = (
         expected=_sums,
     ),
     wrong(
-        "block that waits for a flag of another block",
+        "block that tests a flag of another block",
         RACE,
         "a plain load and store of a flag order nothing",
         (
