@@ -119,6 +119,91 @@ def test_a_server_goes_on_behind_a_program_that_died(capfd) -> None:
     ]
 
 
+@pytest.fixture
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """CUDA's place is taken by the CPU: no kernel can be built for it."""
+    monkeypatch.setattr(gpu, "find_device", lambda: gpu.tvm.cpu(0))
+    monkeypatch.setattr(gpu, "find_arch", lambda: "sm_90a")
+    return monkeypatch
+
+
+def store_expected(*tensors) -> None:
+    """What the canary's kernel would do."""
+    tensors[-1].copyfrom(RIGHT_ONE.expected[0].astype("float32"))
+
+
+def refuse(*tensors) -> None:
+    raise RuntimeError("CUDA: misaligned address")
+
+
+def fail_to_build(number: int) -> None:
+    raise ValueError("no such instruction")
+
+
+CANARY = PROGRAMS.index(RIGHT_ONE)
+
+
+@pytest.mark.parametrize(
+    ("build", "verdict"),
+    [
+        (lambda number: store_expected, '["right", ""]'),
+        (lambda number: lambda *tensors: None, '["wrong", ""]'),
+        (lambda number: refuse, '["faults", "CUDA: misaligned address"]'),
+        (fail_to_build, '["not compiled", "no such instruction"]'),
+    ],
+)
+def test_a_report_of_a_program(on_the_cpu, capsys, build, verdict: str) -> None:
+    on_the_cpu.setattr(gpu, "build", build)
+    gpu.report(CANARY)
+    printed = capsys.readouterr().out
+    assert printed.endswith(f"verdict {verdict}\n")
+    assert ("compiled\n" in printed.splitlines(keepends=True)) == (build is not fail_to_build)
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "initcheck"])
+@pytest.mark.parametrize(
+    ("build", "word"),
+    [
+        (lambda number: store_expected, "end"),
+        (lambda number: refuse, "refused"),
+        (fail_to_build, "unbuilt"),
+    ],
+)
+def test_what_a_watched_program_says_of_its_end(on_the_cpu, capsys, tool, build, word) -> None:
+    on_the_cpu.setattr(gpu, "build", build)
+    gpu.watch(tool, [CANARY])
+    begin, end = capsys.readouterr().out.splitlines()
+    assert begin == f"begin {CANARY}"
+    assert end.startswith(f"{word} {CANARY}")
+
+
+def test_a_program_that_hung_is_left_to_synccheck(on_the_cpu, capsys) -> None:
+    hung = results.Results(columns={"gpu": {RIGHT_ONE.name: Verdict(gpu.HANGS)}})
+    on_the_cpu.setattr(gpu.results, "read", lambda: hung)
+    on_the_cpu.setattr(gpu, "build", lambda number: store_expected)
+    gpu.watch("racecheck", [CANARY])
+    gpu.watch("synccheck", [CANARY])
+    ends = capsys.readouterr().out.splitlines()[1::2]
+    assert ends == [f"refused {CANARY} hangs on the hardware", f"end {CANARY}"]
+
+
+SERVER = """
+import sys
+for number in sys.argv[2].split(","):
+    said = "right" if "--spawn" in sys.argv else "faults"
+    print("program", number, f'["{said}", ""]')
+"""
+
+
+def test_where_cuda_does_not_bear_a_fork_each_program_begins_anew(tmp_path, monkeypatch) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+    monkeypatch.setattr(gpu, "SCRIPT", script)
+    verdicts = gpu.run_all(list(range(5)), jobs=2)
+    names = {program.name for program in PROGRAMS[:5]}
+    assert verdicts == dict.fromkeys(names, Verdict(gpu.GPU_RIGHT))
+
+
 def test_the_tools_answers_become_verdicts() -> None:
     answers = Answers(accused={0}, silent={1}, refused={2: "no launch"}, unbuilt={3: "no cubin"})
     names = [program.name for program in PROGRAMS[:4]]
