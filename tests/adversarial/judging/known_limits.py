@@ -105,7 +105,11 @@ LIMITS = (
         SIMULATOR,
         MISSED,
         "TVM's simplifier folds them in passes behind the last one that the simulator runs",
-        ("NaN found by x != x", "infinity minus itself"),
+        (
+            "NaN found by x != x",
+            "infinity minus itself",
+            "floor division of a negative int8 that was a uint32",
+        ),
     ),
     Limit(
         SIMULATOR,
@@ -132,7 +136,13 @@ LIMITS = (
         SIMULATOR,
         FALSE_ALARM,
         "NumPy's maximum and minimum keep NaN, its casts do not saturate",
-        ("max(NaN, 0)", "min(NaN, 3) and min(3, NaN)", "NaN and infinities to int32"),
+        (
+            "max(NaN, 0)",
+            "min(NaN, 3) and min(3, NaN)",
+            "NaN and infinities to int32",
+            "NaN and infinities to uint32",
+            "NaN and infinities of float64 to uint32",
+        ),
     ),
     Limit(
         SIMULATOR,
@@ -193,8 +203,12 @@ LIMITS = (
     Limit(
         HOST,
         FALSE_ALARM,
-        "a CPU makes the smallest int32 of what does not fit",
-        ("NaN and infinities to int32",),
+        "a CPU makes the smallest number of what does not fit",
+        (
+            "NaN and infinities to int32",
+            "NaN and infinities to uint32",
+            "NaN and infinities of float64 to uint32",
+        ),
     ),
     Limit(
         HOST,
