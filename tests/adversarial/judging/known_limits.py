@@ -141,6 +141,7 @@ LIMITS = (
             "min(NaN, 3) and min(3, NaN)",
             "NaN and infinities to int32",
             "NaN and infinities to uint32",
+            "NaN and infinities of float64 to int32",
             "NaN and infinities of float64 to uint32",
         ),
     ),
@@ -207,6 +208,7 @@ LIMITS = (
         (
             "NaN and infinities to int32",
             "NaN and infinities to uint32",
+            "NaN and infinities of float64 to int32",
             "NaN and infinities of float64 to uint32",
         ),
     ),
