@@ -57,7 +57,7 @@ def ask_gpu(recorded: results.Results, numbers: Sequence[int], jobs: int, second
     """Run programs on the GPU and under the sanitizer, and print what came of it."""
     begin = time.monotonic()
     place = describe_gpu()
-    verdicts = gpu.run_all(numbers, jobs)
+    verdicts = gpu.run_all(numbers, jobs, seconds)
     recorded.update(results.GPU, verdicts, f"{place}, {datetime.date.today()}")
     recorded.write()
     print(f"hardware: {time.monotonic() - begin:.0f} s", flush=True)
