@@ -64,7 +64,10 @@ def ask_gpu(recorded: results.Results, numbers: Sequence[int], jobs: int, second
     print_counts("hardware", verdicts, numbers)
     if program := shutil.which("compute-sanitizer"):
         left = seconds - (time.monotonic() - begin)
-        ask_sanitizer(recorded, program, place, numbers, jobs, left)
+        try:
+            ask_sanitizer(recorded, program, place, numbers, jobs, left)
+        except RuntimeError as error:  # the hardware's verdicts are worth keeping
+            print(error)
     else:
         print("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
     print(f"all: {time.monotonic() - begin:.0f} s", flush=True)
