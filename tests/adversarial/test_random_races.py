@@ -45,8 +45,9 @@ class Step:
 
     def render(self, number: int, cells: str, offset: str) -> str:
         place = f"{cells}[{self.index}{offset}]"
+        mark = f"{number + 1} * 9999 + k * 999 + bx * 99"  # stores of one value do not race
         text = {
-            "store": f"{place} = A[tx] + T.Cast('float32', {number + 1} * 9999 + k * 999 + bx * 99)",
+            "store": f"{place} = A[tx] + T.Cast('float32', {mark})",
             "load": f"r[0] = r[0] + {place}",
             "barrier": SYNC,
         }[self.kind]
