@@ -90,12 +90,10 @@ def tile_in_warps(
     strips_in_order = _order(row_strip, column_strip, inner_strips)
     sch.reorder(*tiles, *strips_in_order, *inside, *reductions, *_order(i, j, inner))
     require_single_terms(sch, "tile_in_warps", block)
-    grid = _fuse(sch, tiles)
-    bind_loop(sch, grid, axis="blockIdx.x")
+    grid = _fuse_onto(sch, "blockIdx.x", tiles)
     if strips[0] * strips[1] > 1:
-        bind_loop(sch, _fuse(sch, strips_in_order), axis="vthread.x")
-    together = _fuse(sch, inside)
-    bind_loop(sch, together, axis="threadIdx.x")
+        _fuse_onto(sch, "vthread.x", strips_in_order)
+    together = _fuse_onto(sch, "threadIdx.x", inside)
     return WarpTile(grid, together, (i, j))
 
 
@@ -118,9 +116,11 @@ def _number_threads(
     return [row_warp, column_warp, row, column, neighbour]
 
 
-def _fuse(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
+def _fuse_onto(sch: Schedule, axis: str, loops: Sequence[LoopRV]) -> LoopRV:
     require_countable(sch, "tile_in_warps", loops)
-    return sch.fuse(*loops)
+    fused = sch.fuse(*loops)
+    bind_loop(sch, fused, axis=axis)
+    return fused
 
 
 def _order(row: LoopRV, column: LoopRV, inner: Inner) -> tuple[LoopRV, LoopRV]:
