@@ -76,14 +76,15 @@ def test_a_fetch_that_is_shared_out_over_gpu_blocks(level: str) -> None:
         bind_loop(sch, outer, axis="blockIdx.y")
 
 
-def test_the_same_axis_of_gpu_blocks_may_fetch_what_it_reads() -> None:
+@pytest.mark.parametrize("columns", [16, 18])
+def test_the_same_axis_of_gpu_blocks_may_fetch_what_it_reads(columns: int) -> None:
     """Tiles of B along the columns, in loops of their own on the axis of the columns."""
-    problem = matmul.problem(4, 16, 8)
+    problem = matmul.problem(4, columns, 8)
     sch, block, (i, j, _) = start(problem)
     bind_loop(sch, i, axis="blockIdx.x")
     copy = cache_read_at(sch, block, i, operand=1)
-    fetch, _ = split_loop(sch, sch.get_loops(copy)[-1], inner=4)
-    tiles, _ = split_loop(sch, j, inner=4)
+    fetch, _ = split_loop(sch, sch.get_loops(copy)[-1], inner=4, tail="guard")
+    tiles, _ = split_loop(sch, j, inner=4, tail="guard")
     bind_loop(sch, tiles, axis="blockIdx.y")
     bind_loop(sch, fetch, axis="blockIdx.y")
     assert is_right(problem, sch)
