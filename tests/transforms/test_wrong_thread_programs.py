@@ -76,14 +76,15 @@ def test_a_fetch_that_is_shared_out_over_gpu_blocks(level: str) -> None:
         bind_loop(sch, outer, axis="blockIdx.y")
 
 
-def test_the_same_axis_of_gpu_blocks_may_fetch_what_it_reads() -> None:
+@pytest.mark.parametrize("columns", [16, 18])
+def test_the_same_axis_of_gpu_blocks_may_fetch_what_it_reads(columns: int) -> None:
     """Tiles of B along the columns, in loops of their own on the axis of the columns."""
-    problem = matmul.problem(4, 16, 8)
+    problem = matmul.problem(4, columns, 8)
     sch, block, (i, j, _) = start(problem)
     bind_loop(sch, i, axis="blockIdx.x")
     copy = cache_read_at(sch, block, i, operand=1)
-    fetch, _ = split_loop(sch, sch.get_loops(copy)[-1], inner=4)
-    tiles, _ = split_loop(sch, j, inner=4)
+    fetch, _ = split_loop(sch, sch.get_loops(copy)[-1], inner=4, tail="guard")
+    tiles, _ = split_loop(sch, j, inner=4, tail="guard")
     bind_loop(sch, tiles, axis="blockIdx.y")
     bind_loop(sch, fetch, axis="blockIdx.y")
     assert is_right(problem, sch)
@@ -333,3 +334,42 @@ def test_an_asynchronous_copy_from_a_cache() -> None:
     assert sch.get(steps)
     cache_read_at(sch, block, sch.get_loops(block)[-3], operand=0, scope="local")
     assert is_right(problem, sch)
+
+
+def start_guarded_rows() -> tuple[Problem, Schedule, SBlockRV, LoopRV]:
+    """The first of four rows in a GPU block, with the sum to be made there in registers."""
+    problem = row_sum.problem(1, 64)
+    sch, block, (i, _) = start(problem, "B")
+    outer, inner = split_loop(sch, i, inner=4, tail="guard")
+    bind_loop(sch, outer, axis="blockIdx.x")
+    bind_loop(sch, inner, axis="threadIdx.y")
+    return problem, sch, block, outer
+
+
+def test_a_guarded_sum_over_threads_in_shared_memory() -> None:
+    """TVM drops the guard of the sum: three threads store behind the end of a buffer of one."""
+    problem, sch, block, outer = start_guarded_rows()
+    cache_write_at(sch, block, outer, scope="shared")
+    raw = sch.copy()
+    raw.bind(raw.split(raw.get_loops(block)[-1], [None, 8])[1], "threadIdx.x")
+    assert not is_right(problem, raw)
+    with refuses(
+        sch,
+        "spread_over_threads: bind_loop: loop '.*' is a reduction of block 'B', whose only guard "
+        "is .*: TVM would store the sums of outputs that do not exist; keep the sums in registers",
+    ):
+        spread_over_threads(sch, block, threads=8)
+
+
+def test_a_guarded_sum_over_threads_that_is_moved_to_shared_memory() -> None:
+    problem, sch, block, _ = start_guarded_rows()
+    row = sch.get_loops(block)[1]
+    cache_write_at(sch, block, row)
+    spread_over_threads(sch, block, threads=8)
+    assert is_right(problem, sch)
+    with refuses(
+        sch,
+        "cache_write_at: block 'B' reduces over the threads of loop '.*', and its only guard is "
+        ".*: TVM would store the sums of outputs that do not exist; leave the sums in registers",
+    ):
+        cache_write_at(sch, block, row, scope="shared")
