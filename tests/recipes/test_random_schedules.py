@@ -12,13 +12,13 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from players import MOVES, SIZES, WEIGHTS, Dice, Player, draw_huge, draw_problem
-from plays import LIMIT, Play, is_finished, judge, require_structure
+from plays import LIMIT, TOO_LONG, Play, is_finished, judge, require_structure
 
 from tirstep import transforms as tr
 
 EXAMPLES = max(15, settings().max_examples)
 ALL = pytest.mark.parametrize("name", SIZES)
-REFUSALS = (LIMIT, "TVM does not lower", "does not compile")
+REFUSALS = (LIMIT, TOO_LONG, "TVM does not lower", "does not compile")
 """Of devices, what a transform may not know of."""
 
 

@@ -29,6 +29,8 @@ PREFIX = "prefix"
 INT32 = 2**31 - 1
 LIMIT = "launch: a block needs"
 """Of more memory than a GPU has: it refuses the launch, and computes nothing wrong."""
+LONGEST, TOO_LONG = 20_000, "would take too long"
+"""Statements that the simulator may go through: some seconds."""
 
 
 class WrongError(Exception):
@@ -277,6 +279,9 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
         device = find_device(name)
         if device.find_obstacle(module) or (name != "cpu" and not finished):
             continue
+        if name == "simulator" and (steps := count_steps(module)) > LONGEST:
+            said.refusals.append(f"{name}: {TOO_LONG} ({steps} steps)")
+            continue
         try:
             found = check_numbers(problem, module, device, where=name)
         except DeviceError as error:
@@ -292,6 +297,17 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
         else:
             said.by_device[name] = texts
     return said
+
+
+def count_steps(module: tvm.IRModule) -> int:
+    """How many statements the simulator goes through: threads at once, all else in turn."""
+    loops = queries.find_all(module["main"].body, For)
+    total = 0
+    for block in queries.find_all(module["main"].body, SBlock):
+        around = [one for one in loops if any(map(block.same_as, queries.find_all(one, SBlock)))]
+        serial = [one for one in around if "threadIdx" not in (queries.find_axis(one) or "")]
+        total += math.prod(queries.constant(loop.extent) or 1 for loop in serial)
+    return total
 
 
 def _find_no_source(module: tvm.IRModule) -> str | None:
