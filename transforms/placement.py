@@ -202,7 +202,8 @@ def _require_whole(sch: Schedule, who: str, block: SBlockRV) -> None:
     points = [constant(iterator.dom.extent) for iterator in sch.get(block).iter_vars]
     if None in around or None in points:
         return
-    runs, needed = math.prod(map(int, around)), math.prod(map(int, points))
+    runs = math.prod(extent or 0 for extent in around)
+    needed = math.prod(extent or 0 for extent in points)
     if runs < needed:
         raise TransformError(
             who,
