@@ -11,7 +11,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from .arguments import Int64
 from .errors import TransformError, composite, transform
 from .gpu_limits import MAX_THREADS
-from .loops import Tail, require_constant, require_factors, require_serial
+from .loops import Tail, require_constant, require_countable, require_factors, require_serial
 from .queries import (
     find_block_name,
     find_loop_name,
@@ -19,6 +19,7 @@ from .queries import (
     find_spatial_loops,
 )
 from .registers import require_own_registers
+from .repetition import require_single_terms
 from .thread_axes import (
     require_axis_free,
     require_axis_limit,
@@ -118,7 +119,9 @@ def tile_block(
     inside = tuple(level[1] for level in levels)
     elements = tuple(level[2] for level in levels if len(level) == 3)
     sch.reorder(*blocks, *inside, *reductions, *elements)
+    require_single_terms(sch, "tile_block", block)
     if fuse_threads:
+        require_countable(sch, "tile_block", inside)
         inside = (sch.fuse(*inside),)
     for letter, loop in zip(letters, blocks, strict=True):
         bind_loop(sch, loop, axis=f"blockIdx.{letter}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from .coverage import require_computed
 from .errors import TransformError, composite
 from .placement import (
     fuse_epilogue_at,
@@ -12,7 +13,7 @@ from .placement import (
     require_outside_reductions,
     require_scalar_place,
 )
-from .queries import find_block_name, find_epilogue, is_reduction
+from .queries import constant, find_block_name, find_epilogue, is_reduction
 from .registers import require_own_registers
 from .virtual_threads import require_virtual_threads_around_all
 
@@ -65,15 +66,18 @@ def cache_write_at(
     returns: the copy block
     requires: a scope as in `cache_read_at`; a loop around the block and outside of its
         reductions, not vectorized; for ``local`` a loop inside of the block's thread loops, since
-        a thread cannot read another's registers
+        a thread cannot read another's registers; a block that computes all elements which the
+        copy would write: of a tile with a guard TVM may copy more, or beyond the tensor
     """
     _require_scope("cache_write_at", scope)
     require_around(sch, "cache_write_at", loop, block)
     require_outside_reductions(sch, "cache_write_at", loop, block)
     require_scalar_place(sch, "cache_write_at", loop)
     copy = sch.cache_write(block, 0, scope)
+    _require_inside(sch, "cache_write_at", copy)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
     require_own_registers(sch, "cache_write_at", copy)
+    require_computed(sch, "cache_write_at", block, copy)
     require_virtual_threads_around_all(sch, "cache_write_at", copy)
     return copy
 
@@ -112,3 +116,20 @@ def _require_scope(who: str, scope: str) -> None:
         raise TransformError(
             who, f"scope '{scope}' is not supported{hint}", f"use one of {', '.join(SCOPES)}"
         )
+
+
+def _require_inside(sch: Schedule, who: str, copy: SBlockRV) -> None:
+    """Refuse a copy of more elements than the tensor has that it writes."""
+    target = sch.get(copy).writes[0].source
+    for dimension, (iterator, length) in enumerate(
+        zip(sch.get(copy).iter_vars, target.shape, strict=False)
+    ):
+        copied, whole = constant(iterator.dom.extent), constant(length)
+        if copied is not None and whole is not None and copied > whole:
+            raise TransformError(
+                who,
+                f"the guarded tile of '{target.name}' has {copied} elements along dimension "
+                f"{dimension}, and TVM would copy all of them out to the {whole} that there are",
+                "cache the result before its loops are split with a guard, or choose sizes that "
+                "divide",
+            )

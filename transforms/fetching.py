@@ -14,7 +14,8 @@ from .caching import cache_read_at
 from .errors import TransformError, composite
 from .gpu_limits import MAX_THREADS
 from .layout import require_copy
-from .loops import Tail, require_serial
+from .legality import inlines
+from .loops import Tail, require_countable, require_serial
 from .placement import inline_producers
 from .queries import (
     constant,
@@ -58,6 +59,7 @@ def fetch_cooperatively(
     """
     shape = (threads,) if isinstance(threads, int) else tuple(threads)
     own = _require_fetch(sch, block, shape, vector, tail)
+    require_countable(sch, "fetch_cooperatively", own)
     fused = own[0] if len(own) == 1 else sch.fuse(*own)
     factors = [None, *shape, vector] if vector > 1 else [None, *shape]
     pieces = sch.split(fused, factors)
@@ -68,6 +70,7 @@ def fetch_cooperatively(
 
 
 @composite
+@inlines
 def stage_operand_at(
     sch: Schedule,
     block: SBlockRV,
