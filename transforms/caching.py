@@ -23,7 +23,6 @@ from .queries import (
     is_reduction,
 )
 from .registers import require_own_registers
-from .thread_axes import require_kept_guard
 from .virtual_threads import require_virtual_threads_around_all
 
 SCOPES = ("shared", "shared.dyn", "local")
@@ -96,7 +95,6 @@ def cache_write_at(
     copy = sch.cache_write(block, 0, scope)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
     require_own_registers(sch, "cache_write_at", copy)
-    require_kept_guard(sch, "cache_write_at", block)
     require_virtual_threads_around_all(sch, "cache_write_at", copy)
     return copy
 
