@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import SeqStmt
 
 from .coverage import require_computed
 from .errors import TransformError, composite
+from .loops import ASYNC
+from .pipeline_rules import STAGE
 from .placement import (
     fuse_epilogue_at,
     require_around,
     require_outside_reductions,
     require_scalar_place,
 )
-from .queries import constant, find_block_name, find_epilogue, is_reduction
+from .queries import (
+    constant,
+    find_all,
+    find_block_name,
+    find_epilogue,
+    find_outer_loops,
+    is_reduction,
+)
 from .registers import require_own_registers
 from .virtual_threads import require_virtual_threads_around_all
 
@@ -35,8 +45,19 @@ def cache_read_at(
     consumes: nothing
     returns: the copy block, whose own loops go over the tile, one for each dimension
     requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
-        ``shared.dyn`` or ``local``; a loop around the block, not vectorized
+        ``shared.dyn`` or ``local``; a loop around the block, not vectorized; an operand that is no
+        register buffer of other threads, nor shared memory of another GPU block; a block that no
+        pipeline copies asynchronously
     """
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
+    require_own_registers(sch, "cache_read_at", copy)
+    return copy
+
+
+def place_copy_at(
+    sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int, scope: str
+) -> SBlockRV:
+    """`cache_read_at` of an operand that may lie in registers of threads which fetch it then."""
     _require_scope("cache_read_at", scope)
     reads = [str(region.source.name) for region in sch.get(block).reads]
     if not 0 <= operand < len(reads):
@@ -48,6 +69,7 @@ def cache_read_at(
         )
     require_around(sch, "cache_read_at", loop, block)
     require_scalar_place(sch, "cache_read_at", loop)
+    _require_no_async_copy(sch, block)
     copy = sch.cache_read(block, operand, scope)
     sch.compute_at(copy, loop, preserve_unit_loops=True)
     require_virtual_threads_around_all(sch, "cache_read_at", copy)
@@ -108,6 +130,22 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
     if epilogue is None:
         return cache_write_at(sch, block, loop, scope="local")
     return fuse_epilogue_at(sch, block, epilogue, loop)
+
+
+def _require_no_async_copy(sch: Schedule, block: SBlockRV) -> None:
+    """Refuse a copy in a pipeline's asynchronous stage: cp.async reads global memory alone."""
+    target = sch.get(block)
+    for loop in find_outer_loops(sch, block):
+        parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else []
+        stages = loop.annotations.get(STAGE, []) if ASYNC in loop.annotations else []
+        for part, stage in zip(parts, stages, strict=False):
+            if stage == 0 and any(target.same_as(one) for one in find_all(part, SBlock)):
+                raise TransformError(
+                    "cache_read_at",
+                    f"block '{find_block_name(sch, block)}' is copied asynchronously for the next "
+                    f"iterations of loop '{loop.loop_var.name}', straight from global memory",
+                    "cache its operand before prefetching",
+                )
 
 
 def _require_scope(who: str, scope: str) -> None:

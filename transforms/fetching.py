@@ -10,7 +10,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
 
 from .binding import bind_loop
-from .caching import cache_read_at
+from .caching import place_copy_at
 from .errors import TransformError, composite
 from .gpu_limits import MAX_THREADS
 from .layout import require_copy
@@ -30,6 +30,7 @@ from .queries import (
     find_root,
     find_row_stride,
 )
+from .registers import require_own_registers
 from .vectorize import find_float8_fault, vectorize_loop
 
 
@@ -93,10 +94,11 @@ def stage_operand_at(
     returns: the copy block
     requires: what `cache_read_at` and `fetch_cooperatively` require
     """
-    copy = cache_read_at(sch, block, loop, operand=operand, scope=scope)
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
     if _can_inline_producers(sch, copy):
         inline_producers(sch, copy)
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail=tail)
+    require_own_registers(sch, "stage_operand_at", copy)
     return copy
 
 
