@@ -7,7 +7,7 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import roundings
+from tirstep.modules import corners, roundings
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32
 from tirstep.modules.kernel import kernel
 from tirstep.modules.script import cast_between
@@ -21,6 +21,16 @@ def _softmax_of(a: Any, **_: Any) -> Any:
 @kernel(
     reference=_softmax_of,
     error=roundings.softmax,
+    corners=(
+        corners.high,
+        corners.zeros,
+        corners.few,
+        corners.low,
+        corners.masked_in_front,
+        corners.last_is_largest,
+        corners.one_is_largest,
+        corners.masked,
+    ),
     flops=lambda m, n, **_: 4 * m * n,
     terms=lambda n, **_: n,
     elements=lambda m, n, **_: m * n,
@@ -33,7 +43,8 @@ def softmax(m: int, n: int, *, dtype: str = "float32", online: bool = False) -> 
     Blocks "max", "exp", "sum" and "B"; with `online`, blocks "wide", which is A as float32,
     "statistics", which finds sum and maximum in one pass and scales the sum anew where the maximum
     grows (M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018), and "B".
-    What is between is float32; B has the type of A. 4 * m * n operations, an exponential counted as
+    What is between is float32; B has the type of A. Elements of -inf count as
+    masked: their results are 0, and a row of nothing else has no softmax and is NaN throughout. 4 * m * n operations, an exponential counted as
     one. Raises `KernelError` for bad sizes, dtype or online.
     """
     return _make_online(m, n, dtype) if online else _make_in_passes(m, n, dtype)
