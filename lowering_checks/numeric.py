@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tvm
@@ -56,7 +56,8 @@ class Case:
     """Inputs with the outputs that they must have, in float64, and the ends between which those
     may be instead.
 
-    Where `is_bitwise`, expected are the bits of the outputs, as numbers.
+    Where `is_bitwise`, expected are the bits of the outputs, as numbers. `rows` are the corner
+    cases in the first input, which repeat from row to row.
     """
 
     inputs: Arrays
@@ -64,6 +65,11 @@ class Case:
     ends: Sequence[tuple[Array, Array]]
     name: str
     is_bitwise: bool = False
+    rows: tuple[str, ...] = ()
+
+    def name_at(self, place: tuple[int, ...]) -> str:
+        """What the input is at an element of an output: of corner cases, that of its row."""
+        return f"{self.rows[place[0] % len(self.rows)]}, {self.name}" if self.rows else self.name
 
 
 @dataclass(frozen=True)
@@ -87,9 +93,10 @@ def make_cases(problem: Problem, seed: int) -> Cases:
     names += [f"integers, seed {seed}, round {number}" for number in range(2, len(rounds) + 1)]
     exact = tuple(make(problem, *one) for one in zip(rounds, names, strict=True))
     is_bitwise = problem.kernel.meaning.is_bitwise
+    make = _make_bit_case if is_bitwise else _make_case
     corners = tuple(
-        (_make_bit_case if is_bitwise else _make_case)(problem, inputs, f"{name}, seed {seed}")
-        for name, inputs in problem.corner_inputs(seed)
+        replace(make(problem, inputs, f"seed {seed}"), rows=rows)
+        for rows, inputs in problem.corner_inputs(seed)
     )
     if is_bitwise:  # random floats show nothing that random bits do not
         return Cases(exact, corners)
@@ -128,7 +135,7 @@ def check_case(problem: Problem, program: Program, case: Case, where: str) -> li
         changed = np.ascontiguousarray(before).view(bits) != now.view(bits)
         if changed.any():
             message = _describe_change(tensor, before, now, changed)
-            findings.append(Finding("numbers", where, f"{message} ({case.name})"))
+            findings.append(Finding("numbers", where, f"{message} ({case.name_at((0,))})"))
     return findings
 
 
@@ -144,8 +151,9 @@ def _compare(problem: Problem, got: Arrays, case: Case, where: str) -> list[Find
             wrong |= (one == 0) & (right == 0) & (np.signbit(one) != np.signbit(right))
         if wrong.any():
             message = _describe(tensor, one, right, ends, wrong)
-            unit = "its bits as a number; " if case.is_bitwise else ""
-            findings.append(Finding("numbers", where, f"{message} ({unit}{case.name})"))
+            unit = "as numbers, " if case.is_bitwise else ""
+            name = case.name_at(_find_first(wrong))
+            findings.append(Finding("numbers", where, f"{message} ({unit}{name})"))
     return findings
 
 

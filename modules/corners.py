@@ -6,8 +6,8 @@ input as it has. Of the others, whose whole numbers tell most, some rows or elem
 floats are corner cases, so that no further run is needed; and a kernel that only moves elements
 gets random bits, NaNs and infinities among them, and must return the same.
 
-Which wrong kernels a case is there for is told by tests/modules/test_wrong_kernels.py, which plants
-them.
+Which wrong kernels a case is there for is told by tests/lowering_checks/test_corner_cases.py, which
+plants them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -74,8 +74,8 @@ def corner(purpose: str) -> Callable[[Callable[[Slot], Array]], Corner]:
     return make
 
 
-def draw_corners(problem: "Problem", seed: int) -> list[tuple[str, list[Array]]]:
-    """Inputs of a problem's corner cases alone, with their names: rows of the first input.
+def draw_corners(problem: "Problem", seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
+    """Inputs of a problem's corner cases alone, and the names of their rows, which repeat.
 
     Each kind has a row at least, and as many as there are where the input has more rows than there
     are kinds. The other inputs are random floats.
@@ -91,7 +91,7 @@ def draw_corners(problem: "Problem", seed: int) -> list[tuple[str, list[Array]]]
         for index, row in enumerate(rows):
             slot = Slot(row.astype(np.float64), facts, _find_most(problem), rng)
             rows[index] = _store(chosen[index % count].draw(slot), facts)
-        drawn.append((", ".join(kind.name for kind in chosen), inputs))
+        drawn.append((tuple(kind.name for kind in chosen), inputs))
     return drawn
 
 
@@ -117,14 +117,21 @@ def plant_corners(problem: "Problem", inputs: Sequence[Array], seed: int) -> lis
 
 
 def draw_bits(problem: "Problem", seed: int) -> list[Array]:
-    """Random bits for every input, whatever numbers or NaNs they are."""
+    """Random bits for every input, whatever numbers or NaNs they are; of floats, some are zeros of
+    either sign, infinities and NaNs, which chance rarely draws.
+    """
     rng = np.random.default_rng(seed)
     inputs = []
     for tensor in problem.inputs:
-        kind = dtype_facts(tensor.dtype).numpy
-        bits = np.dtype(f"u{kind.itemsize}")
+        facts = dtype_facts(tensor.dtype)
+        bits = np.dtype(f"u{facts.numpy.itemsize}")
         drawn = rng.integers(0, np.iinfo(bits).max, tensor.shape, dtype=bits, endpoint=True)
-        inputs.append(drawn.view(kind))
+        array = drawn.view(facts.numpy)
+        if facts.is_float:
+            rare = np.array([0.0, -0.0, np.inf, -np.inf, np.nan]).astype(facts.numpy)
+            chosen = rng.permutation(array.size)[: -(-array.size // 8)]
+            array.flat[chosen] = rng.choice(rare, chosen.size)
+        inputs.append(array)
     return inputs
 
 
@@ -201,10 +208,11 @@ def last_is_largest(slot: Slot) -> Array:
     return values
 
 
-@corner("zeros but for a large number somewhere: a maximum without that column overflows")
+@corner("the same in the first half, where the last is not: a maximum of half of them overflows")
 def one_is_largest(slot: Slot) -> Array:
     values = np.zeros(slot.size)
-    values[slot.rng.integers(slot.size)] = 1000.0
+    columns = np.arange(slot.size % 2, max(slot.size // 2, 1), 2)  # by twos from the last, not it
+    values[slot.rng.choice(columns) if columns.size else 0] = 1000.0
     return values
 
 
@@ -250,7 +258,9 @@ def equal(slot: Slot) -> Array:
     return np.full(slot.size, min(2.0**66, 2.0 ** np.floor(np.log2(slot.dtype.largest))))
 
 
-@corner("whole numbers with their negatives: mean and variance are exact, so that a lost term shows")
+@corner(
+    "whole numbers with their negatives: mean and variance are exact, so that a lost term shows"
+)
 def balanced(slot: Slot) -> Array:
     half = slot.rng.integers(1, 5, slot.size // 2).astype(np.float64)
     values = np.concatenate([half, -half, np.zeros(slot.size % 2)])

@@ -60,9 +60,9 @@ class Meaning:
     refuse: Callable[..., str | None] = lambda **_: None  # why these sizes cannot be, and advice
     # Indices into the inputs, by place: where these are 0, one output has nothing but zeros to sum.
     zeros: Callable[..., Sequence[Any]] = lambda **_: ()
-    # Of the inputs in float64, by place, the unit roundoff u, and tiny, what underflow may cost: how
-    # far off each element of the output may be before it is stored. For kernels that are no sums of
-    # products (roundings.py).
+    # Of the inputs in float64, by place, the unit roundoff u, and tiny, what underflow may cost:
+    # how far off each element of the output may be before it is stored. For kernels that are no
+    # sums of products (roundings.py).
     error: Callable[..., Array] | None = None
     # Inputs worth having besides random ones, what is told most first (corners.py).
     corners: Sequence[Corner] = ()
@@ -267,13 +267,14 @@ class Problem:
         """
         return numeric.find_intervals(self, inputs)
 
-    def corner_inputs(self, seed: int) -> list[tuple[str, list[Array]]]:
-        """Inputs of the kernel's corner cases, and what they are; see corners.py.
+    def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
+        """Inputs of the kernel's corner cases, each with what the rows of its first input are: as
+        many names as there are kinds, which repeat from row to row. See corners.py.
 
         None for sums of products, which have theirs in `planted_inputs`.
         """
         if self.kernel.meaning.is_bitwise:
-            return [("random bits", corners.draw_bits(self, seed))]
+            return [(("random bits",), corners.draw_bits(self, seed))]
         return [] if self.is_exact else corners.draw_corners(self, seed)
 
     def planted_inputs(self, seed: int) -> list[Array]:

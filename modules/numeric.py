@@ -228,9 +228,10 @@ def _bound_sums(problem: "Problem", inputs: Sequence[Array], acc: DType) -> list
     n = problem.terms
     roundings = n * acc.unit_roundoff
     gamma = roundings / (1 - roundings) if roundings < 1 else np.inf
-    # A sum without a single term is exact, whatever gamma (0 times infinity is no number).
-    with np.errstate(invalid="ignore"):
-        return [
-            np.where(sums > 0, gamma * sums, 0.0) + max(n, 1) * acc.underflow
-            for sums in _sums_of_magnitudes(problem, inputs)
-        ]
+    # A sum without a single term is exact, whatever gamma (0 times infinity is no number); so is
+    # one with an infinity, of which the others change nothing.
+    bounds = []
+    for sums in _sums_of_magnitudes(problem, inputs):
+        rounded = (sums > 0) & np.isfinite(sums)
+        bounds.append(np.multiply(gamma, sums, out=np.zeros_like(sums), where=rounded))
+    return [bound + max(n, 1) * acc.underflow for bound in bounds]

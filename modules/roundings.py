@@ -74,9 +74,7 @@ def softmax(a: Array, *, u: float, tiny: float, online: bool = False, **_: Any) 
         return np.asarray(rounding + (n + 2) * tiny)
 
 
-def layer_norm(
-    a: Array, gain: Array, shift: Array, *, u: float, tiny: float, **_: Any
-) -> Array:
+def layer_norm(a: Array, gain: Array, shift: Array, *, u: float, tiny: float, **_: Any) -> Array:
     """Of the normalization of the rows of a (m, n), with gain and shift (n).
 
     The variance is the mean of (a - mean)^2: an error of the mean is one of all differences alike,

@@ -14,8 +14,9 @@ from tirstep.modules.script import cast_between
 
 
 def _softmax_of(a: Any, **_: Any) -> Any:
-    powers = np.exp(a - a.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # in a row of nothing but -inf
+        powers = np.exp(a - a.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
 
 
 @kernel(
@@ -40,11 +41,13 @@ def _softmax_of(a: Any, **_: Any) -> Any:
 def softmax(m: int, n: int, *, dtype: str = "float32", online: bool = False) -> tvm.IRModule:
     """B(m, n) = exp(A - its row's maximum) / the row's sum of that, for A(m, n).
 
+    Elements of -inf count as masked: their results are 0, and a row of nothing else has no softmax
+    and is NaN throughout.
+
     Blocks "max", "exp", "sum" and "B"; with `online`, blocks "wide", which is A as float32,
     "statistics", which finds sum and maximum in one pass and scales the sum anew where the maximum
     grows (M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018), and "B".
-    What is between is float32; B has the type of A. Elements of -inf count as
-    masked: their results are 0, and a row of nothing else has no softmax and is NaN throughout. 4 * m * n operations, an exponential counted as
+    What is between is float32; B has the type of A. 4 * m * n operations, an exponential counted as
     one. Raises `KernelError` for bad sizes, dtype or online.
     """
     return _make_online(m, n, dtype) if online else _make_in_passes(m, n, dtype)

@@ -15,7 +15,7 @@ CPU = ("--device", "cpu")
 RECIPE_KEYS = {
     *("recipe", "summary", "status", "reason", "shape", "options", "sizes", "golden", "numbers"),
     *("checked_on", "added", "removed", "time_us", "time_us_lower", "time_us_upper", "repeats"),
-    *("gflops", "speedup", "findings", "steps"),
+    *("gflops", "speedup", "odd_shape", "findings", "steps"),
 }
 STEP_KEYS = {
     *("number", "name", "source", "golden", "numbers", "checked_on", "added", "removed"),
