@@ -136,10 +136,10 @@ def draw_bits(problem: "Problem", seed: int) -> list[Array]:
 
 
 def _find_places(problem: "Problem") -> Iterator[int]:
-    """The rows of the first input that corner cases may take."""
+    """The rows of the first input that corner cases may take; of vectors and images the first."""
     shape = problem.inputs[0].shape
-    rows = int(np.prod(shape[:-1]))
-    return iter(range(rows - 1, rows - 1 - rows // 2, -1) if len(shape) > 1 else range(1))
+    rows = shape[0]
+    return iter(range(rows - 1, rows - 1 - rows // 2, -1) if len(shape) == 2 else range(1))
 
 
 def _count_rows(problem: "Problem") -> int:
@@ -179,9 +179,9 @@ def few(slot: Slot) -> Array:
     return values
 
 
-@corner("all about -1000: what begins at 0, or pads with it, wins the maximum; no power without it")
+@corner("an offset far below 0: what begins at 0, or at -10000, wins the maximum; powers vanish")
 def low(slot: Slot) -> Array:
-    return slot.row - 1000
+    return slot.row - (2.0**19 if slot.dtype.largest > 2.0**20 else 1000)
 
 
 @corner("up to overflow's edge in both signs: powers overflow unless the maximum comes off first")
@@ -208,11 +208,11 @@ def last_is_largest(slot: Slot) -> Array:
     return values
 
 
-@corner("the same in the first half, where the last is not: a maximum of half of them overflows")
+@corner("the same in the first half, all near the lowest number: a maximum of -1e30 is above it")
 def one_is_largest(slot: Slot) -> Array:
-    values = np.zeros(slot.size)
+    values = np.full(slot.size, slot.dtype.smallest / 2)
     columns = np.arange(slot.size % 2, max(slot.size // 2, 1), 2)  # by twos from the last, not it
-    values[slot.rng.choice(columns) if columns.size else 0] = 1000.0
+    values[slot.rng.choice(columns) if columns.size else 0] = slot.dtype.smallest / 4
     return values
 
 
@@ -289,7 +289,8 @@ def along_the_curve(slot: Slot) -> Array:
 @corner("zeros of either sign, infinities, subnormal numbers, the largest: every second element")
 def edges(slot: Slot) -> Array:
     facts = slot.dtype
-    sizes = (0.0, np.inf, facts.smallest_subnormal, facts.smallest_normal, facts.largest)
+    small = (facts.smallest_subnormal, facts.smallest_normal, 1024 * facts.smallest_normal)
+    sizes = (0.0, np.inf, *small, facts.largest)
     values = np.array([*sizes, *(-size for size in sizes)])
     chosen = slot.rng.permutation(slot.size)[: slot.size // 2]
     mixed = slot.row.copy()
@@ -303,8 +304,7 @@ def edges(slot: Slot) -> Array:
 @corner("an infinity: it stays with the outputs that sum it, where masks by a product make NaNs")
 def infinite(slot: Slot) -> Array:
     values = slot.row.copy()
-    # float8_e4m3fn has none, and NaNs in their place.
-    if slot.size > 1 and np.isinf(np.array(np.inf).astype(slot.dtype.numpy).astype(np.float64)):
+    if slot.size > 1 and _has_infinity(slot.dtype):
         values[slot.rng.integers(slot.size)] = np.inf
     return values
 
@@ -314,6 +314,24 @@ def of_all_magnitudes(slot: Slot) -> Array:
     return slot.magnitudes(max(slot.dtype.smallest_subnormal, 1e-300), slot.most)
 
 
-SUMMED = (infinite, of_all_magnitudes)
-SUMMED_ALONG = (infinite,)
+@corner("small numbers: nothing is cut off below some constant")
+def of_small_magnitudes(slot: Slot) -> Array:
+    return slot.row * np.sqrt(slot.dtype.smallest_normal)
+
+
+@corner("an infinity where indices are clamped to: a mask by a product or a difference is a NaN")
+def infinite_first(slot: Slot) -> Array:
+    values = slot.row.copy()
+    if slot.size > 1 and _has_infinity(slot.dtype):
+        values[0] = np.inf
+    return values
+
+
+def _has_infinity(facts: DType) -> bool:
+    """float8_e4m3fn has none, and NaNs in their place."""
+    return bool(np.isinf(np.array(np.inf).astype(facts.numpy).astype(np.float64)))
+
+
+SUMMED = (infinite, of_all_magnitudes, of_small_magnitudes)
+SUMMED_ALONG = (infinite_first,)
 """Of signals and images, where one row is much of the input."""

@@ -128,6 +128,18 @@ SOFTMAX = (
         "low",
         ROWS,
     ),
+    (
+        "the maximum begins at -65504",
+        _softmax(lambda a: np.maximum(f32(-65504), a.max(1, keepdims=True))),
+        "low",
+        ROWS,
+    ),
+    (
+        "the maximum begins at -1e30",
+        _softmax(lambda a: np.maximum(f32(-1e30), a.max(1, keepdims=True))),
+        "one is largest",
+        ROWS,
+    ),
     ("the row is padded with zeros", _softmax(summed=lambda p: total(p) + 1), "zeros", ROWS),
     (
         "the largest magnitude is subtracted",
@@ -298,6 +310,7 @@ GELU = (
     ),
 )
 RELU = (
+    ("0 below 1e-30", lambda a: np.where(a > 1e-30, a, 0), "edges", FLAT),
     ("-0.0 of negative numbers: A times a mask", lambda a: a * (a > 0), "random floats", FLAT),
     ("-0.0 of -0.0: A where A >= 0", lambda a: np.where(a >= 0, a, 0), "random floats", FLAT),
     ("half of A and its magnitude", lambda a: (a + np.abs(a)) / 2, "random floats", FLAT),
@@ -418,6 +431,12 @@ DEPTHWISE = (
     ),
 )
 MATMUL = (
+    (
+        "nothing below 1e-6",
+        lambda a, b: np.where(np.abs(a @ b) < 1e-6, 0, a @ b),
+        "of small magnitudes",
+        PRODUCT[:1],
+    ),
     ("rows are kept apart by zeros", _masked_rows, "random floats", PRODUCT),
     ("the last step of the sum is left out", lambda a, b: a[:, :-1] @ b[:-1], "integers", PRODUCT),
     (
@@ -442,6 +461,12 @@ MATMUL = (
     ),
 )
 SUMS = (
+    (
+        "nothing below 1e-6",
+        lambda a: np.where(np.abs(total(a)) < 1e-6, 0, total(a))[:, 0],
+        "of small magnitudes",
+        ((6, 61), (6, 4096)),
+    ),
     ("the row's last element is left out", lambda a: a[:, :-1].sum(1, dtype=f32), "integers", ROWS),
     (
         "a mean of halves",
