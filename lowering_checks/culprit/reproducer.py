@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tirstep.files import require_writable, write_file
 from tirstep.modules import Problem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms import find_pass_options
@@ -45,15 +46,19 @@ def write_reproducer(culprit: Culprit, path: Path) -> None:
     and for a culprit whose kernel is not known.
     """
     require_ours(path)
-    path.write_text(make_reproducer(culprit), encoding="utf-8")
+    write_file(path, make_reproducer(culprit))
 
 
 def require_ours(path: Path) -> None:
-    """Raise `CheckError` for a file that `write_reproducer` would not overwrite."""
-    if not path.exists():
-        return
-    if not path.is_file() or not path.read_text("utf-8", "replace").startswith(FIRST_LINE):
-        raise CheckError(f"{path} is no script of tirstep why's; it stays: give another name")
+    """Raise `CheckError` for a file that `write_reproducer` would not overwrite.
+
+    Raises `OSError` where it could not be written. A script that was cut short is ours.
+    """
+    if path.exists():
+        text = path.read_text("utf-8", "replace") if path.is_file() else None
+        if text is None or not (text.startswith(FIRST_LINE) or FIRST_LINE.startswith(text)):
+            raise CheckError(f"{path} is no script of tirstep why's; it stays: give another name")
+    require_writable(path)
 
 
 def make_reproducer(culprit: Culprit) -> str:
