@@ -128,7 +128,7 @@ def test_few_rows_get_all_cases_in_several_inputs() -> None:
 
 def test_no_output_without_a_case_is_spoilt_by_one() -> None:
     """Half of the rows of a product are plain random floats, and all where there is but one."""
-    for rows, plain in ((1, 1), (2, 1), (3, 2), (4, 2), (9, 7)):
+    for rows, plain in ((1, 1), (2, 1), (3, 2), (4, 2), (9, 6)):
         problem = find_kernel("matmul").problem(rows, 3, 5)
         drawn, planted = problem.float_inputs(3)[0], problem.planted_inputs(3)[0]
         assert int((drawn == planted).all(axis=1).sum()) == plain
