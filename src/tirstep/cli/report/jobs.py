@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
 
 from tirstep.lowering_checks import Counts, Verdict, find_device
 from tirstep.lowering_checks.deadline import when_stuck
@@ -104,7 +105,12 @@ def _end_with_parent() -> None:
     """A process of the pool would wait for its next job for ever, were its parent killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(process: BaseProcess) -> None:
+    process.join()
+    os._exit(1)
 
 
 def do_job(job: Job, screen: Screen) -> RecipePart:
