@@ -49,26 +49,23 @@ FINDING
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-import tvm
-
-import tirstep
 from tirstep.lowering_checks import Device, Diff, Finding, Run, Verdict
 from tirstep.lowering_checks.devices import Timing
 
+from .json_output import Document, print_document
 from .rungs import Rung, baseline_of, golden_word, numbers_word, speedup
-from .screen import emit
 from .texts import first_sentence
 
-Document = dict[str, object]
-
-
-def print_document(command: str, **keys: object) -> None:
-    """Print the document of a command."""
-    versions = {"tirstep": tirstep.__version__, "tvm": tvm.__version__}
-    emit(json.dumps({"command": command, "versions": versions, **keys}, indent=2, default=str))
+__all__ = [
+    "Document",
+    "device_keys",
+    "finding_keys",
+    "print_document",
+    "run_keys",
+    "rung_documents",
+]
 
 
 def device_keys(device: Device) -> Document:

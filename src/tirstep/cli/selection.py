@@ -13,6 +13,7 @@ from tirstep.lowering_checks.steps import step_label
 from tirstep.modules import Kernel, find_kernel, kernels
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe, Step
 
+from .catalogue import Ladders, refuse_kernel, refuse_recipe
 from .refusals import UseError, nearest
 from .texts import spell
 from .wishes import Request, Wish, choose_sizes, parse_shape
@@ -25,7 +26,7 @@ ExampleName: TypeAlias = Literal["golden", "seed"]
 def pick_recipe(name: str) -> Recipe:
     """The recipe of a name; an unknown one is refused with the nearest names."""
     if name not in RECIPES:
-        raise UseError(f"there is no recipe '{name}'; {nearest(name, RECIPES)}")
+        raise UseError(refuse_recipe(name, _list_ladders()) or f"'{name}' is no recipe")
     return RECIPES[name]
 
 
@@ -43,11 +44,14 @@ def pick_recipes(names: Sequence[str]) -> list[Recipe]:
 
 def pick_kernel(name: str) -> Kernel:
     """The kernel of a name that has a ladder."""
-    if name not in kernels():
-        raise UseError(f"there is no kernel '{name}'; {nearest(name, kernels())}")
-    if name not in LADDERS:
-        raise UseError(f"the kernel '{name}' has no recipes; {nearest(name, LADDERS)}")
+    sentence = refuse_kernel(name, _list_ladders())
+    if sentence is not None:
+        raise UseError(sentence)
     return find_kernel(name)
+
+
+def _list_ladders() -> Ladders:
+    return {name: [one.name for one in LADDERS.get(name, ())] for name in kernels()}
 
 
 def pick_step(run: Run, name: str) -> Step:
