@@ -9,10 +9,11 @@ from typing import Any
 
 import tvm
 
-from ..devices.cpu import CpuDevice, last_line
+from ..devices.cpu import CpuDevice
 from ..devices.device import Arrays, Device, DeviceError, Program
 from ..devices.fault import Fault
 from ..devices.host import Generated, HostDevice
+from ..devices.refusals import refusals_as
 from ..devices.simulator.structured import Interpreter
 from ..finding import Finding
 from .stages import Lowering, Stage, lower_in_stages
@@ -235,10 +236,8 @@ class _Executable(CpuDevice):
     def compile(self, module: tvm.IRModule) -> Program:
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
             tensors = [tvm.runtime.tensor(array) for array in arguments]
-            try:
+            with refusals_as("the program does not run"):
                 self._executable["main"](*tensors)
-            except (tvm.error.InternalError, RuntimeError, ValueError, TypeError) as error:
-                raise DeviceError(f"the program does not run: {last_line(error)}") from error
             return [tensor.numpy() for tensor in tensors], ()
 
         return Program(run)

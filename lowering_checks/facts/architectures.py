@@ -91,9 +91,9 @@ def find_architecture(name: str) -> Architecture:
     ``sm_90`` has the limits of ``sm_90a``, and lacks its instructions of its own (wgmma).
     """
     if name not in ARCHITECTURES:
-        for known in ARCHITECTURES.values():
-            if re.fullmatch(rf"sm_{known.capability}[af]?", name):
-                return replace(known, name=name)
+        for alike in ARCHITECTURES.values():
+            if re.fullmatch(rf"sm_{alike.capability}[af]?", name):
+                return replace(alike, name=name)
         near = difflib.get_close_matches(name, ARCHITECTURES, n=2, cutoff=0.5)
         known = ", ".join(ARCHITECTURES)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {known}"

@@ -646,17 +646,17 @@ def test_tile_block_refuses_options_that_do_not_fit(options, sentence):
     [
         (
             {"threads": 64},
-            r"tile_block: threads=64 is no tuple of whole numbers; pass a tuple, as "
+            r"tile_block: threads=64 is no tuple of integers; pass a tuple, as "
             r"threads=\(16, 16\)$",
         ),
-        ({"threads": "64"}, "threads='64' is no tuple of whole numbers"),
-        ({"threads": (2, 3), "per_thread": 2}, "per_thread=2 is no tuple of whole numbers"),
+        ({"threads": "64"}, "threads='64' is no tuple of integers"),
+        ({"threads": (2, 3), "per_thread": 2}, "per_thread=2 is no tuple of integers"),
         (
             {"threads": (2, 3), "axes": 1},
             r"axes=1 is no tuple of letters; pass a tuple, as axes=\(\"y\", \"x\"\)$",
         ),
-        ({"threads": (2.0, 3)}, "threads=2.0 is no size"),
-        ({"threads": (2, 3), "axes": (1, 2)}, "thread axis 'blockIdx.1' does not exist"),
+        ({"threads": (2.0, 3)}, r"threads\[0\]=2.0 is not an integer; pass an integer$"),
+        ({"threads": (2, 3), "axes": (1, 2)}, r"axes\[0\]=1 is not a string"),
     ],
 )
 def test_tile_block_refuses_what_is_no_tuple(options, sentence):
@@ -669,14 +669,16 @@ def test_tile_block_refuses_what_is_no_tuple(options, sentence):
 def test_other_transforms_refuse_what_is_no_tuple():
     sch = Schedule(Matmul)
     block = sch.get_sblock("C")
-    with refuses(sch, "pad_block: multiples=8 is no tuple of whole numbers; pass a tuple"):
+    with refuses(sch, "pad_block: multiples=8 is no tuple of integers; pass a tuple"):
         pad_block(sch, block, multiples=8)
     tile = tile_block(sch, block, threads=(2, 3))
     copy = cache_read_at(sch, block, tile.threads[-1], operand=0, scope="shared")
     for threads in ("8", None, 8.0):
-        with refuses(sch, f"fetch_cooperatively: threads={threads!r} is no tuple of whole numbers"):
+        with refuses(
+            sch, rf"threads={threads!r} is neither an integer nor a tuple of integers; pass a"
+        ):
             fetch_cooperatively(sch, copy, threads=threads)
-    with refuses(sch, r"fetch_cooperatively: threads=\(2, '3'\) is no shape of a GPU block"):
+    with refuses(sch, r"fetch_cooperatively: threads=\(2, '3'\) is neither an integer nor a tuple"):
         fetch_cooperatively(sch, copy, threads=(2, "3"))
 
 

@@ -95,7 +95,7 @@ class HostDevice:
             faults = [report.explain(part.buffers, generated.source) for report in reports]
             return arrays, [*_find_launch_faults(part.launches), *faults]
 
-        return Program(run)
+        return Program(run, generated.parameters)
 
     def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
         """Refused: fibers on a CPU take no time that says anything about a GPU."""

@@ -17,9 +17,9 @@ import tvm
 from tvm.ir.instrument import pass_instrument
 
 from ...compiling import compile_module
-from ..cpu import last_line
 from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from ..fault import Fault
+from ..refusals import refusals_as
 from .counts import Counts
 from .faults import FaultLog, UnknownFunctionError, UnsupportedError
 from .machine import Machine, run_function
@@ -78,22 +78,21 @@ class SimulatorDevice:
         obstacle = self.find_obstacle(module)
         if obstacle is not None:
             raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
-        try:
+        with refusals_as("TVM does not lower the module"):
             lowered = lower(module)
-        except (tvm.error.InternalError, RuntimeError) as error:
-            raise DeviceError(f"TVM does not lower the module: {last_line(error)}") from error
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            try:
-                simulation = simulate_lowered(lowered, arguments)
-            except UnknownFunctionError as error:
-                raise DeviceError(str(error)) from error
-            except UnsupportedError as error:
-                raise DeviceError(f"{error}; choose another device") from error
+            with refusals_as("the simulator does not run the module"):
+                try:
+                    simulation = simulate_lowered(lowered, arguments)
+                except UnknownFunctionError as error:
+                    raise DeviceError(str(error)) from error
+                except UnsupportedError as error:
+                    raise DeviceError(f"{error}; choose another device") from error
             self.counts = simulation.counts
             return simulation.arguments, simulation.faults
 
-        return Program(run)
+        return Program(run, module["main"].params)
 
     def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
         """Refused: what the simulator takes says nothing about a GPU."""
