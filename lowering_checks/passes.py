@@ -12,6 +12,7 @@ import tvm
 from .compiling import compile_module
 from .devices import find_unbound_blocks
 from .devices.cpu import make_threads_serial
+from .devices.device import DeviceError
 from .devices.refusals import find_reason, is_refusal
 from .finding import CheckError
 from .pass_log import Pass, PassLog
@@ -25,11 +26,18 @@ BEFORE_PASSES = "tvm.compile"
 
 @dataclass(frozen=True)
 class Failure:
-    """The pass that refused the module, by number and name, and why."""
+    """The pass that refused the module, by number and name, and why.
+
+    Attributes
+    ----------
+    is_limit : nobody refused it: a limit of tirstep's own ended the compilation (see `limits` and
+        `deadline`), wherever that was
+    """
 
     number: int
     name: str
     reason: str
+    is_limit: bool = False
 
     def __str__(self) -> str:
         who = f"pass {self.number} {self.name}" if self.number else self.name
@@ -109,6 +117,8 @@ def lower_through_passes(
     executable, failed = None, None
     try:
         executable = compile_module(module, made, instruments=[log.instrument()], pipeline=pipeline)
+    except DeviceError as error:
+        failed = Failure(0, BEFORE_PASSES, str(error), is_limit=True)
     except Exception as error:
         if not is_refusal(error):
             raise

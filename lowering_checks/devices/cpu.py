@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm.tirx import For, ForKind
 
 from ..compiling import compile_module
+from ..entry import MAIN, name_main
 from .device import Arrays, DeviceError, Program, Timing
 from .fault import Fault
 from .refusals import refusals_as
@@ -47,15 +48,16 @@ class CpuDevice:
         obstacle = self.find_obstacle(module)
         if obstacle is not None:
             raise DeviceError(f'{obstacle}; use the device "simulator" or "cuda"')
+        module = name_main(module)
         with refusals_as("LLVM does not compile the module"):
             executable = compile_module(make_threads_serial(module), "llvm")
 
-        parameters = module["main"].params
+        parameters = module[MAIN].params
         names = [str(parameter.name) for parameter in parameters]
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
             with refusals_as("the program does not run"):
-                return run_in_rims(executable["main"], names, arguments, tvm.cpu())
+                return run_in_rims(executable[MAIN], names, arguments, tvm.cpu())
 
         return Program(run, parameters)
 

@@ -14,6 +14,7 @@ import numpy as np
 import tvm
 
 from ..compiling import compile_module
+from ..entry import MAIN, name_main
 from .device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from .fault import Fault
 from .refusals import refusals_as
@@ -64,12 +65,13 @@ class CudaDevice:
 
     def compile(self, module: tvm.IRModule) -> Program:
         """Compile with TVM's CUDA code generator and NVIDIA's compiler."""
+        module = name_main(module)
         executable = self._compile(module)
-        parameters = module["main"].params
+        parameters = module[MAIN].params
         names = [str(parameter.name) for parameter in parameters]
 
         def call(*tensors: Any) -> None:
-            executable["main"](*tensors)
+            executable[MAIN](*tensors)
             self._device.sync()
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
@@ -83,15 +85,15 @@ class CudaDevice:
         return Program(run, parameters)
 
     def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
-        """Time ``main`` on the GPU, with events around many calls; inputs as they are given.
+        """Time the function on the GPU, with events around many calls; inputs as they are given.
 
         The inputs stay in the L2 cache from call to call where they fit.
         """
-        executable = self._compile(module)
+        executable = self._compile(name_main(module))
         with refusals_as("the kernel cannot be timed"):
             tensors = self._upload(arguments)
             timer = executable.mod.time_evaluator(
-                "main", self._device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
+                MAIN, self._device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
             )
             results = np.array(timer(*tensors).results)
         lower, median, upper = np.percentile(results, [25, 50, 75])

@@ -21,6 +21,7 @@ import tvm
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
 
+from ...entry import name_main
 from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from ..fault import Fault
 from .compiler import find_compiler
@@ -73,7 +74,7 @@ class HostDevice:
         obstacle = self.find_obstacle(module)
         if obstacle is not None:
             raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
-        return self.compile_generated(generate(module))
+        return self.compile_generated(generate(name_main(module)))
 
     def compile_generated(self, generated: Generated) -> Program:
         """Compile what `generate` made, or what somebody changed after that.

@@ -17,6 +17,7 @@ import tvm
 from tvm.ir.instrument import pass_instrument
 
 from ...compiling import compile_module
+from ...entry import name_main
 from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from ..fault import Fault
 from ..refusals import refusals_as
@@ -78,6 +79,7 @@ class SimulatorDevice:
         obstacle = self.find_obstacle(module)
         if obstacle is not None:
             raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
+        module = name_main(module)
         with refusals_as("TVM does not lower the module"):
             lowered = lower(module)
 

@@ -17,10 +17,11 @@ AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 def spread(loop: For) -> For:
     """A nest of loops around one block, with data-parallel ones bound to the free block axes.
 
-    Loops that feed nothing but spatial iterators may run in any order: that is what these
-    iterators say, and the machine reports a race where it is not so. Any other loop is returned as
-    it is; so is one with threads around a block that uses more than global memory, since that is
-    what a GPU's block or thread has for itself.
+    Loops that feed spatial iterators and nothing else may run in any order: that is what these
+    iterators say. A loop that feeds none says nothing about its order, be it that it repeats the
+    block or that TVM's ConvertBlocksToOpaque has put the iterators' values in their place: it
+    stays. Any other loop is returned as it is; so is one with threads around a block that uses
+    more than global memory, since that is what a GPU's block or thread has for itself.
     """
     nest: list[For] = []
     node: Any = loop
@@ -36,8 +37,8 @@ def spread(loop: For) -> For:
         return loop
     taken = {str(one.thread_binding.thread_tag) for one in bound}
     axes = [axis for axis in AXES if axis not in taken]
-    fixed = _find_reducing(node)
-    free = [one for one in nest if one not in bound and one.loop_var not in fixed]
+    parallel = _find_parallel(node)
+    free = [one for one in nest if one not in bound and one.loop_var in parallel]
     free = sorted(free, key=lambda one: -(constant(one.extent) or 0))[: len(axes)]
     for one in reversed(nest):
         if not any(one.same_as(chosen) for chosen in free):
@@ -49,14 +50,14 @@ def spread(loop: For) -> For:
     return node if free else loop
 
 
-def _find_reducing(realize: Any) -> set[Var]:
-    """The variables that feed an iterator which is not spatial."""
-    return {
-        variable
-        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if iterator.iter_type != IterVar.DataPar
-        for variable in undefined_vars(value)
-    }
+def _find_parallel(realize: Any) -> set[Var]:
+    """The variables that feed spatial iterators, no other ones, and the block in no other way."""
+    feeding: dict[bool, set[Var]] = {True: set(), False: set(undefined_vars(realize.block.body))}
+    if realize.block.init is not None:
+        feeding[False].update(undefined_vars(realize.block.init))
+    for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        feeding[iterator.iter_type == IterVar.DataPar].update(undefined_vars(value))
+    return feeding[True] - feeding[False]
 
 
 def has_threads(body: Any) -> bool:
@@ -65,3 +66,12 @@ def has_threads(body: Any) -> bool:
     return loops or any(
         node.attr_key == "thread_extent" for node in find_all(body, tvm.tirx.AttrStmt)
     )
+
+
+def find_thread_axes(body: Any) -> set[str]:
+    """The axes of a block's threads that anything in a function is bound to."""
+    loops = (one.thread_binding for one in find_all(body, For))
+    tags = [str(one.thread_tag) for one in loops if one is not None]
+    nodes = find_all(body, tvm.tirx.AttrStmt)
+    tags += [str(one.node.thread_tag) for one in nodes if one.attr_key == "thread_extent"]
+    return {tag for tag in tags if tag.startswith("threadIdx")}
