@@ -25,7 +25,6 @@ from .queries import (
     is_reduction,
 )
 from .registers import require_own_registers
-from .thread_axes import require_kept_guard
 from .virtual_threads import require_virtual_threads_around_all
 
 SCOPES = ("shared", "shared.dyn", "local")
@@ -101,7 +100,6 @@ def cache_write_at(
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
     require_own_registers(sch, "cache_write_at", copy)
     require_computed(sch, "cache_write_at", block, copy)
-    require_kept_guard(sch, "cache_write_at", block)
     require_virtual_threads_around_all(sch, "cache_write_at", copy)
     return copy
 

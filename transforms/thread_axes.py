@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tvm.s_tir import SBlockRealize, Schedule
-from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import And, For, IterVar
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
@@ -22,7 +22,6 @@ from .queries import (
     find_fed_iterators,
     find_kernel,
     find_loop_name,
-    find_realize,
     find_root,
     is_used,
 )
@@ -187,22 +186,6 @@ def _make_shared_sums_error(what: str, outer: list[For]) -> TransformError:
     return TransformError(
         "bind_loop", f"{what} {where}: its threads would share one cell for their sums", advice
     )
-
-
-def require_kept_guard(sch: Schedule, who: str, block: SBlockRV) -> None:
-    """Refuse a sum over threads outside of registers whose guard TVM would lose."""
-    realize = find_realize(sch, block)
-    for loop in find_enclosing_loops(sch, block):
-        types = {iterator.iter_type for iterator in find_fed_iterators(realize, loop)}
-        is_spread = (find_axis(loop) or "").startswith("threadIdx")
-        if is_spread and IterVar.CommReduce in types and _loses_guard(realize):
-            raise TransformError(
-                who,
-                f"block '{realize.block.name_hint}' reduces over the threads of loop "
-                f"'{loop.loop_var.name}', and its only guard is {realize.predicate}: TVM would "
-                "store the sums of outputs that do not exist",
-                "leave the sums in registers, or use sizes that divide",
-            )
 
 
 def _loses_guard(realize: SBlockRealize) -> bool:

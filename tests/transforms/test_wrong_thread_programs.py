@@ -359,17 +359,3 @@ def test_a_guarded_sum_over_threads_in_shared_memory() -> None:
         "is .*: TVM would store the sums of outputs that do not exist; keep the sums in registers",
     ):
         spread_over_threads(sch, block, threads=8)
-
-
-def test_a_guarded_sum_over_threads_that_is_moved_to_shared_memory() -> None:
-    problem, sch, block, _ = start_guarded_rows()
-    row = sch.get_loops(block)[1]
-    cache_write_at(sch, block, row)
-    spread_over_threads(sch, block, threads=8)
-    assert is_right(problem, sch)
-    with refuses(
-        sch,
-        "cache_write_at: block 'B' reduces over the threads of loop '.*', and its only guard is "
-        ".*: TVM would store the sums of outputs that do not exist; leave the sums in registers",
-    ):
-        cache_write_at(sch, block, row, scope="shared")
