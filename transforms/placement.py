@@ -91,8 +91,8 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     consumes: the loops of `epilogue`
     returns: `epilogue`, which writes the results
     requires: `epilogue` is the only consumer of the one intermediate buffer that `block` writes,
-        and does not reduce; a loop of `block`, inside of its thread loops and outside of its
-        reductions, not vectorized
+        and does not reduce, each of its elements reading it; a loop of `block`, inside of its
+        thread loops and outside of its reductions, not vectorized
     """
     who = "fuse_epilogue_at"
     consumers = list(sch.get_consumers(block))
@@ -116,6 +116,7 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     require_scalar_place(sch, who, loop)
     sch.set_scope(block, 0, "local")
     sch.reverse_compute_at(epilogue, loop, preserve_unit_loops=True)
+    _require_whole(sch, who, epilogue)
     require_own_registers(sch, who, block)
     require_computed(sch, who, block, epilogue)
     require_virtual_threads_around_all(sch, who, epilogue)

@@ -10,12 +10,14 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, find_device
-from tirstep.modules import Problem, conv1d, depthwise_conv2d, matmul, matmul_bias_relu
+from tirstep.modules import Problem, conv1d, depthwise_conv2d, matmul, matmul_bias_relu, rms_norm
 from tirstep.transforms import (
+    accumulate_in_registers,
     bind_loop,
     cache_read_at,
     cache_write_at,
     fuse_loops,
+    pad_block,
     reverse_compute_block_at,
     tile_block,
 )
@@ -129,6 +131,29 @@ def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
     bind_loop(sch, j, axis="blockIdx.y")
     with refuses(sch, rf"cache_write_at: the .* of 'blockIdx.y' write the .* buffer 'C_{scope}'"):
         cache_write_at(sch, block, i, scope=scope)
+
+
+def test_a_padding_of_sums_that_is_fused_to_them():
+    """The same where the padding is the epilogue of the sums: its last elements read none."""
+    problem = rms_norm.problem(3, 16)
+
+    def pad():
+        sch = Schedule(problem.module)
+        pad_block(sch, sch.get_sblock("B"), multiples=(4, 8))
+        sums = sch.get_sblock("sum")
+        return sch, sums, sch.get_loops(sums)[0]
+
+    plain, sums, loop = pad()
+    (padding,) = plain.get_consumers(sums)
+    plain.reverse_compute_at(padding, loop, preserve_unit_loops=True)
+    for block in plain.get_child_blocks(plain.get_sblock("root")):
+        if plain.get(plain.get_loops(block)[0]).thread_binding is None:
+            plain.bind(plain.get_loops(block)[0], "blockIdx.x")
+    assert_wrong(problem, plain.mod)
+
+    sch, sums, loop = pad()
+    with refuses(sch, "accumulate_in_registers: fuse_epilogue_at: block 'squares_pad' would comp"):
+        accumulate_in_registers(sch, sums, loop)
 
 
 def test_a_padding_that_is_moved_under_its_fetch():
