@@ -13,12 +13,14 @@ from tirstep.lowering_checks import check_numbers, find_device
 from tirstep.modules import Problem, conv1d, depthwise_conv2d, matmul, matmul_bias_relu, rms_norm
 from tirstep.transforms import (
     accumulate_in_registers,
+    align_vectors,
     bind_loop,
     cache_read_at,
     cache_write_at,
     fuse_loops,
     pad_block,
     reverse_compute_block_at,
+    split_loop,
     tile_block,
 )
 
@@ -131,6 +133,29 @@ def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
     bind_loop(sch, j, axis="blockIdx.y")
     with refuses(sch, rf"cache_write_at: the .* of 'blockIdx.y' write the .* buffer 'C_{scope}'"):
         cache_write_at(sch, block, i, scope=scope)
+
+
+def test_registers_that_others_read_at_quotients_of_differences():
+    """TVM estimates of reads at (i - r) // 2 and (i - r) % 2 a region without elements."""
+    problem = conv1d.problem(1, 3, dtype="float16")
+
+    def align():
+        sch = Schedule(problem.module)
+        block = sch.get_sblock("B")
+        tile = tile_block(sch, block, threads=(3,))
+        copy = cache_read_at(sch, block, tile.blocks[0], operand=0, scope="local")
+        align_vectors(sch, copy, vector=2, offset=0)
+        return sch, split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").inner
+
+    plain, inner = align()
+    plain.bind(inner, "threadIdx.x")
+    assert_wrong(problem, plain.mod)
+
+    sch, inner = align()
+    with refuses(
+        sch, "bind_loop: the threads of 'threadIdx.x' write the register buffer 'A_local'"
+    ):
+        bind_loop(sch, inner, axis="threadIdx.x")
 
 
 def test_a_padding_of_sums_that_is_fused_to_them():
