@@ -12,6 +12,8 @@ from .calls import Address, Evaluate
 from .expressions import restrict, translate
 from .faults import UnsupportedError, find_line
 from .grid import Array
+from .memory import numpy_type
+from .operators import as_stored, is_narrow
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -52,8 +54,11 @@ def _attribute(node: Any) -> Execute:
 
 
 def _enter_axis(variable: Any, axis: str, body: Execute) -> Execute:
+    dtype = numpy_type(variable.ty.dtype)
+
     def run(machine: Machine, mask: Array | None) -> None:
-        machine.values[variable] = machine.now.batch.coordinates[axis]
+        places = machine.now.batch.coordinates[axis]
+        machine.values[variable] = places.astype(dtype, copy=False)
         body(machine, mask)
 
     return run
@@ -146,10 +151,12 @@ def _store(node: Any) -> Execute:
 
 
 def _bind(node: Any) -> Execute:
-    value, variable = translate(node.value), node.var
+    value, variable, dtype = translate(node.value), node.var, str(getattr(node.var.ty, "dtype", ""))
+    has_narrow = is_narrow(dtype)
 
     def run(machine: Machine, mask: Array | None) -> None:
         bound = value(machine, mask)
+        bound = as_stored(bound, dtype) if has_narrow else bound
         machine.values[variable] = bound.copy() if isinstance(bound, np.ndarray) else bound
 
     return run
