@@ -15,7 +15,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-gpu fuzz sanitize check golden mutants bench bench-simulator screenshots format typing clean
+.PHONY: help run test test-gpu fuzz sanitize check golden mutants adversarial bench bench-simulator screenshots format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -54,6 +54,11 @@ golden: $(STAMP) ## write the golden files anew (the command refuses under CI)
 
 mutants: $(STAMP) ## plant bugs, and write which check kills which into docs/mutants.md
 	$(PY) tests/mutants/make_table.py
+
+adversarial: export OPENBLAS_NUM_THREADS = 1
+adversarial: export TVM_NUM_THREADS = 1
+adversarial: $(STAMP) ## programs of known status on all checks: docs/adversarial.md (ARGS=--gpu)
+	$(PY) tests/adversarial/make_table.py $(ARGS)
 
 bench-simulator: export OPENBLAS_NUM_THREADS = 1
 bench-simulator: export TVM_NUM_THREADS = 1

@@ -1,0 +1,1 @@
+"""What simulator, host, a GPU and NVIDIA's compute-sanitizer say of the programs."""

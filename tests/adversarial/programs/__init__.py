@@ -1,0 +1,35 @@
+"""GPU programs whose status, right or wrong, is known by construction, by topic."""
+
+from . import (
+    arithmetic,
+    async_copies,
+    barriers,
+    global_memory,
+    launches,
+    limits,
+    merged_memory,
+    ring_buffers,
+    shuffles,
+    tails,
+    tensor_cores,
+    vectors,
+)
+from .program import KINDS, RIGHT, WRONG, Program
+
+FAMILIES = (
+    barriers,
+    global_memory,
+    launches,
+    shuffles,
+    merged_memory,
+    async_copies,
+    ring_buffers,
+    tensor_cores,
+    vectors,
+    tails,
+    arithmetic,
+    limits,
+)
+PROGRAMS: tuple[Program, ...] = tuple(one for family in FAMILIES for one in family.PROGRAMS)
+
+__all__ = ["KINDS", "PROGRAMS", "RIGHT", "WRONG", "Program"]
