@@ -26,6 +26,8 @@ from .operators import (
     CALLS,
     COMPARISONS,
     DIVISIONS,
+    HAZARDS,
+    Hazard,
     as_stored,
     convert,
     find_operator,
@@ -62,8 +64,8 @@ def restrict(mask: Array | None, condition: Any, wanted: bool = True) -> Any:
 def _binary(kind: str, first: Any, second: Any) -> Evaluate:
     dtype = str(first.ty.dtype)
     (operate, wraps), left, right = find_operator(kind, dtype), translate(first), translate(second)
-    if kind in DIVISIONS and is_integer(dtype) and not constant(second):
-        right = _not_zero(right)
+    if kind in HAZARDS and is_integer(dtype) and not constant(second):
+        return _checked(kind, dtype, left, right)
     if wraps is None:
         return lambda machine, mask: operate(left(machine, mask), right(machine, mask))
     low, high = int(np.iinfo(wraps).min), int(np.iinfo(wraps).max)
@@ -77,24 +79,38 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
     return run
 
 
-def _not_zero(value: Evaluate) -> Evaluate:
-    """A divisor; where it is zero a fault is noted, and it becomes 1."""
+def _checked(kind: str, dtype: str, left: Evaluate, right: Evaluate) -> Evaluate:
+    """An operation that has no result for some operands: these are a fault, and it goes on."""
+    operate, wraps = find_operator(kind, dtype)
 
     def run(machine: Machine, mask: Array | None) -> Any:
-        divisor = value(machine, mask)
-        is_zero = divisor == 0
-        if not np.any(is_zero):
-            return divisor
-        wrong = np.atleast_2d(is_zero if mask is None else is_zero & mask)
-
-        def describe(at: tuple[int, ...]) -> str:
-            is_host = machine.now.running is None
-            return f"{'the program' if is_host else machine.now.describe(at[0])} divides by zero"
-
-        machine.now.log.add("division by zero", "", machine.line, wrong, describe)
-        return np.where(is_zero, 1, divisor) if isinstance(divisor, np.ndarray) else 1
+        first, second = left(machine, mask), right(machine, mask)
+        for hazard in HAZARDS[kind]:
+            wrong = hazard.find(first, second, dtype)
+            if np.any(wrong):
+                _note_hazard(machine, mask, hazard, (first, second), wrong)
+        if kind in DIVISIONS:
+            is_array = isinstance(second, np.ndarray)
+            second = np.where(second == 0, 1, second) if is_array else second or 1
+        result = operate(first, second)
+        if wraps is None or isinstance(result, np.ndarray):
+            return result
+        return wrap(result, wraps)
 
     return run
+
+
+def _note_hazard(
+    machine: Machine, mask: Array | None, hazard: Hazard, operands: tuple[Any, Any], wrong: Any
+) -> None:
+    places = np.atleast_2d(wrong if mask is None else wrong & mask)
+    first, second = (np.broadcast_to(operand, places.shape) for operand in operands)
+
+    def describe(at: tuple[int, ...]) -> str:
+        who = "the program" if machine.now.running is None else machine.now.describe(at[0])
+        return f"{who} {hazard.text.format(first[at], second[at])}"
+
+    machine.now.log.add(hazard.kind, "", machine.line, places, describe)
 
 
 def _float(node: Any) -> Evaluate:

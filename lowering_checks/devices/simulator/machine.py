@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from tvm.tirx import AttrStmt, Bind, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_THREADS
@@ -128,7 +127,6 @@ class Machine(Memories):
                     "divergent barrier",
                     "only some threads of a block come to a barrier: the others never do",
                 )
-        self.come_together(np.True_ if mask is None else mask, "a barrier")
         if batch.first == 0 and (passed is None or passed[0]):
             self.counts.barriers += 1
         self.begin_interval(None if passed is None or passed.all() else passed)

@@ -32,12 +32,6 @@ class Machine(Protocol):
     def queue(self, name: str) -> Queue:
         """The queue of a name, of the threads that run."""
 
-    def come_together(self, here: Array, what: str) -> None:
-        """Note the lanes that come to an instruction which waits, and are waited for elsewhere."""
-
-    def wait_for_lanes(self, absent: Array | None) -> None:
-        """Remember the lanes that others wait for until they end."""
-
 
 def register_meaning(name: str) -> Callable[[Meaning], Meaning]:
     """Say what a function means that kernels call, as ``T.cuda.func_call(name, ...)`` does.
@@ -120,7 +114,6 @@ class Threads:
         threads are here; those of which only some are here are a fault, and left out.
         """
         batch = self._machine.now.batch
-        self._machine.come_together(self.here, self.name)
         if self._mask is None and batch.threads % size == 0:
             return batch.lane.reshape(-1, size)
         width = -(-batch.threads // size) * size

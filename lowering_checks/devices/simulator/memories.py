@@ -38,7 +38,6 @@ class Memories:
         self.memories: dict[Var, Memory] = {}
         self._shadows: list[Shadow] = []
         self._queues: dict[str, Queue] = {}
-        self._awaited: Array | None = None
         self._layout = Layout({}, {}, {})
         self.origins: Mapping[str, str] = {}
 
@@ -110,29 +109,6 @@ class Memories:
         self.now.running = batch
         self.now.begin_interval()
         self._queues = {}
-        self._awaited = None
-
-    def come_together(self, here: Array, what: str) -> None:
-        """Lanes that come to an instruction which waits, while others wait for them elsewhere."""
-        if self._awaited is None:
-            return
-        late = self._awaited & here
-        self.now.log.add(
-            "divergent shuffle",
-            "",
-            self.line,
-            late,
-            lambda at: (
-                f"{self.now.describe(at[0])} comes to {what}, and the mask of a shuffle before it "
-                "names this thread, which took no part"
-            ),
-        )
-        self._awaited = self._awaited & ~here
-
-    def wait_for_lanes(self, absent: Array | None) -> None:
-        """Lanes that the mask of a shuffle names may end, and come to nothing else that waits."""
-        if absent is not None:
-            self._awaited = absent if self._awaited is None else self._awaited | absent
 
     def end_batch(self, outside: Mapping[Var, Memory]) -> None:
         """Forget what the GPU blocks had for themselves; `outside` is what was there before."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -47,6 +48,33 @@ COMPARISONS: dict[str, Operate] = {
 }
 _OVERFLOWING = ("Add", "Sub", "Mul", "Div", "FloorDiv", "LShift")
 DIVISIONS = ("Div", "Mod", "FloorDiv", "FloorMod")
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """Operands for which C++ does not say what comes out; `text` tells of them."""
+
+    kind: str
+    text: str
+    find: Callable[[Any, Any, str], Any]
+
+
+_BY_ZERO = Hazard("division by zero", "divides {0} by zero", lambda a, b, dtype: b == 0)
+_TOO_LARGE = Hazard(
+    "undefined arithmetic",
+    "divides {0} by {1}, which is more than the type holds",
+    lambda a, b, dtype: (b == -1) & (a == np.iinfo(_find_computed(dtype)).min),
+)
+_TOO_FAR = Hazard(
+    "undefined arithmetic",
+    "shifts {0} by {1} bits, and the type does not have as many",
+    lambda a, b, dtype: (b < 0) | (b >= 8 * _find_computed(dtype).itemsize),
+)
+HAZARDS = {
+    **dict.fromkeys(DIVISIONS, (_BY_ZERO, _TOO_LARGE)),
+    **dict.fromkeys(("LShift", "RShift"), (_TOO_FAR,)),
+}
+"""What to look for where the second operand is no constant."""
 _EXTREMES: dict[tuple[str, bool], Operate] = {
     # CUDA's fminf and fmaxf return the operand that is a number.
     ("Min", False): np.fmin,
@@ -158,6 +186,12 @@ def as_stored(value: Any, dtype: str) -> Any:
     if isinstance(value, np.ndarray):
         return value if value.dtype == wanted else value.astype(wanted)
     return wrap(int(value), wanted)
+
+
+def _find_computed(dtype: str) -> np.dtype[Any]:
+    """The type that C++ computes in."""
+    own = numpy_type(dtype)
+    return np.dtype("int32") if own.itemsize < 4 else own
 
 
 def _widen(value: Any) -> Any:

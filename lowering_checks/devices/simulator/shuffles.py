@@ -45,9 +45,9 @@ def translate_shuffle(name: str, arguments: Sequence[Evaluate]) -> Evaluate:
         source = np.where(ended, lane, source)
         members = np.asarray(named(machine, mask)).astype(np.int64)
         here = np.broadcast_to(True if mask is None else mask, (batch.lanes, 1))
-        machine.come_together(here, "a shuffle")
         _require_partners(machine, here, members >> lane & members >> source & 1 == 1, there)
-        machine.wait_for_lanes(_find_absent(batch, members, here, mask))
+        if mask is not None:
+            _require_members(machine, members, here)
         return given[there[:, 0]]
 
     return run
@@ -65,16 +65,20 @@ def find_active_mask(machine: Machine, mask: Array | None) -> Any:
     return spread.reshape(-1, 1).astype(np.uint32)
 
 
-def _find_absent(batch: Batch, members: Array, here: Array, mask: Array | None) -> Array | None:
-    """The lanes that the masks of the lanes that are here name and that are not here."""
-    if mask is None:
-        return None
+def _require_members(machine: Machine, members: Array, here: Array) -> None:
+    """All lanes that a mask names must come to the shuffle, which waits for them."""
+    batch = machine.now.batch
     named = np.where(here, np.broadcast_to(members, here.shape), 0)
     wanted = np.bitwise_or.reduce(_in_warps(batch, named), axis=-1, keepdims=True)
     rows = wanted >> np.arange(WARP) & 1 == 1
-    all_named = rows.reshape(batch.blocks, -1)[:, : batch.threads].reshape(-1, 1)
-    absent = all_named & ~here
-    return absent if absent.any() else None
+    absent = rows.reshape(batch.blocks, -1)[:, : batch.threads].reshape(-1, 1) & ~here
+    machine.now.log.add(
+        "divergent shuffle",
+        "",
+        machine.line,
+        absent,
+        lambda at: f"{machine.now.describe(at[0])} does not come to a shuffle whose mask names it",
+    )
 
 
 def _in_warps(batch: Batch, column: Array) -> Array:

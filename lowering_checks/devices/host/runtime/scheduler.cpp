@@ -10,6 +10,7 @@
 namespace tirstep {
 
 Extent thread_index, block_index, block_extent, grid_extent;
+unsigned char unset_byte;
 
 static Scheduler* scheduler;  // the only one, for the functions that kernels call
 

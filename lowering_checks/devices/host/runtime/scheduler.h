@@ -56,7 +56,10 @@ class Scheduler {
   [[noreturn]] void stop_thread();
   bool is_in_thread() const { return current_ != nullptr; }
   int current_lane() const { return int(current_ - threads_.data()) % 32; }
-  void set_unset_bytes(unsigned char byte) { memset(&unset_, byte, sizeof unset_); }
+  void set_unset_bytes(unsigned char byte) {
+    unset_byte = byte;
+    memset(&unset_, byte, sizeof unset_);
+  }
 
  private:
   static void run_fiber();
