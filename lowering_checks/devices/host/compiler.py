@@ -34,7 +34,7 @@ _KERNEL = (
     "-fno-strict-aliasing",  # float4 is laid over float
     "-ffp-contract=off",
     # runtime/main.cpp has what these checks call
-    "-fsanitize=alignment,bounds,object-size,float-cast-overflow",
+    "-fsanitize=alignment,bounds,object-size,float-cast-overflow,shift-exponent",
 )
 _IF_UNDERSTOOD = (
     "-ftrivial-auto-var-init=pattern",  # registers begin as garbage, not as what lies there

@@ -89,6 +89,8 @@ class Report:
             return (
                 f"{self.who} touches {place} as {_plain(self.detail)}, for which it is not aligned"
             )
+        if self.kind == "undefined arithmetic" and self.detail == "shift":
+            return f"{self.who} shifts by {self.element} bits, and the type does not have as many"
         if self.kind == "undefined arithmetic":
             return (
                 f"{self.who} converts a number that {_plain(self.detail)} does not hold: a GPU "

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm.s_tir import SBlock
-from tvm.tirx import For, ForKind, IterVar, Var
+from tvm.tirx import BufferStore, For, ForKind, IterVar, Var
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.queries import constant, find_all, find_elements
@@ -18,7 +19,9 @@ def spread(loop: For) -> For:
     """A nest of loops around one block, with data-parallel ones bound to the free block axes.
 
     Loops that feed nothing but spatial iterators may run in any order: that is what these
-    iterators say, and the machine reports a race where it is not so. Any other loop is returned as
+    iterators say, and the machine reports a race where it is not so. An opaque block has no
+    iterators any more; its loops are data-parallel where each iteration has elements of its own of
+    all that the block writes. Any other loop is returned as
     it is; so is one with threads around a block that uses more than global memory, since that is
     what a GPU's block or thread has for itself.
     """
@@ -36,7 +39,7 @@ def spread(loop: For) -> For:
         return loop
     taken = {str(one.thread_binding.thread_tag) for one in bound}
     axes = [axis for axis in AXES if axis not in taken]
-    fixed = _find_reducing(node)
+    fixed = _find_reducing(node) if node.block.iter_vars else _find_ordered(node, nest)
     free = [one for one in nest if one not in bound and one.loop_var not in fixed]
     free = sorted(free, key=lambda one: -(constant(one.extent) or 0))[: len(axes)]
     for one in reversed(nest):
@@ -57,6 +60,24 @@ def _find_reducing(realize: Any) -> set[Var]:
         if iterator.iter_type != IterVar.DataPar
         for variable in undefined_vars(value)
     }
+
+
+def _find_ordered(realize: Any, nest: list[For]) -> set[Var]:
+    """The variables of loops around an opaque block whose iterations may share an element."""
+    everything = {one.loop_var for one in nest}
+    apart = set(everything)
+    for buffer in {node.buffer for node in find_all(realize, BufferStore)}:
+        places = [indices for one, indices in find_elements(realize) if one.same_as(buffer)]
+        first = list(places[0])
+        if any(not tvm_ffi.structural_equal(list(other), first) for other in places):
+            return everything
+        used = everything & {variable for index in first for variable in undefined_vars(index)}
+        ranges = {one.loop_var: tvm.ir.Range(0, one.extent) for one in nest if one.loop_var in used}
+        mapped = tvm.sym.detect_iter_map(first, ranges, check_level="bijective")
+        if not used or not mapped.indices:
+            return everything
+        apart &= used
+    return everything - apart
 
 
 def has_threads(body: Any) -> bool:

@@ -243,7 +243,7 @@ static long read_job() {
 }  // namespace tirstep
 
 // ---- Called by the checks that the compiler builds into kernels (-fsanitize=alignment,bounds,
-// object-size, float-cast-overflow), in the form that GCC and Clang share.
+// object-size, float-cast-overflow, shift-exponent), in the form that GCC and Clang share.
 
 struct Place {
   const char* file;
@@ -263,7 +263,7 @@ struct Index {
   const Type *array, *index;
 };
 
-struct Conversion {
+struct Conversion {  // of a float to an integer, or the two operands of a shift
   Place place;
   const Type *from, *to;
 };
@@ -283,6 +283,13 @@ extern "C" void __ubsan_handle_out_of_bounds(Index* check, unsigned long index) 
 // A float beyond the range of an integer: a CPU makes its smallest of it, a GPU the nearest.
 extern "C" void __ubsan_handle_float_cast_overflow(Conversion* check, unsigned long) {
   tirstep::records.add("undefined arithmetic", check->to->name, -1, 0, int(check->place.line), true);
+}
+
+// Shifting by as many bits as a type has, or by more: a CPU goes round, a GPU shifts all out.
+extern "C" void __ubsan_handle_shift_out_of_bounds(Conversion* check, unsigned long,
+                                                   unsigned long distance) {
+  tirstep::records.add("undefined arithmetic", "shift", -1, long(distance),
+                       int(check->place.line), true);
 }
 
 int main() {

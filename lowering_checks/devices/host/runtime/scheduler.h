@@ -24,7 +24,7 @@ struct Fiber {
 };
 
 enum class State { ready, at_barrier, in_warp, done, dead };
-enum class Wait { exchange, active };
+enum class Wait { exchange, meeting, active };
 
 struct Thread {
   State state;
