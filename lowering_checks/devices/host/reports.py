@@ -89,9 +89,9 @@ class Report:
             return (
                 f"{self.who} touches {place} as {_plain(self.detail)}, for which it is not aligned"
             )
-        if self.kind == "undefined arithmetic" and self.detail == "shift":
+        if self.kind == "undefined operation" and self.detail == "shift":
             return f"{self.who} shifts by {self.element} bits, and the type does not have as many"
-        if self.kind == "undefined arithmetic":
+        if self.kind == "undefined operation":
             return (
                 f"{self.who} converts a number that {_plain(self.detail)} does not hold: a GPU "
                 "takes the nearest that it does, and a CPU another one"

@@ -32,13 +32,24 @@ class Crowd:
         if cells.size:
             self._waiting.append((cells, threads, np.full(cells.size, time)))
 
-    def has(self, cells: Array, threads: Array) -> Array:
-        """Which of these threads have written these cells."""
+    def has(self, cells: Array, threads: Array, begun: Array, per_block: int) -> Array:
+        """Which of these threads have written these cells, or somebody before them.
+
+        That is a thread of the same GPU block, before the interval in which it last passed a
+        barrier, `begun`.
+        """
         self._gather()
         if not self._cells.size:
             return np.zeros(cells.shape, bool)
         most = int(max(self._threads.max(), threads.max())) + 1
-        return np.isin(cells * most + threads, self._cells * most + self._threads)
+        own = np.isin(cells * most + threads, self._cells * most + self._threads)
+        keys = self._cells * most + self._threads // per_block
+        order = np.lexsort((self._times, keys))
+        wanted = cells * most + threads // per_block
+        first = np.minimum(np.searchsorted(keys[order], wanted), keys.size - 1)
+        earliest = order[first]  # of the pairs of a cell and a block
+        before: Array = (keys[earliest] == wanted) & (self._times[earliest] < begun)
+        return own | before
 
     def find_rivals(self, cells: Array, threads: Array, begun: Array, per_block: int) -> Array:
         """A thread that wrote one of these cells in no order with the given thread, or -1.

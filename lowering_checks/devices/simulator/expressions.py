@@ -103,7 +103,9 @@ def _checked(kind: str, dtype: str, left: Evaluate, right: Evaluate) -> Evaluate
 def _note_hazard(
     machine: Machine, mask: Array | None, hazard: Hazard, operands: tuple[Any, Any], wrong: Any
 ) -> None:
-    places = np.atleast_2d(wrong if mask is None else wrong & mask)
+    lanes = 1 if machine.now.running is None else machine.now.batch.lanes
+    shape = np.broadcast_shapes(np.shape(wrong), (lanes, 1))
+    places = np.broadcast_to(wrong if mask is None else wrong & mask, shape)
     first, second = (np.broadcast_to(operand, places.shape) for operand in operands)
 
     def describe(at: tuple[int, ...]) -> str:
@@ -253,6 +255,11 @@ def _find_function(name: str, node: Any) -> Callable[..., Any] | None:
     return CALLS.get(name)
 
 
+def _invert(node: Any) -> Evaluate:
+    value, flip = translate(node.a), invert(str(node.a.ty.dtype))
+    return lambda machine, mask: flip(value(machine, mask))
+
+
 _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
     "IntImm": _integer,
     "FloatImm": _float,
@@ -266,6 +273,7 @@ _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
     "And": _and,
     "Or": _or,
     "Not": _not,
+    "BitwiseNot": _invert,
     "Call": _call,
     "Let": _let,
 }

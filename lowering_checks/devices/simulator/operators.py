@@ -61,12 +61,12 @@ class Hazard:
 
 _BY_ZERO = Hazard("division by zero", "divides {0} by zero", lambda a, b, dtype: b == 0)
 _TOO_LARGE = Hazard(
-    "undefined arithmetic",
+    "undefined operation",
     "divides {0} by {1}, which is more than the type holds",
     lambda a, b, dtype: (b == -1) & (a == np.iinfo(_find_computed(dtype)).min),
 )
 _TOO_FAR = Hazard(
-    "undefined arithmetic",
+    "undefined operation",
     "shifts {0} by {1} bits, and the type does not have as many",
     lambda a, b, dtype: (b < 0) | (b >= 8 * _find_computed(dtype).itemsize),
 )
@@ -261,7 +261,8 @@ def _saturating(source: np.dtype[Any], target: str) -> Callable[[Any], Any]:
     def run(value: Any) -> Any:
         given: Array = np.asarray(value).astype(np.float64)
         result = np.clip(given, low, high)
-        whole = np.where(given != given, 0, result).astype(wide)
+        with np.errstate(invalid="ignore"):
+            whole = np.where(given != given, 0, result).astype(wide)
         if wide.itemsize == 8:  # whose largest integer is no float64
             whole = np.where(given >= float(high), wide.type(high), whole)
         if empty:

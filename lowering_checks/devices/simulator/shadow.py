@@ -225,7 +225,9 @@ class Shadow:
             return None
         clashes = self._clashes(self.changer, self._change_time, cells, threads)
         if self._crowd and clashes.any():
-            clashes[clashes] = ~self._crowd.has(cells[clashes], threads[clashes])
+            begun = np.broadcast_to(self.now.begun_of(threads), cells.shape)
+            at = (cells[clashes], threads[clashes], begun[clashes])
+            clashes[clashes] = ~self._crowd.has(*at, self.now.batch.threads)
         return clashes
 
     def find_crowd(self, cells: Array, threads: Array) -> Array | None:

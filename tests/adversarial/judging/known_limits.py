@@ -89,8 +89,8 @@ LIMITS = (
     Limit(
         HOST,
         FALSE_ALARM,
-        "a CPU does not make of floats beyond the range of an integer what a GPU makes of them, and "
-        "says so",
+        "a CPU makes something else of floats beyond the range of an integer than a GPU: the "
+        "device says so",
         ("NaN and infinities to int32",),
     ),
     Limit(

@@ -282,13 +282,13 @@ extern "C" void __ubsan_handle_out_of_bounds(Index* check, unsigned long index) 
 
 // A float beyond the range of an integer: a CPU makes its smallest of it, a GPU the nearest.
 extern "C" void __ubsan_handle_float_cast_overflow(Conversion* check, unsigned long) {
-  tirstep::records.add("undefined arithmetic", check->to->name, -1, 0, int(check->place.line), true);
+  tirstep::records.add("undefined operation", check->to->name, -1, 0, int(check->place.line), true);
 }
 
 // Shifting by as many bits as a type has, or by more: a CPU goes round, a GPU shifts all out.
 extern "C" void __ubsan_handle_shift_out_of_bounds(Conversion* check, unsigned long,
                                                    unsigned long distance) {
-  tirstep::records.add("undefined arithmetic", "shift", -1, long(distance),
+  tirstep::records.add("undefined operation", "shift", -1, long(distance),
                        int(check->place.line), true);
 }
 
