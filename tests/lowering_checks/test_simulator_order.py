@@ -6,7 +6,11 @@ import pytest
 from lowered import find_kinds, run_kernel, write_kernel
 from tvm.script import from_source
 
-from tirstep.lowering_checks.devices.simulator import simulate_lowered
+from tirstep.lowering_checks.devices.simulator import (
+    UnsupportedError,
+    simulate_lowered,
+    statements,
+)
 from tirstep.lowering_checks.devices.simulator.crowd import Crowd
 
 SYNC = 'T.tvm_storage_sync("shared")'
@@ -231,6 +235,61 @@ def test_a_crowd_tells_who_wrote_a_cell() -> None:
     crowd.drop(np.array([4]))
     np.testing.assert_array_equal(crowd.take()[0], [9])
     assert not crowd
+
+
+# ---- Threads that return, and loops without a count.
+
+
+def test_threads_that_have_returned_are_waited_for_by_nobody() -> None:
+    body = f"""\
+S = T.alloc_shared((64,))
+---
+if tx >= 32:
+    T.thread_return()
+S[tx] = A[tx]
+{SYNC}
+B[tx] = S[31 - tx] + T.tvm_warp_shuffle_down(T.uint32(0xFFFFFFFF), A[tx], 1, 32, 32)
+"""
+    result = run_kernel({"A": floats(), "B": blank()}, body, threads=64)
+    assert result.faults == []
+    assert np.isnan(result.arguments[1][32:]).all()
+    early = f"{SHARED}S[tx] = A[tx]\nif tx < 4:\n    T.thread_return()\nB[tx] = S[31 - tx]"
+    assert kinds(early, blocks=1) == ["race"]
+
+
+@pytest.mark.parametrize(
+    "loop", ["for k in range(4)", "for k in range(tx % 5)", "while r[0] < 90.0"]
+)
+def test_a_thread_returns_from_within_a_loop(loop: str) -> None:
+    body = f"""\
+r = T.alloc_local((1,))
+---
+r[0] = A[tx]
+B[tx] = r[0]
+{loop}:
+    if r[0] > T.float32(50):
+        T.thread_return()
+    r[0] = r[0] + T.float32(20)
+    B[tx] = r[0]
+"""
+    numbers = floats(32)
+    result = run_kernel({"A": numbers, "B": blank(32)}, body)
+    want = numbers.copy()
+    rounds = np.arange(32) % 5 if "tx" in loop else np.full(32, 4)
+    for place, most in enumerate(rounds):
+        for _ in range(most):
+            want[place] += 0 if want[place] > 50 else 20
+    np.testing.assert_array_equal(result.arguments[1], want)
+
+
+def test_a_loop_that_never_ends_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(statements, "MAX_ROUNDS", 50)
+    body = "while B[0] < T.float32({0}):\n    B[tx] = B[tx] + T.float32({1})"
+    arrays = {"A": np.zeros(32, "float32"), "B": np.zeros(32, "float32")}
+    fill = "B[tx] = A[tx]"
+    assert set(run_kernel(arrays, fill, body.format(49, 1)).arguments[1]) == {49}
+    with pytest.raises(UnsupportedError, match="does not end within 50 iterations in the simulat"):
+        run_kernel(arrays, fill, body.format(1, 0))
 
 
 # ---- Shuffles.

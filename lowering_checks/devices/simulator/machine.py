@@ -116,12 +116,14 @@ class Machine(Memories):
             self.now.log.add_sentence("launch", sentence)
 
     def pass_barrier(self, mask: Array | None) -> None:
-        """All threads of a block, or none of them, come to a barrier."""
+        """All threads of a block that have not returned, or none of them, come to a barrier."""
         batch = self.now.batch
-        passed = None
+        passed: Array | None = None
         if mask is not None:
             here = mask.reshape(batch.blocks, batch.threads)
             passed = here.any(axis=1)
+            if self.now.ended is not None:
+                here = here | self.now.ended.reshape(here.shape)
             if (passed & ~here.all(axis=1)).any():
                 self.now.log.add_sentence(
                     "divergent barrier",
@@ -129,7 +131,7 @@ class Machine(Memories):
                 )
         if batch.first == 0 and (passed is None or passed[0]):
             self.counts.barriers += 1
-        self.begin_interval(None if passed is None or passed.all() else passed)
+        self.begin_interval(passed if passed is not None and not passed.all() else None)
 
 
 def run_function(machine: Machine, body: Any) -> None:

@@ -106,8 +106,7 @@ class Memories:
 
     def begin_batch(self, batch: Batch) -> None:
         """Begin with other GPU blocks, which order nothing."""
-        self.now.running = batch
-        self.now.begin_interval()
+        self.now.begin_batch(batch)
         self._queues = {}
 
     def end_batch(self, outside: Mapping[Var, Memory]) -> None:

@@ -29,11 +29,13 @@ class Moment:
     interval : the number of barriers and batches so far
     begun : the interval in which the GPU blocks that run passed their last barrier; an array of all
         blocks of the batch where they did not pass the same ones
+    ended : the lanes whose threads have returned, of shape (lanes, 1); None for none of them
     """
 
     log: FaultLog
     interval: int = 0
     begun: int | Array = 0
+    ended: Array | None = None
     extents: Mapping[str, int] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     running: Batch | None = None
@@ -64,6 +66,16 @@ class Moment:
         else:
             before = np.broadcast_to(self.begun, passed.shape)
             self.begun = np.where(passed, self.interval, before)
+
+    def begin_batch(self, batch: Batch) -> None:
+        """Begin with other GPU blocks."""
+        self.running, self.ended = batch, None
+        self.begin_interval()
+
+    def end_threads(self, mask: Array | None) -> None:
+        """Threads return: they do nothing more."""
+        here = np.broadcast_to(True if mask is None else mask, (self.batch.lanes, 1))
+        self.ended = here if self.ended is None else self.ended | here
 
     def describe(self, lane: int) -> str:
         """The thread of a lane, in words."""

@@ -91,6 +91,7 @@ BITWISE = {
     "bitwise_xor": "BitwiseXor",
 }
 """The calls that are operators of integers."""
+_ERF = np.vectorize(math.erf, otypes=[np.float64])
 CALLS: dict[str, Callable[..., Any]] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -128,7 +129,6 @@ CALLS: dict[str, Callable[..., Any]] = {
     "isfinite": np.isfinite,
     "likely": lambda x: x,
 }
-_ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def find_operator(kind: str, dtype: str) -> tuple[Operate, np.dtype[Any] | None]:

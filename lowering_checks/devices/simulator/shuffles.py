@@ -72,6 +72,8 @@ def _require_members(machine: Machine, members: Array, here: Array) -> None:
     wanted = np.bitwise_or.reduce(_in_warps(batch, named), axis=-1, keepdims=True)
     rows = wanted >> np.arange(WARP) & 1 == 1
     absent = rows.reshape(batch.blocks, -1)[:, : batch.threads].reshape(-1, 1) & ~here
+    if machine.now.ended is not None:
+        absent &= ~machine.now.ended
     machine.now.log.add(
         "divergent shuffle",
         "",

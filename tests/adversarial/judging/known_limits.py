@@ -14,7 +14,6 @@ from programs import PROGRAMS
 
 from .devices import FALSE_ALARM, HOST, MISSED, REFUSED, SIMULATOR
 
-_UNKNOWN = re.compile(r"while |thread_return")
 _ASSEMBLY = re.compile(r"cp_async_raw|copy_where|ptx_legacy")
 
 
@@ -40,12 +39,6 @@ LIMITS = (
         MISSED,
         "it rounds as IEEE says, and NVIDIA's compiler is told --use_fast_math",
         ("subnormal float32 doubled", "rounding error of a product, by subtraction"),
-    ),
-    Limit(
-        SIMULATOR,
-        REFUSED,
-        "it does not know while and return",
-        tuple(one.name for one in PROGRAMS if _UNKNOWN.search(one.script)),
     ),
     Limit(
         HOST,
