@@ -9,20 +9,25 @@ JOBS ?= auto
 # More for pytest: make test ARGS="-k matmul -x"
 ARGS ?=
 
+VENV_LOWEST ?= .venv-lowest
+LOWEST := tests/cli tests/modules/test_scripts.py tests/recipes/test_golden.py \
+  tests/lowering_checks/test_expectations.py tests/lowering_checks/test_html.py
+
 PY := $(VENV)/bin/python
+STAMP_LOWEST := $(VENV_LOWEST)/.installed
 STAMP := $(VENV)/.installed
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-gpu fuzz sanitize check golden mutants adversarial bench bench-simulator screenshots format typing clean
+.PHONY: help run test test-lowest test-gpu fuzz sanitize check golden catalogue mutants adversarial bench bench-simulator screenshots format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(STAMP) ## the ladder of matmul: each step's diff, golden, numbers, and time on a GPU
-	$(VENV)/bin/tirstep ladder matmul --diff
+run: $(STAMP) ## the ladder of matmul: goldens and numbers of every step, and times on a GPU
+	$(VENV)/bin/tirstep ladder matmul
 
 # The processes share the cores already, so each keeps to one thread.
 test: export OPENBLAS_NUM_THREADS = 1
@@ -30,6 +35,14 @@ test: export TVM_NUM_THREADS = 1
 test: $(STAMP) ## every test that needs no GPU
 	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 --dist loadgroup $(ARGS)
 
+# Without the tools that check and build, whose versions matter to nobody who installs tirstep.
+test-lowest: export OPENBLAS_NUM_THREADS = 1
+test-lowest: export TVM_NUM_THREADS = 1
+test-lowest: $(STAMP_LOWEST) ## the tests of the command line and of kernels, with the lowest versions
+	$(VENV_LOWEST)/bin/python -m pytest -q -m "not gpu" -n $(JOBS) --maxprocesses 8 \
+	  --dist loadgroup $(LOWEST) $(ARGS)
+
+test-gpu: export TIRSTEP_REQUIRE_GPU = 1
 test-gpu: $(STAMP) ## the tests that need a CUDA device, one after the other
 	$(PYTEST) -m gpu $(ARGS)
 
@@ -49,8 +62,12 @@ check: $(STAMP) typing ## format, lint, types, direction of imports
 	$(PY) -m mypy
 	$(PYTEST) -q tests/test_import_direction.py
 
-golden: $(STAMP) ## write the golden files anew (the command refuses under CI)
-	$(VENV)/bin/tirstep golden --write
+golden: $(STAMP) ## write the golden files anew (the command refuses under CI), and the catalogue
+	$(VENV)/bin/tirstep golden --write --all
+	$(PY) -m tirstep.cli.catalogue
+
+catalogue: $(STAMP) ## write what `tirstep list` knows without importing TVM
+	$(PY) -m tirstep.cli.catalogue
 
 mutants: $(STAMP) ## plant bugs, and write which check kills which into docs/mutants.md
 	$(PY) tests/mutants/make_table.py
@@ -100,4 +117,12 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools
 	$(PY) -m pip install --disable-pip-version-check -c constraints.txt --no-build-isolation \
 	  -e '.[dev]'
+	@touch $@
+
+$(STAMP_LOWEST): pyproject.toml setup.py constraints-lowest.txt
+	@$(VENV_LOWEST)/bin/python -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv $(VENV_LOWEST)
+	$(VENV_LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -c constraints-lowest.txt setuptools
+	$(VENV_LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -c constraints-lowest.txt --no-build-isolation -e . filecheck hypothesis pytest pytest-xdist
 	@touch $@

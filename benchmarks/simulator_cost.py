@@ -21,6 +21,7 @@ import numpy as np
 import tvm
 from tvm.tirx import AttrStmt, BufferStore, For
 
+from tirstep.files import write_file
 from tirstep.lowering_checks import DeviceError, Run, find_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import lower
@@ -53,8 +54,8 @@ def main() -> None:
         rows.append(row)
         print(json.dumps(row), flush=True)
     results = {"machine": describe_machine(), "longest_s": LONGEST, "rows": rows}
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-    PAGE.write_text(render(results))
+    write_file(RESULTS, json.dumps(results, indent=2) + "\n")
+    write_file(PAGE, render(results))
 
 
 def measure(name: str, shape: tuple[int, ...], before: list[dict[str, Any]]) -> dict[str, Any]:

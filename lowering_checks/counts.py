@@ -6,8 +6,8 @@ import tvm
 
 from tirstep.modules import Problem
 
-from .devices.cpu import last_line
-from .devices.device import DeviceError, blank
+from .devices.device import DeviceError, blank, require_arguments
+from .devices.refusals import refusals_as
 from .devices.simulator import SimulatorDevice, lower, simulate_lowered
 from .devices.simulator.counts import AccessCounts, Counts
 from .devices.simulator.faults import UnsupportedError
@@ -26,9 +26,10 @@ def count_accesses(problem: Problem, module: tvm.IRModule) -> Counts:
     if obstacle is not None:
         raise DeviceError(f"there is no launch to count: {obstacle}; bind its loops first")
     arguments = [*problem.integer_inputs(0), *map(blank, problem.outputs)]
+    with refusals_as("TVM does not lower the module"):
+        lowered = lower(module)
+    require_arguments(module["main"].params, arguments)
     try:
-        return simulate_lowered(lower(module), arguments, first_only=True).counts
+        return simulate_lowered(lowered, arguments, first_only=True).counts
     except UnsupportedError as error:
         raise DeviceError(f"{error}; there are no counts of it") from error
-    except tvm.error.InternalError as error:
-        raise DeviceError(f"TVM does not lower the module: {last_line(error)}") from error

@@ -14,7 +14,8 @@ from pathlib import Path
 from tirstep.transforms.recipes import Step
 from tirstep.transforms.recipes.expectations import Expectation, SourcePattern
 
-from .facts import Facts, compile_facts, find_compiler, find_facts
+from .facts import Facts, compile_facts, find_facts
+from .facts.compiler import CompilerMissing
 from .facts.machine_code import BY_WIDTH, COUNTED
 from .finding import CheckError, Finding
 from .steps import Run
@@ -83,12 +84,11 @@ def _judge(expectation: Expectation, facts: Facts, where: str) -> Outcome:
             near = difflib.get_close_matches(expectation.fact, [*values, *COMPILED_FACTS], n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else "see tirstep facts"
             raise CheckError(f"{expectation} is expected, and there is no such fact; {hint}")
-        try:
-            compiler = find_compiler()
-        except CheckError as error:
-            return Outcome(expectation, unchecked=str(error))
         architecture = expectation.architecture or ARCHITECTURE
-        compiled = compile_facts(facts.source, architecture, facts.kernels, compiler=compiler)
+        try:
+            compiled = compile_facts(facts.source, architecture, facts.kernels)
+        except CompilerMissing as error:
+            return Outcome(expectation, unchecked=str(error))
         if compiled.refusal is not None:
             return Outcome(expectation, Finding(CHECK, where, compiled.refusal))
         values, place = compiled.values(), f" on {architecture}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +11,16 @@ import tvm
 import tvm_ffi
 from tvm.script import from_source
 
+from tirstep.files import PARTIAL, locked, write_file
+
 from .diff import diff_texts, print_module
 from .finding import CheckError, Finding
 from .steps import Run, step_label
 
 VERSION_FILE = "TVM_VERSION"
 REWRITE = "if that is meant, rewrite the goldens with `make golden` and read the change in git"
+_GOLDEN = re.compile(r"\d\d_\w+\.py|\.tirstep-\w+" + re.escape(PARTIAL))
+"""Names of what `GoldenStore.write` makes, and of what it leaves where it is killed."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class GoldenStore:
         if not file.is_file():
             message = f"{VERSION_FILE} is missing, so nobody knows which TVM wrote the goldens"
             return [Finding("golden", str(self.root.name), f"{message}; {REWRITE}")]
-        written = file.read_text().strip()
+        written = self._read_version()
         if written == tvm.__version__:
             return []
         message = (
@@ -51,49 +55,104 @@ class GoldenStore:
     def find_orphans(self, runs: Iterable[Run]) -> list[Finding]:
         """Files and folders that no step of these runs makes."""
         made = {path for run in runs for path in self._files(run)}
+        folders = {path.parent for path in made}
         findings = []
         for path in sorted(path for path in self.root.rglob("*") if path.is_file()):
             if path not in made and path != self.root / VERSION_FILE:
-                message = "no step of any recipe makes this file; delete it, or run `make golden`"
+                is_golden = path.parent in folders and _GOLDEN.fullmatch(path.name)
+                advice = "delete it, or run `make golden`" if is_golden else "delete or move it"
+                message = f"no step of any recipe makes this file; {advice}"
                 where = path.relative_to(self.root).as_posix()
                 findings.append(Finding("golden", where, message))
         return findings
 
     def write(self, runs: Iterable[Run], *, environment: Mapping[str, str]) -> list[Path]:
-        """Write the goldens of these runs, delete all others, and return what changed.
+        """Write the goldens of these runs, and return what changed.
 
-        Refuses with a `CheckError` under CI, that is where the environment has CI set.
+        Of the rest of the folder nothing is touched, but for goldens in these recipes' own folders
+        that no step makes any more: they are deleted. The version of TVM comes last, so that it
+        never stands beside goldens of another. Refuses with a `CheckError`, before anything is
+        written, under CI, that is where the environment has CI set, and where goldens of other
+        recipes stay that another TVM wrote.
         """
         if environment.get("CI", "").lower() not in ("", "0", "false"):
             raise CheckError(
                 "goldens are not rewritten under CI (the environment has CI set); run "
                 "`make golden` on your machine and commit what it changed"
             )
-        texts = {self.root / VERSION_FILE: f"{tvm.__version__}\n"}
-        for run in runs:
-            for path, step in zip(self._files(run), run.steps, strict=True):
-                texts[path] = print_module(step.module)
-        changed = [path for path, text in texts.items() if _write(path, text)]
-        for path in sorted(path for path in self.root.rglob("*") if path.is_file()):
-            if path not in texts:
-                path.unlink()
-                changed.append(path)
-        for folder in [path for path in self.root.iterdir() if path.is_dir()]:
-            if not any(folder.iterdir()):
-                folder.rmdir()
+        runs = list(runs)
+        texts = {
+            path: print_module(step.module)
+            for run in runs
+            for path, step in zip(self._files(run), run.steps, strict=True)
+        }
+        self.root.mkdir(parents=True, exist_ok=True)
+        with locked(self.root / VERSION_FILE):
+            self._require_one_version(runs)
+            changed = [path for path, text in texts.items() if _write(path, text)]
+            for path in self._find_leftovers(runs):
+                if path not in texts:
+                    path.unlink(missing_ok=True)
+                    changed.append(path)
+            version = self.root / VERSION_FILE
+            changed += [version] if _write(version, f"{tvm.__version__}\n") else []
         return changed
+
+    def find_recipes(self) -> list[str]:
+        """The folders that hold goldens, by name: recipes that have been written here."""
+        if not self.root.is_dir():
+            return []
+        folders = (path for path in self.root.iterdir() if path.is_dir())
+        return sorted(path.name for path in folders if any(_find_goldens(path)))
+
+    def _read_version(self) -> str | None:
+        file = self.root / VERSION_FILE
+        return file.read_text("utf-8", "replace").strip() if file.is_file() else None
+
+    def _require_one_version(self, runs: Sequence[Run]) -> None:
+        """A version is of all goldens, so those of another TVM are rewritten all at once."""
+        written, ours = self._read_version(), {run.recipe.name for run in runs}
+        others = [name for name in self.find_recipes() if name not in ours]
+        if written == tvm.__version__ or not others:
+            return
+        named = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+        wrote = "nobody knows which TVM" if written is None else f"TVM {written}"
+        raise CheckError(
+            f"{wrote} wrote the goldens of {named} in {self.root}, and TVM {tvm.__version__} is "
+            "installed; write all recipes at once, and delete the folders of recipes that are no "
+            "more"
+        )
+
+    def _find_leftovers(self, runs: Iterable[Run]) -> list[Path]:
+        """Goldens and unfinished files in the recipes' folders, and those unfinished beside."""
+        folders = {self.root / run.recipe.name for run in runs}
+        unfinished = [path for path in _find_goldens(self.root) if path.name.endswith(PARTIAL)]
+        return sorted([*unfinished, *(path for one in folders for path in _find_goldens(one))])
 
     def _files(self, run: Run) -> list[Path]:
         return [self.root / run.recipe.name / f"{step_label(step)}.py" for step in run.steps]
+
+
+def _find_goldens(folder: Path) -> list[Path]:
+    files = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in files if _GOLDEN.fullmatch(path.name) and path.is_file()]
 
 
 def _check_file(file: Path, module: tvm.IRModule, where: str) -> list[Finding]:
     if not file.is_file():
         name = f"{file.parent.name}/{file.name}"
         return [Finding("golden", where, f"the golden {name} is missing; {REWRITE}")]
-    expected, got = file.read_text(), print_module(module)
+    # As it is: Python would make one line end of all, and git shows the others as changes.
+    expected, got = file.read_bytes().decode(errors="replace"), print_module(module)
     if expected == got:
         return []
+    if expected.replace("\r\n", "\n") == got:
+        message = (
+            f"the golden {file.parent.name}/{file.name} has line ends of Windows (CRLF), and "
+            "goldens have LF; give the folder `* text eol=lf` in .gitattributes, or run "
+            "`make golden`"
+        )
+        return [Finding("golden", where, message)]
     diff = str(diff_texts(expected, got, names=("golden", "got"), context=2))
     if _is_same_program(expected, got):
         message = f"same program, other names or printing; {REWRITE}"
@@ -113,10 +172,8 @@ def _is_same_program(expected: str, got: str) -> bool:
 
 
 def _write(path: Path, text: str) -> bool:
-    if path.is_file() and path.read_text() == text:
+    if path.is_file() and path.read_bytes() == text.encode():
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(text)
-    os.replace(partial, path)
+    write_file(path, text, durable=False)  # git and `check` tell what is damaged
     return True

@@ -11,7 +11,9 @@ import tvm
 
 from .compiling import compile_module
 from .devices import find_unbound_blocks
-from .devices.cpu import last_line, make_threads_serial
+from .devices.cpu import make_threads_serial
+from .devices.device import DeviceError
+from .devices.refusals import find_reason, is_refusal
 from .finding import CheckError
 from .pass_log import Pass, PassLog
 from .targets import TARGET, find_target
@@ -24,11 +26,18 @@ BEFORE_PASSES = "tvm.compile"
 
 @dataclass(frozen=True)
 class Failure:
-    """The pass that refused the module, by number and name, and why."""
+    """The pass that refused the module, by number and name, and why.
+
+    Attributes
+    ----------
+    is_limit : nobody refused it: a limit of tirstep's own ended the compilation (see `limits` and
+        `deadline`), wherever that was
+    """
 
     number: int
     name: str
     reason: str
+    is_limit: bool = False
 
     def __str__(self) -> str:
         who = f"pass {self.number} {self.name}" if self.number else self.name
@@ -108,7 +117,11 @@ def lower_through_passes(
     executable, failed = None, None
     try:
         executable = compile_module(module, made, instruments=[log.instrument()], pipeline=pipeline)
-    except (tvm.error.InternalError, RuntimeError, ValueError) as error:
+    except DeviceError as error:
+        failed = Failure(0, BEFORE_PASSES, str(error), is_limit=True)
+    except Exception as error:
+        if not is_refusal(error):
+            raise
         failed = _describe_failure(log, module, language, error)
     source = "" if executable is None else _read_source(executable, language)
     return Lowering(module, target, language, log.passes(), source, executable, failed)
@@ -121,7 +134,7 @@ def _describe_failure(
     if log.running:
         number, name = log.running[-1].number, log.running[-1].name
     unbound = [] if language == "llvm" else find_unbound_blocks(module)
-    reason = f"not bound yet: {', '.join(unbound)}" if unbound else last_line(error)
+    reason = f"not bound yet: {', '.join(unbound)}" if unbound else find_reason(error)
     return Failure(number, name, reason)
 
 

@@ -11,11 +11,12 @@ from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Step
 
 from .devices import CpuDevice, Device, Timing
-from .devices.device import blank
+from .devices.device import DeviceError, blank
 from .diff import Diff, diff_steps
 from .finding import Finding
 from .golden import GoldenStore
 from .numeric import check_numbers
+from .refusal import find_remedy
 from .steps import Run, run_golden, run_recipe
 
 
@@ -57,10 +58,12 @@ def judge_run(
     """Judge a run step by step, as it goes.
 
     Goldens are held against the recipe's golden example, whatever the run's shape. A step that
-    the device cannot run yet (its loops are not bound) is checked on the CPU, at the shape of the
-    golden example: with the run's own sizes and options if the recipe takes them there, otherwise
-    with those of the example, which the verdict says. Times are taken on a device with a clock, of
-    right steps only, on random floats, unless `timed` is False.
+    the device cannot run yet (its loops are not bound) is checked on the CPU, at the shape of
+    the golden example: with the run's own sizes and options if the recipe takes them there,
+    otherwise with those of the example, which the verdict says. A step that the device should
+    run and cannot, since TVM does not lower it, say, has a finding ("lowering") for that, and
+    is checked on the CPU as well; the steps after it are judged like any other. Times are taken
+    on a device with a clock, of right steps only, on random floats, unless `timed` is False.
     """
     small = run_golden(run.recipe)
     goldens = _golden_findings(small, store)
@@ -96,9 +99,29 @@ def _check(
 ) -> tuple[tuple[Finding, ...], str]:
     where = run.label(step)
     cpu = CpuDevice()
-    if device.find_obstacle(step.module) is None or device.name == cpu.name:
+    if device.find_obstacle(step.module) is not None and device.name != cpu.name:
+        return _check_on_cpu(run, twins, step, seed)
+    try:
         findings = check_numbers(run.problem, step.module, device, where=where, seed=seed)
         return tuple(findings), f"{device.name} {_shape(run)}"
+    except DeviceError as error:
+        remedy = find_remedy(step.module, str(error))
+        message = f"{remedy} ({error})" if remedy else str(error)
+        refused = Finding("lowering", where, message)
+    if device.name == cpu.name:
+        return (refused,), f"no device: {cpu.name} does not run it"
+    try:
+        also, checked_on = _check_on_cpu(run, twins, step, seed)
+    except DeviceError as error:
+        return (refused,), f"no device: {error}"
+    return (refused, *also), checked_on
+
+
+def _check_on_cpu(
+    run: Run, twins: _Twins, step: Step, seed: int
+) -> tuple[tuple[Finding, ...], str]:
+    """Check a step that its device does not run, on the CPU and at a small shape."""
+    where, cpu = run.label(step), CpuDevice()
     for twin in (twins.own, twins.example, run):
         module = next((one.module for one in twin.steps if one.name == step.name), None)
         if module is None or cpu.find_obstacle(module) is not None:

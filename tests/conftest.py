@@ -47,6 +47,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("wheel"))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test marked gpu where there is none; under TIRSTEP_REQUIRE_GPU it fails instead."""
+    if item.get_closest_marker("gpu") is None:
+        return
+    from tirstep.lowering_checks.devices.cuda import is_cuda_available
+
+    if is_cuda_available():
+        return
+    if os.environ.get("TIRSTEP_REQUIRE_GPU"):
+        pytest.fail("there is no CUDA device that TVM can use; see nvidia-smi", pytrace=False)
+    pytest.skip("no CUDA device (make test-gpu fails where there is none)")
+
+
 @dataclass(frozen=True)
 class InstalledWheel:
     """tirstep as a user gets it: the built files, and the wheel installed into a folder."""

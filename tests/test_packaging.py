@@ -133,3 +133,19 @@ def read_project() -> dict[str, Any]:
 def normal(name: str) -> str:
     """A package's name as package indexes compare it."""
     return name.lower().replace("_", "-")
+
+
+def test_the_lowest_versions_are_those_that_pyproject_allows():
+    """Each requirement's lower bound is what `make test-lowest` installs, and it runs in CI."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    lowest = dict(re.findall(r"^([\w-]+)>=([\w.]+?)(?:,|$)", "\n".join(wanted), flags=re.MULTILINE))
+    text = (ROOT / "constraints-lowest.txt").read_text()
+    pins = dict(re.findall(r"^([\w-]+)==([\w.]+)$", text, flags=re.MULTILINE))
+    assert set(pins) >= {one.partition(">")[0] for one in project["dependencies"]}
+    assert set(pins) <= set(lowest)
+    for name, pin in pins.items():
+        # apache-tvm 0.27 has no 0.27.0, only 0.27.0.post1.
+        assert re.fullmatch(rf"{re.escape(lowest[name])}(\.\d+|\.post1)*", pin), name
+        assert not re.search(r"[1-9]", pin.removeprefix(lowest[name]).replace("post1", "")), name
+    assert "make test-lowest" in (ROOT / ".ci/run").read_text()

@@ -33,10 +33,10 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
         offset from 0 to less than a vector
     """
     who = "align_vectors"
-    if vector not in LANES or isinstance(offset, bool) or offset not in range(vector):
+    if vector not in LANES or offset not in range(vector):
         raise TransformError(
             who,
-            f"vector={vector!r} and offset={offset!r} are no vectors",
+            f"vector={vector} and offset={offset} are no vectors",
             f"give a vector of {', '.join(map(str, LANES))} elements and an offset within it",
         )
     buffer = _require_whole(sch, who, block)

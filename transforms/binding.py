@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from .arguments import Int64
 from .errors import TransformError, composite, transform
 from .gpu_limits import MAX_THREADS
 from .loops import Tail, require_constant, require_factors, require_serial
@@ -41,7 +42,7 @@ class Tile(NamedTuple):
 
 
 @transform
-def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: int = MAX_THREADS) -> None:
+def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MAX_THREADS) -> None:
     """Bind a loop to a thread axis of the GPU.
 
     rewrite: ``for i in range(n)`` -> ``for i in T.thread_binding(n, thread=axis)``

@@ -1,4 +1,4 @@
-"""The one error of the transforms, and the wrapper that gives every transform its manners."""
+"""The one error of the transforms, and decorators that check arguments and convert TVM's errors."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tvm.error import InternalError
 from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from .arguments import UnfitError, read_arguments
 
 _Options = ParamSpec("_Options")
 _Result = TypeVar("_Result")
-_KINDS = {
-    "LoopRV": ("loop", "get it with sch.get_loops(block)"),
-    "SBlockRV": ("block", "get it with sch.get_sblock(name)"),
-}
 
 
 class TransformError(ValueError):
@@ -39,7 +40,7 @@ class TransformError(ValueError):
         super().__init__(transform, problem, advice)
         self.transform = transform
         self.caller: str | None = None
-        self.problem = problem
+        self.problem = re.sub(r"\s*\n\s*", " ", problem)  # of a name with line breaks
         self.advice = advice
         self.recipe: str | None = None
         self.step: str | None = None
@@ -62,31 +63,44 @@ def transform(
 ) -> Callable[Concatenate[Schedule, _Options], _Result]:
     """Wrap a transform of one primitive: every refusal becomes a `TransformError`.
 
-    A single primitive of TVM changes nothing when it fails, so checks first and the primitive
-    last leave the schedule as it was.
+    Its arguments are held against their annotations. A single primitive of TVM changes nothing
+    when it fails, so checks first and the primitive last leave the schedule as it was.
     """
-    name = function.__name__
 
     @functools.wraps(function)
-    def checked(sch: Schedule, /, *args: _Options.args, **options: _Options.kwargs) -> _Result:
-        handles = _require_handles(function, sch, args, options)
-        kernel_line = _find_kernel_line(sch, handles)
-        try:
-            return function(sch, *args, **options)
-        except TransformError as error:
-            error.kernel_line = error.kernel_line or kernel_line
-            error.caller = None if error.transform == name else name
-            raise
-        except (ScheduleError, ValueError, InternalError) as error:
-            if not isinstance(error, ScheduleError) and "Check failed" not in str(error):
-                raise
-            refusal = TransformError(
-                name, f"TVM refuses: {_last_sentence(error)}", "see the schedule with sch.show()"
-            )
-            refusal.kernel_line = kernel_line
-            raise refusal from error
+    def checked(*args: Any, **options: Any) -> _Result:
+        return _run(function, _read(function, args, options))
 
     return checked
+
+
+def query(function: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
+    """Wrap a public question about a schedule or a module, as `transform` wraps a transform."""
+
+    @functools.wraps(function)
+    def checked(*args: _Options.args, **options: _Options.kwargs) -> _Result:
+        return _run(function, _read(function, args, options))
+
+    return checked
+
+
+@dataclass
+class _Attempt:
+    """A composite under way.
+
+    Attributes
+    ----------
+    schedule : that it changes
+    is_careful : whether the composites within are tried on a copy first, too
+    is_spoiled : whether one within was refused half-way, and the schedule with it
+    """
+
+    schedule: Schedule
+    is_careful: bool
+    is_spoiled: bool = False
+
+
+_under_way: ContextVar[_Attempt | None] = ContextVar("_under_way", default=None)
 
 
 def composite(
@@ -95,92 +109,93 @@ def composite(
     """Wrap a transform of several primitives: it is tried on a copy of the schedule first.
 
     Handles stay valid in the copy, so a refusal half-way is found before the schedule is touched.
+    Composites within are not tried once more, unless the one around goes on after a refusal.
     """
-    attempt = transform(function)
 
     @functools.wraps(function)
-    def tried_first(sch: Schedule, /, *args: _Options.args, **options: _Options.kwargs) -> _Result:
-        _require_handles(function, sch, args, options)
-        attempt(sch.copy(), *args, **options)
-        return attempt(sch, *args, **options)
+    def tried_first(*args: Any, **options: Any) -> _Result:
+        bound = _read(function, args, options)
+        first = next(iter(bound.arguments))
+        sch, around = bound.arguments[first], _under_way.get()
+        if around is not None and around.schedule is sch and not around.is_careful:
+            try:
+                return _run(function, bound)
+            except Exception:
+                around.is_spoiled = True
+                raise
+        is_careful = False
+        attempt = _Attempt(sch.copy(), is_careful)
+        bound.arguments[first] = attempt.schedule
+        try:
+            _run_within(attempt, function, bound)
+        except TransformError:
+            if not attempt.is_spoiled:
+                raise
+        if attempt.is_spoiled:
+            is_careful = True
+            bound.arguments[first] = sch.copy()
+            _run_within(_Attempt(bound.arguments[first], is_careful), function, bound)
+        bound.arguments[first] = sch
+        return _run_within(_Attempt(sch, is_careful), function, bound)
 
     return tried_first
 
 
-def _require_handles(
-    function: Callable[..., object],
-    sch: Schedule,
-    args: tuple[object, ...],
-    options: dict[str, Any],
-) -> list[object]:
-    """The handles among the arguments, each of the annotated kind, alive, and of this schedule."""
-    name, handles = function.__name__, []
-    signature = inspect.signature(function)
-    for parameter, value in signature.bind(sch, *args, **options).arguments.items():
-        annotation = str(signature.parameters[parameter].annotation)
-        expected = next((kind for kind in _KINDS if kind in annotation), None)
-        if expected is None:
-            _require_sequence(name, parameter, annotation, value)
-            continue
-        several = "Sequence" in annotation
-        if several and not isinstance(value, (list, tuple)):
-            raise TransformError(
-                name, f"{parameter} is no list of {_KINDS[expected][0]} handles", "pass a list"
-            )
-        for handle in value if several else [value]:
-            _require_handle(name, sch, parameter, expected, handle)
-            handles.append(handle)
-    return handles
-
-
-def _require_sequence(name: str, parameter: str, annotation: str, value: Any) -> None:
-    """Refuse what is no tuple for an option that takes one; the entries are the transform's."""
-    of_numbers = "Sequence[int]" in annotation
-    taken: list[type] = [list, tuple] if of_numbers else [list, tuple, str]
-    if annotation.startswith("int |"):
-        taken.append(int)
-    if annotation.endswith("| None"):
-        taken.append(type(None))
-    if "Sequence" in annotation and not isinstance(value, tuple(taken)):
-        sample = "(16, 16)" if of_numbers else '("y", "x")'
-        raise TransformError(
-            name,
-            f"{parameter}={value!r} is no tuple of {'whole numbers' if of_numbers else 'letters'}",
-            f"pass a tuple, as {parameter}={sample}",
-        )
-
-
-def _require_handle(name: str, sch: Schedule, parameter: str, expected: str, handle: Any) -> None:
-    kind, advice = _KINDS[expected]
-    given = type(handle).__name__
-    if given != expected:
-        what = f"a {_KINDS[given][0]} handle" if given in _KINDS else repr(handle)
-        raise TransformError(name, f"{parameter} is {what}, not a {kind} handle", advice)
+def _run_within(
+    attempt: _Attempt, function: Callable[..., _Result], bound: inspect.BoundArguments
+) -> _Result:
+    token = _under_way.set(attempt)
     try:
-        sch.get(handle)
-    except ValueError:
-        raise TransformError(
-            name,
-            f"the {kind} handle is dead: an earlier transform consumed its {kind}",
-            "use the handles which that transform returned, or ask sch.get_loops(block) again",
-        ) from None
-    except IndexError:
-        raise TransformError(
-            name,
-            f"the {kind} handle belongs to another schedule",
-            "pass handles that this schedule made",
-        ) from None
+        return _run(function, bound)
+    finally:
+        _under_way.reset(token)
 
 
-def _find_kernel_line(sch: Schedule, handles: list[object]) -> str | None:
+def _read(
+    function: Callable[..., object], args: tuple[Any, ...], options: dict[str, Any]
+) -> inspect.BoundArguments:
+    """The arguments of a call, held against the function's annotations."""
+    try:
+        return read_arguments(function, args, options)
+    except UnfitError as unfit:
+        raise TransformError(function.__name__, unfit.problem, unfit.advice) from None
+
+
+def _run(function: Callable[..., _Result], bound: inspect.BoundArguments) -> _Result:
+    """Call a function; what it and TVM refuse becomes a `TransformError` of its name."""
+    name, kernel_line = function.__name__, _find_kernel_line(bound)
+    try:
+        return function(*bound.args, **bound.kwargs)
+    except TransformError as error:
+        error.kernel_line = error.kernel_line or kernel_line
+        error.caller = None if error.transform == name else name
+        raise
+    except (ScheduleError, ValueError, InternalError) as error:
+        if not isinstance(error, ScheduleError) and "Check failed" not in str(error):
+            raise
+        refusal = TransformError(
+            name, f"TVM refuses: {_last_sentence(error)}", "see the schedule with sch.show()"
+        )
+        refusal.kernel_line = kernel_line
+        raise refusal from error
+
+
+def _find_kernel_line(bound: inspect.BoundArguments) -> str | None:
     """The file and line of the first handle's statement, where the parser left them."""
-    for handle in handles:
+    sch, *others = bound.arguments.values()
+    for handle in [one for given in others for one in _flatten(given)]:
         node = sch.get(handle)
         for statement in (node, getattr(node, "body", None)):
             span = getattr(statement, "span", None)
             if span is not None:
                 return f"{span.source_name.name}:{span.line}"
     return None
+
+
+def _flatten(argument: Any) -> list[Any]:
+    """The handles in an argument."""
+    given = argument if isinstance(argument, (list, tuple)) else [argument]
+    return [one for one in given if isinstance(one, (LoopRV, SBlockRV))]
 
 
 def _last_sentence(error: Exception) -> str:

@@ -49,8 +49,8 @@ def pad_shared_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
             f"block '{name}' writes '{target.source.name}' in scope '{target.source.scope()}'",
             "pad the rows of a shared buffer",
         )
-    if not _is_size(elements):
-        raise TransformError(who, f"elements={elements!r} is no padding", "use at least 1")
+    if elements < 1:
+        raise TransformError(who, f"elements={elements} is no padding", "use at least 1")
     if len(target.region) < 2:
         raise TransformError(
             who,
@@ -130,11 +130,10 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
             f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}'",
             "fold a tile in shared memory",
         )
-    is_whole = isinstance(padding, int) and not isinstance(padding, bool)
-    if not _is_size(row) or not is_whole or padding not in range(row):
+    if padding not in range(row):
         raise TransformError(
             who,
-            f"row={row!r} and padding={padding!r} are no rows",
+            f"row={row} and padding={padding} are no rows",
             "give a row of at least 1 element, and a padding from 0 to less than a row",
         )
     if find_row_stride(find_root(sch, block), buffer) is not None:
@@ -192,7 +191,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
     """
     who, name = "pad_block", find_block_name(sch, block)
     iterators = sch.get(block).iter_vars
-    if len(multiples) != len(iterators) or not all(map(_is_size, multiples)):
+    if len(multiples) != len(iterators) or min(multiples) < 1:
         raise TransformError(
             who,
             f"multiples={tuple(multiples)} does not fit block '{name}' with its "
@@ -213,10 +212,6 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         sch.compute_inline(crop)
         crop = None
     return Padding(operands, crop)
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _find_new(sch: Schedule, blocks: Sequence[SBlockRV], old: list[SBlock]) -> tuple[SBlockRV, ...]:

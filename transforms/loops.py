@@ -12,7 +12,8 @@ from tvm.s_tir.schedule import LoopRV
 from tvm.sym import Analyzer
 from tvm.tirx import For, ForKind, floormod
 
-from .errors import TransformError, transform
+from .arguments import Int64
+from .errors import TransformError, composite, transform
 from .queries import (
     constant,
     find_all,
@@ -112,7 +113,7 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
 
 
 @transform
-def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: int = 256) -> None:
+def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: Int64 = 256) -> None:
     """Mark a loop to be unrolled.
 
     rewrite: ``for i in range(n)`` -> ``for i in T.unroll(n)``
@@ -139,7 +140,7 @@ def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: int = 256) -> None:
     sch.unroll(loop)
 
 
-@transform
+@composite
 def suggest_unrolling(sch: Schedule, loop: LoopRV, *, limit: int = 2048) -> None:
     """Ask the CUDA compiler to unroll a loop and the loops inside, where TVM keeps them as loops.
 
@@ -153,8 +154,8 @@ def suggest_unrolling(sch: Schedule, loop: LoopRV, *, limit: int = 2048) -> None
     """
     require_serial(sch, "suggest_unrolling", loop)
     name = find_loop_name(sch, loop)
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise TransformError("suggest_unrolling", f"limit={limit!r} is no size", "use 1 or more")
+    if limit < 1:
+        raise TransformError("suggest_unrolling", f"limit={limit} is no size", "use 1 or more")
     if UNROLL in sch.get(loop).annotations:
         raise TransformError(
             "suggest_unrolling", f"loop '{name}' has such a wish already", "call this once"
@@ -206,17 +207,11 @@ def require_constant(sch: Schedule, who: str, loop: LoopRV) -> int:
 def require_factors(
     sch: Schedule, who: str, loop: LoopRV, factors: dict[str, int], tail: str
 ) -> None:
-    """Refuse factors below 1, an unknown tail, and factors that do not divide unless guarded."""
-    if tail not in ("refuse", "guard"):
-        raise TransformError(
-            who,
-            f"tail={tail!r} is unknown",
-            'use tail="refuse" or tail="guard", or pad the block first with pad_block',
-        )
+    """Refuse factors below 1, and factors that do not divide unless guarded."""
     product = 1
     for name, factor in factors.items():
-        if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
-            raise TransformError(who, f"{name}={factor!r} is no size", "use an integer from 1 up")
+        if factor < 1:
+            raise TransformError(who, f"{name}={factor} is no size", "use an integer from 1 up")
         product *= factor
     if tail == "guard":
         return

@@ -14,14 +14,15 @@ import tvm
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from .errors import TransformError, transform
+from .arguments import Int64
+from .errors import TransformError, composite, query
 from .queries import find_all
 
 PREFIX = "pass_config."
 
 
-@transform
-def set_pass_option(sch: Schedule, *, name: str, value: bool | int) -> None:
+@composite
+def set_pass_option(sch: Schedule, *, name: str, value: bool | Int64) -> None:
     """Note that the module is to be compiled with an option of TVM's pass context.
 
     ``tvm.transform.PassContext(config=find_pass_options(sch.mod))`` compiles it so; the devices of
@@ -29,21 +30,32 @@ def set_pass_option(sch: Schedule, *, name: str, value: bool | int) -> None:
 
     rewrite: root block -> root block with ``T.sblock_attr({"pass_config.<name>": value})``
     consumes: nothing
-    requires: an option that TVM knows, as ``"tirx.use_async_copy"``; a bool or an int
+    requires: an option that TVM knows, as ``"tirx.use_async_copy"``; a bool or an int of 64 bits,
+        whichever the option takes
     """
     known = sorted(str(option) for option in tvm.transform.PassContext.list_configs())
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else "tvm.transform.PassContext lists them"
         raise TransformError("set_pass_option", f"TVM has no pass option '{name}'", hint)
-    if not isinstance(value, int):
-        raise TransformError(
-            "set_pass_option", f"'{name}' is given {value!r}", "pass a bool or an int"
-        )
+    _require_taken(name, value)
     root, key = require_root(sch, "set_pass_option"), PREFIX + name
     if key in sch.get(root).annotations:
         sch.unannotate(root, key)
     sch.annotate(root, key, value)
+
+
+def _require_taken(name: str, value: bool | int) -> None:
+    """Refuse a value that TVM would refuse when the module is compiled."""
+    kind = str(tvm.transform.PassContext.list_configs()[name]["type"])
+    try:
+        tvm.transform.PassContext(config={name: value})
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+        raise TransformError(
+            "set_pass_option",
+            f"'{name}' takes a {kind}, and is given {value!r}",
+            "give such options to tvm.transform.PassContext where you compile",
+        ) from error
 
 
 def require_root(sch: Schedule, who: str) -> SBlockRV:
@@ -57,6 +69,7 @@ def require_root(sch: Schedule, who: str) -> SBlockRV:
     return sch.get_sblock("root")
 
 
+@query
 def find_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:
     """The options of TVM's pass context that a module's transforms asked for, by name."""
     options = {}

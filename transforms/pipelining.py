@@ -123,10 +123,10 @@ def prefetch_asynchronously(
 
 def _require_stages(sch: Schedule, who: str, loop: LoopRV, stages: int) -> None:
     extent = require_constant(sch, who, loop)
-    if isinstance(stages, bool) or not isinstance(stages, int) or not 2 <= stages <= extent:
+    if not 2 <= stages <= extent:
         raise TransformError(
             who,
-            f"stages={stages!r} does not fit loop '{find_loop_name(sch, loop)}' of {extent} "
+            f"stages={stages} does not fit loop '{find_loop_name(sch, loop)}' of {extent} "
             "iterations",
             f"use 2 to {extent}" if extent > 2 else "use 2",
         )

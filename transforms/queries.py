@@ -12,6 +12,8 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For, ForKind, IterVar, Var
 from tvm.tirx.analysis import undefined_vars
 
+from .errors import query
+
 _KIND_NAMES = {
     ForKind.SERIAL: "serial",
     ForKind.PARALLEL: "parallel",
@@ -147,11 +149,13 @@ def find_fed_iterators(realize: SBlockRealize, loop: For) -> Iterator[IterVar]:
             yield iterator
 
 
+@query
 def find_spatial_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
     """The block's loops that feed none of its reductions, outermost first."""
     return [loop for loop in sch.get_loops(block) if not is_reduction_loop(sch, block, loop)]
 
 
+@query
 def find_reduction_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
     """The block's loops that feed a reduction, outermost first."""
     return [loop for loop in sch.get_loops(block) if is_reduction_loop(sch, block, loop)]
@@ -190,6 +194,7 @@ def find_regions(block: SBlock) -> list[Any]:
     return [*block.reads, *block.writes]
 
 
+@query
 def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     """The one consumer of a block whose output is an intermediate buffer; None without one.
 

@@ -123,8 +123,8 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
             "cut a block with one reduction loop, before it is decomposed",
         )
     _require_plain_loops(sch, who, block)
-    if isinstance(parts, bool) or not isinstance(parts, int) or parts < 2:
-        raise TransformError(who, f"parts={parts!r} is no number of parts", "use 2 or more")
+    if parts < 2:
+        raise TransformError(who, f"parts={parts} is no number of parts", "use 2 or more")
     extent = sch.get(loops[0]).extent
     if not Analyzer().can_prove_equal(floormod(extent, parts), 0):
         raise TransformError(

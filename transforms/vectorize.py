@@ -8,6 +8,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
 
+from .arguments import Int64
 from .errors import TransformError, composite, transform
 from .loops import require_constant, require_serial
 from .neighbours import find_taken_apart
@@ -28,7 +29,7 @@ MAX_VECTOR_BYTES = 16
 
 @transform
 def vectorize_loop(
-    sch: Schedule, loop: LoopRV, *, max_vector_bytes: int = MAX_VECTOR_BYTES
+    sch: Schedule, loop: LoopRV, *, max_vector_bytes: Int64 = MAX_VECTOR_BYTES
 ) -> None:
     """Vectorize a loop.
 
@@ -116,9 +117,9 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
     requires: a block with a serial loop of its own, of constant extent; `vector` at least 1; what
         `vectorize_loop` requires
     """
-    if isinstance(vector, bool) or not isinstance(vector, int) or vector < 1:
+    if vector < 1:
         raise TransformError(
-            "vectorize_copy", f"vector={vector!r} is no size", "use an integer from 1 up"
+            "vectorize_copy", f"vector={vector} is no size", "use an integer from 1 up"
         )
     own = find_own_loops(sch, block)
     if not own:

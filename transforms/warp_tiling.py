@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -72,7 +72,7 @@ def tile_in_warps(
     """
     rows, columns = _require_two_loops(sch, block)
     _require_sizes(threads, per_thread, strips, warp)
-    _require_orders(interleave, warp, inner=inner, inner_strips=inner_strips)
+    _require_interleave(interleave, warp)
     factors = {"group": group, "threads": threads[0], "per_thread": per_thread[0]}
     require_factors(sch, "tile_in_warps", rows, factors, tail)
     factors = {"threads": threads[1], "per_thread": per_thread[1]}
@@ -120,10 +120,6 @@ def _order(row: LoopRV, column: LoopRV, inner: Inner) -> tuple[LoopRV, LoopRV]:
     return (row, column) if inner == "columns" else (column, row)
 
 
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
 def _require_two_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV]:
     loops = find_spatial_loops(sch, block)[-2:]
     if len(loops) != 2:
@@ -146,11 +142,7 @@ def _require_sizes(
 ) -> None:
     given = {"threads": threads, "per_thread": per_thread, "strips": strips}
     for name, pair in {**given, **({} if warp is None else {"warp": warp})}.items():
-        if (
-            not isinstance(pair, (tuple, list))
-            or len(pair) != 2
-            or not all(_is_size(size) for size in pair)
-        ):
+        if len(pair) != 2 or min(pair) < 1:
             raise TransformError(
                 "tile_in_warps",
                 f"{name}={pair!r} is no pair of sizes",
@@ -174,11 +166,11 @@ def _require_sizes(
         )
 
 
-def _require_orders(interleave: int, warp: Sequence[int] | None, **inner: str) -> None:
+def _require_interleave(interleave: int, warp: Sequence[int] | None) -> None:
     rows = 1 if warp is None else warp[0]
-    if not _is_size(interleave):
+    if interleave < 1:
         raise TransformError(
-            "tile_in_warps", f"interleave={interleave!r} is no size", "pass an integer from 1 up"
+            "tile_in_warps", f"interleave={interleave} is no size", "use an integer from 1 up"
         )
     if rows % interleave:
         raise TransformError(
@@ -186,8 +178,3 @@ def _require_orders(interleave: int, warp: Sequence[int] | None, **inner: str) -
             f"interleave={interleave} does not divide a warp's rows, {rows}",
             "choose a divisor, or a warp with more rows",
         )
-    for name, order in inner.items():
-        if order not in get_args(Inner):
-            raise TransformError(
-                "tile_in_warps", f"{name}={order!r} is unknown", "use 'columns' or 'rows'"
-            )

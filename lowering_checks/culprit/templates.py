@@ -1,4 +1,4 @@
-"""The parts of a reproducer."""
+"""The parts of a reproducer: it ends with 1 where the fault shows, with 2 where it cannot show."""
 
 FIRST_LINE = "# Written by `tirstep why`: it may be overwritten."
 
@@ -7,8 +7,11 @@ HEAD = (
     + '''
 """{about}
 
-Run it with Python, NumPy and apache-tvm 0.27.
+Run it with Python, NumPy and apache-tvm 0.27. It ends with 1 where the fault shows, and with 2
+where this machine cannot show it.
 """
+
+import sys
 
 import numpy as np
 {half_types}import tvm
@@ -51,7 +54,7 @@ wrong = run(module, "llvm", tvm.cpu(), OPTIONS)
 
 RUN_ON_GPU = (
     ARGUMENTS
-    + """TARGET = "{target}"
+    + """TARGET = {target!r}
 kernel, module = from_source(KERNEL), from_source(MODULE)
 right = run(kernel, "llvm", tvm.cpu(), {{}})
 wrong = run(module, TARGET, tvm.cuda(), OPTIONS) if tvm.cuda().exist else None
@@ -61,16 +64,19 @@ wrong = run(module, TARGET, tvm.cuda(), OPTIONS) if tvm.cuda().exist else None
 RUN_AGAINST_VALUES = (
     ARGUMENTS
     + """# By NumPy, in float64.
-right = np.array({values})
+right = np.array({values}, dtype="float64")
 wrong = run(from_source(MODULE), "llvm", tvm.cpu(), {{}}).ravel()[:{count}]
 """
 )
 
 WATCH_PASS = '''
 
+NUMBER, NAME = {number}, {name!r}
+
+
 @tvm.ir.instrument.pass_instrument
 class Watch:
-    """Prints the module around pass {number} of the compilation, {name}."""
+    """Prints the module around one pass of the compilation."""
 
     count, running = 0, []
 
@@ -86,31 +92,58 @@ class Watch:
             self.running.pop()
 
     def show(self, when, module, info):
-        if (info.name, self.running[-1]) == ("{name}", {number}):
+        if (info.name, self.running[-1]) == (NAME, NUMBER):
             print(f"# {{when}} {{info.name}}\\n{{module.script()}}\\n")
 
 
 with tvm.transform.PassContext(config=OPTIONS, instruments=[Watch()]):
-    tvm.compile(module, target="{target}")
+    tvm.compile(module, target={target!r})
 '''
 
 SHOW_SOURCE = """
-# No pass is at fault: the module is right after the last one, and the source is wrong.
+# The module is right after the last pass that could be run, and the source is wrong.
 with tvm.transform.PassContext(config=OPTIONS):
-    print(tvm.compile(module, target="{target}").mod.imports[0].inspect_source())
+    print(tvm.compile(module, target={target!r}).mod.imports[0].inspect_source())
 """
 
-CUSTOM_PASS = """
-# The pass {name} is none of TVM's own, so it is not run here: this is what it changed.
+SHOW_CHANGE = """
 print(DIFF)
 """
 
+CUSTOM_PASS = """
+print(DIFF)
+print({reason!r} + ", so this script cannot run it: above is what changed.")
+sys.exit(2)
+"""
+
+REFUSED = """
+TARGET = {target!r}
+print(DIFF)
+try:
+    with tvm.transform.PassContext(config=OPTIONS):
+        tvm.compile(from_source(MODULE), target=TARGET)
+except Exception as error:
+    print("TVM refuses the module:", str(error).strip().splitlines()[-1])
+    sys.exit(1)
+print("This TVM does not refuse the module.")
+"""
+
 COMPARE = """
+BOUND = {bound!r}  # of the error in absolute numbers
 if wrong is None:
-    print("There is no GPU here, and a CPU does not show the fault: see above.")
-else:
-    print(f"{np.count_nonzero(right != wrong)} of {right.size} elements are wrong")
-    print("right:", right.ravel()[:16])
-    print("wrong:", wrong.ravel()[:16])
-    assert np.array_equal(right, wrong)
+    print("There is no GPU here that TVM can use, and a CPU does not show the fault.")
+    sys.exit(2)
+is_right = np.isclose(wrong, right, rtol=0, atol=BOUND, equal_nan=True)
+print(f"{{np.count_nonzero(~is_right)}} of {{right.size}} elements are wrong")
+print("right:", right.ravel()[:16])
+print("wrong:", wrong.ravel()[:16])
+"""
+
+END_OF_NUMBERS = """assert is_right.all()
+print("The fault does not show here.")
+"""
+
+END_OF_FAULT = """assert is_right.all()
+print("The numbers are right in this run, which they may be in spite of the fault named on top.")
+sys.exit(2)
 """

@@ -39,6 +39,10 @@ __all__ = [
 ]
 
 
+_ALIASES = {"gpu": ["cuda"], "nvidia": ["cuda"], "llvm": ["cpu"], "sim": ["simulator"]}
+"""What people call devices that have another name here."""
+
+
 def find_device(name: str = "auto") -> Device:
     """The device of a name; ``"auto"`` is CUDA where there is a GPU, otherwise the simulator.
 
@@ -48,7 +52,7 @@ def find_device(name: str = "auto") -> Device:
     if name == "auto":
         return CudaDevice() if is_cuda_available() else SimulatorDevice()
     if name not in _MAKERS:
-        near = difflib.get_close_matches(name, DEVICES, n=1)
+        near = _ALIASES.get(name.lower()) or difflib.get_close_matches(name, DEVICES, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"use one of {', '.join(DEVICES)}"
         raise DeviceError(f"there is no device '{name}'; {hint}")
     return _MAKERS[name]()

@@ -16,8 +16,10 @@ import tvm_ffi
 from tvm.tirx import For, ForKind
 
 from ..compiling import compile_module
+from ..entry import MAIN, name_main
 from .device import Arrays, DeviceError, Program, Timing
 from .fault import Fault
+from .refusals import refusals_as
 from .rims import run_in_rims
 
 STRIPPED = ("pragma_", "software_pipeline_")
@@ -46,17 +48,18 @@ class CpuDevice:
         obstacle = self.find_obstacle(module)
         if obstacle is not None:
             raise DeviceError(f'{obstacle}; use the device "simulator" or "cuda"')
-        try:
+        module = name_main(module)
+        with refusals_as("LLVM does not compile the module"):
             executable = compile_module(make_threads_serial(module), "llvm")
-        except tvm.error.InternalError as error:
-            raise DeviceError(f"LLVM does not compile the module: {last_line(error)}") from error
 
-        names = [str(parameter.name) for parameter in module["main"].params]
+        parameters = module[MAIN].params
+        names = [str(parameter.name) for parameter in parameters]
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            return run_in_rims(executable["main"], names, arguments, tvm.cpu())
+            with refusals_as("the program does not run"):
+                return run_in_rims(executable[MAIN], names, arguments, tvm.cpu())
 
-        return Program(run)
+        return Program(run, parameters)
 
     def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
         """Refused: serial threads take no time that says anything about a GPU."""
@@ -87,9 +90,3 @@ def make_threads_serial(module: tvm.IRModule) -> tvm.IRModule:
         for variable, function in module.functions_items()
     }
     return tvm.IRModule(functions)
-
-
-def last_line(error: Exception) -> str:
-    """The last line of an error of TVM, where its reason stands."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__

@@ -14,9 +14,10 @@ import numpy as np
 import tvm
 
 from ..compiling import compile_module
-from .cpu import last_line
+from ..entry import MAIN, name_main
 from .device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from .fault import Fault
+from .refusals import refusals_as
 from .rims import run_in_rims
 
 REPEATS = 20
@@ -28,7 +29,7 @@ def is_cuda_available() -> bool:
     """Whether this machine has a GPU that TVM can use."""
     try:
         return bool(tvm.cuda(0).exist)
-    except tvm.error.InternalError:
+    except RuntimeError:  # InternalError is one
         return False
 
 
@@ -64,35 +65,37 @@ class CudaDevice:
 
     def compile(self, module: tvm.IRModule) -> Program:
         """Compile with TVM's CUDA code generator and NVIDIA's compiler."""
+        module = name_main(module)
         executable = self._compile(module)
-        names = [str(parameter.name) for parameter in module["main"].params]
+        parameters = module[MAIN].params
+        names = [str(parameter.name) for parameter in parameters]
 
         def call(*tensors: Any) -> None:
-            executable["main"](*tensors)
+            executable[MAIN](*tensors)
             self._device.sync()
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            try:
+            with refusals_as("the kernel does not run"):
                 if self._has_rims:
                     return run_in_rims(call, names, arguments, self._device)
                 tensors = self._upload(arguments)
                 call(*tensors)
                 return [tensor.numpy() for tensor in tensors], ()
-            except (tvm.error.InternalError, RuntimeError) as error:
-                raise DeviceError(f"the kernel does not run: {last_line(error)}") from error
 
-        return Program(run)
+        return Program(run, parameters)
 
     def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
-        """Time ``main`` on the GPU, with events around many calls; inputs as they are given.
+        """Time the function on the GPU, with events around many calls; inputs as they are given.
 
         The inputs stay in the L2 cache from call to call where they fit.
         """
-        executable, tensors = self._compile(module), self._upload(arguments)
-        timer = executable.mod.time_evaluator(
-            "main", self._device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
-        )
-        results = np.array(timer(*tensors).results)
+        executable = self._compile(name_main(module))
+        with refusals_as("the kernel cannot be timed"):
+            tensors = self._upload(arguments)
+            timer = executable.mod.time_evaluator(
+                MAIN, self._device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
+            )
+            results = np.array(timer(*tensors).results)
         lower, median, upper = np.percentile(results, [25, 50, 75])
         return Timing(float(median), float(lower), float(upper), len(results))
 
@@ -105,7 +108,5 @@ class CudaDevice:
         obstacle = self.find_obstacle(module)
         if obstacle is not None:
             raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
-        try:
+        with refusals_as("CUDA does not compile the module"):
             return compile_module(module, self._target)
-        except (tvm.error.InternalError, RuntimeError) as error:
-            raise DeviceError(f"CUDA does not compile the module: {last_line(error)}") from error

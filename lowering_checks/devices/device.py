@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 import tvm
 from tvm.s_tir import SBlock
-from tvm.tirx import For
+from tvm.tirx import For, Var
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.queries import find_all, find_axis
+from tirstep.transforms.queries import constant, find_all, find_axis
 
 from .fault import Fault
 
@@ -24,20 +24,54 @@ class DeviceError(RuntimeError):
     """A device cannot do what was asked: one sentence of what is wrong and what to do."""
 
 
+def require_arguments(parameters: Sequence[Any], arguments: Arrays) -> None:
+    """Raise `DeviceError` for arrays that are not what a function takes; sizes may be open."""
+    if len(parameters) != len(arguments):
+        names = ", ".join(str(parameter.name) for parameter in parameters)
+        raise DeviceError(f"the module takes {names}, and {len(arguments)} arguments are given")
+    sizes: dict[Any, int] = {}
+    for parameter, array in zip(parameters, arguments, strict=True):
+        extents = list(parameter.shape)
+        fits = len(extents) == array.ndim and str(parameter.dtype) == str(array.dtype)
+        for extent, size in zip(extents, array.shape, strict=False):
+            if isinstance(extent, Var):
+                sizes.setdefault(extent, size)
+            fits = fits and sizes.get(extent, constant(extent)) in (size, None)
+        if not fits:
+            raise DeviceError(
+                f"{parameter.name} is {parameter.dtype} of shape {_show(extents)}, and the "
+                f"argument is {array.dtype} of shape {_show(array.shape)}"
+            )
+
+
+def _show(shape: Sequence[Any]) -> str:
+    """A shape as NumPy writes it."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
 class Program:
     """A compiled module: called with all arguments, outputs too, it returns them after the run.
+
+    `parameters` are the function's, which the arguments must fit; without them, nothing is checked.
 
     Attributes
     ----------
     faults : what the device saw go wrong in the last run; always empty on devices that only compute
     """
 
-    def __init__(self, run: Callable[[Arrays], tuple[Arrays, Sequence[Fault]]]) -> None:
-        self._run = run
+    def __init__(
+        self,
+        run: Callable[[Arrays], tuple[Arrays, Sequence[Fault]]],
+        parameters: Sequence[Any] | None = None,
+    ) -> None:
+        self._run, self._parameters = run, parameters
         self.faults: Sequence[Fault] = ()
 
     def __call__(self, arguments: Sequence[np.ndarray[Any, Any]]) -> Arrays:
-        arrays, self.faults = self._run([np.ascontiguousarray(array) for array in arguments])
+        given = [np.ascontiguousarray(array) for array in arguments]
+        if self._parameters is not None:
+            require_arguments(self._parameters, given)
+        arrays, self.faults = self._run(given)
         return arrays
 
 

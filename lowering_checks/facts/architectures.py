@@ -8,8 +8,9 @@ kilobyte) is what NVIDIA's occupancy calculator does, whose header cuda_occupanc
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
@@ -85,8 +86,14 @@ class Occupancy:
 
 
 def find_architecture(name: str) -> Architecture:
-    """The architecture of a name; raises `CheckError` with the nearest names."""
+    """The architecture of a name; raises `CheckError` with the nearest names.
+
+    ``sm_90`` has the limits of ``sm_90a``, and lacks its instructions of its own (wgmma).
+    """
     if name not in ARCHITECTURES:
+        for alike in ARCHITECTURES.values():
+            if re.fullmatch(rf"sm_{alike.capability}[af]?", name):
+                return replace(alike, name=name)
         near = difflib.get_close_matches(name, ARCHITECTURES, n=2, cutoff=0.5)
         known = ", ".join(ARCHITECTURES)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {known}"

@@ -20,7 +20,7 @@ from .architectures import (
     find_architecture,
     find_occupancy,
 )
-from .compiler import Compiled, CompileError, Compiler, find_compiler
+from .compiler import Compiled, CompileError, Compiler, CompilerMissing, find_compiler
 from .machine_code import count_instructions
 from .model import Fact, Facts, KernelFacts, Number
 
@@ -119,7 +119,7 @@ def compile_facts(
     `kernels` are its kernels as TVM launches them: their dynamic shared memory and their threads
     are not in the source. Without `compiler`, it is the one that TVM would take. A source that the
     architecture cannot run has no kernels and a `refusal`. Raises `CheckError` for an unknown
-    architecture, and where there is no compiler.
+    architecture, and where there is no compiler or it does not work.
     """
     limits, compiler = find_architecture(architecture), compiler or find_compiler()
     refusal = find_refusal(limits, kernels)
@@ -133,8 +133,32 @@ def compile_facts(
                 log=compiled.log,
             )
         except CompileError as error:
-            refusal = f"{architecture} cannot run it: {error}"
+            refusal = _explain(compiler, architecture, error)
     return CompiledFacts(architecture, compiler.name, (), refusal)
+
+
+def _explain(compiler: Compiler, architecture: str, error: CompileError) -> str:
+    """Whether a source is at fault, or a compiler that refuses an empty kernel, too.
+
+    Raises `CompilerMissing` for a compiler that works for no architecture: nvcc without a C++
+    compiler.
+    """
+    complaint = _find_complaint(compiler, architecture)
+    if complaint is None:
+        return f"{architecture} cannot run it: {error}"
+    if all(_find_complaint(compiler, one) is not None for one in ARCHITECTURES):
+        raise CompilerMissing(f"{compiler.name} does not work here: {complaint}; {compiler.advice}")
+    return f"{compiler.name} does not compile for {architecture}: {complaint}"
+
+
+@functools.lru_cache(maxsize=64)
+def _find_complaint(compiler: Compiler, architecture: str) -> str | None:
+    """What a compiler says against a kernel that does nothing; None if it compiles it."""
+    try:
+        compiler.compile('extern "C" __global__ void nothing() {}', architecture)
+    except CompileError as error:
+        return str(error).rstrip(".")
+    return None
 
 
 def compile_everywhere(

@@ -25,6 +25,10 @@ from ..finding import CheckError
 MISSING = (
     "there is no compiler for CUDA here; install one: pip install 'tirstep[cuda]', or CUDA's nvcc"
 )
+NVCC_ADVICE = (
+    "nvcc needs a C++ compiler of the machine, such as g++: install one, or NVRTC, which needs "
+    "none: pip install 'tirstep[cuda]'"
+)
 OPTIONS = (
     "-U__CUDA_NO_HALF_OPERATORS__",
     "-U__CUDA_NO_HALF_CONVERSIONS__",
@@ -48,6 +52,10 @@ SECONDS = 300
 """What a compiler may take for one source."""
 
 
+class CompilerMissing(CheckError):  # noqa: N818
+    """There is no compiler for CUDA here, or it compiles nothing."""
+
+
 class CompileError(CheckError):
     """A compiler refuses a source: its first complaint."""
 
@@ -68,10 +76,12 @@ class Compiler:
     ----------
     command : what it is called with, for an architecture and the file that it is to write; the
         source goes to its standard input
+    advice : what to do where it refuses everything
     """
 
     name: str
     command: Callable[[str, Path], list[str]]
+    advice: str = "see whether it can compile a kernel by itself"
 
     def compile(self, source: str, architecture: str) -> Compiled:
         """Machine code of a source; raises `CompileError` where it is refused."""
@@ -94,7 +104,7 @@ class Compiler:
 def find_compiler(name: str | None = None) -> Compiler:
     """The compiler ``"nvrtc"`` or ``"nvcc"``, or the one that TVM would take, or any.
 
-    Raises `CheckError` where there is none.
+    Raises `CompilerMissing` where there is none.
     """
     wanted = name or os.environ.get("TVM_CUDA_COMPILE_MODE", "nvrtc").lower()
     finders = {"nvrtc": _find_nvrtc, "nvcc": _find_nvcc}
@@ -102,7 +112,7 @@ def find_compiler(name: str | None = None) -> Compiler:
     found = (compiler for one in order if (compiler := finders[one]()))
     compiler = next(found, None)
     if compiler is None:
-        raise CheckError(MISSING)
+        raise CompilerMissing(MISSING)
     return compiler
 
 
@@ -163,7 +173,7 @@ def _find_nvcc() -> Compiler | None:
         options = [*NVCC_OPTIONS, *fast, ptxas, f"-arch={architecture}"]
         return [path, *options, "-x", "cu", "-o", str(cubin), "-"]
 
-    return Compiler(f"nvcc {release}", command)
+    return Compiler(f"nvcc {release}", command, NVCC_ADVICE)
 
 
 def _ptxas_options() -> list[str]:

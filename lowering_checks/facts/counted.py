@@ -1,4 +1,4 @@
-"""Facts of a launch that the simulator counted: of its first GPU block, as it runs."""
+"""Facts of launches that the simulator counted: of the first GPU block of each, as it runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from .model import SCOPES, Fact
 GROUP = "first GPU block, simulated"
 
 
-def counted_rows(counts: Counts) -> Iterator[Fact]:
-    """The counts as rows; a scope that the block does not access has none."""
+def counted_rows(counts: Counts, least: int | None) -> Iterator[Fact]:
+    """The counts as rows; a scope that the block does not access has none.
+
+    `least` are the bytes that the kernel must move at least; None where they are not known.
+    """
     yield Fact(GROUP, "counted_barriers", "barriers passed", counts.barriers)
     by_warp = {
         "cp.async": counts.async_copies,
@@ -27,9 +30,10 @@ def counted_rows(counts: Counts) -> Iterator[Fact]:
         yield Fact(GROUP, f"{scope}_requests", f"{scope} requests, by warp", one.requests)
         yield Fact(GROUP, f"{scope}_traffic", f"{scope} traffic", one.bytes, "bytes")
         if scope == "global":
-            per_request = round(one.sectors_per_request, 2)
             yield Fact(GROUP, "sectors", "32-byte sectors", one.sectors)
-            yield Fact(GROUP, "sectors_per_request", "sectors per request", per_request)
+            times = round(counts.traffic / least, 2) if least else None
+            name = "traffic of all GPU blocks, as a multiple of the least"
+            yield Fact(GROUP, "traffic_over_least", name, times)
         else:
             per_request = round(one.wavefronts_per_request, 2)
             yield Fact(GROUP, "wavefronts", "wavefronts", one.wavefronts)

@@ -63,9 +63,10 @@ def facts_of_lowering(lowering: Lowering, *, problem: Problem | None = None) -> 
 
 def _find_kernels(lowered: tvm.IRModule) -> tuple[KernelFacts, ...]:
     launches: dict[str, dict[str, int | None]] = {}
-    for call in find_all(lowered["main"].body, Call):
-        if str(getattr(call.op, "name", "")) == "tirx.call_ffi_kernel":
-            launches.setdefault(str(call.args[0].value), _read_extents(call))
+    for function in lowered.functions.values():
+        for call in find_all(function.body, Call):
+            if str(getattr(call.op, "name", "")) == "tirx.call_ffi_kernel":
+                launches.setdefault(str(call.args[0].value), _read_extents(call))
     return tuple(
         find_kernel_facts(name, lowered[name], extents) for name, extents in launches.items()
     )

@@ -12,7 +12,7 @@ from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, For, ForKind, IfThenElse, Ramp
 
-from tirstep.transforms.queries import constant, find_all
+from tirstep.transforms.queries import constant, find_all, is_choice
 
 from .calls import count_barriers, find_calls, find_copies
 from .model import SCOPES, Accesses, KernelFacts
@@ -153,11 +153,7 @@ def item_bytes(buffer: Any) -> int:
 def _count_guards(body: Any) -> int:
     """Conditions that decide over an access to memory that is not the thread's own."""
     statements = [node.then_case for node in find_all(body, IfThenElse)]
-    values = [
-        call.args[1]
-        for call in find_all(body, Call)
-        if str(getattr(call.op, "name", "")) == "tirx.if_then_else"
-    ]
+    values = [call.args[1] for call in find_all(body, Call) if is_choice(call)]
     return sum(_accesses_memory(node) for node in (*statements, *values))
 
 

@@ -15,6 +15,8 @@ def main() -> None:
     except UnsupportedVersions as error:
         print(error, file=sys.stderr)
         code = 2
+    except KeyboardInterrupt:  # while it was imported
+        code = 130
     sys.exit(code)
 
 

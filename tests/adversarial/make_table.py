@@ -57,14 +57,17 @@ def ask_gpu(recorded: results.Results, numbers: Sequence[int], jobs: int, second
     """Run programs on the GPU and under the sanitizer, and print what came of it."""
     begin = time.monotonic()
     place = describe_gpu()
-    verdicts = gpu.run_all(numbers, jobs)
+    verdicts = gpu.run_all(numbers, jobs, seconds)
     recorded.update(results.GPU, verdicts, f"{place}, {datetime.date.today()}")
     recorded.write()
     print(f"hardware: {time.monotonic() - begin:.0f} s", flush=True)
     print_counts("hardware", verdicts, numbers)
     if program := shutil.which("compute-sanitizer"):
         left = seconds - (time.monotonic() - begin)
-        ask_sanitizer(recorded, program, place, numbers, jobs, left)
+        try:
+            ask_sanitizer(recorded, program, place, numbers, jobs, left)
+        except RuntimeError as error:  # the hardware's verdicts are worth keeping
+            print(error)
     else:
         print("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
     print(f"all: {time.monotonic() - begin:.0f} s", flush=True)

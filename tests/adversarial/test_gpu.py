@@ -199,9 +199,25 @@ def test_where_cuda_does_not_bear_a_fork_each_program_begins_anew(tmp_path, monk
     script = tmp_path / "server.py"
     script.write_text(SERVER)
     monkeypatch.setattr(gpu, "SCRIPT", script)
-    verdicts = gpu.run_all(list(range(5)), jobs=2)
+    verdicts = gpu.run_all(list(range(5)), jobs=2, seconds=30)
     names = {program.name for program in PROGRAMS[:5]}
     assert verdicts == dict.fromkeys(names, Verdict(gpu.GPU_RIGHT))
+
+
+SLOW_SERVER = """
+import sys, time
+for place, number in enumerate(sys.argv[2].split(",")):
+    time.sleep(60 * (place > 1))
+    print("program", number, '["right", ""]', flush=True)
+"""
+
+
+def test_at_the_limit_of_time_what_is_known_is_kept(tmp_path, monkeypatch) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(SLOW_SERVER)
+    monkeypatch.setattr(gpu, "SCRIPT", script)
+    verdicts = gpu.run_all(list(range(4)), jobs=1, seconds=3)
+    assert list(verdicts) == [program.name for program in PROGRAMS[:2]]
 
 
 def test_the_tools_answers_become_verdicts() -> None:

@@ -20,8 +20,8 @@ from programs import FAMILIES, KINDS, PROGRAMS, RIGHT, WRONG
 
 from tirstep.lowering_checks.devices import is_host_available
 
-# One process judges each program once: the verdicts are kept, and the table is made of them.
-pytestmark = pytest.mark.xdist_group("adversarial")
+# One process simulates each program once: the verdicts are kept, and the table is made of them.
+simulating = pytest.mark.xdist_group("adversarial")
 NAMES = [family.PROGRAMS[0].family for family in FAMILIES]
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "adversarial.md"
 
@@ -41,6 +41,7 @@ def find_surprises(device: str, family: str) -> list[str]:
     return surprises
 
 
+@simulating
 @pytest.mark.parametrize("family", NAMES)
 def test_the_simulator_says_what_is_known(family: str) -> None:
     assert find_surprises(SIMULATOR, family) == []
@@ -64,6 +65,7 @@ def test_each_limit_is_of_a_program_and_has_a_reason() -> None:
         assert {status[name] for name in limit.names} <= possible
 
 
+@simulating
 def test_the_simulator_catches_by_the_fault_that_was_planted() -> None:
     """Where it sees another fault as well or instead, that one must follow from the planted one."""
     others = {}
@@ -109,6 +111,7 @@ def test_stored_results_of_a_gpu_do_not_contradict_the_status() -> None:
     assert {one.outcome for one in contradicted.values()} <= {"right", "not run"}, contradicted
 
 
+@simulating
 def test_the_document_has_this_table() -> None:
     text = DOCUMENT.read_text() if DOCUMENT.is_file() else ""
     assert text == render(), "docs/adversarial.md is not up to date: run `make adversarial`"

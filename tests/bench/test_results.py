@@ -28,9 +28,9 @@ from tirstep.bench.results import (
     Outcome,
     Time,
     read_run,
+    require_run_or_nothing,
     summarize,
     to_document,
-    write_bytes,
     write_run,
 )
 
@@ -118,18 +118,24 @@ def test_another_document_is_refused(tmp_path: Path, change: dict[str, Any]):
         read_run(file)
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("text", ["thesis", "{}", "[1]", '{"command": "profile"}'])
+def test_a_file_of_something_else_is_told_before_the_work(tmp_path: Path, text: str):
     file = tmp_path / "run.json"
-    write_bytes(b"old", file)
+    file.write_text(text)
+    with pytest.raises(BenchError, match=r"run\.json is no document of tirstep bench; it stays"):
+        require_run_or_nothing(file)
+    assert file.read_text() == text
 
-    def fail(*arguments: object) -> None:
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(KeyboardInterrupt):
-        write_bytes(b"new", file)
-    assert file.read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+def test_a_run_an_older_run_and_nothing_may_be_replaced(tmp_path: Path):
+    file = tmp_path / "new" / "run.json"
+    require_run_or_nothing(file)
+    assert [*file.parent.iterdir()] == []
+    for text in ("", '{"command": "bench", "version": 0}'):
+        file.write_text(text)
+        require_run_or_nothing(file)
+    with pytest.raises(IsADirectoryError):
+        require_run_or_nothing(tmp_path)
 
 
 def test_floor_is_the_larger_of_arithmetic_and_memory():

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench.arena import Settings
-from tirstep.bench.best import read_best, record_best
+from tirstep.bench.best import read_best, record_best, require_table
 from tirstep.bench.candidates import count_candidates, find_candidates
 from tirstep.bench.errors import BenchError
 from tirstep.bench.results import Time
@@ -188,10 +190,66 @@ def test_a_table_that_is_none(tmp_path: Path):
     file = tmp_path / "best.json"
     with pytest.raises(BenchError, match="no candidate of matmul_tiled ran and was exact"):
         record_best(file, PLAN_OF_NOTHING, Found(), {"name": "a"}, {})
-    for text in ("{", "[]", '{"a": {"float32": {"1x1x1": {"us": "fast"}}}}'):
+    entry = '{"us": 1, "sizes": {}, "recipe": "matmul_tiled"}'
+    for text in (
+        *("{", "[]", "[1, 2]", "1", "null", '{"a": {}}', '{"a": []}', '{"a": {"float32": {}}}'),
+        '{"a": {"float32": {"1x1x1": {"us": "fast"}}}}',
+        '{"a": {"float32": {"1x1x1": {"us": "fast", "sizes": {}, "recipe": "matmul_tiled"}}}}',
+        *(
+            f'{{"a": {{"float32": {{"{shape}": {entry}}}}}}}'
+            for shape in ("abc", "0x64x64", "", "x")
+        ),
+        f'{{"a": {{"float32": {{"1x1x1": {entry}, "1x1": {entry}}}}}}}',
+        *("\x00", "\ufeff{}"),
+    ):
         file.write_text(text)
-        with pytest.raises(BenchError, match="is no table of best sizes"):
-            read_best(file)
+        for use in (read_best, require_table, lambda file: record(file, make_found(1))):
+            with pytest.raises(
+                BenchError, match=r"is no table of best sizes.* --into another file"
+            ):
+                use(file)
+        assert file.read_text() == text
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(BenchError, match="is no table of best sizes"):
+        read_best(file)
+    file.write_text("")  # left behind by a full disk
+    assert record(file, make_found(1))
+
+
+def record(file: Path, found: Found) -> bool:
+    return record_best(file, PLAN_OF_NOTHING, found, {"name": "a", "architecture": "b"}, {})
+
+
+# Forked after TVM was imported, since one import takes longer than all of this.
+AT_ONCE = """
+import os, sys
+from pathlib import Path
+from tirstep.bench.best import read_best, record_best
+from tirstep.bench.results import Time
+from tirstep.bench.search import Found, Plan
+from tirstep.modules import matmul
+from tirstep.transforms.recipes import RECIPES
+
+file, children = Path(sys.argv[1]), []
+for process in range(4):
+    child = os.fork()
+    if not child:
+        for number in range(10):
+            plan = Plan(RECIPES["matmul_tiled"], matmul.problem(process + 1, number + 1, 8))
+            found = Found({"tile": 8}, Time(5, 5, 5, 3))
+            assert record_best(file, plan, found, {"name": "GPU", "architecture": "a"}, {})
+        os._exit(0)
+    children.append(child)
+assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+print(len(read_best(file)["GPU"]["float32"]), *os.listdir(file.parent))
+"""
+
+
+def test_of_four_searches_at_once_every_record_stays(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-c", AT_ONCE, str(tmp_path / "best.json")], capture_output=True, text=True
+    )
+    assert (done.stdout, done.returncode) == ("40 best.json\n", 0), done.stderr
 
 
 PLAN_OF_NOTHING = Plan(RECIPE, matmul.problem(64, 48, 32))

@@ -207,3 +207,27 @@ def test_a_readme_s_part_is_filled_from_the_newest_run(
     assert [plot.parent for plot in plots] == [tmp_path] * 2
     document.write_text("nothing")
     assert find_bench_writers(document, tmp_path) == {}
+
+
+def test_a_search_that_every_candidate_refuses_says_which_tail_would_help(
+    command: Command, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    reason = (
+        "refused: tile_block: loop 'i' runs 30 times, which threads=16 does not divide; choose a "
+        'divisor, pass tail="guard", or pad the block first with pad_block [recipe x, 1]'
+    )
+    monkeypatch.setattr(
+        "tirstep.bench.search.compile_all", lambda jobs, *rest, **named: [reason] * len(jobs)
+    )
+    argv = ("search", "matmul_shared_blocking", "--shape", "30x30x30", "--limit", "4")
+    result = command(*argv)
+    assert result.code == 1
+    assert "no candidate ran and was exact" in result.out
+    last = result.out.splitlines()[-1]
+    assert last.startswith(
+        "none of these sizes divides 30x30x30: pass --set tail=guard or --set tail=pad; "
+    )
+    assert "the first of them: tile_block: loop 'i' runs 30 times" in last
+    told = command(*argv, "--set", "tail=guard").out.splitlines()[-1]
+    assert "none of these sizes" not in told
+    assert "tile_block: loop 'i' runs 30 times" in told

@@ -68,6 +68,63 @@ def test_the_hashes_are_the_same_whatever_the_user_has_set(
     assert not (tmp_path / "elsewhere").exists()
 
 
+HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction")
+
+
+def make_hostile_home(home: Path, marks: Path) -> None:
+    """All that git reads of a user's: configuration, hooks, templates, attributes, ignored files.
+
+    A hook leaves a mark, and makes the commit another one or none.
+    """
+    hooks, settings = home / "hooks", home / ".config" / "git"
+    for folder in (hooks, home / "template" / "hooks", settings, home / "template" / "info"):
+        folder.mkdir(parents=True)
+    for folder in (hooks, home / "template" / "hooks"):
+        for name in HOOKS:
+            (folder / name).write_text(f"#!/bin/sh\ntouch {marks}/{name}\nexit 1\n")
+            (folder / name).chmod(0o755)
+    configuration = (
+        f"[core]\nhooksPath = {hooks}\nautocrlf = true\neol = crlf\nexcludesFile = {home}/ignored\n"
+        f"attributesFile = {home}/attributes\n[init]\ntemplateDir = {home}/template\n"
+        "defaultBranch = other\ndefaultObjectFormat = sha256\n[user]\nname = Someone\n"
+        "[commit]\ngpgsign = true\n[i18n]\ncommitEncoding = latin1\n"
+    )
+    (home / ".gitconfig").write_text(configuration)
+    (settings / "config").write_text(configuration)
+    for file in (settings / "attributes", home / "attributes"):
+        file.write_text("* working-tree-encoding=UTF-16LE eol=crlf filter=none ident\n")
+    for file in (settings / "ignore", home / "ignored"):
+        file.write_text("*\n")
+    (home / "template" / "info" / "attributes").write_text("* working-tree-encoding=UTF-16LE\n")
+
+
+@pytest.mark.parametrize("config_home", [True, False])
+def test_hooks_templates_and_attributes_of_the_user_do_not_count(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config_home: bool
+):
+    assert command("export", SHARED, tmp_path / "one").code == 0
+    home, marks = tmp_path / "home", tmp_path / "marks"
+    marks.mkdir()
+    make_hostile_home(home, marks)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    if config_home:
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+        monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+        monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.hooksPath")
+        monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(home / "hooks"))
+        monkeypatch.setenv("GIT_TEMPLATE_DIR", str(home / "template"))
+        monkeypatch.setenv("GIT_ATTR_SOURCE", "HEAD")
+    result = command("export", SHARED, tmp_path / "two")
+    monkeypatch.undo()
+    assert (result.code, result.err) == (0, "")
+    assert [*marks.iterdir()] == []
+    heads = {git(tmp_path / name, "log", "--format=%H %an %ad") for name in ("one", "two")}
+    assert len(heads) == 1
+    for name in ("module.py", "kernel.cu"):
+        assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
+
+
 def test_git_blames_the_step_that_wrote_a_line(command: Command, tmp_path: Path):
     folder = tmp_path / "repo"
     command("export", SHARED, folder)
@@ -132,6 +189,34 @@ def test_only_an_export_is_replaced_and_only_when_asked(command: Command, tmp_pa
     assert (folder / "note.txt").read_text() == "mine"
     assert command("export", "window_sum_bound", folder, "--force").code == 0
     assert "window_sum" in git(folder, "log", "-1", "--format=%s")
+    assert [path.name for path in tmp_path.iterdir()] == ["repo"]
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+@pytest.mark.parametrize("error", [OSError(5, "broken disk"), KeyboardInterrupt()])
+def test_an_export_is_not_lost_while_it_is_replaced(
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failing: int,
+    error: BaseException,
+):
+    folder = tmp_path / "repo"
+    assert command("export", "vector_add_bound", folder).code == 0
+    (folder / "note.txt").write_text("mine")
+    calls, replace = 0, os.replace
+
+    def fail(*paths: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise error
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", fail)
+    code = command("export", "window_sum_bound", folder, "--force").code
+    assert code == (2 if isinstance(error, OSError) else 130)
+    assert (folder / "note.txt").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["repo"]
 
 

@@ -47,21 +47,29 @@ def test_what_differs_is_told_and_then_written(command: Command, goldens: Path):
     )
     assert (goldens / "orphan.py").exists()
 
+    (goldens / NAME / "03_more.py").write_text("")
     result = command("golden", "--write")
-    assert result.code == 0
+    assert result.code == 1
     assert result.out.splitlines() == [
         f"wrote   tests/golden/{NAME}/01_split.py",
         f"wrote   tests/golden/{NAME}/02_bound.py",
-        "deleted tests/golden/orphan.py",
+        f"deleted tests/golden/{NAME}/03_more.py",
         "3 files changed in tests/golden; read them in git",
+        "orphan.py: no step of any recipe makes this file; delete or move it",
     ]
+    (goldens / "orphan.py").unlink()
     assert {path.name: path.read_text() for path in (goldens / NAME).iterdir()} == before
     assert command("golden").code == 0
 
 
 def test_the_first_goldens(command: Command, goldens: Path):
     shutil.rmtree(goldens)
-    result = command("golden", "--write", "--json")
+    for arguments in ((), ("--write",)):
+        result = command("golden", *arguments)
+        assert (result.code, result.out) == (2, "")
+        assert "tests/golden has no goldens of tirstep's recipes; name the recipes" in result.err
+        assert not goldens.exists()
+    result = command("golden", "--write", "--json", "--all")
     assert result.code == 0
     assert set(result.document) == {
         *("command", "versions", "golden_dir", "written", "ok", "changed", "findings"),
@@ -76,3 +84,37 @@ def test_a_folder_of_other_things_is_left_alone(command: Command, goldens: Path)
     assert (result.code, result.out) == (2, "")
     assert "tests/golden has files but no TVM_VERSION, so it may be no folder of gold" in result.err
     assert (goldens / "notes.txt").exists()
+
+
+def test_the_recipes_that_are_named_are_written_and_no_others(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """In somebody's project, whose folder of goldens has other things, too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").mkdir()
+    assert command("golden", "--write", "relu_bound").code == 0
+    root = tmp_path / "tests" / "golden"
+    assert sorted(path.name for path in root.iterdir()) == ["TVM_VERSION", "relu_bound"]
+    (root / "theirs.txt").write_text("years")
+    assert command("golden", "--write", "vector_add").code == 0  # a kernel: its ladder
+    assert (root / "vector_add_batches").is_dir()
+    assert not (root / "matmul_naive").exists()
+    assert (root / "theirs.txt").read_text() == "years"
+    assert command("golden", "relu_bound").code == 0
+    result = command("golden")
+    assert result.code == 1
+    assert "theirs.txt: no step of any recipe makes this file" in result.out
+    assert "missing" not in result.out
+    result = command("golden", "--write", "relu_bond")
+    assert (result.code, "did you mean relu_bound" in result.err) == (2, True)
+    assert "give one" in command("golden", "relu_bound", "--all").err
+
+
+def test_goldens_whose_first_writing_was_ended_are_written(command: Command, goldens: Path):
+    (goldens / "TVM_VERSION").unlink()
+    (goldens / NAME / "02_bound.py").unlink()
+    (goldens / ".tirstep-00.partial").write_text("")
+    (goldens / ".TVM_VERSION.lock").write_text("")
+    command("golden", "--write")
+    assert (goldens / "TVM_VERSION").exists()
+    assert (goldens / NAME / "02_bound.py").exists()

@@ -1,6 +1,8 @@
 """Help and version: at once, without TVM."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 
@@ -10,7 +12,9 @@ import tirstep
 from tirstep.cli import main
 from tirstep.cli.commands import COMMANDS
 
-from .conftest import Command
+from .conftest import ROOT, Command
+
+CLI = ROOT / "src/tirstep/cli"
 
 # Exits with what was imported that help can do without.
 WITHOUT_TVM = """
@@ -49,11 +53,23 @@ def test_neither_help_nor_wrong_use_of_options_imports_tvm():
         *([name, "--help"] for name in COMMANDS),
         ["ladde"],
         ["ladder", "matmul", "--set", "tile_k"],
+        *([name, "zzz"] for name in ("steps", "diff", "lower", "source", "facts", "check", "why")),
+        *([name, "zzz"] for name in ("ladder", "search", "report")),
+        ["export", "zzz", "folder"],
+        ["diff", "relu_bound", "--against", "zzz"],
     ]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TVM.format(argvs=argvs)], capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr.count("tirstep: ")) == (0, 2), done.stderr
+    assert (done.returncode, done.stderr.count("tirstep: ")) == (0, 14), done.stderr
+
+
+def test_the_list_does_not_import_tvm_either():
+    argvs = [["list"], ["list", "--steps"], ["list", "matmul_best"], ["list", "relu", "--json"]]
+    argvs += [["list", "zzz"]]
+    script = WITHOUT_TVM.format(argvs=argvs).replace(', "rich"', "")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1), done.stderr
 
 
 def test_version(command: Command):
@@ -89,3 +105,29 @@ def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tirstep.cli.listing.list_kernels", fail)
     with pytest.raises(ZeroDivisionError, match="ours"):
         main(["list"])
+
+
+def test_every_option_is_named_in_the_source():
+    """typer 0.27 makes a name of an option's metavar where none is given: ``--RECIPE``."""
+    sources = [*CLI.glob("*.py"), *(CLI / "commands").glob("*.py")]
+    calls = [
+        node
+        for source in sources
+        for node in ast.walk(ast.parse(source.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "typer.Option"
+    ]
+    assert len(calls) > 20
+    assert [ast.unparse(one) for one in calls if not is_named(one)] == []
+    assert not is_named(ast.parse('typer.Option(metavar="RECIPE")').body[0].value)
+
+
+def is_named(call: ast.Call) -> bool:
+    texts = [one.value for one in call.args if isinstance(one, ast.Constant)]
+    return any(isinstance(text, str) and text.startswith("--") for text in texts)
+
+
+def test_options_keep_their_names(command: Command):
+    shown = "\n".join(command(name, "--help").out for name in COMMANDS)
+    options = set(re.findall(r"(?<= )--[\w-]+", shown))
+    assert options >= {"--recipe", "--shape", "--step", "--golden-dir", "--against-step", "--into"}
+    assert all(option == option.lower() for option in options)

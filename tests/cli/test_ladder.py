@@ -220,15 +220,16 @@ def test_on_the_simulator_the_accesses_are_counted(
     result = command("ladder", "window_sum", "--device", "simulator", "--steps")
     assert result.code == 0
     header = next(line for line in result.out.splitlines() if line.startswith("recipe"))
-    requests = ["sectors/request", "wavefronts/request"]
-    assert header.split()[-5:] == [*requests, "bank", "conflicts", "barriers"]
+    counts = ["traffic", "wavefronts/request", "bank", "conflicts", "barriers"]
+    assert header.split()[-5:] == counts
     bound, shared = (row for row in rows(result.out) if row[0].startswith("window_sum"))
     counted = [
         count_accesses(run_golden(one).problem, run_golden(one).steps[-1].module) for one in ladder
     ]
-    sectors = [f"{one.scopes['global'].sectors_per_request:.1f}" for one in counted]
-    assert bound[-2:] == [sectors[0], "0"]
+    least = run_golden(ladder[0]).problem.bytes
+    traffic = [f"{one.traffic / least:.1f}x" for one in counted]
+    assert bound[-2:] == [traffic[0], "0"]
     access = counted[1].scopes["shared"]
     wavefronts = f"{access.wavefronts_per_request:.1f}"
-    assert shared[-4:] == [sectors[1], wavefronts, str(access.bank_conflicts), "1"]
-    assert "accesses of the last step's first GPU block, a request for each warp" in result.out
+    assert shared[-4:] == [traffic[1], wavefronts, str(access.bank_conflicts), "1"]
+    assert "as a multiple of the least to move" in result.out

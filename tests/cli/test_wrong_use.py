@@ -2,6 +2,9 @@
 
 import pytest
 
+from tirstep.cli.refusals import spell_refusal
+from tirstep.transforms import TransformError
+
 from .conftest import Command
 
 SENTENCES = [
@@ -30,7 +33,7 @@ SENTENCES = [
     ("steps matmul_shared --set tile_k=0", "--set tile_k=0: give a whole number from 1 up"),
     ("steps matmul_shared --set tile_k=true", "--set tile_k=true: give a whole number from 1 up"),
     ("steps matmul_shared --set rows=4 --set rows=8", "--set rows is given twice, with different"),
-    ("steps matmul_shared --set tail=drop", "tail='drop' is unknown; use"),
+    ("steps matmul_shared --set tail=drop", "matmul_shared: --set tail=drop is unknown; use"),
     ("steps matmul_shared --set tile_k=7", "which inner=7 does not divide"),
     ("diff matmul_naive bund", "matmul_naive has no step 'bund'; did you mean bound?"),
     ("diff matmul_naive --step bound", "--step and --against-step go with --against"),
@@ -48,10 +51,16 @@ SENTENCES = [
     ("check matmul_naive --all", "name the recipes to check, or give --all, not both"),
     ("check --all --shape 4x4x4", "--all checks every recipe at its example"),
     ("check vector_add_bound --shape 100", "loop 'i' runs 100 times, which inner=128 does not div"),
-    ("check matmul_naive --device gpu", "there is no device 'gpu'"),
+    ("check matmul", "'matmul' is a kernel, and a ladder of 19 recipes: name one of them (tir"),
+    ("steps relu", "or see all with tirstep ladder relu"),
+    ("check vector_add_bound --shape 100", "choose a divisor or pass --set tail=guard [recipe"),
+    ("check matmul_naive --device gpu", "there is no device 'gpu'; did you mean 'cuda'?"),
+    ("check matmul_naive --device GPU", "there is no device 'GPU'; did you mean 'cuda'?"),
+    ("facts vector_add_bound --arch sm_91", "there is no architecture 'sm_91'; did you mean sm_"),
     ("check matmul_naive --device cudaa", "there is no device 'cudaa'; did you mean 'cuda'?"),
     ("check matmul_naive --golden-dir nowhere", "there is no folder nowhere; give --golden-dir"),
-    ("ladder matmul_naive", "there is no kernel 'matmul_naive'; did you mean matmul"),
+    ("ladder matmul_naive", "'matmul_naive' is a recipe of the kernel matmul: give tirstep ladder"),
+    ("ladder matmull", "there is no kernel 'matmull'; did you mean matmul"),
     ("ladder matmul --shape 64", "--shape 64 has 1 size, and matmul has the sizes m, n, k: give"),
     ("ladder matmul --shape 4x4x-4", "matmul: size k=-4 is below 1"),
     ("ladder matmul --set tile=8", "no recipe that is asked for has a size 'tile'; did you mean"),
@@ -92,3 +101,24 @@ def test_golden_away_from_the_repository(command: Command, tmp_path, monkeypatch
     result = command("golden", "--write")
     assert (result.code, list(tmp_path.iterdir())) == (2, [])
     assert "there is no folder tests here; run this at the top of the repository" in result.err
+
+
+def test_a_recipes_advice_is_what_its_user_can_do():
+    """Alternatives of a program are no advice, and a tail is spelt as an option."""
+    advice = 'choose a divisor, pass tail="guard", or pad the block first with pad_block'
+
+    def spell(recipe: str, problem: str = "loop 'i' runs 30 times") -> str:
+        error = TransformError("split_loop", problem, advice)
+        error.recipe, error.step, error.line = recipe, "input", "a.py:1"
+        text = spell_refusal(error)
+        assert text.endswith(f"[recipe {recipe}, after step 'input', a.py:1]")
+        assert (error.advice, error.problem) == (advice, problem)  # a program still reads these
+        return text.partition("; ")[2].partition(" [")[0]
+
+    assert spell("matmul_tiled") == "choose a divisor or pass --set tail=guard"
+    assert spell("matmul_shared_blocking") == (
+        "choose a divisor or pass --set tail=guard or --set tail=pad"
+    )
+    assert spell("matmul_naive") == "choose a divisor"
+    foreign = TransformError("split_loop", "loop 'i' runs 30 times", advice)
+    assert spell_refusal(foreign) == str(foreign)

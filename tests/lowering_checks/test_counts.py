@@ -8,6 +8,7 @@ from tirstep.lowering_checks import Counts, DeviceError, count_accesses, run_gol
 from tirstep.lowering_checks.counts import AccessCounts
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import simulate
+from tirstep.lowering_checks.facts import find_facts
 from tirstep.modules import find_kernel
 from tirstep.transforms import bind_loop, cache_read_at, fetch_cooperatively, tile_block
 from tirstep.transforms.recipes import find_recipe
@@ -103,3 +104,29 @@ def test_wavefronts_of_vectors_that_no_two_threads_share() -> None:
         counts.note("shared", address * 4 + np.arange(4), everybody, 4)
         assert shared.wavefronts - before == wavefronts
     assert shared.bank_conflicts == 0
+
+
+def test_each_launch_counts_with_its_own_blocks() -> None:
+    """Two kernels of 16 and 8 blocks are 24 blocks, and each brings its own traffic."""
+    run = run_golden(find_recipe("matmul_split_k"))
+    module = run.steps[-1].module
+    grids = [kernel.blocks for kernel in find_facts(module).kernels]
+    assert len(grids) == 2
+    counts = count_accesses(run.problem, module)
+    assert counts.blocks == sum(grids)
+    assert counts.traffic >= run.problem.bytes
+
+
+def test_traffic_is_that_of_all_blocks() -> None:
+    """A sum of two vectors moves the least; a matrix product block by block moves A and B again."""
+    sch = Schedule(ADD.module)
+    tile_block(sch, sch.get_sblock("C"), threads=(64,))
+    counts = count_accesses(ADD, sch.mod)
+    assert (counts.blocks, counts.traffic) == (4, ADD.bytes)
+    sch = Schedule(MATMUL.module)
+    tile_block(sch, sch.get_sblock("C"), threads=(1, 32))
+    counts = count_accesses(MATMUL, sch.mod)
+    # 32 blocks of a warp: in each step of k one sector of A, four of B; the sum is read and
+    # written, once more for the zero before it.
+    steps, row = 32, 4 * 32
+    assert (counts.blocks, counts.traffic) == (32, 32 * (steps * (32 + 3 * row) + row))

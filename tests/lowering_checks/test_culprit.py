@@ -292,7 +292,11 @@ def test_a_pass_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     plant_after(monkeypatch, "LowerOpaqueBlock", fail)
     found = find_culprit(run_golden(find_recipe("vector_add_bound")))
     assert found is not None
-    assert (found.kind, found.name) == ("pass", "planted")
+    assert (found.kind, found.name) == ("refused", "planted")
+    assert found.who.startswith("step 0 input, refused by pass ")
+    assert found.who.endswith(
+        ", behind step 00_input after pass 18 s_tir.LowerOpaqueBlock (right: interpreter)"
+    )
     assert "planted failure" in found.finding.message
 
 
@@ -337,12 +341,16 @@ def test_wrong_code_generation_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(passes, "_read_source", drop_barrier)
     found = find_culprit(run_golden(find_recipe("window_sum_shared")))
     assert found is not None
-    assert (found.kind, found.name, found.not_run) == ("pass", "code generation", ())
+    assert (found.kind, found.name, found.not_run) == ("between", "code generation", ())
+    assert found.who == (
+        "between step 03_fetched_cooperatively after pass 59 tirx.LowerIntrin (right: "
+        "interpreter) and step 03_fetched_cooperatively as generated CUDA source (wrong: host)"
+    )
     assert found.finding.message.startswith("race: B[")
     assert "__global__" in found.source
     write_reproducer(found, tmp_path / "why.py")
     done = subprocess.run([sys.executable, tmp_path / "why.py"], capture_output=True, text=True)
-    assert "# No pass is at fault" in (tmp_path / "why.py").read_text()
+    assert "# The module is right after the last pass" in (tmp_path / "why.py").read_text()
     assert "__global__" in done.stdout
 
 

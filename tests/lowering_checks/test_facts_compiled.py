@@ -23,6 +23,12 @@ from tirstep.lowering_checks.facts import (
 )
 from tirstep.lowering_checks.facts.architectures import find_architecture, find_occupancy
 from tirstep.lowering_checks.facts.compiled import find_refusal, read_resources
+from tirstep.lowering_checks.facts.compiler import (
+    Compiled,
+    CompileError,
+    Compiler,
+    CompilerMissing,
+)
 from tirstep.lowering_checks.facts.machine_code import read_instructions
 from tirstep.lowering_checks.facts.nvrtc import HEAD, prepare
 from tirstep.transforms.recipes import find_recipe
@@ -212,8 +218,41 @@ def test_what_fits_is_not_refused(kernel: KernelFacts):
 
 
 def test_an_unknown_architecture_is_refused(blocking: Facts):
-    with pytest.raises(CheckError, match="there is no architecture 'sm_90'; did you mean sm_90a"):
-        compile_facts(blocking.source, "sm_90")
+    sentence = "there is no architecture 'sm_92'; did you mean sm_89 or sm_90a"
+    with pytest.raises(CheckError, match=sentence):
+        compile_facts(blocking.source, "sm_92")
+
+
+@pytest.mark.parametrize(("plain", "known"), [("sm_90", "sm_90a"), ("sm_120", "sm_120a")])
+def test_an_architecture_without_its_letter_has_the_same_limits(plain: str, known: str):
+    assert find_architecture(plain) == replace(ARCHITECTURES[known], name=plain)
+
+
+def test_only_the_letter_brings_wgmma(kernel: KernelFacts):
+    refusal = find_refusal(find_architecture("sm_90"), [replace(kernel, wgmma=1)])
+    assert refusal == "sm_90 cannot run main_kernel: wgmma runs on sm_90a alone"
+
+
+def refuse(sources: str, architectures: str = "sm_") -> Compiler:
+    """A compiler that refuses sources with a word in them, for architectures so called."""
+
+    class Refusing(Compiler):
+        def compile(self, source: str, architecture: str) -> Compiled:
+            if sources in source and architecture.startswith(architectures):
+                raise CompileError("no host compiler.")
+            return Compiled(b"", "")
+
+    return Refusing("nvcc 13", lambda architecture, file: [], "install g++")
+
+
+def test_a_compiler_that_compiles_nothing_is_no_fault_of_the_source():
+    sentence = "nvcc 13 does not work here: no host compiler; install g++"
+    with pytest.raises(CompilerMissing, match=re.escape(sentence)):
+        compile_facts("void mine() {}", "sm_80", compiler=refuse("void"))
+    known = compile_facts("void mine() {}", "sm_80", compiler=refuse("mine"))
+    assert known.refusal == "sm_80 cannot run it: no host compiler."
+    older = compile_facts("void mine() {}", "sm_75", compiler=refuse("void", "sm_75"))
+    assert older.refusal == "nvcc 13 does not compile for sm_75: no host compiler"
 
 
 ORACLE = r"""

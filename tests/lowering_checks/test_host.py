@@ -18,6 +18,7 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep import caches
 from tirstep.lowering_checks import (
     DeviceError,
     check_numbers,
@@ -571,6 +572,55 @@ def test_what_was_built_is_kept(
     np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
     for path in before:
         path.unlink()
+    np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
+
+
+def damage_end(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def damage_middle(content: bytes) -> bytes:
+    return content[:4000] + bytes(len(content) - 8000) + content[-4000:]
+
+
+def replace_all(content: bytes) -> bytes:
+    return b"#!/bin/sh\ntouch stolen\n"
+
+
+@pytest.mark.parametrize("damage", [damage_end, damage_middle, replace_all, lambda content: b""])
+def test_what_is_damaged_in_the_cache_is_built_again(
+    host: HostDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage
+) -> None:
+    """Programs, and the objects of the runtime that are linked into others."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    ones = np.ones(128, "int32")
+    sch = Schedule(vector_add(128, dtype="int32"))
+    sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "blockIdx.x")
+    host.compile(sch.mod)
+    files = sorted(compiler.find_cache().iterdir())
+    right = {file: file.read_bytes() for file in files}
+    assert {file.suffix for file in files} == {"", ".o"}
+    for file in files:
+        file.write_bytes(damage(right[file]))
+    program = host.compile(sch.mod)
+    np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
+    assert sorted(compiler.find_cache().iterdir()) == files
+    assert all(file.read_bytes() != damage(right[file]) for file in files)
+    assert not (tmp_path / "stolen").exists()
+
+
+def test_without_a_cache_programs_are_built_all_the_same(
+    host: HostDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    caches._make_own.cache_clear()
+    ones = np.ones(128, "int32")
+    sch = Schedule(vector_add(128, dtype="int32"))
+    sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "blockIdx.x")
+    with pytest.warns(caches.CacheWarning, match="so what is compiled is not kept"):
+        program = host.compile(sch.mod)
     np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
 
 

@@ -136,7 +136,10 @@ def test_looking_at_the_passes_refuses_thousands_of_copies() -> None:
     failed = lower_through_passes(unrolled(64, 64), TARGET).failed
     assert failed is not None
     assert str(failed).startswith("tvm.compile refuses the module: function 'main' would have 8192")
-    number, name, reason = lower_in_stages(unrolled(64, 64), TARGET).failed
+    again = lower_in_stages(unrolled(64, 64), TARGET).failed
+    assert again is not None
+    assert again.is_limit
+    number, name, reason = again.number, again.name, again.reason
     assert (number, name) == (0, "tvm.compile")
     assert "8192 statements" in reason
 

@@ -166,6 +166,8 @@ def test_a_division_that_is_not_reached_is_none() -> None:
         ("float32", "uint32", [-3, 5e9, np.nan, 3.5], [0, 2**32 - 1, 0, 3]),
         ("float32", "int64", [1e30, -1e30, np.nan], [2**63 - 1, -(2**63), -(2**63)]),
         ("float64", "int32", [1e300, np.nan], [2**31 - 1, -(2**31)]),
+        ("float64", "uint32", [1e300, np.nan, -1], [2**32 - 1, 2**31, 0]),
+        ("float32", "uint64", [1e30, np.nan, -1], [2**64 - 1, 2**63, 0]),
         ("float16", "int32", [np.inf, 65504], [2**31 - 1, 65504]),
         ("float32", "float8_e4m3fn", [1000, -1000, np.inf], [448, -448, 448]),
         ("float32", "float8_e5m2", [1e6, -np.inf], [57344, -57344]),

@@ -4,6 +4,7 @@ import inspect
 import itertools
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,10 @@ from tvm.s_tir import Schedule
 from tvm.tirx import For
 
 from tirstep.lowering_checks import run_golden, run_recipe, run_seed
-from tirstep.modules import find_kernel, matmul, matmul_bias_relu
+from tirstep.modules import find_kernel, matmul, matmul_bias_relu, vector_add
 from tirstep.transforms import TransformError
 from tirstep.transforms.queries import find_all
-from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe, find_recipe
+from tirstep.transforms.recipes import LADDERS, RECIPES, Example, Recipe, find_recipe, recipe
 
 ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
 BLOCKING = RECIPES["matmul_shared_blocking"]
@@ -104,9 +105,9 @@ def test_every_kernel_has_a_ladder_and_every_ladder_is_of_one_kernel() -> None:
 
 
 def test_choices_are_of_sizes_that_exist_and_defaults_are_among_them() -> None:
-    for recipe in RECIPES.values():
-        for name, values in recipe.choices.items():
-            assert recipe.sizes[name] in values
+    for one in RECIPES.values():
+        for name, values in one.choices.items():
+            assert one.sizes[name] in values
 
 
 def test_an_unknown_size_names_the_nearest() -> None:
@@ -165,3 +166,35 @@ def test_rows_on_blocks_is_refused_beyond_the_threads_of_a_block() -> None:
         TransformError, match=r"a block of 2048 threads.*more than max_threads=1024"
     ):
         run_recipe(RECIPES["matmul_rows_on_blocks"], {"m": 8, "n": 2048, "k": 8})
+
+
+def make_recipe(names: list[object], blocks: object = ("C",)) -> Recipe:
+    small = Example({"n": 64})
+
+    @recipe(kernel="vector_add", blocks=blocks, seed=small, golden=small)
+    def mine(sch: Schedule) -> Iterator[object]:
+        """A recipe."""
+        yield from names
+
+    return mine
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        (["one", "two", "one"], "yields 'one', and an earlier step has that name"),
+        (["input"], "yields 'input', and an earlier step has that name"),
+        ([3], "yields 3, which is no name of a step"),
+        (["a b/c"], "yields 'a b/c', which is no name of a step"),
+    ],
+)
+def test_a_step_without_a_name_of_its_own_is_refused(names: list[object], problem: str) -> None:
+    mine = make_recipe(names)
+    with pytest.raises(TransformError, match=re.escape(problem)):
+        list(mine.run(Schedule(vector_add(64))))
+
+
+@pytest.mark.parametrize("blocks", ["C", ["C", 3]])
+def test_blocks_are_a_tuple_of_texts(blocks: object) -> None:
+    with pytest.raises(TransformError, match="is no tuple of texts; write blocks="):
+        make_recipe(["one"], blocks)

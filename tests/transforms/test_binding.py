@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pairs import assert_dead, check_pair, compile_for_cuda, refuses
+from pairs import assert_dead, check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -419,6 +419,9 @@ def test_extents_of_other_integer_types_are_equal():
     bind_loop(sch, i, axis="blockIdx.x")
     bind_loop(sch, wide, axis="threadIdx.x")
     bind_loop(sch, sch.get_loops(sch.get_sblock("C"))[-1], axis="threadIdx.x")
+    assert sch.mod.script().count('thread="threadIdx.x"') == 2
+    ones = np.ones((4, 64), "float32")
+    assert (run_on_cpu(sch.mod, ones, output=(4, 64), dtype="float32") == 3).all()
 
 
 def test_a_cooperative_fetch_may_nest_its_threads():
@@ -643,17 +646,17 @@ def test_tile_block_refuses_options_that_do_not_fit(options, sentence):
     [
         (
             {"threads": 64},
-            r"tile_block: threads=64 is no tuple of whole numbers; pass a tuple, as "
+            r"tile_block: threads=64 is no tuple of integers; pass a tuple, as "
             r"threads=\(16, 16\)$",
         ),
-        ({"threads": "64"}, "threads='64' is no tuple of whole numbers"),
-        ({"threads": (2, 3), "per_thread": 2}, "per_thread=2 is no tuple of whole numbers"),
+        ({"threads": "64"}, "threads='64' is no tuple of integers"),
+        ({"threads": (2, 3), "per_thread": 2}, "per_thread=2 is no tuple of integers"),
         (
             {"threads": (2, 3), "axes": 1},
             r"axes=1 is no tuple of letters; pass a tuple, as axes=\(\"y\", \"x\"\)$",
         ),
-        ({"threads": (2.0, 3)}, "threads=2.0 is no size"),
-        ({"threads": (2, 3), "axes": (1, 2)}, "thread axis 'blockIdx.1' does not exist"),
+        ({"threads": (2.0, 3)}, r"threads\[0\]=2.0 is not an integer; pass an integer$"),
+        ({"threads": (2, 3), "axes": (1, 2)}, r"axes\[0\]=1 is not a string"),
     ],
 )
 def test_tile_block_refuses_what_is_no_tuple(options, sentence):
@@ -666,14 +669,16 @@ def test_tile_block_refuses_what_is_no_tuple(options, sentence):
 def test_other_transforms_refuse_what_is_no_tuple():
     sch = Schedule(Matmul)
     block = sch.get_sblock("C")
-    with refuses(sch, "pad_block: multiples=8 is no tuple of whole numbers; pass a tuple"):
+    with refuses(sch, "pad_block: multiples=8 is no tuple of integers; pass a tuple"):
         pad_block(sch, block, multiples=8)
     tile = tile_block(sch, block, threads=(2, 3))
     copy = cache_read_at(sch, block, tile.threads[-1], operand=0, scope="shared")
     for threads in ("8", None, 8.0):
-        with refuses(sch, f"fetch_cooperatively: threads={threads!r} is no tuple of whole numbers"):
+        with refuses(
+            sch, rf"threads={threads!r} is neither an integer nor a tuple of integers; pass a"
+        ):
             fetch_cooperatively(sch, copy, threads=threads)
-    with refuses(sch, r"fetch_cooperatively: threads=\(2, '3'\) is no shape of a GPU block"):
+    with refuses(sch, r"fetch_cooperatively: threads=\(2, '3'\) is neither an integer nor a tuple"):
         fetch_cooperatively(sch, copy, threads=(2, "3"))
 
 

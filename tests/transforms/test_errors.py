@@ -7,6 +7,7 @@ import pytest
 import tvm
 from pairs import refuses
 from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir.schedule import LoopRV
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -175,15 +176,9 @@ def test_a_handle_of_the_wrong_kind_is_told_apart():
         reorder_loops(sch, j)
 
 
-def test_a_missing_argument_is_python_s_own_error():
-    sch, _, i, *_ = start()
-    with pytest.raises(TypeError, match="inner"):
-        split_loop(sch, i)
-
-
 def test_a_composite_that_fails_half_way_leaves_the_schedule():
     @composite
-    def halve(sch: Schedule, loop: "LoopRV", *, then: int) -> None:  # noqa: F821
+    def halve(sch: Schedule, loop: LoopRV, *, then: int) -> None:
         outer, _ = split_loop(sch, loop, inner=2)
         split_loop(sch, outer, inner=then)
 
@@ -196,9 +191,67 @@ def test_a_composite_that_fails_half_way_leaves_the_schedule():
     assert len(sch.get_loops(sch.get_sblock("C"))) == 5
 
 
-def test_a_transform_of_somebody_else_has_the_same_manners():
-    from tvm.s_tir.schedule import LoopRV
+def make_composites(count):
+    """A transform of one primitive, and composites around it, one within the other; and how often
+    the primitive was called."""
+    calls = []
 
+    @transform
+    def annotate(sch: Schedule) -> None:
+        calls.append(sch)
+        sch.annotate(sch.get_sblock("root"), f"note_{len(calls)}", 1)
+
+    inner = annotate
+    for _ in range(count):
+        inner = composite(lambda sch, part=inner: part(sch))
+    return inner, calls
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4])
+def test_composites_within_composites_are_tried_once(depth):
+    sch, *_ = start()
+    outermost, calls = make_composites(depth)
+    outermost(sch)
+    assert [call is sch for call in calls] == [False, True]
+    outermost(sch)
+    assert [call is sch for call in calls] == [False, True, False, True]
+
+
+def test_a_refusal_that_a_composite_catches_leaves_nothing_of_the_part():
+    @composite
+    def halve(sch: Schedule, loop: LoopRV) -> None:
+        split_loop(sch, split_loop(sch, loop, inner=2).outer, inner=3)
+
+    @composite
+    def halve_or_not(sch: Schedule, loop: LoopRV) -> None:
+        try:
+            halve(sch, loop)
+        except TransformError:
+            split_loop(sch, loop, inner=4)
+
+    sch, block, i, *_ = start()
+    halve_or_not(sch, i)
+    assert [int(sch.get(loop).extent) for loop in sch.get_loops(block)] == [4, 4, 12, 6]
+    kinds = [str(one.kind.name) for one in sch.trace.insts]
+    assert [kind for kind in kinds if not kind.startswith("Get")] == ["Split"]
+
+
+def test_a_composite_on_another_schedule_is_tried_on_its_own():
+    @composite
+    def halve(sch: Schedule, loop: LoopRV) -> None:
+        split_loop(sch, split_loop(sch, loop, inner=2).outer, inner=3)
+
+    other, _, its, *_ = start()
+
+    @composite
+    def reach_out(sch: Schedule) -> None:
+        with refuses(other, "split_loop: loop 'i_0' runs 8 times, which inner=3"):
+            halve(other, its)
+
+    reach_out(start()[0])
+
+
+def test_a_transform_of_somebody_else_has_the_same_manners():
     @transform
     def parallelize(sch: Schedule, loop: LoopRV) -> None:
         sch.parallel(loop)

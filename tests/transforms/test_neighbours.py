@@ -11,7 +11,7 @@ from tvm.tirx import ForKind
 from tirstep.lowering_checks import check_numbers, find_device
 from tirstep.modules import find_kernel
 from tirstep.transforms import vectorize_loop
-from tirstep.transforms.neighbours import find_scattered
+from tirstep.transforms.neighbours import find_scattered, find_taken_apart
 from tirstep.transforms.recipes import RECIPES
 
 
@@ -95,6 +95,64 @@ def test_vectors_over_the_end_of_a_row_are_no_neighbours(length, shift):
     loop = sch.get_loops(sch.get_sblock("B"))[-1]
     with refuses(sch, rf"makes vectors of {lanes} elements that are no neighbours in 'A'"):
         vectorize_loop(sch, loop)
+
+
+def make_strided(stride: int, *, lanes: int = 4, dtype: str = "float8_e4m3fn") -> Schedule:
+    """Vectors whose elements lie so many elements from each other in A."""
+    last = abs(stride) * (lanes - 1)
+    first = last if stride < 0 else 0
+    module = from_source(
+        f"""
+@I.ir_module
+class Strided:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8, {last + 1}), "{dtype}"), B: T.Buffer((8, {lanes}), "{dtype}")):
+        for t in T.thread_binding(8, thread="threadIdx.x"):
+            for e in range({lanes}):
+                with T.sblock("B"):
+                    vt, ve = T.axis.remap("SS", [t, e])
+                    B[vt, ve] = A[vt, {first} + ve * {stride}]
+"""
+    )
+    return Schedule(module, debug_mask="all")
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+@pytest.mark.parametrize("stride", [-4, -2, -1, 0, 2, 3, 4])
+def test_only_a_stride_of_one_makes_neighbours(stride, lanes):
+    sch = make_strided(stride, lanes=lanes)
+    block = sch.get_sblock("B")
+    loop = sch.get_loops(block)[-1]
+    if stride:
+        with refuses(sch, rf"makes vectors of {lanes} elements that are no neighbours in 'A'"):
+            vectorize_loop(sch, loop)
+    sch.vectorize(loop)
+    assert [buffer.name for _, buffer in find_scattered(sch, block)] == ["A"]
+    apart = [(how, buffer.name) for how, buffer in find_taken_apart(sch, block)]
+    assert ("are no neighbours", "A") in apart or stride == 0  # one element that is repeated
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_a_stride_of_one_makes_neighbours(lanes):
+    sch = make_strided(1, lanes=lanes)
+    block = sch.get_sblock("B")
+    sch.vectorize(sch.get_loops(block)[-1])
+    assert [*find_scattered(sch, block)] == []
+
+
+@pytest.mark.parametrize(
+    "index",
+    ["ve // 4", "ve % 1", "3 - ve", "ve // 2 * 2", "T.if_then_else(ve < 2, ve, 3)", "T.max(ve, 1)"],
+)
+def test_indices_that_stand_still_or_go_back_make_no_neighbours(index):
+    """They depend on the lane, so they are not taken for one element that is repeated."""
+    text = make_strided(1).mod.script()
+    assert "A[vt, ve]" in text
+    text = text.replace("B[vt, ve] = A[vt, ve]", f"B[vt, ve] = A[vt, {index}]")
+    sch = Schedule(from_source(text), debug_mask="all")
+    block = sch.get_sblock("B")
+    sch.vectorize(sch.get_loops(block)[-1])
+    assert [buffer.name for _, buffer in find_scattered(sch, block)] == ["A"]
 
 
 @given(

@@ -73,7 +73,7 @@ def test_set_pass_option_refuses_a_name_that_tvm_does_not_know():
 
 def test_set_pass_option_refuses_a_text():
     sch = Schedule(Copy)
-    with refuses(sch, "'tirx.use_async_copy' is given 'yes'; pass a bool or an int"):
+    with refuses(sch, "value='yes' is neither a bool nor an integer; pass a bool or an"):
         set_pass_option(sch, name="tirx.use_async_copy", value="yes")
 
 

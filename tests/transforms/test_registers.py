@@ -2,7 +2,7 @@
 
 import pytest
 import tvm
-from pairs import check_trace, compile_for_cuda, refuses
+from pairs import check_on_simulator, check_trace, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -160,6 +160,7 @@ def test_what_lies_behind_the_end_of_a_buffer_is_read_by_nobody():
     sch = Schedule(Guarded, debug_mask="all")
     rounds = split_loop(sch, sch.get_loops(sch.get_sblock("C"))[1], inner=8, tail="guard")
     bind_loop(sch, rounds.inner, axis="threadIdx.x")
+    check_on_simulator(sch.mod, Guarded)
 
 
 def test_a_thread_may_not_read_another_mapping_of_the_same_elements():
@@ -212,12 +213,15 @@ def test_what_is_not_a_range_may_be_read_in_the_loop_that_wrote_it():
 
     sch = Schedule(Strided, debug_mask="all")
     bind_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], axis="threadIdx.x")
+    check_on_simulator(sch.mod, Strided)
 
 
 def test_a_loop_of_one_thread_shares_with_all():
     sch = Schedule(make_shift(1), debug_mask="all")
-    write = sch.get_loops(sch.get_sblock("L"))[-1]
+    rows, write = sch.get_loops(sch.get_sblock("L"))
+    bind_loop(sch, rows, axis="blockIdx.x")
     bind_loop(sch, split_loop(sch, write, inner=32).outer, axis="threadIdx.x")
+    check_on_simulator(sch.mod, make_shift(1))
 
 
 def test_a_fetch_into_registers_by_all_threads_is_refused():
@@ -254,7 +258,8 @@ def test_fetches_may_be_bound_after_an_initialization_in_thread_loops_of_its_own
     decompose_reduction_at(sch, block, tile.threads[1])
     steps = split_reduction(sch, block, inner=8)
     stage_operand_at(sch, block, steps.outer, operand=1, threads=(8, 8))
-    compile_for_cuda(sch.mod)
+    assert "__launch_bounds__(64)" in compile_for_cuda(sch.mod)
+    check_on_simulator(sch.mod, Matmul)
 
 
 def test_a_sum_over_threads_may_lie_in_registers():

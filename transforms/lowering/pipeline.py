@@ -10,7 +10,7 @@ from tvm import s_tir, tirx
 from tvm.s_tir import SBlock, Schedule
 from tvm.tirx import compilation_pipeline
 
-from ..errors import TransformError, transform
+from ..errors import TransformError, composite, query
 from ..pass_options import require_root
 from ..queries import find_all
 from .barriers import DropRedundantBarriers
@@ -56,7 +56,7 @@ def _put_before(passes: Any, name: str, ours: Any) -> SimpleNamespace:
 compilation_pipeline.register_tir_pipeline(PIPELINE, _make_pipeline)
 
 
-@transform
+@composite
 def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
     """Note that the module is to be lowered with a pipeline of tirstep, or with TVM's own again.
 
@@ -79,6 +79,7 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
     sch.annotate(root, KEY, name)
 
 
+@query
 def find_pipeline(module: tvm.IRModule) -> str:
     """The pipeline that a module's transforms asked for; "default" where they did not."""
     for _, function in module.functions_items():

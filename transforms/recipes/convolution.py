@@ -22,7 +22,7 @@ BLOCKS = ("padded Y",)
     seed=SEED,
     golden=SMALL,
     symbolic=("b", "c", "h", "w"),
-    expects={"bound": ("blocks == 3", "guards == 1")},
+    expects={"bound": ("blocks == 3", "guards == 2")},
 )
 def depthwise_conv2d_naive(sch: Schedule) -> Iterator[str]:
     """One image for each block of one thread; the padding is inlined."""
@@ -39,7 +39,7 @@ def depthwise_conv2d_naive(sch: Schedule) -> Iterator[str]:
     seed=SEED,
     golden=SMALL,
     symbolic=("b", "c", "h", "w"),
-    expects={"bound": ("blocks == 12", "guards == 1")},
+    expects={"bound": ("blocks == 12", "guards == 2")},
 )
 def depthwise_conv2d_blocks_2d(sch: Schedule) -> Iterator[str]:
     """One channel of one image for each block: images on blockIdx.x, channels on blockIdx.y."""
@@ -58,7 +58,7 @@ def depthwise_conv2d_blocks_2d(sch: Schedule) -> Iterator[str]:
     seed=SEED,
     golden=SMALL,
     symbolic=("b", "c", "h", "w"),
-    expects={"bound": ("blocks == 192", "guards == 1")},
+    expects={"bound": ("blocks == 192", "guards == 2")},
 )
 def depthwise_conv2d_fused_blocks(sch: Schedule) -> Iterator[str]:
     """One row of pixels for each block: images and channels fused, rows on blockIdx.y."""
@@ -80,7 +80,7 @@ def depthwise_conv2d_fused_blocks(sch: Schedule) -> Iterator[str]:
     golden=SMALL,
     choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
     symbolic=("b", "c", "h", "w"),
-    expects={"bound": ("threads == 256", "guards == 1")},
+    expects={"bound": ("threads == 256", "guards == 2")},
 )
 def depthwise_conv2d_threads_2d(
     sch: Schedule, *, rows: int = 16, columns: int = 16, tail: Tail = "refuse"
@@ -111,7 +111,7 @@ def depthwise_conv2d_threads_2d(
     golden=SMALL,
     choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
     symbolic=("b", "c", "h", "w"),
-    expects={"bound": ("threads == 256", "guards == 1")},
+    expects={"bound": ("threads == 256", "guards == 2")},
 )
 def depthwise_conv2d_outer_fusion(
     sch: Schedule, *, rows: int = 16, columns: int = 16, tail: Tail = "refuse"

@@ -51,12 +51,28 @@ def choose(sch: Schedule, device: str) -> tuple[Recipe, Mapping[str, object]]:
             f"the search chose '{best.recipe}'",
             f"search one of {', '.join(by_name)}",
         )
+    _require_sizes(chosen, best.sizes)
     searched = best.sizes.get("tail", "pad")
     for tail in ("refuse", "pad" if searched == "refuse" else searched):
         sizes = {**best.sizes, "tail": tail}
         if _fits(chosen, sch, sizes):
             return chosen, sizes
     return matmul_prefetched, {"tail": "pad"}
+
+
+def _require_sizes(chosen: Recipe, sizes: Mapping[str, object]) -> None:
+    """Refuse sizes that no search can have found: a table is a file, and may be damaged."""
+    for name, value in sizes.items():
+        default = chosen.sizes.get(name)
+        is_of_its_type = default is None or type(value) is type(default)
+        if name not in chosen.sizes or not (
+            is_of_its_type or value in chosen.choices.get(name, ())
+        ):
+            raise TransformError(
+                "matmul_best",
+                f"the search chose {chosen.name} with {name}={value!r}, which it does not take",
+                "search again: tirstep search",
+            )
 
 
 def _fits(chosen: Recipe, sch: Schedule, sizes: Mapping[str, object]) -> bool:

@@ -105,7 +105,7 @@ class Recipe:
         self._require_sizes(sizes)
         self._require_blocks(sch)
         generator: Any = self.body(sch, **sizes)
-        last = "input"
+        last, names = "input", {"input"}
         for index in range(1, 1000):
             try:
                 name = next(generator, None)
@@ -116,6 +116,8 @@ class Recipe:
                 raise
             if name is None:
                 return
+            self._require_new_name(name, names, _find_yield_line(generator))
+            names.add(name)
             yield Step(index, name, sch.mod, _copy_trace(sch), _find_yield_line(generator))
             last = name
 
@@ -131,6 +133,15 @@ class Recipe:
                 line = traceback.tb_lineno
             traceback = traceback.tb_next
         return f"{self._file()}:{line}"
+
+    def _require_new_name(self, name: object, names: set[str], line: str) -> None:
+        """Refuse a step that could not be found by its name, nor have a golden of its own."""
+        problem = f"{line} yields {name!r}, which is no name of a step"
+        if isinstance(name, str) and name in names:
+            problem = f"{line} yields '{name}', and an earlier step has that name"
+        elif isinstance(name, str) and name.isidentifier():
+            return
+        raise TransformError(self.name, problem, "yield a new name for each step, as 'tiled'")
 
     def _require_sizes(self, sizes: Mapping[str, object]) -> None:
         for name in sizes:
@@ -168,8 +179,17 @@ def recipe(
 ) -> Callable[[Body], Recipe]:
     """Make a `Recipe` of a generator function ``body(sch, *, **sizes)`` that yields step names.
 
-    A name is yielded when its step is done. `expects` is by step, see `expectations`.
+    A name is yielded when its step is done. `expects` is by step, see `expectations`. Raises
+    `TransformError` for `blocks` that are no tuple: ``("B")`` is the text ``"B"``.
     """
+    if isinstance(blocks, str) or not all(isinstance(form, str) for form in blocks):
+        raise TransformError(
+            "recipe",
+            f"blocks={blocks!r} is no tuple of texts",
+            f"write blocks=({blocks!r},), with a comma"
+            if isinstance(blocks, str)
+            else 'write blocks=("C D",), a text of block names for each form of the kernel',
+        )
 
     def make(body: Body) -> Recipe:
         parameters = list(inspect.signature(body).parameters.values())[1:]

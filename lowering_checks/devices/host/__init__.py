@@ -21,6 +21,7 @@ import tvm
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_THREADS
 
+from ...entry import name_main
 from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from ..fault import Fault
 from ..launch_limits import find_excess
@@ -75,7 +76,7 @@ class HostDevice:
         obstacle = self.find_obstacle(module)
         if obstacle is not None:
             raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
-        return self.compile_generated(generate(module))
+        return self.compile_generated(generate(name_main(module)))
 
     def compile_generated(self, generated: Generated) -> Program:
         """Compile what `generate` made, or what somebody changed after that.
@@ -97,7 +98,7 @@ class HostDevice:
             faults = [report.explain(part.buffers, generated.source) for report in reports]
             return arrays, [*_find_launch_faults(part.launches), *faults]
 
-        return Program(run)
+        return Program(run, generated.parameters)
 
     def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
         """Refused: fibers on a CPU take no time that says anything about a GPU."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import functools
 import hashlib
 import os
@@ -16,6 +16,8 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tirstep import caches
 
 from ..device import DeviceError
 from .complaints import explain_complaints
@@ -58,22 +60,23 @@ class Compiler:
         """
         key = _hash(self._runtime_key, *_KERNEL, source)
         path = find_cache() / key
-        if path.exists():
-            path.touch()
+        if _is_whole(path):
             return path
-        with tempfile.TemporaryDirectory(dir=find_cache()) as folder:
+        with tempfile.TemporaryDirectory() as folder:
             kernel, program = Path(folder, "kernel.o"), Path(folder, "program")
             # In two calls: at the link, the checks' flags would bring in a runtime of their own.
             flags = (*_KERNEL, f"-I{HEADERS}", "-x", "c++", "-c", "-", "-o", str(kernel))
             self._call(flags, seconds, source)
             self._call((str(kernel), *self._runtime(), "-o", str(program)))
             self._keep(program, path)
-        _forget_oldest(path.parent)
+        caches.forget_oldest(path.parent, KEPT)
         return path
 
     @functools.cached_property
     def _runtime_key(self) -> str:
-        texts = [path.read_text() for folder in (HEADERS, RUNTIME) for path in _files(folder)]
+        texts = [
+            path.read_text("utf-8") for folder in (HEADERS, RUNTIME) for path in _files(folder)
+        ]
         flags = (*_COMMON, *self.extras, *_RUNTIME)
         return _hash(*self.command, self.version, platform.machine(), *flags, *texts)
 
@@ -83,19 +86,21 @@ class Compiler:
         for source in (path for path in _files(RUNTIME) if path.suffix == ".cpp"):
             path = find_cache() / f"{self._runtime_key}-{source.stem}.o"
             objects.append(str(path))
-            if path.exists():
-                path.touch()
+            if _is_whole(path):
                 continue
-            with tempfile.TemporaryDirectory(dir=find_cache()) as folder:
+            with tempfile.TemporaryDirectory() as folder:
                 made = Path(folder, path.name)
                 self._call((*_RUNTIME, "-c", str(source), "-o", str(made)))
                 self._keep(made, path)
         return objects
 
     def _keep(self, made: Path, path: Path) -> None:
-        """Move a file into the cache, at once: other processes find all of it or nothing."""
+        """Put a file into the cache: other processes find all of it or nothing.
+
+        What stands behind the end of a program or an object, here a digest, harms neither.
+        """
         try:
-            os.replace(made, path)
+            caches.keep(made.read_bytes(), path, mode=0o700)
         except FileNotFoundError as error:
             raise DeviceError(
                 f"'{shlex.join(self.command)}' ends well and writes nothing, so it is no C++ "
@@ -181,35 +186,16 @@ def call(command: Sequence[str], text: bytes, seconds: float) -> subprocess.Comp
 
 def find_cache() -> Path:
     """The folder of built programs, the user's own: what lies there is run."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = Path(base, "tirstep", "host")
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return _make_folder()
-    return folder if os.access(folder, os.W_OK) else _make_folder()
+    return caches.find_cache("host")
 
 
-@functools.cache
-def _make_folder() -> Path:
-    """For one process, where the home cannot be written to."""
-    folder = tempfile.mkdtemp(prefix="tirstep-host-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
-
-
-def _forget_oldest(folder: Path) -> None:
-    programs = [path for path in folder.iterdir() if path.is_file()]
-    if len(programs) <= KEPT:
-        return
-    ages = []
-    for path in programs:
-        try:
-            ages.append((path.stat().st_mtime, path))
-        except FileNotFoundError:  # another process forgot it
-            continue
-    for _, path in sorted(ages)[: len(ages) - KEPT]:
-        path.unlink(missing_ok=True)
+def _is_whole(path: Path) -> bool:
+    """Whether a file of the cache is as it was built; its age begins anew."""
+    if caches.take(path) is None:
+        return False
+    with contextlib.suppress(OSError):
+        path.touch()
+    return True
 
 
 def _files(folder: Path) -> list[Path]:

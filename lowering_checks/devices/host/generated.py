@@ -17,8 +17,8 @@ from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES
 from tirstep.transforms.queries import constant, find_all
 
 from ...compiling import compile_module
-from ..cpu import last_line
 from ..device import Arrays, DeviceError
+from ..refusals import refusals_as
 from ..simulator import TARGET
 from ..simulator.written import find_written
 
@@ -113,10 +113,8 @@ def generate(module: tvm.IRModule, *, pipeline: str | None = None) -> Generated:
             if str(info.name) == SPLIT_PASS:
                 seen.append(lowered)
 
-    try:
+    with refusals_as("TVM does not generate CUDA source"):
         executable = compile_module(module, TARGET, instruments=[Watch()], pipeline=pipeline)
-    except (tvm.error.InternalError, RuntimeError) as error:
-        raise DeviceError(f"TVM does not generate CUDA source: {last_line(error)}") from error
     imported = executable.mod.imports
     if not imported:
         raise DeviceError("TVM generates no kernel for the module; bind its loops first")
@@ -174,11 +172,6 @@ class HostPart:
         self._numbers[buffer] = len(self.buffers)
         shape = tuple(self._evaluate(extent) for extent in buffer.shape)
         name, item_bytes = str(buffer.name), _item_bytes(buffer)
-        if data is not None and (data.shape, data.itemsize) != (shape, item_bytes):
-            raise DeviceError(
-                f"{name} is {buffer.dtype} of shape {shape}, and the argument is {data.dtype} of "
-                f"shape {data.shape}"
-            )
         self.buffers.append(Buffer(name, shape, item_bytes, data))
 
     def _call(self, call: Any) -> None:

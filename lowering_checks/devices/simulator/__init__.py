@@ -17,9 +17,10 @@ import tvm
 from tvm.ir.instrument import pass_instrument
 
 from ...compiling import compile_module
-from ..cpu import last_line
+from ...entry import name_main
 from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from ..fault import Fault
+from ..refusals import refusals_as
 from .counts import Counts
 from .faults import FaultLog, UnknownFunctionError, UnsupportedError
 from .layout import find_origins
@@ -80,22 +81,22 @@ class SimulatorDevice:
         obstacle = self.find_obstacle(module)
         if obstacle is not None:
             raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
-        try:
+        module = name_main(module)
+        with refusals_as("TVM does not lower the module"):
             prepared = _Prepared(lower(module))
-        except (tvm.error.InternalError, RuntimeError, ValueError) as error:
-            raise DeviceError(f"TVM does not lower the module: {last_line(error)}") from error
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            try:
-                simulation = prepared.run(arguments)
-            except UnknownFunctionError as error:
-                raise DeviceError(str(error)) from error
-            except UnsupportedError as error:
-                raise DeviceError(f"{error}; choose another device") from error
+            with refusals_as("the simulator does not run the module"):
+                try:
+                    simulation = prepared.run(arguments)
+                except UnknownFunctionError as error:
+                    raise DeviceError(str(error)) from error
+                except UnsupportedError as error:
+                    raise DeviceError(f"{error}; choose another device") from error
             self.counts = simulation.counts
             return simulation.arguments, simulation.faults
 
-        return Program(run)
+        return Program(run, module["main"].params)
 
     def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
         """Refused: what the simulator takes says nothing about a GPU."""

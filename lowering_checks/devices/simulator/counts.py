@@ -1,4 +1,4 @@
-"""Counts of a launch: what its memory accesses cost, seen in the first GPU block.
+"""Counts of launches: what their memory accesses cost, seen in the first GPU block of each.
 
 Every block of a schedule does about the same, so one block is counted exactly rather than all of
 them roughly. Banks and sectors are those of NVIDIA's GPUs since compute capability 5: 32 banks of
@@ -53,14 +53,17 @@ class AccessCounts:
 
 @dataclass
 class Counts:
-    """Counts of one launch; see the module's docstring.
+    """Counts of all launches of a run; see the module's docstring.
 
     Attributes
     ----------
-    barriers : that the block passed
+    barriers : that the first block passed
     async_copies, matrix_loads, matrix_multiplies : cp.async, ldmatrix and mma, counted once for
         each warp; what they load and store is counted with the scopes
     scopes : "global", "shared": the accesses there
+    blocks : GPU blocks of all launches together
+    traffic : bytes of the sectors of global memory that all blocks touch, each launch by its first
+        block: a multiple of the least that must be moved, where blocks read the same again
     """
 
     barriers: int = 0
@@ -68,6 +71,18 @@ class Counts:
     matrix_loads: int = 0
     matrix_multiplies: int = 0
     scopes: dict[str, AccessCounts] = field(default_factory=dict)
+    blocks: int = 0
+    traffic: int = 0
+
+    @property
+    def sectors(self) -> int:
+        """Sectors of global memory touched so far, by first blocks."""
+        return self.scopes["global"].sectors if "global" in self.scopes else 0
+
+    def note_launch(self, blocks: int, sectors_before: int) -> None:
+        """Note the end of a launch of so many GPU blocks, the first of which has been counted."""
+        self.blocks += blocks
+        self.traffic += (self.sectors - sectors_before) * SECTOR_BYTES * blocks
 
     def note(self, scope: str, cells: Array, active: Array, itemsize: int) -> None:
         """Note one access: cells of shape (threads of the block, vector), and who takes part."""

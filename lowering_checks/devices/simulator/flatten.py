@@ -34,41 +34,58 @@ from tvm.tirx.buffer import BufferType
 
 from tirstep.transforms.queries import find_all
 
+from .allreduce import Axis, is_allreduce, make_allreduce
 from .faults import UnsupportedError
 from .flat_buffers import FlatBuffers, integer, require_constant
-from .spread import has_threads, spread
+from .spread import find_thread_axes, has_threads, spread
 
 AXES = [f"{level}.{letter}" for level in ("blockIdx", "threadIdx") for letter in "xyz"]
 
 
 @dataclass(frozen=True)
 class Flat:
-    """A function in flat statements, and its parameters as flat buffers."""
+    """A function in flat statements, and its parameters as flat buffers.
+
+    Attributes
+    ----------
+    has_spread : whether iterations of a data-parallel block are run at once
+    """
 
     body: Any
     parameters: tuple[Var, ...]
+    has_spread: bool = False
 
 
-def flatten(function: Any, *, in_order: bool) -> Flat:
+def flatten(function: Any, *, in_order: bool, at_once: bool = True) -> Flat:
     """A function in flat statements.
 
     `in_order`: TVM has not ordered the threads yet, so that every store is followed by a barrier,
-    which is what a schedule means. Raises `UnsupportedError` for what is not known.
+    which is what a schedule means. `at_once`: loops of data-parallel blocks are bound to thread
+    axes that are free (see `spread`). Raises `UnsupportedError` for what is not known.
     """
-    flattener = _Flattener(in_order=in_order, has_threads=has_threads(function.body))
+    flattener = _Flattener(
+        in_order=in_order, has_threads=has_threads(function.body), at_once=at_once
+    )
     for parameter in function.params:
         if not isinstance(parameter.ty, BufferType):
             raise UnsupportedError("the interpreter does not know functions of packed arguments")
+    flattener.all_axes = find_thread_axes(function.body)
+    flattener.has_allreduce = any(is_allreduce(one) for one in find_all(function.body, Call))
     parameters = tuple(flattener.buffers.flatten(parameter) for parameter in function.params)
-    return Flat(flattener.statement(function.body), parameters)
+    body = flattener.statement(function.body)
+    return Flat(body, parameters, flattener.has_spread)
 
 
 class _Flattener:
-    def __init__(self, *, in_order: bool, has_threads: bool) -> None:
-        self.in_order, self.has_threads = in_order, has_threads
-        self.is_launched = False
+    def __init__(self, *, in_order: bool, has_threads: bool, at_once: bool) -> None:
+        self.in_order, self.has_threads, self.at_once = in_order, has_threads, at_once
+        self.is_launched = self.has_spread = False
+        self.all_axes: set[str] = set()
+        self.has_allreduce = False
         self.buffers = FlatBuffers()
         self.threads: dict[Var, dict[Var, int]] = {}  # what a variable takes of thread axes
+        self.axes: list[Axis] = []  # of the threads of a block, around a statement
+        self.reducer: Any = None
         self.waiting: list[Var] = []  # buffers of a GPU's block, declared around the launch
 
     def statement(self, node: Any) -> Any:
@@ -118,6 +135,8 @@ class _Flattener:
         """A reduction over threads means that they add one after the other."""
         for region in block.writes if axes else ():
             if str(region.source.scope()) == "local":
+                if self.has_allreduce:  # TVM has made it what each thread adds for itself
+                    return body
                 raise UnsupportedError("the interpreter does not reduce over threads in registers")
         for variable, extent in axes.items():
             turn = Var(f"{variable.name}_turn", variable.ty)
@@ -128,7 +147,9 @@ class _Flattener:
     def _flatten_for(self, node: Any) -> Any:
         if node.step is not None and require_constant(node.step) != 1:
             raise UnsupportedError("the interpreter does not know loops with a step")
-        node = node if self.is_launched else spread(node)
+        if self.at_once and not self.is_launched:
+            given, node = node, spread(node)
+            self.has_spread |= node is not given
         binding = node.thread_binding
         axis = "" if binding is None else str(binding.thread_tag)
         if node.kind == ForKind.THREAD_BINDING and not axis.startswith("vthread"):
@@ -147,6 +168,8 @@ class _Flattener:
     def _flatten_attrstmt(self, node: Any) -> Any:
         if node.attr_key == "thread_extent":
             return self._launch(node.node.var, str(node.node.thread_tag), node.value, node.body)
+        if node.attr_key == "reduce_scope":
+            self.reducer = node.node
         body = self.statement(node.body)
         if node.attr_key == "virtual_thread":
             return For(node.node.var, integer(0), node.value, ForKind.SERIAL, body)
@@ -155,9 +178,14 @@ class _Flattener:
     def _launch(self, variable: Var, axis: str, extent: Any, inside: Any) -> Any:
         if axis not in AXES:
             raise UnsupportedError(f"a GPU has no thread axis '{axis}'; choose one of {AXES}")
-        self.threads[variable] = {variable: require_constant(extent)}
+        size = require_constant(extent)
+        self.threads[variable] = {variable: size}
+        around = self.axes
+        if axis.startswith("threadIdx"):
+            self.axes = [*(one for one in around if one.name != axis), Axis(axis, variable, size)]
         is_outermost, self.is_launched = not self.is_launched, True
         body = self.statement(inside)
+        self.axes = around
         if is_outermost:
             self.is_launched = False
             used = set(_find_accessed(body))
@@ -181,9 +209,20 @@ class _Flattener:
         return Bind(node.var, self.expression(node.value))
 
     def _flatten_evaluate(self, node: Any) -> Any:
+        if is_allreduce(node.value) and self.in_order:
+            return self._reduce(node.value)
         done = Evaluate(self.expression(node.value))
         calls = find_all(done.value, Call)
         return self._in_turn(done) if any(_find_place(one) is not None for one in calls) else done
+
+    def _reduce(self, call: Any) -> Any:
+        """TVM's reduction over threads in registers; all of a block's must take part."""
+        if {one.name for one in self.axes} != self.all_axes:
+            raise UnsupportedError("the interpreter does not reduce over some threads of a block")
+        flat = Call(call.op, [self.expression(one) for one in call.args], ret_ty=call.ty)
+        cells, done = make_allreduce(flat, self.reducer, self.axes, self._in_turn)
+        self.waiting += cells
+        return done
 
     def _in_turn(self, statement: Any) -> Any:
         """A statement that touches memory; all threads wait for it while they are in order."""

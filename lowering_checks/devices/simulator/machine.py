@@ -64,12 +64,14 @@ class Machine(Memories):
         run = self.kernels[body]
         self.begin_launch(extents, body)
         self._counted = {}
-        outside = dict(self.memories)
+        outside, sectors = dict(self.memories), self.counts.sectors
         for batch in split_grid(extents, first_only=self.first_only):
             self.begin_batch(batch)
             run(self, None)
             self.end_batch(outside)
         self.now.running = None
+        blocks = math.prod(size for axis, size in extents.items() if axis.startswith("blockIdx"))
+        self.counts.note_launch(blocks, sectors)
 
     def _read_extents(self, body: Any) -> dict[str, int]:
         extents: dict[str, int] = {}

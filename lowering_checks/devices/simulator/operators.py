@@ -249,13 +249,14 @@ def _multiply_and_add(a: Any, b: Any, c: Any) -> Any:
 def _saturating(source: np.dtype[Any], target: str) -> Callable[[Any], Any]:
     """Floats to integers: towards zero, and what is beyond the range becomes its end.
 
-    PTX ISA, "cvt": NaN becomes 0, or of or to 64 bits the smallest integer. Narrow integers take
-    the way over 32 bits; what CUDA makes of numbers beyond their range is not defined.
+    PTX ISA, "cvt": NaN becomes 0, or of or to 64 bits the integer whose first bit alone is set.
+    Narrow integers take the way over 32 bits; what CUDA makes of numbers beyond their range is not
+    defined.
     """
     wanted = numpy_type(target)
     wide = wanted if wanted.itemsize >= 4 else np.dtype(f"{wanted.kind}4")
     low, high = int(np.iinfo(wide).min), int(np.iinfo(wide).max)
-    nothing = 1 << 63 if wide.kind == "u" else low
+    nothing = 1 << 8 * wide.itemsize - 1 if wide.kind == "u" else low
     empty = nothing if max(source.itemsize, wide.itemsize) == 8 else 0
 
     def run(value: Any) -> Any:

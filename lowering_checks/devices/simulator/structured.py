@@ -16,6 +16,7 @@ from tvm.tirx import AttrStmt, BufferStore
 
 from tirstep.transforms.queries import find_all
 
+from ...entry import MAIN, name_main
 from ..device import Arrays, DeviceError, Program
 from ..fault import Fault
 from . import SimulatorDevice
@@ -37,14 +38,26 @@ class Interpreter(SimulatorDevice):
     """A device for modules of any stage.
 
     `in_order`: the module stands before TVM's pass that inserts barriers, and threads wait for one
-    another after every store.
+    another after every store. `is_compact`: it stands behind the pass that makes buffers as small
+    as a GPU's block needs, so that shared memory can be counted; by default where it is not
+    `in_order`. `at_once`: iterations of data-parallel blocks run at once where there are few
+    threads (see `spread`).
+
+    Attributes
+    ----------
+    has_spread : whether it did that in the module that was compiled last
     """
 
     name = "interpreter"
     description = "interpreter of TIR (NumPy)"
 
-    def __init__(self, *, in_order: bool = True) -> None:
-        self.in_order = in_order
+    def __init__(
+        self, *, in_order: bool = True, is_compact: bool | None = None, at_once: bool = True
+    ) -> None:
+        super().__init__()
+        self.in_order, self.at_once = in_order, at_once
+        self.is_compact = not in_order if is_compact is None else is_compact
+        self.has_spread = False
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
         """None: what cannot be run says so when it is compiled or run."""
@@ -52,25 +65,29 @@ class Interpreter(SimulatorDevice):
 
     def compile(self, module: tvm.IRModule) -> Program:
         """Take in a module; raises `DeviceError` for one that cannot be run as it stands."""
-        if [str(name.name_hint) for name in module.get_global_vars()] != ["main"]:
-            raise DeviceError("the interpreter runs modules whose one function is 'main'")
+        module = name_main(module)
+        if len(module.functions) != 1:
+            raise DeviceError("the interpreter runs modules of one function")
         try:
-            flat = flatten(module["main"], in_order=self.in_order)
+            flat = flatten(module[MAIN], in_order=self.in_order, at_once=self.at_once)
         except UnsupportedError as error:
             raise DeviceError(str(error)) from error
+        self.has_spread = flat.has_spread
         _require_small(flat.body)
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
             try:
-                return _interpret(flat, arguments, self.in_order)
+                return _interpret(flat, arguments, self.in_order, self.is_compact)
             except UnsupportedError as error:
                 raise DeviceError(str(error)) from error
 
         return Program(run)
 
 
-def _interpret(flat: Flat, arguments: Arrays, in_order: bool) -> tuple[Arrays, Sequence[Fault]]:
-    machine = StructuredMachine(FaultLog(), in_order=in_order)
+def _interpret(
+    flat: Flat, arguments: Arrays, in_order: bool, is_compact: bool
+) -> tuple[Arrays, Sequence[Fault]]:
+    machine = StructuredMachine(FaultLog(), in_order=in_order, is_compact=is_compact)
     cells = [np.array(array).reshape(-1) for array in arguments]
     written = {node.buffer for node in find_all(flat.body, BufferStore)}
     for buffer, data in zip(flat.parameters, cells, strict=True):
@@ -84,9 +101,9 @@ def _interpret(flat: Flat, arguments: Arrays, in_order: bool) -> tuple[Arrays, S
 class StructuredMachine(Machine):
     """A machine that also runs loops on the host, and threads that wait after every store."""
 
-    def __init__(self, log: FaultLog, *, in_order: bool) -> None:
+    def __init__(self, log: FaultLog, *, in_order: bool, is_compact: bool) -> None:
         super().__init__(log)
-        self.in_order = in_order
+        self.in_order, self.is_compact = in_order, is_compact
 
     def run(self, node: Any) -> None:
         """Run a statement on the host."""
@@ -133,7 +150,7 @@ class StructuredMachine(Machine):
         self.begin_interval()
 
     def _count_bytes(self, buffer: Any, scope: str, size: int) -> None:
-        if not self.in_order:  # before, buffers are not compact yet
+        if self.is_compact:
             super()._count_bytes(buffer, scope, size)
 
 

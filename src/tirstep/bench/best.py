@@ -11,8 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tirstep.files import locked, require_writable
+from tirstep.transforms.recipes.best import find_flaw
+
 from .errors import BenchError
-from .results import write_json
+from .results import Time, write_json
 from .search import Found, Plan
 
 
@@ -21,23 +24,48 @@ def record_best(
 ) -> bool:
     """Put what was found into a file; False where the file has a faster recipe for the problem.
 
-    Raises `BenchError` for a file that holds something else, and if nothing was found.
+    Other processes may do the same at the same time. Raises `BenchError` for a file that holds
+    something else, and if nothing was found.
     """
     if found.best is None:
         raise BenchError(f"no candidate of {plan.recipe.name} ran and was exact")
-    table = read_best(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with locked(file):
+        table = read_best(file)
+        if not _put(table, plan, found, found.best, device, versions):
+            return False
+        write_json(_sort(table), file)
+    return True
+
+
+def require_table(file: Path) -> None:
+    """Raise before a search what `record_best` would raise after it."""
+    read_best(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    require_writable(file)
+
+
+def _put(
+    table: dict[str, Any],
+    plan: Plan,
+    found: Found,
+    best: Time,
+    device: Mapping[str, object],
+    versions: Mapping[str, str],
+) -> bool:
+    """The same for the table itself."""
     problem = plan.problem
     shapes = table.setdefault(str(device["name"]), {}).setdefault(problem.options["dtype"], {})
     shape = "x".join(map(str, problem.sizes.values()))
-    if shape in shapes and shapes[shape]["us"] <= found.best.median_us:
+    if shape in shapes and float(shapes[shape]["us"]) <= best.median_us:
         return False
     shapes[shape] = {
         "recipe": plan.recipe.name,
         "sizes": found.sizes,
         "options": dict(problem.options),
-        "us": round(found.best.median_us, 3),
-        "us_lower": round(found.best.lower_us, 3),
-        "us_upper": round(found.best.upper_us, 3),
+        "us": round(best.median_us, 3),
+        "us_lower": round(best.lower_us, 3),
+        "us_upper": round(best.upper_us, 3),
         "peer": plan.peer,
         "peer_us": None if found.peer is None else round(found.peer.median_us, 3),
         "ratio": None if found.ratio is None else round(found.ratio, 4),
@@ -47,25 +75,35 @@ def record_best(
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "versions": dict(versions),
     }
-    write_json(_sort(table), file)
     return True
 
 
 def read_best(file: Path) -> dict[str, Any]:
-    """The table of a file; empty where there is no file."""
-    if not file.exists():
+    """The table of a file; empty where there is no file, or nothing in it.
+
+    Raises `BenchError` for a file that holds something else.
+    """
+    if not file.exists() or (file.is_file() and not file.stat().st_size):
         return {}
     try:
         table = json.loads(file.read_text(encoding="utf-8"))
-        for types in table.values():
-            for shapes in types.values():
-                for one in shapes.values():
-                    float(one["us"]), dict(one["sizes"]), str(one["recipe"])
-    except (ValueError, LookupError, TypeError, AttributeError):
+        flaw = find_flaw(table) or _find_untimed(table)
+    except ValueError:
+        flaw = "it is no JSON"
+    if flaw:
         raise BenchError(
-            f"{file} is no table of best sizes; give --into another file, or delete it"
-        ) from None
+            f"{file} is no table of best sizes ({flaw}); give --into another file, or delete it"
+        )
     return dict(table)
+
+
+def _find_untimed(table: Mapping[str, Any]) -> str:
+    for types in table.values():
+        for shapes in types.values():
+            for shape, one in shapes.items():
+                if not isinstance(one.get("us"), int | float):
+                    return f"{shape} has no time"
+    return ""
 
 
 def _sort(table: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pathlib import Path
 import tvm
 import tvm_ffi
 
-from .results import write_bytes
+from tirstep.caches import find_cache, keep, take
 
 CALLBACK = "tvm_callback_cuda_compile"
 OPTIONS = (
@@ -31,22 +31,20 @@ OPTIONS = (
 )
 """Environment variables that change what TVM's compilers make of a source."""
 PACKAGES = ("apache-tvm", "cuda-bindings", "nvidia-cuda-nvrtc")
-DIGEST_BYTES = hashlib.sha256().digest_size
 
 Compile = Callable[[str], bytes]
 
 
 def find_cache_folder() -> Path:
     """``tirstep/cubins`` in the user's cache folder: XDG_CACHE_HOME, or ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "tirstep" / "cubins"
+    return find_cache("cubins")
 
 
 class CompileCache:
     """Machine code by source, architecture, options and compiler.
 
-    A file holds the digest of its content and then the content: one that was cut short or changed
-    is compiled anew. Files are written at once, so that processes can share a folder. Where the
+    A file holds its content and then the digest of it: one that was cut short or changed is
+    compiled anew. Files are written at once, so that processes can share a folder. Where the
     folder cannot be written, every source is compiled.
 
     Attributes
@@ -62,14 +60,14 @@ class CompileCache:
     def __call__(self, source: str) -> bytes:
         """The machine code of a source, from the folder if it is there."""
         file = self.folder / find_key(source)
-        content = _read(file)
+        content = take(file)
         if content is not None:
             self.hits += 1
             return content
         self.misses += 1
         content = bytes(self._compile(source))
         with contextlib.suppress(OSError):
-            write_bytes(hashlib.sha256(content).digest() + content, file)
+            keep(content, file)
         return content
 
 
@@ -106,12 +104,3 @@ def _find_compilers() -> tuple[str, ...]:
         except PackageNotFoundError:
             found.append("")
     return tuple(found)
-
-
-def _read(file: Path) -> bytes | None:
-    try:
-        content = file.read_bytes()
-    except OSError:
-        return None
-    digest, code = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
-    return code if code and hashlib.sha256(code).digest() == digest else None

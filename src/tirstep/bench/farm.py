@@ -58,10 +58,11 @@ def compile_all(
     kind of failure: ``refused:``, ``failed:``, ``crashed:`` or ``took longer than``.
     """
     setup = json.dumps({"target": _spell_target(target), "cache": str(cache)})
-    workers: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
     count = min(len(jobs), len(os.sched_getaffinity(0)))
-    for _ in range(count):
-        workers.put(_Worker(setup))
+    everyone = [_Worker(setup) for _ in range(count)]
+    workers: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    for one in everyone:
+        workers.put(one)
     lock, done = threading.Lock(), 0
 
     def compile_one(job: Job) -> str:
@@ -78,10 +79,15 @@ def compile_all(
 
     try:
         with ThreadPoolExecutor(max_workers=max(count, 1)) as pool:
-            return list(pool.map(compile_one, jobs))
+            try:
+                return list(pool.map(compile_one, jobs))
+            except BaseException:  # whoever still waits for an answer gets the end of its process
+                for worker in everyone:
+                    worker.end()
+                raise
     finally:
-        for _ in range(count):
-            workers.get().stop()
+        for worker in everyone:
+            worker.stop()
 
 
 class _Worker:
@@ -90,8 +96,11 @@ class _Worker:
     def __init__(self, setup: str) -> None:
         self._setup = setup
         self._process: subprocess.Popen[str] | None = None
+        self._ended = False
 
     def ask(self, job: Job, limit: float) -> str:
+        if self._ended:
+            return "crashed: the search was ended"
         if self._process is None:
             self._start()
         try:
@@ -108,6 +117,13 @@ class _Worker:
             return f"crashed: the compiling process ended with code {code}"
         return str(json.loads(answer))
 
+    def end(self) -> None:
+        """Stop for good, from whatever thread: another one may be waiting for an answer."""
+        self._ended = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()
@@ -122,6 +138,8 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             encoding="utf-8",
         )
+        if self._ended:
+            self._process.kill()
         try:
             self._write(self._setup)
             answer = self._read(START_SECONDS)

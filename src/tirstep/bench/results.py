@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tirstep.files import require_writable, write_file
 
 from .errors import BenchError, drop_controls
 
@@ -179,19 +179,25 @@ def write_run(run: BenchRun, file: Path) -> None:
 
 
 def write_json(document: Mapping[str, Any], file: Path) -> None:
-    """Write a JSON file at once."""
-    write_bytes((json.dumps(document, indent=1) + "\n").encode(), file)
-
-
-def write_bytes(content: bytes, file: Path) -> None:
-    """Write a file at once: under another name first, since a run may be killed at any time."""
+    """Write a JSON file at once, and its folder where there is none."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    write_file(file, json.dumps(document, indent=1) + "\n")
+
+
+def require_run_or_nothing(file: Path) -> None:
+    """Raise before hours of measuring what `write_run` would raise after them.
+
+    Raises `BenchError` for a file that holds something else than a run, of whatever form: it stays.
+    """
+    if file.is_file() and file.stat().st_size and not _is_of_bench(file):
+        raise BenchError(f"{file} is no document of tirstep bench; it stays: give another name")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    require_writable(file)
+
+
+def _is_of_bench(file: Path) -> bool:
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.chmod(partial, 0o644)  # mkstemp's own would keep others from reading results
-        os.replace(partial, file)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+        document = json.loads(file.read_bytes())
+    except ValueError:
+        return False
+    return isinstance(document, dict) and document.get("command") == "bench"

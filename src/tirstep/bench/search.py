@@ -62,6 +62,7 @@ class Found:
     ----------
     best : None where no candidate ran and was exact
     skipped : how many candidates are out, by reason
+    samples : the first whole sentence of each of these reasons, where there is one
     tried : how many there were
     """
 
@@ -71,6 +72,13 @@ class Found:
     default: Time | None = None
     tried: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
+    samples: dict[str, str] = field(default_factory=dict)
+
+    def skip(self, reason: str) -> None:
+        """Count a candidate that is out, by the kind of its reason."""
+        kind = classify(reason)
+        self.skipped[kind] += 1
+        self.samples.setdefault(kind, reason.partition(": ")[2] or reason)
 
     @property
     def ratio(self) -> float | None:
@@ -95,7 +103,7 @@ def search(plan: Plan, machine: Machine, settings: Settings, *, cache: Path, tel
         raise BenchError(f"{plan.problem} {shortage}; search at a smaller shape")
     with installed(cache):
         jobs = [_make_job(plan, sizes, name_library()) for sizes in candidates]
-        compiled = _compile(plan, machine, cache, jobs, found.skipped, tell)
+        compiled = _compile(plan, machine, cache, jobs, found, tell)
         _Contest(plan, machine, settings, found, tell).run(compiled, candidates[0])
     return found
 
@@ -110,7 +118,7 @@ def _compile(
     machine: Machine,
     cache: Path,
     jobs: Sequence[Job],
-    skipped: Counter[str],
+    found: Found,
     tell: Tell,
 ) -> list[Job]:
     """The candidates that compile; the others are counted."""
@@ -119,7 +127,8 @@ def _compile(
         tell(f"compiled {done} of {len(jobs)} candidates")
 
     reasons = compile_all(jobs, machine.target, cache, limit=plan.compile_limit, report=report)
-    skipped.update(classify(reason) for reason in reasons if reason)
+    for reason in filter(None, reasons):
+        found.skip(reason)
     return [job for job, reason in zip(jobs, reasons, strict=True) if not reason]
 
 

@@ -21,6 +21,7 @@ import tvm_ffi
 from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.compiling import compile_module
 from tirstep.lowering_checks.devices import find_unbound_blocks
+from tirstep.lowering_checks.devices.refusals import refusals_as
 from tirstep.modules import Problem
 from tirstep.modules.numeric import Array
 
@@ -100,7 +101,8 @@ class TorchMachine:
         if unbound := find_unbound_blocks(module):
             raise DeviceError(f"not bound to the GPU: {', '.join(unbound)}; bind their loops")
         lifted, workspaces = lift_workspaces(module)
-        function = compile_module(lifted, self.target)["main"]
+        with refusals_as("CUDA does not compile the module"):
+            function = compile_module(lifted, self.target)["main"]
         return _launch(function, [*arguments, *self._provide(workspaces)])
 
     def load(self, library: Path, arguments: Sequence[Any]) -> Launch:

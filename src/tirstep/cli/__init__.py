@@ -7,8 +7,6 @@ a module of its own here that is imported when it runs, since TVM alone takes a 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 from collections.abc import Sequence
 
@@ -20,33 +18,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default on the arguments of this process; return the exit code."""
     from .commands import call
     from .refusals import find_sentence
+    from .streams import OutputError, cache_warnings_told, complain, standard_streams
 
-    _print_what_can_be_encoded()
     try:
-        code = call(sys.argv[1:] if argv is None else list(argv))
-        sys.stdout.flush()
-        return code
+        with standard_streams(), cache_warnings_told():
+            return call(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _drop_output()
         return PIPE_CLOSED
+    except OutputError as error:
+        complain(str(error))
+        return 2
     except Exception as error:
         sentence = find_sentence(error)
         if sentence is None:
             raise
-        print(f"tirstep: {sentence}", file=sys.stderr)
+        complain(sentence)
         return 2
-
-
-def _print_what_can_be_encoded() -> None:
-    """Where the locale is not UTF-8, print a ? for a × instead of ending."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-
-
-def _drop_output() -> None:
-    """Whoever read our output has gone: what is still buffered must not fail again at exit."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

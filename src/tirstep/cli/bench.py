@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,20 @@ from tirstep.bench.arena import Settings
 from tirstep.bench.compare import Change, compare_runs, find_differences
 from tirstep.bench.compile_cache import find_cache_folder
 from tirstep.bench.machine import Machine
-from tirstep.bench.results import BenchRun, Case, Time, read_run, write_bytes, write_run
+from tirstep.bench.results import (
+    BenchRun,
+    Case,
+    Time,
+    read_run,
+    require_run_or_nothing,
+    write_run,
+)
 from tirstep.bench.session import run_bench
 from tirstep.bench.suites import SUITES, TUTORIAL
 from tirstep.bench.tables import NAMES, Table, find_reasons, format_ratio, make_case_table
 from tirstep.bench.tables import make_summary as summarize_suite
 from tirstep.bench.works import Choice, Work, find_works
+from tirstep.files import locked, write_file
 from tirstep.lowering_checks.devices import is_cuda_available
 
 from .bench_parts import make_plots
@@ -80,7 +89,7 @@ def show_run(wanted: Wanted, file: Path | None, folder: Path | None) -> int:
         if file is not None:
             write_run(run, file)
 
-    with screen.working():
+    with _own(file), screen.working():
         run = run_bench(
             works,
             machine,
@@ -94,9 +103,20 @@ def show_run(wanted: Wanted, file: Path | None, folder: Path | None) -> int:
         screen.line((f"wrote {file}", "green"))
     if folder is not None and file is not None:
         for plot, text in make_plots(run, file).items():
-            write_bytes(text.encode(), plot)
+            write_file(plot, text)
             screen.line((f"wrote {plot}", "green"))
     return 1 if _find_faults(run) else 0
+
+
+@contextlib.contextmanager
+def _own(file: Path | None) -> Iterator[None]:
+    """A file into which this process alone writes its run, if anything can be written there."""
+    if file is None:
+        yield
+        return
+    require_run_or_nothing(file)
+    with locked(file, seconds=0):
+        yield
 
 
 def make_machine(command: str) -> Machine:

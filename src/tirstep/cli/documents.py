@@ -28,7 +28,8 @@ microseconds.
     ``--shape`` takes it; null where the recipes differ), baseline (the recipe that speed-ups are
     over), findings (of the whole folder: its version), recipes: [RECIPE]
 ``golden``
-    golden_dir, written (whether --write was given), ok, changed (paths), findings
+    golden_dir, written (whether --write was given), ok, changed (paths), findings (what would
+    change, and files that no recipe makes; with --write the latter alone)
 DEVICE
     {name, description}
 RECIPE
@@ -48,26 +49,23 @@ FINDING
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-import tvm
-
-import tirstep
 from tirstep.lowering_checks import Device, Diff, Finding, Run, Verdict
 from tirstep.lowering_checks.devices import Timing
 
+from .json_output import Document, print_document
 from .rungs import Rung, baseline_of, golden_word, numbers_word, speedup
-from .screen import emit
 from .texts import first_sentence
 
-Document = dict[str, object]
-
-
-def print_document(command: str, **keys: object) -> None:
-    """Print the document of a command."""
-    versions = {"tirstep": tirstep.__version__, "tvm": tvm.__version__}
-    emit(json.dumps({"command": command, "versions": versions, **keys}, indent=2, default=str))
+__all__ = [
+    "Document",
+    "device_keys",
+    "finding_keys",
+    "print_document",
+    "run_keys",
+    "rung_documents",
+]
 
 
 def device_keys(device: Device) -> Document:

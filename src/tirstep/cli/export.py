@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from tirstep.lowering_checks import CheckError, Run, print_module
@@ -34,8 +34,9 @@ def export_recipe(name: str, wish: Wish, folder: Path, *, target: str, force: bo
     require_git()
     _require_room(folder, force)
     run = run_wished(recipe, wish)
-    screen = Screen()
-    with screen.working(), tempfile.TemporaryDirectory(dir=folder.absolute().parent) as scratch:
+    screen, place = Screen(), folder.absolute()
+    beside = tempfile.TemporaryDirectory(prefix=".tirstep-", dir=place.parent)
+    with screen.working(), beside as scratch:
         made = Path(scratch) / "repository"
         repository = Repository.create(made)
         for step in run.steps:
@@ -44,7 +45,7 @@ def export_recipe(name: str, wish: Wish, folder: Path, *, target: str, force: bo
                 find_files(run.problem, step, target), find_message(run, step), step.index
             )
         head = repository.head()
-        _put(made, folder)
+        _put(made, place)
     commits = count(len(run.steps), "commit")
     screen.line((str(folder), "bold"), f"  {recipe.name}, {commits}, head {head[:12]}")
     return 0
@@ -111,17 +112,19 @@ def _require_room(folder: Path, force: bool) -> None:
 
 
 def _put(made: Path, folder: Path) -> None:
-    """Move what was made to its place; an export that stands there goes away last."""
-    old: Mapping[Path, Path] = {}
-    if folder.exists():
-        aside = made.with_name("before")
-        os.replace(folder, aside)
-        old = {folder: aside}
+    """Move what was made to its place; an export that stands there goes away last.
+
+    Until then it lies beside it, where it is found again if this process is killed.
+    """
+    aside = folder.with_name(f".{folder.name[:60]}.before-{secrets.token_hex(4)}")
+    had_one = folder.exists()
     try:
+        if had_one:
+            os.replace(folder, aside)
         os.replace(made, folder)
-    except OSError:
-        for place, aside in old.items():
-            os.replace(aside, place)
+    except BaseException:
+        if aside.exists() and not folder.exists():
+            os.replace(aside, folder)
         raise
-    for aside in old.values():
+    if had_one:
         shutil.rmtree(aside)

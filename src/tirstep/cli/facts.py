@@ -112,7 +112,8 @@ def show_facts(
 
 def _count(run: Run, step: Step) -> _Counted:
     try:
-        return _Counted(tuple(counted_rows(count_accesses(run.problem, step.module))))
+        counts = count_accesses(run.problem, step.module)
+        return _Counted(tuple(counted_rows(counts, run.problem.bytes)))
     except DeviceError as error:
         return _Counted(refusal=str(error))
 

@@ -65,6 +65,8 @@ def _is_worth_a_row(fact: Fact) -> bool:
 def _format(fact: Fact | None) -> str:
     if fact is None:
         return ""
+    if fact.key == "occupancy" and isinstance(fact.value, float):
+        return f"{fact.value:.0%}"
     if isinstance(fact.value, float):
         return f"{fact.value:.3g}"
     return f"{fact.value:,}" if isinstance(fact.value, int) else str(fact.value or "?")

@@ -17,6 +17,12 @@ from .refusals import UseError
 AUTHOR, EMAIL = "tirstep", "tirstep@localhost"
 EPOCH, MINUTE = 946684800, 60  # 2000-01-01 in UTC: the date of step 0
 MARK = "tirstep.export"
+# Files of the user's that git finds without any configuration: $XDG_CONFIG_HOME/git/attributes.
+_WITHOUT_FILES = tuple(
+    word
+    for name in ("attributesFile", "excludesFile", "hooksPath")
+    for word in ("-c", f"core.{name}={os.devnull}")
+)
 
 
 def require_git() -> str:
@@ -79,7 +85,7 @@ class Repository:
         self, *arguments: str, text: str = "", date: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [require_git(), *arguments],
+            [require_git(), *_WITHOUT_FILES, *arguments],
             cwd=self.folder,
             input=text,
             capture_output=True,
@@ -97,6 +103,7 @@ def _environment(date: str | None) -> dict[str, str]:
         **dates,
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
         "GIT_DEFAULT_HASH": "sha1",
         "GIT_AUTHOR_NAME": AUTHOR,
         "GIT_AUTHOR_EMAIL": EMAIL,

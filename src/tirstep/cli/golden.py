@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tirstep.lowering_checks import Finding, GoldenStore, Run, run_golden
-from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes import RECIPES, Recipe
 
 from .documents import finding_keys, print_document
+from .refusals import UseError
 from .screen import Screen
-from .selection import find_store_to_write
+from .selection import find_store_to_write, pick_recipes
 from .texts import count
 from .verdicts import show_findings
 
 
-def compare_goldens(golden_dir: Path | None, *, as_json: bool) -> int:
-    """Say what writing would change; 1 if anything."""
+def compare_goldens(
+    names: Sequence[str], golden_dir: Path | None, *, every: bool, as_json: bool
+) -> int:
+    """Say what writing would change, and what no recipe makes; 1 if anything."""
     store, screen = find_store_to_write(golden_dir), Screen()
+    recipes = _choose(store, names, every)
     with screen.working():
-        runs = _run_all(screen)
+        runs = _run_all(recipes, screen)
     findings = store.check_version()
     findings += [one for run in runs for step in store.check(run) for one in step]
-    findings += store.find_orphans(runs)
+    findings += _find_orphans(store, runs, names)
     if as_json:
         _print_document(store, written=False, changed=[], findings=findings)
         return 1 if findings else 0
@@ -38,14 +42,22 @@ def compare_goldens(golden_dir: Path | None, *, as_json: bool) -> int:
     return 1 if findings else 0
 
 
-def write_goldens(golden_dir: Path | None, *, as_json: bool) -> int:
-    """Write the goldens anew and say what changed; raises `CheckError` under CI."""
+def write_goldens(
+    names: Sequence[str], golden_dir: Path | None, *, every: bool, as_json: bool
+) -> int:
+    """Write the goldens anew and say what changed; 1 where files stay that no recipe makes.
+
+    Raises `CheckError` under CI.
+    """
     store, screen = find_store_to_write(golden_dir), Screen()
+    recipes = _choose(store, names, every)
     with screen.working():
-        changed = store.write(_run_all(screen), environment=os.environ)
+        runs = _run_all(recipes, screen)
+        changed = store.write(runs, environment=os.environ)
+        orphans = _find_orphans(store, runs, names)
     if as_json:
-        _print_document(store, written=True, changed=changed, findings=[])
-        return 0
+        _print_document(store, written=True, changed=changed, findings=orphans)
+        return 1 if orphans else 0
     for path in changed:
         word, style = ("wrote  ", "green") if path.exists() else ("deleted", "red")
         screen.line((word, style), f" {path}")
@@ -53,12 +65,32 @@ def write_goldens(golden_dir: Path | None, *, as_json: bool) -> int:
         screen.line(f"{count(len(changed), 'file')} changed in {store.root}; read them in git")
     else:
         screen.line(f"nothing changed in {store.root}")
-    return 0
+    show_findings(screen, orphans)
+    return 1 if orphans else 0
 
 
-def _run_all(screen: Screen) -> list[Run]:
+def _choose(store: GoldenStore, names: Sequence[str], every: bool) -> list[Recipe]:
+    """The recipes that are named, or all, or else those that have goldens in the folder."""
+    if names or every:
+        return pick_recipes(names or [*RECIPES])
+    if found := [RECIPES[name] for name in store.find_recipes() if name in RECIPES]:
+        return found
+    raise UseError(
+        f"{store.root} has no goldens of tirstep's recipes; name the recipes that are to have "
+        f"some, or give --all for those of all {len(RECIPES)}"
+    )
+
+
+def _find_orphans(store: GoldenStore, runs: Sequence[Run], names: Sequence[str]) -> list[Finding]:
+    """What no recipe makes; with names, in the folders of these recipes."""
+    ours = {run.recipe.name for run in runs}
+    found = store.find_orphans(runs)
+    return [one for one in found if not names or one.where.partition("/")[0] in ours]
+
+
+def _run_all(recipes: Iterable[Recipe], screen: Screen) -> list[Run]:
     runs = []
-    for recipe in RECIPES.values():
+    for recipe in recipes:
         screen.doing(recipe.name)
         runs.append(run_golden(recipe))
     return runs

@@ -15,7 +15,7 @@ from .judge import Judge, make_judge, plan
 from .refusals import UseError
 from .rungs import Rung, baseline_of, find_common_shape
 from .screen import Screen
-from .selection import ExampleName, pick_kernel
+from .selection import ExampleName, pick_kernel, spell_command
 from .steps import heading
 from .table import show_table
 from .texts import first_sentence
@@ -123,6 +123,24 @@ def _show_end(screen: Screen, judge: Judge, rungs: Sequence[Rung], look: Look) -
     if found and not look.diffs:
         screen.line()
         show_findings(screen, found)
+    _show_next(screen, rungs, judge.request, look)
+
+
+def _show_next(screen: Screen, rungs: Sequence[Rung], request: Request, look: Look) -> None:
+    """Where to look next: of the last recipe that ran."""
+    last = next((rung.run for rung in reversed(rungs) if rung.run is not None), None)
+    if look.diffs or last is None:
+        return
+    places = {
+        "diff": "what each of its steps changed",
+        "facts": "what the GPU gets of it",
+        "report": "all of it as an HTML page",
+    }
+    commands = {spell_command(name, last, request): place for name, place in places.items()}
+    width = max(map(len, commands))
+    screen.line()
+    for words, place in commands.items():
+        screen.line(("next  ", "dim"), f"{words:<{width}}  ", (place, "dim"))
 
 
 def _print_document(

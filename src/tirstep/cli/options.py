@@ -13,13 +13,15 @@ RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe: see
 Shape = Annotated[
     str | None,
     typer.Option(
+        "--shape",
         metavar="SIZES",
         help="The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: those of the "
         "recipe's example]",
     ),
 ]
 Dtype = Annotated[
-    str | None, typer.Option(metavar="TYPE", help="The kernel's data type, such as float16.")
+    str | None,
+    typer.Option("--dtype", metavar="TYPE", help="The kernel's data type, such as float16."),
 ]
 KernelOptions = Annotated[
     list[str] | None,
@@ -49,11 +51,14 @@ DeviceName = Annotated[
 ]
 Seed = Annotated[
     int,
-    typer.Option(metavar="N", parser=whole_number("--seed", least=0), help="Of the random inputs."),
+    typer.Option(
+        "--seed", metavar="N", parser=whole_number("--seed", least=0), help="Of the random inputs."
+    ),
 ]
 Context = Annotated[
     int,
     typer.Option(
+        "--context",
         metavar="N",
         parser=whole_number("--context", least=0),
         help="Lines around a change.",
@@ -63,5 +68,9 @@ Context = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 GoldenDir = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The folder of the goldens. [default: tests/golden, if any]"),
+    typer.Option(
+        "--golden-dir",
+        metavar="DIR",
+        help="The folder of the goldens. [default: tests/golden, if any]",
+    ),
 ]

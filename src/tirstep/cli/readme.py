@@ -12,8 +12,8 @@ from pathlib import Path
 
 import tirstep.transforms
 from tirstep.bench.markdown import to_markdown
-from tirstep.bench.results import write_bytes
 from tirstep.bench.tables import Table
+from tirstep.files import write_file
 from tirstep.lowering_checks.diff import diff_texts
 from tirstep.transforms.recipes import LADDERS
 
@@ -45,7 +45,8 @@ def fill_readme(readme: Path, results: Path, *, only_check: bool) -> int:
         if only_check:
             _show_stale(screen, file, text)
         else:
-            write_bytes(text.encode(), file)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_file(file, text)
             screen.line((f"wrote {file}", "green"))
     for file in (strays := find_strays(readme.parent, texts)):
         screen.line((f"{file} is of no ladder with results: ", "bold red"), "remove it")

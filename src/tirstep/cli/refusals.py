@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
+import errno
+import re
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from tirstep.transforms.errors import TransformError
+    from tirstep.transforms.recipes import Recipe
 
 # The base of all errors of parsing; by way of a public name, since newer typers ship their own
 # click and older ones use the package.
 _PARSING_ERROR = typer.BadParameter.__mro__[2]
+
+
+_OF_THE_SYSTEM = tuple(
+    getattr(errno, name)
+    for name in (
+        "ENOSPC",
+        "EDQUOT",
+        "EFBIG",
+        "EROFS",
+        "EIO",
+        "EMFILE",
+        "ENFILE",
+        "ENOMEM",
+        "EAGAIN",
+    )
+    if hasattr(errno, name)
+)
+"""What no call of ours can mend."""
 
 
 class UseError(Exception):
@@ -25,6 +51,10 @@ def find_sentence(error: Exception) -> str | None:
         return _describe_parsing_error(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
+        return f"the system refuses: {error.strerror}"
+    if isinstance(error, FileNotFoundError) and "temporary directory" in str(error.strerror):
+        return f"{error.strerror}; set TMPDIR to a folder that can be written"
     if isinstance(error, ImportError) or "tvm" not in sys.modules:
         return None
     from tirstep.bench.errors import BenchError
@@ -32,16 +62,63 @@ def find_sentence(error: Exception) -> str | None:
     from tirstep.modules import KernelError
     from tirstep.transforms.errors import TransformError
 
-    if isinstance(error, BenchError | CheckError | DeviceError | KernelError | TransformError):
+    if isinstance(error, TransformError):
+        return spell_refusal(error)
+    if isinstance(error, BenchError | CheckError | DeviceError | KernelError):
         return str(error)
     return None
+
+
+def spell_refusal(error: TransformError) -> str:
+    """A recipe's refusal with its sizes as the command line takes them: ``--set tail=guard``.
+
+    What only a program can do, such as calling `pad_block`, is no advice here. Errors that come
+    from no recipe of ours stay as they are.
+    """
+    from tirstep.transforms.recipes import RECIPES
+
+    recipe = RECIPES.get(error.recipe or error.transform)
+    if recipe is None:
+        return str(error)
+    spelt = copy.copy(error)
+    spelt.problem = _spell_settings(error.problem, recipe)
+    spelt.advice = _spell_settings(_choose_advice(error.advice, recipe), recipe)
+    return str(spelt)
+
+
+def _spell_settings(text: str, recipe: Recipe) -> str:
+    """``tail="guard"`` and ``tail='guard'`` as ``--set tail=guard``, where the recipe has it."""
+
+    def spell(found: re.Match[str]) -> str:
+        return f"--set {found[1]}={found[3]}" if found[1] in recipe.sizes else found[0]
+
+    return re.sub(r"""\b(\w+)=(["'])(\w+)\2""", spell, text)
+
+
+def _choose_advice(advice: str, recipe: Recipe) -> str:
+    """Of advice that names a tail, the alternatives that a user of the recipe has."""
+    if 'tail="' not in advice or advice.startswith("use tail="):
+        return advice
+    tails = [f'tail="{tail}"' for tail in recipe.tails if tail != "refuse"]
+    kept = []
+    for one in re.split(r",? or |, ", advice):
+        if 'tail="' in one:
+            kept += [f"pass {join_alternatives(tails)}"] if tails else []
+        elif "pad_block" not in one:
+            kept.append(one)
+    return join_alternatives(kept or ["choose other sizes"])
+
+
+def join_alternatives(words: list[str]) -> str:
+    """``a``, ``a or b``, ``a, b or c``."""
+    return " or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """What to do about an unknown name: the names that look like it, or else all."""
     names = list(known)
     if alike := difflib.get_close_matches(name, names, n=3, cutoff=0.5):
-        return f"did you mean {' or '.join(alike)}?"
+        return f"did you mean {join_alternatives(alike)}?"
     return f"there are: {', '.join(names)}" if names else "there are none"
 
 

@@ -33,20 +33,12 @@ _ENDLESS = 100_000
 
 class _Console(Console):
     def on_broken_pipe(self) -> NoReturn:
-        _tell_that_pipe_is_closed()
-
-
-def _tell_that_pipe_is_closed() -> NoReturn:
-    # Without an errno: rich and typer would exit with 1, which here means that a check failed.
-    raise BrokenPipeError
+        raise BrokenPipeError  # and not an exit with 1, which here means that a check failed
 
 
 def emit(text: str) -> None:
     """Print text as it is."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        _tell_that_pipe_is_closed()
+    print(text, flush=True)
 
 
 class Screen:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tirstep.bench.arena import Settings
-from tirstep.bench.best import record_best
+from tirstep.bench.best import record_best, require_table
 from tirstep.bench.candidates import count_candidates, find_choices
 from tirstep.bench.compile_cache import find_cache_folder
 from tirstep.bench.machine import Machine
@@ -17,6 +17,7 @@ from tirstep.bench.search import Found, Plan, search
 from tirstep.modules import find_kernel
 
 from .bench import make_machine
+from .refusals import join_alternatives
 from .screen import Screen
 from .selection import format_shape, pick_recipe
 from .texts import count, spell
@@ -55,6 +56,8 @@ def search_sizes(recipe_name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt
         for value in values:  # each must be one that the size can have
             choose_sizes(replace(wish, sizes={name: value}), recipe.sizes, recipe.sizes)
     find_choices(recipe, hunt.among)
+    if hunt.into is not None:
+        require_table(hunt.into)
     machine = make_machine("search")
     screen, code = Screen(), 0
     screen.line(("device  ", "dim"), str(machine.device["name"]))
@@ -88,6 +91,8 @@ def _show(screen: Screen, plan: Plan, found: Found) -> None:
         screen.line((f"  {number:>5} {reason}", "dim"))
     if found.best is None or found.sizes is None:
         screen.line(("no candidate ran and was exact", "bold red"))
+        if found.skipped:
+            screen.line(_explain(plan, found), wrap=True)
         return
     _show_time(screen, "best", found.best)
     _show_time(screen, "as it is", found.default)
@@ -97,6 +102,18 @@ def _show(screen: Screen, plan: Plan, found: Found) -> None:
     chosen = {name: value for name, value in found.sizes.items() if value is not None}
     words = " ".join(f"--set {name}={spell(value)}" for name, value in chosen.items())
     screen.line((f"{'sizes':<9}", "dim"), words)
+
+
+def _explain(plan: Plan, found: Found) -> str:
+    """Why there is no winner: the commonest reason, and the tail that would let sizes run."""
+    ((kind, number),) = found.skipped.most_common(1)
+    sentence = f"{number} of {found.tried}, the first of them: {found.samples.get(kind, kind)}"
+    tails = [f"--set tail={tail}" for tail in plan.recipe.tails if tail != "refuse"]
+    is_open = "tail" not in plan.fixed and "tail" not in plan.among
+    if not (tails and is_open and any('tail="' in one for one in found.samples.values())):
+        return sentence
+    shape = format_shape(plan.problem.sizes)
+    return f"none of these sizes divides {shape}: pass {join_alternatives(tails)}; {sentence}"
 
 
 def _show_time(screen: Screen, who: str, time: Time | None) -> None:

@@ -13,6 +13,7 @@ from tirstep.lowering_checks.steps import step_label
 from tirstep.modules import Kernel, find_kernel, kernels
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe, Step
 
+from .catalogue import Ladders, refuse_kernel, refuse_recipe
 from .refusals import UseError, nearest
 from .texts import spell
 from .wishes import Request, Wish, choose_sizes, parse_shape
@@ -25,17 +26,32 @@ ExampleName: TypeAlias = Literal["golden", "seed"]
 def pick_recipe(name: str) -> Recipe:
     """The recipe of a name; an unknown one is refused with the nearest names."""
     if name not in RECIPES:
-        raise UseError(f"there is no recipe '{name}'; {nearest(name, RECIPES)}")
+        raise UseError(refuse_recipe(name, _list_ladders()) or f"'{name}' is no recipe")
     return RECIPES[name]
+
+
+def pick_recipes(names: Sequence[str]) -> list[Recipe]:
+    """The recipes of some names, each once; the name of a kernel stands for its ladder."""
+    picked: dict[str, Recipe] = {}
+    for name in names:
+        if name not in RECIPES and name not in LADDERS:
+            hint = nearest(name, [*LADDERS, *RECIPES])
+            raise UseError(f"there is no recipe or ladder '{name}'; {hint}")
+        for recipe in LADDERS[name] if name in LADDERS else (RECIPES[name],):
+            picked[recipe.name] = recipe
+    return list(picked.values())
 
 
 def pick_kernel(name: str) -> Kernel:
     """The kernel of a name that has a ladder."""
-    if name not in kernels():
-        raise UseError(f"there is no kernel '{name}'; {nearest(name, kernels())}")
-    if name not in LADDERS:
-        raise UseError(f"the kernel '{name}' has no recipes; {nearest(name, LADDERS)}")
+    sentence = refuse_kernel(name, _list_ladders())
+    if sentence is not None:
+        raise UseError(sentence)
     return find_kernel(name)
+
+
+def _list_ladders() -> Ladders:
+    return {name: [one.name for one in LADDERS.get(name, ())] for name in kernels()}
 
 
 def pick_step(run: Run, name: str) -> Step:
@@ -83,7 +99,7 @@ def find_store(folder: Path | None) -> GoldenStore | None:
 
 
 def find_store_to_write(folder: Path | None) -> GoldenStore:
-    """The same for writing, which deletes what no recipe makes: never a folder of other things."""
+    """The same for writing: never a folder of other things."""
     root = folder or GOLDEN_DIR
     if folder is None and not root.parent.is_dir():
         raise UseError(
@@ -92,12 +108,19 @@ def find_store_to_write(folder: Path | None) -> GoldenStore:
         )
     if root.exists() and not root.is_dir():
         raise UseError(f"{root} is no folder; give --golden-dir the folder of the goldens")
-    if root.is_dir() and any(root.iterdir()) and not (root / VERSION_FILE).is_file():
+    if root.is_dir() and not (root / VERSION_FILE).is_file() and _has_other_things(root):
         raise UseError(
-            f"{root} has files but no {VERSION_FILE}, so it may be no folder of goldens, and "
-            "writing goldens deletes all else; empty it first, or give another --golden-dir"
+            f"{root} has files but no {VERSION_FILE}, so it may be no folder of goldens; give "
+            "--golden-dir another folder, a new one or an empty one"
         )
     return GoldenStore(root)
+
+
+def _has_other_things(root: Path) -> bool:
+    """Than goldens whose writing was ended before the version of TVM, which comes last."""
+    left = (".tirstep-", f".{VERSION_FILE}")  # of processes that were killed
+    names = (path.name for path in root.iterdir())
+    return any(name not in RECIPES and not name.startswith(left) for name in names)
 
 
 def spell_command(name: str, run: Run, request: Request) -> str:

@@ -53,7 +53,10 @@ def show_table(screen: Screen, rungs: Sequence[Rung], device: Device, *, with_st
             f"speed-up over {baseline.recipe.name}; GFLOP/s by the kernel's count of operations"
         )
     if any(rung.counts is not None for rung in rungs):
-        notes.append("accesses of the last step's first GPU block, a request for each warp")
+        notes.append(
+            "traffic: global memory that the last step touches, as a multiple of the least to move"
+        )
+        notes.append("the rest: of the first GPU block of its launches, a request for each warp")
     devices = {place.split()[0] for rung in rungs for place in rung.places}
     for other in sorted(devices - {device.name}):
         skipped = f"steps that {device.name} cannot run yet"
@@ -151,8 +154,11 @@ def _count(read: Callable[[Counts], int | str]) -> _Cell:
     return cell
 
 
-def _sectors_per_request(counts: Counts) -> str:
-    return f"{counts.scopes['global'].sectors_per_request:.1f}" if "global" in counts.scopes else ""
+def _traffic_over_least(row: _Row) -> Text:
+    counts, run = row.rung.counts, row.rung.run
+    if counts is None or run is None or row.is_step or not run.problem.bytes:
+        return Text()
+    return _figure(counts.traffic / run.problem.bytes, "x")
 
 
 def _wavefronts_per_request(counts: Counts) -> str:
@@ -165,7 +171,7 @@ def _bank_conflicts(counts: Counts) -> int | str:
 
 
 COUNT_COLUMNS: dict[str, tuple[str, _Cell]] = {
-    "sectors/request": ("right", _count(_sectors_per_request)),
+    "traffic": ("right", _traffic_over_least),
     "wavefronts/request": ("right", _count(_wavefronts_per_request)),
     "bank conflicts": ("right", _count(_bank_conflicts)),
     "barriers": ("right", _count(lambda counts: counts.barriers)),

@@ -11,6 +11,7 @@ from tirstep.lowering_checks.culprit import (
     Culprit,
     Search,
     require_ours,
+    run_reproducer,
     search_culprit,
     write_reproducer,
 )
@@ -39,9 +40,14 @@ def explain(name: str, wish: Wish, *, seed: int, script: Path | None) -> int:
         _tell_that_all_is_well(screen, place, len(run.steps), found)
         return 0
     _tell_culprit(screen, place, found, found.culprit)
-    write_reproducer(found.culprit, path)
+    with screen.working():
+        screen.doing("running the script")
+        write_reproducer(found.culprit, path)
+        shown = run_reproducer(path)
     screen.line()
     screen.line(("script  ", "dim"), str(path))
+    verb = "shows it" if shown.is_shown else "does not show it on this machine"
+    screen.line(("run     ", "dim"), f"the script {verb}: {shown.text}", wrap=True)
     return 1
 
 
@@ -71,24 +77,44 @@ def _group(not_run: Sequence[str]) -> Counter[str]:
 
 
 def _tell_culprit(screen: Screen, place: str, found: Search, culprit: Culprit) -> None:
-    kind = "" if culprit.source else f"{culprit.kind} {culprit.number} "
-    screen.line((f"{place}: ", "bold"), (f"{kind}{culprit.name}", "bold red"))
-    if culprit.kind == "pass" and culprit.step is not None:
-        label = step_label(culprit.step)
-        text = f"{label} is right as it stands, and wrong after this pass of TVM"
-        if culprit.source:
-            text = f"{label} is right after all passes of TVM, and what TVM generates is wrong"
-        screen.line(("step    ", "dim"), text, wrap=True)
+    screen.line((f"{place}: ", "bold"), (_name(culprit), "bold red"), wrap=True)
+    if culprit.step is not None and culprit.is_pass:
+        screen.line(("step    ", "dim"), _explain(culprit, step_label(culprit.step)), wrap=True)
     if culprit.step is not None:
         screen.line(("source  ", "dim"), culprit.step.source)
     screen.line(("wrong   ", "dim"), culprit.finding.message, wrap=True)
     _tell_judged(screen, found)
     for one in culprit.not_run:
         screen.line(("not run ", "yellow"), f"{one}; it may be at fault as well", wrap=True)
+    for one in found.not_run:
+        screen.line(("not run ", "yellow"), one, wrap=True)
     screen.line()
     if culprit.source:
         for line in culprit.source.splitlines():
             screen.line(line)
+    elif culprit.diff.lines:
+        screen.diff(culprit.diff.lines)
+    elif culprit.step is not None and culprit.step.index == 0 and not culprit.is_pass:
+        screen.line("the kernel as it was written: no step comes before it")
     else:
-        nothing = ["the kernel as it was written: no step comes before it"]
-        screen.diff(culprit.diff.lines or nothing)
+        screen.line(f"nothing differs between {culprit.diff.before} and {culprit.diff.after}")
+
+
+def _name(culprit: Culprit) -> str:
+    """Who is at fault, without what the line already says."""
+    return culprit.who if culprit.kind != "pass" else f"pass {culprit.number} {culprit.name}"
+
+
+def _explain(culprit: Culprit, label: str) -> str:
+    """What is right and what is wrong, where it is not the step that is accused."""
+    if culprit.kind == "refused":
+        return (
+            f"{label} is not wrong as it stands, as far as it could be run: TVM does not lower it"
+        )
+    if culprit.source:
+        return f"{label} is right after the last pass that could be run, and its source is wrong"
+    if culprit.kind == "between":
+        return (
+            f"what stands between the two could not be judged, or not in the same way, in {label}"
+        )
+    return f"{label} is right as it stands, and wrong after this pass of TVM"

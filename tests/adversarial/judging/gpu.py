@@ -209,30 +209,43 @@ def _end(child: int) -> None:
         time.sleep(0.01)
 
 
-def run_all(numbers: Sequence[int], jobs: int) -> dict[str, Verdict]:
-    """Run programs on the GPU, so many at once; verdicts by name."""
+def run_all(numbers: Sequence[int], jobs: int, seconds: float) -> dict[str, Verdict]:
+    """Run programs on the GPU, so many at once; verdicts by name.
+
+    After so many seconds all servers end, and programs that were not reached have no verdict.
+    """
+    end = time.monotonic() + seconds
     names = [program.name for program in PROGRAMS]
-    canary = _serve_in_process([names.index(CANARY)], is_forked=True)
+    canary = _ask_server([names.index(CANARY)], is_forked=True, seconds=seconds)
     is_forked = canary.get(CANARY) == Verdict(GPU_RIGHT)
     if not is_forked:
         print(f"a fork does not do here ({canary.get(CANARY)}): each program loads TVM", flush=True)
     shares = [share for job in range(jobs) if (share := list(numbers[job::jobs]))]
     found: dict[str, Verdict] = {}
+
+    def ask(share: Sequence[int]) -> dict[str, Verdict]:
+        return _ask_server(share, is_forked=is_forked, seconds=end - time.monotonic())
+
     with ThreadPoolExecutor(jobs) as pool:
-        for verdicts in pool.map(lambda share: _serve_in_process(share, is_forked), shares):
+        for verdicts in pool.map(ask, shares):
             found.update(verdicts)
     return found
 
 
-def _serve_in_process(numbers: Sequence[int], is_forked: bool) -> dict[str, Verdict]:
-    """The verdicts that a server prints; a server that ends early leaves programs out."""
-    listed = ",".join(map(str, numbers))
-    command = [sys.executable, str(SCRIPT), "--serve", listed]
+def _ask_server(numbers: Sequence[int], *, is_forked: bool, seconds: float) -> dict[str, Verdict]:
+    """The verdicts that a server prints; at the limit it ends with its children."""
+    command = [sys.executable, str(SCRIPT), "--serve", ",".join(map(str, numbers))]
     if not is_forked:
         command.append("--spawn")
-    limit = len(numbers) * (COMPILE_SECONDS + RUN_SECONDS)
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=limit, check=False)
-    said = [line.split(" ", 2) for line in done.stdout.splitlines() if line.startswith("program ")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as server:
+        try:
+            printed, _ = server.communicate(timeout=max(seconds, 0))
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            printed, _ = server.communicate()
+    said = [line.split(" ", 2) for line in printed.splitlines() if line.startswith("program ")]
     return {PROGRAMS[int(number)].name: Verdict(*json.loads(text)) for _, number, text in said}
 
 

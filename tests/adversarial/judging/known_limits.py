@@ -32,7 +32,11 @@ LIMITS = (
         SIMULATOR,
         MISSED,
         "TVM's simplifier folds them in passes behind the last one that the simulator runs",
-        ("NaN found by x != x", "infinity minus itself"),
+        (
+            "NaN found by x != x",
+            "infinity minus itself",
+            "floor division of a negative int8 that was a uint32",
+        ),
     ),
     Limit(
         SIMULATOR,
@@ -84,7 +88,12 @@ LIMITS = (
         FALSE_ALARM,
         "a CPU makes something else of floats beyond the range of an integer than a GPU: the "
         "device says so",
-        ("NaN and infinities to int32",),
+        (
+            "NaN and infinities to int32",
+            "NaN and infinities to uint32",
+            "NaN and infinities of float64 to int32",
+            "NaN and infinities of float64 to uint32",
+        ),
     ),
     Limit(
         HOST,

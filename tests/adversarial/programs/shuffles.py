@@ -181,6 +181,19 @@ EXCHANGES = (
         expected=lambda A: np.append(np.full(32, A[0]), A[32:].reshape(16, 2)[:, ::-1]),
     ),
     right(
+        "shuffle in a warp of 16 lanes with the mask of 32",
+        "lanes that are not there need not come",
+        f"""
+        r = T.alloc_local((1,))
+        r[0] = A[tx]
+        B[tx] = T.tvm_warp_shuffle_xor({ALL}, r[0], 1, 32, 32)
+        """,
+        threads=48,
+        inputs={"A": whole(48)},
+        outputs={"B": blank(48)},
+        expected=lambda A: np.ravel(A.reshape(24, 2)[:, ::-1]),
+    ),
+    right(
         "shuffle behind a loaded condition that all lanes share",
         "all lanes load the same flag",
         f"""
@@ -215,12 +228,13 @@ DIVERGENT = (
     wrong(
         "shuffle in a loop whose trip count is the lane's",
         SHUFFLE,
-        "from the second round on lanes that the mask names are gone",
+        "from the second round on lanes that the mask names stand at the barrier",
         f"""
         r = T.alloc_local((1,))
         r[0] = A[tx]
         for k in range(tx // 8 + 1):
             r[0] = r[0] + T.tvm_warp_shuffle_xor({ALL}, r[0], 1, 32, 32)
+        T.tvm_storage_sync("shared")
         B[tx] = r[0]
         """,
         inputs=IN,
@@ -241,7 +255,7 @@ DIVERGENT = (
     wrong(
         "shuffle from lanes that have returned",
         SHUFFLE,
-        "the mask names lanes that have ended",
+        "the values of lanes that have ended are undefined",
         f"""
         r = T.alloc_local((1,))
         r[0] = A[tx]

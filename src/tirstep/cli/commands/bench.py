@@ -25,7 +25,9 @@ File = Annotated[
 Folder = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Write it into a folder instead, named after the GPU, with plots."
+        "--save",
+        metavar="DIR",
+        help="Write it into a folder instead, named after the GPU, with plots.",
     ),
 ]
 Quick = Annotated[
@@ -33,18 +35,25 @@ Quick = Annotated[
 ]
 Shapes = Annotated[
     list[str] | None,
-    typer.Option(metavar="SIZES", help="Only this shape, 1024x512x2048; may be repeated."),
+    typer.Option(
+        "--shape", metavar="SIZES", help="Only this shape, 1024x512x2048; may be repeated."
+    ),
 ]
 Type = Annotated[
-    str | None, typer.Option(metavar="TYPE", help="Only this data type, such as float16.")
+    str | None,
+    typer.Option("--dtype", metavar="TYPE", help="Only this data type, such as float16."),
 ]
 Recipes = Annotated[
     list[str] | None,
-    typer.Option(metavar="RECIPE", help="Instead of the suite's recipes; may be repeated."),
+    typer.Option(
+        "--recipe", metavar="RECIPE", help="Instead of the suite's recipes; may be repeated."
+    ),
 ]
 Pair = Annotated[
     tuple[Path, Path] | None,
-    typer.Option(metavar="OLD NEW", help="Measure nothing; compare two files of --json."),
+    typer.Option(
+        "--compare", metavar="OLD NEW", help="Measure nothing; compare two files of --json."
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_recipe
 from ..options import DeviceName, Dtype, GoldenDir, Json, KernelOptions, Seed, Shape, Sizes
 from ..refusals import UseError
 from ..wishes import Request, make_wish
@@ -35,6 +36,8 @@ def command(
         raise UseError("name the recipes to check, or give --all" + (", not both" * everything))
     if everything and not wish.is_empty:
         raise UseError("--all checks every recipe at its example; name recipes for other sizes")
+    for name in names:
+        require_recipe(name)
     from ..check import check_recipes
 
     return check_recipes(names, Request(wish, golden_dir, device, seed), as_json=json)

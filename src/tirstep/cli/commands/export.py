@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_recipe
 from ..options import Dtype, KernelOptions, RecipeName, Shape, Sizes, TargetName
 from ..parsers import one_of
 from ..wishes import make_wish
@@ -42,6 +43,7 @@ def command(
     schedule. The same recipe gives the same hashes on every machine.
     """
     wish = make_wish(shape, dtype, option, sizes)
+    require_recipe(recipe)
     from ..export import export_recipe
 
     return export_recipe(recipe, wish, folder, target=target, force=force)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_recipe
 from ..options import Dtype, Json, KernelOptions, RecipeName, Shape, Sizes, TargetName
 from ..refusals import UseError
 from ..wishes import make_wish
@@ -14,7 +15,8 @@ from ..wishes import make_wish
 def command(
     recipe: RecipeName,
     step: Annotated[
-        str | None, typer.Option(metavar="STEP", help="Only this step, by name or number.")
+        str | None,
+        typer.Option("--step", metavar="STEP", help="Only this step, by name or number."),
     ] = None,
     target: TargetName = "cuda",
     arch: Annotated[
@@ -45,12 +47,13 @@ def command(
 
     The launch, memory accesses, barriers; with --arch or --all-archs also registers, spills,
     occupancy and instructions, for which it needs a compiler for CUDA (pip install 'tirstep[cuda]',
-    or nvcc), but no GPU; with --counts bank conflicts and sectors. What stands in a loop, and a
+    or nvcc), but no GPU; with --counts traffic and bank conflicts. What stands in a loop, and a
     call of a helper, counts once. Without --shape, that of the tutorial that the recipe comes from.
     """
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")
     wish = make_wish(shape, dtype, option, sizes)
+    require_recipe(recipe)
     from ..facts import find_architectures, show_facts
 
     architectures = find_architectures(arch or [], all_archs=all_archs)

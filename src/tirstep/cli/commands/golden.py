@@ -7,16 +7,34 @@ from typing import Annotated
 import typer
 
 from ..options import GoldenDir, Json
+from ..refusals import UseError
 
 
 def command(
-    write: Annotated[
-        bool, typer.Option("--write", help="Write them anew, and delete all others; not under CI.")
+    recipes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RECIPE]",
+            show_default=False,
+            help="Recipes, or kernels for their whole ladders. [default: those that have goldens]",
+        ),
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write them anew; not under CI.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="All recipes of tirstep, also those without goldens.")
     ] = False,
     golden_dir: GoldenDir = None,
     json: Json = False,
 ) -> int:
-    """Say which goldens would change, or write them anew."""
+    """Say which goldens would change, or write them anew.
+
+    Writing touches the folders of these recipes alone: there it deletes the goldens of steps that
+    are no more. Files that no recipe makes are told, and stay.
+    """
+    if recipes and every:
+        raise UseError("RECIPE and --all both say which goldens are meant; give one")
     from ..golden import compare_goldens, write_goldens
 
-    return (write_goldens if write else compare_goldens)(golden_dir, as_json=json)
+    return (write_goldens if write else compare_goldens)(
+        recipes or [], golden_dir, every=every, as_json=json
+    )

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_kernel
 from ..options import DeviceName, Dtype, GoldenDir, Json, KernelOptions, Seed, Shape, Sizes
 from ..wishes import Request, make_wish
 
@@ -33,6 +34,7 @@ def command(
     CPU that of its goldens. A size given with --set goes to every recipe that has it.
     """
     request = Request(make_wish(shape, dtype, option, sizes), golden_dir, device, seed)
+    require_kernel(kernel)
     from ..ladder import Look, show_ladder
 
     return show_ladder(kernel, request, Look(diffs=diff, steps=steps, json=json))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_recipe
 from ..options import (
     Context,
     Dtype,
@@ -53,6 +54,7 @@ def command(
     if changed and (diff or pass_name is not None):
         raise UseError("--changed lists passes; give it without --diff and --pass")
     wish = make_wish(shape, dtype, option, sizes)
+    require_recipe(recipe)
     from ..lower import Look, show_passes
 
     look = Look(pass_name, only_changed=changed, diffs=diff, context=context, json=json)

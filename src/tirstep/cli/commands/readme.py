@@ -9,11 +9,12 @@ import typer
 
 
 def command(
-    readme: Annotated[Path, typer.Option(metavar="FILE", help="The file to fill.")] = Path(
-        "README.md"
-    ),
+    readme: Annotated[
+        Path, typer.Option("--readme", metavar="FILE", help="The file to fill.")
+    ] = Path("README.md"),
     results: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder of what tirstep bench measured.")
+        Path,
+        typer.Option("--results", metavar="DIR", help="The folder of what tirstep bench measured."),
     ] = Path("benchmarks/results"),
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit with 1 and a diff if it is stale.")

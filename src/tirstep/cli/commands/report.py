@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_either
 from ..options import DeviceName, Dtype, GoldenDir, KernelOptions, Seed, Shape, Sizes, TargetName
 from ..wishes import Request, make_wish
 
@@ -43,6 +44,8 @@ def command(
     CPU that of its goldens.
     """
     request = Request(make_wish(shape, dtype, option, sizes), golden_dir, device, seed)
+    for name in recipes:
+        require_either(name)
     from ..report.command import write_report
 
     return write_report(recipes, request, output, target=target, checks=checks)

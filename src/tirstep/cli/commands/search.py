@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_recipe
 from ..options import Dtype, KernelOptions, RecipeName, Seed, Sizes
 from ..parsers import number, whole_number
 from ..wishes import make_wish, separate_lists
@@ -14,6 +15,7 @@ from ..wishes import make_wish, separate_lists
 Patience = Annotated[
     float,
     typer.Option(
+        "--patience",
         metavar="SECONDS",
         parser=number("--patience", least=1),
         help="What one candidate may take to compile.",
@@ -26,6 +28,7 @@ def command(
     shape: Annotated[
         list[str] | None,
         typer.Option(
+            "--shape",
             metavar="SIZES",
             help="The kernel's sizes, 1024x512x2048; may be repeated. [default: those of the "
             "recipe's tutorial]",
@@ -37,6 +40,7 @@ def command(
     limit: Annotated[
         int | None,
         typer.Option(
+            "--limit",
             metavar="N",
             parser=whole_number("--limit", least=1),
             help="So many candidates at random. [default: all of them]",
@@ -46,7 +50,9 @@ def command(
     patience: Patience = 60,
     into: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A table of best sizes to put the winners into."),
+        typer.Option(
+            "--into", metavar="FILE", help="A table of best sizes to put the winners into."
+        ),
     ] = None,
 ) -> int:
     """Find a recipe's fastest sizes on a GPU.
@@ -58,6 +64,7 @@ def command(
     """
     single, among = separate_lists(sizes or [])
     wish = make_wish(None, dtype, option, single)
+    require_recipe(recipe)
     from ..search import Hunt, search_sizes
 
     return search_sizes(recipe, shape or [], wish, Hunt(limit, among, seed, patience, into))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_recipe
 from ..options import (
     Context,
     Dtype,
@@ -42,6 +43,7 @@ def command(
     CUDA, OpenCL or LLVM IR; for llvm, thread bindings are made serial. Needs no GPU.
     """
     wish = make_wish(shape, dtype, option, sizes)
+    require_recipe(recipe)
     from ..source import print_diffs, print_source
 
     if diff:

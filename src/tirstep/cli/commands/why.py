@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_recipe
 from ..options import Dtype, KernelOptions, RecipeName, Seed, Shape, Sizes
 from ..wishes import make_wish
 
@@ -34,6 +35,7 @@ def command(
     and written as a script that shows it with TVM and NumPy alone.
     """
     wish = make_wish(shape, dtype, option, sizes)
+    require_recipe(recipe)
     from ..why import explain
 
     return explain(recipe, wish, seed=seed, script=script)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tirstep.files import require_writable, write_file
 from tirstep.lowering_checks import find_device
 from tirstep.lowering_checks.targets import find_target
-from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
 
-from ..refusals import UseError, nearest
+from ..refusals import UseError
 from ..screen import Screen
+from ..selection import pick_recipes
 from ..texts import count
 from ..wishes import Request
 from .build import build_report
@@ -18,7 +19,7 @@ from .jobs import Job, do_jobs
 from .model import FindingPart, RecipePart, Report
 from .render import MARKER, render_report
 
-HEAD = 2000  # characters of a page that hold its marker
+HEAD = 2000  # bytes of a page that hold its marker
 
 
 def write_report(
@@ -37,31 +38,20 @@ def write_report(
         _require_any(parts)
         report = build_report(parts, device=device if checks else None, target=target)
         page = render_report(report)
-    output.write_text(page, encoding="utf-8")
+    write_file(output, page)
     _tell(screen, output, report, len(page.encode()))
     return 1 if any(_findings(part) for part in parts) else 0
-
-
-def pick_recipes(names: Sequence[str]) -> list[Recipe]:
-    """The recipes of some names, each once; the name of a kernel stands for its ladder."""
-    picked: dict[str, Recipe] = {}
-    for name in names:
-        if name not in RECIPES and name not in LADDERS:
-            hint = nearest(name, [*LADDERS, *RECIPES])
-            raise UseError(f"there is no recipe or ladder '{name}'; {hint}")
-        for recipe in LADDERS[name] if name in LADDERS else (RECIPES[name],):
-            picked[recipe.name] = recipe
-    return list(picked.values())
 
 
 def _require_ours(path: Path) -> None:
     """Refuse, before the work, to write where there is no folder or over another's file."""
     if not path.parent.is_dir():
         raise UseError(f"there is no folder {path.parent}; give --output a file in one that is")
-    if not path.exists():
-        return
-    if path.is_dir() or MARKER not in path.read_text("utf-8", "replace")[:HEAD]:
-        raise UseError(f"{path} is no report of tirstep's; it stays: give another name")
+    if path.exists():
+        text = path.read_bytes()[:HEAD] if path.is_file() else None
+        if text is None or (text and MARKER.encode() not in text):  # an empty file is no loss
+            raise UseError(f"{path} is no report of tirstep's; it stays: give another name")
+    require_writable(path)
 
 
 def _require_any(parts: Sequence[RecipePart]) -> None:

@@ -1,16 +1,10 @@
-"""The simulator's counts of a step's launch, as the report shows them."""
+"""The simulator's counts of a step's launches, as the report shows them."""
 
 from __future__ import annotations
-
-import math
-
-import tvm
-from tvm.tirx import For
 
 from tirstep.lowering_checks import Counts, Device, Verdict
 from tirstep.lowering_checks.devices import SimulatorDevice
 from tirstep.lowering_checks.devices.simulator.counts import AccessCounts
-from tirstep.transforms.queries import constant, find_all, find_axis
 
 from .model import CountsPart
 
@@ -27,28 +21,17 @@ def read_counts(device: Device, verdict: Verdict) -> Counts | None:
     return device.counts
 
 
-def counts_part(counts: Counts, module: tvm.IRModule) -> CountsPart:
-    """The counts of a module's launch, for the page."""
+def counts_part(counts: Counts) -> CountsPart:
+    """The counts of a module's launches, for the page."""
     far = counts.scopes.get("global", AccessCounts())
     near = counts.scopes.get("shared", AccessCounts())
     return CountsPart(
-        blocks=_count_blocks(module),
+        blocks=counts.blocks,
         barriers=counts.barriers,
         requests=far.requests,
         sectors=far.sectors,
         bytes=far.bytes,
+        traffic=counts.traffic,
         shared_requests=near.requests,
         bank_conflicts=near.bank_conflicts,
     )
-
-
-def _count_blocks(module: tvm.IRModule) -> int | None:
-    """The GPU blocks of the launch; None where its grid is symbolic."""
-    extents: dict[str, int | None] = {}
-    for _, function in module.functions_items():
-        for loop in find_all(function.body, For):
-            axis = find_axis(loop) or ""
-            if axis.startswith("blockIdx"):
-                extents[axis] = constant(loop.extent)
-    known = [extent for extent in extents.values() if extent is not None]
-    return math.prod(known) if len(known) == len(extents) else None

@@ -19,7 +19,7 @@ def list_facts(lowering: Lowering, problem: Problem, counts: Counts | None) -> F
         return FactsPart((), str(error))
     if not facts.kernels:
         return FactsPart((), facts.refusal)
-    counted = () if counts is None else counted_rows(counts)
+    counted = () if counts is None else counted_rows(counts, problem.bytes)
     rows = tuple(
         FactPart(row.group, row.key or row.name, row.name, row.value, row.unit)
         for row in (*facts.rows(), *counted)

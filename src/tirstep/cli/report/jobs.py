@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 
 from tirstep.lowering_checks import Counts, Verdict, find_device
 from tirstep.lowering_checks.deadline import when_stuck
@@ -54,25 +58,53 @@ def do_jobs(jobs: Sequence[Job], screen: Screen) -> list[RecipePart]:
     processes = min(os.cpu_count() or 1, MOST_PROCESSES, len(jobs))
     if processes == 1 or (device.has_clock and jobs[0].checks):
         return [do_job(job, screen) for job in jobs]
-    context = multiprocessing.get_context("spawn")  # TVM has threads, which a fork would lose
     try:
-        with ProcessPoolExecutor(processes, mp_context=context) as pool:
-            # A ladder's last recipes take the longest: they come first, the short ones fill up.
-            futures = {pool.submit(_do_alone, job): job.recipe for job in reversed(jobs)}
-            parts = {}
-            try:
-                for future in as_completed(futures):
-                    parts[futures[future]] = future.result()
-                    screen.doing(f"{len(parts)} of {count(len(jobs), 'recipe')}")
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+        parts = _do_all(jobs, processes, screen)
     except BrokenProcessPool:
         raise UseError(
             "a process that lowered a recipe ended too early, so there is no report; try the "
             "recipes one by one"
         ) from None
     return [parts[job.recipe] for job in jobs]
+
+
+def _do_all(jobs: Sequence[Job], processes: int, screen: Screen) -> dict[str, RecipePart]:
+    """The parts by recipe, from several processes, which do not outlive this call."""
+    context = multiprocessing.get_context("spawn")  # TVM has threads, which a fork would lose
+    parts, others = {}, multiprocessing.active_children()
+    with ProcessPoolExecutor(processes, context, _end_with_parent) as pool:
+        try:
+            with _interrupts_held():
+                # A ladder's last recipes take the longest: they come first, the short ones fill up.
+                futures = {pool.submit(_do_alone, job): job.recipe for job in reversed(jobs)}
+            for future in as_completed(futures):
+                parts[futures[future]] = future.result()
+                screen.doing(f"{len(parts)} of {count(len(jobs), 'recipe')}")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                if process not in others:
+                    process.terminate()
+            raise
+    return parts
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C is for this process alone: the ones that begin meanwhile never hear of it."""
+    resource_tracker.ensure_running()  # which in Python 3.11 would let it through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """A process of the pool would wait for its next job for ever, were its parent killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 def do_job(job: Job, screen: Screen) -> RecipePart:

@@ -39,19 +39,22 @@ class TimePart:
 
 @dataclass(frozen=True)
 class CountsPart:
-    """What the simulator counted in the first GPU block, and how many blocks the launch has.
+    """What the simulator counted in the first GPU block of each launch.
 
     Attributes
     ----------
+    blocks : of all launches together
+    traffic : bytes of the sectors of global memory that all blocks touch
     requests, sectors, bytes : of accesses to global memory; sectors are of 32 bytes
     shared_requests, bank_conflicts : of accesses to shared memory
     """
 
-    blocks: int | None
+    blocks: int
     barriers: int
     requests: int
     sectors: int
     bytes: int
+    traffic: int
     shared_requests: int
     bank_conflicts: int
 

@@ -75,7 +75,7 @@ class StepBuilder:
             facts=list_facts(lowering, run.problem, counts),
             checks=None if verdict is None else _checks_part(verdict),
             time=None if verdict is None else _time_part(self.rung, verdict),
-            counts=None if counts is None else counts_part(counts, step.module),
+            counts=None if counts is None else counts_part(counts),
         )
 
     def _sources(self, lowerings: Sequence[Lowering]) -> list[SourcePart]:

@@ -6,14 +6,13 @@ const METRICS = {
   time: { title: "Time", unit: "µs", of: (step) => step.time?.median, bar: (step) => shapes.size > 1 ? undefined : step.time?.median,
     note: "median of one call, warm caches" },
   gflops: { title: "GFLOP/s", unit: "GFLOP/s", of: (step) => step.time?.gflops, note: "by the kernel's own count of operations" },
-  traffic: { title: "Global traffic", unit: "bytes", of: (step) => launchBytes(step), bar: (step) => timesLeast(step),
-    note: "32-byte sectors touched by the whole launch, from those of its first GPU block, and how often that is the least to move" },
-  conflicts: { title: "Bank conflicts", unit: "", of: (step) => step.counts?.bank_conflicts, note: "wavefronts beyond those needed, in the first GPU block" },
-  barriers: { title: "Barriers", unit: "", of: (step) => step.counts?.barriers, note: "that the first GPU block runs into" },
+  traffic: { title: "Global traffic", unit: "bytes", of: (step) => step.counts?.traffic, bar: (step) => timesLeast(step),
+    note: "32-byte sectors touched by all launches, from those of each launch's first GPU block; bars over the least to move" },
+  conflicts: { title: "Bank conflicts", unit: "", of: (step) => step.counts?.bank_conflicts, note: "wavefronts beyond those needed, in the first GPU block of each launch" },
+  barriers: { title: "Barriers", unit: "", of: (step) => step.counts?.barriers, note: "that the first GPU block of each launch passes" },
 };
 
-const launchBytes = (step) => step.counts?.blocks === undefined ? undefined : step.counts.sectors * 32 * step.counts.blocks;
-const timesLeast = (step) => step.recipe.bytes && step.counts ? launchBytes(step) / step.recipe.bytes : undefined;
+const timesLeast = (step) => step.recipe.bytes && step.counts ? step.counts.traffic / step.recipe.bytes : undefined;
 const barOf = (name, step) => (METRICS[name].bar ?? METRICS[name].of)(step);
 const isTimed = steps.some((step) => step.time);
 const isCounted = steps.some((step) => step.counts);
@@ -26,20 +25,20 @@ function timePanel(step) {
   const intro = isTimed
     ? step.time && h("p", { class: "figure" }, h("b", {}, number(step.time.median)), " µs ",
       h("span", { class: "dim" }, `quartiles ${number(step.time.lower)} – ${number(step.time.upper)} µs, ${step.time.repeats} repeats`))
-    : h("p", { class: "lead" }, "No GPU timed this report. The simulator counted what the first GPU block of a launch does, each access with the sectors and banks of NVIDIA's GPUs.");
+    : h("p", { class: "lead" }, "No GPU timed this report. The simulator counted what the first GPU block of each launch does, each access with the sectors and banks of NVIDIA's GPUs.");
   return [intro, !step.time && !step.counts && h("p", { class: "empty" }, "This step cannot be launched yet, or is wrong, so nothing was measured."),
-    step.counts && countTable(step.counts), metrics.map((name) => stepBars(step.recipe, step, name))];
+    step.counts && countTable(step, step.counts), metrics.map((name) => stepBars(step.recipe, step, name))];
 }
 
-function countTable(counts) {
+function countTable(step, counts) {
   const rows = [
-    ["GPU blocks of the launch", counts.blocks], ["barriers", counts.barriers],
+    ["GPU blocks of all launches", counts.blocks], ["barriers", counts.barriers],
     ["requests to global memory, by warp", counts.requests], ["32-byte sectors touched", counts.sectors],
-    ["sectors per request", counts.requests ? counts.sectors / counts.requests : undefined],
+    ["traffic as a multiple of the least", timesLeast(step)],
     ["bytes asked of global memory", counts.bytes], ["requests to shared memory, by warp", counts.shared_requests],
     ["bank conflicts", counts.bank_conflicts],
   ];
-  return h("table", { class: "facts counts" }, h("caption", {}, "Counts of the first GPU block"),
+  return h("table", { class: "facts counts" }, h("caption", {}, "Counts of the first GPU block of each launch"),
     h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name),
       h("td", { class: "num" }, value === undefined ? "–" : number(+value.toFixed(2)))))));
 }

@@ -1,0 +1,51 @@
+"""Holds the tests that were skipped against those that may be: ``skips.py LOG "COUNT REASON"...``
+
+LOG is what pytest printed with -ra. Each allowance is a number and a regular expression of the
+reasons' beginning. Exits with 1 where more tests were skipped, or for another reason: a test that
+nobody runs any more looks like one that passes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+SKIPPED = re.compile(r"^SKIPPED \[(\d+)\] (\S+): (.*)$", re.MULTILINE)
+CLOSING = re.compile(r"^=* ?(?:.*?(\d+) skipped)?.* in [0-9.]+s(?: \(.*\))?(?: =+)?$", re.MULTILINE)
+
+
+def find_complaints(log: str, allowances: Sequence[str]) -> list[str]:
+    """What was skipped too often or without leave, each as a sentence."""
+    left = {reason: int(count) for count, reason in (one.split(" ", 1) for one in allowances)}
+    complaints, listed = [], 0
+    for count, place, reason in SKIPPED.findall(log):
+        listed += int(count)
+        allowed = next((one for one in left if re.match(one, reason)), None)
+        if allowed is None:
+            complaints.append(f"{count} skipped in {place}, and .ci/run allows none: {reason}")
+        else:
+            left[allowed] -= int(count)
+    for reason, rest in left.items():
+        if rest < 0:
+            complaints.append(f"{-rest} more skipped than .ci/run allows: {reason}")
+    closing = CLOSING.findall(log)
+    if not closing:
+        complaints.append("pytest printed no closing line, so nobody knows what was skipped")
+    elif int(closing[-1] or 0) != listed:
+        complaints.append(f"pytest skipped {closing[-1] or 0} tests, and gave reasons for {listed}")
+    return complaints
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the complaints; 1 if there are any."""
+    log, *allowances = arguments
+    complaints = find_complaints(Path(log).read_text("utf-8", "replace"), allowances)
+    for complaint in complaints:
+        print(f"skips: {complaint}", file=sys.stderr)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

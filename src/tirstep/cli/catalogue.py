@@ -1,0 +1,202 @@
+"""What there is, known without TVM, which takes a second to import: names, texts, sizes, steps.
+
+It stands in catalogue.json beside this file, with a digest of the sources that it was made from
+(``make catalogue``). Where these have changed since, it is made anew from the kernels and recipes
+themselves, so that it may be slow and is never wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tirstep.files import write_file
+
+from .refusals import UseError, nearest
+from .texts import count, spell
+
+if TYPE_CHECKING:
+    from tirstep.modules import Kernel
+    from tirstep.transforms.recipes import Example, Recipe
+
+FILE = Path(__file__).with_name("catalogue.json")
+SOURCES = {"tirstep.modules": "*.py", "tirstep.transforms": "recipes/**/*.py"}
+
+Ladders = Mapping[str, Sequence[str]]
+"""The names of recipes by kernel."""
+Entry = dict[str, Any]
+"""A kernel as in the document ``list``, and ``told``: its options in words."""
+
+
+def read_catalogue() -> list[Entry]:
+    """Every kernel with its recipes, from the simplest on."""
+    stored = _read_stored()
+    return make_catalogue() if stored is None else stored
+
+
+def require_recipe(name: str) -> None:
+    """Refuse an unknown recipe at once; where TVM must be imported to know, that is left to it."""
+    _require(name, refuse_recipe)
+
+
+def require_kernel(name: str) -> None:
+    """The same of a kernel that has a ladder."""
+    _require(name, refuse_kernel)
+
+
+def require_either(name: str) -> None:
+    """The same of what is a kernel or a recipe."""
+    _require(name, refuse_either)
+
+
+def _require(name: str, refuse: Callable[[str, Ladders], str | None]) -> None:
+    stored = None if "tirstep.transforms.recipes" in sys.modules else _read_stored()
+    sentence = None if stored is None else refuse(name, list_ladders(stored))
+    if sentence is not None:
+        raise UseError(sentence)
+
+
+def refuse_recipe(name: str, ladders: Ladders) -> str | None:
+    """What to say of a name that is no recipe; None of a recipe."""
+    recipes = [recipe for ladder in ladders.values() for recipe in ladder]
+    if name in recipes:
+        return None
+    if ladders.get(name):
+        return (
+            f"'{name}' is a kernel, and a ladder of {count(len(ladders[name]), 'recipe')}: name "
+            f"one of them (tirstep list {name}), or see all with tirstep ladder {name}"
+        )
+    return f"there is no recipe '{name}'; {nearest(name, recipes)}"
+
+
+def refuse_kernel(name: str, ladders: Ladders) -> str | None:
+    """What to say of a name that is no kernel with a ladder; None of one."""
+    if ladders.get(name):
+        return None
+    for kernel, ladder in ladders.items():
+        if name in ladder:
+            return (
+                f"'{name}' is a recipe of the kernel {kernel}: give tirstep ladder {kernel}, or "
+                f"tirstep check {name}"
+            )
+    if name in ladders:
+        known = [kernel for kernel, ladder in ladders.items() if ladder]
+        return f"the kernel '{name}' has no recipes; {nearest(name, known)}"
+    return f"there is no kernel '{name}'; {nearest(name, ladders)}"
+
+
+def refuse_either(name: str, ladders: Ladders) -> str | None:
+    """What to say of a name that is neither a kernel nor a recipe; None of one that is."""
+    names = [*ladders, *(recipe for ladder in ladders.values() for recipe in ladder)]
+    if name in names:
+        return None
+    return f"there is no kernel or recipe '{name}'; {nearest(name, names)}"
+
+
+def make_catalogue() -> list[Entry]:
+    """The same as `read_catalogue`, from the kernels and recipes themselves."""
+    from tirstep.modules import kernels
+    from tirstep.transforms.recipes import LADDERS
+
+    return [_describe_kernel(kernel, LADDERS.get(name, ())) for name, kernel in kernels().items()]
+
+
+def write_catalogue(file: Path = FILE) -> None:
+    """Write catalogue.json, for `make catalogue`."""
+    write_file(file, _spell(find_digest(), make_catalogue()))
+
+
+def _spell(digest: str, catalogue: Sequence[Entry]) -> str:
+    """JSON with a line for each kernel and each recipe, so that git shows what changed."""
+    kernels = []
+    for kernel in catalogue:
+        head = json.dumps({key: one for key, one in kernel.items() if key != "recipes"})
+        recipes = ",\n".join(json.dumps(recipe) for recipe in kernel["recipes"])
+        kernels.append(f'{head[:-1]}, "recipes": [\n{recipes}\n]}}')
+    return f'{{"digest": "{digest}", "kernels": [\n' + ",\n".join(kernels) + "\n]}\n"
+
+
+def find_digest() -> str:
+    """Of the sources of kernels and recipes, which are found without importing them."""
+    digest = hashlib.sha256()
+    for file in _find_sources():
+        # As text, so that a checkout with other line ends has the same digest.
+        digest.update(f"{file.name}\n{file.read_text(encoding='utf-8')}".encode())
+    return digest.hexdigest()
+
+
+def _find_sources() -> Iterator[Path]:
+    for package, pattern in SOURCES.items():
+        spec = importlib.util.find_spec(package)
+        for place in (spec and spec.submodule_search_locations) or ():
+            yield from sorted(Path(place).glob(pattern))
+
+
+def _read_stored() -> list[Entry] | None:
+    """What the file says; None where it is of other sources, or is not there."""
+    try:
+        document = json.loads(FILE.read_text(encoding="utf-8"))
+        is_fresh = document["digest"] == find_digest()
+        return list(document["kernels"]) if is_fresh else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def list_ladders(catalogue: Sequence[Entry]) -> dict[str, list[str]]:
+    """The names of each kernel's recipes."""
+    return {
+        kernel["kernel"]: [recipe["recipe"] for recipe in kernel["recipes"]] for kernel in catalogue
+    }
+
+
+def _describe_kernel(kernel: Kernel, recipes: Sequence[Recipe]) -> Entry:
+    told = [_describe_option(kernel, name) for name in kernel.options if name != "dtype"]
+    return {
+        "kernel": kernel.name,
+        "doc": kernel.__doc__,
+        "sizes": list(kernel.size_names),
+        "dtypes": list(kernel.dtypes),
+        "options": dict(kernel.options),
+        "told": told,
+        "recipes": [_describe_recipe(recipe) for recipe in recipes],
+    }
+
+
+def _describe_option(kernel: Kernel, name: str) -> str:
+    default, choices = kernel.options[name], kernel.meaning.choices.get(name)
+    text = name if default is None else f"{name}={spell(default)}"
+    if isinstance(choices, range):
+        return f"{text} ({choices[0]} to {choices[-1]})"
+    others = [spell(choice) for choice in choices or () if choice != default]
+    return f"{text} (or {', '.join(others)})" if others else text
+
+
+def _describe_recipe(recipe: Recipe) -> Entry:
+    from tirstep.lowering_checks import run_golden
+
+    return {
+        "recipe": recipe.name,
+        "doc": recipe.doc,
+        "kernel": recipe.kernel,
+        "sizes": dict(recipe.sizes),
+        "seed": _describe_example(recipe.seed),
+        "golden": _describe_example(recipe.golden),
+        "steps": [step.name for step in run_golden(recipe).steps],
+    }
+
+
+def _describe_example(example: Example) -> Entry:
+    return {
+        "shape": dict(example.shape),
+        "options": dict(example.options),
+        "sizes": dict(example.sizes),
+    }
+
+
+if __name__ == "__main__":
+    write_catalogue()

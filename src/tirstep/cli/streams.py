@@ -1,0 +1,121 @@
+"""The standard streams of the command: closed, full, or with a reader who has gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+
+class OutputError(Exception):
+    """Standard output cannot be written; why, in a sentence."""
+
+
+@contextlib.contextmanager
+def standard_streams() -> Iterator[None]:
+    """While this lasts, what goes wrong with standard output is told apart from all other errors.
+
+    Raises `OutputError`, also at once where standard output is closed, and `BrokenPipeError` where
+    its reader has gone.
+    """
+    is_closed = sys.stdout is None
+    _open_missing()
+    if is_closed:
+        raise OutputError("standard output is closed; send it somewhere, or to /dev/null")
+    before = sys.stdout
+    _print_what_can_be_encoded()
+    sys.stdout = _Output(before)  # type: ignore[assignment]
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, OutputError):
+        _drop(before)
+        raise
+    finally:
+        sys.stdout = before
+
+
+def complain(sentence: str) -> None:
+    """Say what is wrong on standard error, if that can be."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(f"tirstep: {sentence}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def cache_warnings_told() -> Iterator[None]:
+    """While this lasts, say that nothing is kept like all that is wrong; once in a command."""
+    from tirstep.caches import CacheWarning
+
+    shown, told = warnings.showwarning, set[str]()
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if not issubclass(category, CacheWarning):
+            shown(message, category, *rest, **more)
+        elif str(message) not in told:
+            told.add(str(message))
+            complain(str(message))
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
+
+
+class _Output:
+    """A stream that names its own errors.
+
+    Whoever writes need not know: typer would end with 1 where the reader has gone, which here means
+    that a check failed. A `BrokenPipeError` without an errno it lets through.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with _naming_errors():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _naming_errors():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def _naming_errors() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise BrokenPipeError from None
+    except OSError as error:
+        raise OutputError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def _open_missing() -> None:
+    """Give the numbers of closed streams to nothing: the next file that is opened would get them,
+    and then what TVM's C++ prints."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # which takes the lowest number that is free
+
+
+def _print_what_can_be_encoded() -> None:
+    """Where the locale is not UTF-8, print a ? for a × instead of ending."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+
+
+def _drop(stream: TextIO) -> None:
+    """What is still buffered must not fail again at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,0 +1,175 @@
+"""How tirstep writes files: at once, and one process after the other.
+
+A file is written under another name and then renamed, so that whoever reads it finds the old
+content or the new one, whenever this process is killed or the disk is full.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+PARTIAL = ".partial"
+"""How the names of unfinished files end; a process that was killed may leave one."""
+PROBE_BYTES = 1 << 16
+_POLL_SECONDS = 0.02
+_WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What file systems say that know no locks."""
+
+
+def write_file(
+    file: Path, content: str | bytes, *, mode: int | None = None, durable: bool = True
+) -> None:
+    """Write a file at once, text as UTF-8 without another line end than its own.
+
+    The file keeps its permissions, a new one gets those of the umask or, with `mode`, these. What
+    a symbolic link points to is written, and not the link; into a device or a pipe the content
+    goes as it is. With `durable` it is on the disk before the old content is given up; where a
+    digest or git tells what is damaged, that may be left out. Raises `OSError` with the file's
+    name, and leaves nothing behind.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    with _naming(file):
+        place, old = _find_place(file)
+        if place is None:
+            with open(file, "wb", buffering=0) as stream:
+                _write_all(stream.fileno(), data)
+            return
+        if old is not None and mode is None:
+            mode = stat.S_IMODE(old) & 0o777
+        partial = _write_partial(place.parent, data, mode, durable)
+        try:
+            os.replace(partial, place)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        if durable:
+            _sync_folder(place.parent)
+
+
+def require_writable(file: Path) -> None:
+    """Raise the `OSError` now that `write_file` would raise after an hour's work."""
+    with _naming(file):
+        place, _ = _find_place(file)
+        if place is not None:
+            _write_partial(place.parent, bytes(PROBE_BYTES), None, durable=True).unlink()
+
+
+@contextlib.contextmanager
+def locked(file: Path, *, seconds: float = 60.0) -> Iterator[None]:
+    """While this lasts, other processes that lock the file wait, for `seconds` at most.
+
+    Readers do not need it. Raises `TimeoutError` with a sentence where another process keeps the
+    lock for longer. Where the file system knows no locks, there is none.
+    """
+    place = Path(os.path.realpath(file))
+    lock = place.with_name(f".{place.name[:60]}.lock")
+    with _naming(file):
+        descriptor = _take_lock(lock, seconds)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)  # before it is free: whoever waits for this one sees that
+        os.close(descriptor)
+
+
+def _take_lock(lock: Path, seconds: float) -> int:
+    import fcntl  # not on Windows, where the rest of this module works
+
+    end = time.monotonic() + seconds
+    while True:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(descriptor, lock):
+                return descriptor
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if error.errno in _WITHOUT_LOCKS:
+                return descriptor
+            os.close(descriptor)
+            raise
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        if time.monotonic() > end:
+            waited = f" for more than {seconds:g} s" if seconds else ""
+            raise TimeoutError(
+                errno.ETIMEDOUT,
+                f"another process has been writing it{waited}; wait until it has ended, or end it",
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether a path is still that of an open file: who had the lock before has removed it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Errors of writing have no name by themselves, or that of the unfinished file."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(file)) from error
+
+
+def _find_place(file: Path) -> tuple[Path | None, int | None]:
+    """Where the content goes, None for a device or a pipe; and the mode of what is there."""
+    try:
+        mode = file.stat().st_mode
+    except FileNotFoundError:
+        return Path(os.path.realpath(file)), None
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not os.access(file, os.W_OK):  # a rename would not ask
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+    return (Path(os.path.realpath(file)) if stat.S_ISREG(mode) else None), mode
+
+
+def _write_partial(folder: Path, data: bytes, mode: int | None, durable: bool) -> Path:
+    """A file of its own in a folder, whole."""
+    partial = folder / f".tirstep-{secrets.token_hex(8)}{PARTIAL}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(partial, flags | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        try:
+            _write_all(descriptor, data)
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if mode is not None:
+            partial.chmod(mode)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    return partial
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the new name on the disk, where the system lets one open a folder."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

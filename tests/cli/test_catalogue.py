@@ -1,0 +1,76 @@
+"""The catalogue: what is stored is what there is, and what is stale is not believed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tirstep.cli import catalogue
+from tirstep.modules import kernels
+from tirstep.transforms.recipes import LADDERS, RECIPES
+
+from .conftest import Command
+
+LADDER_NAMES = {name: [one.name for one in LADDERS.get(name, ())] for name in kernels()}
+
+
+def test_what_is_stored_is_what_there_is():
+    stored = json.loads(catalogue.FILE.read_text())
+    made = json.loads(json.dumps(catalogue.make_catalogue()))
+    assert stored["kernels"] == made, "run `make catalogue`"
+    assert stored["digest"] == catalogue.find_digest(), "run `make catalogue`"
+    assert catalogue.list_ladders(made) == LADDER_NAMES
+    assert sum(map(len, LADDER_NAMES.values())) == len(RECIPES)
+
+
+def test_the_digest_is_of_every_kernel_and_recipe():
+    names = {path.name for path in catalogue._find_sources()}
+    assert {"matmul.py", "kernel.py", "rows.py", "matmul_best.py", "recipe.py"} <= names
+
+
+def stale(file: Path) -> None:
+    document = json.loads(catalogue.FILE.read_text())
+    file.write_text(json.dumps({**document, "digest": "of other sources", "kernels": []}))
+
+
+def cut(file: Path) -> None:
+    file.write_text(catalogue.FILE.read_text()[:1000])
+
+
+def replace(file: Path) -> None:
+    file.write_text("[1, 2]")
+
+
+def remove(file: Path) -> None:
+    file.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("spoil", [stale, cut, replace, remove])
+def test_what_is_stale_or_damaged_is_made_anew(
+    spoil: Callable[[Path], None],
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+):
+    right, file = command("list", "relu").out, tmp_path / "catalogue.json"
+    spoil(file)
+    monkeypatch.setattr(catalogue, "FILE", file)
+    assert command("list", "relu").out == right
+    assert "there is no kernel or recipe 'zzz'" in command("list", "zzz").err
+
+
+def test_writing_it_makes_it_fresh(tmp_path: Path):
+    file = tmp_path / "catalogue.json"
+    catalogue.write_catalogue(file)
+    assert file.read_text() == catalogue.FILE.read_text()
+
+
+def test_what_is_no_kernel_with_a_ladder_is_told_so():
+    ladders = {"plain": [], "matmul": ["matmul_naive"]}
+    refuse = catalogue.refuse_kernel
+    assert refuse("plain", ladders) == "the kernel 'plain' has no recipes; there are: matmul"
+    assert "is a recipe of the kernel matmul" in (refuse("matmul_naive", ladders) or "")
+    assert refuse("matmul", ladders) is None
+    assert catalogue.refuse_recipe("matmul_naive", ladders) is None
+    assert catalogue.refuse_either("plain", ladders) is None

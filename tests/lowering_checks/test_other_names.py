@@ -1,0 +1,83 @@
+"""Functions that are not called ``main`` are run as well; of several, none is guessed at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm.script import from_source
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import CheckError, DeviceError, find_device
+from tirstep.lowering_checks.culprit import find_bad_pass
+from tirstep.lowering_checks.devices import is_host_available
+from tirstep.lowering_checks.devices.simulator.structured import Interpreter
+from tirstep.lowering_checks.entry import name_main
+from tirstep.lowering_checks.facts import find_facts
+from tirstep.transforms import find_pass_options, set_pass_option
+
+GPU = "nvidia/nvidia-h100"
+INPUT = np.arange(-32, 32, dtype="float32")
+OUTPUT = np.maximum(INPUT, 0)
+
+
+@I.ir_module
+class Relu:
+    @T.prim_func(s_tir=True)
+    def mm_relu(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+        for i in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("C"):
+                vi = T.axis.spatial(64, i)
+                C[vi] = T.max(A[vi], T.float32(0))
+
+
+def make_two() -> tvm.IRModule:
+    (function,) = Relu.functions.values()
+    return tvm.IRModule(
+        {name: function.with_attr("global_symbol", name) for name in ("first", "second")}
+    )
+
+
+@pytest.mark.parametrize("name", ["cpu", "simulator", "host", "interpreter"])
+def test_a_device_runs_the_one_function(name: str) -> None:
+    if name == "host" and not is_host_available():
+        pytest.skip("no C++ compiler here")
+    device = Interpreter() if name == "interpreter" else find_device(name)
+    _, got = device.compile(Relu)([INPUT, np.zeros(64, "float32")])
+    np.testing.assert_array_equal(got, OUTPUT)
+
+
+@pytest.mark.parametrize("name", ["cpu", "simulator", "host", "interpreter"])
+def test_of_several_functions_none_is_guessed_at(name: str) -> None:
+    if name == "host" and not is_host_available():
+        pytest.skip("no C++ compiler here")
+    device = Interpreter() if name == "interpreter" else find_device(name)
+    with pytest.raises(DeviceError, match="'first', 'second', and none of them is 'main'; give a"):
+        device.compile(make_two())
+
+
+def test_facts_are_of_the_one_function() -> None:
+    (kernel,) = find_facts(Relu).kernels
+    assert kernel.block["x"] == 64 if isinstance(kernel.block, dict) else 64 in kernel.block
+
+
+def test_the_bad_pass_of_the_one_function() -> None:
+    blank = np.zeros(64, "float32")
+    assert find_bad_pass(Relu, [INPUT, blank], [OUTPUT], GPU) is None
+    found = find_bad_pass(Relu, [INPUT, blank], [OUTPUT + 1], GPU)
+    assert found is not None
+    assert (found.kind, found.number) == ("step", 0)
+    with pytest.raises(CheckError, match="find_bad_pass: the module has 'first', 'second', and"):
+        find_bad_pass(make_two(), [INPUT, blank], [OUTPUT], GPU)
+    with pytest.raises(CheckError, match="has 2 parameters and 1 arguments are given"):
+        find_bad_pass(Relu, [INPUT], [OUTPUT], GPU)
+
+
+def test_a_module_keeps_what_it_asks_for() -> None:
+    sch = tvm.s_tir.Schedule(Relu)
+    sch.work_on("mm_relu")
+    set_pass_option(sch, name="tirx.disable_vectorize", value=True)
+    assert find_pass_options(name_main(sch.mod)) == {"tirx.disable_vectorize": True}
+    main = from_source(Relu.script().replace("mm_relu", "main"))
+    assert name_main(main) is main

@@ -1,0 +1,279 @@
+"""The first wrong step is named, by its number, or the pass that a right one asks too much of."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import find_device, judge_run, run_recipe
+from tirstep.lowering_checks.culprit import (
+    find_bad_pass,
+    run_reproducer,
+    search_culprit,
+    write_reproducer,
+)
+from tirstep.lowering_checks.passes import lower_through_passes
+from tirstep.transforms import (
+    accumulate_in_registers,
+    bind_loop,
+    cache_read_at,
+    find_reduction_loops,
+    keep_in_registers,
+    reverse_compute_block_at,
+    stage_operand_at,
+    tile_block,
+)
+from tirstep.transforms.recipes import Example, recipe
+
+GPU = "nvidia/nvidia-h100"
+Body = Callable[[Schedule], Iterator[str]]
+SIXTEEN = {"m": 16, "n": 16, "k": 16}
+
+
+def split_without_a_guard(sch: Schedule) -> Iterator[str]:
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(4, 4))
+    yield "tiled"
+    sch.split(find_reduction_loops(sch, block)[0], [None, 5], disable_predication=True)
+    yield "split"
+    accumulate_in_registers(sch, block, tile.threads[1])
+    yield "registers"
+
+
+def misalign_vectors(sch: Schedule) -> Iterator[str]:
+    """Each row of shared memory is an element longer than the vectors that are stored there."""
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(16,), fuse_threads=True)
+    yield "tiled"
+    copy = stage_operand_at(
+        sch, block, tile.blocks[0], operand=1, threads=16, vector=2, tail="refuse"
+    )
+    yield "staged"
+    sch.storage_align(copy, 0, axis=0, factor=16, offset=1)
+    yield "padded"
+    accumulate_in_registers(sch, block, tile.threads[0])
+    yield "registers"
+
+
+def ask_for_too_much_shared_memory(sch: Schedule) -> Iterator[str]:
+    block = sch.get_sblock("C")
+    i, j, _ = sch.get_loops(block)
+    bind_loop(sch, i, axis="blockIdx.x")
+    yield "blocks"
+    bind_loop(sch, j, axis="threadIdx.x")
+    yield "threads"
+    sch.storage_align(cache_read_at(sch, block, i, operand=1), 0, axis=0, factor=16384, offset=0)
+    yield "aligned"
+
+
+def share_a_fetch_over_blocks(sch: Schedule) -> Iterator[str]:
+    block = sch.get_sblock("C")
+    i, j, _ = sch.get_loops(block)
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, j, axis="blockIdx.y")
+    yield "bound"
+    copy = cache_read_at(sch, block, i, operand=0)
+    yield "cached"
+    outer, _ = sch.split(sch.get_loops(copy)[-1], [None, 4])
+    sch.bind(outer, "blockIdx.y")
+    yield "fetch_bound"
+
+
+def keep_a_copy_of_others(sch: Schedule) -> Iterator[str]:
+    block = sch.get_sblock("C")
+    i, j, _ = sch.get_loops(block)
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, j, axis="threadIdx.x")
+    yield "bound"
+    copy = sch.cache_read(block, 0, "shared")
+    sch.compute_at(copy, i)
+    sch.bind(sch.get_loops(copy)[-1], "threadIdx.x")
+    yield "fetched"
+    sch.set_scope(copy, 0, "local")
+    yield "local"
+
+
+def sum_over_threads_of_odd_rows(sch: Schedule) -> Iterator[str]:
+    """TVM's LowerCrossThreadReduction, pass 3, loses the guard."""
+    i, k = sch.get_loops(sch.get_sblock("B"))
+    blocks, row = sch.split(i, [None, 2])
+    yield "split"
+    bind_loop(sch, blocks, axis="blockIdx.x")
+    bind_loop(sch, row, axis="threadIdx.y")
+    sch.bind(k, "threadIdx.x")
+    yield "bound"
+
+
+def compute_at_a_vector(sch: Schedule) -> Iterator[str]:
+    """TVM's VectorizeLoop takes the producer's loop for the consumer's."""
+    block = sch.get_sblock("C")
+    (i,) = sch.get_loops(block)
+    copy = sch.cache_read(block, 0, "global")
+    _, vector = sch.split(i, [None, 8])
+    sch.vectorize(vector)
+    yield "vectorized"
+    sch.compute_at(copy, vector)
+    yield "computed_at"
+
+
+def all_right(sch: Schedule) -> Iterator[str]:
+    tile_block(sch, sch.get_sblock("C"), threads=(4, 4))
+    yield "tiled"
+
+
+def make_run(body: Body, kernel: str = "matmul", shape: dict[str, int] | None = None):
+    example = Example(shape or SIXTEEN)
+    blocks = {"row_sum": ("B",), "matmul_bias_relu": ("C D",)}.get(kernel, ("C",))
+    made = recipe(kernel=kernel, blocks=blocks, seed=example, golden=example)(body)
+    return run_recipe(made, example.shape)
+
+
+@pytest.mark.parametrize(
+    ("body", "kernel", "shape", "number", "sentence"),
+    [
+        (split_without_a_guard, "matmul", None, 2, "out of bounds"),
+        (misalign_vectors, "matmul", {"m": 16, "n": 16, "k": 4}, 3, "misaligned access"),
+        (ask_for_too_much_shared_memory, "matmul", {"m": 4, "n": 4, "k": 4}, 3, "a block needs"),
+        (share_a_fetch_over_blocks, "matmul", {"m": 4, "n": 4, "k": 16}, 3, "uninitialized read"),
+        (keep_a_copy_of_others, "matmul", None, 3, "in a register of its own"),
+    ],
+)
+def test_a_wrong_step_is_named(
+    body: Body, kernel: str, shape: dict[str, int] | None, number: int, sentence: str
+) -> None:
+    run = make_run(body, kernel, shape)
+    found = search_culprit(run).culprit
+    assert found is not None
+    assert (found.kind, found.number, found.name) == ("step", number, run.steps[number].name)
+    assert sentence in found.finding.message
+    assert found.right.startswith(f"step {number - 1:02d}_")
+
+
+def test_a_script_that_needs_a_gpu_says_so_and_does_not_end_well(tmp_path: Path) -> None:
+    found = search_culprit(make_run(keep_a_copy_of_others)).culprit
+    assert found is not None
+    write_reproducer(found, tmp_path / "why.py")
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "why.py")], capture_output=True, text=True
+    )
+    assert done.returncode in (1, 2)
+    shown = "elements are wrong" if done.returncode == 1 else "There is no GPU here"
+    assert shown in done.stdout
+
+
+def make_refused(sch: Schedule) -> Iterator[str]:
+    """A state on the way that TVM does not lower, and a right one behind it."""
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(4, 4))
+    reverse_compute_block_at(sch, sch.get_sblock("D"), tile.threads[1])
+    yield "fused"
+    keep_in_registers(sch, block)
+    yield "registers"
+
+
+REMEDY = (
+    "C stays in global memory inside a kernel: keep_in_registers, or cache_read_at into shared "
+    "memory ("
+)
+
+
+def test_check_goes_on_behind_a_step_that_tvm_refuses() -> None:
+    run = make_run(make_refused, "matmul_bias_relu", {"m": 8, "n": 8, "k": 4})
+    _, fused, registers = judge_run(run, find_device("simulator"))
+    assert [one.check for one in fused.findings] == ["lowering"]
+    assert fused.findings[0].message.startswith(REMEDY)
+    assert fused.checked_on == "cpu 8x8x4"
+    assert (registers.findings, registers.checked_on) == ((), "simulator 8x8x4")
+
+
+def test_a_refused_step_that_is_wrong_has_both_findings() -> None:
+    run = make_run(make_refused, "matmul_bias_relu", {"m": 8, "n": 8, "k": 4})
+    text = run.steps[1].module.script()
+    assert "C[vi, vj] + bias" in text
+    wrong = replace(
+        run.steps[1], module=from_source(text.replace("C[vi, vj] + b", "C[vi, vj] - b"))
+    )
+    run = replace(run, steps=(run.steps[0], wrong, run.steps[2]))
+    _, fused, registers = judge_run(run, find_device("simulator"))
+    assert [one.check for one in fused.findings] == ["lowering", "numbers"]
+    assert registers.findings == ()
+    found = search_culprit(run).culprit
+    assert found is not None
+    assert (found.kind, found.number) == ("step", 1)
+
+
+def test_a_refused_step_is_told_where_nothing_is_wrong(tmp_path: Path) -> None:
+    """The step before is told, the diff is not empty, and the script shows the refusal."""
+    found = search_culprit(make_run(make_refused, "matmul_bias_relu", {"m": 8, "n": 8, "k": 4}))
+    culprit = found.culprit
+    assert culprit is not None
+    assert culprit.kind == "refused"
+    assert culprit.who.startswith("step 1 fused, refused by tvm.compile, behind step 01_fused ")
+    assert culprit.right.endswith(" (right: interpreter)")
+    assert culprit.finding.message.startswith(REMEDY)
+    assert culprit.diff.added
+    assert not any(one.startswith("01") for one in found.not_run)
+    write_reproducer(culprit, tmp_path / "why.py")
+    shown = run_reproducer(tmp_path / "why.py")
+    assert shown.is_shown
+    assert shown.text.startswith("TVM refuses the module: Check failed")
+
+
+def test_a_pass_that_a_right_step_asks_too_much_of() -> None:
+    found = search_culprit(make_run(compute_at_a_vector, "vector_add", {"n": 64})).culprit
+    assert found is not None
+    assert (found.kind, found.name) == ("pass", "tirx.VectorizeLoop")
+
+
+def test_the_pass_that_loses_the_guard_of_a_reduction_is_named() -> None:
+    """`why` named LowerThreadAllreduce, pass 46, which does as it is told."""
+    run = make_run(sum_over_threads_of_odd_rows, "row_sum", {"m": 5, "n": 32})
+    found = search_culprit(run).culprit
+    assert found is not None
+    assert (found.kind, found.name) == ("pass", "s_tir.LowerCrossThreadReduction")
+    passes = lower_through_passes(run.steps[-1].module, GPU).passes
+    assert found.number == next(one.number for one in passes if one.name == found.name)
+
+
+def test_right_steps_accuse_nobody() -> None:
+    assert search_culprit(make_run(all_right)).culprit is None
+
+
+@I.ir_module
+class ThroughGlobalMemory:
+    """Threads hand results on through global memory, for which TVM puts no barriers in."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32"), D: T.Buffer((64,), "float32")
+    ):
+        for _ in T.thread_binding(1, thread="blockIdx.x"):
+            for i in T.thread_binding(64, thread="threadIdx.x"):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(64, i)
+                    C[vi] = A[vi]
+            for i in T.thread_binding(64, thread="threadIdx.x"):
+                with T.sblock("D"):
+                    vi = T.axis.spatial(64, i)
+                    D[vi] = C[63 - vi]
+
+
+def test_a_race_in_global_memory_is_no_fault_of_the_pass_that_puts_barriers_in() -> None:
+    array = np.arange(64, dtype="float32")
+    blank = np.zeros(64, "float32")
+    found = find_bad_pass(
+        ThroughGlobalMemory, [array, blank, blank], [array, array[::-1].copy()], GPU
+    )
+    assert found is not None
+    assert found.kind == "step"
+    assert "race" in found.finding.message

@@ -1,0 +1,387 @@
+"""Plays: a schedule of a problem, the calls that made it, and what the checks say of it.
+
+Calls name blocks and loops by place, so that a play can be made anew from its calls: on a fresh
+schedule, without some of them, or as the text of a program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import For, SeqStmt
+
+from tirstep import transforms as tr
+from tirstep.lowering_checks import DeviceError, check_numbers, find_device
+from tirstep.modules import Problem
+from tirstep.transforms import TransformError, queries
+from tirstep.transforms.recipes import RECIPES
+
+PREFIX = "prefix"
+INT32 = 2**31 - 1
+
+
+class WrongError(Exception):
+    """Something that must not happen: what kind of thing, the details, and the call that did it."""
+
+    def __init__(self, kind: str, text: str, call: Call | None = None) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind, self.call = kind, call
+
+
+@dataclass(frozen=True)
+class Block:
+    """The nth block of a name."""
+
+    name: str
+    nth: int = 0
+
+    def __str__(self) -> str:
+        nth = f", {self.nth}" if self.nth else ""
+        return f'block("{self.name}"{nth})'
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop around a block, counted from outside."""
+
+    block: Block
+    index: int
+
+    def __str__(self) -> str:
+        return f"loop({self.block}, {self.index})"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a transform, or of a recipe up to a step: `PREFIX`, its name and the steps."""
+
+    name: str
+    places: tuple[Any, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        given = [_show(place) for place in self.places]
+        given += [f"{name}={value!r}" for name, value in self.options.items()]
+        who = PREFIX if self.name == PREFIX else f"tr.{self.name}"
+        return f"{who}({', '.join(['sch', *given])})"
+
+
+def _show(place: Any) -> str:
+    if isinstance(place, (list, tuple)):
+        return f"[{', '.join(map(_show, place))}]"
+    return str(place) if isinstance(place, (Block, Loop)) else repr(place)
+
+
+def prefix(sch: Schedule, recipe: str, steps: int, **sizes: object) -> None:
+    """The first steps of a recipe."""
+    running = RECIPES[recipe].run(sch, **sizes)
+    for _ in range(steps):
+        if next(running, None) is None:
+            return
+
+
+class Play:
+    """A schedule of a problem.
+
+    Attributes
+    ----------
+    calls, modules : those that were done, and the module behind each
+    counts : how often each transform was done and refused
+    wrong : what a call did that none may, where `replay` found one
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.sch = Schedule(problem.module)
+        self.calls: list[Call] = []
+        self.modules: list[tvm.IRModule] = []
+        self.counts: dict[str, int] = {}
+        self.wrong: WrongError | None = None
+
+    @property
+    def module(self) -> tvm.IRModule:
+        return self.sch.mod
+
+    def blocks(self) -> list[Block]:
+        """All blocks, in program order."""
+        names: list[str] = []
+        found = []
+        for handle in self._handles():
+            name = queries.find_block_name(self.sch, handle)
+            found.append(Block(name, names.count(name)))
+            names.append(name)
+        return found
+
+    def _handles(self) -> list[SBlockRV]:
+        return list(self.sch.get_child_blocks(self.sch.get_sblock("root")))
+
+    def block(self, place: Block) -> SBlockRV:
+        named = [
+            handle
+            for handle in self._handles()
+            if queries.find_block_name(self.sch, handle) == place.name
+        ]
+        return named[place.nth]
+
+    def loops(self, place: Block) -> list[LoopRV]:
+        return list(self.sch.get_loops(self.block(place)))
+
+    def node(self, place: Loop) -> For:
+        return self.sch.get(self.find(place))
+
+    def find(self, place: Any) -> Any:
+        """The handle of a place; of lists, those of all; other values as they are."""
+        if isinstance(place, Block):
+            return self.block(place)
+        if isinstance(place, Loop):
+            return self.loops(place.block)[place.index]
+        if isinstance(place, (list, tuple)):
+            return [self.find(one) for one in place]
+        return place
+
+    def call(self, call: Call) -> bool:
+        """Whether the transform was done; raises `WrongError` for what no refusal may be."""
+        handles = [self.find(place) for place in call.places]
+        before, steps = self.module, len(self.sch.trace.insts)
+        function = prefix if call.name == PREFIX else getattr(tr, call.name)
+        try:
+            function(self.sch, *handles, **call.options)
+        except TransformError as error:
+            self._count(call, "refused")
+            if call.name == PREFIX:  # the steps before stay done
+                self._note(call)
+            elif len(self.sch.trace.insts) != steps or not tvm_ffi.structural_equal(
+                before, self.module
+            ):
+                raise WrongError("changed by a refusal", f"{call}: {error}", call) from error
+            return False
+        except Exception as error:
+            text = f"{call}: {type(error).__name__}: {error}"
+            raise WrongError("raised", text, call) from error
+        self._count(call, "done")
+        self._note(call)
+        return True
+
+    def _note(self, call: Call) -> None:
+        self.calls.append(call)
+        self.modules.append(self.module)
+
+    def _count(self, call: Call, outcome: str) -> None:
+        key = f"{outcome} {call.name}"
+        self.counts[key] = self.counts.get(key, 0) + 1
+
+
+def replay(problem: Problem, calls: Iterable[Call]) -> Play:
+    """A play of these calls; those that find no place, or are refused, are left out."""
+    play = Play(problem)
+    for call in calls:
+        try:
+            places = [play.find(place) for place in call.places]
+        except (IndexError, ValueError, RuntimeError):  # its place is gone with another call
+            continue
+        del places
+        try:
+            play.call(call)
+        except WrongError as wrong:
+            play.wrong = wrong
+            break
+    return play
+
+
+def bound_loops(statement: Any) -> list[For]:
+    """The loops of a statement that are bound to a GPU's blocks or threads."""
+    loops = queries.find_all(statement, For)
+    return [loop for loop in loops if "Idx" in (queries.find_axis(loop) or "")]
+
+
+def find_kernels(module: tvm.IRModule) -> list[For]:
+    """The outermost bound loops: each is a kernel of its own."""
+    bound = bound_loops(module["main"].body)
+    return [
+        loop
+        for loop in bound
+        if not any(loop.same_as(inner) for outer in bound for inner in bound_loops(outer.body))
+    ]
+
+
+def find_missing_axes(kernel: For, block: Any) -> list[str]:
+    """The thread axes of a kernel on which a block of it does not run, of extents above 1."""
+    axes: dict[str, bool] = {}
+    for loop in bound_loops(kernel):
+        if queries.constant(loop.extent) != 1:
+            axis = queries.find_axis(loop) or ""
+            within = any(block.same_as(one) for one in queries.find_all(loop, SBlock))
+            axes[axis] = axes.get(axis, False) or within
+    return [axis for axis, within in axes.items() if not within]
+
+
+def is_finished(module: tvm.IRModule) -> bool:
+    """Whether every block of each kernel is spread over all thread axes of that kernel.
+
+    A block that is not yet runs once for each thread, which is no fault of the last transform.
+    """
+    kernels = find_kernels(module)
+    return bool(kernels) and not any(
+        find_missing_axes(kernel, block)
+        for kernel in kernels
+        for block in queries.find_all(kernel, SBlock)
+    )
+
+
+@dataclass
+class Judgement:
+    """What the devices say of a module.
+
+    Attributes
+    ----------
+    ran : names of the devices that ran it
+    refusals : why others did not, though no obstacle was known
+    """
+
+    findings: list[str] = field(default_factory=list)
+    ran: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+
+def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Judgement:
+    """Numbers on the devices that can run a module; on those of a GPU only if it is finished."""
+    said = Judgement()
+    for name in devices:
+        device = find_device(name)
+        if device.find_obstacle(module) or (name != "cpu" and not is_finished(module)):
+            continue
+        try:
+            found = check_numbers(problem, module, device, where=name)
+        except DeviceError as error:
+            said.refusals.append(f"{name}: {error}")
+            continue
+        except Exception as error:
+            raise WrongError("raised", f"{name}: {type(error).__name__}: {error}") from error
+        said.ran.append(name)
+        said.findings += [str(one) for one in found]
+    return said
+
+
+def require_structure(module: tvm.IRModule) -> None:
+    """What can be said of a module without running it; raises `WrongError`.
+
+    Loops run at least once and count within their type; there are enough iterations around each
+    block that writes an output.
+    """
+    function = module["main"]
+    for loop in queries.find_all(function.body, For):
+        extent = queries.constant(loop.extent)
+        bits = str(loop.loop_var.ty.dtype if hasattr(loop.loop_var.ty, "dtype") else "int32")
+        if extent is not None and not 1 <= extent <= (INT32 if bits == "int32" else 2**63 - 1):
+            raise WrongError("structure", f"loop '{loop.loop_var.name}' runs {extent} times")
+    for realize in queries.find_all(function.body, SBlockRealize):
+        block = realize.block
+        outputs = [region.source for region in block.writes]
+        if not any(buffer.same_as(param) for buffer in outputs for param in function.params):
+            continue
+        around = [
+            loop
+            for loop in queries.find_all(function.body, For)
+            if any(block.same_as(one) for one in queries.find_all(loop, SBlock))
+        ]
+        needed = math.prod(queries.constant(one.dom.extent) or 1 for one in block.iter_vars)
+        runs = math.prod(queries.constant(loop.extent) or 1 for loop in around)
+        if runs < needed:
+            raise WrongError(
+                "structure", f"block '{block.name_hint}' runs {runs} times, and {needed} are needed"
+            )
+
+
+def find_sequences(play: Play, place: Block) -> list[Loop]:
+    """The loops around a block whose body is several statements, as pipelines need them."""
+    return [
+        Loop(place, index)
+        for index, handle in enumerate(play.loops(place))
+        if isinstance(play.sch.get(handle).body, SeqStmt)
+    ]
+
+
+def find_copies(play: Play, place: Loop) -> list[Block]:
+    """The blocks that stand alone in the first statements of a loop."""
+    body = play.node(place).body
+    parts = list(body.seq)[:-1] if isinstance(body, SeqStmt) else []
+    found = []
+    for part in parts:
+        inside = queries.find_all(part, SBlock)
+        if len(inside) != 1:
+            break
+        found += [one for one in play.blocks() if play.sch.get(play.block(one)).same_as(inside[0])]
+    return found
+
+
+SCRIPT = '''"""{kind}: {text}"""
+
+from tvm.s_tir import Schedule
+
+from tirstep import transforms as tr
+from tirstep.lowering_checks import check_numbers, find_device
+from tirstep.modules import find_kernel
+from tirstep.transforms.recipes import RECIPES
+
+problem = find_kernel("{kernel}").problem({arguments})
+sch = Schedule(problem.module)
+
+
+def block(name, nth=0):
+    blocks = sch.get_child_blocks(sch.get_sblock("root"))
+    return [one for one in blocks if sch.get(one).name_hint == name][nth]
+
+
+def loop(block, index):
+    return sch.get_loops(block)[index]
+
+
+def prefix(sch, recipe, steps, **sizes):
+    running = RECIPES[recipe].run(sch, **sizes)
+    for _ in range(steps):
+        next(running, None)
+
+
+{calls}
+print(sch.mod.script())
+for name in {devices}:
+    device = find_device(name)
+    if device.find_obstacle(sch.mod) is None:
+        print(name, *check_numbers(problem, sch.mod, device, where=name) or ["right"], sep="\\n  ")
+'''
+
+
+def write_script(
+    wrong: WrongError, problem: Problem, calls: Sequence[Call], devices: Sequence[str]
+) -> str:
+    """A program that makes the same schedule and checks it."""
+    given = {**problem.sizes, **problem.options}
+    first_line = str(wrong).splitlines()[0][:200]
+    text = first_line.partition(": ")[2].replace("\\", "/").replace('"', "'")
+    return SCRIPT.format(
+        kind=wrong.kind,
+        text=text,
+        kernel=problem.kernel.name,
+        arguments=", ".join(f"{name}={value!r}" for name, value in given.items()),
+        calls="\n".join(map(str, calls)),
+        devices=tuple(devices),
+    )
+
+
+def shorten(
+    problem: Problem, calls: Sequence[Call], is_wrong: Callable[[Play], bool]
+) -> list[Call]:
+    """Fewer calls that are wrong in the same way: each is left out once, from the last on."""
+    kept = list(calls)
+    for index in reversed(range(len(calls))):
+        fewer = kept[:index] + kept[index + 1 :]
+        if is_wrong(replay(problem, fewer)):
+            kept = fewer
+    return kept

@@ -1,0 +1,105 @@
+"""What Hypothesis is given to draw: each kind of value that tests rely on can be drawn.
+
+A strategy of whole tiles only would let every test of a tail pass.
+"""
+
+import contextlib
+import math
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+from strategies import EXTENT, SIMULATED, SPECIAL, open_sizes, options, shapes, sizes
+
+from tirstep.modules import find_kernel
+from tirstep.transforms.recipes import RECIPES, Recipe
+
+ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+ENOUGH = settings(
+    max_examples=2000,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def draw_many(strategy: st.SearchStrategy, count: int = 300) -> list:
+    drawn = []
+    with_count = settings(ENOUGH, max_examples=count)
+    with contextlib.suppress(NoSuchExample):  # nothing is what is looked for
+        find(strategy, lambda value: drawn.append(value), settings=with_count)
+    return drawn
+
+
+def is_prime(number: int) -> bool:
+    return number > 1 and all(number % one for one in range(2, math.isqrt(number) + 1))
+
+
+def test_extents_are_one_primes_multiples_and_none_of_32():
+    drawn = set(draw_many(EXTENT))
+    assert 1 in drawn
+    assert len([one for one in drawn if is_prime(one) and one > 4]) >= 4
+    assert len([one for one in drawn if one % 8 == 0]) >= 6
+    assert len([one for one in drawn if one % 8 == 0 and one % 32]) >= 4
+    # Below, at and above the sizes of tiles, warps and rows of banks.
+    for tile in (4, 8, 16, 32):
+        assert {one % tile == 0 for one in drawn} == {False, True}
+        assert {one < tile for one in drawn} == {False, True}
+
+
+def test_extents_of_their_own_begin_at_one_and_are_odd_and_even():
+    for strategy in (*SPECIAL.values(), *SIMULATED.values()):
+        drawn = set(draw_many(strategy, 100))
+        assert 1 in drawn
+        assert len(drawn) > 1
+        assert any(one % 2 for one in drawn - {1}) or drawn == {1, 2}
+        assert max(drawn) <= 4 or any(one % 8 for one in drawn - {1})
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulator"])
+def test_of_five_shapes_most_have_a_tail(device: str):
+    """As many as a quick run draws: over all recipes it meets whole and broken tiles."""
+    broken = total = 0
+    for recipe in RECIPES.values():
+        for shape in draw_many(shapes(recipe, device), 5):
+            assert [*shape] == [*find_kernel(recipe.kernel).size_names]
+            total += 1
+            broken += any(size % 32 for size in shape.values())
+    assert total > 4 * len(RECIPES)
+    assert broken / total > 0.5
+
+
+def test_every_option_of_a_kernel_is_drawn():
+    for recipe in {recipe.kernel: recipe for recipe in RECIPES.values()}.values():
+        kernel = find_kernel(recipe.kernel)
+        drawn = draw_many(options(recipe))
+        assert {one["dtype"] for one in drawn} == set(kernel.dtypes)
+        on_cpu = {one["dtype"] for one in draw_many(options(recipe, "cpu"))}
+        assert on_cpu == {one for one in kernel.dtypes if not one.startswith("float8")}
+        if "transpose_b" in kernel.options:
+            assert {one["transpose_b"] for one in drawn} == {False, True}
+        if "acc" in kernel.options and "float16" in kernel.dtypes:
+            assert {one.get("acc") for one in drawn} == {None, "float16", "float32"}
+        if "C C_cast" in recipe.blocks:
+            assert len({one.get("out") for one in drawn}) > 2
+
+
+@ALL
+def test_every_tail_and_most_sizes_of_a_recipe_are_drawn(recipe: Recipe):
+    drawn = draw_many(sizes(recipe), 100)
+    assert drawn
+    assert {one["tail"] for one in drawn if "tail" in one} == set(recipe.tails) - {"refuse"}
+    for name, choices in recipe.choices.items():
+        seen = {one[name] for one in drawn if name in one}
+        assert len(seen) >= min(len(set(choices)), 2), (name, seen)
+
+
+def test_sizes_are_left_open_sometimes():
+    recipes = [recipe for recipe in RECIPES.values() if recipe.symbolic]
+    assert recipes
+    for recipe in recipes[:5]:
+        drawn = draw_many(open_sizes(recipe), 60)
+        assert {bool(one) for one in drawn} == {False, True}
+        assert {name for one in drawn for name in one} == set(recipe.symbolic)
