@@ -196,6 +196,16 @@ def test_extremes_of_floats_leave_nan_out_as_cuda_does(name: str) -> None:
     assert np.isnan(half[[1, 3]]).all()
 
 
+def test_of_two_zeros_the_larger_has_no_sign() -> None:
+    zeros = np.resize(np.array([0, -0.0, 0, -0.0], "float32"), 32)
+    others = np.resize(np.array([-0.0, 0, 0, -0.0], "float32"), 32)
+    body = "R[tx] = T.max(A[tx], B[tx])\nQ[tx] = T.min(A[tx], B[tx])"
+    arrays = {"A": zeros, "B": others, "R": blank("float32"), "Q": blank("float32")}
+    result = run_kernel(arrays, body).arguments
+    assert list(np.signbit(result[2][:4])) == [False, False, False, True]
+    assert list(np.signbit(result[3][:4])) == [True, True, False, True]
+
+
 def test_comparisons_with_nan_are_false() -> None:
     numbers = np.full(32, np.nan, "float32")
     for operator, holds in (("<", 0), (">=", 0), ("==", 0), ("!=", 1)):

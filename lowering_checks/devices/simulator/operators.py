@@ -46,6 +46,7 @@ COMPARISONS: dict[str, Operate] = {
     "EQ": operator.eq,
     "NE": operator.ne,
 }
+BINARY = {**ARITHMETIC, **COMPARISONS}
 _OVERFLOWING = ("Add", "Sub", "Mul", "Div", "FloorDiv", "LShift")
 DIVISIONS = ("Div", "Mod", "FloorDiv", "FloorMod")
 
@@ -77,8 +78,8 @@ HAZARDS = {
 """What to look for where the second operand is no constant."""
 _EXTREMES: dict[tuple[str, bool], Operate] = {
     # CUDA's fminf and fmaxf return the operand that is a number.
-    ("Min", False): np.fmin,
-    ("Max", False): np.fmax,
+    ("Min", False): lambda a, b: -_find_larger(-a, -b),
+    ("Max", False): lambda a, b: _find_larger(a, b),
     # Those of 16 bits stand in the generated source: `a < b ? a : b`.
     ("Min", True): lambda a, b: np.where(a < b, a, b),
     ("Max", True): lambda a, b: np.where(a > b, a, b),
@@ -139,8 +140,8 @@ def find_operator(kind: str, dtype: str) -> tuple[Operate, np.dtype[Any] | None]
     """
     if not is_integer(dtype):
         half = numpy_type(dtype).itemsize <= 2
-        return _EXTREMES.get((kind, half)) or {**ARITHMETIC, **COMPARISONS}[kind], None
-    operate = {**ARITHMETIC, **COMPARISONS}[kind]
+        return _EXTREMES.get((kind, half)) or BINARY[kind], None
+    operate = BINARY[kind]
     wraps = numpy_type(dtype) if kind in _OVERFLOWING else None
     if numpy_type(dtype).itemsize >= 4:
         return operate, wraps
@@ -206,6 +207,13 @@ def wrap(value: int, dtype: np.dtype[Any]) -> int:
     """A Python integer as one of a type."""
     low, span = int(np.iinfo(dtype).min), 1 << 8 * dtype.itemsize
     return (value - low) % span + low
+
+
+def _find_larger(left: Any, right: Any) -> Any:
+    """The larger float, or the one that is a number; of two zeros the one without a sign."""
+    found = np.fmax(left, right)
+    are_zeros = (left == 0) & (right == 0)
+    return np.where(are_zeros, left + right, found)[()] if np.any(are_zeros) else found
 
 
 def _divide_towards_zero(left: Any, right: Any) -> Any:

@@ -74,12 +74,6 @@ LIMITS = (
     Limit(
         HOST,
         MISSED,
-        "lanes that the mask of a shuffle names and that end are not waited for",
-        ("shuffle in a loop whose trip count is the lane's",),
-    ),
-    Limit(
-        HOST,
-        MISSED,
         "the CPU rounds as IEEE says, and NVIDIA's compiler is told --use_fast_math",
         ("subnormal float32 doubled", "rounding error of a product, by subtraction"),
     ),
