@@ -122,18 +122,19 @@ class Machine(Memories):
         batch = self.now.batch
         passed: Array | None = None
         if mask is not None:
-            here = mask.reshape(batch.blocks, batch.threads)
-            passed = here.any(axis=1)
+            here: Array = mask.reshape(batch.blocks, batch.threads)
+            arrived: Array = here.any(axis=1)
             if self.now.ended is not None:
-                here = here | self.now.ended.reshape(here.shape)
-            if (passed & ~here.all(axis=1)).any():
+                here = np.logical_or(here, self.now.ended.reshape(here.shape))
+            if (arrived & ~here.all(axis=1)).any():
                 self.now.log.add_sentence(
                     "divergent barrier",
                     "only some threads of a block come to a barrier: the others never do",
                 )
+            passed = None if arrived.all() else arrived
         if batch.first == 0 and (passed is None or passed[0]):
             self.counts.barriers += 1
-        self.begin_interval(passed if passed is not None and not passed.all() else None)
+        self.begin_interval(passed)
 
 
 def run_function(machine: Machine, body: Any) -> None:
