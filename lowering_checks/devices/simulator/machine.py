@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from tvm.tirx import AttrStmt, Bind, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_THREADS
@@ -123,7 +124,7 @@ class Machine(Memories):
         passed: Array | None = None
         if mask is not None:
             here: Array = mask.reshape(batch.blocks, batch.threads)
-            arrived: Array = here.any(axis=1)
+            arrived: Array = np.any(here, axis=1)
             if self.now.ended is not None:
                 here = np.logical_or(here, self.now.ended.reshape(here.shape))
             if (arrived & ~here.all(axis=1)).any():
