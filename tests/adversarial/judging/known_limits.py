@@ -185,10 +185,7 @@ LIMITS = (
         HOST,
         MISSED,
         "lanes that the mask names are waited for wherever they shuffle",
-        (
-            "each half of a warp its own shuffle with the mask of all lanes",
-            "shuffle in a loop whose trip count is the lane's",
-        ),
+        ("each half of a warp its own shuffle with the mask of all lanes",),
     ),
     Limit(
         HOST,
