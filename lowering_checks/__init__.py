@@ -14,6 +14,7 @@ from .finding import CheckError, Finding
 from .golden import GoldenStore
 from .numeric import check_numbers
 from .steps import Run, run_golden, run_recipe, run_seed
+from .unfinished import find_unfinished
 from .verdict import Verdict, judge_run
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "diff_modules",
     "diff_steps",
     "find_device",
+    "find_unfinished",
     "judge_run",
     "print_module",
     "run_golden",

@@ -15,7 +15,8 @@ class Finding:
 
     Attributes
     ----------
-    check : ``"golden"``, ``"numbers"``, or the device that watched, ``"simulator"``
+    check : ``"golden"``, ``"numbers"``, ``"threads"`` (`find_unfinished`), or the device that
+        watched, ``"simulator"``
     where : the recipe and the step, as ``matmul_naive 01_bound``
     message : one sentence
     detail : what to look at, such as a unified diff; may be empty

@@ -18,6 +18,7 @@ from .golden import GoldenStore
 from .numeric import check_numbers
 from .refusal import find_remedy
 from .steps import Run, run_golden, run_recipe
+from .unfinished import find_unfinished
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Verdict:
     ----------
     diff : against the step before; None for the kernel as it was written
     golden : findings; None where no goldens were asked or the step has none (another dtype, say)
-    numbers : findings
+    numbers : findings; of the last step, those of `find_unfinished` too
     checked_on : the device and shape of the numbers, as ``"cpu 64x48x32"``, and whether they are
         the recipe's example's, with other sizes or options than the run's
     timing : None where the device has no clock, the step cannot be launched, or is wrong
@@ -71,6 +72,8 @@ def judge_run(
     before: Step | None = None
     for step in run.steps:
         found, checked_on = _check(run, twins, step, device, seed)
+        if step is run.steps[-1]:
+            found = (*found, *find_unfinished(step.module, where=run.label(step)))
         numbers = _place(found, step)
         timing = None
         has_time = timed and device.has_clock and not numbers

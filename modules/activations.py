@@ -7,23 +7,27 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import roundings
+from tirstep.modules import corners, roundings
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, IN_OWN_TYPE
 from tirstep.modules.kernel import kernel
 from tirstep.modules.script import cast_between, zero_of
 
 
 @kernel(
-    reference=lambda a, **_: np.maximum(a, 0.0),
+    # Not np.maximum: of two zeros it returns either.
+    reference=lambda a, **_: np.where(a > 0, a, 0.0),
     flops=lambda n, **_: n,
-    terms=lambda **_: 1,
+    terms=lambda **_: 0,
     elements=lambda n, **_: n,
     accumulators=IN_OWN_TYPE,
+    corners=(corners.edges,),
+    has_signed_zeros=True,
 )
 def relu(n: int, *, dtype: str = "float32") -> tvm.IRModule:
     """B = max(A, 0) for vectors of n elements: block "B", loop i.
 
-    n operations. Raises `KernelError` for a bad size or dtype.
+    No zero of B has a sign, and infinities are numbers like others. What a NaN becomes is not said:
+    a GPU's maximum drops it. n operations. Raises `KernelError` for a bad size or dtype.
     """
     N, zero = n, zero_of(dtype)
 
@@ -41,12 +45,15 @@ def relu(n: int, *, dtype: str = "float32") -> tvm.IRModule:
 
 
 def _gelu_of(a: Any, **_: Any) -> Any:
-    return 0.5 * a * (1 + np.tanh(np.sqrt(2 / np.pi) * (a + 0.044715 * a**3)))
+    """As the kernel has it: 1 + tanh(z) cancels where z is far below 0, in float64 too."""
+    with np.errstate(over="ignore"):
+        return a / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (a + 0.044715 * a**3)))
 
 
 @kernel(
     reference=_gelu_of,
     error=roundings.gelu,
+    corners=(corners.along_the_curve,),
     flops=lambda n, **_: 8 * n,
     terms=lambda **_: 1,
     elements=lambda n, **_: n,
@@ -58,8 +65,8 @@ def gelu(n: int, *, dtype: str = "float32", approximate: str = "tanh") -> tvm.IR
 
     This is 0.5 x (1 + tanh(z)), the approximation of D. Hendrycks and K. Gimpel (Gaussian error
     linear units, 2016), which frameworks call gelu with approximate="tanh". Block "B", loop i; the
-    arithmetic is float32, B has the type of A. 8 * n operations, an exponential counted as one.
-    Raises `KernelError` for a bad size or dtype.
+    arithmetic is float32, B has the type of A, and all of it is finite. 8 * n operations, an
+    exponential counted as one. Raises `KernelError` for a bad size or dtype.
     """
     N, widen, narrow = n, cast_between(dtype, "float32"), cast_between("float32", dtype)
 

@@ -9,6 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.modules import corners
 from tirstep.modules.dtypes import SUMS_OF_PRODUCTS
 from tirstep.modules.kernel import kernel
 from tirstep.modules.script import cast_between, zero_of
@@ -36,6 +37,7 @@ def _refuse_even(k: int, **_: Any) -> str | None:
     refuse=_refuse_even,
     # What the corner of one image sums.
     zeros=lambda k, **_: (np.s_[0, 0, : k // 2 + 1, : k // 2 + 1],),
+    corners=corners.SUMMED_ALONG,
 )
 def depthwise_conv2d(
     b: int, c: int, h: int, w: int, k: int, *, dtype: str = "float32", acc: str | None = None

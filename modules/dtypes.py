@@ -54,6 +54,20 @@ class DType:
     smallest: float  # the finite range
     largest: float
     smallest_subnormal: float  # 0 for an integer type
+    smallest_normal: float  # 0 for an integer type
+
+    @property
+    def underflow(self) -> float:
+        """The most that a result may be off for being too small for the type's normal numbers.
+
+        CUDA's fast arithmetic, with which TVM compiles, takes subnormal float32 for zero, as inputs
+        and as results (`-ftz=true`, NVIDIA CUDA Compiler Driver, "--use_fast_math"); bfloat16 has
+        the same range and is computed in float32 where a GPU does not add it. float16 keeps its
+        subnormal numbers, whatever the flag (PTX ISA, "Half Precision Floating Point").
+        """
+        if self.name in ("float32", "bfloat16"):
+            return self.smallest_normal
+        return self.smallest_subnormal
 
     @property
     def bytes(self) -> int:
@@ -79,7 +93,7 @@ def dtype_facts(name: str) -> DType:
     if name in _INTEGERS:
         integers = np.iinfo(name)
         low, high = int(integers.min), int(integers.max)
-        return DType(name, np.dtype(name), False, integers.bits - 1, low, high, 0.0)
+        return DType(name, np.dtype(name), False, integers.bits - 1, low, high, 0.0, 0.0)
     if name not in _FLOATS:
         raise KernelError(
             f"dtype_facts: {name!r} is no data type known here; use {', '.join(_FLOATS)}, "
@@ -96,4 +110,5 @@ def dtype_facts(name: str) -> DType:
         float(floats.min),
         float(floats.max),
         float(floats.smallest_subnormal),
+        float(floats.smallest_normal),
     )

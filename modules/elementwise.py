@@ -4,6 +4,7 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.modules import corners
 from tirstep.modules.dtypes import SUMS_OF_FEW
 from tirstep.modules.kernel import kernel
 from tirstep.modules.script import cast_between
@@ -16,6 +17,7 @@ from tirstep.modules.script import cast_between
     elements=lambda n, **_: n,
     accumulators=SUMS_OF_FEW,
     zeros=lambda n, **_: (n // 2, n // 2),
+    corners=(corners.edges,),
 )
 def vector_add(n: int, *, dtype: str = "float32") -> tvm.IRModule:
     """C = A + B for vectors A, B, C of n elements: block "C", loop i.

@@ -27,8 +27,9 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tirstep.modules import numeric
+from tirstep.modules import corners, numeric
 from tirstep.modules.arguments import check_elements, check_symbolic, take_options, take_sizes
+from tirstep.modules.corners import Corner
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.errors import KernelError
 from tirstep.modules.numeric import Array
@@ -59,9 +60,14 @@ class Meaning:
     refuse: Callable[..., str | None] = lambda **_: None  # why these sizes cannot be, and advice
     # Indices into the inputs, by place: where these are 0, one output has nothing but zeros to sum.
     zeros: Callable[..., Sequence[Any]] = lambda **_: ()
-    # Of the inputs in float64, by place, and the unit roundoff u: how far off each element of the
-    # output may be before it is stored. For kernels that are no sums of products (roundings.py).
+    # Of the inputs in float64, by place, the unit roundoff u, and tiny, what underflow may cost:
+    # how far off each element of the output may be before it is stored. For kernels that are no
+    # sums of products (roundings.py).
     error: Callable[..., Array] | None = None
+    # Inputs worth having besides random ones, what is told most first (corners.py).
+    corners: Sequence[Corner] = ()
+    is_bitwise: bool = False  # whether the output is its inputs' elements, moved, to the bit
+    has_signed_zeros: bool = False  # whether an output that is 0 has the reference's sign
 
     def __call__(self, factory: Callable[..., tvm.IRModule]) -> "Kernel":
         return Kernel(factory, self)
@@ -201,12 +207,21 @@ class Problem:
         the accumulator's mantissa bits (for integers, its largest value), so that every partial sum
         is exact, and within the output's range. They are as large as that allows, so that sums,
         products or inputs that pass through a narrower type are not exact. One output has nothing
-        but zeros to sum, if the kernel says how (`zeros`). No input is all zeros.
+        but zeros to sum, if the kernel says how (`zeros`). No input is all zeros. Where all terms
+        cannot be other than 0, see `integer_rounds`.
 
         Where the kernel is no sum of products (not `is_exact`), they are whole numbers from -4 to
         4, and results are within `error_bound`.
         """
-        return numeric.draw_exact(self, seed)
+        return next(numeric.draw_exact(self, seed))
+
+    def integer_rounds(self, seed: int) -> list[list[Array]]:
+        """`integer_inputs`, and more of the kind where one cannot have all terms other than 0.
+
+        So many ones are not summed exactly in float16: a row has as many as are, and the rounds
+        together have every column of the first input other than 0 in some row of each.
+        """
+        return list(numeric.draw_exact(self, seed))
 
     def float_inputs(self, seed: int) -> list[Array]:
         """Random floats in [-1, 1); for an integer type integers of its full range, or of as many
@@ -234,8 +249,35 @@ class Problem:
         inputs, so a kernel must be a sum of products, or what magnifies no error of one (relu);
         any other one has an `error` of its own in the place of that product.
 
+        What underflows may become 0, since TVM compiles for a GPU with fast arithmetic.
+
         Where n u is 1 or more, nothing can be promised, and the bound is infinite: a float16 sum
         of 2048 terms may stop growing. Such a problem is checked by `integer_inputs` alone.
         Rounding is taken to be to nearest; an integer type has the bound 0.
         """
         return numeric.bound_error(self, inputs)
+
+    def error_interval(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
+        """The least and the largest value that each element of an output may have, in float64.
+
+        The value before it is stored is as far from `reference` as `error_bound` says of the
+        arithmetic alone. Rounding keeps an order, so that what is stored lies between the two ends
+        of that, each rounded to the output's type: in a narrow type they mostly are one number,
+        and an error far below half a unit in its last place shows where they are not.
+        """
+        return numeric.find_intervals(self, inputs)
+
+    def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
+        """Inputs of the kernel's corner cases, each with what the rows of its first input are: as
+        many names as there are kinds, which repeat from row to row. See corners.py.
+
+        None for sums of products, which have theirs in `planted_inputs`.
+        """
+        if self.kernel.meaning.is_bitwise:
+            return [(("random bits",), corners.draw_bits(self, seed))]
+        return [] if self.is_exact else corners.draw_corners(self, seed)
+
+    def planted_inputs(self, seed: int) -> list[Array]:
+        """`float_inputs`, with corner cases in them where the kernel sums products."""
+        drawn = self.float_inputs(seed)
+        return corners.plant_corners(self, drawn, seed) if self.is_exact else drawn

@@ -5,6 +5,7 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.modules import corners
 from tirstep.modules.dtypes import SUMS_OF_PRODUCTS
 from tirstep.modules.kernel import kernel
 from tirstep.modules.script import DTypes, cast_between, swapped_if, zero_of
@@ -18,6 +19,7 @@ from tirstep.modules.script import DTypes, cast_between, swapped_if, zero_of
     accumulators=SUMS_OF_PRODUCTS,
     choices={"transpose_b": (False, True)},
     zeros=lambda m, **_: (np.s_[m // 2],),
+    corners=corners.SUMMED,
 )
 def matmul(
     m: int,
@@ -98,6 +100,7 @@ def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool)
     accumulators=SUMS_OF_PRODUCTS,
     # A row of A, nothing of B, and one bias.
     zeros=lambda m, n, **_: (np.s_[m // 2], np.s_[:0], np.s_[n // 2]),
+    corners=corners.SUMMED,
 )
 def matmul_bias_relu(
     m: int,

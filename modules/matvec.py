@@ -5,6 +5,7 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.modules import corners
 from tirstep.modules.dtypes import SUMS_OF_PRODUCTS
 from tirstep.modules.kernel import kernel
 from tirstep.modules.script import cast_between, zero_of
@@ -17,6 +18,7 @@ from tirstep.modules.script import cast_between, zero_of
     elements=lambda m, n, **_: m * n,
     accumulators=SUMS_OF_PRODUCTS,
     zeros=lambda m, **_: (np.s_[m // 2],),
+    corners=corners.SUMMED,
 )
 def matvec(m: int, n: int, *, dtype: str = "float32", acc: str | None = None) -> tvm.IRModule:
     """y(m) = A(m, n) times x(n): block "y", loops i, k.

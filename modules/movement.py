@@ -12,12 +12,14 @@ from tirstep.modules.kernel import kernel
     reference=lambda a, **_: a.T,
     flops=lambda **_: 0,
     terms=lambda **_: 0,
+    is_bitwise=True,
     elements=lambda m, n, **_: m * n,
     accumulators=ANY_TYPE,
 )
 def transpose(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
     """B(n, m) = the transpose of A(m, n): block "B", loops i over the rows of B and j.
 
+    Every bit stays as it is, also those of NaNs, infinities, subnormal numbers and negative zeros.
     No operations. Raises `KernelError` for bad sizes or dtype.
     """
     M, N = m, n

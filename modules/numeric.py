@@ -15,26 +15,64 @@ if TYPE_CHECKING:
 Array: TypeAlias = npt.NDArray[Any]
 
 
-def draw_exact(problem: "Problem", seed: int) -> list[Array]:
+def draw_exact(problem: "Problem", seed: int) -> Iterator[list[Array]]:
     """Whole numbers of which every partial sum, in any order, is exact. See Problem.
 
     They have either sign and all orders of magnitude up to the largest that fits, so that what is
     rounded to a narrower type on its way shows. None is 0, so that no term of a sum can be lost
     unnoticed, but for those of one output (`zeros` of the kernel), where whatever is added to the
-    sum shows, however small. Where even ones are too much, some of them are 0.
+    sum shows, however small. Where even ones are too much for a sum, each row of the first input
+    has as many as fit, in columns of its own, and there are as many inputs as it takes for every
+    column to have had its turn.
     """
     if not problem.is_exact:
-        return _draw_small(problem, seed)
-    for reach, density in _find_plans(problem):
+        yield _draw_small(problem, seed)
+        return
+    for reach in _find_reaches(problem):
         rng = np.random.default_rng(seed)
         drawn = [
-            _whole_numbers(rng, tensor.shape, reach, density, dtype_facts(tensor.dtype))
+            _whole_numbers(rng, tensor.shape, reach, dtype_facts(tensor.dtype))
             for tensor in problem.inputs
         ]
         inputs = _set_zeros(problem, drawn)
         if _fits(problem, inputs):
-            return inputs
-    raise _overflow(problem)
+            yield inputs
+            return
+    yield from _draw_in_turns(problem, inputs, np.random.default_rng([seed, 1]))
+
+
+def _draw_in_turns(
+    problem: "Problem", ones: list[Array], rng: np.random.Generator
+) -> Iterator[list[Array]]:
+    """Ones of either sign, so few in a row that they fit; the columns in turns over the rows."""
+    columns = ones[0].shape[-1]
+    live = np.flatnonzero(ones[0].reshape(-1, columns).any(axis=1))
+    order = rng.permutation(columns)
+    fitting = columns
+    while fitting > 1:
+        fitting //= 2
+        if _fits(problem, _keep_columns(ones, live, order, fitting, 0)):
+            break
+    else:
+        raise _overflow(problem)
+    # Halved until it fits: as many more as fit all the same.
+    for step in (fitting // 2, fitting // 4, fitting // 8):
+        if step and _fits(problem, _keep_columns(ones, live, order, fitting + step, 0)):
+            fitting += step
+    for first in range(0, columns, fitting * len(live)):
+        yield _keep_columns(ones, live, order, fitting, first)
+
+
+def _keep_columns(
+    ones: list[Array], live: Array, order: Array, count: int, first: int
+) -> list[Array]:
+    """Of the first input `count` columns a row, each row beginning where the one before ends."""
+    columns = len(order)
+    kept = np.zeros_like(ones[0].reshape(-1, columns))
+    for turn, row in enumerate(live):
+        chosen = order[(first + turn * count + np.arange(count)) % columns]
+        kept[row, chosen] = ones[0].reshape(-1, columns)[row, chosen]
+    return [kept.reshape(ones[0].shape), *ones[1:]]
 
 
 def _draw_small(problem: "Problem", seed: int) -> list[Array]:
@@ -48,8 +86,8 @@ def _draw_small(problem: "Problem", seed: int) -> list[Array]:
     return inputs
 
 
-def _find_plans(problem: "Problem") -> Iterator[tuple[int, float]]:
-    """Reaches, the largest that may fit first, and at last densities of ones.
+def _find_reaches(problem: "Problem") -> Iterator[int]:
+    """The largest numbers, those that may fit first, and ones at last.
 
     The first guess is for products of two numbers, and adds up their means.
     """
@@ -58,22 +96,18 @@ def _find_plans(problem: "Problem") -> Iterator[tuple[int, float]]:
     while (problem.terms + 1) * (2 * reach / np.log(2 * reach + 1)) ** 2 <= limit:
         reach *= 2
     while reach >= 1:
-        yield reach, 1.0
+        yield reach
         reach //= 2
-    for halvings in range(1, 32):
-        yield 1, 2.0**-halvings
 
 
 def _whole_numbers(
-    rng: np.random.Generator, shape: tuple[int, ...], reach: int, density: float, facts: DType
+    rng: np.random.Generator, shape: tuple[int, ...], reach: int, facts: DType
 ) -> Array:
     """Numbers from 1 to `reach`, their logarithms spread evenly, with random signs."""
     most = min(reach, facts.exact_integers)
     sizes = np.minimum(np.floor(np.exp(rng.random(shape) * np.log(most + 1))), most)
     values = sizes * rng.choice((-1.0, 1.0), shape)
-    kept = rng.random(shape) < density
-    kept.flat[rng.integers(kept.size)] = True  # never all zeros
-    return np.where(kept, values, 0.0).astype(facts.numpy)
+    return np.asarray(values.astype(facts.numpy))
 
 
 def _set_zeros(problem: "Problem", drawn: list[Array]) -> list[Array]:
@@ -141,30 +175,63 @@ def _sums_of_magnitudes(problem: "Problem", inputs: Sequence[Array]) -> list[Arr
 
 def bound_error(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
     """The bound of Problem.error_bound, which says what it is."""
+    bounds = []
+    for exact, error, output in zip(
+        problem.reference(inputs), bound_computing(problem, inputs), problem.outputs, strict=True
+    ):
+        out = dtype_facts(output.dtype)
+        storing = out.unit_roundoff * (np.abs(exact) + error) + out.underflow
+        bounds.append(error + storing)
+    return bounds
+
+
+def find_intervals(problem: "Problem", inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
+    """The intervals of Problem.error_interval, which says what they are."""
+    intervals = []
+    for exact, error, output in zip(
+        problem.reference(inputs), bound_computing(problem, inputs), problem.outputs, strict=True
+    ):
+        with np.errstate(invalid="ignore"):  # an infinity less an infinite bound
+            ends = [
+                _store(np.where(np.isinf(exact), exact, exact + sign * error), output.dtype, sign)
+                for sign in (-1, 1)
+            ]
+        intervals.append((ends[0], ends[1]))
+    return intervals
+
+
+def _store(values: Array, dtype: str, sign: int) -> Array:
+    """Values rounded to a type, in float64; infinite where a type without infinities overflows."""
+    facts = dtype_facts(dtype)
+    if not facts.is_float:
+        return values
+    with np.errstate(over="ignore"):
+        stored = values.astype(facts.numpy).astype(np.float64)
+    return np.where(np.isnan(stored) & ~np.isnan(values), sign * np.inf, stored)
+
+
+def bound_computing(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
+    """How far off each output may be before it is stored, in absolute numbers."""
     acc = dtype_facts(problem.accumulator)
     if not acc.is_float:
         return [np.zeros(output.shape) for output in problem.outputs]
     own, doubles = problem.kernel.meaning.error, [array.astype(np.float64) for array in inputs]
+    if problem.kernel.meaning.is_bitwise:
+        return [np.zeros(output.shape) for output in problem.outputs]
     if own is None:
-        summing = _bound_sums(problem, inputs, acc)
-    else:
-        summing = [own(*doubles, u=acc.unit_roundoff, **problem.sizes, **problem.options)]
-    bounds = []
-    for exact, error, output in zip(
-        problem.reference(inputs), summing, problem.outputs, strict=True
-    ):
-        out = dtype_facts(output.dtype)
-        storing = out.unit_roundoff * (np.abs(exact) + error) + out.smallest_subnormal
-        bounds.append(error + storing)
-    return bounds
+        return _bound_sums(problem, inputs, acc)
+    constants = {**problem.sizes, **problem.options}
+    return [own(*doubles, u=acc.unit_roundoff, tiny=acc.underflow, **constants)]
 
 
 def _bound_sums(problem: "Problem", inputs: Sequence[Array], acc: DType) -> list[Array]:
     n = problem.terms
     roundings = n * acc.unit_roundoff
     gamma = roundings / (1 - roundings) if roundings < 1 else np.inf
-    # A sum without a single term is exact, whatever gamma (0 times infinity is no number).
-    return [
-        np.where(sums > 0, gamma, 0.0) * sums + n * acc.smallest_subnormal
-        for sums in _sums_of_magnitudes(problem, inputs)
-    ]
+    # A sum without a single term is exact, whatever gamma (0 times infinity is no number); so is
+    # one with an infinity, of which the others change nothing.
+    bounds = []
+    for sums in _sums_of_magnitudes(problem, inputs):
+        rounded = (sums > 0) & np.isfinite(sums)
+        bounds.append(np.multiply(gamma, sums, out=np.zeros_like(sums), where=rounded))
+    return [bound + max(n, 1) * acc.underflow for bound in bounds]

@@ -1,12 +1,18 @@
 """How far rounding may take the kernels that are no sums of products, in absolute numbers.
 
-Each function gets a kernel's inputs in float64 and the accumulator's unit roundoff u, and returns a
-bound for every element of the output before it is stored. They follow the operations one by one, to
-first order in u, and double the result for the terms of higher order. A sum of n terms is off by at
-most n u times the sum of their magnitudes, in any order (Higham, Accuracy and Stability of
-Numerical Algorithms, 2nd ed., SIAM 2002, section 4.2). Exponential, quotient and reciprocal root
-are those of CUDA's fast arithmetic, with which TVM compiles: 2 + 1.173 |x|, 2 and 2 units in the
-last place, which are 2 u each (CUDA C++ Programming Guide, "Mathematical Functions").
+Each function gets a kernel's inputs in float64, the accumulator's unit roundoff u and the most that
+one result may be off for being too small (`DType.underflow`), and returns a bound for every element
+of the output before it is stored. They follow the operations one by one, to first order in u, and
+double the result for the terms of higher order. A sum of n terms is off by at most n u times the
+sum of their magnitudes, in any order (Higham, Accuracy and Stability of Numerical Algorithms, 2nd
+ed., SIAM 2002, section 4.2); and by nothing at all where all terms are multiples of a power of two
+and no partial sum can have more than the type's bits (`sums_exactly`), which is what makes a lost
+term show in a long row.
+
+Exponential, quotient and reciprocal root are those of CUDA's fast arithmetic, with which TVM
+compiles: 2 + 1.173 |x|, 2 and 2 units in the last place, which are 2 u each (CUDA C++ Programming
+Guide, "Mathematical Functions": __expf, __fdividef, rsqrtf); exp(0) is 1 there as everywhere (PTX
+ISA, ex2.approx: a zero gives +1.0). A quotient whose divisor is beyond 2^126 may be 0 (__fdividef).
 """
 
 from typing import Any
@@ -19,56 +25,97 @@ DIVISION = ROOT = 2 * 2.0
 SAFETY = 2.0
 EPSILON = 1e-5
 """What normalizations add to a mean square, so that a row of zeros has no division by zero."""
+GONE = -104.0
+"""Below this, exp(x) is less than half of float32's least subnormal number."""
 
 
 def exponential(x: Array) -> Array:
-    """The relative error of exp(x), in u, for an exact x."""
-    return 2 * (2 + 1.173 * np.abs(x))
+    """The relative error of exp(x), in u, for an exact x; none for 0."""
+    return np.where(x == 0, 0.0, 2 * (2 + 1.173 * np.abs(x)))
 
 
-def softmax(a: Array, *, u: float, online: bool = False, **_: Any) -> Array:
-    """Of softmax over the rows of a (m, n).
+def sums_exactly(terms: Array, u: float) -> Array:
+    """Whether the terms (m, n) of each row add up without rounding in any order, as (m, 1).
 
-    Online, a sum is scaled anew at most n times, by exponentials of differences that add up to no
-    more than the row's range.
+    Every term, and so every partial sum, is a multiple of the least power of two that all of them
+    are multiples of; it fits where the sum of magnitudes is at most 1 / u times that.
     """
-    shifted = a - a.max(axis=1, keepdims=True)
-    powers = np.exp(shifted)
-    total = powers.sum(axis=1, keepdims=True)
-    relative = np.abs(shifted) + exponential(shifted)
-    of_total = (powers * relative).sum(axis=1, keepdims=True) / total + a.shape[1]
-    if online:
-        of_total = of_total + 6 * a.shape[1] + 4 * np.abs(shifted).max(axis=1, keepdims=True)
-    return SAFETY * u * powers / total * (relative + of_total + DIVISION)
+    magnitudes = np.abs(terms)
+    mantissas, exponents = np.frexp(magnitudes)
+    whole = (mantissas * 2.0**53).astype(np.int64)
+    lowest = np.ldexp((whole & -whole).astype(np.float64), exponents - 53)
+    unit = np.where(magnitudes > 0, lowest, np.inf).min(axis=1, keepdims=True)
+    return np.asarray(magnitudes.sum(axis=1, keepdims=True) <= unit / u)
 
 
-def layer_norm(a: Array, gain: Array, shift: Array, *, u: float, **_: Any) -> Array:
-    """Of the normalization of the rows of a (m, n), with gain and shift (n)."""
+def softmax(a: Array, *, u: float, tiny: float, online: bool = False, **_: Any) -> Array:
+    """Of softmax over the rows of a (m, n); NaN in a row of nothing but -inf, which has none.
+
+    Elements so far below the row's maximum that their power is 0 add nothing and round nothing; a
+    row whose other elements all are its maximum sums ones, which is exact. Online, a sum is scaled
+    anew at most as often as elements count, by exponentials of differences that add up, for each
+    term, to its distance from the maximum.
+    """
     n = a.shape[1]
-    centered = a - a.mean(axis=1, keepdims=True)
-    of_mean = (n + DIVISION) * np.abs(a).mean(axis=1, keepdims=True)
-    of_centered = of_mean + np.abs(centered) + np.abs(a)
-    square = (centered * centered).mean(axis=1, keepdims=True)
-    of_square = (2 * np.abs(centered) * of_centered).mean(axis=1, keepdims=True)
-    of_square = of_square + (n + DIVISION + 2) * square
+    with np.errstate(invalid="ignore"):
+        shifted = a - a.max(axis=1, keepdims=True)
+        powers = np.exp(shifted)
+        counts = shifted > GONE
+        distance = np.where(counts, np.abs(shifted), 0.0)
+        total = powers.sum(axis=1, keepdims=True)
+        relative = distance + exponential(distance)
+        terms = np.where((distance > 0).any(axis=1, keepdims=True), counts.sum(1, keepdims=True), 0)
+        if online:
+            of_total = (powers * (relative + 4 * distance)).sum(1, keepdims=True) / total
+            of_total = of_total + 7 * terms
+        else:
+            of_total = (powers * relative).sum(1, keepdims=True) / total + terms
+        rounding = SAFETY * u * powers / total * (relative + of_total + DIVISION)
+        return np.asarray(rounding + (n + 2) * tiny)
+
+
+def layer_norm(a: Array, gain: Array, shift: Array, *, u: float, tiny: float, **_: Any) -> Array:
+    """Of the normalization of the rows of a (m, n), with gain and shift (n).
+
+    The variance is the mean of (a - mean)^2: an error of the mean is one of all differences alike,
+    which add up to zero, and counts in the variance by its square alone.
+    """
+    n = a.shape[1]
+    mean = a.mean(axis=1, keepdims=True)
+    of_sum = np.where(sums_exactly(a, u), 0, n) * np.abs(a).mean(axis=1, keepdims=True)
+    of_mean = of_sum + DIVISION * np.abs(mean)
+    centered = a - mean
+    is_kept = (of_mean == 0) & (centered.astype(np.float32) == centered)
+    of_centered = of_mean + np.where(is_kept, 0.0, np.abs(centered))
+    squares = centered * centered
+    square = squares.mean(axis=1, keepdims=True)
+    is_exact = is_kept.all(axis=1, keepdims=True) & sums_exactly(squares, u)
+    of_square = np.where(is_exact, DIVISION, n + 3 + DIVISION) * square + u * of_mean**2
     inverse = 1 / np.sqrt(square + EPSILON)
     of_inverse = of_square / 2 * inverse**2 + ROOT + 1
     scaled = np.abs(gain) * inverse
     errors = scaled * (of_centered + np.abs(centered) * (of_inverse + 3))
-    return SAFETY * u * (errors + np.abs(shift))
+    return SAFETY * (u * (errors + np.abs(shift)) + tiny * (2 + 2 * scaled))
 
 
-def rms_norm(a: Array, gain: Array, *, u: float, **_: Any) -> Array:
+def rms_norm(a: Array, gain: Array, *, u: float, tiny: float, **_: Any) -> Array:
     """Of the normalization of the rows of a (m, n) by their mean square, with gain (n)."""
-    relative = (a.shape[1] + DIVISION + 1) / 2 + ROOT + 3
-    square = (a * a).mean(axis=1, keepdims=True)
-    return SAFETY * u * np.abs(a * gain) / np.sqrt(square + EPSILON) * relative
+    squares = a * a
+    of_sum = np.where(sums_exactly(squares, u), 0, a.shape[1])
+    relative = (of_sum + DIVISION + 1) / 2 + ROOT + 3
+    scaled = np.abs(gain) / np.sqrt(squares.mean(axis=1, keepdims=True) + EPSILON)
+    return SAFETY * (u * np.abs(a) * scaled * relative + tiny * (1 + scaled))
 
 
-def gelu(a: Array, *, u: float, **_: Any) -> Array:
-    """Of x / (1 + exp(-2 z)) with z = sqrt(2 / pi) (x + 0.044715 x^3)."""
+def gelu(a: Array, *, u: float, tiny: float, **_: Any) -> Array:
+    """Of x / (1 + exp(-2 z)) with z = sqrt(2 / pi) (x + 0.044715 x^3), for finite x.
+
+    Where the exponential is beyond 2^126, the quotient may be 0, and it is no normal number anyway.
+    """
     twice = -2 * np.sqrt(2 / np.pi) * (a + 0.044715 * a**3)
     power = np.exp(np.minimum(twice, 700))
-    relative = 6 * np.abs(twice) + exponential(twice)
+    distance = np.minimum(np.abs(twice), 700)
+    relative = 6 * distance + exponential(distance)
     value = a / (1 + power)
-    return SAFETY * u * np.abs(value) * (relative * power / (1 + power) + DIVISION + 1)
+    rounding = np.abs(value) * (relative * power / (1 + power) + DIVISION + 1)
+    return SAFETY * (u * rounding + tiny * (1 + np.minimum(np.abs(a), 100)))

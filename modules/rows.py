@@ -7,7 +7,7 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import roundings
+from tirstep.modules import corners, roundings
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, SUMS_OF_PRODUCTS
 from tirstep.modules.kernel import kernel
 from tirstep.modules.roundings import EPSILON
@@ -21,6 +21,7 @@ from tirstep.modules.script import cast_between, zero_of
     elements=lambda m, n, **_: m * n,
     accumulators=SUMS_OF_PRODUCTS,
     zeros=lambda m, **_: (np.s_[m // 2],),
+    corners=corners.SUMMED,
 )
 def row_sum(m: int, n: int, *, dtype: str = "float32", acc: str | None = None) -> tvm.IRModule:
     """B(m) = the sums of the rows of A(m, n): block "B", loops i, k.
@@ -54,6 +55,16 @@ def _layer_norm_of(a: Any, gain: Any, shift: Any, **_: Any) -> Any:
 @kernel(
     reference=_layer_norm_of,
     error=roundings.layer_norm,
+    corners=(
+        corners.offset,
+        corners.equal,
+        corners.balanced,
+        corners.zeros,
+        corners.small,
+        corners.large,
+        corners.sparse,
+        corners.subnormal,
+    ),
     flops=lambda m, n, **_: 8 * m * n,
     terms=lambda n, **_: n,
     elements=lambda m, n, **_: m * n,
@@ -124,6 +135,14 @@ def _rms_norm_of(a: Any, gain: Any, **_: Any) -> Any:
 @kernel(
     reference=_rms_norm_of,
     error=roundings.rms_norm,
+    corners=(
+        corners.zeros,
+        corners.small,
+        corners.large,
+        corners.sparse,
+        corners.high_offset,
+        corners.subnormal,
+    ),
     flops=lambda m, n, **_: 4 * m * n,
     terms=lambda n, **_: n,
     elements=lambda m, n, **_: m * n,

@@ -7,20 +7,31 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import roundings
+from tirstep.modules import corners, roundings
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32
 from tirstep.modules.kernel import kernel
 from tirstep.modules.script import cast_between
 
 
 def _softmax_of(a: Any, **_: Any) -> Any:
-    powers = np.exp(a - a.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # in a row of nothing but -inf
+        powers = np.exp(a - a.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
 
 
 @kernel(
     reference=_softmax_of,
     error=roundings.softmax,
+    corners=(
+        corners.high,
+        corners.zeros,
+        corners.few,
+        corners.low,
+        corners.masked_in_front,
+        corners.last_is_largest,
+        corners.one_is_largest,
+        corners.masked,
+    ),
     flops=lambda m, n, **_: 4 * m * n,
     terms=lambda n, **_: n,
     elements=lambda m, n, **_: m * n,
@@ -29,6 +40,9 @@ def _softmax_of(a: Any, **_: Any) -> Any:
 )
 def softmax(m: int, n: int, *, dtype: str = "float32", online: bool = False) -> tvm.IRModule:
     """B(m, n) = exp(A - its row's maximum) / the row's sum of that, for A(m, n).
+
+    Elements of -inf count as masked: their results are 0, and a row of nothing else has no softmax
+    and is NaN throughout.
 
     Blocks "max", "exp", "sum" and "B"; with `online`, blocks "wide", which is A as float32,
     "statistics", which finds sum and maximum in one pass and scales the sum anew where the maximum

@@ -8,6 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.modules import corners
 from tirstep.modules.dtypes import SUMS_OF_FEW, SUMS_OF_PRODUCTS
 from tirstep.modules.kernel import kernel
 from tirstep.modules.script import cast_between, zero_of
@@ -32,6 +33,7 @@ def _round(m: int, n: int) -> tuple[int, int, int]:
     choices={"width": range(1, 65)},
     # A window; not the only one.
     zeros=lambda n, width, **_: (np.s_[n // 2 : n // 2 + width if n > 1 else 0],),
+    corners=corners.SUMMED_ALONG,
 )
 def window_sum(n: int, *, width: int = 3, dtype: str = "float32") -> tvm.IRModule:
     """B[i] = A[i] + A[i + 1] + ... + A[i + width - 1] for A of n + width elements, B of n.
@@ -76,6 +78,7 @@ def window_sum(n: int, *, width: int = 3, dtype: str = "float32") -> tvm.IRModul
     choices={"over": ("filter", "output", "padded")},
     # The first output has one product alone.
     zeros=lambda **_: (np.s_[:1],),
+    corners=corners.SUMMED_ALONG,
 )
 def conv1d(
     m: int, n: int, *, dtype: str = "float32", acc: str | None = None, over: str = "filter"

@@ -2,7 +2,8 @@
 
 A test that only runs something would pass whatever came out of it. Read from the source: a function
 asserts if it has an `assert` or a call of pytest's, NumPy's or TVM's own assertions; or calls by
-its name a function that does, of the same file or imported from tests/support or tests/mutants.
+its name a function that does, of the same file or imported from tests/support or tests/mutants. A
+function `require_*` raises where something is not so.
 """
 
 import ast
@@ -33,8 +34,10 @@ def find_asserting(functions: Iterable[Function], known: Iterable[str] = ()) -> 
 
 
 def asserts(function: Function, known: set[str]) -> bool:
+    refuses = function.name.startswith("require_")  # which raises where something is not so
     return any(
         isinstance(node, ast.Assert)
+        or (isinstance(node, ast.Raise) and refuses)
         or (isinstance(node, ast.Call) and is_asserting_call(node, known))
         for node in walk(function)
     )
@@ -120,10 +123,12 @@ def test_a_planted_test_that_cannot_fail_is_found(body: str):
         "tvm.ir.assert_structural_equal(a, b)",
         "check(1)",
         "for x in y:\n        outer(x)",
+        "require_order(1)",
     ],
 )
 def test_what_asserts_somewhere_is_none(body: str):
     helpers = "def check(x):\n    assert x\n\ndef outer(x):\n    check(x)\n"
+    helpers += "\ndef require_order(x):\n    raise ValueError\n"
     imported = "from pairs import refuses as refused\n"
     source = f"{imported}{helpers}\ndef test_it():\n    {body}\n"
     assert find_toothless(source, {"pairs": {"refuses"}}) == []

@@ -15,7 +15,9 @@ spec = importlib.util.spec_from_file_location("skips", SCRIPT)
 skips = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(skips)
 
-BROWSER = "SKIPPED [28] tests/report/conftest.py:35: no Playwright: pip install -c constraints.txt\n"
+BROWSER = (
+    "SKIPPED [28] tests/report/conftest.py:35: no Playwright: pip install -c constraints.txt\n"
+)
 BOUND = "SKIPPED [2] tests/modules/test_numeric.py:229: no bound holds for 2048 terms in float16\n"
 MORE = "SKIPPED [1] tests/modules/test_numeric.py:229: no bound holds for 4096 terms in float16\n"
 ALLOWED = ["28 no (Playwright|Chromium)", "3 no bound holds"]
@@ -33,7 +35,10 @@ def closing(count: int) -> str:
         (BOUND + closing(2), ["0 no (Playwright|Chromium)", "3 no bound holds"]),
         (closing(0), ALLOWED),
         (closing(0), []),
-        ("900 passed, 28 skipped in 1.2s\n" + BROWSER + "900 passed, 28 skipped in 1.2s\n", ALLOWED),
+        (
+            "900 passed, 28 skipped in 1.2s\n" + BROWSER + "900 passed, 28 skipped in 1.2s\n",
+            ALLOWED,
+        ),
     ],
 )
 def test_what_may_be_skipped_is_no_complaint(log: str, allowed: list[str]):
@@ -46,7 +51,11 @@ def test_what_may_be_skipped_is_no_complaint(log: str, allowed: list[str]):
         (BROWSER + closing(28), ["0 no (Playwright|Chromium)"], "28 more skipped than .ci/run"),
         (BROWSER + closing(28), ["27 no (Playwright|Chromium)"], "1 more skipped than .ci/run"),
         (BOUND + MORE + closing(3), ["2 no bound holds"], "1 more skipped than .ci/run allows"),
-        (BROWSER + closing(28), [], "28 skipped in tests/report/conftest.py:35, and .ci/run allows"),
+        (
+            BROWSER + closing(28),
+            [],
+            "28 skipped in tests/report/conftest.py:35, and .ci/run allows",
+        ),
         (BROWSER + closing(28), ["28 Playwright"], "allows none: no Playwright: pip install"),
         (closing(5), ALLOWED, "pytest skipped 5 tests, and gave reasons for 0"),
         (BROWSER + closing(29), ALLOWED, "pytest skipped 29 tests, and gave reasons for 28"),
@@ -89,7 +98,9 @@ def test_pytest_s_own_words_are_read(tmp_path: Path):
 def test_ci_states_what_may_be_skipped():
     script = (ROOT / ".ci" / "run").read_text()
     assert '.ci/skips.py "$log" "${skips[@]}"' in script
-    stated = re.findall(r'^  "(\S+) (.+)"$', script.partition("skips=(")[2].partition(")\n")[0], re.M)
+    stated = re.findall(
+        r'^  "(\S+) (.+)"$', script.partition("skips=(")[2].partition(")\n")[0], re.M
+    )
     assert stated
     for count, reason in stated:
         assert count.isdecimal() or count == "$browser"

@@ -6,12 +6,12 @@ from typing import Any
 
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import FloatImm, IndexMap, IntImm, Var
+from tvm.tirx import FloatImm, IndexMap, IntImm
 
 from .errors import TransformError, composite
-from .layout import require_copy
+from .layout import require_copy, require_own_loops
 from .lowering import set_pipeline
-from .queries import constant, find_all, find_block_name, find_realize, find_root
+from .queries import constant, find_all, find_block_name, find_root
 from .vectorize import LANES
 
 
@@ -28,9 +28,9 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
         ``for v in 3: for l in 4: P[v, l] = if_then_else(3 <= 4 * v + l - 1 < 7,
         A[4 * v + l - 4], 0)``, and zeros where x = 4 * v + l - 1 is not in 10
     consumes: the block's loops
-    requires: an untouched block, one loop for each iterator, that writes its iterators' elements of
-        one intermediate buffer of constant row length; a vector of 2, 4, 8 or 16 elements, and an
-        offset from 0 to less than a vector
+    requires: an untouched block, one serial loop of its own for each iterator, that writes its
+        iterators' elements of one intermediate buffer of constant row length; a vector of 2, 4, 8
+        or 16 elements, and an offset from 0 to less than a vector
     """
     who = "align_vectors"
     if vector not in LANES or offset not in range(vector):
@@ -62,19 +62,23 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
 def _require_whole(sch: Schedule, who: str, block: SBlockRV) -> Any:
     """The buffer that a block writes; refuse one that is not written as its iterators run."""
     name, region = find_block_name(sch, block), require_copy(sch, who, block)
+    advice = (
+        "align a block before its loops are split or fused and before it is moved, or other blocks "
+        "to it"
+    )
     iterators = sch.get(block).iter_vars
     written = [each.min for each in region.region]
     simple = len(written) == len(iterators) and all(
         at.same_as(iterator.var) for at, iterator in zip(written, iterators, strict=True)
     )
-    loops = all(isinstance(value, Var) for value in find_realize(sch, block).iter_values)
-    if not (simple and loops):
+    if not simple or not iterators:
         raise TransformError(
             who,
             f"block '{name}' does not write '{region.source.name}' element by element in "
             f"{len(iterators)} loops, one for each dimension",
-            "align a block before its loops are split or fused and before it is moved",
+            advice,
         )
+    require_own_loops(sch, who, block, advice)
     buffer = region.source
     nodes = find_all(find_root(sch, block), SBlock)
     if not any(buffer.same_as(own) for node in nodes for own in node.alloc_buffers):

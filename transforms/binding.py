@@ -11,7 +11,8 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from .arguments import Int64
 from .errors import TransformError, composite, transform
 from .gpu_limits import MAX_THREADS
-from .loops import Tail, require_constant, require_factors, require_serial
+from .loops import Tail, require_constant, require_countable, require_factors, require_serial
+from .pipeline_rules import STAGE
 from .queries import (
     find_block_name,
     find_loop_name,
@@ -19,6 +20,7 @@ from .queries import (
     find_spatial_loops,
 )
 from .registers import require_own_registers
+from .repetition import require_single_terms
 from .thread_axes import (
     require_axis_free,
     require_axis_limit,
@@ -47,14 +49,15 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
 
     rewrite: ``for i in range(n)`` -> ``for i in T.thread_binding(n, thread=axis)``
     consumes: nothing
-    requires: a known axis; a serial loop; for threads a constant extent; no other loop on the
-        same axis that feeds the same block (only the diagonal would run); the extent that the
-        axis has elsewhere in the same kernel (it would be launched with one of them); at most
-        `max_threads` threads in a block, and along each axis what a GPU takes there; no register
-        ("local") buffer of which a thread would read what another one wrote; for virtual threads
-        no other loop around or inside on the same axis, and all blocks of the kernel inside; for
-        a reduction over threads an outermost loop that is bound already (in a loop on the host,
-        TVM leaves the threads' partial sums in one cell that all of them share), and that the
+    requires: a known axis; a serial loop, no pipeline of prefetches; for threads a constant
+        extent; no other loop on the same axis that feeds the same block or stands in its guards
+        (only the diagonal would run); the extent that the axis has elsewhere in the same kernel
+        (it would be launched with one of them); at most `max_threads` threads in a block, and
+        along each axis what a GPU takes there; no register ("local") buffer of which a thread
+        would read what another one wrote, nor shared memory of another GPU block; for virtual
+        threads no other loop around or inside on the same axis, and all blocks of the kernel
+        inside; for a reduction over threads an outermost loop around it that is bound already
+        (TVM leaves the threads' partial sums in one cell that all of them share), and that the
         loop goes over nothing but the reduction
     """
     name = find_loop_name(sch, loop)
@@ -65,6 +68,7 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
             f"use one of {', '.join(THREAD_AXES)}",
         )
     require_serial(sch, "bind_loop", loop)
+    _require_no_pipeline(sch, loop)
     if not axis.startswith("blockIdx"):
         require_constant(sch, "bind_loop", loop)
     require_axis_free(sch, loop, axis)
@@ -78,6 +82,17 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
     require_own_registers(trial, "bind_loop", loop)
     require_virtual_threads_around_all(trial, "bind_loop", loop)
     sch.bind(loop, axis)
+
+
+def _require_no_pipeline(sch: Schedule, loop: LoopRV) -> None:
+    """Refuse a loop whose iterations overlap: TVM lowers no pipeline over threads."""
+    if STAGE in sch.get(loop).annotations:
+        raise TransformError(
+            "bind_loop",
+            f"loop '{find_loop_name(sch, loop)}' prefetches for its next iteration, which has to "
+            "come after it in the same thread",
+            "bind another loop, or bind before prefetching",
+        )
 
 
 @composite
@@ -118,7 +133,9 @@ def tile_block(
     inside = tuple(level[1] for level in levels)
     elements = tuple(level[2] for level in levels if len(level) == 3)
     sch.reorder(*blocks, *inside, *reductions, *elements)
+    require_single_terms(sch, "tile_block", block)
     if fuse_threads:
+        require_countable(sch, "tile_block", inside)
         inside = (sch.fuse(*inside),)
     for letter, loop in zip(letters, blocks, strict=True):
         bind_loop(sch, loop, axis=f"blockIdx.{letter}")

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import SeqStmt
 
+from .coverage import require_computed
 from .errors import TransformError, composite
+from .loops import ASYNC
+from .pipeline_rules import STAGE
 from .placement import (
     fuse_epilogue_at,
     require_around,
     require_outside_reductions,
     require_scalar_place,
 )
-from .queries import find_block_name, find_epilogue, is_reduction
+from .queries import (
+    constant,
+    find_all,
+    find_block_name,
+    find_epilogue,
+    find_outer_loops,
+    is_reduction,
+)
 from .registers import require_own_registers
 from .virtual_threads import require_virtual_threads_around_all
 
@@ -34,8 +45,19 @@ def cache_read_at(
     consumes: nothing
     returns: the copy block, whose own loops go over the tile, one for each dimension
     requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
-        ``shared.dyn`` or ``local``; a loop around the block, not vectorized
+        ``shared.dyn`` or ``local``; a loop around the block, not vectorized; an operand that is no
+        register buffer of other threads, nor shared memory of another GPU block; a block that no
+        pipeline copies asynchronously
     """
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
+    require_own_registers(sch, "cache_read_at", copy)
+    return copy
+
+
+def place_copy_at(
+    sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int, scope: str
+) -> SBlockRV:
+    """`cache_read_at` of an operand that may lie in registers of threads which fetch it then."""
     _require_scope("cache_read_at", scope)
     reads = [str(region.source.name) for region in sch.get(block).reads]
     if not 0 <= operand < len(reads):
@@ -47,6 +69,7 @@ def cache_read_at(
         )
     require_around(sch, "cache_read_at", loop, block)
     require_scalar_place(sch, "cache_read_at", loop)
+    _require_no_async_copy(sch, block)
     copy = sch.cache_read(block, operand, scope)
     sch.compute_at(copy, loop, preserve_unit_loops=True)
     require_virtual_threads_around_all(sch, "cache_read_at", copy)
@@ -65,15 +88,18 @@ def cache_write_at(
     returns: the copy block
     requires: a scope as in `cache_read_at`; a loop around the block and outside of its
         reductions, not vectorized; for ``local`` a loop inside of the block's thread loops, since
-        a thread cannot read another's registers
+        a thread cannot read another's registers; a block that computes all elements which the
+        copy would write: of a tile with a guard TVM may copy more, or beyond the tensor
     """
     _require_scope("cache_write_at", scope)
     require_around(sch, "cache_write_at", loop, block)
     require_outside_reductions(sch, "cache_write_at", loop, block)
     require_scalar_place(sch, "cache_write_at", loop)
     copy = sch.cache_write(block, 0, scope)
+    _require_inside(sch, "cache_write_at", copy)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
     require_own_registers(sch, "cache_write_at", copy)
+    require_computed(sch, "cache_write_at", block, copy)
     require_virtual_threads_around_all(sch, "cache_write_at", copy)
     return copy
 
@@ -106,9 +132,42 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
     return fuse_epilogue_at(sch, block, epilogue, loop)
 
 
+def _require_no_async_copy(sch: Schedule, block: SBlockRV) -> None:
+    """Refuse a copy in a pipeline's asynchronous stage: cp.async reads global memory alone."""
+    target = sch.get(block)
+    for loop in find_outer_loops(sch, block):
+        parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else []
+        stages = loop.annotations.get(STAGE, []) if ASYNC in loop.annotations else []
+        for part, stage in zip(parts, stages, strict=False):
+            if stage == 0 and any(target.same_as(one) for one in find_all(part, SBlock)):
+                raise TransformError(
+                    "cache_read_at",
+                    f"block '{find_block_name(sch, block)}' is copied asynchronously for the next "
+                    f"iterations of loop '{loop.loop_var.name}', straight from global memory",
+                    "cache its operand before prefetching",
+                )
+
+
 def _require_scope(who: str, scope: str) -> None:
     if scope not in SCOPES:
         hint = _WHY_NOT.get(scope, "")
         raise TransformError(
             who, f"scope '{scope}' is not supported{hint}", f"use one of {', '.join(SCOPES)}"
         )
+
+
+def _require_inside(sch: Schedule, who: str, copy: SBlockRV) -> None:
+    """Refuse a copy of more elements than the tensor has that it writes."""
+    target = sch.get(copy).writes[0].source
+    for dimension, (iterator, length) in enumerate(
+        zip(sch.get(copy).iter_vars, target.shape, strict=False)
+    ):
+        copied, whole = constant(iterator.dom.extent), constant(length)
+        if copied is not None and whole is not None and copied > whole:
+            raise TransformError(
+                who,
+                f"the guarded tile of '{target.name}' has {copied} elements along dimension "
+                f"{dimension}, and TVM would copy all of them out to the {whole} that there are",
+                "cache the result before its loops are split with a guard, or choose sizes that "
+                "divide",
+            )

@@ -15,6 +15,7 @@ from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .arguments import UnfitError, read_arguments
+from .legality import find_fault
 
 _Options = ParamSpec("_Options")
 _Result = TypeVar("_Result")
@@ -64,12 +65,24 @@ def transform(
     """Wrap a transform of one primitive: every refusal becomes a `TransformError`.
 
     Its arguments are held against their annotations. A single primitive of TVM changes nothing
-    when it fails, so checks first and the primitive last leave the schedule as it was.
+    when it fails, so checks first and the primitive last leave the schedule as it was; if what it
+    made is not whole (`find_fault`), a copy from before takes the schedule's place.
     """
 
     @functools.wraps(function)
     def checked(*args: Any, **options: Any) -> _Result:
-        return _run(function, _read(function, args, options))
+        bound = _read(function, args, options)
+        sch, around = next(iter(bound.arguments.values())), _under_way.get()
+        if around is not None and around.schedule is sch:
+            return _run(function, bound)
+        before = sch.copy()
+        result = _run(function, bound)
+        try:
+            _require_whole(function, before, sch)
+        except TransformError:
+            sch.__move_handle_from__(before)
+            raise
+        return result
 
     return checked
 
@@ -135,10 +148,18 @@ def composite(
             is_careful = True
             bound.arguments[first] = sch.copy()
             _run_within(_Attempt(bound.arguments[first], is_careful), function, bound)
+        _require_whole(function, sch, bound.arguments[first])
         bound.arguments[first] = sch
         return _run_within(_Attempt(sch, is_careful), function, bound)
 
     return tried_first
+
+
+def _require_whole(function: Callable[..., object], before: Schedule, after: Schedule) -> None:
+    """Refuse what a transform made, if it lost or broke something on its way."""
+    fault = find_fault(function, before.mod, after.mod)
+    if fault is not None:
+        raise TransformError(function.__name__, fault.problem, fault.advice)
 
 
 def _run_within(

@@ -10,11 +10,12 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
 
 from .binding import bind_loop
-from .caching import cache_read_at
+from .caching import place_copy_at
 from .errors import TransformError, composite
 from .gpu_limits import MAX_THREADS
 from .layout import require_copy
-from .loops import Tail, require_serial
+from .legality import inlines
+from .loops import Tail, require_countable, require_serial
 from .placement import inline_producers
 from .queries import (
     constant,
@@ -29,6 +30,7 @@ from .queries import (
     find_root,
     find_row_stride,
 )
+from .registers import require_own_registers
 from .vectorize import find_float8_fault, vectorize_loop
 
 
@@ -58,6 +60,7 @@ def fetch_cooperatively(
     """
     shape = (threads,) if isinstance(threads, int) else tuple(threads)
     own = _require_fetch(sch, block, shape, vector, tail)
+    require_countable(sch, "fetch_cooperatively", own)
     fused = own[0] if len(own) == 1 else sch.fuse(*own)
     factors = [None, *shape, vector] if vector > 1 else [None, *shape]
     pieces = sch.split(fused, factors)
@@ -68,6 +71,7 @@ def fetch_cooperatively(
 
 
 @composite
+@inlines
 def stage_operand_at(
     sch: Schedule,
     block: SBlockRV,
@@ -90,10 +94,11 @@ def stage_operand_at(
     returns: the copy block
     requires: what `cache_read_at` and `fetch_cooperatively` require
     """
-    copy = cache_read_at(sch, block, loop, operand=operand, scope=scope)
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
     if _can_inline_producers(sch, copy):
         inline_producers(sch, copy)
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail=tail)
+    require_own_registers(sch, "stage_operand_at", copy)
     return copy
 
 

@@ -5,20 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import For, ForKind, Var
+from tvm.tirx import (
+    Add,
+    BufferStore,
+    Cast,
+    FloatImm,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Mul,
+    Sub,
+)
+from tvm_ffi import structural_equal
 
 from .errors import TransformError, composite
 from .queries import (
     constant,
     find_all,
     find_block_name,
+    find_blocks_under,
+    find_kind,
+    find_own_loops,
     find_realize,
     find_regions,
     find_root,
     find_row_length,
     find_row_stride,
+    is_choice,
+    is_used,
 )
 
 
@@ -72,7 +92,7 @@ def pad_shared_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
             f"'{target.source.name}', and TVM would pad by {elements % row}",
             f"use 1 to {row - 1}" if row > 1 else "rows of one element need no padding",
         )
-    _require_no_vectors(sch, block, target.source, row + elements)
+    _require_no_vectors(sch, who, block, target.source, row + elements)
     sch.storage_align(block, 0, axis=-2, factor=row, offset=elements)
 
 
@@ -120,14 +140,16 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
         dimensions in front of the last one stay
     consumes: nothing
     requires: a block that writes ``shared`` or ``shared.dyn`` memory, whose rows are not padded; a
-        row of at least 1 element, and a padding shorter than a row
+        row of at least 1 element, and a padding shorter than a row; no vectors in the tile that the
+        padding would misalign
     """
     who, name = "fold_tile", find_block_name(sch, block)
     buffer = require_copy(sch, who, block).source
-    if buffer.scope() not in ("shared", "shared.dyn"):
+    if buffer.scope() not in ("shared", "shared.dyn") or not buffer.shape:
         raise TransformError(
             who,
-            f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}'",
+            f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}'"
+            + ("" if buffer.shape else " without a dimension"),
             "fold a tile in shared memory",
         )
     if padding not in range(row):
@@ -144,6 +166,8 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
     def place(*at: Any) -> tuple[Any, ...]:
         return (*at[:-1], at[-1] // row, at[-1] % row)
 
+    if padding:
+        _require_no_vectors(sch, who, block, buffer, row + padding)
     # Different elements have different places; the last row may have some without an element.
     sch.transform_layout(block, ("write", 0), place, assume_injective_transform=True)
     if padding:
@@ -162,14 +186,14 @@ def require_copy(sch: Schedule, who: str, block: SBlockRV) -> Any:
     return writes[0]
 
 
-def _require_no_vectors(sch: Schedule, block: SBlockRV, buffer: Any, stride: int) -> None:
+def _require_no_vectors(sch: Schedule, who: str, block: SBlockRV, buffer: Any, stride: int) -> None:
     for loop in find_all(find_root(sch, block), For):
         if loop.kind != ForKind.VECTORIZED or stride % (constant(loop.extent) or 1) == 0:
             continue
         for user in find_all(loop, SBlock):
             if any(region.source.same_as(buffer) for region in find_regions(user)):
                 raise TransformError(
-                    "pad_shared_rows",
+                    who,
                     f"block '{user.name_hint}' uses '{buffer.name}' in vectors of {loop.extent}, "
                     f"and rows of {stride} elements would misalign them",
                     f"pad so that a row becomes a multiple of {loop.extent}, or do not vectorize",
@@ -186,24 +210,31 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         C_pad[i, j] += A_pad[i, k] * B_pad[k, j]; C = crop(C_pad)``
     consumes: nothing
     returns: the new blocks; where nothing needs padding there are none
-    requires: an untouched block, one loop for each iterator; one multiple of at least 1 for each
-        iterator
+    requires: an untouched block, one serial loop of its own for each iterator, on tensors in global
+        memory; one multiple of at least 1 for each iterator; where a reduction is padded, a sum of
+        terms that are zero where the padded operands are, as products of these
     """
     who, name = "pad_block", find_block_name(sch, block)
     iterators = sch.get(block).iter_vars
-    if len(multiples) != len(iterators) or min(multiples) < 1:
+    if len(multiples) != len(iterators) or min(multiples, default=0) < 1:
         raise TransformError(
             who,
             f"multiples={tuple(multiples)} does not fit block '{name}' with its "
             f"{len(iterators)} iterators",
             "give one multiple of at least 1 for each iterator",
         )
-    if not all(isinstance(value, Var) for value in find_realize(sch, block).iter_values):
-        raise TransformError(
-            who,
-            f"block '{name}' does not have one loop for each of its {len(iterators)} iterators",
-            "pad a block before its loops are split or fused",
-        )
+    advice = "pad a block before its loops are split or fused or shared with other blocks"
+    require_own_loops(sch, who, block, advice)
+    for region in find_regions(sch.get(block)):
+        if region.source.scope() != "global":
+            raise TransformError(
+                who,
+                f"block '{name}' uses '{region.source.name}' in scope '{region.source.scope()}', "
+                "and TVM pads the whole tensor in a kernel of its own",
+                "pad a block before its operands are cached",
+            )
+    _require_room(sch, who, block, multiples)
+    _require_zero_terms(sch, who, block, multiples)
     old = find_all(find_root(sch, block), SBlock)
     sch.pad_einsum(block, list(multiples))
     operands = _find_new(sch, sch.get_producers(block), old)
@@ -216,3 +247,103 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
 
 def _find_new(sch: Schedule, blocks: Sequence[SBlockRV], old: list[SBlock]) -> tuple[SBlockRV, ...]:
     return tuple(block for block in blocks if not any(sch.get(block).same_as(node) for node in old))
+
+
+def require_own_loops(sch: Schedule, who: str, block: SBlockRV, advice: str) -> None:
+    """Refuse a block whose loops TVM would replace, and which are more than its plain iteration.
+
+    TVM makes these loops anew: other blocks in them would be gone, and kinds and predicates, too.
+    """
+    realize, own = find_realize(sch, block), find_own_loops(sch, block)
+    loops = sch.get_loops(block)
+    strange = next((one for one in loops if len(find_blocks_under(sch, one)) > 1), None)
+    fault = ""
+    if len(own) < len(realize.iter_values) and strange is not None:
+        others = [str(node.name_hint) for node in find_blocks_under(sch, strange)]
+        others.remove(find_block_name(sch, block))
+        fault = f"shares loop '{sch.get(strange).loop_var.name}' with block '{others[0]}'"
+    elif not _is_plain(realize, [sch.get(loop) for loop in own]):
+        count = len(realize.iter_values)
+        fault = f"does not have one loop for each of its {count} iterators"
+    for node in map(sch.get, own):
+        if not fault and (node.kind != ForKind.SERIAL or len(node.annotations)):
+            state = find_kind(node) if node.kind != ForKind.SERIAL else "annotated"
+            fault = f"has the {state} loop '{node.loop_var.name}'"
+    if fault:
+        raise TransformError(who, f"block '{find_block_name(sch, block)}' {fault}", advice)
+
+
+def _is_plain(realize: Any, loops: list[For]) -> bool:
+    """Whether loops go over a block's iterators, each one over its whole domain."""
+    if len(loops) != len(realize.iter_values) or constant(realize.predicate) != 1:
+        return False
+    left = list(loops)
+    for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        feeding = next((loop for loop in left if loop.loop_var.same_as(value)), None)
+        if feeding is None or not structural_equal(feeding.extent, iterator.dom.extent):
+            return False
+        left = [loop for loop in left if loop is not feeding]
+    return True
+
+
+def _require_room(sch: Schedule, who: str, block: SBlockRV, multiples: Sequence[int]) -> None:
+    """Refuse extents that, rounded up, do not fit their integer type."""
+    for iterator, multiple in zip(sch.get(block).iter_vars, multiples, strict=True):
+        extent = constant(iterator.dom.extent) or 1
+        limit = 2 ** (iterator.var.ty.dtype.bits - 1) - 1
+        if extent + multiple - 1 > limit:
+            raise TransformError(
+                who,
+                f"iterator '{iterator.var.name}' has the extent {extent}, and rounded up to a "
+                f"multiple of {multiple} that is beyond {iterator.var.ty}, which ends at {limit}",
+                "choose a smaller multiple, or give the kernel int64 loops",
+            )
+
+
+def _require_zero_terms(sch: Schedule, who: str, block: SBlockRV, multiples: Sequence[int]) -> None:
+    """Refuse a padded reduction in which zeros count: (A - mean) ** 2, say, or a maximum."""
+    node = sch.get(block)
+    padded = [
+        iterator.var
+        for iterator, multiple in zip(node.iter_vars, multiples, strict=True)
+        if iterator.iter_type == IterVar.CommReduce
+        and (constant(iterator.dom.extent) or 1) % multiple
+    ]
+    if padded and not (isinstance(node.body, BufferStore) and _is_zero_sum(node.body, padded)):
+        names = ", ".join(f"'{var.name}'" for var in padded)
+        raise TransformError(
+            who,
+            f"block '{find_block_name(sch, block)}' reduces over {names}, and the zeros that would "
+            "be padded there count: it is no sum of products of the padded operands",
+            'pad its other iterators only (a multiple of 1), and split the rest with tail="guard"',
+        )
+
+
+def _is_zero_sum(store: BufferStore, padded: list[Any]) -> bool:
+    """Whether a store adds to its element what is zero where the padded operands are."""
+    value = store.value
+    if not isinstance(value, Add):
+        return False
+    for sum_so_far, term in ((value.a, value.b), (value.b, value.a)):
+        is_same = isinstance(sum_so_far, TensorLoad) and sum_so_far.source.same_as(store.buffer)
+        if is_same and structural_equal(sum_so_far.indices, store.indices):
+            return _is_zero(term, padded)
+    return False
+
+
+def _is_zero(term: Any, padded: list[Any]) -> bool:
+    """Whether an expression is zero where all that is loaded along padded iterators is zero."""
+    if isinstance(term, TensorLoad):
+        return any(is_used(var, index) for index in term.indices for var in padded)
+    if isinstance(term, Mul):
+        # Zero times infinity is none: the other factor is zero as well, or cannot be infinite.
+        zeros = [_is_zero(factor, padded) for factor in (term.a, term.b)]
+        others = [f for f, zero in zip((term.a, term.b), zeros, strict=True) if not zero]
+        return any(zeros) and not any(find_all(factor, TensorLoad) for factor in others)
+    if isinstance(term, (Add, Sub, Max, Min)):
+        return _is_zero(term.a, padded) and _is_zero(term.b, padded)
+    if isinstance(term, Cast):
+        return _is_zero(term.value, padded)
+    if is_choice(term):
+        return all(_is_zero(argument, padded) for argument in list(term.args)[1:])
+    return isinstance(term, (FloatImm, IntImm)) and term.value == 0

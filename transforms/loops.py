@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.sym import Analyzer
-from tvm.tirx import For, ForKind, floormod
+from tvm.tirx import For, ForKind, IterVar, floormod
 
 from .arguments import Int64
 from .errors import TransformError, composite, transform
@@ -20,10 +20,13 @@ from .queries import (
     find_axis,
     find_enclosing_loops,
     find_extent,
+    find_fed_iterators,
     find_kind,
     find_loop_name,
     find_outer_loops,
+    is_reduction,
 )
+from .repetition import require_single_terms
 
 UNROLL = "pragma_auto_unroll_max_step"
 ASYNC = "software_pipeline_async_stages"
@@ -50,7 +53,9 @@ def split_loop(sch: Schedule, loop: LoopRV, *, inner: int, tail: Tail = "refuse"
     consumes: `loop`
     returns: the two loops, outer and inner
     requires: a serial loop; `inner` at least 1 and a divisor of the extent, or ``tail="guard"``,
-        which puts a predicate on the blocks inside
+        which puts a predicate on the blocks inside; an extent that with a whole tile more is
+        within the loop's integer type; no guard on the outputs of a reduction over threads (TVM
+        loses it, if it is the only one)
     """
     require_serial(sch, "split_loop", loop)
     require_factors(sch, "split_loop", loop, {"inner": inner}, tail)
@@ -64,7 +69,8 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
     rewrite: ``for i in m: for j in n`` -> ``for i_j_fused in m * n``
     consumes: `loops`
     returns: the fused loop
-    requires: at least one loop; serial loops that follow each other with nothing between
+    requires: at least one loop; serial loops that follow each other with nothing between; a
+        product of their extents within their integer type (TVM lets it wrap around)
     """
     if not loops:
         raise TransformError("fuse_loops", "no loop is given", "pass at least one loop")
@@ -79,6 +85,7 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
                 f"loop '{find_loop_name(sch, outer)}'",
                 "bring them together with reorder_loops first",
             )
+    require_countable(sch, "fuse_loops", loops)
     return sch.fuse(*loops)
 
 
@@ -88,7 +95,8 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
 
     rewrite: ``for i: for j`` -> ``for j: for i``
     consumes: nothing
-    requires: different loops of one block, with no other statement between them
+    requires: different loops of one block, with no other statement between them; no loop that
+        repeats a whole sum, as that of a consumer which was inlined, comes inside of the sum
     """
     names = [find_loop_name(sch, loop) for loop in loops]
     nodes = [sch.get(loop) for loop in loops]
@@ -109,7 +117,18 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
                     f"loop '{find_loop_name(sch, innermost)}'",
                     "reorder loops of one block only",
                 )
+        _require_same_sums(sch, loops, innermost)
     sch.reorder(*loops)
+
+
+def _require_same_sums(sch: Schedule, loops: Sequence[LoopRV], innermost: LoopRV) -> None:
+    """Refuse an order in which a loop that repeated a sum would repeat the sum's terms."""
+    trial = sch.copy()
+    blocks = [block for block in trial.get_child_blocks(innermost) if is_reduction(trial, block)]
+    if blocks:
+        trial.reorder(*loops)
+        for block in blocks:
+            require_single_terms(trial, "reorder_loops", block)
 
 
 @transform
@@ -213,10 +232,12 @@ def require_factors(
         if factor < 1:
             raise TransformError(who, f"{name}={factor} is no size", "use an integer from 1 up")
         product *= factor
+    given = " * ".join(f"{key}={value}" for key, value in factors.items())
+    _require_room(sch, who, loop, product, given)
     if tail == "guard":
+        _require_kept_guard(sch, who, loop, product, given)
         return
     extent, name = find_extent(sch, loop), find_loop_name(sch, loop)
-    given = " * ".join(f"{key}={value}" for key, value in factors.items())
     if extent is None:
         rest = floormod(sch.get(loop).extent, product)
         if Analyzer().can_prove_equal(rest, 0):
@@ -233,3 +254,69 @@ def require_factors(
             f"loop '{name}' runs {extent} times, which {given} does not divide",
             'choose a divisor, pass tail="guard", or pad the block first with pad_block',
         )
+
+
+def _require_room(sch: Schedule, who: str, loop: LoopRV, tile: int, given: str) -> None:
+    """Refuse a split whose rounded-up extent does not fit the loop's integer type.
+
+    TVM computes (extent + tile - 1) // tile in that type, where the sum wraps around.
+    """
+    node, extent = sch.get(loop), find_extent(sch, loop)
+    limit = find_largest_index(node)
+    if (1 if extent is None else extent) + tile - 1 > limit:
+        raise TransformError(
+            who,
+            f"loop '{find_loop_name(sch, loop)}' runs {node.extent} times, and rounded up to a "
+            f"multiple of {given} that is beyond {node.loop_var.ty}, which ends at {limit}",
+            "choose a smaller size, or give the kernel int64 loops",
+        )
+
+
+def _require_kept_guard(sch: Schedule, who: str, loop: LoopRV, tile: int, given: str) -> None:
+    """Refuse a guard on the outputs of a reduction over threads, where it would be the only one.
+
+    TVM leaves it out where the sums are stored, and stores those of outputs that do not exist.
+    """
+    node, extent = sch.get(loop), find_extent(sch, loop)
+    if extent is not None and extent % tile == 0:
+        return
+    inside = find_all(node, For)
+    bound = [one for one in [*find_enclosing_loops(sch, loop), *inside] if find_axis(one)]
+    for realize in find_all(node, SBlockRealize) if bound else ():
+        reduced = [fed for one in bound for fed in find_fed_iterators(realize, one)]
+        over_threads = any(iterator.iter_type == IterVar.CommReduce for iterator in reduced)
+        if over_threads and constant(realize.predicate) == 1 and _feeds_output(realize, node):
+            raise TransformError(
+                who,
+                f"block '{realize.block.name_hint}' reduces over threads, and TVM would leave out "
+                f"the guard of loop '{node.loop_var.name}', which runs {node.extent} times and "
+                f"which {given} does not divide",
+                "choose a divisor, or pad the block first with pad_block",
+            )
+
+
+def _feeds_output(realize: SBlockRealize, loop: For) -> bool:
+    """Whether a loop feeds a spatial iterator of a block, and no reduction."""
+    types = {iterator.iter_type for iterator in find_fed_iterators(realize, loop)}
+    return bool(types) and IterVar.CommReduce not in types
+
+
+def require_countable(sch: Schedule, who: str, loops: Sequence[LoopRV]) -> None:
+    """Refuse to fuse loops that together run more often than their integer type counts."""
+    nodes = [sch.get(loop) for loop in loops]
+    extents = [constant(node.extent) for node in nodes]
+    total = math.prod(1 if extent is None else extent for extent in extents)
+    widest = max(nodes, key=find_largest_index)
+    if total > find_largest_index(widest):
+        product = " * ".join(f"'{node.loop_var.name}' ({node.extent})" for node in nodes)
+        raise TransformError(
+            who,
+            f"the loops {product} run {total} times together, beyond {widest.loop_var.ty}, which "
+            f"ends at {find_largest_index(widest)}",
+            "fuse fewer loops, or give the kernel int64 loops",
+        )
+
+
+def find_largest_index(loop: For) -> int:
+    """The largest value of a loop variable's integer type."""
+    return int(2 ** (loop.loop_var.ty.dtype.bits - 1)) - 1

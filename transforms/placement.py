@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import ForKind
+from tvm.tirx import ForKind, SeqStmt
 
+from .coverage import require_computed
 from .errors import TransformError, composite
+from .legality import inlines
+from .pipeline_rules import STAGE
 from .queries import (
     find_all,
     find_block_name,
+    find_extent,
+    find_fed_iterators,
     find_kind,
     find_loop_name,
     find_outer_loops,
+    find_realize,
     find_reduction_loops,
     find_regions,
     find_root,
@@ -21,6 +29,7 @@ from .queries import (
     is_reduction,
 )
 from .registers import require_own_registers
+from .repetition import require_single_terms
 from .virtual_threads import require_virtual_threads_around_all
 
 
@@ -49,15 +58,22 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
     requires: a loop that is not vectorized nor inside of a vectorized one; all producers under
         it, and it outside of their reductions (TVM accepts that, and the block would use sums
         that are not complete); the block's own consumers after the new place (TVM looks at its
-        producers alone); registers ("local") read by the thread that wrote them
+        producers alone); a place outside of the block's own loops, or one where these still
+        decide what it computes (in a loop of its own fetch, all iterations would compute the
+        same); registers ("local") read by the thread that wrote them
     """
     who = "reverse_compute_block_at"
     require_scalar_place(sch, who, loop)
     for producer in sch.get_producers(block):
         require_outside_reductions(sch, who, loop, producer)
     consumers = list(sch.get_consumers(block))
+    feeding = _find_feeding_loops(sch, block)
     sch.reverse_compute_at(block, loop, preserve_unit_loops=True)
     _require_before(sch, who, block, consumers)
+    _require_fed(sch, who, block, feeding)
+    for producer in sch.get_producers(block):
+        require_computed(sch, who, producer, block)
+    require_single_terms(sch, who, block)
     require_own_registers(sch, who, block)
     require_virtual_threads_around_all(sch, who, block)
 
@@ -97,11 +113,13 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     sch.set_scope(block, 0, "local")
     sch.reverse_compute_at(epilogue, loop, preserve_unit_loops=True)
     require_own_registers(sch, who, block)
+    require_computed(sch, who, block, epilogue)
     require_virtual_threads_around_all(sch, who, epilogue)
     return epilogue
 
 
 @composite
+@inlines
 def inline_producers(sch: Schedule, block: SBlockRV) -> None:
     """Inline the blocks that a block reads from, e.g. a padding stage into a shared-memory fetch.
 
@@ -143,6 +161,34 @@ def _require_before(sch: Schedule, who: str, block: SBlockRV, consumers: list[SB
             )
 
 
+def _find_feeding_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
+    """The loops that decide, by more than one iteration, what a block computes."""
+    realize = find_realize(sch, block)
+    return [
+        loop
+        for loop in sch.get_loops(block)
+        if find_extent(sch, loop) != 1 and list(find_fed_iterators(realize, sch.get(loop)))
+    ]
+
+
+def _require_fed(sch: Schedule, who: str, block: SBlockRV, loops: list[LoopRV]) -> None:
+    """Refuse a block around which loops stay that decided what it computes, and do no longer."""
+    realize, around = find_realize(sch, block), find_outer_loops(sch, block)
+    for loop in loops:
+        try:
+            node = sch.get(loop)
+        except ValueError:
+            continue  # it was the block's alone, and is gone
+        encloses = any(node.same_as(one) for one in around)
+        if encloses and not list(find_fed_iterators(realize, node)):
+            raise TransformError(
+                who,
+                f"block '{find_block_name(sch, block)}' would compute the same in all "
+                f"{node.extent} iterations of its loop '{node.loop_var.name}'",
+                "place it at a loop of a producer that does not stand in the block's own loops",
+            )
+
+
 def require_around(sch: Schedule, who: str, loop: LoopRV, block: SBlockRV) -> None:
     """Refuse a loop that is none of the block's."""
     if not is_around(sch, loop, block):
@@ -168,7 +214,7 @@ def require_outside_reductions(sch: Schedule, who: str, loop: LoopRV, block: SBl
 
 
 def require_scalar_place(sch: Schedule, who: str, loop: LoopRV) -> None:
-    """Refuse to place a block at or inside a vectorized loop."""
+    """Refuse to place a block at or inside a vectorized loop, or in a copy of a pipeline."""
     for node in [*find_outer_loops(sch, loop), sch.get(loop)]:
         if node.kind == ForKind.VECTORIZED:
             raise TransformError(
@@ -176,6 +222,26 @@ def require_scalar_place(sch: Schedule, who: str, loop: LoopRV) -> None:
                 f"loop '{find_loop_name(sch, loop)}' is at or inside of the {find_kind(node)} loop "
                 f"'{node.loop_var.name}', where TVM would compute wrong values without an error",
                 "place the block at a loop outside of it, or vectorize afterwards",
+            )
+    _require_outside_pipelined_copies(sch, who, loop)
+
+
+def _require_outside_pipelined_copies(sch: Schedule, who: str, loop: LoopRV) -> None:
+    """Refuse a place where a block would be one more statement of a pipeline, or part of a copy.
+
+    A pipeline says for each statement of its body when it runs, and its last one computes.
+    """
+    nodes = [*find_outer_loops(sch, loop), sch.get(loop)]
+    for outer, inner in itertools.zip_longest(nodes, nodes[1:]):
+        if STAGE not in outer.annotations:
+            continue
+        parts = list(outer.body.seq) if isinstance(outer.body, SeqStmt) else [outer.body]
+        if inner is None or not inner.same_as(parts[-1]):
+            raise TransformError(
+                who,
+                f"loop '{find_loop_name(sch, loop)}' is or stands in a copy of the pipeline "
+                f"'{outer.loop_var.name}', which has a stage for each statement of its body",
+                "place blocks there before the loop becomes a pipeline",
             )
 
 

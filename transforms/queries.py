@@ -241,14 +241,6 @@ def find_iterator_values(root: SBlock) -> dict[Any, Any]:
     return values
 
 
-def find_feeding_variables(block: SBlock, values: dict[Any, Any]) -> list[Any]:
-    """The loop variables behind a block's iterators and, in a nested block, behind its data."""
-    parts = [part.min for region in find_regions(block) for part in region.region]
-    expressions = [values[iterator.var] for iterator in block.iter_vars]
-    expressions += [substitute(part, values) for part in parts]
-    return [var for expression in expressions for var in undefined_vars(expression)]
-
-
 def substitute(expression: Any, values: dict[Any, Any]) -> Any:
     """The expression with variables replaced; those without a value stay."""
     return tvm_ffi.structural_map(expression, (Var, lambda var: values.get(var, var)))

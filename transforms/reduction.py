@@ -23,6 +23,7 @@ from .queries import (
     is_around,
     is_reduction,
 )
+from .repetition import require_single_terms
 
 
 class PartialSums(NamedTuple):
@@ -64,8 +65,10 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
     consumes: nothing
     returns: the new block that initializes
     requires: a block that reduces and is not decomposed yet; a loop around it, with no reduction
-        loop further out; reduction loops that are not bound (TVM reduces over threads only where
-        block and initialization are one, and makes a race of the rest without an error)
+        loop further out; no loop from there on that repeats the sum, as its consumer's may (it
+        would be initialized once and added up in each iteration); reduction loops that are not
+        bound (TVM reduces over threads only where block and initialization are one, and makes a
+        race of the rest without an error)
     """
     who, name = "decompose_reduction_at", find_block_name(sch, block)
     if not is_reduction(sch, block) or sch.get(block).init is None:
@@ -97,7 +100,9 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
                 "without its initialization its threads would race for the sum",
                 "leave the initialization in the block, or bind another loop",
             )
-    return sch.decompose_reduction(block, loop)
+    init = sch.decompose_reduction(block, loop)
+    require_single_terms(sch, who, block, name)
+    return init
 
 
 @composite
@@ -125,6 +130,7 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
     _require_plain_loops(sch, who, block)
     if parts < 2:
         raise TransformError(who, f"parts={parts} is no number of parts", "use 2 or more")
+    require_factors(sch, who, loops[0], {"parts": parts}, "guard")
     extent = sch.get(loops[0]).extent
     if not Analyzer().can_prove_equal(floormod(extent, parts), 0):
         raise TransformError(

@@ -205,6 +205,8 @@ def _find_readers(sch: Schedule, loop: LoopRV, buffer: Any) -> list[SBlockRV]:
 
 def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> _Share | None:
     """How threads of the block's own deal out the last dimension of a region; None if none do."""
+    if not region.region:
+        return None  # a scalar
     values = find_iterator_values(find_root(sch, block))
     used = undefined_vars(substitute(region.region[-1].min, values))
     vector = 1

@@ -13,17 +13,17 @@ from tvm_ffi import structural_equal
 
 from .errors import TransformError
 from .gpu_limits import MAX_EXTENTS, WARP
+from .places import Place, find_places, is_among
 from .queries import (
     constant,
     find_all,
     find_axis,
     find_enclosing_loops,
     find_fed_iterators,
-    find_feeding_variables,
-    find_iterator_values,
     find_kernel,
     find_loop_name,
     find_root,
+    is_used,
 )
 
 
@@ -40,20 +40,45 @@ def require_axis_free(sch: Schedule, loop: LoopRV, axis: str) -> None:
             "share of both only",
             "bind it to another axis, or leave it serial",
         )
-    values = find_iterator_values(find_root(sch, loop))
-    for realize in find_all(node, SBlockRealize):
-        used = find_feeding_variables(realize.block, values)
-        if not any(var.same_as(node.loop_var) for var in used):
+    if not rivals:
+        return
+    for place in find_places(find_root(sch, loop)):
+        if not is_among(node, place.loops):
             continue
-        for rival in rivals:
-            if any(var.same_as(rival.loop_var) for var in used):
-                raise TransformError(
-                    "bind_loop",
-                    f"loop '{node.loop_var.name}': '{axis}' already drives loop "
-                    f"'{rival.loop_var.name}' of block '{realize.block.name_hint}', "
-                    "so that only the diagonal would run",
-                    "bind it to another axis, or fuse the two loops first",
-                )
+        guards = place.find_real_guards()
+        mine = [rival for rival in rivals if is_among(rival, place.loops)]
+        if mine and _is_used(place, guards, node):
+            _require_unused(place, guards, node, mine)
+
+
+def _require_unused(place: Place, guards: list[Any], loop: For, rivals: list[For]) -> None:
+    """Refuse rivals that a block uses: a thread would do its own share of both loops only."""
+    for rival in rivals:
+        if not _is_used(place, guards, rival):
+            continue
+        what = f"loop '{loop.loop_var.name}': '{find_axis(rival)}' already drives loop "
+        what += f"'{rival.loop_var.name}' of block '{place.name}', "
+        guarded = [one for one in (loop, rival) if not place.is_fed(one)]
+        if not guarded:
+            raise TransformError(
+                "bind_loop",
+                f"{what}so that only the diagonal would run",
+                "bind it to another axis, or fuse the two loops first",
+            )
+        name = guarded[0].loop_var.name
+        guard = next(one for one in guards if is_used(guarded[0].loop_var, one))
+        raise TransformError(
+            "bind_loop",
+            f"{what}where '{name}' decides through the guard {guard} alone which threads run: "
+            "each would do its own share, and those that the guard keeps out none",
+            "bind it to another axis, or bind the outer loop first, and fetch or spread what is "
+            "inside of it afterwards",
+        )
+
+
+def _is_used(place: Place, guards: list[Any], loop: For) -> bool:
+    """Whether a loop decides what a block works on, or whether it runs: guards are uses, too."""
+    return place.is_fed(loop) or any(is_used(loop.loop_var, guard) for guard in guards)
 
 
 def require_same_extents(sch: Schedule, loop: LoopRV, axis: str) -> dict[str, For]:
@@ -121,7 +146,7 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
     """Refuse a reduction over threads that TVM lowers to something else."""
     node = sch.get(loop)
     outer = find_enclosing_loops(sch, loop)
-    on_host = outer and not any("Idx" in (find_axis(one) or "") for one in outer)
+    on_host = not any("Idx" in (find_axis(one) or "") for one in outer)
     for realize in find_all(node, SBlockRealize):
         types = {iterator.iter_type for iterator in find_fed_iterators(realize, node)}
         if IterVar.CommReduce not in types:
@@ -150,12 +175,17 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
                 "keep the sums in registers first (cache_write_at), or use sizes that divide",
             )
         if on_host:
-            raise TransformError(
-                "bind_loop",
-                f"{what} inside of loop '{outer[0].loop_var.name}', which is bound to nothing: its "
-                "threads would share one cell for their sums",
-                "bind the outer loop first",
-            )
+            raise _make_shared_sums_error(what, outer)
+
+
+def _make_shared_sums_error(what: str, outer: list[For]) -> TransformError:
+    where, advice = "with no loop around it", "bind a spatial loop around it first"
+    if outer:
+        where = f"inside of loop '{outer[0].loop_var.name}', which is bound to nothing"
+        advice = "bind the outer loop first"
+    return TransformError(
+        "bind_loop", f"{what} {where}: its threads would share one cell for their sums", advice
+    )
 
 
 def _loses_guard(realize: SBlockRealize) -> bool:
@@ -175,5 +205,5 @@ def _loses_guard(realize: SBlockRealize) -> bool:
         bool(used)
         and not isinstance(realize.predicate, And)
         and not any(var.same_as(other) for var in used for other in reduced)
-        and any(buffer.scope() == "global" for buffer in outputs)
+        and any(buffer.scope() != "local" for buffer in outputs)
     )

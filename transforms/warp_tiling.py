@@ -11,8 +11,9 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from .binding import bind_loop
 from .errors import TransformError, composite
 from .gpu_limits import WARP
-from .loops import Tail, require_constant, require_factors, require_serial
+from .loops import Tail, require_constant, require_countable, require_factors, require_serial
 from .queries import find_block_name, find_reduction_loops, find_spatial_loops
+from .repetition import require_single_terms
 
 Inner = Literal["columns", "rows"]
 """Which loop of a tile is the innermost."""
@@ -88,12 +89,11 @@ def tile_in_warps(
     tiles = [rows_left, column_tile, row_tile]
     strips_in_order = _order(row_strip, column_strip, inner_strips)
     sch.reorder(*tiles, *strips_in_order, *inside, *reductions, *_order(i, j, inner))
-    grid = sch.fuse(*tiles)
-    bind_loop(sch, grid, axis="blockIdx.x")
+    require_single_terms(sch, "tile_in_warps", block)
+    grid = _fuse_onto(sch, "blockIdx.x", tiles)
     if strips[0] * strips[1] > 1:
-        bind_loop(sch, sch.fuse(*strips_in_order), axis="vthread.x")
-    together = sch.fuse(*inside)
-    bind_loop(sch, together, axis="threadIdx.x")
+        _fuse_onto(sch, "vthread.x", strips_in_order)
+    together = _fuse_onto(sch, "threadIdx.x", inside)
     return WarpTile(grid, together, (i, j))
 
 
@@ -114,6 +114,13 @@ def _number_threads(
         return [row_warp, column_warp, row, column]
     row, neighbour = sch.split(row, [None, interleave])
     return [row_warp, column_warp, row, column, neighbour]
+
+
+def _fuse_onto(sch: Schedule, axis: str, loops: Sequence[LoopRV]) -> LoopRV:
+    require_countable(sch, "tile_in_warps", loops)
+    fused = sch.fuse(*loops)
+    bind_loop(sch, fused, axis=axis)
+    return fused
 
 
 def _order(row: LoopRV, column: LoopRV, inner: Inner) -> tuple[LoopRV, LoopRV]:

@@ -18,6 +18,9 @@ from .files import write_file
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
+_given_up: dict[str, Path] = {}
+
+
 class CacheWarning(UserWarning):
     """What is compiled is not kept; said once."""
 
@@ -28,6 +31,8 @@ def find_cache(name: str) -> Path:
     What lies there is run: where it cannot be made, is not writable or is another user's, this
     process gets a folder of its own, which ends with it, and a `CacheWarning` says so.
     """
+    if name in _given_up:
+        return _given_up[name]
     folder = _find_user_folder(name)
     if folder is None:
         return _make_own("there is no home folder", name)
@@ -41,6 +46,13 @@ def find_cache(name: str) -> Path:
     if not _is_own(found):
         return _make_own(f"others may write {folder}", name)
     return folder
+
+
+def give_up(name: str, error: OSError) -> Path:
+    """Where a cache's disk is full, say: from now on this process has a folder of its own."""
+    if name not in _given_up:
+        _given_up[name] = _make_own(f"{error.filename} cannot be written ({error.strerror})", name)
+    return _given_up[name]
 
 
 def keep(content: bytes, file: Path, *, mode: int | None = None) -> None:

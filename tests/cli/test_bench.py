@@ -1,7 +1,9 @@
 """``tirstep bench`` and ``tirstep search``, on a machine that needs no GPU."""
 
+import errno
 import importlib.util
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench.results import read_run, write_run
+from tirstep.files import locked
 from tirstep.lowering_checks.devices import is_cuda_available
 
 from .conftest import Command
@@ -65,6 +68,78 @@ def test_a_folder_gets_a_file_named_after_the_gpu_and_plots(
         f"{stem}-matmul-float32-roofline.svg",
         f"{stem}.json",
     ]
+
+
+@pytest.fixture
+def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hours of it: nobody gets there who cannot write afterwards."""
+
+    def fail(*arguments: object, **named: object) -> None:
+        pytest.fail("it measured before it looked whether it can write")
+
+    monkeypatch.setattr("tirstep.cli.bench.run_bench", fail)
+    monkeypatch.setattr("tirstep.cli.search.search", fail)
+
+
+SEARCH = ("search", "matmul_shared_blocking", "--shape", "16x16x8", "--limit", "1")
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize("call", [(*RUN, "--json"), (*SEARCH, "--into")])
+def test_what_cannot_be_written_is_told_before_the_work(
+    command: Command, machine: FakeMachine, tmp_path: Path, call: tuple[str, ...]
+):
+    (tmp_path / "thesis").write_text("years")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    for said, name in {
+        "thesis is no ": "thesis",
+        "folder: Is a directory": "folder",
+        "loop: Too many levels of symbolic links": "loop",
+        "thesis: File exists": "thesis/file",
+    }.items():
+        result = command(*call, tmp_path / name)
+        assert (result.code, said in result.err) == (2, True), result
+        assert len(result.err.splitlines()) == 1
+    assert (tmp_path / "thesis").read_text() == "years"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "loop", "thesis"]
+
+
+@pytest.mark.usefixtures("no_work")
+def test_of_two_runs_into_one_file_the_second_is_refused(
+    command: Command, machine: FakeMachine, tmp_path: Path
+):
+    file = tmp_path / "run.json"
+    with locked(file):
+        result = command(*RUN, "--json", file)
+    assert (result.code, result.out) == (2, "")
+    said = "another process has been writing it; wait until it has ended, or end it"
+    assert result.err == f"tirstep: {file}: {said}\n"
+
+
+def test_a_run_that_is_ended_keeps_its_cases(
+    command: Command, machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The disk gets full, or somebody presses Ctrl-C, while the second case is written."""
+    call = ("bench", "matmul", "--recipe", "matmul_naive", "--dtype", "float32")
+    call = (*call, "--shape", "64x48x32", "--shape", "32x48x32", "--json", tmp_path / "run.json")
+    written, replace = 0, os.replace
+
+    def fail(*paths: object) -> None:
+        nonlocal written
+        written += str(paths[1]).endswith("run.json")
+        if written == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", fail)
+    result = command(*call)
+    assert (result.code, result.err) == (
+        2,
+        f"tirstep: {tmp_path / 'run.json'}: No space left on device\n",
+    )
+    assert [case.shape_text for case in read_run(tmp_path / "run.json").cases] == ["64x48x32"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "run.json"]
 
 
 def test_a_wrong_recipe_is_exit_code_1(

@@ -6,7 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import tvm
+from tvm.script import from_source
 
+from tirstep.lowering_checks import print_module
+from tirstep.modules import vector_add
 from tirstep.transforms.recipes import Example, find_recipe
 
 from .conftest import ROOT, Command
@@ -15,7 +19,7 @@ CPU = ("--device", "cpu")
 RECIPE_KEYS = {
     *("recipe", "summary", "status", "reason", "shape", "options", "sizes", "golden", "numbers"),
     *("checked_on", "added", "removed", "time_us", "time_us_lower", "time_us_upper", "repeats"),
-    *("gflops", "speedup", "findings", "steps"),
+    *("gflops", "speedup", "odd_shape", "findings", "steps"),
 }
 STEP_KEYS = {
     *("number", "name", "source", "golden", "numbers", "checked_on", "added", "removed"),
@@ -115,6 +119,57 @@ def test_a_golden_that_differs_is_nobodys_fault(command: Command, goldens: Path)
     (goldens / "vector_add_bound" / "01_split.py").unlink()
     result = command("check", "vector_add_bound", "--golden-dir", goldens, *CPU)
     assert (result.code, "who is at fault" in result.out) == (1, False)
+
+
+@pytest.fixture
+def wrong_at_odd_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is right wherever two divides its length."""
+    right = vector_add.factory
+
+    def subtract(n: int, **options: object) -> tvm.IRModule:
+        text = print_module(right(n, **options))
+        return from_source(text.replace("A[vi] + B[vi]", "A[vi] - B[vi]") if n % 2 else text)
+
+    monkeypatch.setattr(vector_add, "factory", subtract)
+
+
+@pytest.mark.usefixtures("wrong_at_odd_lengths")
+def test_what_only_an_odd_shape_shows_is_found(command: Command, tmp_path: Path, monkeypatch):
+    result = command("check", "vector_add_bound", *CPU)
+    assert result.code == 1
+    assert "  02_bound   golden ok       numbers ok on cpu 1024\n" in result.out
+    assert "\n  at an odd shape            numbers failed on cpu 1025 tail=guard\n" in result.out
+    assert result.out.count("elements are wrong (integers, seed 0)") == 1
+    words = "tirstep why vector_add_bound --shape 1025 --set tail=guard"
+    assert result.out.endswith(f"1 finding\nwho is at fault?  {words}\n")
+    monkeypatch.chdir(tmp_path)
+    assert command(*words.split()[1:]).code == 1
+
+    document = command("check", "vector_add_bound", "--json", *CPU).document
+    (recipe,) = document["recipes"]
+    assert (document["ok"], recipe["status"], recipe["numbers"]) == (False, "failed", "ok")
+    assert recipe["odd_shape"] == {
+        "shape": {"n": 1025},
+        "sizes": {"threads": 128, "tail": "guard"},
+        "numbers": "failed",
+        "checked_on": "cpu 1025 tail=guard",
+    }
+    (finding,) = recipe["findings"]
+    assert finding["where"] == "vector_add_bound 02_bound"
+
+
+def test_the_odd_shape_is_near_the_golden_one_and_keeps_what_was_wished(command: Command):
+    wish = ("--shape", 2048, "--dtype", "float16", "--set", "threads=64", "--set", "tail=refuse")
+    (recipe,) = command("check", "vector_add_bound", *wish, "--json", *CPU).document["recipes"]
+    assert (recipe["status"], recipe["odd_shape"]) == ("ok", None)
+    (recipe,) = command("check", "vector_add_bound", *wish[:-2], "--json", *CPU).document["recipes"]
+    assert recipe["odd_shape"]["shape"] == {"n": 1025}
+    assert recipe["odd_shape"]["sizes"]["threads"] == 64
+
+
+def test_a_step_that_is_wrong_already_is_not_asked_again(command: Command, wrong_vector_add: None):
+    (recipe,) = command("check", "vector_add_bound", "--json", *CPU).document["recipes"]
+    assert recipe["odd_shape"] is None
 
 
 def test_seed_is_passed_on(command: Command, wrong_vector_add: None):

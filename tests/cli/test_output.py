@@ -264,6 +264,9 @@ def test_the_processes_of_a_report_end_with_it(tmp_path: Path, number: signal.Si
         time.sleep(0.05)
     time.sleep(0.3)  # they import
     if number == signal.SIGINT:
+        for child in children:  # who are to leave it to their parent
+            os.kill(int(child), number)
+        time.sleep(0.5)
         os.killpg(process.pid, number)
     else:
         process.kill()

@@ -90,7 +90,7 @@ def test_cuda_without_a_gpu(command: Command, monkeypatch: pytest.MonkeyPatch):
 def test_goldens_are_not_written_under_ci(command: Command, tmp_path, monkeypatch):
     monkeypatch.setenv("CI", "true")
     monkeypatch.setattr("tirstep.cli.golden.RECIPES", {})
-    result = command("golden", "--write", "--golden-dir", tmp_path / "golden")
+    result = command("golden", "--write", "--all", "--golden-dir", tmp_path / "golden")
     assert result.code == 2
     assert "goldens are not rewritten under CI" in result.err
     assert not (tmp_path / "golden").exists()

@@ -610,12 +610,39 @@ def test_what_is_damaged_in_the_cache_is_built_again(
     assert not (tmp_path / "stolen").exists()
 
 
+def test_a_cache_on_a_full_disk_is_given_up(
+    host: HostDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(caches, "_given_up", {})
+    caches._make_own.cache_clear()
+    write = caches.write_file
+
+    def fail(file: Path, *rest: object, **named: object) -> None:
+        if tmp_path in file.parents:
+            raise OSError(28, "No space left on device", str(file))
+        write(file, *rest, **named)
+
+    monkeypatch.setattr(caches, "write_file", fail)
+    ones = np.ones(128, "int32")
+    sch = Schedule(vector_add(128, dtype="int32"))
+    sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "blockIdx.x")
+    with pytest.warns(caches.CacheWarning, match=r"cannot be written \(No space left on device\)"):
+        program = host.compile(sch.mod)
+    np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
+    before = sorted(compiler.find_cache().iterdir())
+    assert len(before) > 1  # the runtime's objects are there, too, and serve again
+    host.compile(sch.mod)
+    assert sorted(compiler.find_cache().iterdir()) == before
+
+
 def test_without_a_cache_programs_are_built_all_the_same(
     host: HostDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     caches._make_own.cache_clear()
+    monkeypatch.setattr(caches, "_given_up", {})
     ones = np.ones(128, "int32")
     sch = Schedule(vector_add(128, dtype="int32"))
     sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "blockIdx.x")

@@ -25,7 +25,7 @@ from tirstep.modules import (
     window_sum,
 )
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.roundings import EPSILON
+from tirstep.modules.roundings import EPSILON, sums_exactly
 
 
 def products(problem: Problem, inputs: list[np.ndarray]) -> np.ndarray:
@@ -150,6 +150,109 @@ def test_thinning_leaves_something_of_every_input() -> None:
     problem = matmul_bias_relu.problem(1, 1, 20000, dtype="float16", acc="float16")
     for seed in range(8):
         assert all(array.any() for array in problem.integer_inputs(seed))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sizes"),
+    [
+        (row_sum, (2, 8192)),
+        (row_sum, (1, 5000)),
+        (matvec, (64, 8192)),
+        (matvec, (1, 8192)),
+        (matmul, (16, 16, 4096)),
+        (matmul, (2, 2, 8191)),
+        (matmul_bias_relu, (3, 16, 4099)),
+    ],
+    ids=str,
+)
+def test_every_term_of_a_sum_in_half_counts_in_some_round(kernel, sizes) -> None:
+    """A sum of ones is exact up to 2048 of them: rows and rounds share the columns."""
+    problem = kernel.problem(*sizes, dtype="float16", acc="float16")
+    rounds = problem.integer_rounds(0)
+    for inputs in rounds:
+        (sums,) = problem.reference([np.abs(array) for array in inputs])
+        assert sums.max() <= 2048
+    columns = [(inputs[0] != 0).reshape(-1, inputs[0].shape[-1]).any(axis=0) for inputs in rounds]
+    assert np.any(columns, axis=0).all()
+    assert all(
+        np.array_equal(*pair) for pair in zip(problem.integer_inputs(0), rounds[0], strict=True)
+    )
+    places = np.random.default_rng(1).integers(0, len(columns[0]), 22)
+    for place in (0, len(columns[0]) - 1, *places):
+        assert any(_shows_loss(problem, inputs, place) for inputs in rounds), place
+
+
+def _shows_loss(problem: Problem, inputs: list[np.ndarray], column: int) -> bool:
+    lost = [array.copy() for array in inputs]
+    lost[0][..., column] = 0
+    return not np.array_equal(problem.reference(lost)[0], problem.reference(inputs)[0])
+
+
+def test_one_round_is_enough_where_ones_fit() -> None:
+    for problem in (
+        matmul.problem(2, 2, 4096),
+        matmul.problem(2, 2, 2000, dtype="float16", acc="float16"),
+        softmax.problem(2, 4096),
+    ):
+        assert len(problem.integer_rounds(0)) == 1
+
+
+@pytest.mark.parametrize("draw", ["float_inputs", "planted_inputs"])
+def test_an_interval_is_the_bound_rounded_to_the_output(problem: Problem, draw: str) -> None:
+    inputs = getattr(problem, draw)(4)
+    with np.errstate(invalid="ignore"):
+        (exact,), (bound,) = problem.reference(inputs), problem.error_bound(inputs)
+    ((low, high),) = problem.error_interval(inputs)
+    facts = dtype_facts(problem.outputs[0].dtype)
+    stored = exact.astype(facts.numpy).astype(np.float64)
+    assert ((low <= stored) & (stored <= high)).all()
+    finite = np.isfinite(exact) & np.isfinite(bound) & np.isfinite(high)
+    slack = facts.unit_roundoff * (np.abs(exact) + bound)
+    assert (high[finite] - exact[finite] <= (bound + slack)[finite]).all()
+    for end in (low, high):
+        np.testing.assert_array_equal(end, end.astype(facts.numpy).astype(np.float64))
+
+
+def test_a_narrow_output_has_mostly_one_right_value() -> None:
+    for kernel in (softmax, rms_norm, layer_norm):
+        problem = kernel.problem(8, 64, dtype="bfloat16")
+        ((low, high),) = problem.error_interval(problem.float_inputs(0))
+        assert (low == high).mean() > 0.95
+
+
+def test_what_only_moves_or_chooses_is_exact() -> None:
+    for problem in (
+        transpose.problem(5, 7, dtype="float8_e4m3fn"),
+        transpose.problem(5, 7),
+        relu.problem(9, dtype="float16"),
+    ):
+        inputs = problem.float_inputs(0)
+        ((low, high),) = problem.error_interval(inputs)
+        tiny = dtype_facts(problem.accumulator).underflow
+        assert (high - low <= 2 * tiny).all()
+
+
+def test_bits_come_back_as_they_are() -> None:
+    problem = transpose.problem(16, 33, dtype="float16")
+    ((_, (drawn,)),) = problem.corner_inputs(0)
+    values = drawn.astype(np.float64)
+    assert np.isnan(values).any()
+    assert (np.signbit(values) & (values == 0)).any()
+    assert len(np.unique(drawn.view(np.uint16))) > 300
+    assert np.array_equal(drawn, problem.corner_inputs(0)[0][1][0], equal_nan=True)
+
+
+def test_sums_that_are_exact_are_known() -> None:
+    rows = np.array([[1, 2, 3, 4], [2.0**-20, 1, 1, 1], [2.0**-30, 1, 1, 1], [0, 0, 0, 0]])
+    assert sums_exactly(rows, 2.0**-24)[:, 0].tolist() == [True, True, False, True]
+    assert sums_exactly(np.full((1, 4096), 4096.0), 2.0**-24).all()
+    assert not sums_exactly(np.full((1, 4096), 4095.0), 2.0**-12).all()
+
+
+def test_a_row_of_zeros_allows_softmax_no_lost_term_however_long() -> None:
+    problem = softmax.problem(2, 100_000)
+    (bound,) = problem.error_bound([np.zeros((2, 100_000), np.float32)])
+    assert (bound < 1e-5 * 1e-5).all()
 
 
 def test_whole_numbers_fit_an_output_narrower_than_the_sums() -> None:
@@ -286,7 +389,7 @@ def test_terms_and_operations_and_bytes_by_hand() -> None:
     for problem, terms, flops, size in [
         (vector_add.problem(10), 1, 10, 3 * 10 * 4),
         (vector_add.problem(10, dtype="bfloat16"), 1, 10, 3 * 10 * 2),
-        (relu.problem(10), 1, 10, 2 * 10 * 4),
+        (relu.problem(10), 0, 10, 2 * 10 * 4),
         (gelu.problem(10, dtype="float16"), 1, 80, 2 * 10 * 2),
         (transpose.problem(3, 5, dtype="int8"), 0, 0, 2 * 15),
         (row_sum.problem(3, 5, dtype="float16"), 5, 15, 15 * 2 + 3 * 4),

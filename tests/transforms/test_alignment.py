@@ -170,7 +170,7 @@ def test_align_vectors_refuses_loops_that_are_split():
     sch = Schedule(make_sums(3), debug_mask="all")
     split_loop(sch, sch.get_loops(sch.get_sblock("padded"))[1], inner=2)
     block = sch.get_sblock("padded")
-    with refuses(sch, r"'padded' does not write 'padded' element by element in 2 loops, one for"):
+    with refuses(sch, r"block 'padded' does not have one loop for each of its 2 iterators; align"):
         align_vectors(sch, block, vector=4, offset=1)
 
 

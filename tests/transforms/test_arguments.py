@@ -237,6 +237,7 @@ def test_integers_of_numpy_are_taken(inner):
 def test_a_limit_may_be_as_large_as_python_s_largest_index():
     sch, block = start()
     tr.unroll_loop(sch, sch.get_loops(block)[-1], limit=sys.maxsize)
+    assert "T.unroll(" in sch.mod.script()
 
 
 def test_the_schedule_may_be_given_by_name():

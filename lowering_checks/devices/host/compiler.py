@@ -67,7 +67,7 @@ class Compiler:
             flags = (*_KERNEL, f"-I{HEADERS}", "-x", "c++", "-c", "-", "-o", str(kernel))
             self._call(flags, seconds, source)
             self._call((str(kernel), *self._runtime(), "-o", str(program)))
-            self._keep(program, path)
+            path = self._keep(program, path)
         caches.forget_oldest(path.parent, KEPT)
         return path
 
@@ -84,27 +84,33 @@ class Compiler:
         objects = []
         for source in (path for path in _files(RUNTIME) if path.suffix == ".cpp"):
             path = find_cache() / f"{self._runtime_key}-{source.stem}.o"
-            objects.append(str(path))
             if _is_whole(path):
+                objects.append(str(path))
                 continue
             with tempfile.TemporaryDirectory() as folder:
                 made = Path(folder, path.name)
                 self._call((*_RUNTIME, "-c", str(source), "-o", str(made)))
-                self._keep(made, path)
+                objects.append(str(self._keep(made, path)))
         return objects
 
-    def _keep(self, made: Path, path: Path) -> None:
-        """Put a file into the cache: other processes find all of it or nothing.
+    def _keep(self, made: Path, path: Path) -> Path:
+        """Put a file into the cache: other processes find all of it or nothing. Where it is then.
 
         What stands behind the end of a program or an object, here a digest, harms neither.
         """
         try:
-            caches.keep(made.read_bytes(), path, mode=0o700)
+            content = made.read_bytes()
         except FileNotFoundError as error:
             raise DeviceError(
                 f"'{shlex.join(self.command)}' ends well and writes nothing, so it is no C++ "
                 "compiler; set $CXX to one"
             ) from error
+        try:
+            caches.keep(content, path, mode=0o700)
+        except OSError as error:  # a full disk, say
+            path = caches.give_up("host", error) / path.name
+            caches.keep(content, path, mode=0o700)
+        return path
 
     def _call(self, flags: Sequence[str], seconds: float = 60, source: str = "") -> None:
         done = _run((*self.command, *_COMMON, *self.extras, *flags), seconds, source)

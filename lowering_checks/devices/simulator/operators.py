@@ -16,7 +16,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "FloorDiv": lambda a, b: a // b,
     "FloorMod": lambda a, b: a % b,
     "Min": lambda a, b: min(a, b) if _scalars(a, b) else np.minimum(a, b),
-    "Max": lambda a, b: max(a, b) if _scalars(a, b) else np.maximum(a, b),
+    "Max": lambda a, b: max(a, b) if _scalars(a, b) else _find_larger(a, b),
     "LT": lambda a, b: a < b,
     "LE": lambda a, b: a <= b,
     "GT": lambda a, b: a > b,
@@ -52,6 +52,11 @@ CALLS: dict[str, Callable[..., Any]] = {
     "bitwise_xor": lambda a, b: a ^ b,
     "bitwise_not": lambda a: ~a,
 }
+
+
+def _find_larger(left: Any, right: Any) -> Any:
+    """The maximum; of two zeros the one without a sign, where NumPy's is either."""
+    return np.where((left == 0) & (right == 0), left + right, np.maximum(left, right))
 
 
 def _truncating(left: Any, right: Any) -> Any:

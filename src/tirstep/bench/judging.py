@@ -34,7 +34,7 @@ class Expectation:
             return self
         facts = dtype_facts(dtype)
         rounding = facts.unit_roundoff * (self.xp.abs(self.expected) + self.bound)
-        return replace(self, dtype=dtype, bound=self.bound + rounding + facts.smallest_subnormal)
+        return replace(self, dtype=dtype, bound=self.bound + rounding + facts.underflow)
 
     def find_error(self, output: Any) -> str | None:
         """One sentence of what is wrong with an output in float64; None if it is right.
@@ -70,8 +70,8 @@ def bound_sums(problem: Problem, expected: Any, magnitudes: Any, xp: Any) -> Any
     gamma = roundings / (1 - roundings) if roundings < 1 else math.inf
     # A sum without a single term is exact, whatever gamma (0 times infinity is no number).
     summing = xp.where(magnitudes > 0, gamma * magnitudes, 0.0 * magnitudes)
-    summing = summing + problem.terms * acc.smallest_subnormal
-    return summing + out.unit_roundoff * (xp.abs(expected) + summing) + out.smallest_subnormal
+    summing = summing + max(problem.terms, 1) * acc.underflow
+    return summing + out.unit_roundoff * (xp.abs(expected) + summing) + out.underflow
 
 
 def _unravel(flat: int, shape: tuple[int, ...]) -> list[int]:

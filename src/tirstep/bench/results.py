@@ -146,7 +146,7 @@ def from_document(document: Any, who: str) -> BenchRun:
         ceilings = Ceilings(**document["ceilings"])
         about = {key: document[key] for key in ("device", "versions", "date", "method")}
         return BenchRun(**about, ceilings=ceilings, cases=cases)
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         raise BenchError(
             f"{who} is no document of tirstep bench in form {VERSION}; "
             "write it anew on a GPU with: tirstep bench --json FILE"

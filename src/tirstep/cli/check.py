@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tirstep.lowering_checks import Finding, Verdict, run_golden, run_seed
+from tirstep.lowering_checks import Finding, Run, Verdict, run_golden, run_seed
 from tirstep.lowering_checks.expectations import check_expectations
 from tirstep.lowering_checks.steps import step_label
 from tirstep.transforms.recipes import RECIPES, Recipe
@@ -13,7 +13,7 @@ from tirstep.transforms.recipes import RECIPES, Recipe
 from .documents import device_keys, finding_keys, print_document, rung_documents
 from .judge import Judge, make_judge, plan
 from .rungs import Rung, numbers_word
-from .screen import Screen
+from .screen import WORD_STYLES, Screen
 from .selection import format_shape, pick_recipe, spell_command
 from .texts import count
 from .verdicts import say_where, show_findings, verdict_words
@@ -34,6 +34,8 @@ def check_recipes(names: Sequence[str], request: Request, *, as_json: bool) -> i
         report.begin(judge)
         for rung in rungs:
             judge.climb(rung, report.screen, report.step, timed=False)
+            judge.try_odd_shape(rung, report.screen)
+            report.odd_shape(rung)
             rung.trouble.extend(_find_broken_expectations(rung.recipe))
             report.findings(rung.trouble)
         orphans = [] if names or judge.store is None else _find_orphans(judge)
@@ -92,6 +94,20 @@ class _Report:
         self.screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
         show_findings(self.screen, verdict.findings)
 
+    def odd_shape(self, rung: Rung) -> None:
+        """The line below the steps, with what was looked at besides the example."""
+        if self.quiet or rung.run is None or rung.odd is None:
+            return
+        width = max(len(step_label(step)) for step in rung.run.steps)
+        word = "failed" if rung.odd.findings else "ok"
+        self.screen.line(
+            f"  {'at an odd shape':<{width + len('   golden ok       ')}}",
+            ("numbers ", "dim"),
+            (word, WORD_STYLES[word]),
+            (f" on {rung.odd.checked_on}", "dim"),
+        )
+        show_findings(self.screen, rung.odd.findings)
+
     def findings(self, findings: Sequence[Finding]) -> None:
         if findings and not self.quiet:
             self.screen.line()
@@ -109,6 +125,22 @@ class _Report:
         else:
             self.screen.line(checked, ("all good", "green"))
         for rung in rungs:
-            if rung.run is not None and numbers_word(rung.verdicts) == "failed":
+            if rung.run is None:
+                continue
+            words = None
+            if numbers_word(rung.verdicts) == "failed":
                 words = spell_command("why", rung.run, request)
+            elif rung.odd is not None and rung.odd.findings:
+                words = spell_command("why", rung.odd.run, _wish_for(rung.odd.run, request))
+            if words is not None:
                 self.screen.line(("who is at fault?  ", "dim"), words)
+
+
+def _wish_for(run: Run, request: Request) -> Request:
+    """The same request for the shape and the tail of a run."""
+    wish = replace(
+        request.wish,
+        shape=format_shape(run.problem.sizes),
+        sizes={**request.wish.sizes, **run.sizes},
+    )
+    return replace(request, wish=wish)

@@ -35,7 +35,9 @@ DEVICE
 RECIPE
     recipe, summary, status ("ok", "failed" or "skipped"), reason (why skipped), shape, options,
     sizes, golden and numbers ("ok", "failed" or null), checked_on, added, removed (lines, from the
-    kernel as it was written to the last step), TIME, speedup, findings, steps: [STEP]
+    kernel as it was written to the last step), TIME, speedup, odd_shape (of `check`: {shape, sizes,
+    numbers, checked_on} of the last step at a shape that no tile divides; null where the recipe
+    takes none or has failed already), findings, steps: [STEP]
 STEP
     number, name, source, golden, numbers, checked_on, added, removed (against the step before),
     TIME, findings; with ``--diff`` also diff
@@ -53,6 +55,7 @@ from collections.abc import Sequence
 
 from tirstep.lowering_checks import Device, Diff, Finding, Run, Verdict
 from tirstep.lowering_checks.devices import Timing
+from tirstep.lowering_checks.odd_shapes import OddVerdict
 
 from .json_output import Document, print_document
 from .rungs import Rung, baseline_of, golden_word, numbers_word, speedup
@@ -114,8 +117,20 @@ def _recipe_keys(rung: Rung, ratio: float | None, with_diffs: bool) -> Document:
         **_change_keys(rung.change),
         **_time_keys(rung, rung.timing),
         "speedup": ratio,
+        "odd_shape": _odd_keys(rung.odd),
         "findings": [finding_keys(finding) for finding in rung.findings],
         "steps": [_step_keys(rung, verdict, with_diffs) for verdict in rung.verdicts],
+    }
+
+
+def _odd_keys(odd: OddVerdict | None) -> Document | None:
+    if odd is None:
+        return None
+    return {
+        "shape": dict(odd.run.problem.sizes),
+        "sizes": {**odd.run.recipe.sizes, **odd.run.sizes},
+        "numbers": "failed" if odd.findings else "ok",
+        "checked_on": odd.checked_on,
     }
 
 

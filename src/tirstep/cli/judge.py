@@ -15,6 +15,7 @@ from tirstep.lowering_checks import (
     find_device,
     judge_run,
 )
+from tirstep.lowering_checks.odd_shapes import judge_odd_shape
 from tirstep.lowering_checks.steps import step_label
 from tirstep.modules import KernelError
 from tirstep.transforms.errors import TransformError
@@ -72,6 +73,20 @@ class Judge:
                 return
             rung.verdicts.append(verdict)
             report(rung, verdict)
+
+    def try_odd_shape(self, rung: Rung, screen: Screen) -> None:
+        """Judge the last step of a planned rung at an odd shape besides, unless it failed already.
+
+        Its finding is the rung's, and of a rung that failed it would be the same once more.
+        """
+        if rung.run is None or rung.trouble or any(one.numbers for one in rung.verdicts):
+            return
+        screen.doing(f"{rung.recipe.name} at an odd shape")
+        try:
+            rung.odd = judge_odd_shape(rung.run, self.device, seed=self.request.seed)
+        except (CheckError, DeviceError) as error:
+            message = f"at an odd shape: {error}"
+            rung.trouble.append(Finding("numbers", rung.recipe.name, message))
 
 
 def make_judge(request: Request) -> Judge:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tirstep.lowering_checks import Counts, Diff, Finding, Run, Verdict, diff_steps
 from tirstep.lowering_checks.devices import Timing
+from tirstep.lowering_checks.odd_shapes import OddVerdict
 from tirstep.transforms.recipes import Recipe
 
 from .selection import format_shape
@@ -22,6 +23,7 @@ class Rung:
     refusal : why the recipe does not take the wish; it counts as skipped
     trouble : findings of the whole recipe, such as a device that cannot compile it
     counts : of the last step's accesses; None where they were not counted
+    odd : what the last step computes at an odd shape; None where that was not looked at
     """
 
     recipe: Recipe
@@ -30,11 +32,13 @@ class Rung:
     refusal: Exception | None = None
     trouble: list[Finding] = field(default_factory=list)
     counts: Counts | None = None
+    odd: OddVerdict | None = None
 
     @property
     def findings(self) -> list[Finding]:
         """All that is wrong with the recipe."""
-        return [*(one for verdict in self.verdicts for one in verdict.findings), *self.trouble]
+        steps = [one for verdict in self.verdicts for one in verdict.findings]
+        return [*steps, *(self.odd.findings if self.odd else ()), *self.trouble]
 
     @property
     def change(self) -> Diff | None:

@@ -27,7 +27,7 @@ def standard_streams() -> Iterator[None]:
         raise OutputError("standard output is closed; send it somewhere, or to /dev/null")
     before = sys.stdout
     _print_what_can_be_encoded()
-    sys.stdout = _Output(before)  # type: ignore[assignment]
+    sys.stdout = _Output(before)
     try:
         yield
         sys.stdout.flush()

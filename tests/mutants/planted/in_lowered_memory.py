@@ -99,8 +99,6 @@ IN_LOWERED_MEMORY = (
         "what is outside of the image is the first element minus itself instead of 0",
         "depthwise_conv2d_threads_2d",
         Edit("rx - 33], T.float32(0.0))", "rx - 33], X_1[0] - X_1[0])"),
-        survives="only where that element is infinite or NaN the difference is not 0, and the "
-        "inputs of the checks are finite",
     ),
     plant_lowered(
         "next tile for this step",

@@ -85,12 +85,15 @@ def judge_run(run: Run, *, has_golden: bool, devices: Sequence[str] = DEVICES) -
 
 def judge_program(problem: Problem, program: Program, device: str) -> dict[str, str]:
     """What one device says: its faults, the exact numbers, the random ones."""
-    outcome = {}
-    for aspect, case in zip(("exact", "random"), make_cases(problem, 0), strict=True):
-        findings = check_case(problem, program, case, device)
-        outcome[f"{device} {aspect}"] = findings[0].message if findings else ""
-        if aspect == "exact":
-            outcome[f"{device} faults"] = str(program.faults[0]) if program.faults else ""
+    outcome, cases = {}, make_cases(problem, 0)
+    for aspect, several in (("exact", cases.exact), ("random", cases.floats)):
+        said = ""
+        for case in several:
+            findings = check_case(problem, program, case, device)
+            said = said or (findings[0].message if findings else "")
+            if case is cases.exact[0]:
+                outcome[f"{device} faults"] = str(program.faults[0]) if program.faults else ""
+        outcome[f"{device} {aspect}"] = said
     return outcome
 
 

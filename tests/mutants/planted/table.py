@@ -159,8 +159,8 @@ killed by; `make test` fails when a layer stops noticing, and when an original i
 - **golden**: the golden file of the recipe's last step.
 - **cpu**, **simulator**, **host**: *faults* are what the device sees (races, what nobody wrote,
   bounds, barriers, alignment, launch; on the CPU stores beside a tensor), *exact* are whole numbers
-  compared bit for bit, *random* are floats within the bound. host runs no kernel with asynchronous
-  copies or tensor cores.
+  compared bit for bit, *random* are floats within the bound, the kernel's corner cases among them.
+  host runs no kernel with asynchronous copies or tensor cores.
 - **sanitizer**: the tools of NVIDIA's compute-sanitizer, which look for wrong accesses and not at
   results.
 

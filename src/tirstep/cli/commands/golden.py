@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import require_either
 from ..options import GoldenDir, Json
 from ..refusals import UseError
 
@@ -33,6 +34,8 @@ def command(
     """
     if recipes and every:
         raise UseError("RECIPE and --all both say which goldens are meant; give one")
+    for name in recipes or []:
+        require_either(name)
     from ..golden import compare_goldens, write_goldens
 
     return (write_goldens if write else compare_goldens)(

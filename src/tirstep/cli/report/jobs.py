@@ -7,12 +7,15 @@ import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
 
+from tirstep.caches import CacheWarning, find_cache
 from tirstep.lowering_checks import Counts, Verdict, find_device
 from tirstep.lowering_checks.deadline import when_stuck
 from tirstep.transforms.recipes import RECIPES
@@ -55,6 +58,8 @@ def do_jobs(jobs: Sequence[Job], screen: Screen) -> list[RecipePart]:
     Where times are taken, one job runs after the other. Raises what a job raises.
     """
     device = find_device(jobs[0].request.device)
+    if device.name == "host":
+        find_cache(device.name)  # says here, once, if nothing is kept
     processes = min(os.cpu_count() or 1, MOST_PROCESSES, len(jobs))
     if processes == 1 or (device.has_clock and jobs[0].checks):
         return [do_job(job, screen) for job in jobs]
@@ -101,10 +106,19 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """A process of the pool would wait for its next job for ever, were its parent killed."""
+    """A process of the pool would wait for its next job for ever, were its parent killed.
+
+    What its parent says of the cache it does not say again.
+    """
+    warnings.simplefilter("ignore", CacheWarning)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(process: BaseProcess) -> None:
+    process.join()
+    os._exit(1)
 
 
 def do_job(job: Job, screen: Screen) -> RecipePart:

@@ -1,0 +1,462 @@
+"""Unfinished schedules: blocks in no kernel, done too often, too rarely, or in the wrong thread.
+
+TVM lowers them without a word. A recipe binds step by step, so its steps may be unfinished; what
+it ends with may not.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.s_tir import SBlock
+from tvm.tirx import For
+
+from tirstep.transforms.places import Place, find_places, is_among
+from tirstep.transforms.queries import constant, find_all, find_axis, is_used
+
+from .finding import Finding
+from .ownership import (
+    GPU_AXES,
+    LEVELS,
+    Access,
+    Array,
+    Grid,
+    Points,
+    UndecidedError,
+    enumerate_access,
+    find_accesses,
+    find_key,
+    find_reduced_axes,
+    find_used_loops,
+    name_element,
+)
+
+_SCOPES = ("local", "shared", "shared.dyn", "global")
+
+
+def find_unfinished(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
+    """What of a scheduled module is not spread over its threads soundly, block by block.
+
+    Nothing for functions without a bound loop. In all others: blocks that are in no kernel; an
+    axis with several extents in one kernel; iterations that no thread runs (two loops on one
+    axis); shared or global memory that several threads update with nothing between them (a
+    reduction beside threads that it does not use); and reads of what other threads keep in
+    registers, other GPU blocks or kernels in shared memory, or, with no barrier, in global memory.
+
+    A module may be as it was written, scheduled, with any sizes open (each is tried with one
+    value). The elements are counted, not proven, so each finding has a witness; where a kernel has
+    too many, some GPU blocks and threads stand for all. Left out are indices that depend on data
+    and the inside of tensor intrinsics.
+
+    Returns findings of the check ``"threads"``, with `where` as their place.
+    """
+    messages: dict[str, None] = {}
+    for variable, function in module.functions_items():
+        if not isinstance(function, tvm.tirx.PrimFunc):
+            continue
+        places = [place for place in find_places(function.body) if _is_leaf(place)]
+        if any(place.kernel is not None for place in places):
+            name = "" if len(module.functions) == 1 else f"{variable.name_hint}: "
+            messages.update(dict.fromkeys(name + message for message in _judge(places)))
+    return [Finding("threads", where, message) for message in messages]
+
+
+def _is_leaf(place: Place) -> bool:
+    block = place.block
+    return not find_all(block.body, SBlock)
+
+
+def _judge(places: list[Place]) -> Iterator[str]:
+    for place in places:
+        if place.kernel is None:
+            yield (
+                f"block '{place.name}' is in no kernel, and would run on the host on a GPU's "
+                "memory; bind its loops, or place it under a bound one"
+            )
+    kernels = _group(places)
+    for kernel in kernels:
+        yield from _find_unequal_extents(kernel)
+        for place in kernel.places:
+            yield from _find_lost_iterations(place)
+            yield from _find_outer_reduction(place)
+        yield from _find_shared_updates(kernel)
+        yield from _find_foreign_reads(kernel, kernels)
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """The blocks under one outermost bound loop, and what they touch."""
+
+    loop: For
+    places: list[Place]
+    writes: list[Access]
+    reads: list[Access]
+
+    def find_axes(self, *levels: str) -> dict[str, For]:
+        """A loop for each axis of some levels that has more than one value."""
+        found: dict[str, For] = {}
+        for place in self.places:
+            for level in levels:
+                for loop in place.find_bound(level):
+                    if constant(loop.extent) != 1:
+                        found.setdefault(str(find_axis(loop)), loop)
+        return found
+
+    @property
+    def host_loops(self) -> list[For]:
+        """The loops that launch the kernel again and again."""
+        loops = self.places[0].loops
+        return list(loops[: next(at for at, one in enumerate(loops) if one.same_as(self.loop))])
+
+
+def _group(places: list[Place]) -> list[_Kernel]:
+    kernels: list[_Kernel] = []
+    for place in places:
+        loop = place.kernel
+        if loop is None:
+            continue
+        writes, reads = find_accesses(place)
+        if not kernels or not kernels[-1].loop.same_as(loop):
+            kernels.append(_Kernel(loop, [], [], []))
+        kernels[-1].places.append(place)
+        kernels[-1].writes.extend(writes)
+        kernels[-1].reads.extend(reads)
+    return kernels
+
+
+def _find_unequal_extents(kernel: _Kernel) -> Iterator[str]:
+    seen: dict[str, tuple[int, str]] = {}
+    for place in kernel.places:
+        for loop in (loop for level in GPU_AXES for loop in place.find_bound(level)):
+            extent, axis, name = constant(loop.extent), str(find_axis(loop)), loop.loop_var.name
+            if extent is None:
+                continue
+            other, first = seen.setdefault(axis, (extent, str(name)))
+            if other != extent:
+                yield (
+                    f"loop '{name}' on '{axis}' runs {extent} times and loop '{first}' of the same "
+                    f"kernel {other} times, and it is launched with one of them; split the longer "
+                    "one"
+                )
+
+
+def _find_lost_iterations(place: Place) -> Iterator[str]:
+    """Two loops on one axis that one block uses: a thread runs both at the same value only."""
+    guards = place.find_real_guards()
+    uses = [*place.values.values(), *guards]
+    bound = [loop for loop in find_used_loops(place, uses) if constant(loop.extent) != 1]
+    bound = [loop for loop in bound if (find_axis(loop) or "").startswith(GPU_AXES)]
+    axes = [find_axis(loop) for loop in bound]
+    rivals = [loop for loop in bound if axes.count(find_axis(loop)) > 1]
+    if not rivals:
+        return
+    try:
+        run, wanted = (_count_iterations(place, rivals, guards, apart) for apart in (False, True))
+    except UndecidedError:
+        return
+    lost = len(wanted) - len(run)
+    if lost:
+        names = " and ".join(f"'{loop.loop_var.name}'" for loop in rivals[:2])
+        yield (
+            f"{lost} of {len(wanted)} iterations of block '{place.name}' run in no thread, since "
+            f"its loops {names} are both on '{find_axis(rivals[0])}'; bind one of them to another "
+            "axis, or bind the outer one first and fetch or spread the inner one afterwards"
+        )
+
+
+def _find_outer_reduction(place: Place) -> Iterator[str]:
+    """A kernel that begins with the threads of a sum: TVM gives them one cell for all."""
+    kernel = place.kernel
+    if kernel is not None and find_axis(kernel) in find_reduced_axes(place):
+        yield (
+            f"block '{place.name}' reduces over the outermost bound loop of its kernel, "
+            f"'{kernel.loop_var.name}' on '{find_axis(kernel)}', whose threads would share one "
+            "cell for their sums; bind a spatial loop around it"
+        )
+
+
+def _count_iterations(place: Place, rivals: list[For], guards: list[Any], apart: bool) -> Array:
+    """The different iterations of a block along rivals that are one variable, or are apart."""
+    values, linked = list(place.values.values()), list(rivals)
+    parts: list[Any] = []
+    while True:
+        parts = [
+            part
+            for part in [*values, *guards]
+            if any(is_used(loop.loop_var, part) for loop in linked)
+        ]
+        grown = find_used_loops(place, parts)
+        if len(grown) == len(linked):
+            break
+        linked = grown
+    grid = Grid()
+    keys = {loop.loop_var: loop.loop_var if apart else find_key(loop) for loop in linked}
+    for loop in linked:
+        grid.add(loop, keys[loop.loop_var])
+    order = list(dict.fromkeys(keys.values()))
+    grid.require_small(order)
+    along = grid.spread(order)
+    at = {variable: along[key] for variable, key in keys.items()}
+    whole = tuple(len(grid.domains[key]) for key in order)
+    kept = np.ones(whole, dtype=bool)
+    for guard in guards:
+        if is_among(guard, parts):
+            kept &= np.asarray(grid.evaluate(guard, at), dtype=bool)
+    columns = [
+        np.broadcast_to(grid.evaluate(value, at), whole)[kept]
+        for value in values
+        if is_among(value, parts)
+    ]
+    return (
+        np.unique(np.stack(columns, axis=-1), axis=0) if columns else np.zeros((int(kept.any()), 0))
+    )
+
+
+def _find_shared_updates(kernel: _Kernel) -> Iterator[str]:
+    """Memory that several threads update: each would read what another is about to change."""
+    for write in kernel.writes:
+        updates = any(
+            read.buffer.same_as(write.buffer) and read.place.block.same_as(write.place.block)
+            for read in kernel.reads
+        )
+        begins = not updates and write.scope == "global" and _is_updated(kernel, write)
+        if not (updates or begins) or write.scope not in ("global", "shared", "shared.dyn"):
+            continue
+        if find_reduced_axes(write.place):
+            continue
+        levels = GPU_AXES if write.scope == "global" else ("threadIdx",)
+        axes = kernel.find_axes(*levels)
+        host = [(find_key(loop), loop) for loop in kernel.host_loops]
+        found = _try(functools.partial(_find_several, write=write, axes=axes, host=host))
+        if found:
+            element, axis, many = found
+            yield (
+                f"{many} threads along '{axis}' {'update' if updates else 'set'} {element} "
+                f"({write.scope} memory) in block '{write.place.name}', and nothing orders them"
+                f"{'' if updates else ' and the updates of others'}; bind a loop of the block to "
+                f"'{axis}', or let each thread keep its own in registers"
+            )
+
+
+def _is_updated(kernel: _Kernel, write: Access) -> bool:
+    """Whether another block of the kernel updates what a block has stored."""
+    return any(
+        other.buffer.same_as(write.buffer)
+        and not other.place.block.same_as(write.place.block)
+        and any(
+            read.buffer.same_as(write.buffer) and read.place.block.same_as(other.place.block)
+            for read in kernel.reads
+        )
+        for other in kernel.writes
+    )
+
+
+def _find_several(
+    grid: Grid, write: Access, axes: dict[str, For], host: list[tuple[Any, For]]
+) -> tuple[str, str, int] | None:
+    """An element with several owners, an axis along which they lie, and how many those are."""
+    if write.is_conditional:
+        raise UndecidedError
+    used = {find_key(loop) for loop in find_used_loops(write.place, _find_uses(write))}
+    unused = [axis for axis in axes if axis not in used]
+    among = [*host, *((axis, loop) for axis, loop in axes.items() if axis in used)]
+    points = enumerate_access(grid, write, among, may_thin=True)
+    if not len(points.elements):
+        return None
+    if unused:
+        extent = int(grid.evaluate(axes[unused[0]].extent, {}))
+        return name_element(write, grid, int(points.elements[0])), unused[0], extent
+    columns = [points.elements, *(points.owners[key] for key, _ in among)]
+    rows = np.unique(np.stack(columns, axis=-1), axis=0)
+    for at in range(1 + len(host), rows.shape[1]):
+        launched = rows[:, : 1 + len(host)]
+        pairs = np.unique(np.column_stack([launched, rows[:, at]]), axis=0)
+        same, many = np.unique(pairs[:, :-1], axis=0, return_counts=True)
+        if (many > 1).any():
+            worst = int(np.argmax(many > 1))
+            element = name_element(write, grid, int(same[worst, 0]))
+            return element, str(among[at - 1][0]), int(many[worst])
+    return None
+
+
+def _find_uses(access: Access) -> list[Any]:
+    return [*(part.min for part in access.ranges), *access.place.find_real_guards()]
+
+
+def _try(
+    ask: Callable[[Grid], tuple[str, str, int] | None],
+) -> tuple[str, str, int] | None:
+    """Ask with all values, then with fewer; what is undecided even so is no finding."""
+    for thinned in range(LEVELS):
+        try:
+            return ask(Grid(thinned))
+        except UndecidedError:
+            continue
+    return None
+
+
+def _find_foreign_reads(kernel: _Kernel, kernels: list[_Kernel]) -> Iterator[str]:
+    for read in kernel.reads:
+        if read.scope not in _SCOPES:
+            continue
+        writes = [write for write in kernel.writes if write.buffer.same_as(read.buffer)]
+        is_update = any(write.place.block.same_as(read.place.block) for write in writes)
+        others = [write for write in writes if not write.place.block.same_as(read.place.block)]
+        begins = read.place.block.init is not None
+        if not others and not (is_update and begins):
+            yield from _find_other_kernel(read, kernel, kernels)
+        if not others:
+            continue
+        updates = [write for write in others if _updates(kernel, write)]
+        yield from _find_other_threads(kernel, read, updates or others)
+
+
+def _updates(kernel: _Kernel, write: Access) -> bool:
+    return any(
+        read.buffer.same_as(write.buffer) and read.place.block.same_as(write.place.block)
+        for read in kernel.reads
+    )
+
+
+def _find_other_kernel(read: Access, kernel: _Kernel, kernels: list[_Kernel]) -> Iterator[str]:
+    writers = [
+        write
+        for other in kernels
+        if other is not kernel
+        for write in other.writes
+        if write.buffer.same_as(read.buffer)
+    ]
+    if writers and read.scope != "global":
+        yield (
+            f"block '{read.place.name}' reads '{read.buffer.name}' ({read.scope} memory), which "
+            f"block '{writers[0].place.name}' writes in another kernel, so that TVM keeps one copy "
+            "for all threads in global memory; bring them under one bound loop, or keep it in "
+            "global memory"
+        )
+
+
+def _find_other_threads(kernel: _Kernel, read: Access, writes: list[Access]) -> Iterator[str]:
+    axes = kernel.find_axes(*GPU_AXES, *(["vthread"] if read.scope == "local" else []))
+    host = [(find_key(loop), loop) for loop in kernel.host_loops]
+    found = _try(functools.partial(_find_foreign, read=read, writes=writes, axes=axes, host=host))
+    if found is None:
+        return
+    element, axis, _ = found
+    why = {
+        "local": f"which it never wrote: each thread of '{axis}' writes registers of its own",
+        "global": f"which other threads along '{axis}' write in the same kernel, with no barrier",
+    }.get(read.scope, f"which other GPU blocks along '{axis}' write, if any")
+    if read.scope.startswith("shared") and axis.startswith("threadIdx"):
+        why = f"which other threads along '{axis}' write in a loop around both, and TVM may put no "
+        why += "barrier there"
+    yield (
+        f"a thread reads {element} ({read.scope} memory) in block '{read.place.name}', {why} "
+        f"(block '{writes[0].place.name}'); let the threads that write it read it"
+        + ("" if read.scope.startswith("shared") else ", or keep it in shared memory")
+    )
+
+
+def _find_foreign(
+    grid: Grid,
+    read: Access,
+    writes: list[Access],
+    axes: dict[str, For],
+    host: list[tuple[Any, For]],
+) -> tuple[str, str, int] | None:
+    """An element that a reader takes where its own thread, or GPU block, has not written it."""
+    owned = [_find_owner_axes(write, read, axes) for write in writes]
+    among = {**dict(host), **{axis: axes[axis] for each in owned for axis in each}}
+    grid.common = frozenset(
+        find_key(loop)
+        for loop in read.place.loops
+        if find_axis(loop) is None and all(is_among(loop, w.place.loops) for w in writes)
+    )
+    written = [
+        _list_written(grid.fresh(), write, own, axes, host)
+        for write, own in zip(writes, owned, strict=True)
+    ]
+    points = enumerate_access(grid, read, list(among.items()), is_read=True, may_thin=True)
+    keys = [key for key, _ in host]
+    covered = np.zeros(len(points.elements), dtype=bool)
+    anywhere = covered.copy()
+    for each, own in zip(written, owned, strict=True):
+        covered |= points.find_in(each, [*keys, *own])
+        anywhere |= points.find_in(each, keys)
+    wrong = ~covered & anywhere if read.scope == "global" else ~covered
+    if not wrong.any():
+        return None
+    if read.is_conditional or any(write.is_conditional for write in writes):
+        raise UndecidedError
+    at = int(np.argmax(wrong))
+    if grid.thinned == 3:
+        _confirm(grid, points, at, writes, owned, axes, host)
+    element = name_element(read, grid, int(points.elements[at]))
+    return element, _find_axis_between(points, at, written, owned, keys), 0
+
+
+def _find_axis_between(
+    points: Points, at: int, written: list[Points], owned: list[list[str]], host: list[Any]
+) -> str:
+    """An axis along which the writers of an element and its reader lie apart, best on its own."""
+    apart: list[str] = []
+    for each, own in zip(written, owned, strict=True):
+        same = each.elements == points.elements[at]
+        for key in host:
+            same &= each.owners[key] == points.owners[key][at]
+        for place in np.flatnonzero(same)[:64]:
+            differing = [ax for ax in own if each.owners[ax][place] != points.owners[ax][at]]
+            if differing and (not apart or len(differing) < len(apart)):
+                apart = differing
+    return (apart or [axis for own in owned for axis in own] or ["blockIdx.x"])[-1]
+
+
+def _list_written(
+    grid: Grid, write: Access, own: list[str], axes: dict[str, For], host: list[tuple[Any, For]]
+) -> Points:
+    loops = [*host, *((axis, axes[axis]) for axis in own)]
+    written = enumerate_access(grid, write, loops)
+    if write.scope != "global":
+        return written
+    return written.of_first(find_reduced_axes(write.place))
+
+
+def _confirm(
+    grid: Grid,
+    points: Points,
+    at: int,
+    writes: list[Access],
+    owned: list[list[str]],
+    axes: dict[str, For],
+    host: list[tuple[Any, For]],
+) -> None:
+    """Raise `UndecidedError` where an element is written by an iteration that was left out."""
+    for write, own in zip(writes, owned, strict=True):
+        fixed = {key: int(points.owners[key][at]) for key in [*(k for k, _ in host), *own]}
+        written = _list_written(grid.fresh(fixed), write, own, axes, host)
+        if (written.elements == points.elements[at]).any():
+            raise UndecidedError
+
+
+def _find_owner_axes(write: Access, read: Access, axes: dict[str, For]) -> list[str]:
+    """The axes along which different threads store different elements.
+
+    A sum over threads is stored by the first of them, but for registers, where all have it. What
+    threads of one loop share has no barrier within an iteration that a guard lets some in to.
+    """
+    used = {find_key(loop) for loop in find_used_loops(write.place, _find_uses(write))}
+    if write.scope.startswith("shared"):
+        used -= {
+            find_axis(loop)
+            for loop in write.place.find_bound("threadIdx")
+            if write.place.is_fed(loop) or not is_among(loop, read.place.loops)
+        }
+    reduced = find_reduced_axes(write.place)
+    stored = {axis for axis in axes if axis in used} - reduced
+    if write.scope == "global":
+        stored |= reduced & set(axes)
+    return [axis for axis in axes if axis in stored]

@@ -1,0 +1,138 @@
+"""Corner cases: each is there for a wrong kernel, and no right one fails on it."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+from fast_math import RIGHT, FastMath
+from wrong_kernels import WRONG, Wrong, as_program
+
+from tirstep.lowering_checks import check_numbers, find_device, run_recipe
+from tirstep.lowering_checks.numeric import check_case, check_program, make_cases
+from tirstep.modules import Kernel, Problem, find_kernel
+from tirstep.modules.catalogue import kernels
+from tirstep.modules.corners import Corner
+from tirstep.transforms.recipes import RECIPES
+
+CORNERS = [(name, one) for name, kernel in kernels().items() for one in kernel.meaning.corners]
+OTHERS = {"integers", "random floats", "random bits"}
+
+
+def find(wrong: Wrong, problem: Problem, seed: int = 0) -> list[str]:
+    program = as_program(problem, wrong.of, is_raw=wrong.is_raw)
+    return [one.message for one in check_program(problem, program, "numpy", where="", seed=seed)]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_wrong_kernel_is_seen(wrong: Wrong) -> None:
+    """At every length and in every type, with so few rows that they are more inputs than one."""
+    for dtype in wrong.dtypes:
+        for sizes in wrong.sizes:
+            assert find(wrong, wrong.problem(sizes, dtype)), f"{wrong} {sizes} {dtype}"
+
+
+def find_alone(wrong: Wrong, corner: Corner) -> bool:
+    """Whether a corner case sees a wrong kernel at some length where nothing else is looked at."""
+    kernel = find_kernel(wrong.kernel)
+    alone = Kernel(kernel.factory, dataclasses.replace(kernel.meaning, corners=(corner,)))
+    for sizes in wrong.sizes:
+        problem = alone.problem(*sizes, **wrong.options)
+        program = as_program(problem, wrong.of, is_raw=wrong.is_raw)
+        cases = make_cases(problem, 0).floats
+        if any(check_case(problem, program, case, "") for case in cases[not problem.is_exact :]):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(("kernel", "corner"), CORNERS, ids=lambda one: getattr(one, "name", one))
+def test_a_corner_case_sees_what_it_is_there_for(kernel: str, corner: Corner) -> None:
+    """Of the wrong kernels one names it, or else all of them are asked."""
+    planted = [one for one in WRONG if one.kernel == kernel]
+    named = [one for one in planted if one.seen_by == corner.name]
+    assert all(find_alone(wrong, corner) for wrong in named)
+    assert named or any(find_alone(wrong, corner) for wrong in planted)
+    assert len(corner.purpose) < 100
+
+
+def test_every_planted_kernel_names_an_input_that_exists() -> None:
+    known = {name: set() for name in kernels()}
+    for kernel, corner in CORNERS:
+        known[kernel].add(corner.name)
+    assert all(wrong.seen_by in known[wrong.kernel] | OTHERS for wrong in WRONG)
+    assert {wrong.kernel for wrong in WRONG} == set(known)
+
+
+@pytest.mark.parametrize("order", ["serial", "pairs"])
+@pytest.mark.parametrize("name", RIGHT)
+def test_fast_arithmetic_at_its_worst_is_within_the_bounds(name: str, order: str) -> None:
+    kernel, options = find_kernel(name.split()[-1]), {"online": True} if "online" in name else {}
+    for dtype in ("float32", "float16", "bfloat16"):
+        for sizes in ((257,), (3,)) if name == "gelu" else ((8, 1), (9, 2), (8, 67), (3, 1031)):
+            problem = kernel.problem(*sizes, dtype=dtype, **options)
+            for seed in range(2):
+                of = functools.partial(RIGHT[name], FastMath(seed, order=order))
+                program = as_program(problem, of)
+                found = check_program(problem, program, "numpy", where="", seed=seed)
+                assert not found, f"{problem} {found}"
+
+
+@pytest.mark.parametrize("name", ["cpu", "simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    ("recipe", "shape", "options"),
+    [
+        ("softmax_rows", {"m": 1, "n": 61}, {}),
+        ("softmax_online", {"m": 9, "n": 130}, {"dtype": "float16"}),
+        ("layer_norm_rows", {"m": 3, "n": 67}, {"dtype": "bfloat16"}),
+        ("rms_norm_registers", {"m": 7, "n": 257}, {}),
+        ("gelu_persistent", {"n": 1031}, {}),
+        ("relu_vectors", {"n": 1031}, {}),
+        ("relu_vectors", {"n": 1031}, {"dtype": "float16"}),
+        ("relu_bound", {"n": 67}, {"dtype": "bfloat16"}),
+        ("vector_add_vectors", {"n": 1031}, {"dtype": "float16"}),
+        ("transpose_vectors", {"m": 33, "n": 67}, {"dtype": "bfloat16"}),
+        ("transpose_shared", {"m": 33, "n": 67}, {}),
+        ("conv1d_coalesced", {"m": 331, "n": 33}, {}),
+        ("matmul_shared_blocking", {"m": 33, "n": 67, "k": 35}, {"dtype": "float16"}),
+    ],
+    ids=str,
+)
+def test_recipes_are_right_on_them(name: str, recipe: str, shape: dict, options: dict) -> None:
+    sizes = {"tail": "guard"} if RECIPES[recipe].tails else {}
+    run = run_recipe(RECIPES[recipe], shape, options=options, sizes=sizes)
+    device = find_device(name)
+    for seed in range(2):
+        found = check_numbers(run.problem, run.steps[-1].module, device, where=name, seed=seed)
+        assert not found, found
+
+
+def test_a_finding_names_the_case_of_its_row() -> None:
+    problem = find_kernel("softmax").problem(9, 33)
+
+    def unmasked(a: np.ndarray) -> np.ndarray:
+        powers = np.exp(a - a.max(axis=1, keepdims=True))
+        return np.nan_to_num(powers / powers.sum(axis=1, keepdims=True))
+
+    (found,) = check_program(problem, as_program(problem, unmasked), "numpy", where="")
+    assert found.message.startswith("B[7, 0] is 0, and NumPy has nan; 33 of 297 elements are wrong")
+    assert found.message.endswith("(masked, seed 0)")
+
+
+def test_few_rows_get_all_cases_in_several_inputs() -> None:
+    for rows in (1, 3, 8, 20):
+        drawn = find_kernel("softmax").problem(rows, 5).corner_inputs(0)
+        assert len(drawn) == -(-8 // rows)
+        assert sum(len(names) for names, _ in drawn) == 8
+    assert find_kernel("matmul").problem(4, 4, 4).corner_inputs(0) == []
+
+
+def test_no_output_without_a_case_is_spoilt_by_one() -> None:
+    """Half of the rows of a product are plain random floats, and all where there is but one."""
+    for rows, plain in ((1, 1), (2, 1), (3, 2), (4, 2), (9, 6)):
+        problem = find_kernel("matmul").problem(rows, 3, 5)
+        drawn, planted = problem.float_inputs(3)[0], problem.planted_inputs(3)[0]
+        assert int((drawn == planted).all(axis=1).sum()) == plain
+        assert np.isinf(planted).any() == (rows > 1)
+    for dtype in ("int8", "float8_e4m3fn"):
+        problem = find_kernel("matmul").problem(4, 3, 5, dtype=dtype)
+        assert np.isfinite(problem.planted_inputs(0)[0].astype(float)).all()

@@ -1,0 +1,161 @@
+"""Sums that loops would add up again, and loops of which that is only feared."""
+
+import numpy as np
+import pytest
+from pairs import refuses, run_on_cpu
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.modules import find_kernel
+from tirstep.transforms import (
+    compute_block_at,
+    decompose_reduction_at,
+    fuse_loops,
+    inline_producers,
+    reorder_loops,
+    split_loop,
+    tile_block,
+    tile_in_warps,
+)
+from tirstep.transforms.repetition import find_repetition
+
+
+@I.ir_module
+class Shifted:
+    """B = A + the sums of A's rows + 1, over an intermediate P."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+        S = T.sblock_alloc_buffer((4,))
+        P = T.sblock_alloc_buffer((4, 8))
+        for i, k in T.grid(4, 8):
+            with T.sblock("S"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    S[vi] = T.float32(0)
+                S[vi] = S[vi] + A[vi, vk]
+        for i, k in T.grid(4, 8):
+            with T.sblock("P"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                P[vi, vk] = A[vi, vk] + S[vi]
+        for i, k in T.grid(4, 8):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                B[vi, vk] = P[vi, vk] + T.float32(1)
+
+
+def start():
+    """The sum of a row in a loop over its columns, whose block was inlined elsewhere."""
+    sch = Schedule(Shifted)
+    block = sch.get_sblock("S")
+    compute_block_at(sch, block, sch.get_loops(sch.get_sblock("P"))[1])
+    inline_producers(sch, sch.get_sblock("B"))
+    return sch, block, sch.get_loops(block)
+
+
+def is_right(sch):
+    a = np.arange(32, dtype="float32").reshape(4, 8)
+    return np.array_equal(
+        run_on_cpu(sch.mod, a, output=(4, 8), dtype="float32"), a + a.sum(1, keepdims=True) + 1
+    )
+
+
+def test_a_loop_that_repeats_a_sum_stays_outside_of_it():
+    sch, _, (i, k, _, columns) = start()
+    assert is_right(sch)
+    raw = sch.copy()
+    raw.reorder(columns, k)
+    assert not is_right(raw)
+    with refuses(
+        sch, "loop 'k', which runs 8 times, would add the same terms to the sums of block"
+    ):
+        reorder_loops(sch, [columns, k])
+    reorder_loops(sch, [k, i])
+    assert is_right(sch)
+
+
+@pytest.mark.parametrize(
+    ("call", "loop"),
+    [
+        (
+            lambda sch, block: tile_block(
+                sch, block, threads=(1, 2, 1), per_thread=(1, 2, 1), tail="guard"
+            ),
+            "k_2",
+        ),
+        (
+            lambda sch, block: tile_in_warps(
+                sch, block, threads=(8, 4), per_thread=(2, 2), tail="guard"
+            ),
+            "k_4",
+        ),
+    ],
+)
+def test_tiles_of_a_repeated_sum(call, loop):
+    sch, block, _ = start()
+    with refuses(
+        sch, f"loop '{loop}', which runs 2 times, would add the same terms to the sums of"
+    ):
+        call(sch, block)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_repeated_sum_is_initialized_inside(fused):
+    sch, block, (_, k, rows, columns) = start()
+    place = fuse_loops(sch, [k, rows, columns]) if fused else k
+    with refuses(
+        sch, "times, would add the same terms to the sums of block 'S' again in each iter"
+    ):
+        decompose_reduction_at(sch, block, place)
+    if not fused:
+        decompose_reduction_at(sch, block, rows)
+        assert is_right(sch)
+
+
+def test_windows_that_overlap_repeat_terms():
+    @I.ir_module
+    class Overlaps:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((6, 5), "float32"), B: T.Buffer((6,), "float32")):
+            for i, r, k in T.grid(4, 3, 5):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(6, i + r)
+                    vk = T.axis.reduce(5, k)
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vk]
+
+    sch = Schedule(Overlaps)
+    block = sch.get_sblock("B")
+    i, *_, k = sch.get_loops(block)
+    with refuses(
+        sch, "loop 'i', which runs 4 times, would add the same terms to the sums of block"
+    ):
+        decompose_reduction_at(sch, block, i)
+    decompose_reduction_at(sch, block, k)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("k 4", "k_0 2", "k_1 3", "k_1_0 3"),
+        ("i 3", "i_1 4", "i_1_1 j"),
+        ("j 2", "j_1 5"),
+        ("i j", "i_j_fused 5", "i_j_fused_1 3", "i_j_fused_1_0 4"),
+        ("k 3", "k_1 3", "k_1_0 3", "i j k_0"),
+    ],
+)
+def test_guards_in_guards_repeat_nothing(steps):
+    """TVM's analysis does not see it of these."""
+    sch = Schedule(find_kernel("matmul")(16, 12, 13))
+    block = sch.get_sblock("C")
+    for step in steps:
+        names, size = step.split(), step.split()[-1]
+        loops = [one for one in sch.get_loops(block) if sch.get(one).loop_var.name in names]
+        if size.isdigit():
+            split_loop(sch, loops[0], inner=int(size), tail="guard")
+        else:
+            fuse_loops(sch, loops)
+    sch.decompose_reduction(block, sch.get_loops(block)[0])
+    assert find_repetition(sch, block) is None

@@ -1,0 +1,117 @@
+"""Coverage: whether a block computes all elements that another one beside it uses."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from tvm.ir import Range
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
+from tvm.tirx import Add, FloorDiv, For, Min, Mul, Sub
+
+from .enumeration import escapes
+from .errors import TransformError
+from .queries import (
+    constant,
+    find_block_name,
+    find_iterator_values,
+    find_outer_loops,
+    find_realize,
+    find_root,
+    substitute,
+)
+
+_Description = tuple[list[Range], dict[Any, Range], Any]
+"""A region in loop variables, the domains of the loops that vary, and a predicate."""
+
+
+def require_computed(sch: Schedule, who: str, writer: SBlockRV, reader: SBlockRV) -> None:
+    """Refuse a reader of elements that the guarded block beside it does not compute."""
+    predicate = find_realize(sch, writer).predicate
+    if constant(predicate) == 1:
+        return
+    for region in sch.get(writer).writes:
+        for used in sch.get(reader).reads:
+            excess = used.source.same_as(region.source) and _find_excess(
+                sch, writer, region, reader, used
+            )
+            if excess:
+                raise TransformError(
+                    who,
+                    f"block '{find_block_name(sch, writer)}' computes only elements of "
+                    f"'{used.source.name}' where {predicate}, and block "
+                    f"'{find_block_name(sch, reader)}' would use more of them, {excess}",
+                    "do this before the loops are split with a guard, or choose sizes that divide",
+                )
+
+
+def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV, used: Any) -> str:
+    """How a reader uses more of a buffer than its writer computes, or "".
+
+    What is compared is what both do in one iteration of the loops that they share, with their
+    predicates; what lies behind the buffer's end does not count, and what cannot be told from the
+    writer's indices is taken for whole.
+    """
+    around = find_outer_loops(sch, reader)
+    shared = [loop for loop in find_outer_loops(sch, writer) if _is_among(loop, around)]
+    have, need = _describe(sch, writer, region, shared), _describe(sch, reader, used, shared)
+    if escapes(_begin(need), _begin(have), shared):
+        return "in iterations in which it computes none"
+    analyzer = Analyzer()
+    for loop in shared:
+        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+    own = estimate_region_lower_bound(*have, analyzer)
+    needed = estimate_region_upper_bound(*need, analyzer)
+    for dimension, (mine, theirs) in enumerate(zip(own or [], needed or [], strict=False)):
+        end = region.source.shape[dimension] - 1
+        begins = analyzer.can_prove(mine.min_value <= theirs.min_value)
+        ends = [*_find_least(theirs.max_value), end]
+        if not (begins and _reaches(analyzer, mine.max_value, ends)):
+            return f"along dimension {dimension}"
+    return ""
+
+
+def _begin(described: _Description) -> Any:
+    """A block's predicate in the first iteration of the loops that are its own."""
+    _, domains, predicate = described
+    return substitute(predicate, {var: domain.min for var, domain in domains.items()})
+
+
+def _reaches(analyzer: Analyzer, have: Any, needed: list[Any]) -> bool:
+    """Whether a minimum is at least the minimum of several expressions."""
+    return all(
+        any(analyzer.can_prove(least >= one) for one in needed) for least in _find_least(have)
+    )
+
+
+def _find_least(expression: Any) -> list[Any]:
+    """The expressions whose minimum an expression is: TVM does not compare minima of sums."""
+    if isinstance(expression, Min):
+        return [*_find_least(expression.a), *_find_least(expression.b)]
+    if isinstance(expression, Add):
+        pairs = itertools.product(_find_least(expression.a), _find_least(expression.b))
+        return [one + other for one, other in pairs]
+    if isinstance(expression, Sub):
+        return [one - expression.b for one in _find_least(expression.a)]
+    if isinstance(expression, (Mul, FloorDiv)) and (constant(expression.b) or 0) > 0:
+        make = type(expression)
+        return [make(one, expression.b) for one in _find_least(expression.a)]
+    return [expression]
+
+
+def _describe(sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]) -> _Description:
+    """What a block uses of a buffer, in iterations of the loops that are fixed."""
+    values = find_iterator_values(find_root(sch, block))
+    domains = {
+        loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
+        for loop in find_outer_loops(sch, block)
+        if not _is_among(loop, fixed)
+    }
+    predicate = substitute(find_realize(sch, block).predicate, values)
+    return [substitute(each, values) for each in region.region], domains, predicate
+
+
+def _is_among(node: Any, nodes: list[Any]) -> bool:
+    return any(node.same_as(other) for other in nodes)

@@ -1,0 +1,118 @@
+"""Enumeration: index expressions tried out, where no rule decides about them."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tvm.tirx import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    For,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    Var,
+)
+
+from .queries import constant
+
+_MOST = 2048
+"""Iterations that are tried: some milliseconds."""
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    Add: operator.add,
+    Sub: operator.sub,
+    Mul: operator.mul,
+    FloorDiv: operator.floordiv,
+    FloorMod: operator.mod,
+    Min: min,
+    Max: max,
+    LT: operator.lt,
+    LE: operator.le,
+    GT: operator.gt,
+    GE: operator.ge,
+    EQ: operator.eq,
+    NE: operator.ne,
+    And: operator.and_,
+    Or: operator.or_,
+}
+_Values = dict[Any, int]
+
+
+def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
+    """Whether two iterations of loops, that a predicate lets through, have the same values.
+
+    Other variables are zero. The first and the last iterations of each loop are tried, as many as
+    fit; what is found is so, and what is not found may be elsewhere.
+    """
+    seen = set()
+    for *point, is_let in _compute([*values, predicate], loops):
+        if is_let and tuple(point) in seen:
+            return True
+        if is_let:
+            seen.add(tuple(point))
+    return False
+
+
+def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
+    """Whether a predicate lets an iteration of loops through that a condition does not."""
+    return any(is_let and not holds for is_let, holds in _compute([predicate, condition], loops))
+
+
+def _compute(expressions: list[Any], loops: list[For]) -> Iterator[tuple[Any, ...]]:
+    """The values of expressions in the iterations that are tried; none if TVM's are not known."""
+    try:
+        compute = [_read(expression) for expression in expressions]
+    except TypeError:
+        return
+    variables = [loop.loop_var for loop in loops]
+    for iteration in itertools.product(*_choose_values(loops)):
+        at = dict(zip(variables, iteration, strict=True))
+        yield tuple(one(at) for one in compute)
+
+
+def _choose_values(loops: list[For]) -> list[list[int]]:
+    """The iterations of each loop that are tried: all, or the first and the last ones."""
+    extents = [constant(loop.extent) or _MOST for loop in loops]
+    chosen: list[list[int]] = [[] for _ in extents]
+    room = _MOST
+    for done, place in enumerate(sorted(range(len(extents)), key=extents.__getitem__)):
+        extent = extents[place]
+        share = min(extent, max(2, int(room ** (1 / (len(extents) - done)))))
+        first = share - share // 2
+        chosen[place] = [*range(first), *range(extent - share + first, extent)]
+        room //= share
+    return chosen
+
+
+def _read(node: Any) -> Callable[[_Values], Any]:
+    """An expression of whole numbers as a function of its variables' values."""
+    if isinstance(node, Var):
+        return lambda at: at.get(node, 0)
+    value = constant(node)
+    if value is not None:
+        return lambda at: value
+    if isinstance(node, Cast):
+        return _read(node.value)
+    if isinstance(node, Not):
+        inner = _read(node.a)
+        return lambda at: not inner(at)
+    combine = _OPERATORS.get(type(node))
+    if combine is None:
+        raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
+    left, right = _read(node.a), _read(node.b)
+    return lambda at: combine(left(at), right(at))
