@@ -32,6 +32,12 @@ LIMITS = (
     Limit(
         SIMULATOR,
         MISSED,
+        "it takes an ldmatrix by its operands, TVM's generator by the type of the call as well",
+        ("transposed ldmatrix whose call has no type",),
+    ),
+    Limit(
+        SIMULATOR,
+        MISSED,
         "one interval between barriers is counted for all blocks of a batch",
         (
             "barrier in one block, and the other needs it too",
