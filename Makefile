@@ -8,6 +8,11 @@ VENV ?= .venv
 JOBS ?= auto
 # More for pytest: make test ARGS="-k matmul -x"
 ARGS ?=
+# Of `make fuzz`: how long and from where it plays, and more for tests/fuzz_schedules.py, as
+# make fuzz SECONDS=3600 SEED=7 FUZZ="--device cuda --keep-going"
+SECONDS ?= 600
+SEED ?= 0
+FUZZ ?=
 
 VENV_LOWEST ?= .venv-lowest
 LOWEST := tests/cli tests/modules/test_scripts.py tests/recipes/test_golden.py \
@@ -49,9 +54,10 @@ test-gpu: $(STAMP) ## the tests that need a CUDA device, one after the other
 fuzz: export TIRSTEP_HYPOTHESIS = thorough
 fuzz: export OPENBLAS_NUM_THREADS = 1
 fuzz: export TVM_NUM_THREADS = 1
-fuzz: $(STAMP) ## the drawn tests with many more examples
-	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 \
-	  -o faulthandler_timeout=3600 tests/recipes/test_numbers.py $(ARGS)
+fuzz: $(STAMP) ## random schedules for SECONDS from SEED, then the drawn tests with many examples
+	$(PY) tests/fuzz_schedules.py $(SEED) $(SECONDS) --jobs 0 $(FUZZ)
+	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 -o faulthandler_timeout=3600 \
+	  tests/recipes/test_numbers.py tests/recipes/test_random_schedules.py $(ARGS)
 
 sanitize: $(STAMP) ## NVIDIA's compute-sanitizer over every recipe, on a machine with a GPU
 	$(PY) tests/sanitize.py

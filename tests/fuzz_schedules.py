@@ -1,6 +1,7 @@
 """Random schedules for as long as you like: each call is refused with nothing changed, or right.
 
     python tests/fuzz_schedules.py SEED SECONDS [--jobs N] [--device cuda] [--keep-going]
+                                   [--ignore TEXT]
 
 The moves are those of tests/recipes/test_random_schedules.py, drawn by Python's `random`. After the
 last move of a trial the numbers are checked on the CPU and, where every block is spread over the
@@ -50,11 +51,13 @@ class Session:
     Attributes
     ----------
     counts : of trials, transforms and devices, by name
+    ignored : findings with one of these in their text count for nothing
     """
 
     seed: str
     devices: Sequence[str]
     folder: Path
+    ignored: Sequence[str] = ()
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
@@ -73,13 +76,11 @@ class Session:
         except WrongError as wrong:
             self._report(trial, play, wrong)
         finally:
-            faulthandler.cancel_dump_traceback_later()
             self.counts.update(play.counts if play else {})
 
     def _mark(self, trial: int) -> None:
         """Note which trial is running, for what ends the whole process."""
         (self.folder / f"running-{self.seed}").write_text(str(trial), "utf-8")
-        faulthandler.dump_traceback_later(LONGEST, exit=True)
 
     def _judge(self, play: Play, is_huge: bool) -> None:
         require_structure(play.module)
@@ -89,8 +90,11 @@ class Session:
         said = judge(play.problem, play.module, self.devices)
         self.counts.update(f"ran on {name}" for name in said.ran)
         self.counts.update(f"not run: {one[:90]}" for one in said.refusals)
-        if said.findings:
+        if any(not self._is_ignored(text) for text in said.findings):
             raise WrongError("wrong", "; ".join(said.findings)[:1000])
+
+    def _is_ignored(self, text: str) -> bool:
+        return any(part in text for part in self.ignored)
 
     def _report(self, trial: int, play: Play | None, wrong: WrongError) -> None:
         assert play is not None
@@ -109,7 +113,8 @@ class Session:
             return play.wrong.kind == kind
         try:
             require_structure(play.module)
-            return kind == "wrong" and bool(judge(play.problem, play.module, self.devices).findings)
+            found = judge(play.problem, play.module, self.devices).findings
+            return kind == "wrong" and any(not self._is_ignored(text) for text in found)
         except WrongError as wrong:
             return wrong.kind == kind
 
@@ -134,20 +139,23 @@ def summarize(seed: str, counts: Counter[str], seconds: float, wrong: int) -> st
 
 def play_one(wishes: argparse.Namespace) -> int:
     """Play in this process; the exit code."""
-    session = Session(wishes.seed, wishes.devices, wishes.folder)
+    session = Session(wishes.seed, wishes.devices, wishes.folder, wishes.ignore)
     begin = last = time.monotonic()
     trials = iter([wishes.trial]) if wishes.trial is not None else iter(range(10**9))
     for trial in trials:
         if wishes.trial is None and time.monotonic() - begin >= wishes.seconds:
             break
+        faulthandler.dump_traceback_later(LONGEST, exit=True)  # TVM cannot be interrupted
         session.play(trial)
         if session.wrong and not wishes.keep_going:
             break
         if time.monotonic() - last >= OFTEN:
             last = time.monotonic()
             print(f"seed {wishes.seed}: {session.counts['trials']} trials", flush=True)
+    faulthandler.cancel_dump_traceback_later()
     (wishes.folder / f"running-{wishes.seed}").unlink(missing_ok=True)
-    print("counts " + json.dumps(session.counts) if wishes.is_part else "", end="\n")
+    if wishes.is_part:
+        print("counts " + json.dumps(session.counts))
     print(summarize(wishes.seed, session.counts, time.monotonic() - begin, len(session.wrong)))
     return 1 if session.wrong else 0
 
@@ -192,15 +200,17 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("seed", help="any text; jobs add their number")
     parser.add_argument("seconds", type=float, help="after which no trial begins")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; 0 is one for each core")
     parser.add_argument("--device", dest="devices", action="append", help="besides cpu, simulator")
     parser.add_argument("--keep-going", action="store_true", help="collect all that is wrong")
+    parser.add_argument("--ignore", action="append", default=[], help="findings with this text")
     parser.add_argument("--trial", type=int, help="play this one alone")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="for programs")
     parser.add_argument("--is-part", action="store_true", help=argparse.SUPPRESS)
     wishes = parser.parse_args(arguments)
     wishes.devices = ("cpu", "simulator", *(wishes.devices or ()))
     wishes.folder.mkdir(parents=True, exist_ok=True)
+    wishes.jobs = wishes.jobs or os.cpu_count() or 1
     is_one = wishes.is_part or wishes.jobs <= 1 or wishes.trial is not None
     return play_one(wishes) if is_one else play_many(wishes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -13,6 +14,7 @@ from .errors import TransformError, composite
 from .legality import inlines
 from .pipeline_rules import STAGE
 from .queries import (
+    constant,
     find_all,
     find_block_name,
     find_extent,
@@ -58,9 +60,10 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
     requires: a loop that is not vectorized nor inside of a vectorized one; all producers under
         it, and it outside of their reductions (TVM accepts that, and the block would use sums
         that are not complete); the block's own consumers after the new place (TVM looks at its
-        producers alone); a place outside of the block's own loops, or one where these still
-        decide what it computes (in a loop of its own fetch, all iterations would compute the
-        same); registers ("local") read by the thread that wrote them
+        producers alone); a block whose elements all read its producers; a place outside of the
+        block's own loops, or one where these still decide what it computes (in a loop of its own
+        fetch, all iterations would compute the same); registers ("local") read by the
+        thread that wrote them
     """
     who = "reverse_compute_block_at"
     require_scalar_place(sch, who, loop)
@@ -71,6 +74,7 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
     sch.reverse_compute_at(block, loop, preserve_unit_loops=True)
     _require_before(sch, who, block, consumers)
     _require_fed(sch, who, block, feeding)
+    _require_whole(sch, who, block)
     for producer in sch.get_producers(block):
         require_computed(sch, who, producer, block)
     require_single_terms(sch, who, block)
@@ -187,6 +191,26 @@ def _require_fed(sch: Schedule, who: str, block: SBlockRV, loops: list[LoopRV]) 
                 f"{node.extent} iterations of its loop '{node.loop_var.name}'",
                 "place it at a loop of a producer that does not stand in the block's own loops",
             )
+
+
+def _require_whole(sch: Schedule, who: str, block: SBlockRV) -> None:
+    """Refuse a place where a block computes only elements that need the producers there.
+
+    A padding, say, has a rim of zeros that reads nothing: TVM leaves it out.
+    """
+    around = [constant(loop.extent) for loop in find_outer_loops(sch, block)]
+    points = [constant(iterator.dom.extent) for iterator in sch.get(block).iter_vars]
+    if None in around or None in points:
+        return
+    runs = math.prod(extent or 0 for extent in around)
+    needed = math.prod(extent or 0 for extent in points)
+    if runs < needed:
+        raise TransformError(
+            who,
+            f"block '{find_block_name(sch, block)}' would compute {runs} of its {needed} elements: "
+            "those that read what its producers make there",
+            "leave it where it is, or inline it into its consumers",
+        )
 
 
 def require_around(sch: Schedule, who: str, loop: LoopRV, block: SBlockRV) -> None:

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from players import MOVES, SIZES, WEIGHTS, Dice, Player, draw_huge, draw_problem
-from plays import Play, is_finished, judge, require_structure
+from plays import LIMIT, TOO_LONG, Play, is_finished, judge, require_structure
 
 from tirstep import transforms as tr
 
+EXAMPLES = max(15, settings().max_examples)
 ALL = pytest.mark.parametrize("name", SIZES)
-LOWERING = ("TVM does not lower", "LLVM does not compile", "CUDA does not compile")
-"""How the refusals of a device begin that are TVM's own: a transform may not know of them."""
+REFUSALS = (LIMIT, TOO_LONG, "TVM does not lower", "does not compile")
+"""Of devices, what a transform may not know of."""
 
 
 class Drawn:
@@ -37,7 +38,7 @@ def assert_right(play: Play, device: str) -> None:
     event(f"on {device}" if device in said.ran else f"not on {device}")
     for refusal in said.refusals:
         event(refusal[:60])
-        assert refusal.partition(": ")[2].startswith(LOWERING), refusal
+        assert any(text in refusal for text in REFUSALS), refusal
     calls = "\n".join(map(str, play.calls))
     assert not said.findings, "\n".join([*said.findings, str(play.problem), calls])
 
@@ -50,7 +51,7 @@ def play_drawn(name: str, data: st.DataObject, device: str) -> None:
 
 
 @ALL
-@settings(max_examples=20)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_a_random_schedule_is_refused_or_right(name: str, data: st.DataObject) -> None:
     play_drawn(name, data, "simulator")
@@ -58,13 +59,13 @@ def test_a_random_schedule_is_refused_or_right(name: str, data: st.DataObject) -
 
 @pytest.mark.gpu
 @ALL
-@settings(max_examples=20)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_a_random_schedule_is_refused_or_right_on_cuda(name: str, data: st.DataObject) -> None:
     play_drawn(name, data, "cuda")
 
 
-@settings(max_examples=30)
+@settings(max_examples=2 * EXAMPLES)
 @given(data=st.data())
 def test_nests_of_2_to_the_31_iterations_stay_whole(data: st.DataObject) -> None:
     choice = Drawn(data)
@@ -91,11 +92,11 @@ def test_every_public_transform_has_a_move() -> None:
 def test_most_random_schedules_can_be_launched() -> None:
     """Otherwise the simulator would see few of them."""
     finished, done = 0, {}
-    for trial in range(40):
+    for trial in range(24):
         choice = Dice(f"launch:{trial}")
         play = Play(draw_problem(choice, list(SIZES)[trial % len(SIZES)]))
         Player(choice, play).play_all(8)
         finished += is_finished(play.module)
         done.update({key: 1 for key in play.counts if key.startswith("done ")})
-    assert finished >= 24
+    assert finished >= 14
     assert len(done) > len(WEIGHTS) // 2

@@ -240,7 +240,8 @@ class Player:
     # One for each transform.
 
     def do_split_loop(self) -> Call:
-        inner = self.one((1, 2, 3, 4, 5, 8, 16, 1024), "inner")
+        large = (1024,) if self.play.problem.flops > 2**30 else ()
+        inner = self.one((1, 2, 3, 4, 5, 8, 16, *large), "inner")
         return Call("split_loop", (self.loop(serial=True),), {"inner": inner, "tail": self.tail()})
 
     def do_split_reduction(self) -> Call:

@@ -19,12 +19,18 @@ from tvm.tirx import For, SeqStmt
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, check_numbers, find_device
+from tirstep.lowering_checks.devices import is_host_available
+from tirstep.lowering_checks.unfinished import find_unfinished
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries
 from tirstep.transforms.recipes import RECIPES
 
 PREFIX = "prefix"
 INT32 = 2**31 - 1
+LIMIT = "launch: a block needs"
+"""Of more memory than a GPU has: it refuses the launch, and computes nothing wrong."""
+LONGEST, TOO_LONG = 20_000, "would take too long"
+"""Statements that the simulator may go through: some seconds."""
 
 
 class WrongError(Exception):
@@ -241,21 +247,40 @@ class Judgement:
 
     Attributes
     ----------
-    ran : names of the devices that ran it
+    by_device : the findings of each device that ran it
     refusals : why others did not, though no obstacle was known
     """
 
-    findings: list[str] = field(default_factory=list)
-    ran: list[str] = field(default_factory=list)
+    by_device: dict[str, list[str]] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)
+
+    @property
+    def ran(self) -> list[str]:
+        """The devices that ran it."""
+        return list(self.by_device)
+
+    @property
+    def findings(self) -> list[str]:
+        """What is wrong.
+
+        On a finished schedule the devices that have threads are right: on the CPU these run one
+        after the other, and TVM puts memory that they share into the loop that they have become.
+        """
+        has_threads = set(self.by_device) - {"cpu"}
+        judges = has_threads or set(self.by_device)
+        return [text for name in self.by_device if name in judges for text in self.by_device[name]]
 
 
 def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Judgement:
     """Numbers on the devices that can run a module; on those of a GPU only if it is finished."""
     said = Judgement()
+    finished = is_finished(module) and not find_unfinished(module)
     for name in devices:
         device = find_device(name)
-        if device.find_obstacle(module) or (name != "cpu" and not is_finished(module)):
+        if device.find_obstacle(module) or (name != "cpu" and not finished):
+            continue
+        if name == "simulator" and (steps := count_steps(module)) > LONGEST:
+            said.refusals.append(f"{name}: {TOO_LONG} ({steps} steps)")
             continue
         try:
             found = check_numbers(problem, module, device, where=name)
@@ -264,9 +289,39 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
             continue
         except Exception as error:
             raise WrongError("raised", f"{name}: {type(error).__name__}: {error}") from error
-        said.ran.append(name)
-        said.findings += [str(one) for one in found]
+        texts = [str(one) for one in found]
+        if any(LIMIT in text for text in texts):
+            said.refusals.append(f"{name}: {texts[0]}")
+        elif texts and name == "simulator" and (reason := _find_no_source(module)):
+            said.refusals.append(f"{name}: {reason}")
+        else:
+            said.by_device[name] = texts
     return said
+
+
+def count_steps(module: tvm.IRModule) -> int:
+    """How many statements the simulator goes through: threads at once, all else in turn."""
+    loops = queries.find_all(module["main"].body, For)
+    total = 0
+    for block in queries.find_all(module["main"].body, SBlock):
+        around = [one for one in loops if any(map(block.same_as, queries.find_all(one, SBlock)))]
+        serial = [one for one in around if "threadIdx" not in (queries.find_axis(one) or "")]
+        total += math.prod(queries.constant(loop.extent) or 1 for loop in serial)
+    return total
+
+
+def _find_no_source(module: tvm.IRModule) -> str | None:
+    """Why the source of a module is no program: a variable that no loop has any more, say.
+
+    CUDA's compiler would refuse it, and the simulator, which sees no source, finds it wrong.
+    """
+    if not is_host_available():
+        return None
+    try:
+        find_device("host").compile(module)
+    except DeviceError as error:
+        return f"TVM's source does not compile: {error}" if "source uses" in str(error) else None
+    return None
 
 
 def require_structure(module: tvm.IRModule) -> None:

@@ -10,7 +10,7 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, find_device
-from tirstep.modules import Problem, conv1d, matmul, matmul_bias_relu
+from tirstep.modules import Problem, conv1d, depthwise_conv2d, matmul, matmul_bias_relu
 from tirstep.transforms import (
     bind_loop,
     cache_read_at,
@@ -129,3 +129,21 @@ def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
     bind_loop(sch, j, axis="blockIdx.y")
     with refuses(sch, rf"cache_write_at: the .* of 'blockIdx.y' write the .* buffer 'C_{scope}'"):
         cache_write_at(sch, block, i, scope=scope)
+
+
+def test_a_padding_that_is_moved_under_its_fetch():
+    """The rim of zeros reads nothing, so that TVM computes the inside alone."""
+    problem = depthwise_conv2d.problem(2, 2, 6, 1, 3)
+    plain = Schedule(problem.module)
+    block = plain.get_sblock("padded")
+    copy = plain.cache_read(block, 0, "local")
+    plain.compute_at(copy, plain.get_loops(block)[0], preserve_unit_loops=True)
+    plain.reverse_compute_at(block, plain.get_loops(copy)[1], preserve_unit_loops=True)
+    assert_wrong(problem, plain.mod, "cpu")
+
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("padded")
+    copy = cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope="local")
+    inner = sch.get_loops(copy)[1]
+    with refuses(sch, "reverse_compute_block_at: block 'padded' would compute 24 of its 96 elem"):
+        reverse_compute_block_at(sch, block, inner)

@@ -1,0 +1,123 @@
+"""The long fuzzer finds what is planted, says how to see it again, and counts what it did."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from players import Dice, Player, draw_problem
+from plays import Block as At
+from plays import Call, Loop, Play, WrongError, replay, require_structure
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.script import from_source
+
+from tirstep import transforms as tr
+from tirstep.modules import vector_add
+from tirstep.transforms import Split, TransformError
+from tirstep.transforms.errors import transform
+
+SCRIPT = Path(__file__).parent / "fuzz_schedules.py"
+_spec = importlib.util.spec_from_file_location("fuzz_schedules", SCRIPT)
+fuzz_schedules = importlib.util.module_from_spec(_spec)
+sys.modules["fuzz_schedules"] = fuzz_schedules
+_spec.loader.exec_module(fuzz_schedules)
+
+
+@transform
+def lose_the_guard(sch: Schedule, loop: LoopRV, *, inner, tail="refuse"):
+    return Split(*sch.split(loop, [None, inner], disable_predication=True))
+
+
+def stumble(sch, loop, *, inner, tail="refuse"):
+    raise KeyError("a mistake of ours")
+
+
+@transform
+def refuse_too_late(sch: Schedule, loop: LoopRV, *, inner, tail="refuse"):
+    sch.split(loop, [None, 1])
+    raise TransformError("split_loop", "no", "leave it")
+
+
+SHOWN = {
+    "wrong": "cpu: ",
+    "raised": "a mistake of ours",
+    "changed by a refusal": "split_loop: no; leave it",
+}
+PLANTED = {"wrong": lose_the_guard, "raised": stumble, "changed by a refusal": refuse_too_late}
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_what_is_planted_is_found_and_shown(kind, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(tr, "split_loop", PLANTED[kind])
+    session = fuzz_schedules.Session("planted", ("cpu",), tmp_path)
+    trial = -1
+    while not session.wrong:
+        trial += 1
+        assert trial < 60
+        session.play(trial)
+    said = capsys.readouterr().out
+    assert said.startswith(f"{kind}: ")
+    assert f"again: fuzz_schedules.py planted 0 --trial {trial}" in said
+    program = tmp_path / f"planted-{trial}.py"
+    calls = re.findall(r"^tr\.\w+", program.read_text("utf-8"), re.MULTILINE)
+    assert "tr.split_loop" in calls
+    assert len(calls) <= 3
+    assert SHOWN[kind] in exec_program(program)
+    again = fuzz_schedules.Session("planted", ("cpu",), tmp_path)
+    again.play(trial)
+    assert again.wrong == session.wrong
+
+
+def exec_program(program):
+    """What a program prints of its checks, or what it raised; with what is planted here."""
+    lines = []
+    names = {"print": lambda *parts, **_: lines.extend(map(str, parts[1:]))}
+    try:
+        exec(compile(program.read_text("utf-8"), str(program), "exec"), names)
+    except (KeyError, TransformError) as error:
+        return str(error)
+    return "\n".join(lines)
+
+
+def test_a_play_is_made_anew_from_its_calls():
+    choice = Dice("anew:3")
+    play = Play(draw_problem(choice, "matmul"))
+    Player(choice, play).play_all(12)
+    assert len(play.calls) > 4
+    again = replay(play.problem, play.calls)
+    assert again.module.script() == play.module.script()
+    assert len(replay(play.problem, play.calls[:2]).calls) <= 2
+
+
+def test_structure_sees_what_does_not_run():
+    problem = vector_add.problem(8)
+    play = Play(problem)
+    play.call(Call("split_loop", (Loop(At("C"), 0),), {"inner": 4, "tail": "guard"}))
+    require_structure(play.module)
+    text = play.module.script()
+    fewer = from_source(text.replace("T.grid(2, 4)", "T.grid(1, 4)"), check_well_formed=False)
+    with pytest.raises(WrongError, match="block 'C' runs 4 times, and 8 are needed"):
+        require_structure(fewer)
+    none = from_source(text.replace("T.grid(2, 4)", "T.grid(-2, 4)"), check_well_formed=False)
+    with pytest.raises(WrongError, match="runs -2 times"):
+        require_structure(none)
+
+
+def test_the_command_plays_in_several_processes(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "5", "1", "--jobs", "2", "--folder", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    trials, transforms = re.match(
+        r"seed 5: (\d+) trials in \d+ s: (\d+) transforms done, .* 0 wrong$",
+        done.stdout.splitlines()[0],
+    ).groups()
+    assert int(trials) >= 2
+    assert int(transforms) >= 2
+    assert not list(tmp_path.glob("*.py"))
