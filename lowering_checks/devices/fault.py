@@ -13,7 +13,7 @@ class Fault:
     ----------
     kind : ``"race"``, ``"uninitialized read"``, ``"out of bounds"``, ``"divergent barrier"``,
         ``"divergent shuffle"``, ``"divergent warp instruction"``, ``"misaligned access"``,
-        ``"division by zero"`` or ``"launch"``
+        ``"division by zero"``, ``"undefined operation"`` or ``"launch"``
     buffer : the buffer's name in the lowered module; empty for barriers and launches
     text : one sentence with index and threads
     line : the kernel's ``file:line``, where TVM keeps it; may be empty

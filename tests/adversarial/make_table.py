@@ -26,6 +26,7 @@ from judging.table import render  # noqa: E402
 from planted import sanitizer  # noqa: E402
 from programs import PROGRAMS, RIGHT, WRONG  # noqa: E402
 
+from tirstep.files import write_file  # noqa: E402
 from tirstep.lowering_checks import find_device  # noqa: E402
 from tirstep.lowering_checks.devices import is_host_available  # noqa: E402
 
@@ -48,7 +49,7 @@ def main(arguments: argparse.Namespace) -> int:
         ]
         code = ask_gpu(recorded, numbers, arguments.jobs, arguments.seconds)
     recorded.write()
-    DOCUMENT.write_text(render(recorded), encoding="utf-8")
+    write_file(DOCUMENT, render(recorded))
     print(f"{DOCUMENT.relative_to(TESTS.parent)} is written")
     return code
 

@@ -3,15 +3,31 @@
 import numpy as np
 import pytest
 import tvm
+from lowered import find_kinds, run_kernel
 from tvm.s_tir import Schedule
 from tvm.script import from_source
+from tvm.script import ir as I
+from tvm.script import tirx as T
 
 from tirstep.lowering_checks import DeviceError, find_device, run_golden
+from tirstep.lowering_checks.devices.host import generate
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.modules import matmul, vector_add
 from tirstep.transforms.recipes import RECIPES
 
 SIMULATOR = find_device("simulator")
+
+
+@I.ir_module
+class Crop:
+    """The first 36 columns of 37."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8, 37), "float32"), B: T.Buffer((8, 36), "float32")):
+        for i, j in T.grid(8, 36):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
 
 
 def faults(problem, lowered: tvm.IRModule):
@@ -35,12 +51,49 @@ def edited(problem, module: tvm.IRModule, old: str, new: str):
 
 
 def test_a_misaligned_vector_under_a_guard_is_found() -> None:
-    """Half of the threads fetch, each a vector that begins one element late."""
+    """Half of the threads fetch, each a vector that is stored one element late."""
     golden = run_golden(RECIPES["matmul_shared_blocking"])
-    old, new = "k_0 * 4, 1, 4)", "k_0 * 4 + 1, 1, 4)"
-    fault = edited(golden.problem, golden.steps[-1].module, old, new)[0]
-    assert fault.kind == "misaligned access"
-    assert "touches A[1] with a vector of 4" in fault.text
+    old, new = "A_shared[cse_v1:cse_v1 + 4]", "A_shared[cse_v1 + 1:cse_v1 + 5]"
+    found = edited(golden.problem, golden.steps[-1].module, old, new)
+    (fault,) = (fault for fault in found if fault.kind == "misaligned access")
+    assert "touches A_shared[1] with a vector of 4" in fault.text
+
+
+def test_a_vector_that_is_loaded_element_by_element_may_begin_anywhere() -> None:
+    """Rows of 37: no base is known to be a multiple of 4, so TVM generates make_float4(A[i], ...).
+
+    The stores go to rows of 36, and are vectors.
+    """
+    array = np.arange(8 * 37, dtype="float32").reshape(8, 37)
+    sch = Schedule(Crop)
+    rows, columns = sch.get_loops(sch.get_sblock("B"))
+    threads, lanes = sch.split(columns, [None, 4])
+    sch.bind(rows, "blockIdx.x")
+    sch.bind(threads, "threadIdx.x")
+    sch.vectorize(lanes)
+    program = SIMULATOR.compile(sch.mod)
+    result = program([array, np.full((8, 36), np.nan, "float32")])[1]
+    assert list(program.faults) == []
+    np.testing.assert_array_equal(result, array[:, :36])
+    source = generate(sch.mod).source
+    assert "make_float4(A_ptr[" in source
+    assert "*(float4*)(B_ptr" in source
+
+
+def test_a_pointer_that_an_instruction_takes_must_be_aligned() -> None:
+    """cp.async copies 16 bytes at once, from multiples of 16."""
+    copy = 'T.evaluate(T.s_tir.cp_async_raw("float32", X.data, tx * 4, A.data, tx * 4 + {0}, 16))'
+    body = """\
+X = T.alloc_buffer((128,), "float32", scope="shared.dyn")
+---
+with T.attr({{"async_commit_queue_scope": 0}}):
+    {0}
+with T.attr({{"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}}):
+    B[tx] = X[tx * 4]
+"""
+    arrays = {"A": np.arange(132, dtype="float32"), "B": np.full(32, np.nan, "float32")}
+    for late, wrong in ((0, []), (2, ["misaligned access"])):
+        assert find_kinds(run_kernel(arrays, body.format(copy.format(late)))) == wrong
 
 
 def test_a_barrier_of_a_warp_does_not_order_a_block() -> None:

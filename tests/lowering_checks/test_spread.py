@@ -2,13 +2,22 @@
 
 import numpy as np
 import pytest
+import tvm
+from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir.transform import (
+    ConvertBlocksToOpaque,
+    LowerInitBlock,
+    PlanAndUpdateBufferAllocationLocation,
+)
 from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import AttrStmt
 
+from tirstep.lowering_checks import check_numbers
 from tirstep.lowering_checks.devices.simulator.flatten import flatten
 from tirstep.lowering_checks.devices.simulator.structured import Interpreter
+from tirstep.modules import matmul
 from tirstep.transforms.queries import find_all
 
 
@@ -73,3 +82,39 @@ def test_iterations_that_only_claim_any_order_are_a_race():
     assert run(edit("B[vi, vj] + A[vi, vj, vk]", "A[vi, vj, vk]")) == (False, [])
     right, faults = run(edit("B[vi, vj]", "B[vi, 0]"))
     assert (right, set(faults)) == (False, {"race"})
+
+
+# ---- Opaque blocks, whose iterators are gone.
+
+
+def make_opaque(module):
+    sch = Schedule(module)
+    for block in sch.get_child_blocks(sch.get_sblock("root")):
+        sch.annotate(block, "kept", 1)
+    passes = [LowerInitBlock(), PlanAndUpdateBufferAllocationLocation(), ConvertBlocksToOpaque()]
+    return tvm.ir.transform.Sequential(passes)(sch.mod)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "axes", "is_right"),
+    [
+        (BOUND, BOUND, {"blockIdx.y": 3, "blockIdx.x": 4}, True),  # not k, which all sums share
+        (BOUND, "range(3)", {"blockIdx.x": 4, "blockIdx.y": 3}, True),
+        ("B[vi, vj] + A", "B[vi, 3 - vj] + A", {"blockIdx.y": 3}, False),  # another's sum
+    ],
+)
+def test_an_opaque_block_is_spread_where_iterations_share_no_element(old, new, axes, is_right):
+    module = make_opaque(edit(old, new))
+    found = find_all(module["main"].body, SBlock)
+    assert all(not block.iter_vars for block in found)
+    body = flatten(module["main"], in_order=True).body
+    taken = {str(one.node.thread_tag): int(one.value) for one in find_all(body, AttrStmt)}
+    assert taken == axes
+    assert run(module)[0] == is_right
+
+
+def test_a_naive_matmul_is_right_behind_the_pass_that_drops_iterators():
+    """All its loops are serial there, and the sum's is no other than the two outer ones."""
+    problem = matmul.problem(16, 8, 24)
+    module = make_opaque(problem.module)
+    assert check_numbers(problem, module, Interpreter(), where="here") == []

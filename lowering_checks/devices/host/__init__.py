@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
+from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_THREADS
 
 from ...entry import name_main
 from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
 from ..fault import Fault
+from ..launch_limits import find_excess
 from .compiler import find_compiler
 from .complaints import explain_instructions, find_instructions
 from .generated import Generated, HostPart, Launch, generate
@@ -33,6 +34,7 @@ __all__ = ["Generated", "HostDevice", "generate", "is_host_available"]
 
 TIME_LIMIT = 60.0
 _DYNAMIC = re.compile(r"extern __shared__ (__align__\(\d+\)) ([\w ]+) (\w+)\[\];")
+_LOCAL = re.compile(r"^ +alignas\(\d+\) [\w ]+ (\w+)\[\d+\];$", re.MULTILINE)
 
 
 def is_host_available() -> bool:
@@ -106,16 +108,18 @@ class HostDevice:
 
 
 def _complete(generated: Generated) -> str:
-    """The source as TVM made it; behind it dynamic shared memory, and the kernels for `call`."""
+    """The source as TVM made it, with locals that begin as garbage which each run has anew.
+
+    Behind it stand dynamic shared memory, and the kernels for `call`.
+    """
     declared = dict.fromkeys(_DYNAMIC.findall(generated.source))
     shared = [
         f"thread_local {align} {dtype} {name}[{generated.dynamic_bytes} / sizeof({dtype})];"
         for align, dtype, name in declared
     ]
     kernels = ", ".join(f"TIRSTEP_KERNEL({name})" for name in generated.kernels)
-    return "\n".join(
-        ['#line 1 "kernel.cu"', generated.source, *shared, f"TIRSTEP_KERNELS({kernels})", ""]
-    )
+    source = _LOCAL.sub(r"\g<0> tirstep::unset(\1);", generated.source)
+    return "\n".join(['#line 1 "kernel.cu"', source, *shared, f"TIRSTEP_KERNELS({kernels})", ""])
 
 
 def _find_launch_faults(launches: Sequence[Launch]) -> list[Fault]:
@@ -132,10 +136,5 @@ def _find_launch_faults(launches: Sequence[Launch]) -> list[Fault]:
             sentences.append(
                 f"a block has {threads} threads, and a GPU takes {MAX_THREADS} at most"
             )
-        sentences += [
-            f"a block needs {size} bytes of scope '{scope}', and a GPU has "
-            f"{MAX_SHARED_BYTES[scope]} at most"
-            for scope, size in launch.shared_bytes.items()
-            if size > MAX_SHARED_BYTES[scope]
-        ]
+        sentences += find_excess(launch.bytes)
     return [Fault("launch", "", sentence, "", 1) for sentence in dict.fromkeys(sentences)]

@@ -35,7 +35,8 @@ _KERNEL = (
     "-fwrapv",  # integers of a GPU wrap
     "-fno-strict-aliasing",  # float4 is laid over float
     "-ffp-contract=off",
-    "-fsanitize=alignment,bounds,object-size",  # runtime/main.cpp has what these checks call
+    # runtime/main.cpp has what these checks call
+    "-fsanitize=alignment,bounds,object-size,float-cast-overflow,shift-exponent",
 )
 _IF_UNDERSTOOD = (
     "-ftrivial-auto-var-init=pattern",  # registers begin as garbage, not as what lies there

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ...compiling import compile_module
 from ..device import Arrays, DeviceError
 from ..refusals import refusals_as
 from ..simulator import TARGET
+from ..simulator.written import find_written
 
 SPLIT_PASS = "tirx.SplitHostDevice"
 AXES = tuple(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz")
@@ -83,19 +84,20 @@ class Buffer:
     shape: tuple[int, ...]
     item_bytes: int
     data: np.ndarray[Any, Any] | None  # None for what begins unwritten
+    is_written: bool = False  # by a kernel: nobody may read what it holds before
 
 
 @dataclass(frozen=True)
 class Launch:
     """One launch of a kernel; an argument is a buffer's number, or the value of an integer.
 
-    `shared_bytes` are those of a block, by scope.
+    `bytes` are by scope: shared memory of a block, locals of a thread.
     """
 
     kernel: str
     extents: dict[str, int]
     arguments: tuple[tuple[str, int], ...]
-    shared_bytes: dict[str, int]
+    bytes: dict[str, int]
 
 
 def generate(module: tvm.IRModule, *, pipeline: str | None = None) -> Generated:
@@ -178,21 +180,27 @@ class HostPart:
         extents = {tag: self._evaluate(size) for tag, size in _pair_extents(call).items()}
         kernel, *passed = list(call.args)[: len(call.args) - len(extents)]
         name = str(kernel.value)
-        shared = {"shared.dyn": extents.pop(DYNAMIC, 0), "shared": self._count_shared(name)}
+        used = {"shared.dyn": extents.pop(DYNAMIC, 0)}
+        used.update({scope: self._count_bytes(name, scope) for scope in ("shared", "local")})
         if unknown := [tag for tag in extents if tag not in AXES]:
             raise DeviceError(
                 f"the kernel is launched with '{unknown[0]}', which the device \"host\" does not "
                 f"know; bind its loops to {', '.join(AXES)}"
             )
         arguments = tuple(self._read_argument(one) for one in passed)
-        self.launches.append(Launch(name, extents, arguments, shared))
+        self.launches.append(Launch(name, extents, arguments, used))
+        function = self._lowered[name]
+        written = find_written(function.body)
+        for parameter, (kind, number) in zip(function.params, arguments, strict=True):
+            if kind == "buffer" and parameter in written:
+                self.buffers[number] = replace(self.buffers[number], is_written=True)
 
-    def _count_shared(self, kernel: str) -> int:
+    def _count_bytes(self, kernel: str, scope: str) -> int:
         buffers = [node.buffer for node in find_all(self._lowered[kernel].body, AllocBuffer)]
         return sum(
             math.prod(self._evaluate(extent) for extent in buffer.shape) * _item_bytes(buffer)
             for buffer in buffers
-            if str(buffer.scope()) == "shared"
+            if str(buffer.scope()) == scope
         )
 
     def _read_argument(self, argument: Any) -> tuple[str, int]:

@@ -48,8 +48,9 @@ def _write_job(part: HostPart, generated: Generated, seed: int, seconds: float) 
     numbers = [math.ceil(seconds), seed, len(part.buffers)]
     for buffer in part.buffers:
         alignment = VECTOR_BYTES if generated.has_vectors else buffer.item_bytes
-        is_argument = int(buffer.data is not None)
-        numbers += [_count_bytes(buffer), buffer.item_bytes, alignment, is_argument]
+        is_argument = buffer.data is not None
+        is_output = is_argument and buffer.is_written
+        numbers += [_count_bytes(buffer), buffer.item_bytes, alignment, is_argument, is_output]
     numbers.append(len(part.launches))
     for launch in part.launches:
         numbers += _write_launch(launch, generated.kernels)

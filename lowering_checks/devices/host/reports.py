@@ -89,6 +89,13 @@ class Report:
             return (
                 f"{self.who} touches {place} as {_plain(self.detail)}, for which it is not aligned"
             )
+        if self.kind == "undefined operation" and self.detail == "shift":
+            return f"{self.who} shifts by {self.element} bits, and the type does not have as many"
+        if self.kind == "undefined operation":
+            return (
+                f"{self.who} converts a number that {_plain(self.detail)} does not hold: a GPU "
+                "takes the nearest that it does, and a CPU another one"
+            )
         if self.kind != "out of bounds":
             return f"{self.who} {self.detail}"
         if "[" in self.detail:

@@ -23,8 +23,10 @@ from ..fault import Fault
 from ..refusals import refusals_as
 from .counts import Counts
 from .faults import FaultLog, UnknownFunctionError, UnsupportedError
+from .layout import find_origins
 from .machine import Machine, run_function
 from .meanings import Pointer, Threads, register_meaning
+from .statements import Execute
 from .written import find_written
 
 __all__ = [
@@ -81,12 +83,12 @@ class SimulatorDevice:
             raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
         module = name_main(module)
         with refusals_as("TVM does not lower the module"):
-            lowered = lower(module)
+            prepared = _Prepared(lower(module))
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
             with refusals_as("the simulator does not run the module"):
                 try:
-                    simulation = simulate_lowered(lowered, arguments)
+                    simulation = prepared.run(arguments)
                 except UnknownFunctionError as error:
                     raise DeviceError(str(error)) from error
                 except UnsupportedError as error:
@@ -119,17 +121,33 @@ def simulate_lowered(
     What runs is `merge_shared_memory` of it, which is what the GPU gets. With `first_only`, each
     launch is its first GPU block alone: enough for counts, at any shape.
     """
-    function = merge_shared_memory(lowered)["main"]
-    machine = Machine(FaultLog(), first_only=first_only)
-    written = find_written(function.body)
-    copies = [np.array(array).reshape(-1) for array in arguments]
-    for buffer, data in zip(function.params, copies, strict=True):
-        machine.add_global(buffer, data, is_input=buffer not in written)
-    machine.bind_sizes(function.params, [array.shape for array in arguments])
-    with np.errstate(all="ignore"):
-        run_function(machine, function.body)
-    shaped = [data.reshape(array.shape) for data, array in zip(copies, arguments, strict=True)]
-    return Simulation(shaped, machine.now.log.faults(), machine.counts)
+    return _Prepared(lowered).run(arguments, first_only=first_only)
+
+
+class _Prepared:
+    """A lowered module with what all its runs need."""
+
+    def __init__(self, lowered: tvm.IRModule) -> None:
+        self._function = merge_shared_memory(lowered)["main"]
+        self._written = find_written(self._function.body)
+        self._origins = find_origins(lowered["main"].body)
+        self._kernels: dict[Any, Execute] = {}
+
+    def run(
+        self, arguments: Sequence[np.ndarray[Any, Any]], *, first_only: bool = False
+    ) -> Simulation:
+        """Run it on copies of its arguments."""
+        machine = Machine(FaultLog(), first_only=first_only)
+        machine.origins, machine.kernels = self._origins, self._kernels
+        copies = [np.array(array).reshape(-1) for array in arguments]
+        parameters = self._function.params
+        for buffer, data in zip(parameters, copies, strict=True):
+            machine.add_global(buffer, data, is_input=buffer not in self._written)
+        machine.bind_sizes(parameters, [array.shape for array in arguments])
+        with np.errstate(all="ignore"):
+            run_function(machine, self._function.body)
+        shaped = [data.reshape(array.shape) for data, array in zip(copies, arguments, strict=True)]
+        return Simulation(shaped, machine.now.log.faults(), machine.counts)
 
 
 def lower(module: tvm.IRModule, target: str = TARGET) -> tvm.IRModule:

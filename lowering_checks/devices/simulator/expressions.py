@@ -13,27 +13,37 @@ from typing import Any
 
 import numpy as np
 
-from tirstep.transforms.gpu_limits import WARP
+from tirstep.transforms.queries import constant
 
 from .calls import Evaluate, translate_call
 from .faults import UnsupportedError, find_line
 from .grid import Array
 from .meanings import Machine
-from .memory import numpy_type
-from .operators import BINARY, CALLS
-
-SHUFFLES: dict[str, Callable[..., Any]] = {
-    "tvm_warp_shuffle": lambda lane, source, width: source % width + 0 * lane,
-    "tvm_warp_shuffle_down": lambda lane, by, width: np.where(lane + by < width, lane + by, lane),
-    "tvm_warp_shuffle_up": lambda lane, by, width: np.where(lane >= by, lane - by, lane),
-}
+from .memory import count_lanes, numpy_type
+from .operators import (
+    ARITHMETIC,
+    BITWISE,
+    CALLS,
+    COMPARISONS,
+    DIVISIONS,
+    HAZARDS,
+    Hazard,
+    as_stored,
+    convert,
+    find_operator,
+    invert,
+    is_integer,
+    is_narrow,
+    wrap,
+)
+from .shuffles import SHUFFLES, find_active_mask, translate_shuffle
 
 
 def translate(expression: Any) -> Evaluate:
     """The function of an expression. Raises `UnsupportedError` for a node that is not known."""
     kind = type(expression).__name__
-    if kind in BINARY:
-        return _binary(BINARY[kind], translate(expression.a), translate(expression.b))
+    if kind in ARITHMETIC or kind in COMPARISONS:
+        return _binary(kind, expression.a, expression.b)
     maker = _MAKERS.get(kind)
     if maker is None:
         raise UnsupportedError(f"the simulator does not know the expression {kind}: {expression}")
@@ -51,8 +61,58 @@ def restrict(mask: Array | None, condition: Any, wanted: bool = True) -> Any:
     return None if kept.all() else kept
 
 
-def _binary(operate: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate) -> Evaluate:
-    return lambda machine, mask: operate(left(machine, mask), right(machine, mask))
+def _binary(kind: str, first: Any, second: Any) -> Evaluate:
+    dtype = str(first.ty.dtype)
+    (operate, wraps), left, right = find_operator(kind, dtype), translate(first), translate(second)
+    if kind in HAZARDS and is_integer(dtype) and not constant(second):
+        return _checked(kind, dtype, left, right)
+    if wraps is None:
+        return lambda machine, mask: operate(left(machine, mask), right(machine, mask))
+    low, high = int(np.iinfo(wraps).min), int(np.iinfo(wraps).max)
+
+    def run(machine: Machine, mask: Array | None) -> Any:
+        result = operate(left(machine, mask), right(machine, mask))
+        if result.__class__ is int and not low <= result <= high:
+            return wrap(result, wraps)
+        return result
+
+    return run
+
+
+def _checked(kind: str, dtype: str, left: Evaluate, right: Evaluate) -> Evaluate:
+    """An operation that has no result for some operands: these are a fault, and it goes on."""
+    operate, wraps = find_operator(kind, dtype)
+
+    def run(machine: Machine, mask: Array | None) -> Any:
+        first, second = left(machine, mask), right(machine, mask)
+        for hazard in HAZARDS[kind]:
+            wrong = hazard.find(first, second, dtype)
+            if np.any(wrong):
+                _note_hazard(machine, mask, hazard, (first, second), wrong)
+        if kind in DIVISIONS:
+            is_array = isinstance(second, np.ndarray)
+            second = np.where(second == 0, 1, second) if is_array else second or 1
+        result = operate(first, second)
+        if wraps is None or isinstance(result, np.ndarray):
+            return result
+        return wrap(result, wraps)
+
+    return run
+
+
+def _note_hazard(
+    machine: Machine, mask: Array | None, hazard: Hazard, operands: tuple[Any, Any], wrong: Any
+) -> None:
+    lanes = 1 if machine.now.running is None else machine.now.batch.lanes
+    shape = np.broadcast_shapes(np.shape(wrong), (lanes, 1))
+    places = np.broadcast_to(wrong if mask is None else wrong & mask, shape)
+    first, second = (np.broadcast_to(operand, places.shape) for operand in operands)
+
+    def describe(at: tuple[int, ...]) -> str:
+        who = "the program" if machine.now.running is None else machine.now.describe(at[0])
+        return f"{who} {hazard.text.format(first[at], second[at])}"
+
+    machine.now.log.add(hazard.kind, "", machine.line, places, describe)
 
 
 def _float(node: Any) -> Evaluate:
@@ -70,13 +130,14 @@ def _variable(node: Any) -> Evaluate:
 
 
 def _cast(node: Any) -> Evaluate:
-    value, target = translate(node.value), numpy_type(node.ty.dtype)
-    return lambda machine, mask: np.asarray(value(machine, mask)).astype(target)[()]
+    value = translate(node.value)
+    change = convert(str(node.value.ty.dtype), str(node.ty.dtype))
+    return lambda machine, mask: change(value(machine, mask))
 
 
 def _ramp(node: Any) -> Evaluate:
     base, stride = translate(node.base), translate(node.stride)
-    steps = np.arange(int(node.lanes), dtype=np.int32)[None, :]
+    steps = np.arange(int(node.lanes), dtype=numpy_type(node.base.ty.dtype))[None, :]
     return lambda machine, mask: base(machine, mask) + stride(machine, mask) * steps
 
 
@@ -108,17 +169,55 @@ def _choose(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
     return choose
 
 
+def _choose_both(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
+    """Of vectors the generated source computes both arms, for all elements."""
+
+    def choose(machine: Machine, mask: Array | None) -> Any:
+        holds = condition(machine, mask)
+        return np.where(holds, yes(machine, mask), no(machine, mask))
+
+    return choose
+
+
 def _select(node: Any) -> Evaluate:
-    arms = (node.condition, node.true_value, node.false_value)
-    return _choose(*(translate(arm) for arm in arms))
+    arms = [translate(arm) for arm in (node.condition, node.true_value, node.false_value)]
+    return _choose_both(*arms) if count_lanes(node.ty.dtype) > 1 else _choose(*arms)
+
+
+def _if_then_else(node: Any) -> Evaluate:
+    """The generated source has a variable for the result, which cuts off what is promoted."""
+    chosen, dtype = _choose(*(translate(argument) for argument in node.args)), str(node.ty.dtype)
+    if not is_narrow(dtype):
+        return chosen
+    return lambda machine, mask: as_stored(chosen(machine, mask), dtype)
+
+
+def _let(node: Any) -> Evaluate:
+    value, body, dtype = translate(node.value), translate(node.body), str(node.var.ty.dtype)
+
+    def run(machine: Machine, mask: Array | None) -> Any:
+        bound = value(machine, mask)
+        machine.values[node.var] = as_stored(bound, dtype) if is_narrow(dtype) else bound
+        return body(machine, mask)
+
+    return run
 
 
 def _and(node: Any) -> Evaluate:
+    if count_lanes(node.ty.dtype) > 1:
+        return _both(np.logical_and, node)
     return _choose(translate(node.a), translate(node.b), lambda machine, mask: False)
 
 
 def _or(node: Any) -> Evaluate:
+    if count_lanes(node.ty.dtype) > 1:
+        return _both(np.logical_or, node)
     return _choose(translate(node.a), lambda machine, mask: True, translate(node.b))
+
+
+def _both(operate: Callable[[Any, Any], Any], node: Any) -> Evaluate:
+    left, right = translate(node.a), translate(node.b)
+    return lambda machine, mask: operate(left(machine, mask), right(machine, mask))
 
 
 def _not(node: Any) -> Evaluate:
@@ -129,45 +228,36 @@ def _not(node: Any) -> Evaluate:
 def _call(node: Any) -> Evaluate:
     name = getattr(node.op, "name", str(node.op)).rsplit(".", 1)[-1]
     if name == "if_then_else":
-        return _choose(*(translate(argument) for argument in node.args))
+        return _if_then_else(node)
+    if name in BITWISE:
+        return _binary(BITWISE[name], *node.args)
     if name in SHUFFLES:
-        return _shuffle(SHUFFLES[name], node.args)
+        return translate_shuffle(name, [translate(argument) for argument in node.args[:4]])
     if name == "tvm_warp_activemask":
-        return lambda machine, mask: 0xFFFFFFFF
-    if name not in CALLS:
+        return find_active_mask
+    operate = _find_function(name, node)
+    if operate is None:
         return translate_call(node, translate)
-    operate, arguments = CALLS[name], [translate(argument) for argument in node.args]
+    arguments = [translate(argument) for argument in node.args]
     return lambda machine, mask: operate(*(value(machine, mask) for value in arguments))
 
 
-def _shuffle(find_source: Callable[..., Any], arguments: Any) -> Evaluate:
-    named, value, offset, width = (translate(argument) for argument in arguments[:4])
-
-    def run(machine: Machine, mask: Array | None) -> Any:
-        batch = machine.now.batch
-        given = np.broadcast_to(value(machine, mask), (batch.lanes, 1))
-        lane, size = batch.lane % batch.threads % WARP, width(machine, mask)
-        source = find_source(lane % size, offset(machine, mask), size) + (lane // size * size)
-        there = batch.lane - lane + source
-        ended = there // batch.threads != batch.block  # beyond the last thread: one's own value
-        there = np.where(ended, batch.lane, there)
-        members = np.asarray(named(machine, mask)).astype(np.int64)
-        _require_partners(machine, mask, members >> lane & members >> source & 1 == 1, there)
-        return given[there[:, 0]]
-
-    return run
+def _find_function(name: str, node: Any) -> Callable[..., Any] | None:
+    """The function of a call that takes and gives values alone; None for any other."""
+    if name == "bitwise_not":
+        return invert(str(node.args[0].ty.dtype))
+    if name == "reinterpret":
+        wanted = numpy_type(node.ty.dtype)
+        given = numpy_type(node.args[0].ty.dtype)
+        return lambda value: np.ascontiguousarray(value, given).view(wanted)[()]
+    if name == "large_uint_imm":
+        return lambda low, high: high << 32 | low
+    return CALLS.get(name)
 
 
-def _require_partners(machine: Machine, mask: Array | None, named: Array, there: Array) -> None:
-    """A lane and its source must both come to a shuffle, and its mask must name them."""
-    here = np.broadcast_to(True if mask is None else mask, there.shape)
-    alone = here & ~(named & here[there[:, 0]])
-
-    def describe(at: tuple[int, ...]) -> str:
-        mine, other = (machine.now.describe(lane) for lane in (at[0], int(there[at])))
-        return f"{mine} takes a value from {other}, and not both take part in the shuffle"
-
-    machine.now.log.add("divergent shuffle", "", machine.line, alone, describe)
+def _invert(node: Any) -> Evaluate:
+    value, flip = translate(node.a), invert(str(node.a.ty.dtype))
+    return lambda machine, mask: flip(value(machine, mask))
 
 
 _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
@@ -183,5 +273,7 @@ _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
     "And": _and,
     "Or": _or,
     "Not": _not,
+    "BitwiseNot": _invert,
     "Call": _call,
+    "Let": _let,
 }

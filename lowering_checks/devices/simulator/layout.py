@@ -7,15 +7,16 @@ that is done to them, so that it can be read off there.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
-from tvm.tirx import BufferStore, DeclBuffer, Var
+from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, Var
 
 from tirstep.transforms.queries import constant, find_all
 
@@ -33,21 +34,28 @@ class Layout:
     ----------
     units : an allocation, to the bytes of the smallest type that it is seen as
     offsets : a view, to the element of the allocation that it begins at, where the kernel tells
+    marks : a view that shares its place with another buffer, to a number of its own buffer
     """
 
     units: dict[Var, int]
     offsets: dict[Var, int]
+    marks: dict[Var, int]
 
 
-def find_layout(body: Any) -> Layout:
-    """The layout of a kernel's shared memory."""
+def find_layout(body: Any, origins: Mapping[str, str]) -> Layout:
+    """The layout of a kernel's shared memory.
+
+    `origins` are names of views to names of the buffers that TVM has merged; without them it is not
+    known whether two views are one buffer or two.
+    """
     views: dict[Var, list[Var]] = {}
     for node in find_all(body, DeclBuffer):
         base = find_base(node.data)
         if base is not None and str(node.buffer.scope()).startswith("shared"):
             views.setdefault(base, []).append(node.buffer)
     indices = _find_indices(body) if views else {}
-    units, offsets = {}, {}
+    units: dict[Var, int] = {}
+    offsets: dict[Var, int | None] = {}
     for base, buffers in views.items():
         seen = [*buffers, *([base] if base in indices else [])]
         units[base] = min(numpy_type(one.dtype).itemsize for one in seen)
@@ -55,7 +63,45 @@ def find_layout(body: Any) -> Layout:
             end = math.prod(constant(extent) or 0 for extent in base.shape)
             for buffer in buffers:
                 offsets[buffer] = _find_offset(indices.get(buffer, []), buffer, end)
-    return Layout(units, {view: low for view, low in offsets.items() if low is not None})
+    known = {view: low for view, low in offsets.items() if low is not None}
+    return Layout(units, known, _find_marks(offsets, origins))
+
+
+def find_origins(body: Any) -> dict[str, str]:
+    """The names of buffers in dynamic shared memory before TVM merges them, and of their views.
+
+    Each is mapped to the name of its allocation. Empty where names do not tell buffers apart.
+    """
+    allocated = [node.buffer for node in find_all(body, AllocBuffer)]
+    bases = {one: one for one in allocated if str(one.scope()) == "shared.dyn"}
+    for node in find_all(body, DeclBuffer):
+        base = find_base(node.data)
+        if base in bases:
+            bases[node.buffer] = bases[base]
+    names = [str(one.name) for one in bases]
+    if len(set(bases.values())) < 2 or len(set(names)) < len(names):
+        return {}
+    return {str(one.name): str(base.name) for one, base in bases.items()}
+
+
+def _find_marks(offsets: Mapping[Var, int | None], origins: Mapping[str, str]) -> dict[Var, int]:
+    """Numbers of the buffers whose places overlap, for all their views."""
+    places: dict[str, list[tuple[float, float]]] = {}
+    for view, low in offsets.items():
+        if (origin := origins.get(str(view.name))) is not None:
+            bytes_of = numpy_type(view.dtype).itemsize
+            size = math.prod(constant(extent) or 0 for extent in view.shape)
+            end = size * bytes_of * count_lanes(view.dtype)
+            first = 0 if low is None else low * bytes_of
+            places.setdefault(origin, []).append((first, math.inf if low is None else first + end))
+    shared = {
+        one
+        for one, other in itertools.permutations(places, 2)
+        if any(a < d and c < b for a, b in places[one] for c, d in places[other])
+    }
+    numbers = {origin: number for number, origin in enumerate(sorted(shared), 1)}
+    marked = ((view, numbers.get(origins.get(str(view.name), ""))) for view in offsets)
+    return {view: number for view, number in marked if number is not None}
 
 
 def find_base(data: Any) -> Var | None:

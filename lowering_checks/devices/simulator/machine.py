@@ -6,31 +6,35 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from tvm.tirx import AttrStmt, Bind, Var
 
-from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
+from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_THREADS
 from tirstep.transforms.queries import constant, find_all
 
 from ..device import DeviceError
+from ..launch_limits import find_excess
 from .counts import Counts
 from .expressions import translate
 from .faults import FaultLog, UnsupportedError
 from .grid import Array, split_grid
 from .memories import Memories
 from .memory import Moment
-from .statements import translate_statement
+from .statements import Execute, translate_statement
 
 
 class Machine(Memories):
     """Runs one function: its launches one after the other, each in batches of GPU blocks.
 
-    With `first_only`, no more than the first GPU block of a launch runs.
+    With `first_only`, no more than the first GPU block of a launch runs. `kernels` are those that
+    were translated before, by their bodies.
     """
 
     def __init__(self, log: FaultLog, *, first_only: bool = False) -> None:
         super().__init__(Moment(log))
         self.first_only = first_only
-        self.shared_bytes: dict[str, int] = {}
+        self.kernels: dict[Any, Execute] = {}
+        self._counted: dict[Var, tuple[str, int]] = {}
 
     @property
     def counts(self) -> Counts:
@@ -56,9 +60,11 @@ class Machine(Memories):
     def launch(self, body: Any) -> None:
         """Run one GPU kernel: a nest of thread extents."""
         extents = self._read_extents(body)
-        run = translate_statement(body)
+        if body not in self.kernels:
+            self.kernels[body] = translate_statement(body)
+        run = self.kernels[body]
         self.begin_launch(extents, body)
-        self.shared_bytes = {}
+        self._counted = {}
         outside, sectors = dict(self.memories), self.counts.sectors
         for batch in split_grid(extents, first_only=self.first_only):
             self.begin_batch(batch)
@@ -85,6 +91,10 @@ class Machine(Memories):
                         f"which is launched with {extents[axis]}",
                     )
         for axis, extent in extents.items():
+            if extent < 0:
+                self.now.log.add_sentence(
+                    "launch", f"'{axis}' has the extent {extent}, and a GPU takes none below 1"
+                )
             if extent > MAX_EXTENTS[axis]:
                 self.now.log.add_sentence(
                     "launch",
@@ -98,29 +108,34 @@ class Machine(Memories):
             )
         return extents
 
-    def _count_shared(self, scope: str, size: int) -> None:
-        if self.now.batch.first == 0:
-            self.shared_bytes[scope] = self.shared_bytes.get(scope, 0) + size
-            if (used := self.shared_bytes[scope]) > MAX_SHARED_BYTES[scope]:
-                self.now.log.add_sentence(
-                    "launch",
-                    f"a block needs {used} bytes of scope '{scope}', and a GPU has "
-                    f"{MAX_SHARED_BYTES[scope]} at most",
-                )
+    def _count_bytes(self, buffer: Var, scope: str, size: int) -> None:
+        if self.now.batch.first or buffer in self._counted:
+            return
+        self._counted[buffer] = (scope, size)
+        used: dict[str, int] = {}
+        for kind, count in self._counted.values():
+            used[kind] = used.get(kind, 0) + count
+        for sentence in find_excess(used):
+            self.now.log.add_sentence("launch", sentence)
 
     def pass_barrier(self, mask: Array | None) -> None:
-        """All threads of a block, or none of them, come to a barrier."""
+        """All threads of a block that have not returned, or none of them, come to a barrier."""
         batch = self.now.batch
+        passed: Array | None = None
         if mask is not None:
-            here = mask.reshape(batch.blocks, batch.threads)
-            if (here.any(axis=1) & ~here.all(axis=1)).any():
+            here: Array = mask.reshape(batch.blocks, batch.threads)
+            arrived: Array = np.any(here, axis=1)
+            if self.now.ended is not None:
+                here = np.logical_or(here, self.now.ended.reshape(here.shape))
+            if (arrived & ~here.all(axis=1)).any():
                 self.now.log.add_sentence(
                     "divergent barrier",
                     "only some threads of a block come to a barrier: the others never do",
                 )
-        if batch.first == 0:
+            passed = None if arrived.all() else arrived
+        if batch.first == 0 and (passed is None or passed[0]):
             self.counts.barriers += 1
-        self.begin_interval()
+        self.begin_interval(passed)
 
 
 def run_function(machine: Machine, body: Any) -> None:

@@ -197,7 +197,7 @@ class Pointer:
     def load(self, offset: Any = 0, lanes: Array | None = None) -> Array:
         """The elements at an offset: an array of shape (lanes, n)."""
         mask = self._threads.narrow(lanes)
-        values = self._memory.load(self._index(offset), mask, self._threads.line)
+        values = self._memory.load_vector(self._index(offset), mask, self._threads.line)
         return np.broadcast_to(values, (self._threads.lanes, values.shape[1]))
 
     def store(self, offset: Any, value: Any, lanes: Array | None = None) -> None:

@@ -26,7 +26,10 @@ _SPAN_BYTES = 64
 
 
 class Memories:
-    """Buffers and what lies in them; a `Machine` runs functions that use them."""
+    """Buffers and what lies in them; a `Machine` runs functions that use them.
+
+    `origins` says of buffers in merged shared memory, by name, which buffer each was before.
+    """
 
     def __init__(self, now: Moment) -> None:
         self.now = now
@@ -35,7 +38,8 @@ class Memories:
         self.memories: dict[Var, Memory] = {}
         self._shadows: list[Shadow] = []
         self._queues: dict[str, Queue] = {}
-        self._layout = Layout({}, {})
+        self._layout = Layout({}, {}, {})
+        self.origins: Mapping[str, str] = {}
 
     @property
     def batch(self) -> Batch | None:
@@ -66,12 +70,13 @@ class Memories:
         if self.batch is None:
             self.add_global(buffer, np.full(size, garbage(dtype), dtype), is_input=False)
         elif scope == "local":
+            self._count_bytes(buffer, scope, size * dtype.itemsize)
             self.memories[buffer] = LocalMemory(name, size, dtype, self.now)
         elif scope == "warp":
             self.memories[buffer] = WarpMemory(name, size, dtype, self.now)
         elif scope in ("shared", "shared.dyn"):
             self._allocate_shared(buffer, size, dtype)
-            self._count_shared(scope, size * dtype.itemsize)
+            self._count_bytes(buffer, scope, size * dtype.itemsize)
         else:
             raise UnsupportedError(f"the simulator does not know the scope '{scope}' of {name}")
         if lanes > 1:
@@ -84,29 +89,30 @@ class Memories:
         low = self._layout.offsets.get(buffer)
         if low is None:  # then all that the other one has
             low, size = 0, memory.size * memory.dtype.itemsize // dtype.itemsize
-        view = memory.view(str(buffer.name), dtype, size, low)
+        view = memory.view(str(buffer.name), dtype, size, low, self._layout.marks.get(buffer, 0))
         self.memories[buffer] = VectorMemory(view, lanes) if lanes > 1 else view
 
     def begin_launch(self, extents: Mapping[str, int], body: Any) -> None:
         """Begin a kernel: nobody has touched anything yet."""
-        self.now.extents, self._layout = extents, find_layout(body)
+        self.now.extents, self._layout = extents, find_layout(body, self.origins)
         for shadow in self._shadows:
             shadow.begin_launch()
 
-    def begin_interval(self) -> None:
-        """Begin a barrier interval."""
+    def begin_interval(self, passed: Array | None = None) -> None:
+        """Begin a barrier interval, of all GPU blocks that run or of those of a mask."""
         for shadow in self._shadows:
-            shadow.pass_barrier()
-        self.now.interval += 1
+            shadow.pass_barrier(passed)
+        self.now.begin_interval(passed)
 
     def begin_batch(self, batch: Batch) -> None:
         """Begin with other GPU blocks, which order nothing."""
-        self.now.running = batch
-        self.now.interval += 1
+        self.now.begin_batch(batch)
         self._queues = {}
 
     def end_batch(self, outside: Mapping[Var, Memory]) -> None:
         """Forget what the GPU blocks had for themselves; `outside` is what was there before."""
+        for shadow in self._shadows:
+            shadow.end_batch()
         self.memories = dict(outside)
         self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
 
@@ -140,6 +146,6 @@ class Memories:
         data = np.full(span * blocks, filler, dtype)
         self._add(buffer, SharedMemory(str(buffer.name), data, shadow, size=size))
 
-    def _count_shared(self, scope: str, size: int) -> None:
-        """Take notice of an allocation of shared memory, in bytes of one block."""
+    def _count_bytes(self, buffer: Var, scope: str, size: int) -> None:
+        """Take notice of an allocation: bytes of a block's shared memory, or of a thread's."""
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,10 +22,20 @@ Arrive = Callable[[Array], None]
 
 @dataclass
 class Moment:
-    """Where a machine stands: its memories look here who runs, and in which barrier interval."""
+    """Where a machine stands: its memories look here who runs, and in which barrier interval.
+
+    Attributes
+    ----------
+    interval : the number of barriers and batches so far
+    begun : the interval in which the GPU blocks that run passed their last barrier; an array of all
+        blocks of the batch where they did not pass the same ones
+    ended : the lanes whose threads have returned, of shape (lanes, 1); None for none of them
+    """
 
     log: FaultLog
     interval: int = 0
+    begun: int | Array = 0
+    ended: Array | None = None
     extents: Mapping[str, int] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     running: Batch | None = None
@@ -34,6 +45,37 @@ class Moment:
         """The threads that run."""
         assert self.running is not None
         return self.running
+
+    @property
+    def oldest(self) -> int:
+        """The earliest interval that lasts for a GPU block that runs."""
+        return self.begun if isinstance(self.begun, int) else int(self.begun.min())
+
+    def begun_of(self, threads: Array) -> int | Array:
+        """The interval in which the GPU blocks of threads that run passed their last barrier."""
+        if isinstance(self.begun, int):
+            return self.begun
+        found: Array = self.begun[threads // self.batch.threads - self.batch.first]
+        return found
+
+    def begin_interval(self, passed: Array | None = None) -> None:
+        """Begin an interval, for all blocks or for those of a mask."""
+        self.interval += 1
+        if passed is None:
+            self.begun = self.interval
+        else:
+            before = np.broadcast_to(self.begun, passed.shape)
+            self.begun = np.where(passed, self.interval, before)
+
+    def begin_batch(self, batch: Batch) -> None:
+        """Begin with other GPU blocks."""
+        self.running, self.ended = batch, None
+        self.begin_interval()
+
+    def end_threads(self, mask: Array | None) -> None:
+        """Threads return: they do nothing more."""
+        here = np.broadcast_to(True if mask is None else mask, (self.batch.lanes, 1))
+        self.ended = here if self.ended is None else self.ended | here
 
     def describe(self, lane: int) -> str:
         """The thread of a lane, in words."""
@@ -55,6 +97,10 @@ class Memory:
         """The values at an index of shape (lanes or 1, vector), for the lanes of a mask."""
         raise NotImplementedError
 
+    def load_vector(self, index: Any, mask: Array | None, line: str) -> Any:
+        """The same, as one instruction of the GPU: neighbours in a row must be aligned."""
+        return self.load(index, mask, line)
+
     def store(self, index: Any, value: Any, mask: Array | None, line: str) -> None:
         """Store values at an index, for the lanes of a mask."""
         raise NotImplementedError
@@ -69,8 +115,11 @@ class Memory:
     def check_unchanged(self, index: Any, value: Any, mask: Array | None, line: str) -> None:
         """Note where a value that hardware reads beside the threads is another one by now."""
 
-    def view(self, name: str, dtype: np.dtype[Any], size: int, low: int) -> Memory:
-        """The same cells as another buffer; itself if that is no other one."""
+    def view(self, name: str, dtype: np.dtype[Any], size: int, low: int, mark: int = 0) -> Memory:
+        """The same cells as another buffer; itself if that is no other one.
+
+        `mark` is a number of the other buffer's own where several lie in the same place.
+        """
         if dtype != self.dtype:
             raise UnsupportedError(
                 f"the simulator does not know {name}, a view of type {dtype} of {self.name}, which "
@@ -123,7 +172,12 @@ class VectorMemory(Memory):
 
 def numpy_type(dtype: object) -> np.dtype[Any]:
     """NumPy's name of a scalar or vector type of TVM; predicates are bool."""
-    name = re.sub(r"x\d+$", "", str(dtype))
+    return _find_type(str(dtype))
+
+
+@functools.cache
+def _find_type(dtype: str) -> np.dtype[Any]:
+    name = re.sub(r"x\d+$", "", dtype)
     if name.startswith(("bfloat", "float8")):
         return dtype_facts(name).numpy
     return np.dtype("bool" if name == "uint1" else name)
@@ -131,7 +185,12 @@ def numpy_type(dtype: object) -> np.dtype[Any]:
 
 def count_lanes(dtype: object) -> int:
     """4 for ``"float32x4"``, 1 for a scalar type."""
-    return int(str(dtype).rpartition("x")[2]) if re.search(r"x\d+$", str(dtype)) else 1
+    return _find_lanes(str(dtype))
+
+
+@functools.cache
+def _find_lanes(dtype: str) -> int:
+    return int(dtype.rpartition("x")[2]) if re.search(r"x\d+$", dtype) else 1
 
 
 def differ(old: Array, new: Array) -> Array:

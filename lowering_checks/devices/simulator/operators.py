@@ -1,74 +1,297 @@
-"""Operators and calls of TIR as functions of NumPy."""
+"""Operators of TIR as the C++ that TVM generates for CUDA computes them.
+
+Values are Python numbers where all threads agree, arrays elsewhere. Integers of less than 32 bits
+are promoted: C++ computes ``a * b`` of two int8 as an int, and the result is no int8 until it is
+stored, cast or bound, although TIR calls it one. The elements of vectors are the exception, since
+the generated source puts each result back into a vector. All integers wrap around, as on a GPU.
+"""
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": lambda a, b: a + b,
-    "Sub": lambda a, b: a - b,
-    "Mul": lambda a, b: a * b,
-    "Div": lambda a, b: _truncating(a, b),
-    "Mod": lambda a, b: np.fmod(a, b),
-    "FloorDiv": lambda a, b: a // b,
-    "FloorMod": lambda a, b: a % b,
-    "Min": lambda a, b: min(a, b) if _scalars(a, b) else np.minimum(a, b),
-    "Max": lambda a, b: max(a, b) if _scalars(a, b) else _find_larger(a, b),
-    "LT": lambda a, b: a < b,
-    "LE": lambda a, b: a <= b,
-    "GT": lambda a, b: a > b,
-    "GE": lambda a, b: a >= b,
-    "EQ": lambda a, b: a == b,
-    "NE": lambda a, b: a != b,
-    "LShift": lambda a, b: a << b,
-    "RShift": lambda a, b: a >> b,
-    "BitwiseAnd": lambda a, b: a & b,
-    "BitwiseOr": lambda a, b: a | b,
-    "BitwiseXor": lambda a, b: a ^ b,
+from .grid import Array
+from .memory import count_lanes, numpy_type
+
+Operate = Callable[[Any, Any], Any]
+
+ARITHMETIC: dict[str, Operate] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mul": operator.mul,
+    "Div": lambda a, b: _divide_towards_zero(a, b),
+    "Mod": lambda a, b: _find_remainder(a, b),
+    "FloorDiv": operator.floordiv,
+    "FloorMod": operator.mod,
+    "Min": lambda a, b: min(a, b) if _are_scalars(a, b) else np.minimum(a, b),
+    "Max": lambda a, b: max(a, b) if _are_scalars(a, b) else np.maximum(a, b),
+    "LShift": lambda a, b: _shift_left(a, b),
+    "RShift": lambda a, b: _shift_right(a, b),
+    "BitwiseAnd": operator.and_,
+    "BitwiseOr": operator.or_,
+    "BitwiseXor": operator.xor,
 }
+COMPARISONS: dict[str, Operate] = {
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+}
+BINARY = {**ARITHMETIC, **COMPARISONS}
+_OVERFLOWING = ("Add", "Sub", "Mul", "Div", "FloorDiv", "LShift")
+DIVISIONS = ("Div", "Mod", "FloorDiv", "FloorMod")
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """Operands for which C++ does not say what comes out; `text` tells of them."""
+
+    kind: str
+    text: str
+    find: Callable[[Any, Any, str], Any]
+
+
+_BY_ZERO = Hazard("division by zero", "divides {0} by zero", lambda a, b, dtype: b == 0)
+_TOO_LARGE = Hazard(
+    "undefined operation",
+    "divides {0} by {1}, which is more than the type holds",
+    lambda a, b, dtype: (b == -1) & (a == np.iinfo(_find_computed(dtype)).min),
+)
+_TOO_FAR = Hazard(
+    "undefined operation",
+    "shifts {0} by {1} bits, and the type does not have as many",
+    lambda a, b, dtype: (b < 0) | (b >= 8 * _find_computed(dtype).itemsize),
+)
+HAZARDS = {
+    **dict.fromkeys(DIVISIONS, (_BY_ZERO, _TOO_LARGE)),
+    **dict.fromkeys(("LShift", "RShift"), (_TOO_FAR,)),
+}
+"""What to look for where the second operand is no constant."""
+_EXTREMES: dict[tuple[str, bool], Operate] = {
+    # CUDA's fminf and fmaxf return the operand that is a number.
+    ("Min", False): lambda a, b: -_find_larger(-a, -b),
+    ("Max", False): lambda a, b: _find_larger(a, b),
+    # Those of 16 bits stand in the generated source: `a < b ? a : b`.
+    ("Min", True): lambda a, b: np.where(a < b, a, b),
+    ("Max", True): lambda a, b: np.where(a > b, a, b),
+}
+BITWISE = {
+    "shift_left": "LShift",
+    "shift_right": "RShift",
+    "bitwise_and": "BitwiseAnd",
+    "bitwise_or": "BitwiseOr",
+    "bitwise_xor": "BitwiseXor",
+}
+"""The calls that are operators of integers."""
+_ERF = np.vectorize(math.erf, otypes=[np.float64])
 CALLS: dict[str, Callable[..., Any]] = {
     "exp": np.exp,
     "exp2": np.exp2,
+    "exp10": lambda x: np.power(x.dtype.type(10), x),
     "log": np.log,
     "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
     "tanh": np.tanh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "erf": lambda x: _ERF(x).astype(np.asarray(x).dtype)[()],
     "fabs": np.abs,
     "abs": np.abs,
     "floor": np.floor,
     "ceil": np.ceil,
+    "trunc": np.trunc,
     "round": np.round,
+    "nearbyint": np.round,
     "pow": np.power,
-    "fma": lambda a, b, c: a * b + c,
+    "fmod": np.fmod,
+    "fma": lambda a, b, c: _multiply_and_add(a, b, c),
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
     "likely": lambda x: x,
-    "shift_left": lambda a, b: a << b,
-    "shift_right": lambda a, b: a >> b,
-    "bitwise_and": lambda a, b: a & b,
-    "bitwise_or": lambda a, b: a | b,
-    "bitwise_xor": lambda a, b: a ^ b,
-    "bitwise_not": lambda a: ~a,
 }
 
 
+def find_operator(kind: str, dtype: str) -> tuple[Operate, np.dtype[Any] | None]:
+    """The function of a binary node whose operands have a type of TIR.
+
+    With it comes the type that the result wraps around in: arrays do so by themselves, and Python's
+    integers go through `wrap`. None where the result cannot leave its range.
+    """
+    if not is_integer(dtype):
+        half = numpy_type(dtype).itemsize <= 2
+        return _EXTREMES.get((kind, half)) or BINARY[kind], None
+    operate = BINARY[kind]
+    wraps = numpy_type(dtype) if kind in _OVERFLOWING else None
+    if numpy_type(dtype).itemsize >= 4:
+        return operate, wraps
+    if count_lanes(dtype) > 1:
+        return lambda a, b: operate(_narrow(a, dtype), _narrow(b, dtype)), None
+    return lambda a, b: operate(_widen(a), _widen(b)), np.dtype("int32") if wraps else None
+
+
+def invert(dtype: str) -> Callable[[Any], Any]:
+    """``~`` of integers of a type; narrow ones are promoted, unsigned ones to ints, too."""
+    if is_narrow(dtype) and count_lanes(dtype) == 1:
+        return lambda value: ~_widen(value)
+    return lambda value: as_stored(~value, dtype)
+
+
+def convert(source: str, target: str) -> Callable[[Any], Any]:
+    """The function that casts values of one type of TIR to another, as CUDA does."""
+    if source == target:
+        return lambda value: value  # the generated source has no cast there
+    wanted = numpy_type(target)
+    if is_integer(target):
+        if is_integer(source) or source.startswith("bool"):
+            return lambda value: as_stored(value, target)
+        return _saturating(numpy_type(source), target)
+    if target.startswith("float8"):
+        return lambda value: _saturate_small(value, wanted)
+    return lambda value: np.asarray(value).astype(wanted)[()]
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether a type of TIR is one of integers; predicates are not."""
+    return dtype.startswith(("int", "uint")) and dtype.partition("x")[0] != "uint1"
+
+
+def is_narrow(dtype: str) -> bool:
+    """Whether a type is one of integers that C++ promotes before it computes."""
+    return is_integer(dtype) and numpy_type(dtype).itemsize < 4
+
+
+def as_stored(value: Any, dtype: str) -> Any:
+    """An integer as a variable of its type holds it: what C++ promoted is cut off."""
+    wanted = numpy_type(dtype)
+    if isinstance(value, np.ndarray):
+        return value if value.dtype == wanted else value.astype(wanted)
+    return wrap(int(value), wanted)
+
+
+def _find_computed(dtype: str) -> np.dtype[Any]:
+    """The type that C++ computes in."""
+    own = numpy_type(dtype)
+    return np.dtype("int32") if own.itemsize < 4 else own
+
+
+def _widen(value: Any) -> Any:
+    return value.astype(np.int32, copy=False) if isinstance(value, np.ndarray) else value
+
+
+def _narrow(value: Any, dtype: str) -> Any:
+    return np.asarray(value).astype(numpy_type(dtype), copy=False)
+
+
+def wrap(value: int, dtype: np.dtype[Any]) -> int:
+    """A Python integer as one of a type."""
+    low, span = int(np.iinfo(dtype).min), 1 << 8 * dtype.itemsize
+    return (value - low) % span + low
+
+
 def _find_larger(left: Any, right: Any) -> Any:
-    """The maximum; of two zeros the one without a sign, where NumPy's is either."""
-    return np.where((left == 0) & (right == 0), left + right, np.maximum(left, right))
+    """The larger float, or the one that is a number; of two zeros the one without a sign."""
+    found = np.fmax(left, right)
+    are_zeros = (left == 0) & (right == 0)
+    return np.where(are_zeros, left + right, found)[()] if np.any(are_zeros) else found
 
 
-def _truncating(left: Any, right: Any) -> Any:
+def _divide_towards_zero(left: Any, right: Any) -> Any:
     """Division as in C: integers towards zero."""
-    if _is_integer(left) and _is_integer(right):
-        return np.sign(left) * np.sign(right) * (np.abs(left) // np.abs(right))
-    return left / right
+    if _are_scalars(left, right) and isinstance(left, int) and isinstance(right, int):
+        quotient = abs(left) // abs(right)
+        return quotient if (left < 0) == (right < 0) else -quotient
+    if not (_holds_integers(left) and _holds_integers(right)):
+        return left / right
+    quotient = left // right
+    is_rounded_down = (quotient * right != left) & ((left < 0) != (right < 0))
+    return quotient + is_rounded_down.astype(quotient.dtype)
 
 
-def _is_integer(value: Any) -> bool:
+def _find_remainder(left: Any, right: Any) -> Any:
+    """The remainder as in C, with the sign of the dividend."""
+    if _are_scalars(left, right) and isinstance(left, int) and isinstance(right, int):
+        return left - right * _divide_towards_zero(left, right)
+    return np.fmod(left, right)
+
+
+def _shift_left(value: Any, by: Any) -> Any:
+    """As PTX shifts: the distance is unsigned, and beyond the last bit nothing is left."""
+    if _are_scalars(value, by):
+        return value << by if 0 <= by < 64 else 0
+    return np.left_shift(value, by)
+
+
+def _shift_right(value: Any, by: Any) -> Any:
+    if _are_scalars(value, by):
+        return value >> (by if 0 <= by < 64 else 64)
+    return np.right_shift(value, by)
+
+
+def _multiply_and_add(a: Any, b: Any, c: Any) -> Any:
+    """Rounded once, up to a sum that float64 rounds first."""
+    kept = np.result_type(a, b, c)
+    return (np.asarray(a, np.float64) * b + c).astype(kept)[()]
+
+
+def _saturating(source: np.dtype[Any], target: str) -> Callable[[Any], Any]:
+    """Floats to integers: towards zero, and what is beyond the range becomes its end.
+
+    PTX ISA, "cvt": NaN becomes 0, or of or to 64 bits the integer whose first bit alone is set.
+    Narrow integers take the way over 32 bits; what CUDA makes of numbers beyond their range is not
+    defined.
+    """
+    wanted = numpy_type(target)
+    wide = wanted if wanted.itemsize >= 4 else np.dtype(f"{wanted.kind}4")
+    low, high = int(np.iinfo(wide).min), int(np.iinfo(wide).max)
+    nothing = 1 << 8 * wide.itemsize - 1 if wide.kind == "u" else low
+    empty = nothing if max(source.itemsize, wide.itemsize) == 8 else 0
+
+    def run(value: Any) -> Any:
+        given: Array = np.asarray(value).astype(np.float64)
+        result = np.clip(given, low, high)
+        with np.errstate(invalid="ignore"):
+            whole = np.where(given != given, 0, result).astype(wide)
+        if wide.itemsize == 8:  # whose largest integer is no float64
+            whole = np.where(given >= float(high), wide.type(high), whole)
+        if empty:
+            whole = np.where(given != given, wide.type(empty), whole)
+        whole = whole.astype(wanted)
+        return whole if whole.ndim else int(whole)
+
+    return run
+
+
+def _saturate_small(value: Any, wanted: np.dtype[Any]) -> Any:
+    """To 8 bits: CUDA's types take what is too large for their largest number."""
+    given = np.asarray(value).astype(np.float32)
+    largest = np.float32(ml_dtypes.finfo(wanted).max)
+    return np.clip(given, -largest, largest).astype(wanted)[()]
+
+
+def _holds_integers(value: Any) -> bool:
     return isinstance(value, int) or np.issubdtype(getattr(value, "dtype", float), np.integer)
 
 
-def _scalars(left: Any, right: Any) -> bool:
+def _are_scalars(left: Any, right: Any) -> bool:
     return not isinstance(left, np.ndarray) and not isinstance(right, np.ndarray)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm.s_tir import SBlock
-from tvm.tirx import For, ForKind, IterVar, Var
+from tvm.tirx import BufferStore, For, ForKind, IterVar, Var
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.queries import constant, find_all, find_elements
@@ -18,10 +19,11 @@ def spread(loop: For) -> For:
     """A nest of loops around one block, with data-parallel ones bound to the free block axes.
 
     Loops that feed spatial iterators and nothing else may run in any order: that is what these
-    iterators say. A loop that feeds none says nothing about its order, be it that it repeats the
-    block or that TVM's ConvertBlocksToOpaque has put the iterators' values in their place: it
-    stays. Any other loop is returned as it is; so is one with threads around a block that uses
-    more than global memory, since that is what a GPU's block or thread has for itself.
+    iterators say. A loop that feeds none says nothing about its order: it may repeat the block, and
+    stays. Blocks whose iterators TVM's ConvertBlocksToOpaque has replaced by their values have
+    none; there a loop is data-parallel where each iteration has elements of its own of all that the
+    block writes. Any other loop is returned as it is; so is one with threads around a block that
+    uses more than global memory, since that is what a GPU's block or thread has for itself.
     """
     nest: list[For] = []
     node: Any = loop
@@ -37,7 +39,7 @@ def spread(loop: For) -> For:
         return loop
     taken = {str(one.thread_binding.thread_tag) for one in bound}
     axes = [axis for axis in AXES if axis not in taken]
-    parallel = _find_parallel(node)
+    parallel = _find_parallel(node) if node.block.iter_vars else _find_apart(node, nest)
     free = [one for one in nest if one not in bound and one.loop_var in parallel]
     free = sorted(free, key=lambda one: -(constant(one.extent) or 0))[: len(axes)]
     for one in reversed(nest):
@@ -58,6 +60,23 @@ def _find_parallel(realize: Any) -> set[Var]:
     for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         feeding[iterator.iter_type == IterVar.DataPar].update(undefined_vars(value))
     return feeding[True] - feeding[False]
+
+
+def _find_apart(realize: Any, nest: list[For]) -> set[Var]:
+    """The variables of loops around an opaque block whose iterations share no element."""
+    everything = {one.loop_var for one in nest}
+    apart = set(everything)
+    for buffer in {node.buffer for node in find_all(realize, BufferStore)}:
+        places = [indices for one, indices in find_elements(realize) if one.same_as(buffer)]
+        first = list(places[0])
+        if any(not tvm_ffi.structural_equal(list(other), first) for other in places):
+            return set()
+        used = everything & {variable for index in first for variable in undefined_vars(index)}
+        ranges = {one.loop_var: tvm.ir.Range(0, one.extent) for one in nest if one.loop_var in used}
+        if not used or not tvm.sym.detect_iter_map(first, ranges, check_level="bijective").indices:
+            return set()
+        apart &= used
+    return apart
 
 
 def has_threads(body: Any) -> bool:

@@ -12,10 +12,14 @@ from .calls import Address, Evaluate
 from .expressions import restrict, translate
 from .faults import UnsupportedError, find_line
 from .grid import Array
+from .memory import numpy_type
+from .operators import as_stored, is_narrow
 
 if TYPE_CHECKING:
     from .machine import Machine
 
+MAX_ROUNDS = 20_000
+"""Of a while loop, which may wait for what never comes."""
 Execute = Callable[["Machine", "Array | None"], None]
 
 
@@ -32,8 +36,13 @@ def _sequence(node: Any) -> Execute:
     statements = [translate_statement(statement) for statement in node.seq]
 
     def run(machine: Machine, mask: Array | None) -> None:
+        left: Any = mask
         for statement in statements:
-            statement(machine, mask)
+            statement(machine, left)
+            if machine.now.ended is not None:
+                left = restrict(left, ~machine.now.ended)
+                if left is False:
+                    return
 
     return run
 
@@ -52,8 +61,11 @@ def _attribute(node: Any) -> Execute:
 
 
 def _enter_axis(variable: Any, axis: str, body: Execute) -> Execute:
+    dtype = numpy_type(variable.ty.dtype)
+
     def run(machine: Machine, mask: Array | None) -> None:
-        machine.values[variable] = machine.now.batch.coordinates[axis]
+        places = machine.now.batch.coordinates[axis]
+        machine.values[variable] = places.astype(dtype, copy=False)
         body(machine, mask)
 
     return run
@@ -104,16 +116,41 @@ def _loop(node: Any) -> Execute:
 
     def run(machine: Machine, mask: Array | None) -> None:
         start, count = first(machine, mask), extent(machine, mask)
-        if not isinstance(count, np.ndarray):
-            for step in range(int(count)):
-                machine.values[variable] = start + step
-                body(machine, mask)
-            return
-        for step in range(int(count.max())):
-            going = restrict(mask, step < count)
+        is_shared = not isinstance(count, np.ndarray)
+        for step in range(int(count if is_shared else count.max())):
+            going: Any = mask if is_shared else restrict(mask, step < count)
+            if machine.now.ended is not None and going is not False:
+                going = restrict(going, ~machine.now.ended)
             machine.values[variable] = start + step
             if going is not False:
                 body(machine, going)
+
+    return run
+
+
+def _while(node: Any) -> Execute:
+    condition, body, line = (
+        translate(node.condition),
+        translate_statement(node.body),
+        find_line(node),
+    )
+
+    def run(machine: Machine, mask: Array | None) -> None:
+        going: Any = mask
+        for _ in range(MAX_ROUNDS):
+            machine.line = line
+            going = restrict(going, condition(machine, going))
+            if going is False:
+                return
+            body(machine, going)
+            if machine.now.ended is not None:
+                going = restrict(going, ~machine.now.ended)
+                if going is False:
+                    return
+        raise UnsupportedError(
+            f"a while loop does not end within {MAX_ROUNDS} iterations in the simulator, whose "
+            "threads take turns in step"
+        )
 
     return run
 
@@ -146,10 +183,12 @@ def _store(node: Any) -> Execute:
 
 
 def _bind(node: Any) -> Execute:
-    value, variable = translate(node.value), node.var
+    value, variable, dtype = translate(node.value), node.var, str(getattr(node.var.ty, "dtype", ""))
+    has_narrow = is_narrow(dtype)
 
     def run(machine: Machine, mask: Array | None) -> None:
         bound = value(machine, mask)
+        bound = as_stored(bound, dtype) if has_narrow else bound
         machine.values[variable] = bound.copy() if isinstance(bound, np.ndarray) else bound
 
     return run
@@ -176,6 +215,8 @@ def _declare(node: Any) -> Execute:
 def _evaluate(node: Any) -> Execute:
     call, line = node.value, find_line(node)
     name = getattr(getattr(call, "op", None), "name", "")
+    if name.endswith("thread_return"):
+        return lambda machine, mask: machine.now.end_threads(mask)
     if name.endswith("tvm_storage_sync"):
         return _barrier(str(call.args[0].value))
     value = translate(call)
@@ -200,6 +241,7 @@ _MAKERS: dict[str, Callable[[Any], Execute]] = {
     "SeqStmt": _sequence,
     "AttrStmt": _attribute,
     "For": _loop,
+    "While": _while,
     "IfThenElse": _branch,
     "BufferStore": _store,
     "Bind": _bind,

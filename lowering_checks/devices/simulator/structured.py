@@ -149,9 +149,9 @@ class StructuredMachine(Machine):
             return
         self.begin_interval()
 
-    def _count_shared(self, scope: str, size: int) -> None:
+    def _count_bytes(self, buffer: Any, scope: str, size: int) -> None:
         if self.is_compact:
-            super()._count_shared(scope, size)
+            super()._count_bytes(buffer, scope, size)
 
 
 class HostMemory(SharedMemory):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tirstep.files import write_file
 
 from .devices import Verdict
 
@@ -47,9 +48,7 @@ class Results:
             for column, verdicts in self.columns.items()
         }
         text = json.dumps({"columns": columns, "where": self.where}, indent=1, sort_keys=True)
-        partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-        partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(file)
+        write_file(file, text + "\n")
 
 
 def read(file: Path = FILE) -> Results:

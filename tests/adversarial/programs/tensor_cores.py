@@ -34,11 +34,12 @@ def _load(
     count: int = 4,
     is_transposed: bool = False,
     row: str = "tx * 16",
+    dtype: str = ', dtype="float16"',
 ) -> str:
     """Fragments F(lane, 8) by one ldmatrix from A's 32 rows of 16 in shared memory."""
     call = (
         f'T.ptx_legacy.ldmatrix(T.bool({is_transposed}), {count}, ".b16", f.data, 0, '
-        f"T.address_of(S[{row}]), 0)"
+        f"T.address_of(S[{row}]), 0{dtype})"
     )
     return f"""
     S = T.alloc_shared(({size},), "float16")
@@ -81,6 +82,16 @@ LOADS = (
         "ldmatrix of four matrices, transposed",
         "each lane gets a pair of each matrix' columns",
         _load(is_transposed=True),
+        inputs=TILE,
+        outputs=FRAGMENTS,
+        expected=lambda A: _find_fragments(A, is_transposed=True),
+        arch="sm_75",
+    ),
+    wrong(
+        "transposed ldmatrix whose call has no type",
+        NUMBERS,
+        "TVM takes the elements for bytes, and copies them one by one; its printer loses the type",
+        _load(is_transposed=True, dtype=""),
         inputs=TILE,
         outputs=FRAGMENTS,
         expected=lambda A: _find_fragments(A, is_transposed=True),

@@ -31,6 +31,14 @@ unsigned long long exchange(unsigned int mask, unsigned long long value, int sou
 
 int find_own_lane();
 
+// What nobody has written begins as these bytes, other ones in each pass.
+extern unsigned char unset_byte;
+
+template <typename T>
+inline void unset(T& locals) {
+  memset(static_cast<void*>(&locals), unset_byte, sizeof locals);
+}
+
 inline unsigned int mask_or_all(unsigned int mask = 0xffffffffu) { return mask; }
 
 template <typename To, typename From>

@@ -14,8 +14,8 @@ constexpr size_t guard_bytes = size_t(4) << 20;
 
 struct Buffer {
   long bytes, item_bytes, alignment;
-  bool is_argument;
-  std::vector<char> initial;  // arguments only; the rest begins as what nobody has written
+  bool is_argument, is_output;  // outputs are arguments that a kernel stores to
+  std::vector<char> initial;    // arguments only; the rest begins as what nobody has written
   char* pages = nullptr;
   size_t page_bytes = 0;
   char* data = nullptr;
@@ -31,12 +31,24 @@ struct Buffer {
     return mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) == 0;
   }
 
+  // What an element of an output begins as where it is to be something else than what was given.
+  char blur(long offset) const { return static_cast<char>(initial[offset] ^ 0x5a); }
+
   // Lay the data against the pages behind it, or against those before it.
-  void fill(bool at_front, unsigned char byte) {
+  void fill(bool at_front, unsigned char byte, bool blurs) {
     unset = byte;
     memset(pages, unset, page_bytes);
     data = pages + (at_front ? 0 : (page_bytes - bytes) / alignment * alignment);
     if (is_argument) memcpy(data, initial.data(), bytes);
+    for (long i = 0; blurs && is_output && i < bytes; ++i) data[i] = blur(i);
+  }
+
+  // Whether nobody wrote an element: one run left what was given, and the other the blurred bytes.
+  bool was_left(long offset, const char* given, const char* blurred) const {
+    if (!is_output || memcmp(given, &initial[offset], item_bytes) != 0) return false;
+    for (long i = 0; i < item_bytes; ++i)
+      if (blurred[i] != blur(offset + i)) return false;
+    return true;
   }
 
   // The first element beside the data whose bytes changed: false if there is none.

@@ -10,6 +10,7 @@
 namespace tirstep {
 
 Extent thread_index, block_index, block_extent, grid_extent;
+unsigned char unset_byte;
 
 static Scheduler* scheduler;  // the only one, for the functions that kernels call
 
@@ -151,7 +152,7 @@ bool Scheduler::settle_warps() {
     const int lanes = int(std::min<size_t>(32, threads_.size() - first));
     bool settled = false;
     for (int lane = 0; lane < lanes; ++lane) {
-      if (warp[lane].state == State::in_warp && warp[lane].wait == Wait::exchange)
+      if (warp[lane].state == State::in_warp && warp[lane].wait != Wait::active)
         settled |= settle_exchange(warp, lanes, warp[lane]);
     }
     any |= settled || settle_active(warp, lanes);
@@ -160,7 +161,8 @@ bool Scheduler::settle_warps() {
   return any;
 }
 
-// An exchange takes place once all lanes of its mask that still run have come to it.
+// An exchange takes place once all lanes of its mask that still run have come to it: to the same
+// shuffle, or to any __syncwarp.
 bool Scheduler::settle_exchange(Thread* warp, int lanes, const Thread& first) {
   const unsigned int mask = first.mask;
   unsigned long long offered[32];
@@ -168,7 +170,8 @@ bool Scheduler::settle_exchange(Thread* warp, int lanes, const Thread& first) {
   for (int lane = 0; lane < lanes; ++lane) {
     const Thread& one = warp[lane];
     if ((mask >> lane & 1) == 0 || one.state == State::done || one.state == State::dead) continue;
-    if (one.state != State::in_warp || one.wait != Wait::exchange || one.mask != mask) return false;
+    if (one.state != State::in_warp || one.wait != first.wait || one.mask != mask) return false;
+    if (first.wait == Wait::exchange && one.line != first.line) return false;
     offered[lane] = one.value;
     here |= 1u << lane;
   }
@@ -236,7 +239,7 @@ void Scheduler::open_barrier() {
 void wait_for_block(int line) { scheduler->wait_for_block(line); }
 
 void wait_for_warp(unsigned int mask, int line) {
-  scheduler->wait_in_warp(Wait::exchange, mask, 0, 0, line);
+  scheduler->wait_in_warp(Wait::meeting, mask, 0, 0, line);
 }
 
 unsigned int find_active_lanes(int line) {

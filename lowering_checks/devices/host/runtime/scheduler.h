@@ -24,7 +24,7 @@ struct Fiber {
 };
 
 enum class State { ready, at_barrier, in_warp, done, dead };
-enum class Wait { exchange, active };
+enum class Wait { exchange, meeting, active };
 
 struct Thread {
   State state;
@@ -56,7 +56,10 @@ class Scheduler {
   [[noreturn]] void stop_thread();
   bool is_in_thread() const { return current_ != nullptr; }
   int current_lane() const { return int(current_ - threads_.data()) % 32; }
-  void set_unset_bytes(unsigned char byte) { memset(&unset_, byte, sizeof unset_); }
+  void set_unset_bytes(unsigned char byte) {
+    unset_byte = byte;
+    memset(&unset_, byte, sizeof unset_);
+  }
 
  private:
   static void run_fiber();

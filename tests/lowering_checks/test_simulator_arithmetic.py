@@ -1,0 +1,247 @@
+"""The simulator computes what the generated CUDA C++ computes, and not what TIR or NumPy say.
+
+What a C++ compiler can say of it, too, is held against the device `host`, which runs that source.
+"""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from lowered import find_kinds, run_kernel, write_kernel
+from planted.subjects import REST
+
+from tirstep.lowering_checks.devices.host import HostDevice, generate, is_host_available
+from tirstep.lowering_checks.devices.simulator.operators import convert, find_operator, wrap
+
+NARROW = ("int8", "uint8", "int16", "uint16")
+
+
+def blank(dtype: str, size: int = 32) -> np.ndarray:
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    return np.full(size, np.nan if kind.kind in "fV" else np.iinfo(kind).min, kind)
+
+
+def compute(expression: str, dtype: str, **inputs: np.ndarray) -> np.ndarray:
+    """An expression of A, B, ... on the simulator; it must agree with host, and have no faults."""
+    arrays = {**inputs, "R": blank(dtype)}
+    body = f"R[tx] = {expression}"
+    ours = run_kernel(arrays, body)
+    assert ours.faults == []
+    if is_host_available():
+        source = generate(write_kernel(arrays, body), pipeline=REST)
+        program = HostDevice().compile_generated(source)
+        theirs = program(list(arrays.values()))[-1]
+        assert list(program.faults) == []
+        np.testing.assert_array_equal(ours.arguments[-1].view("u1"), theirs.view("u1"))
+    return ours.arguments[-1]
+
+
+def every(dtype: str, seed: int) -> np.ndarray:
+    """Numbers from the whole range of an integer, its ends among them."""
+    limits = np.iinfo(dtype)
+    drawn = np.random.default_rng(seed).integers(limits.min, limits.max, 32, dtype, endpoint=True)
+    drawn[:4] = limits.min, limits.max, 1, limits.max - 1
+    return drawn
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "T.Cast('int32', A[tx] + B[tx])",
+        "T.Cast('int32', A[tx] - B[tx])",
+        "T.Cast('int32', A[tx] * B[tx])",
+        "T.Cast('int32', T.bitwise_not(A[tx]))",
+        "T.Cast('int32', T.shift_left(A[tx], T.{0}(3)))",
+        "T.Cast('int32', T.shift_right(A[tx] + B[tx], T.{0}(1)))",
+        "T.Cast('int32', T.max(A[tx] + B[tx], B[tx]))",
+        "T.Cast('int32', T.truncdiv(A[tx] - B[tx], T.{0}(7)))",
+        "T.Cast('int32', A[tx] + B[tx] > B[tx])",
+        "T.Cast('int32', T.Select(tx < 9, A[tx] + B[tx], B[tx]))",
+        "T.Cast('int32', T.if_then_else(tx < 9, A[tx] + B[tx], B[tx]))",
+    ],
+)
+def test_narrow_integers_are_promoted_until_they_are_stored(dtype: str, expression: str) -> None:
+    compute(expression.format(dtype), "int32", A=every(dtype, 1), B=every(dtype, 2))
+
+
+def test_a_promoted_product_is_cut_off_where_it_is_kept() -> None:
+    """Of 100 times 100: 10000 as an int, 16 in a register of int8."""
+    hundred = np.full(32, 100, "int8")
+    (wide,) = set(compute("T.Cast('int32', A[tx] * A[tx])", "int32", A=hundred))
+    kept = run_kernel(
+        {"A": hundred, "R": blank("int32")},
+        'r = T.alloc_local((1,), "int8")\nr[0] = A[tx] * A[tx]\nR[tx] = T.Cast("int32", r[0])',
+    )
+    assert (wide, set(kept.arguments[1])) == (10000, {16})
+
+
+def test_vectors_of_narrow_integers_are_cut_off_at_each_operation() -> None:
+    hundred = np.full(128, 100, "int8")
+    vector = "T.Ramp(tx * 4, 1, 4)"
+    got = run_kernel(
+        {"A": hundred, "R": blank("int32", 128)},
+        f'R[{vector}] = T.Cast("int32x4", A[{vector}] * A[{vector}])',
+    )
+    assert set(got.arguments[1]) == {16}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("operator", ["truncdiv(A[tx], {0})", "truncmod(A[tx], {0})"])
+def test_division_goes_towards_zero_at_the_ends_of_the_range_too(operator: str, sign: int) -> None:
+    divisors = np.where(np.arange(32) % 3, np.arange(32) + 2, 3 - np.arange(32) % 2) * sign
+    inputs = {"A": every("int32", 3), "B": divisors.astype("int32")}
+    compute(f"T.{operator.format('B[tx]')}", "int32", **inputs)
+    compute(f"T.{operator.format(5 * sign)}", "int32", **inputs)
+
+
+@pytest.mark.parametrize("operator", ["//", "%"])
+def test_floor_division_of_negative_numbers_by_loaded_ones(operator: str) -> None:
+    divisors = np.where(np.arange(32) % 2, -5, 3).astype("int32")
+    numbers = np.arange(-16, 16, dtype="int32")
+    got = compute(f"A[tx] {operator} B[tx]", "int32", A=numbers, B=divisors)
+    want = numbers // divisors if operator == "//" else numbers % divisors
+    np.testing.assert_array_equal(got, want)
+
+
+def test_what_all_threads_share_wraps_in_its_own_type() -> None:
+    results = run_kernel(
+        {"R": blank("int32"), "Q": blank("int64"), "U": blank("uint32")},
+        """
+        for k in range(1):
+            R[tx] = T.shift_right((k + 2) * 1073741824 + 5, 1)
+            Q[tx] = (T.Cast("int64", k) + T.int64(2)) * T.int64(1073741824)
+            U[tx] = T.Cast("uint32", k) - T.uint32(1)
+        """,
+    ).arguments
+    assert [set(one) for one in results] == [{-(2**30) + 2}, {2**31}, {2**32 - 1}]
+
+
+def test_a_trip_count_that_overflows_is_no_iteration() -> None:
+    count = np.full(1, 2**30, "int32")
+    result = run_kernel(
+        {"n": count, "R": np.zeros(32, "int32")},
+        "r = T.alloc_local((1,), 'int32')\nr[0] = 0\n"
+        "for k in range(n[0] * 2):\n    r[0] = r[0] + 1\nR[tx] = r[0]",
+    )
+    assert (set(result.arguments[1]), result.faults) == ({0}, [])
+
+
+def test_threads_of_an_int64_axis_compute_in_int64() -> None:
+    module_text = write_kernel({"R": blank("int64")}, "R[tx] = T.Cast('int64', tx)").script()
+    assert 'T.Cast("int64", tx) ' not in module_text
+    results = run_kernel(
+        {"R": blank("int64")}, "R[tx] = T.Cast('int64', tx) * T.int64(4294967296)"
+    ).arguments
+    np.testing.assert_array_equal(results[0], np.arange(32) * 2**32)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "text"),
+    [
+        ("R[tx] = tx // n[0]", "division by zero", "divides 0 by zero"),
+        ("R[tx] = tx % n[0]", "division by zero", "divides 0 by zero"),
+        ("for k in range(1):\n    R[tx] = 7 // k", "division by zero", "divides 7 by zero"),
+        ("R[tx] = T.truncdiv(n[1], n[2])", "undefined operation", "divides -2147483648 by -1"),
+        ("R[tx] = T.shift_left(tx, n[3])", "undefined operation", "shifts 0 by 32 bits"),
+        ("R[tx] = T.shift_right(tx, n[2])", "undefined operation", "shifts 0 by -1 bits"),
+    ],
+)
+def test_operations_without_a_result_are_faults(body: str, kind: str, text: str) -> None:
+    numbers = np.array([0, -(2**31), -1, 32], "int32")
+    fault = run_kernel({"n": numbers, "R": blank("int32")}, body).faults[0]
+    assert (fault.kind, text in fault.text, fault.count) == (kind, True, 32)
+
+
+def test_a_division_that_is_not_reached_is_none() -> None:
+    zeros = {"n": np.zeros(1, "int32"), "R": blank("int32")}
+    body = "R[tx] = T.if_then_else(n[0] != 0, tx // n[0], 5)"
+    result = run_kernel(zeros, body)
+    assert (result.faults, set(result.arguments[1])) == ([], {5})
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "given", "want"),
+    [
+        ("float32", "int32", [3e9, -3e9, np.nan, np.inf, 1.9, -1.9], [2**31 - 1, -(2**31), 0]),
+        ("float32", "uint32", [-3, 5e9, np.nan, 3.5], [0, 2**32 - 1, 0, 3]),
+        ("float32", "int64", [1e30, -1e30, np.nan], [2**63 - 1, -(2**63), -(2**63)]),
+        ("float64", "int32", [1e300, np.nan], [2**31 - 1, -(2**31)]),
+        ("float64", "uint32", [1e300, np.nan, -1], [2**32 - 1, 2**31, 0]),
+        ("float32", "uint64", [1e30, np.nan, -1], [2**64 - 1, 2**63, 0]),
+        ("float16", "int32", [np.inf, 65504], [2**31 - 1, 65504]),
+        ("float32", "float8_e4m3fn", [1000, -1000, np.inf], [448, -448, 448]),
+        ("float32", "float8_e5m2", [1e6, -np.inf], [57344, -57344]),
+        ("int32", "int8", [300, -129], [44, 127]),
+        ("uint8", "int8", [200], [-56]),
+        ("int8", "uint32", [-1], [2**32 - 1]),
+    ],
+)
+def test_casts_are_those_of_ptx(source: str, target: str, given: list, want: list) -> None:
+    """PTX ISA, "cvt": floats saturate, NaN is 0, or in 64 bits the smallest; integers wrap."""
+    cast = convert(source, target)
+    got = [np.asarray(cast(np.array([one], source))).ravel()[0] for one in given[: len(want)]]
+    assert [float(one) for one in got] == [float(one) for one in want]
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_of_floats_leave_nan_out_as_cuda_does(name: str) -> None:
+    """fmaxf takes the number; TVM's own maximum of float16 is a comparison, so it is not even."""
+    numbers = np.resize(np.array([np.nan, 1, -1, 2], "float32"), 32)
+    others = np.resize(np.array([3, np.nan, 0, np.nan], "float32"), 32)
+    single = compute(f"T.{name}(A[tx], B[tx])", "float32", A=numbers, B=others)
+    assert list(single[[0, 1, 3]]) == [3, 1, 2]
+    inputs = {"A": numbers.astype("float16"), "B": others.astype("float16")}
+    half = compute(f"T.{name}(A[tx], B[tx])", "float16", **inputs)
+    assert half[0] == 3
+    assert np.isnan(half[[1, 3]]).all()
+
+
+def test_of_two_zeros_the_larger_has_no_sign() -> None:
+    zeros = np.resize(np.array([0, -0.0, 0, -0.0], "float32"), 32)
+    others = np.resize(np.array([-0.0, 0, 0, -0.0], "float32"), 32)
+    body = "R[tx] = T.max(A[tx], B[tx])\nQ[tx] = T.min(A[tx], B[tx])"
+    arrays = {"A": zeros, "B": others, "R": blank("float32"), "Q": blank("float32")}
+    result = run_kernel(arrays, body).arguments
+    assert list(np.signbit(result[2][:4])) == [False, False, False, True]
+    assert list(np.signbit(result[3][:4])) == [True, True, False, True]
+
+
+def test_comparisons_with_nan_are_false() -> None:
+    numbers = np.full(32, np.nan, "float32")
+    for operator, holds in (("<", 0), (">=", 0), ("==", 0), ("!=", 1)):
+        expression = f"T.if_then_else(A[tx] {operator} T.float32(1), 1, 0)"
+        assert set(compute(expression, "int32", A=numbers)) == {holds}
+
+
+@pytest.mark.parametrize("operator", ["+", "-", "*", "/"])
+def test_float16_is_rounded_after_each_operation(operator: str) -> None:
+    numbers = np.random.default_rng(0).uniform(-30, 30, (2, 32)).astype("float16")
+    compute(f"(A[tx] {operator} B[tx]) {operator} A[tx]", "float16", A=numbers[0], B=numbers[1])
+
+
+def test_a_product_and_a_sum_at_once_are_rounded_once() -> None:
+    number = np.full(32, 1 + 2**-12, "float32")
+    expression = "T.fma(A[tx], A[tx], T.float32(-1.00048828125))"
+    result = run_kernel({"A": number, "R": blank("float32")}, f"R[tx] = {expression}")
+    assert set(result.arguments[1]) == {np.float32(2**-24)}
+
+
+def test_both_arms_of_a_vector_select_are_computed() -> None:
+    """As the generated source does: the arm that is not wanted is loaded all the same."""
+    short = np.arange(30, dtype="float32")
+    vector = "T.Ramp(tx * 4, 1, 4)"
+    zeros = "T.Broadcast(T.float32(0), 4)"
+    body = f"R[{vector}] = T.Select({vector} < T.Broadcast(30, 4), A[{vector}], {zeros})"
+    result = run_kernel({"A": short, "R": blank("float32")}, body, threads=8)
+    assert find_kinds(result) == ["out of bounds"]
+
+
+def test_python_integers_wrap_as_arrays_do() -> None:
+    for dtype in ("int32", "uint32", "int64"):
+        ends = every(dtype, 4)
+        for kind in ("Add", "Sub", "Mul"):
+            operate, wraps = find_operator(kind, dtype)
+            got = [
+                wrap(operate(int(a), int(b)), wraps) for a, b in zip(ends, ends[::-1], strict=True)
+            ]
+            np.testing.assert_array_equal(np.array(got, dtype), operate(ends, ends[::-1]))

@@ -1,0 +1,54 @@
+"""Lowered kernels in a few lines of TVMScript."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import tvm
+from tvm.script import from_source
+
+from tirstep.lowering_checks.devices.simulator import Simulation, simulate_lowered
+
+_HEAD = """\
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main({parameters}):
+        T.func_attr({{"tirx.is_entry_func": True, "tirx.noalias": True}})
+"""
+
+
+def write_kernel(
+    arrays: dict[str, np.ndarray], *bodies: str, blocks: int = 1, threads: int = 32
+) -> tvm.IRModule:
+    """A module of one launch for each body, in which bx and tx are block and thread.
+
+    Lines of a body before ``---`` stand around the threads: allocations of shared memory.
+    """
+    parameters = ", ".join(
+        f'{name}: T.Buffer(({array.size},), "{array.dtype}")' for name, array in arrays.items()
+    )
+    text = _HEAD.format(parameters=parameters)
+    for body in bodies:
+        before, _, inside = textwrap.dedent(body).rpartition("---\n")
+        text += f'        with T.launch_thread("blockIdx.x", {blocks}) as bx:\n'
+        text += textwrap.indent(before, " " * 12)
+        text += f'            with T.launch_thread("threadIdx.x", {threads}) as tx:\n'
+        text += textwrap.indent(inside.strip("\n"), " " * 16) + "\n"
+    return from_source(text)
+
+
+def run_kernel(
+    arrays: dict[str, np.ndarray], *bodies: str, blocks: int = 1, threads: int = 32
+) -> Simulation:
+    """What the simulator makes of such a module."""
+    module = write_kernel(arrays, *bodies, blocks=blocks, threads=threads)
+    return simulate_lowered(module, list(arrays.values()))
+
+
+def find_kinds(simulation: Simulation) -> list[str]:
+    """The kinds of a run's faults, each once."""
+    return list(dict.fromkeys(fault.kind for fault in simulation.faults))
