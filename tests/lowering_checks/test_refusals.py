@@ -11,7 +11,7 @@ from tirstep.lowering_checks.devices import is_host_available
 from tirstep.lowering_checks.devices.refusals import find_reason, is_refusal, refusals_as
 from tirstep.lowering_checks.passes import lower_through_passes
 from tirstep.modules import find_kernel, vector_add
-from tirstep.transforms import bind_loop, cache_write_at, inline_producers, prefetch_fragments
+from tirstep.transforms import cache_write_at, inline_producers, prefetch_fragments
 
 needs_compiler = pytest.mark.skipif(not is_host_available(), reason="no C++ compiler")
 DEVICES = ["cpu", "simulator", pytest.param("host", marks=needs_compiler)]
@@ -20,7 +20,7 @@ PROBLEM = find_kernel("window_sum").problem(n=64, width=2)
 
 def bind(sch):
     (block,) = sch.get_child_blocks(sch.get_sblock("root"))
-    bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+    sch.bind(sch.get_loops(block)[0], "blockIdx.x")  # bind_loop refuses a pipeline
 
 
 def make_lost_pipeline(sch):
