@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from tvm import IRModule
 from tvm.error import InternalError
 from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -17,12 +18,17 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from .arguments import UnfitError, read_arguments
 from .legality import find_fault
 
+_NO_COPY = "unordered_map::at"
+"""So `Schedule.copy` fails where a block is gone that TVM believes alive: tensorize of a loop."""
 _Options = ParamSpec("_Options")
 _Result = TypeVar("_Result")
 
 
 class TransformError(ValueError):
     """A transform refused, and the schedule is as it was before the call.
+
+    After ``sch.tensorize`` TVM may not be able to copy a schedule; then a transform cannot be tried
+    on a copy, and where it was refused half-way its advice says that the schedule has changed.
 
     The text is one sentence: who refuses, what is wrong with its names and numbers, what to do.
 
@@ -75,12 +81,15 @@ def transform(
         sch, around = next(iter(bound.arguments.values())), _under_way.get()
         if around is not None and around.schedule is sch:
             return _run(function, bound)
-        before = sch.copy()
+        before, module = _copy(sch), sch.mod
         result = _run(function, bound)
         try:
-            _require_whole(function, before, sch)
-        except TransformError:
-            sch.__move_handle_from__(before)
+            _require_whole(function, module, sch.mod)
+        except TransformError as error:
+            if before is None:
+                _tell_change(error, module, sch)
+            else:
+                sch.__move_handle_from__(before)
             raise
         return result
 
@@ -136,8 +145,10 @@ def composite(
             except Exception:
                 around.is_spoiled = True
                 raise
-        is_careful = False
-        attempt = _Attempt(sch.copy(), is_careful)
+        is_careful, copy = False, _copy(sch)
+        if copy is None:
+            return _run_untried(function, sch, bound)
+        attempt = _Attempt(copy, is_careful)
         bound.arguments[first] = attempt.schedule
         try:
             _run_within(attempt, function, bound)
@@ -148,16 +159,48 @@ def composite(
             is_careful = True
             bound.arguments[first] = sch.copy()
             _run_within(_Attempt(bound.arguments[first], is_careful), function, bound)
-        _require_whole(function, sch, bound.arguments[first])
+        _require_whole(function, sch.mod, bound.arguments[first].mod)
         bound.arguments[first] = sch
         return _run_within(_Attempt(sch, is_careful), function, bound)
 
     return tried_first
 
 
-def _require_whole(function: Callable[..., object], before: Schedule, after: Schedule) -> None:
+def _copy(sch: Schedule) -> Schedule | None:
+    """A copy in which handles stay valid; None where TVM cannot make one: after tensorize."""
+    try:
+        return sch.copy()
+    except InternalError as error:
+        if _NO_COPY not in str(error):
+            raise
+        return None
+
+
+def _run_untried(
+    function: Callable[..., _Result], sch: Schedule, bound: inspect.BoundArguments
+) -> _Result:
+    """Run a composite on a schedule that cannot be copied; its refusal says what has changed."""
+    module = sch.mod
+    try:
+        result = _run_within(_Attempt(sch, False), function, bound)
+        _require_whole(function, module, sch.mod)
+    except TransformError as error:
+        _tell_change(error, module, sch)
+        raise
+    return result
+
+
+def _tell_change(error: TransformError, before: IRModule, sch: Schedule) -> None:
+    """Have an error say that the schedule is not as it was before."""
+    if not sch.mod.same_as(before):
+        error.advice += (
+            "; TVM cannot copy a schedule after tensorize, so this one has changed: begin again"
+        )
+
+
+def _require_whole(function: Callable[..., object], before: IRModule, after: IRModule) -> None:
     """Refuse what a transform made, if it lost or broke something on its way."""
-    fault = find_fault(function, before.mod, after.mod)
+    fault = find_fault(function, before, after)
     if fault is not None:
         raise TransformError(function.__name__, fault.problem, fault.advice)
 
@@ -192,11 +235,16 @@ def _run(function: Callable[..., _Result], bound: inspect.BoundArguments) -> _Re
         error.caller = None if error.transform == name else name
         raise
     except (ScheduleError, ValueError, InternalError) as error:
-        if not isinstance(error, ScheduleError) and "Check failed" not in str(error):
+        if _NO_COPY in str(error):
+            refusal = TransformError(
+                name, "TVM cannot copy this schedule, to try it out", "tensorize after it"
+            )
+        elif not isinstance(error, ScheduleError) and "Check failed" not in str(error):
             raise
-        refusal = TransformError(
-            name, f"TVM refuses: {_last_sentence(error)}", "see the schedule with sch.show()"
-        )
+        else:
+            refusal = TransformError(
+                name, f"TVM refuses: {_last_sentence(error)}", "see the schedule with sch.show()"
+            )
         refusal.kernel_line = kernel_line
         raise refusal from error
 

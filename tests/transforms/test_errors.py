@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import tvm
 from pairs import refuses
+from tvm.error import InternalError
 from tvm.s_tir import Schedule, ScheduleError
-from tvm.s_tir.schedule import LoopRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -19,8 +20,10 @@ from tirstep.transforms import (
     fuse_loops,
     reorder_loops,
     split_loop,
+    split_reduction,
     stage_operand_at,
     tile_block,
+    unroll_loop,
     vectorize_loop,
 )
 from tirstep.transforms.errors import composite, transform
@@ -271,3 +274,35 @@ def test_other_errors_come_through():
 
     with pytest.raises(tvm.error.InternalError, match="not ours"):
         stumble(Schedule(Matmul))
+
+
+def test_where_tvm_cannot_copy_a_schedule_a_refusal_says_what_changed(monkeypatch):
+    """After tensorize of some loops `Schedule.copy` fails: transforms go on without a trial."""
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+
+    def fail(self):
+        raise InternalError("unordered_map::at")
+
+    monkeypatch.setattr(Schedule, "copy", fail)
+    unroll_loop(sch, sch.get_loops(block)[0])  # a single primitive
+    split_reduction(sch, block, inner=2)  # a composite
+    assert len(sch.get_loops(block)) == 4
+    before = sch.mod
+    with pytest.raises(TransformError, match="2 reduction loops, not one") as untouched:
+        split_reduction(sch, block, inner=4)
+    assert "has changed" not in str(untouched.value)
+    sentence = "bind_loop: TVM cannot copy this schedule, to try it out; tensorize after it"
+    with pytest.raises(TransformError, match=sentence):
+        bind_loop(sch, sch.get_loops(block)[1], axis="threadIdx.x")
+    assert sch.mod.same_as(before)
+
+    @composite
+    def fuse_and_refuse(sch: Schedule, block: SBlockRV) -> None:
+        """Change the schedule, then refuse."""
+        sch.fuse(*sch.get_loops(block)[:1])
+        sch.annotate(block, "touched", 1)
+        raise TransformError("fuse_and_refuse", "it is late", "do not")
+
+    with pytest.raises(TransformError, match="do not; TVM cannot copy a schedule after tensorize"):
+        fuse_and_refuse(sch, block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from .async_copies import ASYNC_COPIES
 from .faults import UnsupportedError, find_line
 from .grid import Array
-from .matrices import MATRICES
+from .matrices import MATRICES, TYPED
 from .meanings import Machine, Meaning, Pointer, Threads, find_meaning
 from .memory import Memory, VectorMemory, count_lanes, numpy_type
 
@@ -34,6 +35,8 @@ def translate_call(node: Any, translate: Callable[[Any], Evaluate]) -> Evaluate:
     if name == "cuda.func_call":
         name, arguments = str(arguments[0].value), arguments[1:-1]
     meaning, line = find_meaning(name, BUILT_IN), find_line(node)
+    if name in TYPED:
+        meaning = functools.partial(meaning, result=str(node.ty))
     values = [_argument(argument, translate) for argument in arguments]
 
     def run(machine: Machine, mask: Array | None) -> Any:

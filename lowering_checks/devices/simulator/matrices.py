@@ -18,6 +18,7 @@ import functools
 from typing import Any
 
 import numpy as np
+import tvm
 
 from tirstep.transforms.gpu_limits import WARP
 
@@ -48,15 +49,22 @@ def _load_matrices(
     target_offset: Any,
     source: Pointer,
     source_offset: Any,
+    *,
+    result: str,
 ) -> None:
-    """ldmatrix: 8 lanes give the rows of each 8×8 matrix of b16, and all lanes get a share."""
+    """ldmatrix: 8 lanes give the rows of each 8×8 matrix of b16, and all lanes get a share.
+
+    Whether TVM's generator takes the elements for bytes depends on `result`, the type of the call,
+    which is int8 where nothing says it: TVM's printer loses it.
+    """
     size = source.dtype.itemsize
-    if kind != ".b16" or (is_transposed and size == 4):
+    is_of_bytes = tvm.DataType(result).bits == 8
+    if kind != ".b16" or (is_transposed and size != 2 and not (size == 1 and is_of_bytes)):
         raise UnsupportedError(
             f"the simulator knows ldmatrix of .b16, not of {kind} from {source.dtype} "
             f"{'transposed' if is_transposed else ''}".rstrip()
         )
-    if is_transposed and size == 1:
+    if is_transposed and is_of_bytes:
         _load_bytes_transposed(threads, target, target_offset, source, source_offset)
         return
     warps = threads.groups(WARP)
@@ -237,3 +245,5 @@ MATRICES: dict[str, Meaning] = {
     "mma_fill_legacy": _fill,
     "mma_store_legacy": _store_matrix,
 }
+TYPED = frozenset({"ptx_legacy.ldmatrix"})
+"""Functions whose meaning depends on the type of the call: they get it as `result`."""

@@ -31,12 +31,6 @@ LIMITS = (
     Limit(
         SIMULATOR,
         MISSED,
-        "it takes an ldmatrix by its operands, TVM's generator by the type of the call as well",
-        ("transposed ldmatrix whose call has no type",),
-    ),
-    Limit(
-        SIMULATOR,
-        MISSED,
         "TVM's simplifier folds them in passes behind the last one that the simulator runs",
         (
             "NaN found by x != x",
