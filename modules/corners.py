@@ -119,6 +119,8 @@ def plant_corners(problem: "Problem", inputs: Sequence[Array], seed: int) -> lis
 def draw_bits(problem: "Problem", seed: int) -> list[Array]:
     """Random bits for every input, whatever numbers or NaNs they are; of floats, some are zeros of
     either sign, infinities and NaNs, which chance rarely draws.
+
+    All NaNs are the type's usual one: what else its bits may hold, a conversion need not keep.
     """
     rng = np.random.default_rng(seed)
     inputs = []
@@ -131,6 +133,7 @@ def draw_bits(problem: "Problem", seed: int) -> list[Array]:
             rare = np.array([0.0, -0.0, np.inf, -np.inf, np.nan]).astype(facts.numpy)
             chosen = rng.permutation(array.size)[: -(-array.size // 8)]
             array.flat[chosen] = rng.choice(rare, chosen.size)
+            array[np.isnan(array)] = rare[-1]
         inputs.append(array)
     return inputs
 

@@ -201,13 +201,22 @@ def find_intervals(problem: "Problem", inputs: Sequence[Array]) -> list[tuple[Ar
 
 
 def _store(values: Array, dtype: str, sign: int) -> Array:
-    """Values rounded to a type, in float64; infinite where a type without infinities overflows."""
+    """Values rounded to a type, in float64, as the end of an interval: the upper one with sign 1.
+
+    Where float8 overflows, NumPy has an infinity or, in a type without, no number; CUDA has the
+    largest number, of infinities too (`__NV_SATFINITE` of the constructors in cuda_fp8.h). Both
+    are in the interval.
+    """
     facts = dtype_facts(dtype)
     if not facts.is_float:
         return values
     with np.errstate(over="ignore"):
         stored = values.astype(facts.numpy).astype(np.float64)
-    return np.where(np.isnan(stored) & ~np.isnan(values), sign * np.inf, stored)
+    if facts.bytes > 1:
+        return stored
+    beyond = ~np.isfinite(stored) & ~np.isnan(values)
+    most = np.where(np.sign(values) == sign, np.inf, facts.largest)
+    return np.where(beyond, np.copysign(most, values), stored)
 
 
 def bound_computing(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:

@@ -68,8 +68,8 @@ def place_copy_at(
             "count the operands from 0",
         )
     require_around(sch, "cache_read_at", loop, block)
-    require_scalar_place(sch, "cache_read_at", loop)
     _require_no_async_copy(sch, block)
+    require_scalar_place(sch, "cache_read_at", loop)
     copy = sch.cache_read(block, operand, scope)
     sch.compute_at(copy, loop, preserve_unit_loops=True)
     require_virtual_threads_around_all(sch, "cache_read_at", copy)

@@ -508,3 +508,17 @@ def test_facts_of_data_types(name: str, bits: int, largest: float, subnormal: fl
     )
     assert facts.exact_integers == (2**bits if facts.is_float else largest)
     assert facts.bytes == math.ceil((64 if name == "float64" else facts.numpy.itemsize * 8) / 8)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "float8_e4m3fn"])
+def test_a_float8_that_overflows_may_be_the_largest_or_infinite(dtype: str) -> None:
+    """CUDA's conversion saturates, and NumPy's does not."""
+    problem = matmul.problem(1, 2, 1, dtype=dtype, out=dtype)
+    facts = dtype_facts(dtype)
+    most = np.array([[facts.largest]]).astype(facts.numpy)
+    ((low, high),) = problem.error_interval([most, np.array([[2.0, -2.0]]).astype(facts.numpy)])
+    assert (low[0, 0], high[0, 0]) == (facts.largest, np.inf)
+    assert (low[0, 1], high[0, 1]) == (-np.inf, -facts.largest)
+    ((low, high),) = problem.error_interval([most, np.array([[1.0, -0.5]]).astype(facts.numpy)])
+    assert low[0, 0] <= facts.largest <= high[0, 0]
+    assert -facts.largest < low[0, 1] <= high[0, 1] < 0

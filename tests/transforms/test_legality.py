@@ -136,7 +136,9 @@ def test_what_is_broken_is_named_where_it_was_whole_before(after, problem):
 def test_what_was_broken_before_is_no_fault_of_the_transform():
     broken = make_chain(extent=0)
     sch = Schedule(broken)
-    split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=4)
+    block = sch.get_sblock("C")
+    split_loop(sch, sch.get_loops(block)[0], inner=4)
+    assert len(sch.get_loops(block)) == 2
 
 
 @pytest.mark.parametrize(("runs", "is_short"), [(2**16, False), (1480589312, True)])

@@ -48,7 +48,7 @@ IN_SCHEDULES_TYPES: tuple[Mutant, ...] = (
     plant_scheduled(
         "product in int8",
         "cast to the wrong dtype",
-        "the product of int8 numbers is formed in int8 and then widened",
+        "the product of int8 numbers is formed in int8 and then widened; CUDA C forms it in int",
         "matmul_naive, int8",
         Edit(
             'T.Cast("int32", A[vi, vk]) * T.Cast("int32", B[vk, vj])',
