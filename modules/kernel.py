@@ -236,7 +236,8 @@ class Problem:
         if shapes != wanted:
             raise KernelError(f"{self}: the inputs have shapes {shapes}; give {wanted}")
         doubles = [array.astype(np.float64) for array in inputs]
-        return [self.kernel.meaning.reference(*doubles, **self.sizes, **self.options)]
+        with np.errstate(invalid="ignore", over="ignore"):  # corner cases have infinities
+            return [self.kernel.meaning.reference(*doubles, **self.sizes, **self.options)]
 
     def error_bound(self, inputs: Sequence[Array]) -> list[Array]:
         """How far from `reference` each element of an output may be, in absolute numbers.
