@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -66,6 +67,17 @@ def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
         if is_let:
             seen.add(tuple(point))
     return False
+
+
+def leaves_out(values: list[Any], predicate: Any, loops: list[For], points: int) -> bool:
+    """Whether the iterations that a predicate lets through have fewer different values than points.
+
+    False where there are too many iterations to try them all.
+    """
+    if math.prod(constant(loop.extent) or _MOST for loop in loops) > _MOST:
+        return False
+    tried = list(_compute([*values, predicate], loops))
+    return bool(tried) and len({tuple(point) for *point, is_let in tried if is_let}) < points
 
 
 def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
