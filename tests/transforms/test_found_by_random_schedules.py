@@ -237,3 +237,30 @@ def test_a_padding_whose_rim_a_guard_leaves_out(columns: int):
         sch, "fuse_epilogue_at: block 'A_pad' would compute only those of its [0-9]* elem"
     ):
         fuse_epilogue_at(sch, copy, padding, thread)
+
+
+@pytest.mark.parametrize(
+    ("scope", "columns"), [("shared.dyn", 8), ("local", 8), ("shared.dyn", 500)]
+)
+def test_a_copy_of_more_than_a_loop_of_one_iteration_writes(scope: str, columns: int):
+    """TVM estimates nothing of a tile whose loop is guarded twice, and copies all of the loop."""
+    problem = transpose.problem(2, columns, dtype="int8")
+
+    def split():
+        sch = Schedule(problem.module)
+        block = sch.get_sblock("B")
+        tile_block(sch, block, threads=(8, 8), per_thread=(3, 1), tail="guard")
+        split_loop(sch, sch.get_loops(block)[4], inner=1, tail="guard")
+        split_loop(sch, sch.get_loops(block)[5], inner=8, tail="guard")
+        return sch, block, sch.get_loops(block)[4]
+
+    plain, block, loop = split()
+    copy = plain.cache_write(block, 0, scope)
+    plain.reverse_compute_at(copy, loop, preserve_unit_loops=True)
+    assert_wrong(problem, plain.mod)
+
+    sch, block, loop = split()
+    with refuses(
+        sch, "cache_write_at: block 'B' computes only elements of 'B_.*' where .*, and bl"
+    ):
+        cache_write_at(sch, block, loop, scope=scope)
