@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from tvm.ir import Range
@@ -11,7 +12,7 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
 from tvm.tirx import Add, FloorDiv, For, Min, Mul, Sub
 
-from .enumeration import escapes
+from .enumeration import escapes, misses
 from .errors import TransformError
 from .queries import (
     constant,
@@ -54,16 +55,20 @@ def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV,
     predicates; what lies behind the buffer's end does not count, and what cannot be told from the
     writer's indices is taken for whole.
     """
-    around = find_outer_loops(sch, reader)
-    shared = [loop for loop in find_outer_loops(sch, writer) if _is_among(loop, around)]
+    outer, around = find_outer_loops(sch, writer), find_outer_loops(sch, reader)
+    shared = [loop for loop in outer if _is_among(loop, around)]
     have, need = _describe(sch, writer, region, shared), _describe(sch, reader, used, shared)
     if escapes(_begin(need), _begin(have), shared):
         return "in iterations in which it computes none"
+    own_loops = ([one for one in each if not _is_among(one, shared)] for each in (outer, around))
+    loops = [shared, *own_loops]
     analyzer = Analyzer()
     for loop in shared:
         analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
     own = estimate_region_lower_bound(*have, analyzer)
     needed = estimate_region_upper_bound(*need, analyzer)
+    if own is None and _misses(have, need, loops, region.source.shape):
+        return "in the same iteration of the loops around both"
     for dimension, (mine, theirs) in enumerate(zip(own or [], needed or [], strict=False)):
         end = region.source.shape[dimension] - 1
         begins = analyzer.can_prove(mine.min_value <= theirs.min_value)
@@ -71,6 +76,22 @@ def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV,
         if not (begins and _reaches(analyzer, mine.max_value, ends)):
             return f"along dimension {dimension}"
     return ""
+
+
+def _misses(
+    have: _Description, need: _Description, loops: list[list[For]], shape: Sequence[Any]
+) -> bool:
+    """Whether a reader uses single elements that a writer does not compute, tried one by one.
+
+    `loops` are those that both share, then the writer's own and the reader's.
+    """
+    extents = [constant(extent) for extent in shape]
+    ranges = [each for described in (have, need) for each in described[0]]
+    if None in extents or any(constant(each.extent) != 1 for each in ranges):
+        return False
+    written, needed = ([*(each.min for each in one[0]), one[2]] for one in (have, need))
+    shared, *own = loops
+    return misses(written, needed, shared, own, [extent or 0 for extent in extents])
 
 
 def _begin(described: _Description) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tvm.tirx import (
@@ -68,28 +69,66 @@ def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
     return False
 
 
+def leaves_out(values: list[Any], predicate: Any, loops: list[For], points: int) -> bool:
+    """Whether the iterations that a predicate lets through have fewer different values than points.
+
+    False where there are too many iterations to try them all.
+    """
+    if math.prod(constant(loop.extent) or _MOST for loop in loops) > _MOST:
+        return False
+    tried = list(_compute([*values, predicate], loops))
+    return bool(tried) and len({tuple(point) for *point, is_let in tried if is_let}) < points
+
+
+def misses(
+    written: list[Any], need: list[Any], shared: list[For], own: list[list[For]], shape: list[int]
+) -> bool:
+    """Whether a reader uses an element that its writer does not write in a shared iteration.
+
+    `written` and `need` are the indices of each, and its predicate; `own` the loops of each that
+    are its own. Of shared iterations some are tried; False where those of a block's own loops are too many.
+    """
+    most = max(math.prod(constant(one.extent) or _MOST for one in loops) for loops in own)
+    tried = _choose_values(shared, max(1, _MOST // most))
+    if most * math.prod(map(len, tried)) > 4 * _MOST:
+        return False
+    around = [loop.loop_var for loop in shared]
+    sets = []
+    for expressions, loops in zip((written, need), own, strict=True):
+        chosen = [*tried, *(range(constant(loop.extent) or 0) for loop in loops)]
+        found = _compute([*around, *expressions], [*shared, *loops], chosen)
+        sets.append({tuple(point) for *point, is_let in found if is_let})
+    inside = {point for point in sets[1] if _is_inside(point[len(around) :], shape)}
+    return bool(sets[0]) and not inside <= sets[0]
+
+
+def _is_inside(element: tuple[int, ...], shape: list[int]) -> bool:
+    return all(0 <= index < extent for index, extent in zip(element, shape, strict=True))
+
+
 def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
     """Whether a predicate lets an iteration of loops through that a condition does not."""
     return any(is_let and not holds for is_let, holds in _compute([predicate, condition], loops))
 
 
-def _compute(expressions: list[Any], loops: list[For]) -> Iterator[tuple[Any, ...]]:
+def _compute(
+    expressions: list[Any], loops: list[For], chosen: list[Iterable[int]] | None = None
+) -> Iterator[tuple[Any, ...]]:
     """The values of expressions in the iterations that are tried; none if TVM's are not known."""
     try:
         compute = [_read(expression) for expression in expressions]
     except TypeError:
         return
     variables = [loop.loop_var for loop in loops]
-    for iteration in itertools.product(*_choose_values(loops)):
+    for iteration in itertools.product(*(chosen or _choose_values(loops))):
         at = dict(zip(variables, iteration, strict=True))
         yield tuple(one(at) for one in compute)
 
 
-def _choose_values(loops: list[For]) -> list[list[int]]:
+def _choose_values(loops: list[For], room: int = _MOST) -> list[list[int]]:
     """The iterations of each loop that are tried: all, or the first and the last ones."""
     extents = [constant(loop.extent) or _MOST for loop in loops]
     chosen: list[list[int]] = [[] for _ in extents]
-    room = _MOST
     for done, place in enumerate(sorted(range(len(extents)), key=extents.__getitem__)):
         extent = extents[place]
         share = min(extent, max(2, int(room ** (1 / (len(extents) - done)))))

@@ -10,17 +10,27 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, find_device
-from tirstep.modules import Problem, conv1d, depthwise_conv2d, matmul, matmul_bias_relu, rms_norm
+from tirstep.modules import (
+    Problem,
+    conv1d,
+    depthwise_conv2d,
+    matmul,
+    matmul_bias_relu,
+    rms_norm,
+    transpose,
+)
 from tirstep.transforms import (
     accumulate_in_registers,
     align_vectors,
     bind_loop,
     cache_read_at,
     cache_write_at,
+    fuse_epilogue_at,
     fuse_loops,
     pad_block,
     reverse_compute_block_at,
     split_loop,
+    stage_operand_at,
     tile_block,
 )
 
@@ -197,3 +207,60 @@ def test_a_padding_that_is_moved_under_its_fetch():
     inner = sch.get_loops(copy)[1]
     with refuses(sch, "reverse_compute_block_at: block 'padded' would compute 24 of its 96 elem"):
         reverse_compute_block_at(sch, block, inner)
+
+
+@pytest.mark.parametrize("columns", [3, 1201])
+def test_a_padding_whose_rim_a_guard_leaves_out(columns: int):
+    """Its loops run often enough, and TVM lets only those iterations in that read the fetch."""
+    problem = transpose.problem(2, columns)
+
+    def stage():
+        sch = Schedule(problem.module)
+        block = sch.get_sblock("B")
+        pad_block(sch, block, multiples=(4, 2))
+        bind_loop(sch, split_loop(sch, sch.get_loops(block)[0], inner=4).inner, axis="threadIdx.x")
+        padding = sch.get_sblock("A_pad")
+        row = sch.get_loops(padding)[0]
+        copy = stage_operand_at(sch, padding, row, operand=0, threads=4, scope="shared")
+        return sch, copy, padding, sch.get_loops(copy)[-1]
+
+    plain, copy, padding, thread = stage()
+    plain.set_scope(copy, 0, "local")
+    plain.reverse_compute_at(padding, thread, preserve_unit_loops=True)
+    outer = plain.get_loops(plain.get_sblock("B_pad"))[0]
+    plain.bind(outer, "blockIdx.x")
+    if columns == 3:
+        assert_wrong(problem, plain.mod)
+
+    sch, copy, padding, thread = stage()
+    with refuses(
+        sch, "fuse_epilogue_at: block 'A_pad' would compute only those of its [0-9]* elem"
+    ):
+        fuse_epilogue_at(sch, copy, padding, thread)
+
+
+@pytest.mark.parametrize(
+    ("scope", "columns"), [("shared.dyn", 8), ("local", 8), ("shared.dyn", 500)]
+)
+def test_a_copy_of_more_than_a_loop_of_one_iteration_writes(scope: str, columns: int):
+    """TVM estimates nothing of a tile whose loop is guarded twice, and copies all of the loop."""
+    problem = transpose.problem(2, columns, dtype="int8")
+
+    def split():
+        sch = Schedule(problem.module)
+        block = sch.get_sblock("B")
+        tile_block(sch, block, threads=(8, 8), per_thread=(3, 1), tail="guard")
+        split_loop(sch, sch.get_loops(block)[4], inner=1, tail="guard")
+        split_loop(sch, sch.get_loops(block)[5], inner=8, tail="guard")
+        return sch, block, sch.get_loops(block)[4]
+
+    plain, block, loop = split()
+    copy = plain.cache_write(block, 0, scope)
+    plain.reverse_compute_at(copy, loop, preserve_unit_loops=True)
+    assert_wrong(problem, plain.mod)
+
+    sch, block, loop = split()
+    with refuses(
+        sch, "cache_write_at: block 'B' computes only elements of 'B_.*' where .*, and bl"
+    ):
+        cache_write_at(sch, block, loop, scope=scope)
