@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from tvm.ir import Call, Range, TensorLoad
-from tvm.tirx import BufferStore, Evaluate, For, IfThenElse, IterVar, Select, Var
+from tvm.tirx import BufferStore, Evaluate, For, IfThenElse, IterVar, Not, Select, Var
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.places import Place, is_among
@@ -50,7 +50,8 @@ class Access:
     Attributes
     ----------
     ranges : one for each dimension
-    is_conditional : whether a condition in the block's body decides over it: it may be no access
+    is_conditional : whether a condition in the block's body that depends on data decides over it:
+        it may be no access
     """
 
     place: Place
@@ -151,15 +152,18 @@ def find_accesses(place: Place) -> tuple[list[Access], list[Access]]:
     stores = len(find_all(body, BufferStore))
     branch = bool(find_all(body, IfThenElse))
     chosen = _find_chosen_loads(body)
-    listed = [
-        Access(
-            place,
-            buffer,
-            tuple(Range.from_min_extent(substitute(one, place.values), 1) for one in indices),
-            branch or (at >= stores and is_among(indices, chosen)),
+    listed = []
+    for at, (buffer, indices) in enumerate(elements):
+        conditions = _find_conditions(body, indices) if at >= stores else []
+        known = [substitute(one, place.values) for one in conditions if _is_known(one)]
+        listed.append(
+            Access(
+                place._replace(guards=(*place.guards, *known)) if known else place,
+                buffer,
+                tuple(Range.from_min_extent(substitute(one, place.values), 1) for one in indices),
+                branch or len(known) < len(conditions),
+            )
         )
-        for at, (buffer, indices) in enumerate(elements)
-    ]
     exact = not find_all(body, Evaluate) and not find_all(body, For)
     if exact and not any(_depends_on_data(access) for access in listed):
         return listed[:stores], listed[stores:]
@@ -185,6 +189,25 @@ def _find_chosen_loads(body: Any) -> list[Any]:
     choices = [call for call in find_all(body, Call) if is_choice(call)]
     choices += find_all(body, Select)
     return [load.indices for choice in choices for load in find_all(choice, TensorLoad)]
+
+
+def _find_conditions(body: Any, indices: Any) -> list[Any]:
+    """What must hold where the load with these indices is done, in arms of one choice or more."""
+    choices = [(call.args[0], *call.args[1:3]) for call in find_all(body, Call) if is_choice(call)]
+    choices += [
+        (node.condition, node.true_value, node.false_value) for node in find_all(body, Select)
+    ]
+    return [
+        Not(condition) if is_second else condition
+        for condition, *arms in choices
+        for is_second, arm in enumerate(arms)
+        if is_among(indices, [load.indices for load in find_all(arm, TensorLoad)])
+    ]
+
+
+def _is_known(condition: Any) -> bool:
+    """Whether the loops alone decide a condition."""
+    return not find_all(condition, TensorLoad) and not find_all(condition, Call)
 
 
 def find_reduced_axes(place: Place) -> set[str]:

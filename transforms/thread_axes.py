@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvm.ir import Call
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import And, For, IterVar
@@ -176,6 +177,35 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
             )
         if on_host:
             raise _make_shared_sums_error(what, outer)
+        _require_begun_parts(outer, node, realize, what)
+
+
+def _require_begun_parts(outer: list[For], node: For, realize: SBlockRealize, what: str) -> None:
+    """Refuse threads that take one element each into a sum of powers and its maximum.
+
+    Where a thread has a serial loop, or a guard, TVM lets it begin with the maximum of nothing,
+    which is finite. Otherwise its part is the element itself, and of two parts of -inf the scales
+    are exp(-inf - -inf).
+    """
+    block = realize.block
+    is_begun = constant(realize.predicate) != 1 or len(block.reads) != 1
+    calls = [str(getattr(call.op, "name", "")) for call in find_all(block.body, Call)]
+    powers = [name for name in calls if name.endswith(".exp")]
+    if is_begun or len(block.writes) != 2 or not powers:
+        return
+    around = [*outer, *find_all(node.body, For)]
+    for loop in around:
+        if find_axis(loop) is None and any(
+            iterator.iter_type == IterVar.CommReduce
+            for iterator in find_fed_iterators(realize, loop)
+        ):
+            return
+    raise TransformError(
+        "bind_loop",
+        f"{what}, of which each thread would take one element and begin with it instead of the "
+        "maximum of nothing: elements of -inf, which are masked, would make a NaN",
+        "split it and leave a part serial, with inner=1 at least",
+    )
 
 
 def _make_shared_sums_error(what: str, outer: list[For]) -> TransformError:
