@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tvm.tirx import (
@@ -113,7 +113,7 @@ def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
 
 
 def _compute(
-    expressions: list[Any], loops: list[For], chosen: list[Iterable[int]] | None = None
+    expressions: list[Any], loops: list[For], chosen: Sequence[Iterable[int]] | None = None
 ) -> Iterator[tuple[Any, ...]]:
     """The values of expressions in the iterations that are tried; none if TVM's are not known."""
     try:
