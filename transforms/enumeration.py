@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tvm.tirx import (
@@ -86,7 +86,8 @@ def misses(
     """Whether a reader uses an element that its writer does not write in a shared iteration.
 
     `written` and `need` are the indices of each, and its predicate; `own` the loops of each that
-    are its own. Of shared iterations some are tried; False where those of a block's own loops are too many.
+    are its own. Of shared iterations some are tried; False where a block's own are too
+    many.
     """
     most = max(math.prod(constant(one.extent) or _MOST for one in loops) for loops in own)
     tried = _choose_values(shared, max(1, _MOST // most))
@@ -112,7 +113,7 @@ def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
 
 
 def _compute(
-    expressions: list[Any], loops: list[For], chosen: list[Iterable[int]] | None = None
+    expressions: list[Any], loops: list[For], chosen: Sequence[Iterable[int]] | None = None
 ) -> Iterator[tuple[Any, ...]]:
     """The values of expressions in the iterations that are tried; none if TVM's are not known."""
     try:

@@ -264,3 +264,49 @@ def test_a_copy_of_more_than_a_loop_of_one_iteration_writes(scope: str, columns:
         sch, "cache_write_at: block 'B' computes only elements of 'B_.*' where .*, and bl"
     ):
         cache_write_at(sch, block, loop, scope=scope)
+
+
+def test_a_fetch_by_one_row_of_threads_that_all_rows_read():
+    """TVM takes ``S[ty * 4 + tx]`` where that is less than 4 for ``S[tx]``, and omits a barrier."""
+    problem = matmul.problem(20, 4, 1, dtype="int8", acc="int32", out="int32", transpose_b=True)
+
+    def fetch(threads, stage):
+        sch = Schedule(problem.module)
+        block = sch.get_sblock("C")
+        tile = tile_block(sch, block, threads=threads, per_thread=(3, 1), tail="guard")
+        return sch, stage(sch, block, tile.threads[-1])
+
+    def stage_plainly(sch, block, loop):
+        copy = sch.cache_read(block, 1, "shared")
+        sch.compute_at(copy, loop, preserve_unit_loops=True)
+        fused = sch.fuse(*sch.get_loops(copy)[4:])
+        for piece, axis in zip(sch.split(fused, [None, 3, 4])[1:], "yx", strict=True):
+            sch.bind(piece, f"threadIdx.{axis}")
+
+    plain, _ = fetch((3, 4), stage_plainly)
+    assert_wrong(problem, plain.mod)
+
+    def stage_refused(sch, block, loop):
+        with refuses(
+            sch,
+            r"where .* < 4, threads at one value of 'threadIdx.y' write the shared buffer "
+            "'B_shared' in block 'B_shared', and block 'C' would read it at the same indices",
+        ):
+            stage_operand_at(sch, block, loop, operand=1, threads=(3, 4))
+
+    fetch((3, 4), stage_refused)
+
+
+def test_a_fetch_by_one_row_of_threads_that_they_read_elsewhere():
+    """A tile as small whose readers take other elements than their own: TVM puts a barrier in."""
+    problem = matmul.problem(20, 4, 2)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(3, 4), per_thread=(3, 1), tail="guard")
+    stage_operand_at(sch, block, tile.threads[-1], operand=1, threads=(3, 4))
+    assert check_numbers(problem, sch.mod, find_device("simulator"), where="here") == []
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(2, 8), tail="guard")
+    stage_operand_at(sch, block, tile.threads[-1], operand=0, threads=(2, 8))
+    assert check_numbers(problem, sch.mod, find_device("simulator"), where="here") == []
