@@ -10,6 +10,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import ForKind, SeqStmt
 
 from .coverage import require_computed
+from .enumeration import count_points
 from .errors import TransformError, composite
 from .legality import inlines
 from .pipeline_rules import STAGE
@@ -203,8 +204,13 @@ def _require_whole(sch: Schedule, who: str, block: SBlockRV) -> None:
     points = [constant(iterator.dom.extent) for iterator in sch.get(block).iter_vars]
     if None in around or None in points:
         return
+    realize = find_realize(sch, block)
+    values, loops = list(realize.iter_values), find_outer_loops(sch, block)
     runs = math.prod(extent or 0 for extent in around)
     needed = math.prod(extent or 0 for extent in points)
+    if runs >= needed:  # loops with a guard run more often than that lets them
+        counted = count_points(values, realize.predicate, loops)
+        runs = runs if counted is None else counted
     if runs < needed:
         raise TransformError(
             who,

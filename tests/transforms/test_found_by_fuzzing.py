@@ -11,12 +11,14 @@ from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, find_device
 from tirstep.lowering_checks.unfinished import find_unfinished
-from tirstep.modules import Problem, softmax
+from tirstep.modules import Problem, depthwise_conv2d, softmax
 from tirstep.transforms import (
     bind_loop,
+    cache_read_at,
     pad_block,
     reverse_compute_block_at,
     split_loop,
+    tile_block,
 )
 
 
@@ -73,3 +75,26 @@ def test_threads_that_take_one_element_each_of_an_online_softmax(parts: int):
         bind_loop(sch, last, axis="threadIdx.x")
     bind_loop(sch, split_loop(sch, last, inner=1).outer, axis="threadIdx.x")
     assert find_wrong(problem, sch.mod) == []
+
+
+def test_a_padding_in_guarded_loops_that_is_moved_under_its_fetch():
+    """The guarded loops run more often than the padding has elements, the guard's part less."""
+    problem = depthwise_conv2d.problem(2, 2, 3, 4, 3)
+
+    def fetch(sch: Schedule):
+        block = sch.get_sblock("padded")
+        tile = tile_block(sch, block, threads=(4, 8), tail="guard")
+        copy = cache_read_at(sch, block, tile.threads[1], operand=0, scope="local")
+        return block, sch.get_loops(copy)[-2]
+
+    plain = Schedule(problem.module)
+    block, loop = fetch(plain)
+    plain.reverse_compute_at(block, loop, preserve_unit_loops=True)
+    assert "elements are wrong" in find_wrong(problem, plain.mod, "cpu")[0]
+
+    sch = Schedule(problem.module)
+    block, loop = fetch(sch)
+    with refuses(
+        sch, "reverse_compute_block_at: block 'padded' would compute 48 of its 120 elements: those"
+    ):
+        reverse_compute_block_at(sch, block, loop)
