@@ -77,6 +77,11 @@ def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
     return any(is_let and not holds for is_let, holds in _compute([predicate, condition], loops))
 
 
+def takes_several_values(expression: Any, loops: list[For]) -> bool:
+    """Whether an expression has different values in the iterations of loops that are tried."""
+    return len({value for (value,) in _compute([expression], loops)}) > 1
+
+
 def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | None:
     """How many different values there are in the iterations of loops that a predicate lets through.
 
