@@ -29,11 +29,14 @@ from tvm.tirx import (
     Sub,
     Var,
 )
+from tvm.tirx.analysis import undefined_vars
 
-from .queries import constant
+from .queries import constant, find_operands, is_used
 
 _MOST = 2048
 """Iterations that are tried: some milliseconds."""
+_COUNTED = 1 << 15
+"""Iterations that are counted: some hundredths of a second."""
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     Add: operator.add,
     Sub: operator.sub,
@@ -69,17 +72,6 @@ def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
     return False
 
 
-def leaves_out(values: list[Any], predicate: Any, loops: list[For], points: int) -> bool:
-    """Whether the iterations that a predicate lets through have fewer different values than points.
-
-    False where there are too many iterations to try them all.
-    """
-    if math.prod(constant(loop.extent) or _MOST for loop in loops) > _MOST:
-        return False
-    tried = list(_compute([*values, predicate], loops))
-    return bool(tried) and len({tuple(point) for *point, is_let in tried if is_let}) < points
-
-
 def misses(
     written: list[Any], need: list[Any], shared: list[For], own: list[list[For]], shape: list[int]
 ) -> bool:
@@ -110,6 +102,62 @@ def _is_inside(element: tuple[int, ...], shape: list[int]) -> bool:
 def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
     """Whether a predicate lets an iteration of loops through that a condition does not."""
     return any(is_let and not holds for is_let, holds in _compute([predicate, condition], loops))
+
+
+def takes_several_values(expression: Any, loops: list[For]) -> bool:
+    """Whether an expression has different values in the iterations of loops that are tried."""
+    return len({value for (value,) in _compute([expression], loops)}) > 1
+
+
+def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | None:
+    """How many different values there are in the iterations of loops that a predicate lets through.
+
+    What shares no loops is counted apart. None where there are too many, or an expression is not
+    one of the loops alone.
+    """
+    rest = [*values, *find_operands(predicate, And)]
+    left, total = list(loops), 1
+    while rest:
+        group, mine = [rest.pop(0)], []
+        while more := [one for one in left if any(is_used(one.loop_var, each) for each in group)]:
+            mine += more
+            left = [one for one in left if not any(one.same_as(each) for each in more)]
+            linked = [any(is_used(one.loop_var, each) for one in more) for each in rest]
+            group += [each for each, is_linked in zip(rest, linked, strict=True) if is_linked]
+            rest = [each for each, is_linked in zip(rest, linked, strict=True) if not is_linked]
+        chosen = [any(each.same_as(value) for value in values) for each in group]
+        points = [each for each, is_value in zip(group, chosen, strict=True) if is_value]
+        conditions = [each for each, is_value in zip(group, chosen, strict=True) if not is_value]
+        count = _count_together(points, conditions, mine)
+        if count is None:
+            return None
+        total *= count
+    return total
+
+
+def _count_together(values: list[Any], conditions: list[Any], loops: list[For]) -> int | None:
+    extents = [constant(loop.extent) for loop in loops]
+    known = [extent for extent in extents if extent is not None]
+    if len(known) < len(extents) or math.prod(known) > _COUNTED:
+        return None
+    variables = [loop.loop_var for loop in loops]
+    if any(not _is_of(variables, each) for each in (*values, *conditions)):
+        return None
+    try:
+        compute, kept = ([_read(each) for each in part] for part in (values, conditions))
+    except TypeError:
+        return None
+    seen = set()
+    for iteration in itertools.product(*map(range, known)):
+        at = dict(zip(variables, iteration, strict=True))
+        if all(one(at) for one in kept):
+            seen.add(tuple(one(at) for one in compute))
+    return len(seen)
+
+
+def _is_of(variables: list[Any], expression: Any) -> bool:
+    used = undefined_vars(expression)
+    return all(any(one.same_as(variable) for variable in variables) for one in used)
 
 
 def _compute(

@@ -31,6 +31,7 @@ from .queries import (
     find_row_stride,
 )
 from .registers import require_own_registers
+from .rooms import require_one_room
 from .vectorize import find_float8_fault, vectorize_loop
 
 
@@ -68,6 +69,7 @@ def fetch_cooperatively(
         vectorize_loop(sch, pieces[-1])
     for letter, loop in zip("xyz"[: len(shape)][::-1], pieces[1:], strict=False):
         bind_loop(sch, loop, axis=f"threadIdx.{letter}")
+    require_one_room(sch, "fetch_cooperatively")
 
 
 @composite

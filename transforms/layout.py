@@ -40,6 +40,7 @@ from .queries import (
     is_choice,
     is_used,
 )
+from .rooms import require_one_room
 
 
 class Padding(NamedTuple):
@@ -141,7 +142,8 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
     consumes: nothing
     requires: a block that writes ``shared`` or ``shared.dyn`` memory, whose rows are not padded; a
         row of at least 1 element, and a padding shorter than a row; no vectors in the tile that the
-        padding would misalign
+        padding would misalign; no tile that threads fill and read at x % length % row of their own
+        alone, which TVM would take for all of it
     """
     who, name = "fold_tile", find_block_name(sch, block)
     buffer = require_copy(sch, who, block).source
@@ -172,6 +174,7 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
     sch.transform_layout(block, ("write", 0), place, assume_injective_transform=True)
     if padding:
         sch.storage_align(block, 0, axis=-2, factor=row, offset=padding)
+    require_one_room(sch, who)
 
 
 def require_copy(sch: Schedule, who: str, block: SBlockRV) -> Any:

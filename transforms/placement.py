@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import And, For, ForKind, SeqStmt
-from tvm.tirx.analysis import undefined_vars
+from tvm.tirx import ForKind, SeqStmt
 
 from .coverage import require_computed
-from .enumeration import leaves_out
+from .enumeration import count_points
 from .errors import TransformError, composite
 from .legality import inlines
 from .pipeline_rules import STAGE
-from .places import is_among
 from .queries import (
     constant,
     find_all,
@@ -25,7 +22,6 @@ from .queries import (
     find_fed_iterators,
     find_kind,
     find_loop_name,
-    find_operands,
     find_outer_loops,
     find_realize,
     find_reduction_loops,
@@ -34,7 +30,6 @@ from .queries import (
     find_row_stride,
     is_around,
     is_reduction,
-    is_used,
 )
 from .registers import require_own_registers
 from .repetition import require_single_terms
@@ -212,47 +207,16 @@ def _require_whole(sch: Schedule, who: str, block: SBlockRV) -> None:
         return
     runs = math.prod(extent or 0 for extent in around)
     needed = math.prod(extent or 0 for extent in points)
+    if runs >= needed:  # loops with a guard run more often than that lets them
+        counted = count_points(list(realize.iter_values), realize.predicate, loops)
+        runs = runs if counted is None else counted
     if runs < needed:
-        problem = f"compute {runs} of its {needed} elements: those that read"
-    elif _is_cut(realize, loops, needed):
-        where = f"where {realize.predicate}"
-        problem = f"compute only those of its {needed} elements {where}: those that read"
-    else:
-        return
-    raise TransformError(
-        who,
-        f"block '{find_block_name(sch, block)}' would {problem} what its producers make there",
-        "leave it where it is, or inline it into its consumers",
-    )
-
-
-def _is_cut(realize: SBlockRealize, loops: list[For], points: int) -> bool:
-    """Whether a block's predicate keeps it from some of its points, in all iterations.
-
-    All are tried together, or those of one iterator alone where they are too many.
-    """
-    predicate = realize.predicate
-    if constant(predicate) == 1:
-        return False
-    values = list(realize.iter_values)
-    names = [loop.loop_var for loop in loops]
-    if any(not is_among(var, names) for one in [*values, predicate] for var in undefined_vars(one)):
-        return False  # of a block around it
-    if leaves_out(values, predicate, loops, points):
-        return True
-    for iterator, value in zip(realize.block.iter_vars, values, strict=True):
-        feeding = [loop for loop in loops if is_used(loop.loop_var, value)]
-        others = [loop.loop_var for loop in loops if not is_among(loop, feeding)]
-        held = [
-            one
-            for one in find_operands(predicate, And)
-            if not any(is_used(other, one) for other in others)
-        ]
-        if held and leaves_out(
-            [value], functools.reduce(And, held), feeding, constant(iterator.dom.extent) or 0
-        ):
-            return True
-    return False
+        raise TransformError(
+            who,
+            f"block '{find_block_name(sch, block)}' would compute {runs} of its {needed} elements: "
+            "those that read what its producers make there",
+            "leave it where it is, or inline it into its consumers",
+        )
 
 
 def require_around(sch: Schedule, who: str, loop: LoopRV, block: SBlockRV) -> None:

@@ -8,15 +8,21 @@ import pytest
 import tvm
 from pairs import refuses
 from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
 
 from tirstep.lowering_checks import check_numbers, find_device
 from tirstep.lowering_checks.unfinished import find_unfinished
-from tirstep.modules import Problem, softmax
+from tirstep.modules import Problem, depthwise_conv2d, matmul, softmax
 from tirstep.transforms import (
     bind_loop,
+    cache_read_at,
+    fetch_cooperatively,
+    fold_tile,
     pad_block,
     reverse_compute_block_at,
     split_loop,
+    stage_operand_at,
+    tile_block,
 )
 
 
@@ -73,3 +79,67 @@ def test_threads_that_take_one_element_each_of_an_online_softmax(parts: int):
         bind_loop(sch, last, axis="threadIdx.x")
     bind_loop(sch, split_loop(sch, last, inner=1).outer, axis="threadIdx.x")
     assert find_wrong(problem, sch.mod) == []
+
+
+def test_a_padding_in_guarded_loops_that_is_moved_under_its_fetch():
+    """The guarded loops run more often than the padding has elements, the guard's part less."""
+    problem = depthwise_conv2d.problem(2, 2, 3, 4, 3)
+
+    def fetch(sch: Schedule):
+        block = sch.get_sblock("padded")
+        tile = tile_block(sch, block, threads=(4, 8), tail="guard")
+        copy = cache_read_at(sch, block, tile.threads[1], operand=0, scope="local")
+        return block, sch.get_loops(copy)[-2]
+
+    plain = Schedule(problem.module)
+    block, loop = fetch(plain)
+    plain.reverse_compute_at(block, loop, preserve_unit_loops=True)
+    assert "elements are wrong" in find_wrong(problem, plain.mod, "cpu")[0]
+
+    sch = Schedule(problem.module)
+    block, loop = fetch(sch)
+    with refuses(
+        sch, "reverse_compute_block_at: block 'padded' would compute 48 of its 120 elements: those"
+    ):
+        reverse_compute_block_at(sch, block, loop)
+
+
+def stage_twice(sch: Schedule) -> SBlockRV:
+    """A tile that each thread fetches into shared memory, and from there into other such memory."""
+    block = sch.get_sblock("C")
+    tile_block(sch, block, threads=(8, 8), tail="guard")
+    k = split_loop(sch, sch.get_loops(block)[-1], inner=16, tail="guard").outer
+    copy = stage_operand_at(sch, block, k, operand=0, threads=(8, 8))
+    return cache_read_at(sch, copy, sch.get_loops(copy)[-3], operand=0, scope="shared")
+
+
+@pytest.mark.parametrize("row", [4, 5])
+@pytest.mark.parametrize("first", ["fetched", "folded"])
+def test_a_tile_of_which_tvm_keeps_the_elements_of_one_thread(row: int, first: str):
+    """TVM takes x % 13 % 4 of one thread for all that a tile's threads put there."""
+    problem = matmul.problem(4, 2, 13)
+
+    def fold(sch: Schedule, copy: SBlockRV) -> None:
+        sch.transform_layout(
+            copy,
+            ("write", 0),
+            lambda i, k: (i, k // row, k % row),
+            assume_injective_transform=True,
+        )
+
+    plain = Schedule(problem.module)
+    copy = stage_twice(plain)
+    fetch_cooperatively(plain, copy, threads=(8, 8), tail="guard")
+    fold(plain, copy)
+    assert "race" in find_wrong(problem, plain.mod)[0]
+
+    sch = Schedule(problem.module)
+    copy = stage_twice(sch)
+    if first == "fetched":
+        fetch_cooperatively(sch, copy, threads=(8, 8), tail="guard")
+        with refuses(sch, r"fold_tile: TVM would make 'A_shared' smaller, as if each thread had"):
+            fold_tile(sch, copy, row=row)
+    else:
+        fold_tile(sch, copy, row=row)
+        with refuses(sch, r"fetch_cooperatively: TVM would make 'A_shared' smaller, as if each"):
+            fetch_cooperatively(sch, copy, threads=(8, 8), tail="guard")
