@@ -8,6 +8,7 @@ things of a GPU: its threads run one after the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,13 @@ class CpuDevice:
         if obstacle is not None:
             raise DeviceError(f'{obstacle}; use the device "simulator" or "cuda"')
         module = name_main(module)
-        orders = [module]
-        if not share_memory(module[MAIN]).same_as(module[MAIN]):
-            orders.append(tvm.IRModule({MAIN: reverse_threads(module[MAIN])}, attrs=module.attrs))
         with refusals_as("LLVM does not compile the module"):
-            compiled = [compile_module(make_threads_serial(one), "llvm") for one in orders]
+            compiled = [compile_module(make_threads_serial(module), "llvm")]
+        if not share_memory(module[MAIN]).same_as(module[MAIN]):
+            # TVM does not take all indices of reversed threads; one order then has to do.
+            turned = tvm.IRModule({MAIN: reverse_threads(module[MAIN])}, attrs=module.attrs)
+            with suppress(DeviceError), refusals_as("LLVM does not compile the module"):
+                compiled.append(compile_module(make_threads_serial(turned), "llvm"))
 
         parameters = module[MAIN].params
         names = [str(parameter.name) for parameter in parameters]
