@@ -124,3 +124,58 @@ def test_the_cpu_says_that_it_cannot_do_float8(dtype: str) -> None:
     widened = tvm.runtime.tensor(np.full(1, np.nan, "float32"))
     tvm.compile(Widen, target="llvm")["main"](tvm.runtime.tensor(zero), widened)
     assert widened.numpy()[0] != 0, "TVM is mended: let the cpu device run float8"
+
+
+def make_exchange(step: int, *, is_apart: bool = False) -> tvm.IRModule:
+    """Threads that read what thread ``t * step % 16`` of their block stored."""
+    text = f"""
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        S = T.sblock_alloc_buffer((32,), "float32", scope="shared")
+        for b in T.thread_binding(2, thread="blockIdx.x"):
+            for t in T.thread_binding(16, thread="threadIdx.x"):
+                with T.sblock("S"):
+                    v = T.axis.spatial(32, b * 16 + t)
+                    S[v] = A[v]
+                # the readers
+                with T.sblock("B"):
+                    v, w = T.axis.remap("SS", [b, t])
+                    B[v * 16 + w] = S[v * 16 + w * {step} % 16]
+"""
+    if is_apart:
+        loop = '            for t in T.thread_binding(16, thread="threadIdx.x"):'
+        text = text.replace("                # the readers", loop)
+    return tvm.script.from_source(text, {"I": I, "T": T})
+
+
+def exchange(name: str, module: tvm.IRModule) -> list[float]:
+    given = np.arange(32, dtype="float32")
+    program = find_device(name).compile(module)
+    seen = program([given, np.full(32, np.nan, "float32")])[1]
+    assert not program.faults
+    return list(seen)
+
+
+@pytest.mark.parametrize("step", [0, 3, 15])
+def test_serial_threads_do_not_accuse_those_that_read_what_later_ones_store(step: int) -> None:
+    right = [float(b * 16 + t * step % 16) for b in range(2) for t in range(16)]
+    assert exchange("simulator", make_exchange(step)) == right
+    with pytest.raises(DeviceError, match=r"threads read what others .* give the reader a thread"):
+        exchange("cpu", make_exchange(step))
+    assert exchange("cpu", make_exchange(step, is_apart=True)) == right
+
+
+def test_threads_that_read_their_own_shared_memory_run_on_the_cpu() -> None:
+    for is_apart in (False, True):
+        assert exchange("cpu", make_exchange(1, is_apart=is_apart)) == list(range(32))
+
+
+def test_serial_threads_share_one_buffer_outside_of_their_loops() -> None:
+    serial = make_threads_serial(make_exchange(3))
+    assert "T.address_of(S[" in serial.script()
+    placed = tvm.s_tir.transform.PlanAndUpdateBufferAllocationLocation()(serial).script()
+    assert placed.index("S = T.sblock_alloc_buffer") < placed.index("for t in range(16)")
+    golden = run_golden(RECIPES["matmul_shared"]).steps[-1].module
+    assert "address_of" not in make_threads_serial(golden).script()
