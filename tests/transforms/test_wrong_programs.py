@@ -341,11 +341,12 @@ def test_a_block_in_a_copy_of_a_pipeline_was_another_statement_of_it():
     decompose_reduction_at(sch, product, steps.outer)
     prefetch_asynchronously(sch, steps.outer, fetches, stages=2)
     inside = sch.get_loops(fetches[0])[-2]
-    with refuses(
-        sch, "is or stands in a copy of the pipeline 'k_0', which has a stage for each stat"
-    ):
+    with refuses(sch, "block 'A_shared' is copied asynchronously for the next iterations"):
         cache_read_at(sch, fetches[0], inside, operand=0)
-    with refuses(sch, "loop 'k_0' is or stands in a copy of the pipeline 'k_0'"):
+    with refuses(
+        sch,
+        "loop 'k_0' is or stands in a copy of the pipeline 'k_0', which has a stage for each stat",
+    ):
         cache_read_at(sch, product, steps.outer, operand=1, scope="local")
     cache_read_at(sch, product, steps.inner, operand=1, scope="local")
     assert_right("matmul", sch, 16, 16, 32, device="simulator")
