@@ -8,7 +8,6 @@ things of a GPU: its threads run one after the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,9 @@ from .device import Arrays, DeviceError, Program, Timing
 from .fault import Fault
 from .refusals import refusals_as
 from .rims import run_in_rims
-from .serial_memory import reverse_threads, share_memory
 
 STRIPPED = ("pragma_", "software_pipeline_")
 """Annotations for a GPU's code generator. LLVM took up to 28 s for unroll pragmas at odd shapes."""
-
-ROUNDING = 1e-2
-"""By how much, relative or absolute, two orders of serial threads may differ by their rounding."""
 
 
 class CpuDevice:
@@ -55,21 +50,14 @@ class CpuDevice:
             raise DeviceError(f'{obstacle}; use the device "simulator" or "cuda"')
         module = name_main(module)
         with refusals_as("LLVM does not compile the module"):
-            compiled = [compile_module(make_threads_serial(module), "llvm")]
-        if not share_memory(module[MAIN]).same_as(module[MAIN]):
-            # TVM does not take all indices of reversed threads; one order then has to do.
-            turned = tvm.IRModule({MAIN: reverse_threads(module[MAIN])}, attrs=module.attrs)
-            with suppress(DeviceError), refusals_as("LLVM does not compile the module"):
-                compiled.append(compile_module(make_threads_serial(turned), "llvm"))
+            executable = compile_module(make_threads_serial(module), "llvm")
 
         parameters = module[MAIN].params
         names = [str(parameter.name) for parameter in parameters]
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
             with refusals_as("the program does not run"):
-                seen = [run_in_rims(one[MAIN], names, arguments, tvm.cpu()) for one in compiled]
-            require_one_meaning([arrays for arrays, _ in seen])
-            return seen[0]
+                return run_in_rims(executable[MAIN], names, arguments, tvm.cpu())
 
         return Program(run, parameters)
 
@@ -80,29 +68,8 @@ class CpuDevice:
         )
 
 
-def require_one_meaning(orders: Sequence[Arrays]) -> None:
-    """Raise `DeviceError` where serial threads compute one thing in one order, another in another.
-
-    A thread then reads, in the loop over the threads, what another one stores there. A GPU has a
-    barrier between, and serial threads have none. Sums of floats may differ by their rounding.
-    """
-    first, *others = orders
-    for other in others:
-        for mine, its in zip(first, other, strict=True):
-            here, there = mine.astype("float64"), its.astype("float64")
-            slack = 0 if mine.dtype.kind in "biu" else ROUNDING
-            if not np.allclose(here, there, rtol=slack, atol=slack, equal_nan=True):
-                raise DeviceError(
-                    "threads read what others of their block store to shared memory in the same "
-                    "thread loop, which serial threads cannot do; use the device "
-                    '"simulator" or "cuda", or give the reader a thread loop of its own'
-                )
-
-
 def make_threads_serial(module: tvm.IRModule) -> tvm.IRModule:
     """Replace thread-bound loops by serial ones, and drop annotations for a GPU's code generator.
-
-    Memory that threads share stays outside of their loops; see `share_memory`.
 
     rewrite: ``for i in T.thread_binding(n, thread="threadIdx.x")`` -> ``for i in range(n)``
     """
@@ -119,7 +86,7 @@ def make_threads_serial(module: tvm.IRModule) -> tvm.IRModule:
         return For(loop.loop_var, loop.min, loop.extent, kind, loop.body, None, kept, loop.step)
 
     functions = {
-        variable.name_hint: tvm_ffi.structural_map(share_memory(function), (For, serial))
+        variable.name_hint: tvm_ffi.structural_map(function, (For, serial))
         for variable, function in module.functions_items()
     }
     return tvm.IRModule(functions)
