@@ -26,7 +26,6 @@ class RegisterLeak(NamedTuple):
     Attributes
     ----------
     guard : of the writer, where that keeps threads out whose reader is let in; empty otherwise
-    is_unordered : whether these threads could read shared memory, but for a barrier that TVM omits
     """
 
     buffer: str
@@ -35,7 +34,6 @@ class RegisterLeak(NamedTuple):
     writer: str
     reader: str
     guard: str = ""
-    is_unordered: bool = False
 
 
 class _Access(NamedTuple):
@@ -69,14 +67,6 @@ def require_own_registers(sch: Schedule, who: str, handle: LoopRV | SBlockRV) ->
     if leak is None:
         return
     what = "register" if leak.scope == "local" else "shared"
-    if leak.is_unordered:
-        raise TransformError(
-            who,
-            f"where {leak.guard}, threads at one value of '{leak.axis}' write the shared buffer "
-            f"'{leak.buffer}' in block '{leak.writer}', and block '{leak.reader}' would read it at "
-            "the same indices in all threads of that axis, where TVM puts no barrier",
-            "let a larger tile be fetched, at a loop further out, or leave it in global memory",
-        )
     if leak.guard:
         raise TransformError(
             who,
@@ -121,12 +111,6 @@ def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak
                 if axis is not None:
                     names = (write.place.name, read.place.name)
                     return RegisterLeak(str(write.buffer.name), write.scope, axis, *names, guard)
-                axis, guard = _find_unordered_axis(write, read)
-                if axis is not None:
-                    names = (write.place.name, read.place.name)
-                    return RegisterLeak(
-                        str(write.buffer.name), write.scope, axis, *names, guard, is_unordered=True
-                    )
     return None
 
 
@@ -167,64 +151,6 @@ def _find_idle_axis(write: _Access, read: _Access) -> tuple[str | None, str]:
         if foreign:
             return find_axis(loop), str(foreign[0])
     return None, ""
-
-
-def _find_unordered_axis(write: _Access, read: _Access) -> tuple[str | None, str]:
-    """A thread axis, and the guard that lets one value of it alone write shared memory.
-
-    What a tile's only row of threads writes at ``S[ty * 4 + tx]`` where that is less than 4, TVM
-    takes for ``S[tx]``. Where all threads read just that, it sees each reading its own, and puts
-    no barrier between.
-    """
-    if write.scope == "local":
-        return None, ""
-    axes = {str(find_axis(loop)): loop.loop_var for loop in write.loops if find_axis(loop)}
-    same = {
-        loop.loop_var: axes[str(find_axis(loop))]
-        for loop in read.loops
-        if str(find_axis(loop)) in axes
-    }
-    for loop in write.place.find_bound("threadIdx"):
-        guard = _find_pinning_guard(write, loop, {})
-        if guard is None or not write.place.is_fed(loop):
-            continue
-        alone = {loop.loop_var: loop.min}
-        pairs = zip(write.ranges, read.ranges, strict=True)
-        if _find_pinning_guard(read, loop, same) is None and all(
-            constant(mine.extent) == constant(theirs.extent) == 1
-            and structural_equal(
-                _settle(substitute(mine.min, alone), write, {}), _settle(theirs.min, read, same)
-            )
-            for mine, theirs in pairs
-        ):
-            return find_axis(loop), str(guard)
-    return None, ""
-
-
-def _find_pinning_guard(access: _Access, loop: For, names: dict[Any, Any]) -> Any:
-    """The guard of an access that lets one value of a loop's several in; None if there is none."""
-    if constant(loop.extent) == 1:
-        return None
-    for guard in access.place.find_real_guards():
-        analyzer = _bind(access, names)
-        with analyzer.constraint_scope(_settle(guard, access, names)):
-            if analyzer.can_prove(loop.loop_var <= loop.min):
-                return guard
-    return None
-
-
-def _settle(expression: Any, access: _Access, names: dict[Any, Any]) -> Any:
-    """An expression of an access in loops that are renamed, as simple as their extents make it."""
-    once = {loop.loop_var: loop.min for loop in access.loops if constant(loop.extent) == 1}
-    return _bind(access, names).simplify(substitute(expression, {**names, **once}))
-
-
-def _bind(access: _Access, names: dict[Any, Any]) -> Analyzer:
-    analyzer = Analyzer()
-    for loop in access.loops:
-        named = names.get(loop.loop_var, loop.loop_var)
-        analyzer.bind(named, Range.from_min_extent(loop.min, loop.extent), True)
-    return analyzer
 
 
 def _has_guard(read: _Access, guard: Any, write: _Access) -> bool:
@@ -324,7 +250,10 @@ def _find_own(access: _Access, fixed: dict[Any, Any]) -> list[For]:
 def _place(access: _Access, names: dict[Any, Any]) -> list[Range]:
     """The ranges with loops renamed, and those that run once at their only value."""
     once = {loop.loop_var: loop.min for loop in access.loops if constant(loop.extent) == 1}
-    analyzer = _bind(access, names)
+    analyzer = Analyzer()
+    for loop in access.loops:
+        named = names.get(loop.loop_var, loop.loop_var)
+        analyzer.bind(named, Range.from_min_extent(loop.min, loop.extent))
     ranges = [substitute(each, {**names, **once}) for each in access.ranges]
     return [
         Range.from_min_extent(analyzer.simplify(each.min), analyzer.simplify(each.extent))
