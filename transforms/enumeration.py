@@ -78,7 +78,7 @@ def misses(
     """Whether a reader uses an element that its writer does not write in a shared iteration.
 
     `written` and `need` are the indices of each, and its predicate; `own` the loops of each that
-    are its own. Of shared iterations some are tried; False where those of a block's own loops are too many.
+    are its own. Of shared iterations some are tried; False where a block's own are too many.
     """
     most = max(math.prod(constant(one.extent) or _MOST for one in loops) for loops in own)
     tried = _choose_values(shared, max(1, _MOST // most))
