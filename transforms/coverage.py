@@ -14,6 +14,7 @@ from tvm.tirx import Add, FloorDiv, For, Min, Mul, Sub
 
 from .enumeration import escapes, misses
 from .errors import TransformError
+from .places import is_among
 from .queries import (
     constant,
     find_block_name,
@@ -56,11 +57,11 @@ def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV,
     writer's indices is taken for whole.
     """
     outer, around = find_outer_loops(sch, writer), find_outer_loops(sch, reader)
-    shared = [loop for loop in outer if _is_among(loop, around)]
+    shared = [loop for loop in outer if is_among(loop, around)]
     have, need = _describe(sch, writer, region, shared), _describe(sch, reader, used, shared)
     if escapes(_begin(need), _begin(have), shared):
         return "in iterations in which it computes none"
-    own_loops = ([one for one in each if not _is_among(one, shared)] for each in (outer, around))
+    own_loops = ([one for one in each if not is_among(one, shared)] for each in (outer, around))
     loops = [shared, *own_loops]
     analyzer = Analyzer()
     for loop in shared:
@@ -128,11 +129,7 @@ def _describe(sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]) -> 
     domains = {
         loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
         for loop in find_outer_loops(sch, block)
-        if not _is_among(loop, fixed)
+        if not is_among(loop, fixed)
     }
     predicate = substitute(find_realize(sch, block).predicate, values)
     return [substitute(each, values) for each in region.region], domains, predicate
-
-
-def _is_among(node: Any, nodes: list[Any]) -> bool:
-    return any(node.same_as(other) for other in nodes)

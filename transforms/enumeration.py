@@ -31,6 +31,7 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 
+from .places import is_among
 from .queries import constant, find_operands, is_used
 
 _MOST = 2048
@@ -120,11 +121,11 @@ def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | N
         group, mine = [rest.pop(0)], []
         while more := [one for one in left if any(is_used(one.loop_var, each) for each in group)]:
             mine += more
-            left = [one for one in left if not any(one.same_as(each) for each in more)]
+            left = [one for one in left if not is_among(one, more)]
             linked = [any(is_used(one.loop_var, each) for one in more) for each in rest]
             group += [each for each, is_linked in zip(rest, linked, strict=True) if is_linked]
             rest = [each for each, is_linked in zip(rest, linked, strict=True) if not is_linked]
-        chosen = [any(each.same_as(value) for value in values) for each in group]
+        chosen = [is_among(each, values) for each in group]
         points = [each for each, is_value in zip(group, chosen, strict=True) if is_value]
         conditions = [each for each, is_value in zip(group, chosen, strict=True) if not is_value]
         count = _count_together(points, conditions, mine)
@@ -155,8 +156,7 @@ def _count_together(values: list[Any], conditions: list[Any], loops: list[For]) 
 
 
 def _is_of(variables: list[Any], expression: Any) -> bool:
-    used = undefined_vars(expression)
-    return all(any(one.same_as(variable) for variable in variables) for one in used)
+    return all(is_among(one, variables) for one in undefined_vars(expression))
 
 
 def _compute(

@@ -17,6 +17,7 @@ from tvm.tirx.analysis import undefined_vars
 
 from .enumeration import meets_again
 from .errors import TransformError
+from .places import is_among
 from .queries import (
     constant,
     find_all,
@@ -24,6 +25,7 @@ from .queries import (
     find_outer_loops,
     find_realize,
     find_root,
+    is_used,
 )
 
 
@@ -61,8 +63,10 @@ def find_repeating_loop(realize: SBlockRealize, loops: list[For]) -> For | None:
     names = [loop.loop_var for loop in running]
     left = list(running)
     for values in _group(list(realize.iter_values), names):
-        feeding = [loop for loop in running if any(_uses(value, loop) for value in values)]
-        left = [loop for loop in left if not _is_among(loop, feeding)]
+        feeding = [
+            loop for loop in running if any(is_used(loop.loop_var, value) for value in values)
+        ]
+        left = [loop for loop in left if not is_among(loop, feeding)]
         if not _is_injective(values, feeding) and meets_again(values, realize.predicate, feeding):
             return feeding[0]
     for loop in left:
@@ -91,7 +95,7 @@ def _find_summing_loops(sch: Schedule, block: SBlockRV, realize: SBlockRealize) 
         starts = _find_starts(sch, block)
         return [loop for loop in loops if not any(_holds(loop, start) for start in starts)]
     for place, loop in enumerate(loops):
-        if any(_uses(value, loop) for value in reducing):
+        if any(is_used(loop.loop_var, value) for value in reducing):
             return loops[place:]
     return []
 
@@ -103,20 +107,20 @@ def _find_starts(sch: Schedule, block: SBlockRV) -> list[SBlock]:
         other
         for other in find_all(find_root(sch, block), SBlock)
         if not other.same_as(node)
-        and any(_is_among(region.source, outputs) for region in other.writes)
+        and any(is_among(region.source, outputs) for region in other.writes)
     ]
 
 
 def _holds(loop: For, block: SBlock) -> bool:
-    return _is_among(block, find_all(loop, SBlock))
+    return is_among(block, find_all(loop, SBlock))
 
 
 def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:
     """The values, those that share a variable together."""
     groups: list[tuple[list[Any], list[Any]]] = []
     for value in values:
-        used = [var for var in undefined_vars(value) if _is_among(var, names)]
-        near = [group for group in groups if any(_is_among(var, group[1]) for var in used)]
+        used = [var for var in undefined_vars(value) if is_among(var, names)]
+        near = [group for group in groups if any(is_among(var, group[1]) for var in used)]
         groups = [group for group in groups if not any(group is other for other in near)]
         merged = [one for group in near for one in group[0]], [v for g in near for v in g[1]]
         groups.append(([*merged[0], value], [*merged[1], *used]))
@@ -146,11 +150,3 @@ def _is_mixed_radix(value: Any, loops: list[For]) -> bool:
             return False
         reach += abs(stride) * (extent - 1)
     return True
-
-
-def _uses(value: Any, loop: For) -> bool:
-    return _is_among(loop.loop_var, list(undefined_vars(value)))
-
-
-def _is_among(node: Any, nodes: list[Any]) -> bool:
-    return any(node.same_as(other) for other in nodes)
