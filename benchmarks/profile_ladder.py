@@ -83,7 +83,7 @@ def profile(
     if wanted.shape:
         shape = parse_sizes(wanted.shape)
     else:
-        shape = tuple((page.shape if page else LADDERS[kernel][0].seed.shape).values())
+        shape = tuple((page.shape if page else LADDERS[kernel][0].default_example.shape).values())
     dtype = wanted.dtype or (page.dtype if page else "float32")
     works, _ = find_works(Choice([kernel], [shape], dtype, names, quick=True))
     return profile_recipes(

@@ -22,7 +22,7 @@ import tvm
 from tvm.tirx import AttrStmt, BufferStore, For
 
 from tirstep.files import write_file
-from tirstep.lowering_checks import DeviceError, Run, find_device, run_recipe
+from tirstep.lowering_checks import DeviceError, Run, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.transforms.queries import constant
@@ -62,12 +62,12 @@ def measure(name: str, shape: tuple[int, ...], before: list[dict[str, Any]]) -> 
     """One row: a recipe at a shape, on the simulator and on two other devices."""
     recipe = find_recipe(name)
     sizes = dict(zip("mnk", shape, strict=True))
-    run = run_recipe(recipe, sizes, sizes=recipe.golden.sizes)
+    run = run_recipe(recipe, sizes, config=recipe.golden.config)
     statements = count_thread_statements(lower(run.steps[-1].module))
     row = {
         "recipe": name,
         "shape": list(shape),
-        "sizes": {**recipe.sizes, **run.sizes},
+        "config": {**recipe.config, **run.config},
         "thread_statements": statements,
     }
     costs = [one["ns_per_statement"] for one in before if one["recipe"] == name]
@@ -91,7 +91,7 @@ def measure(name: str, shape: tuple[int, ...], before: list[dict[str, Any]]) -> 
 def time_device(name: str, run: Run) -> tuple[float, float, int] | None:
     """Seconds of compiling and of one run, and the repeats; None where the device is not here."""
     try:
-        device = find_device(name)
+        device = get_device(name)
     except DeviceError:
         return None
     start = time.perf_counter()
@@ -99,7 +99,7 @@ def time_device(name: str, run: Run) -> tuple[float, float, int] | None:
     compiling = time.perf_counter() - start
     arguments = [*run.problem.integer_inputs(0), *map(blank, run.problem.outputs)]
     seconds = list(repeat(lambda: program(arguments)))
-    assert not program.faults
+    assert not program.findings
     return compiling, statistics.median(seconds), len(seconds)
 
 

@@ -7,14 +7,15 @@ from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
 
-from .counts import Counts, count_accesses
-from .devices import Device, DeviceError, find_device
+from .devices import Device, DeviceError, get_device
+from .devices.simulator import Counts
 from .diff import Diff, diff_modules, diff_steps, print_module
+from .facts import count_accesses
 from .finding import CheckError, Finding
 from .golden import GoldenStore
 from .numeric import check_numbers
-from .steps import Run, run_golden, run_recipe, run_seed
-from .unfinished import find_unfinished
+from .ownership import check_ownership
+from .steps import Run, run_default_example, run_golden, run_recipe
 from .verdict import Verdict, judge_run
 
 __all__ = [
@@ -28,14 +29,14 @@ __all__ = [
     "Run",
     "Verdict",
     "check_numbers",
+    "check_ownership",
     "count_accesses",
     "diff_modules",
     "diff_steps",
-    "find_device",
-    "find_unfinished",
+    "get_device",
     "judge_run",
     "print_module",
+    "run_default_example",
     "run_golden",
     "run_recipe",
-    "run_seed",
 ]

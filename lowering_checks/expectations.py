@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import io
 import re
@@ -14,12 +13,12 @@ from pathlib import Path
 from tirstep.transforms.recipes import Step
 from tirstep.transforms.recipes.expectations import Expectation, SourcePattern
 
-from .facts import Facts, compile_facts, find_facts
-from .facts.compiler import CompilerMissing
-from .facts.machine_code import BY_WIDTH, COUNTED
-from .finding import CheckError, Finding
+from .compile.compiling import TARGET
+from .facts import Facts, compile_facts, get_facts
+from .facts.compiled import BY_WIDTH, COUNTED
+from .facts.cuda_compilers import CompilerMissing
+from .finding import CheckError, Finding, suggest
 from .steps import Run
-from .targets import TARGET
 
 ARCHITECTURE = "sm_90a"
 """What facts of the compiled kernel are of, where an expectation does not say."""
@@ -39,8 +38,8 @@ MISSING_FILECHECK = "the package filecheck is not installed; pip install fileche
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of one expectation.
+class CheckedExpectation:
+    """One expectation, and whether it holds.
 
     Attributes
     ----------
@@ -55,11 +54,12 @@ class Outcome:
 
 def check_expectations(run: Run, step: Step) -> list[Finding]:
     """What of a recipe's expectations of a step does not hold at the run's sizes."""
-    return [one.finding for one in judge_expectations(run, step) if one.finding is not None]
+    judged = judge_expectations(run, step)
+    return [checked.finding for checked in judged if checked.finding is not None]
 
 
-def judge_expectations(run: Run, step: Step, target: str = TARGET) -> list[Outcome]:
-    """What came of each of a recipe's expectations of a step, in their order.
+def judge_expectations(run: Run, step: Step, target: str = TARGET) -> list[CheckedExpectation]:
+    """Whether each of a recipe's expectations of a step holds, in their order.
 
     An expectation that needs a compiler for CUDA, or the package filecheck, is not checked where
     there is none. Raises `CheckError` for a fact that there is not, with the nearest names.
@@ -67,37 +67,36 @@ def judge_expectations(run: Run, step: Step, target: str = TARGET) -> list[Outco
     expected = run.recipe.expects.get(step.name, ())
     if not expected:
         return []
-    facts = find_facts(step.module, target, problem=run.problem)
+    facts = get_facts(step.module, target, problem=run.problem)
     if facts.refusal is not None:
         finding = Finding(CHECK, run.label(step), facts.refusal)
-        return [Outcome(one, finding) for one in expected]
-    return [_judge(one, facts, run.label(step)) for one in expected]
+        return [CheckedExpectation(expectation, finding) for expectation in expected]
+    return [_judge(expectation, facts, run.label(step)) for expectation in expected]
 
 
-def _judge(expectation: Expectation, facts: Facts, where: str) -> Outcome:
+def _judge(expectation: Expectation, facts: Facts, where: str) -> CheckedExpectation:
     if isinstance(expectation, SourcePattern):
         return _judge_pattern(expectation, facts.source, where)
     values: Mapping[str, float | None] = facts.values()
     place = ""
     if expectation.fact not in values:
         if not _is_compiled(expectation.fact):
-            near = difflib.get_close_matches(expectation.fact, [*values, *COMPILED_FACTS], n=3)
-            hint = f"did you mean {' or '.join(near)}?" if near else "see tirstep facts"
+            hint = suggest(expectation.fact, [*values, *COMPILED_FACTS], "see tirstep facts")
             raise CheckError(f"{expectation} is expected, and there is no such fact; {hint}")
         architecture = expectation.architecture or ARCHITECTURE
         try:
             compiled = compile_facts(facts.source, architecture, facts.kernels)
         except CompilerMissing as error:
-            return Outcome(expectation, unchecked=str(error))
+            return CheckedExpectation(expectation, unchecked=str(error))
         if compiled.refusal is not None:
-            return Outcome(expectation, Finding(CHECK, where, compiled.refusal))
+            return CheckedExpectation(expectation, Finding(CHECK, where, compiled.refusal))
         values, place = compiled.values(), f" on {architecture}"
     value = values.get(expectation.fact, 0)
     if value is not None and expectation.is_met_by(value):
-        return Outcome(expectation)
+        return CheckedExpectation(expectation)
     got = "not known" if value is None else f"{value:g}"
     message = f"{expectation} is expected, and {expectation.fact} is {got}{place}"
-    return Outcome(expectation, Finding(CHECK, where, message))
+    return CheckedExpectation(expectation, Finding(CHECK, where, message))
 
 
 def _is_compiled(fact: str) -> bool:
@@ -105,18 +104,18 @@ def _is_compiled(fact: str) -> bool:
     return fact in COMPILED_FACTS or fact.partition(".")[0] in (*COUNTED, *BY_WIDTH)
 
 
-def _judge_pattern(pattern: SourcePattern, source: str, where: str) -> Outcome:
+def _judge_pattern(pattern: SourcePattern, source: str, where: str) -> CheckedExpectation:
     if importlib.util.find_spec("filecheck") is None:
-        return Outcome(pattern, unchecked=MISSING_FILECHECK)
-    complaint = _run_filecheck(pattern.pattern, source)
-    if complaint is None:
-        return Outcome(pattern)
+        return CheckedExpectation(pattern, unchecked=MISSING_FILECHECK)
+    error = _run_filecheck(pattern.pattern, source)
+    if error is None:
+        return CheckedExpectation(pattern)
     message = f"the source does not match the pattern '{pattern}'"
-    return Outcome(pattern, Finding(CHECK, where, message, complaint))
+    return CheckedExpectation(pattern, Finding(CHECK, where, message, error))
 
 
 def _run_filecheck(pattern: str, source: str) -> str | None:
-    """What FileCheck has to say against a source; None where it matches."""
+    """The error of FileCheck for a source; None where it matches."""
     from filecheck.matcher import Matcher
     from filecheck.options import Options
 
@@ -128,5 +127,5 @@ def _run_filecheck(pattern: str, source: str) -> str | None:
         matcher.stderr = io.StringIO()
         if matcher.run() == 0:
             return None
-        complaint = COLOURS.sub("", matcher.stderr.getvalue())
-    return complaint.replace(f"{folder}/", "").strip()
+        error = COLOURS.sub("", matcher.stderr.getvalue())
+    return error.replace(f"{folder}/", "").strip()

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 
 class CheckError(ValueError):
-    """A check cannot be made as asked: one sentence of what is wrong and what to do."""
+    """A check cannot be made as requested: one sentence of what is wrong and what to do."""
+
+
+def suggest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """``did you mean a or b?``; `otherwise` where no known name is near."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 @dataclass(frozen=True)
@@ -15,28 +23,28 @@ class Finding:
 
     Attributes
     ----------
-    check : ``"golden"``, ``"numbers"``, ``"threads"`` (`find_unfinished`), or the device that
+    check : ``"golden"``, ``"numbers"``, ``"threads"`` (`check_ownership`), or the device that
         watched, ``"simulator"``
     where : the recipe and the step, as ``matmul_naive 01_bound``
     message : one sentence
     detail : what to look at, such as a unified diff; may be empty
-    source : ``file:line`` of the recipe's statement that ended the step; empty where no recipe ran
+    location : ``file:line`` of the recipe where the step ends; empty where no recipe ran
     """
 
     check: str
     where: str
     message: str
     detail: str = ""
-    source: str = ""
+    location: str = ""
 
     @property
     def place(self) -> str:
         """Where it is for people: the step with the recipe's line, where that is known."""
-        return f"{self.where} [{self.source}]" if self.source else self.where
+        return f"{self.where} [{self.location}]" if self.location else self.where
 
-    def at(self, source: str) -> Finding:
+    def at(self, location: str) -> Finding:
         """The same, with the recipe's line."""
-        return replace(self, source=source)
+        return replace(self, location=location)
 
     def __str__(self) -> str:
         text = f"{self.place}: {self.message}"

@@ -12,28 +12,38 @@ import tvm_ffi
 from tvm.script import from_source
 
 from tirstep.files import PARTIAL, locked, write_file
+from tirstep.modules import Problem
 
 from .diff import diff_texts, print_module
 from .finding import CheckError, Finding
 from .steps import Run, step_label
 
 VERSION_FILE = "TVM_VERSION"
+INPUTS = "inputs"
 REWRITE = "if that is meant, rewrite the goldens with `make golden` and read the change in git"
 _GOLDEN = re.compile(r"\d\d_\w+\.py|\.tirstep-\w+" + re.escape(PARTIAL))
 """Names of what `GoldenStore.write` makes, and of what it leaves where it is killed."""
+_INPUT = re.compile(r"\w+_\d+(x\d+)*(_\w+)?\.py|\.tirstep-\w+" + re.escape(PARTIAL))
+"""The same in the folder of the kernels."""
 
 
 @dataclass(frozen=True)
 class GoldenStore:
-    """A folder with one folder for each recipe and one file for each of its steps."""
+    """A folder with one folder for each recipe and one file for each of its steps.
+
+    A recipe's step 0 is its kernel as it was written, and other recipes start from it, too: it is
+    in the folder `INPUTS`, once for each shape and form of a kernel (`get_input_name`).
+    """
 
     root: Path
 
     def check_version(self) -> list[Finding]:
-        """Whether the goldens were written by the TVM that is installed; to be asked first."""
+        """Whether the TVM that is installed wrote the goldens; the first check to make."""
         file = self.root / VERSION_FILE
         if not file.is_file():
-            message = f"{VERSION_FILE} is missing, so nobody knows which TVM wrote the goldens"
+            message = (
+                f"{VERSION_FILE} is missing, so that it is not known which TVM wrote the goldens"
+            )
             return [Finding("golden", str(self.root.name), f"{message}; {REWRITE}")]
         written = self._read_version()
         if written == tvm.__version__:
@@ -46,20 +56,20 @@ class GoldenStore:
 
     def check(self, run: Run) -> list[list[Finding]]:
         """The findings of each step of a run, in the order of the steps."""
-        folder = self.root / run.recipe.name
         return [
-            _check_file(folder / f"{step_label(step)}.py", step.module, run.label(step))
-            for step in run.steps
+            _check_file(file, step.module, run.label(step))
+            for file, step in zip(self.get_files(run), run.steps, strict=True)
         ]
 
     def find_orphans(self, runs: Iterable[Run]) -> list[Finding]:
         """Files and folders that no step of these runs makes."""
-        made = {path for run in runs for path in self._files(run)}
+        made = {path for run in runs for path in self.get_files(run)}
         folders = {path.parent for path in made}
         findings = []
         for path in sorted(path for path in self.root.rglob("*") if path.is_file()):
             if path not in made and path != self.root / VERSION_FILE:
-                is_golden = path.parent in folders and _GOLDEN.fullmatch(path.name)
+                names = _INPUT if path.parent.name == INPUTS else _GOLDEN
+                is_golden = path.parent in folders and names.fullmatch(path.name)
                 advice = "delete it, or run `make golden`" if is_golden else "delete or move it"
                 message = f"no step of any recipe makes this file; {advice}"
                 where = path.relative_to(self.root).as_posix()
@@ -70,8 +80,9 @@ class GoldenStore:
         """Write the goldens of these runs, and return what changed.
 
         Of the rest of the folder nothing is touched, but for goldens in these recipes' own folders
-        that no step makes any more: they are deleted. The version of TVM comes last, so that it
-        never stands beside goldens of another. Refuses with a `CheckError`, before anything is
+        that no step makes any more: they are deleted; so are kernels that no recipe starts from,
+        where these are all recipes that have goldens here. The version of TVM comes last, so that
+        it never stands beside goldens of another. Refuses with a `CheckError`, before anything is
         written, under CI, that is where the environment has CI set, and where goldens of other
         recipes stay that another TVM wrote.
         """
@@ -84,7 +95,7 @@ class GoldenStore:
         texts = {
             path: print_module(step.module)
             for run in runs
-            for path, step in zip(self._files(run), run.steps, strict=True)
+            for path, step in zip(self.get_files(run), run.steps, strict=True)
         }
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.root / VERSION_FILE):
@@ -102,8 +113,14 @@ class GoldenStore:
         """The folders that hold goldens, by name: recipes that have been written here."""
         if not self.root.is_dir():
             return []
-        folders = (path for path in self.root.iterdir() if path.is_dir())
+        folders = (path for path in self.root.iterdir() if path.is_dir() and path.name != INPUTS)
         return sorted(path.name for path in folders if any(_find_goldens(path)))
+
+    def get_files(self, run: Run) -> list[Path]:
+        """Where the golden of each step of a run belongs, in the order of the steps."""
+        folder = self.root / run.recipe.name
+        files = [folder / f"{step_label(step)}.py" for step in run.steps[1:]]
+        return [self.root / INPUTS / get_input_name(run.problem), *files]
 
     def _read_version(self) -> str | None:
         file = self.root / VERSION_FILE
@@ -116,7 +133,7 @@ class GoldenStore:
         if written == tvm.__version__ or not others:
             return
         named = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-        wrote = "nobody knows which TVM" if written is None else f"TVM {written}"
+        wrote = "an unknown version of TVM" if written is None else f"TVM {written}"
         raise CheckError(
             f"{wrote} wrote the goldens of {named} in {self.root}, and TVM {tvm.__version__} is "
             "installed; write all recipes at once, and delete the folders of recipes that are no "
@@ -124,18 +141,42 @@ class GoldenStore:
         )
 
     def _find_leftovers(self, runs: Iterable[Run]) -> list[Path]:
-        """Goldens and unfinished files in the recipes' folders, and those unfinished beside."""
-        folders = {self.root / run.recipe.name for run in runs}
-        unfinished = [path for path in _find_goldens(self.root) if path.name.endswith(PARTIAL)]
-        return sorted([*unfinished, *(path for one in folders for path in _find_goldens(one))])
+        """Goldens and unfinished files in the recipes' folders, and those unfinished beside.
 
-    def _files(self, run: Run) -> list[Path]:
-        return [self.root / run.recipe.name / f"{step_label(step)}.py" for step in run.steps]
+        Kernels are among them where these are all recipes that could start from them.
+        """
+        names = {run.recipe.name for run in runs}
+        beside = [*_find_goldens(self.root), *_find_goldens(self.root / INPUTS, _INPUT)]
+        is_everything = names.issuperset(self.find_recipes())
+        return sorted(
+            [
+                *(path for name in names for path in _find_goldens(self.root / name)),
+                *(
+                    path
+                    for path in beside
+                    if path.name.endswith(PARTIAL) or (is_everything and path.parent.name == INPUTS)
+                ),
+            ]
+        )
 
 
-def _find_goldens(folder: Path) -> list[Path]:
+def get_input_name(problem: Problem) -> str:
+    """The file of a kernel at a shape, ``matmul_64x48x32.py``, with the options that are not the
+    kernel's defaults: ``conv1d_100x32_over_output.py``, ``softmax_6x64_online.py``.
+    """
+    default = problem.kernel.problem(*problem.shape.values()).options
+    chosen = [
+        f"_{key}" if value is True else f"_{key}_{value}"
+        for key, value in problem.options.items()
+        if value != default[key]
+    ]
+    shape = "x".join(str(size) for size in problem.shape.values())
+    return f"{problem.kernel.name}_{shape}{''.join(chosen)}.py"
+
+
+def _find_goldens(folder: Path, names: re.Pattern[str] = _GOLDEN) -> list[Path]:
     files = folder.iterdir() if folder.is_dir() else ()
-    return [path for path in files if _GOLDEN.fullmatch(path.name) and path.is_file()]
+    return [path for path in files if names.fullmatch(path.name) and path.is_file()]
 
 
 def _check_file(file: Path, module: tvm.IRModule, where: str) -> list[Finding]:

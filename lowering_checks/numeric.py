@@ -1,10 +1,16 @@
-"""Numbers: a module against the kernel's meaning in NumPy, exact ones first."""
+"""Numbers: what a module computes against the kernel's meaning in NumPy, exact inputs first.
+
+The comparison itself, `find_wrong` and `describe_wrong`, is the same for arrays of NumPy and
+tensors of PyTorch: `xp` is the module that they belong to.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import tvm
@@ -14,7 +20,13 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
 
 from .devices.device import Arrays, Device, Program, blank
-from .finding import Finding
+from .finding import CheckError, Finding
+
+Bound = float | Array
+"""An absolute error that is allowed, for all elements of an output or for each."""
+ULPS = 64
+"""Units in the last place, of the largest number expected, by which floats may be off where no
+bound is given: as many roundings differ as a changed order of some thousand terms costs."""
 
 
 def check_numbers(
@@ -40,24 +52,26 @@ def check_program(
     """`check_numbers` of a program that is compiled already: one that leaves sizes open, say, which
     fits several problems. `device` is the name of the one that it was compiled for.
     """
-    cases = make_cases(problem, seed)
-    findings = check_case(problem, program, cases.all[0], where)
-    seen = [Finding(device, where, str(fault)) for fault in program.faults]
-    if findings or seen:
-        return [*seen, *findings]
-    for case in cases.all[1:]:
+    first, *others = make_cases(problem, seed).all
+    findings = check_case(problem, program, first, where)
+    faults = [Finding(device, where, str(fault)) for fault in program.findings]
+    if findings or faults:
+        return [*faults, *findings]
+    for case in others:
         if findings := check_case(problem, program, case, where):
             return findings
     return []
 
 
 @dataclass(frozen=True)
-class Case:
-    """Inputs with the outputs that they must have, in float64, and the ends between which those
-    may be instead.
+class NumericCase:
+    """Inputs, and the outputs that they must have.
 
-    Where `is_bitwise`, expected are the bits of the outputs, as numbers. `rows` are the corner
-    cases in the first input, which repeat from row to row.
+    Attributes
+    ----------
+    expected : in float64; where `is_bitwise`, the bits of the outputs as numbers
+    ends : the least and the largest values that are right as well
+    rows : the corner cases in the first input, which repeat from row to row
     """
 
     inputs: Arrays
@@ -73,25 +87,26 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Cases:
-    """The cases of a seed: whole numbers, in one or more rounds, random floats, corner cases."""
+class NumericCases:
+    """The cases of a seed: whole numbers, one or more times, random floats, corner cases."""
 
-    exact: tuple[Case, ...]
-    floats: tuple[Case, ...]
+    exact: tuple[NumericCase, ...]
+    floats: tuple[NumericCase, ...]
 
     @property
-    def all(self) -> tuple[Case, ...]:
+    def all(self) -> tuple[NumericCase, ...]:
         return (*self.exact, *self.floats)
 
 
 @functools.lru_cache(maxsize=2)
-def make_cases(problem: Problem, seed: int) -> Cases:
-    """The cases of a seed; kept, since every step of a run asks anew."""
+def make_cases(problem: Problem, seed: int) -> NumericCases:
+    """The cases of a seed; cached, since every step of a run needs them."""
     make = _make_exact_case if problem.is_exact else _make_case
     rounds = problem.integer_rounds(seed)
-    names = [f"integers, seed {seed}"]
-    names += [f"integers, seed {seed}, round {number}" for number in range(2, len(rounds) + 1)]
-    exact = tuple(make(problem, *one) for one in zip(rounds, names, strict=True))
+    exact = tuple(
+        make(problem, inputs, _name_round("integers", seed, number))
+        for number, inputs in enumerate(rounds, 1)
+    )
     is_bitwise = problem.kernel.meaning.is_bitwise
     make = _make_bit_case if is_bitwise else _make_case
     corners = tuple(
@@ -99,36 +114,43 @@ def make_cases(problem: Problem, seed: int) -> Cases:
         for rows, inputs in problem.corner_inputs(seed)
     )
     if is_bitwise:  # random floats show nothing that random bits do not
-        return Cases(exact, corners)
-    floats = _make_case(problem, problem.planted_inputs(seed), f"random floats, seed {seed}")
-    return Cases(exact, (floats, *corners))
+        return NumericCases(exact, corners)
+    floats = tuple(
+        _make_case(problem, inputs, _name_round("random floats", seed, number))
+        for number, inputs in enumerate(problem.planted_inputs(seed), 1)
+    )
+    return NumericCases(exact, (*floats, *corners))
 
 
-def _make_exact_case(problem: Problem, inputs: Arrays, name: str) -> Case:
+def _name_round(kind: str, seed: int, number: int) -> str:
+    return f"{kind}, seed {seed}" + (f", round {number}" if number > 1 else "")
+
+
+def _make_exact_case(problem: Problem, inputs: Arrays, name: str) -> NumericCase:
     stored = [
         array.astype(dtype_facts(tensor.dtype).numpy)
         for tensor, array in zip(problem.outputs, problem.reference(inputs), strict=True)
     ]
     expected = _as_float64(stored)
-    return Case(inputs, expected, [(array, array) for array in expected], name)
+    return NumericCase(inputs, expected, [(array, array) for array in expected], name)
 
 
-def _make_case(problem: Problem, inputs: Arrays, name: str) -> Case:
-    return Case(inputs, problem.reference(inputs), problem.error_interval(inputs), name)
+def _make_case(problem: Problem, inputs: Arrays, name: str) -> NumericCase:
+    return NumericCase(inputs, problem.reference(inputs), problem.error_interval(inputs), name)
 
 
-def _make_bit_case(problem: Problem, inputs: Arrays, name: str) -> Case:
+def _make_bit_case(problem: Problem, inputs: Arrays, name: str) -> NumericCase:
     expected = problem.reference(_as_bits(inputs))
-    return Case(inputs, expected, [(bits, bits) for bits in expected], name, is_bitwise=True)
+    return NumericCase(inputs, expected, [(bits, bits) for bits in expected], name, is_bitwise=True)
 
 
-def check_case(problem: Problem, program: Program, case: Case, where: str) -> list[Finding]:
+def check_case(problem: Problem, program: Program, case: NumericCase, where: str) -> list[Finding]:
     """Run a program on one case, hold its outputs against what they must be, and its inputs
     against what they were.
     """
     after = program([*case.inputs, *map(blank, problem.outputs)])
     count = len(case.inputs)
-    findings = _compare(problem, after[count:], case, where)
+    findings = _check_outputs(problem, after[count:], case, where)
     for tensor, before, now in zip(problem.inputs, case.inputs, after[:count], strict=True):
         # By their bits: a zero may have changed its sign.
         bits = f"u{before.itemsize}"
@@ -139,62 +161,133 @@ def check_case(problem: Problem, program: Program, case: Case, where: str) -> li
     return findings
 
 
-def _compare(problem: Problem, got: Arrays, case: Case, where: str) -> list[Finding]:
+def _check_outputs(
+    problem: Problem, outputs: Arrays, case: NumericCase, where: str
+) -> list[Finding]:
     findings = []
-    mine = _as_float64(_as_bits(got) if case.is_bitwise else got)
-    for tensor, one, right, ends in zip(
-        problem.outputs, mine, case.expected, case.ends, strict=True
+    values = _as_float64(_as_bits(outputs) if case.is_bitwise else outputs)
+    for tensor, got, expected, ends in zip(
+        problem.outputs, values, case.expected, case.ends, strict=True
     ):
-        # A NaN is in no interval, and right only where the reference has one.
-        wrong = ~((ends[0] <= one) & (one <= ends[1])) & ~(np.isnan(one) & np.isnan(right))
+        wrong = find_wrong(got, expected, ends)
         if problem.kernel.meaning.has_signed_zeros and dtype_facts(tensor.dtype).is_float:
-            wrong |= (one == 0) & (right == 0) & (np.signbit(one) != np.signbit(right))
+            wrong |= (got == 0) & (expected == 0) & (np.signbit(got) != np.signbit(expected))
         if wrong.any():
-            message = _describe(tensor, one, right, ends, wrong)
+            message = describe_wrong(tensor.name, got, expected, ends, wrong)
             unit = "as numbers, " if case.is_bitwise else ""
             name = case.name_at(_find_first(wrong))
             findings.append(Finding("numbers", where, f"{message} ({unit}{name})"))
     return findings
 
 
-def _describe(
-    tensor: Tensor,
-    got: Array,
-    expected: Array,
-    ends: tuple[Array, Array],
-    wrong: Array,
+def find_wrong(got: Any, expected: Any, ends: tuple[Any, Any], xp: Any = np) -> Any:
+    """Which elements of an output lie outside of the ends, and are not what is expected either.
+
+    A NaN is right only where one is expected.
+    """
+    low, high = ends
+    is_near = (low <= got) & (got <= high)
+    return ~(is_near | (got == expected) | (xp.isnan(got) & xp.isnan(expected)))
+
+
+def describe_wrong(
+    name: str,
+    got: Any,
+    expected: Any,
+    ends: tuple[Any, Any],
+    wrong: Any,
+    *,
+    reference: str = "NumPy",
+    xp: Any = np,
 ) -> str:
-    first = _find_first(wrong)
-    place, right = _name_place(tensor, first), expected[first]
-    with np.errstate(invalid="ignore"):
-        bound = max(ends[1][first] - right, right - ends[0][first])
+    """The first wrong element of an output, what it should be, and how many others are wrong.
+
+    `reference` is where the expected values are from.
+    """
+    shape, first = tuple(wrong.shape), _find_first(wrong)
+    value, right = got[first].item(), expected[first].item()
+    low, high = (xp.broadcast_to(xp.asarray(end), shape)[first].item() for end in ends)
+    bound = max(high - right, right - low)
     allowed = f" with an error of at most {bound:.3g}" if bound > 0 else ""
     return (
-        f"{place} is {got[first]:.9g}, and NumPy has {right:.9g}{allowed}; "
-        f"{int(wrong.sum())} of {wrong.size} elements are wrong"
+        f"{_name_place(name, first)} is {_spell(value)}, and {reference} has "
+        f"{_spell(right)}{allowed}; {int(wrong.sum())} of {math.prod(shape)} elements are wrong"
     )
 
 
-def _describe_change(
-    tensor: Tensor,
-    before: Array,
-    now: Array,
-    changed: Array,
-) -> str:
+def compare_outputs(
+    got: Sequence[Array],
+    expected: Sequence[Array],
+    bounds: Sequence[Bound] | None = None,
+    *,
+    names: Sequence[str],
+    where: str,
+) -> list[Finding]:
+    """Hold outputs against expected arrays of any module; one finding for each that is off.
+
+    `bounds` are absolute errors, one for each output; without them see `get_default_bound`.
+    Raises `CheckError` where they are too few or too many.
+    """
+    if bounds is None:
+        bounds = [get_default_bound(array) for array in expected]
+    if len(bounds) != len(expected):
+        raise CheckError(
+            f"{len(expected)} outputs are expected and {len(bounds)} bounds given; give one bound "
+            "for each"
+        )
+    findings = []
+    for name, output, right, bound in zip(names, got, expected, bounds, strict=True):
+        # Integers stay what they are: the largest of int64 are no float64.
+        if output.dtype.kind not in "biu" or np.any(bound):
+            output, right = _as_float64([output, right])
+        ends = (right - bound, right + bound) if np.any(bound) else (right, right)
+        wrong = find_wrong(output, right, ends)
+        if wrong.any():
+            message = describe_wrong(
+                name, output, right, ends, wrong, reference="the expected output"
+            )
+            findings.append(Finding("numbers", where, message))
+    return findings
+
+
+def get_default_bound(expected: Array) -> float:
+    """0 for integers, and for floats that are all whole numbers; otherwise `ULPS` of the largest.
+
+    Whole numbers are what exact sums of whole inputs come to, and any legal order gives the same.
+    """
+    if expected.dtype.kind in "biu":
+        return 0.0
+    values = expected.astype(np.float64)
+    values = np.abs(values[np.isfinite(values)])
+    facts = dtype_facts(str(expected.dtype))
+    largest = float(values.max(initial=0))
+    # Beyond what a type holds exactly every number is a whole one.
+    if largest <= facts.exact_integers and np.array_equal(values, np.round(values)):
+        return 0.0
+    return ULPS * 2 * facts.unit_roundoff * largest
+
+
+def _describe_change(tensor: Tensor, before: Array, now: Array, changed: Array) -> str:
     first = _find_first(changed)
     return (
-        f"the input {_name_place(tensor, first)} was {float(before[first]):.9g} before the run and "
-        f"is {float(now[first]):.9g} after it; {int(changed.sum())} of {changed.size} elements of "
-        "an input that a kernel may only read are changed"
+        f"the input {_name_place(tensor.name, first)} was {float(before[first]):.9g} before the "
+        f"run and is {float(now[first]):.9g} after it; {int(changed.sum())} of {changed.size} "
+        "elements of an input that a kernel may only read are changed"
     )
 
 
-def _find_first(wrong: Array) -> tuple[int, ...]:
-    return tuple(int(index) for index in np.argwhere(wrong)[0])
+def _find_first(wrong: Any) -> tuple[int, ...]:
+    """The index of the first element that is true."""
+    flat = int((wrong.reshape(-1) * 1).argmax())
+    return tuple(int(index) for index in np.unravel_index(flat, tuple(wrong.shape)))
 
 
-def _name_place(tensor: Tensor, index: tuple[int, ...]) -> str:
-    return f"{tensor.name}[{', '.join(map(str, index))}]"
+def _name_place(name: str, index: tuple[int, ...]) -> str:
+    return f"{name}[{', '.join(map(str, index))}]"
+
+
+def _spell(value: float) -> str:
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _as_bits(arrays: Arrays) -> Arrays:

@@ -1,330 +1,468 @@
-"""Ownership: which thread runs which iteration of a block, and which elements it touches there.
+"""Ownership: blocks in no kernel, run too often or too rarely, and reads of what others own.
 
-A kernel's loops on one thread axis have the same value in a thread, so each axis is one variable
-here. What the blocks of a kernel touch is enumerated with NumPy, at the values of those variables
-that matter for it. Where there are too many, some GPU blocks and threads stand for all.
+TVM lowers such schedules without an error. A recipe binds step by step, so its steps may be
+unfinished; what it ends with may not.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm.ir import Call, Range, TensorLoad
-from tvm.tirx import BufferStore, Evaluate, For, IfThenElse, IterVar, Not, Select, Var
-from tvm.tirx.analysis import undefined_vars
+import tvm
+from tvm.s_tir import SBlock
+from tvm.tirx import For
 
-from tirstep.transforms.places import Place, is_among
-from tirstep.transforms.queries import (
-    constant,
-    find_all,
-    find_axis,
-    find_elements,
-    find_regions,
-    is_choice,
-    substitute,
+from tirstep.transforms.missing_barriers import find_missing_barriers
+from tirstep.transforms.places import Place, find_places, is_among
+from tirstep.transforms.queries import constant, find_all, find_axis, is_used
+
+from .accesses import (
+    GPU_AXES,
+    LEVELS,
+    Array,
+    BlockAccess,
+    Grid,
+    Points,
+    UndecidedError,
+    enumerate_access,
+    find_accesses,
+    find_key,
+    find_reduced_axes,
+    find_used_loops,
+    name_element,
 )
+from .finding import Finding
 
-from .devices.simulator.operators import BINARY
-
-Array = np.ndarray[Any, Any]
-LIMIT = 1 << 18
-"""Points of one enumeration: what has more is thinned out, or left alone."""
-LEVELS = 4
-"""How far a `Grid` may be thinned out."""
-GPU_AXES = ("blockIdx", "threadIdx")
-_SIZES = (45, 38, 51, 42, 35, 57)  # of open sizes: neither powers of two nor equal
+_SCOPES = ("local", "shared", "shared.dyn", "global")
+Loops = list[tuple[Any, For]]
+"""Loops with what stands for each: its thread axis, or its variable."""
+Witness = tuple[str, str, int]
+"""An element, the axis along which threads share it wrongly, and how many do."""
 
 
-class UndecidedError(Exception):
-    """Something that only running a module shows: data in an index, or too many points."""
+def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
+    """What of a scheduled module is not spread over its threads soundly, block by block.
+
+    Nothing for functions without a bound loop. In all others: blocks that are in no kernel; an
+    axis with several extents in one kernel; iterations that no thread runs (two loops on one
+    axis); shared or global memory that several threads update with nothing between them (a
+    reduction beside threads that it does not use); reads of what other threads keep in registers,
+    other GPU blocks or kernels in shared memory, or, with no barrier, in global memory; and shared
+    memory that TVM takes for one thread's, and puts no barrier there.
+
+    A module may be as it was written, scheduled, with any sizes open (each is tried with one
+    value). The elements are counted, not proven, so each finding has a witness; where a kernel has
+    too many, some GPU blocks and threads stand for all. Left out are indices that depend on data
+    and the inside of tensor intrinsics.
+
+    Returns findings of the check ``"threads"``, with `where` as their place.
+    """
+    messages: dict[str, None] = {}
+    for variable, function in module.functions_items():
+        if not isinstance(function, tvm.tirx.PrimFunc):
+            continue
+        places = [place for place in find_places(function.body) if _is_leaf(place)]
+        if any(place.kernel is not None for place in places):
+            name = "" if len(module.functions) == 1 else f"{variable.name_hint}: "
+            messages.update(dict.fromkeys(name + message for message in _judge(places)))
+    for buffer in find_missing_barriers(module, is_last=True):
+        message = (
+            f"threads share elements of the shared buffer '{buffer}' with no barrier between: TVM "
+            "takes what is used at one index for one thread's; let the blocks that use it have "
+            "loops on all thread axes of the kernel, and each thread write a part of its own"
+        )
+        messages[message] = None
+    return [Finding("threads", where, message) for message in messages]
+
+
+def _is_leaf(place: Place) -> bool:
+    block = place.block
+    return not find_all(block.body, SBlock)
+
+
+def _judge(places: list[Place]) -> Iterator[str]:
+    for place in places:
+        if place.kernel is None:
+            yield (
+                f"block '{place.name}' is in no kernel, and would run on the host on a GPU's "
+                "memory; bind its loops, or place it under a bound one"
+            )
+    kernels = _group(places)
+    for kernel in kernels:
+        yield from _find_unequal_extents(kernel)
+        for place in kernel.places:
+            yield from _find_lost_iterations(place)
+            yield from _find_outer_reduction(place)
+        yield from _find_shared_updates(kernel)
+        yield from _find_foreign_reads(kernel, kernels)
 
 
 @dataclass(frozen=True)
-class Access:
-    """What one block writes or reads of a buffer, element by element, in loop variables.
+class _Kernel:
+    """The blocks under one outermost bound loop, and what they touch."""
 
-    Attributes
-    ----------
-    ranges : one for each dimension
-    is_conditional : whether a condition in the block's body that depends on data decides over it:
-        it may be no access
-    """
+    loop: For
+    places: list[Place]
+    writes: list[BlockAccess]
+    reads: list[BlockAccess]
 
-    place: Place
-    buffer: Any
-    ranges: tuple[Range, ...]
-    is_conditional: bool
+    def find_axes(self, *levels: str) -> dict[str, For]:
+        """A loop for each axis of some levels that has more than one value."""
+        found: dict[str, For] = {}
+        for place in self.places:
+            for level in levels:
+                for loop in place.find_bound(level):
+                    if constant(loop.extent) != 1:
+                        found.setdefault(str(find_axis(loop)), loop)
+        return found
 
     @property
-    def scope(self) -> str:
-        """The memory that the buffer lies in."""
-        return str(self.buffer.scope())
+    def host(self) -> Loops:
+        """The loops around the kernel, whose iterations launch it."""
+        outer = itertools.takewhile(lambda loop: not loop.same_as(self.loop), self.places[0].loops)
+        return [(find_key(loop), loop) for loop in outer]
+
+    def updates(self, write: BlockAccess) -> bool:
+        """Whether a write's block reads what it writes."""
+        return any(read.has_buffer_of(write) and read.has_block_of(write) for read in self.reads)
 
 
-@dataclass
-class Grid:
-    """The values of variables that are enumerated, each along a dimension of its own.
-
-    Attributes
-    ----------
-    thinned : 0 for all values of all variables; 1 for some GPU blocks, and some iterations of a
-        reader; 2 for some threads, too; 3 for some iterations of loops around writer and reader
-    common : those loops' variables
-    fixed : the one value of variables that are not enumerated
-    sizes : what stands for open sizes
-    """
-
-    thinned: int = 0
-    common: frozenset[Any] = frozenset()
-    fixed: dict[Any, int] = field(default_factory=dict)
-    sizes: dict[Any, int] = field(default_factory=dict)
-    domains: dict[Any, Array] = field(default_factory=dict)
-
-    def fresh(self, fixed: dict[Any, int] | None = None) -> Grid:
-        """Another grid that is thinned out as this one; not at all with some values `fixed`."""
-        if fixed is None:
-            return Grid(self.thinned, self.common, sizes=self.sizes)
-        return Grid(0, fixed=fixed, sizes=self.sizes)
-
-    def require_small(self, keys: Iterable[Any]) -> None:
-        """Raise `UndecidedError` where the variables have more values together than `LIMIT`."""
-        if math.prod(len(self.domains[key]) for key in keys) > LIMIT << 3 * bool(self.fixed):
-            raise UndecidedError
-
-    def add(self, loop: For, key: Any, depth: int = LEVELS) -> None:
-        """Take up a loop, under its variable or its axis; from a depth on, thinned out."""
-        if key in self.domains:
-            return
-        if key in self.fixed:
-            self.domains[key] = np.array([self.fixed[key]])
-            return
-        first, extent = (int(self.evaluate(part, {})) for part in (loop.min, loop.extent))
-        depth = min(depth, 3) if key in self.common else depth
-        values = np.arange(first, first + max(extent, 0))
-        if self.thinned >= depth and len(values) > 8:
-            last = len(values) - 1
-            chosen = {0, 1, last} if self.thinned == 3 else {0, 1, 2, last // 2, last - 1, last}
-            chosen |= {31, 32} & set(range(last)) if self.thinned < 3 else set()
-            values = values[sorted(chosen)]
-        self.domains[key] = values
-
-    def spread(self, keys: Sequence[Any]) -> dict[Any, Array]:
-        """Each variable's values along its own dimension of an array."""
-        return {
-            key: self.domains[key].reshape([-1 if place == at else 1 for at in range(len(keys))])
-            for place, key in enumerate(keys)
-        }
-
-    def evaluate(self, expression: Any, values: dict[Any, Any]) -> Any:
-        """An integer expression at the values of its variables."""
-        kind = type(expression).__name__
-        if isinstance(expression, Var):
-            return values[expression] if expression in values else self._size(expression)
-        if kind in BINARY:
-            left, right = (self.evaluate(part, values) for part in (expression.a, expression.b))
-            if kind in ("FloorDiv", "FloorMod", "Div", "Mod") and not np.all(right):
-                raise UndecidedError
-            return BINARY[kind](left, right)
-        if kind in ("And", "Or"):
-            left, right = (self.evaluate(part, values) for part in (expression.a, expression.b))
-            return np.logical_and(left, right) if kind == "And" else np.logical_or(left, right)
-        if kind == "Not":
-            return np.logical_not(self.evaluate(expression.a, values))
-        if kind == "Cast":
-            return self.evaluate(expression.value, values)
-        if constant(expression) is None:
-            raise UndecidedError
-        return constant(expression)
-
-    def _size(self, variable: Any) -> int:
-        """The value that an open size is given."""
-        return self.sizes.setdefault(variable, _SIZES[len(self.sizes) % len(_SIZES)])
+def _group(places: list[Place]) -> list[_Kernel]:
+    kernels: list[_Kernel] = []
+    for place in places:
+        loop = place.kernel
+        if loop is None:
+            continue
+        writes, reads = find_accesses(place)
+        if not kernels or not kernels[-1].loop.same_as(loop):
+            kernels.append(_Kernel(loop, [], [], []))
+        kernels[-1].places.append(place)
+        kernels[-1].writes.extend(writes)
+        kernels[-1].reads.extend(reads)
+    return kernels
 
 
-def find_accesses(place: Place) -> tuple[list[Access], list[Access]]:
-    """What a block writes and what it reads; nothing for a block that holds others."""
-    block, body = place.block, place.block.body
-    elements = find_elements(body)
-    stores = len(find_all(body, BufferStore))
-    branch = bool(find_all(body, IfThenElse))
-    chosen = _find_chosen_loads(body)
-    listed = []
-    for at, (buffer, indices) in enumerate(elements):
-        conditions = _find_conditions(body, indices) if at >= stores else []
-        known = [substitute(one, place.values) for one in conditions if _is_known(one)]
-        listed.append(
-            Access(
-                place._replace(guards=(*place.guards, *known)) if known else place,
-                buffer,
-                tuple(Range.from_min_extent(substitute(one, place.values), 1) for one in indices),
-                branch or len(known) < len(conditions),
-            )
-        )
-    exact = not find_all(body, Evaluate) and not find_all(body, For)
-    if exact and not any(_depends_on_data(access) for access in listed):
-        return listed[:stores], listed[stores:]
-    regions = [
-        Access(
-            place,
-            region.source,
-            tuple(substitute(part, place.values) for part in region.region),
-            branch or bool(chosen),
-        )
-        for region in find_regions(block)
-    ]
-    reads = len(block.reads)
-    return regions[reads:], regions[:reads]
+def _find_unequal_extents(kernel: _Kernel) -> Iterator[str]:
+    seen: dict[str, tuple[int, str]] = {}
+    for place in kernel.places:
+        for loop in (loop for level in GPU_AXES for loop in place.find_bound(level)):
+            extent, axis, name = constant(loop.extent), str(find_axis(loop)), loop.loop_var.name
+            if extent is None:
+                continue
+            other, first = seen.setdefault(axis, (extent, str(name)))
+            if other != extent:
+                yield (
+                    f"loop '{name}' on '{axis}' runs {extent} times and loop '{first}' of the same "
+                    f"kernel {other} times, and it is launched with one of them; split the longer "
+                    "one"
+                )
 
 
-def _depends_on_data(access: Access) -> bool:
-    return any(find_all(part.min, TensorLoad) for part in access.ranges)
-
-
-def _find_chosen_loads(body: Any) -> list[Any]:
-    """The indices of the loads in arms of ``T.if_then_else`` or a Select."""
-    choices = [call for call in find_all(body, Call) if is_choice(call)]
-    choices += find_all(body, Select)
-    return [load.indices for choice in choices for load in find_all(choice, TensorLoad)]
-
-
-def _find_conditions(body: Any, indices: Any) -> list[Any]:
-    """What must hold where the load with these indices is done, in arms of one choice or more."""
-    choices = [(call.args[0], *call.args[1:3]) for call in find_all(body, Call) if is_choice(call)]
-    choices += [
-        (node.condition, node.true_value, node.false_value) for node in find_all(body, Select)
-    ]
-    return [
-        Not(condition) if is_second else condition
-        for condition, *arms in choices
-        for is_second, arm in enumerate(arms)
-        if is_among(indices, [load.indices for load in find_all(arm, TensorLoad)])
-    ]
-
-
-def _is_known(condition: Any) -> bool:
-    """Whether the loops alone decide a condition."""
-    return not find_all(condition, TensorLoad) and not find_all(condition, Call)
-
-
-def find_reduced_axes(place: Place) -> set[str]:
-    """The thread axes over which a block reduces: TVM lets its threads add up together."""
-    reduced = [
-        place.values[iterator.var]
-        for iterator in place.block.iter_vars
-        if iterator.iter_type == IterVar.CommReduce
-    ]
-    used = {var for value in reduced for var in undefined_vars(value)}
-    return {str(find_axis(loop)) for loop in place.find_bound("threadIdx") if loop.loop_var in used}
-
-
-def find_key(loop: For) -> Any:
-    """What stands for a loop: its axis if it is bound, otherwise its variable."""
-    return find_axis(loop) or loop.loop_var
-
-
-def find_used_loops(place: Place, expressions: Iterable[Any]) -> list[For]:
-    """The loops around a block whose variables stand in expressions."""
-    used = {var for expression in expressions for var in undefined_vars(expression)}
-    return [loop for loop in place.loops if loop.loop_var in used]
-
-
-@dataclass(frozen=True)
-class Points:
-    """Elements of a buffer that a block touches, each with the coordinates of who does.
-
-    Attributes
-    ----------
-    elements : row by row in the buffer's own shape, flat
-    owners : one array for each coordinate
-    """
-
-    elements: Array
-    owners: dict[Any, Array]
-
-    def of_first(self, axes: Iterable[str]) -> Points:
-        """What the first thread along some axes touches."""
-        kept = np.ones(len(self.elements), dtype=bool)
-        for axis in axes:
-            if axis in self.owners:
-                kept &= self.owners[axis] == 0
-        return Points(
-            self.elements[kept], {key: column[kept] for key, column in self.owners.items()}
+def _find_lost_iterations(place: Place) -> Iterator[str]:
+    """Two loops of a block on one axis, which have the same value in each thread."""
+    guards = place.find_real_guards()
+    uses = [*place.values.values(), *guards]
+    bound = [loop for loop in find_used_loops(place, uses) if constant(loop.extent) != 1]
+    bound = [loop for loop in bound if (find_axis(loop) or "").startswith(GPU_AXES)]
+    axes = [find_axis(loop) for loop in bound]
+    rivals = [loop for loop in bound if axes.count(find_axis(loop)) > 1]
+    if not rivals:
+        return
+    try:
+        run, wanted = (_count_iterations(place, rivals, guards, apart) for apart in (False, True))
+    except UndecidedError:
+        return
+    lost = len(wanted) - len(run)
+    if lost:
+        names = " and ".join(f"'{loop.loop_var.name}'" for loop in rivals[:2])
+        yield (
+            f"{lost} of {len(wanted)} iterations of block '{place.name}' run in no thread, since "
+            f"its loops {names} are both on '{find_axis(rivals[0])}'; bind one of them to another "
+            "axis, or bind the outer one first and fetch or spread the inner one afterwards"
         )
 
-    def find_in(self, other: Points, keys: Sequence[Any]) -> Array:
-        """Which points touch an element that others touch at the same coordinates."""
-        mine, theirs = self.elements, other.elements
-        for key in keys:
-            many = 1 + max((int(p.owners[key].max(initial=0)) for p in (self, other)), default=0)
-            mine, theirs = mine * many + self.owners[key], theirs * many + other.owners[key]
-        return np.isin(mine, theirs)
+
+def _find_outer_reduction(place: Place) -> Iterator[str]:
+    """A reduction over the outermost bound loop: TVM gives its threads one cell for their sums."""
+    kernel = place.kernel
+    if kernel is not None and find_axis(kernel) in find_reduced_axes(place):
+        yield (
+            f"block '{place.name}' reduces over the outermost bound loop of its kernel, "
+            f"'{kernel.loop_var.name}' on '{find_axis(kernel)}', whose threads would share one "
+            "cell for their sums; bind a spatial loop around it"
+        )
 
 
-def enumerate_access(
-    grid: Grid,
-    access: Access,
-    coordinates: Sequence[tuple[Any, For]],
-    *,
-    is_read: bool = False,
-    may_thin: bool = False,
-) -> Points:
-    """The elements of an access, with the coordinates (thread axes and loops) that it has there.
-
-    `may_thin` where some of the elements will do.
-    Raises `UndecidedError` for an index that depends on data, and beyond `LIMIT`.
-    """
-    place = access.place
-    # Sums over threads are stored by those whose guards on the reduction hold nothing back.
-    reduced = set() if is_read else find_reduced_axes(place)
-    guards = [
-        guard
-        for guard in place.find_real_guards()
-        if not any(find_axis(loop) in reduced for loop in find_used_loops(place, [guard]))
-    ]
-    starts = [part.min for part in access.ranges]
-    used = find_used_loops(place, [*starts, *guards])
-    for key, loop in coordinates:
-        grid.add(loop, key, 1 if str(key).startswith("blockIdx") else 2)
-    for loop in used:
-        grid.add(loop, find_key(loop), 1 if may_thin else LEVELS)
-    widths = [int(grid.evaluate(part.extent, {})) for part in access.ranges]
-    keys = list(dict.fromkeys([*(find_key(loop) for loop in used), *(k for k, _ in coordinates)]))
-    for at, width in enumerate(widths):
-        if width > 1:
-            keys.append(("within", at))
-            grid.domains["within", at] = np.arange(width)
-    grid.require_small(keys)
-    return _gather(grid, access, guards, keys, [key for key, _ in coordinates])
-
-
-def _gather(
-    grid: Grid, access: Access, guards: list[Any], keys: list[Any], coordinates: list[Any]
-) -> Points:
-    along = grid.spread(keys)
-    values = {
-        loop.loop_var: along[find_key(loop)]
-        for loop in access.place.loops
-        if find_key(loop) in along
-    }
-    shape = [int(grid.evaluate(size, {})) for size in access.buffer.shape]
-    whole = tuple(len(grid.domains[key]) for key in keys)
-    kept, flat = np.ones(whole, dtype=bool), np.zeros(whole, dtype=np.int64)
+def _count_iterations(place: Place, rivals: list[For], guards: list[Any], apart: bool) -> Array:
+    """The distinct iterations of a block, with `rivals` as one variable or `apart`."""
+    values, linked = list(place.values.values()), list(rivals)
+    parts: list[Any] = []
+    while True:
+        parts = [
+            part
+            for part in [*values, *guards]
+            if any(is_used(loop.loop_var, part) for loop in linked)
+        ]
+        grown = find_used_loops(place, parts)
+        if len(grown) == len(linked):
+            break
+        linked = grown
+    grid = Grid()
+    keys = {loop.loop_var: loop.loop_var if apart else find_key(loop) for loop in linked}
+    for loop in linked:
+        grid.add(loop, keys[loop.loop_var])
+    order = list(dict.fromkeys(keys.values()))
+    grid.require_small(order)
+    along = grid.spread(order)
+    at = {variable: along[key] for variable, key in keys.items()}
+    counts = tuple(len(grid.domains[key]) for key in order)
+    kept = np.ones(counts, dtype=bool)
     for guard in guards:
-        kept &= np.asarray(grid.evaluate(guard, values), dtype=bool)
-    for at, (part, size) in enumerate(zip(access.ranges, shape, strict=True)):
-        index = grid.evaluate(part.min, values) + along.get(("within", at), 0)
-        kept &= np.asarray((index >= 0) & (index < size))
-        flat = flat * size + index
-    owners = {key: np.broadcast_to(along[key], whole)[kept] for key in coordinates}
-    return Points(flat[kept], owners)
+        if is_among(guard, parts):
+            kept &= np.asarray(grid.evaluate(guard, at), dtype=bool)
+    columns = [
+        np.broadcast_to(grid.evaluate(value, at), counts)[kept]
+        for value in values
+        if is_among(value, parts)
+    ]
+    return (
+        np.unique(np.stack(columns, axis=-1), axis=0) if columns else np.zeros((int(kept.any()), 0))
+    )
 
 
-def name_element(access: Access, grid: Grid, flat: int) -> str:
-    """An element as ``C[0, 1]``."""
-    shape = [int(grid.evaluate(size, {})) for size in access.buffer.shape]
-    index = np.unravel_index(flat, shape) if shape else ()
-    return f"{access.buffer.name}[{', '.join(str(int(each)) for each in index)}]"
+def _find_shared_updates(kernel: _Kernel) -> Iterator[str]:
+    """Shared and global memory that several threads update, with no barrier between."""
+    for write in kernel.writes:
+        updates = kernel.updates(write)
+        begins = not updates and write.scope == "global" and _is_updated(kernel, write)
+        if not (updates or begins) or write.scope not in ("global", "shared", "shared.dyn"):
+            continue
+        if find_reduced_axes(write.place):
+            continue
+        levels = GPU_AXES if write.scope == "global" else ("threadIdx",)
+        axes = kernel.find_axes(*levels)
+        found = _try(functools.partial(_find_several, write=write, axes=axes, host=kernel.host))
+        if found:
+            element, axis, many = found
+            yield (
+                f"{many} threads along '{axis}' {'update' if updates else 'set'} {element} "
+                f"({write.scope} memory) in block '{write.place.name}', and nothing orders them"
+                f"{'' if updates else ' and the updates of others'}; bind a loop of the block to "
+                f"'{axis}', or let each thread keep its own in registers"
+            )
+
+
+def _is_updated(kernel: _Kernel, write: BlockAccess) -> bool:
+    """Whether another block of the kernel updates what a block has stored."""
+    return any(
+        other.has_buffer_of(write) and not other.has_block_of(write) and kernel.updates(other)
+        for other in kernel.writes
+    )
+
+
+def _find_several(
+    grid: Grid, write: BlockAccess, axes: dict[str, For], host: Loops
+) -> Witness | None:
+    """An element with several owners, an axis along which they lie, and how many those are."""
+    if write.is_conditional:
+        raise UndecidedError
+    used = {find_key(loop) for loop in find_used_loops(write.place, _find_uses(write))}
+    unused = [axis for axis in axes if axis not in used]
+    among = [*host, *((axis, loop) for axis, loop in axes.items() if axis in used)]
+    points = enumerate_access(grid, write, among, may_thin=True)
+    if not len(points.elements):
+        return None
+    if unused:
+        extent = int(grid.evaluate(axes[unused[0]].extent, {}))
+        return name_element(write, grid, int(points.elements[0])), unused[0], extent
+    columns = [points.elements, *(points.owners[key] for key, _ in among)]
+    rows = np.unique(np.stack(columns, axis=-1), axis=0)
+    for at in range(1 + len(host), rows.shape[1]):
+        launched = rows[:, : 1 + len(host)]
+        pairs = np.unique(np.column_stack([launched, rows[:, at]]), axis=0)
+        same, many = np.unique(pairs[:, :-1], axis=0, return_counts=True)
+        if (many > 1).any():
+            worst = int(np.argmax(many > 1))
+            element = name_element(write, grid, int(same[worst, 0]))
+            return element, str(among[at - 1][0]), int(many[worst])
+    return None
+
+
+def _find_uses(access: BlockAccess) -> list[Any]:
+    return [*(part.min for part in access.ranges), *access.place.find_real_guards()]
+
+
+def _try(search: Callable[[Grid], Witness | None]) -> Witness | None:
+    """Search with all values, then with fewer; what is undecided even so is no finding."""
+    for thinned in range(LEVELS):
+        try:
+            return search(Grid(thinned))
+        except UndecidedError:
+            continue
+    return None
+
+
+def _find_foreign_reads(kernel: _Kernel, kernels: list[_Kernel]) -> Iterator[str]:
+    for read in kernel.reads:
+        if read.scope not in _SCOPES:
+            continue
+        writes = [write for write in kernel.writes if write.has_buffer_of(read)]
+        is_update = any(write.has_block_of(read) for write in writes)
+        others = [write for write in writes if not write.has_block_of(read)]
+        begins = read.place.block.init is not None
+        if not others and not (is_update and begins):
+            yield from _find_other_kernel(read, kernel, kernels)
+        if not others:
+            continue
+        updates = [write for write in others if kernel.updates(write)]
+        yield from _find_other_threads(kernel, read, updates or others)
+
+
+def _find_other_kernel(read: BlockAccess, kernel: _Kernel, kernels: list[_Kernel]) -> Iterator[str]:
+    writers = [
+        write
+        for other in kernels
+        if other is not kernel
+        for write in other.writes
+        if write.has_buffer_of(read)
+    ]
+    if writers and read.scope != "global":
+        yield (
+            f"block '{read.place.name}' reads '{read.buffer.name}' ({read.scope} memory), which "
+            f"block '{writers[0].place.name}' writes in another kernel, so that TVM keeps one copy "
+            "for all threads in global memory; bring them under one bound loop, or keep it in "
+            "global memory"
+        )
+
+
+def _find_other_threads(
+    kernel: _Kernel, read: BlockAccess, writes: list[BlockAccess]
+) -> Iterator[str]:
+    axes = kernel.find_axes(*GPU_AXES, *(["vthread"] if read.scope == "local" else []))
+    search = functools.partial(_find_foreign, read=read, writes=writes, axes=axes, host=kernel.host)
+    found = _try(search)
+    if found is None:
+        return
+    element, axis, _ = found
+    why = {
+        "local": f"which it never wrote: each thread of '{axis}' writes registers of its own",
+        "global": f"which other threads along '{axis}' write in the same kernel, with no barrier",
+    }.get(read.scope, f"which other GPU blocks along '{axis}' write, if any")
+    if read.scope.startswith("shared") and axis.startswith("threadIdx"):
+        why = f"which other threads along '{axis}' write in a loop around both, and TVM may put no "
+        why += "barrier there"
+    yield (
+        f"a thread reads {element} ({read.scope} memory) in block '{read.place.name}', {why} "
+        f"(block '{writes[0].place.name}'); let the threads that write it read it"
+        + ("" if read.scope.startswith("shared") else ", or keep it in shared memory")
+    )
+
+
+def _find_foreign(
+    grid: Grid,
+    read: BlockAccess,
+    writes: list[BlockAccess],
+    axes: dict[str, For],
+    host: Loops,
+) -> Witness | None:
+    """An element that is read where its own thread, or GPU block, has not written it."""
+    owned = [_find_owner_axes(write, read, axes) for write in writes]
+    among = {**dict(host), **{axis: axes[axis] for each in owned for axis in each}}
+    grid.common = frozenset(
+        find_key(loop)
+        for loop in read.place.loops
+        if find_axis(loop) is None and all(is_among(loop, w.place.loops) for w in writes)
+    )
+    written = [
+        _list_written(grid.fresh(), write, own, axes, host)
+        for write, own in zip(writes, owned, strict=True)
+    ]
+    points = enumerate_access(grid, read, list(among.items()), is_read=True, may_thin=True)
+    keys = [key for key, _ in host]
+    covered = np.zeros(len(points.elements), dtype=bool)
+    anywhere = covered.copy()
+    for each, own in zip(written, owned, strict=True):
+        covered |= points.find_in(each, [*keys, *own])
+        anywhere |= points.find_in(each, keys)
+    wrong = ~covered & anywhere if read.scope == "global" else ~covered
+    if not wrong.any():
+        return None
+    if read.is_conditional or any(write.is_conditional for write in writes):
+        raise UndecidedError
+    at = int(np.argmax(wrong))
+    if grid.thinned == 3:
+        _confirm(grid, points, at, writes, owned, axes, host)
+    element = name_element(read, grid, int(points.elements[at]))
+    return element, _find_axis_between(points, at, written, owned, keys), 0
+
+
+def _find_axis_between(
+    points: Points, at: int, written: list[Points], owned: list[list[str]], host: list[Any]
+) -> str:
+    """An axis along which the writers of an element and its reader lie apart, best on its own."""
+    apart: list[str] = []
+    for each, own in zip(written, owned, strict=True):
+        same = each.elements == points.elements[at]
+        for key in host:
+            same &= each.owners[key] == points.owners[key][at]
+        for place in np.flatnonzero(same)[:64]:
+            differing = [ax for ax in own if each.owners[ax][place] != points.owners[ax][at]]
+            if differing and (not apart or len(differing) < len(apart)):
+                apart = differing
+    return (apart or [axis for own in owned for axis in own] or ["blockIdx.x"])[-1]
+
+
+def _list_written(
+    grid: Grid,
+    write: BlockAccess,
+    own: list[str],
+    axes: dict[str, For],
+    host: Loops,
+) -> Points:
+    loops = [*host, *((axis, axes[axis]) for axis in own)]
+    written = enumerate_access(grid, write, loops)
+    if write.scope != "global":
+        return written
+    return written.of_first(find_reduced_axes(write.place))
+
+
+def _confirm(
+    grid: Grid,
+    points: Points,
+    at: int,
+    writes: list[BlockAccess],
+    owned: list[list[str]],
+    axes: dict[str, For],
+    host: Loops,
+) -> None:
+    """Raise `UndecidedError` where an element is written by an iteration that was left out."""
+    for write, own in zip(writes, owned, strict=True):
+        fixed = {key: int(points.owners[key][at]) for key in [*(k for k, _ in host), *own]}
+        written = _list_written(grid.fresh(fixed), write, own, axes, host)
+        if (written.elements == points.elements[at]).any():
+            raise UndecidedError
+
+
+def _find_owner_axes(write: BlockAccess, read: BlockAccess, axes: dict[str, For]) -> list[str]:
+    """The axes along which different threads store different elements.
+
+    A sum over threads is stored by the first of them, but for registers, where all have it. What
+    threads of one loop share has no barrier within an iteration that a guard lets some in to.
+    """
+    used = {find_key(loop) for loop in find_used_loops(write.place, _find_uses(write))}
+    if write.scope.startswith("shared"):
+        used -= {
+            find_axis(loop)
+            for loop in write.place.find_bound("threadIdx")
+            if write.place.is_fed(loop) or not is_among(loop, read.place.loops)
+        }
+    reduced = find_reduced_axes(write.place)
+    stored = {axis for axis in axes if axis in used} - reduced
+    if write.scope == "global":
+        stored |= reduced & set(axes)
+    return [axis for axis in axes if axis in stored]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tirstep.modules import Problem, find_kernel
+from tirstep.modules import Problem, get_kernel
 from tirstep.transforms.recipes import Example, Recipe, Step
 
 
@@ -15,7 +15,7 @@ class Run:
 
     recipe: Recipe
     problem: Problem
-    sizes: Mapping[str, object]
+    config: Mapping[str, object]
     steps: tuple[Step, ...]
 
     def label(self, step: Step) -> str:
@@ -24,7 +24,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         """In a notebook: each step with what it changed."""
-        from .html import render_run  # needs this class
+        from .notebook import render_run  # needs this class
 
         return render_run(self)
 
@@ -39,20 +39,18 @@ def run_recipe(
     shape: Mapping[str, int],
     *,
     options: Mapping[str, object] | None = None,
-    sizes: Mapping[str, object] | None = None,
+    config: Mapping[str, object] | None = None,
     symbolic: Sequence[str] = (),
 ) -> Run:
     """Run a recipe on its kernel at a shape.
 
-    `options` are the kernel's (its dtype, say), over those of the recipe's seed; `sizes` the
+    `options` are the kernel's (its dtype, say), over those of its default example; `config` the
     recipe's own; `symbolic` the kernel's sizes that the modules leave open (`Kernel.problem`), for
     which `Recipe.symbolic` says where that works. Raises `KernelError` for bad shapes and options,
-    `TransformError` for sizes that do not fit.
+    `TransformError` for a config that does not fit.
     """
-    kernel = find_kernel(recipe.kernel)
-    chosen_options = {**recipe.seed.options, **(options or {})}
-    problem = kernel.problem(**shape, symbolic=symbolic, **chosen_options)
-    chosen = dict(sizes or {})
+    problem = _make_problem(recipe, shape, options or {}, symbolic)
+    chosen = dict(config or {})
     return Run(recipe, problem, chosen, tuple(recipe.steps(problem.module, **chosen)))
 
 
@@ -61,10 +59,25 @@ def run_golden(recipe: Recipe) -> Run:
     return _run_example(recipe, recipe.golden)
 
 
-def run_seed(recipe: Recipe) -> Run:
+def make_golden_problem(recipe: Recipe) -> Problem:
+    """The problem of a recipe's golden files."""
+    return _make_problem(recipe, recipe.golden.shape, recipe.golden.options)
+
+
+def _make_problem(
+    recipe: Recipe,
+    shape: Mapping[str, int],
+    options: Mapping[str, object],
+    symbolic: Sequence[str] = (),
+) -> Problem:
+    chosen = {**recipe.default_example.options, **options}
+    return get_kernel(recipe.kernel).problem(**shape, symbolic=symbolic, **chosen)
+
+
+def run_default_example(recipe: Recipe) -> Run:
     """Run a recipe at the example of the tutorial that it comes from."""
-    return _run_example(recipe, recipe.seed)
+    return _run_example(recipe, recipe.default_example)
 
 
 def _run_example(recipe: Recipe, example: Example) -> Run:
-    return run_recipe(recipe, example.shape, options=example.options, sizes=example.sizes)
+    return run_recipe(recipe, example.shape, options=example.options, config=example.config)

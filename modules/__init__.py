@@ -14,7 +14,7 @@ require_supported_tvm()
 
 # TVM may be imported from here on only.
 from tirstep.modules.activations import gelu, relu
-from tirstep.modules.catalogue import find_kernel, kernels
+from tirstep.modules.catalogue import get_kernel, kernels
 from tirstep.modules.convolution import depthwise_conv2d
 from tirstep.modules.elementwise import vector_add
 from tirstep.modules.errors import KernelError
@@ -33,8 +33,8 @@ __all__ = [
     "Tensor",
     "conv1d",
     "depthwise_conv2d",
-    "find_kernel",
     "gelu",
+    "get_kernel",
     "kernels",
     "layer_norm",
     "matmul",

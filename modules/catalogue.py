@@ -39,9 +39,9 @@ def kernels() -> Mapping[str, Kernel]:
     return MappingProxyType({kernel.name: kernel for kernel in _KERNELS})
 
 
-def find_kernel(name: str) -> Kernel:
+def get_kernel(name: str) -> Kernel:
     """The kernel of this name; raises `KernelError` with the nearest names if there is none."""
     known = kernels()
     if name not in known:
-        raise KernelError(f"find_kernel: no kernel is named {name!r}; {nearest(name, known)}")
+        raise KernelError(f"get_kernel: no kernel is named {name!r}; {nearest(name, known)}")
     return known[name]

@@ -10,7 +10,7 @@ Which wrong kernels a case is there for is told by tests/lowering_checks/test_co
 plants them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tirstep.modules.dtypes import DType, dtype_facts
+from tirstep.modules.numeric import fits, is_between, lie_between
 
 if TYPE_CHECKING:
     from tirstep.modules.kernel import Problem
 
 Array = npt.NDArray[Any]
-FEW = 32
+FEW = 128
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,14 @@ class Slot:
     ----------
     row : random floats in [-1, 1), in float64: as many elements as are wanted
     dtype : of the input
+    summed_in : the type of the kernel's accumulator
     most : the magnitude up to which no sum of the kernel can overflow
     rng : whence further chance comes
     """
 
     row: Array
     dtype: DType
+    summed_in: DType
     most: float
     rng: np.random.Generator
 
@@ -89,31 +92,45 @@ def draw_corners(problem: "Problem", seed: int) -> list[tuple[tuple[str, ...], l
         chosen = kinds[first : first + count]
         facts, rows = _facts(problem), inputs[0].reshape(_count_rows(problem), -1)
         for index, row in enumerate(rows):
-            slot = Slot(row.astype(np.float64), facts, _find_most(problem), rng)
+            slot = _make_slot(problem, row, rng)
             rows[index] = _store(chosen[index % count].draw(slot), facts)
         drawn.append((tuple(kind.name for kind in chosen), inputs))
     return drawn
 
 
-def plant_corners(problem: "Problem", inputs: Sequence[Array], seed: int) -> list[Array]:
-    """Random floats of a kernel that sums products, with corner cases in them.
+def plant_corners(problem: "Problem", inputs: Sequence[Array], seed: int) -> list[list[Array]]:
+    """Random floats of a kernel that sums products, with corner cases in them, as one or more
+    inputs, so that none is without a place because rows are few (`_find_places`).
 
-    At most every second row is one, the last ones first. An only row of a matrix stays as it is,
-    since nothing else would be left. What makes an output no number is left out.
+    What makes an output no number, or overflows, is left out.
     """
-    planted = [array.copy() for array in inputs]
-    facts = _facts(problem)
-    if not facts.is_float:
-        return planted
     rng = np.random.default_rng([seed, 1])
-    for index, kind in zip(_find_places(problem), problem.kernel.meaning.corners, strict=False):
-        before = planted[0].copy()
-        row = planted[0].reshape(-1, before.shape[-1])[index]
-        slot = Slot(row.astype(np.float64), facts, _find_most(problem), rng)
-        row[:] = _store(kind.draw(slot), facts)
-        if np.isnan(problem.reference(planted)[0]).any():
-            planted[0] = before
-    return planted
+    kinds = list(problem.kernel.meaning.corners if _facts(problem).is_float else OF_INTEGERS)
+    drawn = []
+    for places in _find_places(problem, len(kinds)):
+        planted = [array.copy() for array in inputs]
+        for place, kind in zip(places, kinds, strict=False):
+            _plant(problem, planted, place, kind, rng)
+        kinds = kinds[len(places) :]
+        drawn.append(planted)
+    return drawn
+
+
+def _plant(
+    problem: "Problem", planted: list[Array], place: Any, kind: Corner, rng: np.random.Generator
+) -> None:
+    """Put a corner case into the rows of a place, or leave them where an output would be none."""
+    facts, before = _facts(problem), planted[0].copy()
+    for row in _as_rows(planted[0])[place]:
+        row[:] = _store(kind.draw(_make_slot(problem, row, rng)), facts)
+    if not facts.is_float:
+        is_right = fits(problem, planted)
+    elif np.isfinite(planted[0].astype(np.float64)).all():
+        is_right = True
+    else:
+        is_right = not np.isnan(problem.reference(planted)[0]).any()
+    if not is_right:
+        planted[0] = before
 
 
 def draw_bits(problem: "Problem", seed: int) -> list[Array]:
@@ -133,21 +150,44 @@ def draw_bits(problem: "Problem", seed: int) -> list[Array]:
             rare = np.array([0.0, -0.0, np.inf, -np.inf, np.nan]).astype(facts.numpy)
             chosen = rng.permutation(array.size)[: -(-array.size // 8)]
             array.flat[chosen] = rng.choice(rare, chosen.size)
-            array[np.isnan(array)] = rare[-1]
+            with np.errstate(invalid="ignore"):  # what bits there are: signalling NaNs too
+                array[np.isnan(array)] = rare[-1]
         inputs.append(array)
     return inputs
 
 
-def _find_places(problem: "Problem") -> Iterator[int]:
-    """The rows of the first input that corner cases may take; of vectors and images the first."""
+def _find_places(problem: "Problem", kinds: int) -> list[list[slice]]:
+    """The rows of the first input that corner cases may take, for each input that is drawn.
+
+    Of a matrix at most every second row, the last ones first, once or twice. Of an only row nothing
+    else would be left: it is none in one input, and one in another. Signals and images have one
+    kind at a time, since a row is much of them.
+    """
     shape = problem.inputs[0].shape
+    if len(shape) != 2:
+        return [[np.s_[:]]] * max(kinds, 1)
     rows = shape[0]
-    return iter(range(rows - 1, rows - 1 - rows // 2, -1) if len(shape) == 2 else range(1))
+    if rows == 1:
+        return [[], [np.s_[:]]][: 1 + min(kinds, 1)]
+    places = [np.s_[row : row + 1] for row in range(rows - 1, rows - 1 - rows // 2, -1)]
+    return [places] * (1 if kinds <= len(places) else 2)
+
+
+def _as_rows(array: Array) -> Array:
+    """Rows of a matrix, whole signals, images: a view."""
+    if array.ndim > 2:
+        return array.reshape(-1, array.shape[-2] * array.shape[-1])
+    return array.reshape(-1, array.shape[-1])
 
 
 def _count_rows(problem: "Problem") -> int:
     shape = problem.inputs[0].shape
     return shape[0] if len(shape) > 1 else 1
+
+
+def _make_slot(problem: "Problem", row: Array, rng: np.random.Generator) -> Slot:
+    summed_in = dtype_facts(problem.accumulator)
+    return Slot(row.astype(np.float64), _facts(problem), summed_in, _find_most(problem), rng)
 
 
 def _facts(problem: "Problem") -> DType:
@@ -175,11 +215,31 @@ def zeros(slot: Slot) -> Array:
     return slot.signs() * 0.0
 
 
-@corner("zeros in few columns, -inf in the others: a lost term is much of the sum; masked columns")
+@corner("-inf but for few columns: a sum of few errors, of which a narrower type makes larger ones")
 def few(slot: Slot) -> Array:
     values = np.full(slot.size, -np.inf)
-    values[_choose_columns(slot)] = 0.0
+    columns = _choose_columns(slot)
+    for _ in range(64):
+        values[columns] = _draw_few(slot, columns.size)
+        if is_between(np.exp(values[columns] - values[columns].max()).sum()):
+            break
     return values
+
+
+def _draw_few(slot: Slot, count: int) -> Array:
+    """The maximum at the end, more whose powers are large, and all rounded down in a narrower type,
+    and many whose powers are small: each is a result in which an error of the sum may show.
+    """
+    top = _as_stored(slot, np.array([0.02]))
+    large = _as_stored(slot, top + slot.rng.uniform(-1.0, 0.0, 1024))
+    large = np.resize(large[is_between(np.exp(large - top))], count // 4 + 1)
+    small = _as_stored(slot, top + slot.rng.uniform(-12.0, -4.0, count))
+    others = slot.rng.permutation(np.concatenate([large[1:], small])[: max(count - 2, 0)])
+    return np.concatenate([large[:1], others, top])[-count:]
+
+
+def _as_stored(slot: Slot, values: Array) -> Array:
+    return values.astype(slot.dtype.numpy).astype(np.float64)
 
 
 @corner("an offset far below 0: what begins at 0, or at -10000, wins the maximum; powers vanish")
@@ -228,7 +288,11 @@ def subnormal(slot: Slot) -> Array:
 def sparse(slot: Slot) -> Array:
     values = np.zeros(slot.size)
     columns = _choose_columns(slot)
-    values[columns] = 1 + np.abs(slot.row[columns])
+    drawn = _as_stored(slot, np.abs(_draw_between(slot, 1024)))
+    # Half of the squares all are rounded down in a narrower type.
+    rounded_down = np.resize(drawn[is_between(drawn * drawn)], columns.size // 2)
+    chosen = np.concatenate([rounded_down, drawn])[: columns.size]
+    values[columns] = slot.rng.permutation(chosen)
     return values
 
 
@@ -265,14 +329,23 @@ def equal(slot: Slot) -> Array:
     "whole numbers with their negatives: mean and variance are exact, so that a lost term shows"
 )
 def balanced(slot: Slot) -> Array:
-    half = slot.rng.integers(1, 5, slot.size // 2).astype(np.float64)
-    values = np.concatenate([half, -half, np.zeros(slot.size % 2)])
-    return slot.rng.permutation(values)
+    # As large as the squares sum exactly with; one of more bits than float16 has is much of them.
+    most = max(int(min(np.sqrt(2**22 / slot.size), slot.dtype.exact_integers)), 4)
+    wide = min(2507, slot.dtype.exact_integers - 1)
+    three = np.array([wide, -(wide // 2), wide // 2 - wide])[: slot.size // 3 * 3]
+    count = (slot.size - three.size) // 2
+    half = slot.rng.integers(most // 2, most, count, endpoint=True).astype(np.float64)
+    zeros = np.zeros(slot.size - three.size - 2 * count)
+    return slot.rng.permutation(np.concatenate([three, half, -half, zeros]))
 
 
 def _choose_columns(slot: Slot) -> Array:
-    """The first, the last, and others by chance: an eighth of all, or 32."""
-    count = min(FEW, max(slot.size // 8, 1))
+    """The first, the last, and others by chance: a quarter of all, but few.
+
+    More of a type of so few bits that an error shows in few results only.
+    """
+    few = FEW if slot.dtype.mantissa_bits > 8 else 2 * FEW
+    count = min(few, max(slot.size // 4, 1))
     chosen = slot.rng.choice(slot.size, count, replace=False)
     return np.unique(np.concatenate([[0, slot.size - 1], chosen]))
 
@@ -293,7 +366,7 @@ def along_the_curve(slot: Slot) -> Array:
 def edges(slot: Slot) -> Array:
     facts = slot.dtype
     small = (facts.smallest_subnormal, facts.smallest_normal, 1024 * facts.smallest_normal)
-    sizes = (0.0, np.inf, *small, facts.largest)
+    sizes = (0.0, *small, facts.largest, *([np.inf] if _has_infinity(facts) else []))
     values = np.array([*sizes, *(-size for size in sizes)])
     chosen = slot.rng.permutation(slot.size)[: slot.size // 2]
     mixed = slot.row.copy()
@@ -310,6 +383,23 @@ def infinite(slot: Slot) -> Array:
     if slot.size > 1 and _has_infinity(slot.dtype):
         values[slot.rng.integers(slot.size)] = np.inf
     return values
+
+
+@corner("few numbers among zeros: a sum of no error but theirs, and no number of a narrower type")
+def few_terms(slot: Slot) -> Array:
+    values = np.zeros(slot.size)
+    first = int(slot.rng.integers(slot.size))
+    if slot.dtype.mantissa_bits < slot.summed_in.mantissa_bits:
+        # Of few bits itself: with two more, in the same part however a row is dealt out.
+        others = np.array([first + 1, first + slot.size // 64 * 32]) % slot.size
+        values[others] = np.abs(_draw_between(slot, 2)) / 64  # of one sign: they must not cancel
+    values[first] = 128 * _draw_between(slot, 1)[0]
+    return values
+
+
+@corner("nothing but zeros: what is added to a sum, a bias, stands alone")
+def nothing(slot: Slot) -> Array:
+    return np.zeros(slot.size)
 
 
 @corner("magnitudes from the smallest to where sums reach overflow's edge")
@@ -330,11 +420,37 @@ def infinite_first(slot: Slot) -> Array:
     return values
 
 
+@corner("zeros but for numbers ever further apart: whatever the window, some sums have one or two")
+def thinning(slot: Slot) -> Array:
+    values = np.zeros(slot.size)
+    places = 2 ** np.arange(slot.size.bit_length()) - 1
+    places = np.unique(np.append(places[places < slot.size], slot.size - 1))
+    spread = np.where(np.arange(places.size) % 2, 1 / 64, 128.0)
+    values[places] = _draw_between(slot, places.size) * spread
+    return values
+
+
+@corner(
+    "large integers of one sign: their sum wraps around in a narrower type, or is rounded to it"
+)
+def large_integers(slot: Slot) -> Array:
+    most = int(slot.dtype.largest)
+    return slot.rng.integers(most // 2, most, slot.size, endpoint=True).astype(np.float64)
+
+
+def _draw_between(slot: Slot, count: int) -> Array:
+    """Numbers of either sign and from 1 to 2 in magnitude, which no narrower type has."""
+    return lie_between(slot.rng.uniform(1, 2, count) * slot.rng.choice((-1.0, 1.0), count))
+
+
 def _has_infinity(facts: DType) -> bool:
     """float8_e4m3fn has none, and NaNs in their place."""
     return bool(np.isinf(np.array(np.inf).astype(facts.numpy).astype(np.float64)))
 
 
-SUMMED = (infinite, of_all_magnitudes, of_small_magnitudes)
-SUMMED_ALONG = (infinite_first,)
+SUMMED = (few_terms, infinite, of_all_magnitudes, of_small_magnitudes)
+SUMMED_WITH_BIAS = (few_terms, infinite, nothing, of_all_magnitudes, of_small_magnitudes)
+SUMMED_ALONG = (infinite_first, thinning)
 """Of signals and images, where one row is much of the input."""
+OF_INTEGERS = (large_integers,)
+"""Of integers that are summed, in the place of those."""

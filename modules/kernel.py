@@ -121,15 +121,15 @@ class Problem:
     """A kernel at one shape and with every option settled; made by `Kernel.problem`."""
 
     kernel: Kernel
-    sizes: Mapping[str, int]
+    shape: Mapping[str, int]
     options: Mapping[str, Any]  # acc and out resolved: no None in them
     symbolic: tuple[str, ...] = ()  # the sizes that the module takes from its arguments
 
     def __hash__(self) -> int:
-        return hash((self.kernel, *self.sizes.items(), *self.options.items(), self.symbolic))
+        return hash((self.kernel, *self.shape.items(), *self.options.items(), self.symbolic))
 
     def __str__(self) -> str:
-        named = {**self.sizes, **self.options}
+        named = {**self.shape, **self.options}
         if self.symbolic:
             named["symbolic"] = " ".join(self.symbolic)
         return f"{self.kernel.name}({', '.join(f'{key}={value}' for key, value in named.items())})"
@@ -137,14 +137,14 @@ class Problem:
     @functools.cached_property
     def module(self) -> tvm.IRModule:
         """The module, made at the first question."""
-        sizes: list[Any] = list(self.sizes.values())
+        sizes: list[Any] = list(self.shape.values())
         if self.symbolic:
             # All int64: TVM 0.27 does not lower every module whose indices have both types.
             sizes = [
                 tvm.tirx.Var(name, "int64")
                 if name in self.symbolic
                 else tvm.tirx.IntImm("int64", size)
-                for name, size in self.sizes.items()
+                for name, size in self.shape.items()
             ]
         return self.kernel.factory(*sizes, **self.options)
 
@@ -181,17 +181,17 @@ class Problem:
     @property
     def terms(self) -> int:
         """The most roundings on the way to one element of an output."""
-        return self.kernel.meaning.terms(**self.sizes, **self.options)
+        return self.kernel.meaning.terms(**self.shape, **self.options)
 
     @property
     def zeros(self) -> Sequence[Any]:
         """Where the inputs must be 0 for one output to have only zeros to sum, by input."""
-        return self.kernel.meaning.zeros(**self.sizes, **self.options)
+        return self.kernel.meaning.zeros(**self.shape, **self.options)
 
     @property
     def flops(self) -> int:
         """The operations, as the kernel's docstring counts them."""
-        return self.kernel.meaning.flops(**self.sizes, **self.options)
+        return self.kernel.meaning.flops(**self.shape, **self.options)
 
     @property
     def bytes(self) -> int:
@@ -237,7 +237,7 @@ class Problem:
             raise KernelError(f"{self}: the inputs have shapes {shapes}; give {wanted}")
         doubles = [array.astype(np.float64) for array in inputs]
         with np.errstate(invalid="ignore", over="ignore"):  # corner cases have infinities
-            return [self.kernel.meaning.reference(*doubles, **self.sizes, **self.options)]
+            return [self.kernel.meaning.reference(*doubles, **self.shape, **self.options)]
 
     def error_bound(self, inputs: Sequence[Array]) -> list[Array]:
         """How far from `reference` each element of an output may be, in absolute numbers.
@@ -278,7 +278,9 @@ class Problem:
             return [(("random bits",), corners.draw_bits(self, seed))]
         return [] if self.is_exact else corners.draw_corners(self, seed)
 
-    def planted_inputs(self, seed: int) -> list[Array]:
-        """`float_inputs`, with corner cases in them where the kernel sums products."""
+    def planted_inputs(self, seed: int) -> list[list[Array]]:
+        """`float_inputs`, with corner cases in them where the kernel sums products: as one input,
+        or as several where its rows are too few for all.
+        """
         drawn = self.float_inputs(seed)
-        return corners.plant_corners(self, drawn, seed) if self.is_exact else drawn
+        return corners.plant_corners(self, drawn, seed) if self.is_exact else [drawn]

@@ -100,7 +100,7 @@ def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool)
     accumulators=SUMS_OF_PRODUCTS,
     # A row of A, nothing of B, and one bias.
     zeros=lambda m, n, **_: (np.s_[m // 2], np.s_[:0], np.s_[n // 2]),
-    corners=corners.SUMMED,
+    corners=corners.SUMMED_WITH_BIAS,
 )
 def matmul_bias_relu(
     m: int,

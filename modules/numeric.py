@@ -29,16 +29,33 @@ def draw_exact(problem: "Problem", seed: int) -> Iterator[list[Array]]:
         yield _draw_small(problem, seed)
         return
     for reach in _find_reaches(problem):
-        rng = np.random.default_rng(seed)
-        drawn = [
-            _whole_numbers(rng, tensor.shape, reach, dtype_facts(tensor.dtype))
-            for tensor in problem.inputs
-        ]
-        inputs = _set_zeros(problem, drawn)
-        if _fits(problem, inputs):
-            yield inputs
+        inputs = _draw_up_to(problem, reach, seed)
+        room = _find_room(problem, inputs)
+        if room >= 1:
+            yield _enlarge(problem, inputs, (reach, room), seed) if room >= 4 else inputs
             return
     yield from _draw_in_turns(problem, inputs, np.random.default_rng([seed, 1]))
+
+
+def _draw_up_to(problem: "Problem", reach: int, seed: int) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    drawn = [
+        _whole_numbers(rng, tensor.shape, reach, dtype_facts(tensor.dtype))
+        for tensor in problem.inputs
+    ]
+    return _set_zeros(problem, drawn)
+
+
+def _enlarge(
+    problem: "Problem", inputs: list[Array], drawn: tuple[int, float], seed: int
+) -> list[Array]:
+    """The same of larger numbers, if those fit. `drawn` are the largest so far, and the room."""
+    reach, room = drawn
+    # The first guess was for products of two numbers: 2 where they are that, 1 where none is.
+    doubled = _find_room(problem, [array.astype(np.float64) * 2 for array in inputs])
+    factors = int(np.ceil(np.log2(room / doubled)))
+    larger = _draw_up_to(problem, reach * 2 ** int(np.log2(room) / max(factors, 1)), seed)
+    return larger if fits(problem, larger) else inputs
 
 
 def _draw_in_turns(
@@ -51,13 +68,13 @@ def _draw_in_turns(
     fitting = columns
     while fitting > 1:
         fitting //= 2
-        if _fits(problem, _keep_columns(ones, live, order, fitting, 0)):
+        if fits(problem, _keep_columns(ones, live, order, fitting, 0)):
             break
     else:
         raise _overflow(problem)
     # Halved until it fits: as many more as fit all the same.
     for step in (fitting // 2, fitting // 4, fitting // 8):
-        if step and _fits(problem, _keep_columns(ones, live, order, fitting + step, 0)):
+        if step and fits(problem, _keep_columns(ones, live, order, fitting + step, 0)):
             fitting += step
     for first in range(0, columns, fitting * len(live)):
         yield _keep_columns(ones, live, order, fitting, first)
@@ -128,7 +145,7 @@ def draw_random(problem: "Problem", seed: int) -> list[Array]:
             _floats(rng, shape, facts) if facts.is_float else _integers(rng, shape, facts, halvings)
             for shape, facts in tensors
         ]
-        if dtype_facts(problem.accumulator).is_float or _fits(problem, inputs):
+        if dtype_facts(problem.accumulator).is_float or fits(problem, inputs):
             return inputs
     raise _overflow(problem)
 
@@ -142,7 +159,37 @@ def _overflow(problem: "Problem") -> KernelError:
 def _floats(rng: np.random.Generator, shape: tuple[int, ...], facts: DType) -> Array:
     # The clip is for the types so narrow that 0.999 would round to 1.
     below_one = 1.0 - facts.unit_roundoff
-    return np.minimum(rng.uniform(-1.0, 1.0, shape), below_one).astype(facts.numpy)
+    drawn = np.clip(rng.uniform(-1.0, 1.0, shape), -below_one, below_one)
+    return lie_between(drawn).astype(facts.numpy)
+
+
+# Of the 24 bits of a float32, the first of which has the weight 2^23: the 9th and 12th; the 10th,
+# 11th and 13th.
+_CLEARED, _SET = np.uint32(2**15 | 2**12), np.uint32(2**14 | 2**13 | 2**11)
+
+
+def lie_between(values: Array) -> Array:
+    """Numbers like others, as float32, but so far between two of bfloat16, and between two of
+    float16 or TF32, that rounding to either changes each, and always towards zero.
+
+    The first bit that bfloat16 lacks, the 9th, is 0, and the two after it are 1; with the 12th,
+    that float16 lacks, it is the same. Zeros stay.
+    """
+    bits = values.astype(np.float32).view(np.uint32)
+    changed = (bits & ~_CLEARED | _SET).view(np.float32)
+    return np.where(values == 0, np.float32(0), changed)
+
+
+def is_between(values: Array) -> Array:
+    """Which numbers lie as those of `lie_between` do, as near as matters: a quarter of the way or
+    more above one of bfloat16, and of float16 or TF32, and nearer to it than to the next.
+    """
+    mantissas, _ = np.frexp(np.abs(values))
+    between = np.ones(np.shape(values), bool)
+    for bits in (8, 11):
+        beyond = np.ldexp(mantissas, bits) % 1
+        between &= (beyond >= 0.25) & (beyond < 0.5)
+    return between
 
 
 def _integers(
@@ -153,14 +200,20 @@ def _integers(
     return (np.sign(full) * (np.abs(full) >> halvings)).astype(facts.numpy)
 
 
-def _fits(problem: "Problem", inputs: Sequence[Array]) -> bool:
-    """Whether no partial sum can leave the accumulator's exact integers, nor the output's range.
+def fits(problem: "Problem", inputs: Sequence[Array]) -> bool:
+    """Whether no partial sum can leave the accumulator's exact integers, nor the output's range."""
+    return _find_room(problem, inputs) >= 1
+
+
+def _find_room(problem: "Problem", inputs: Sequence[Array]) -> float:
+    """How many times the largest sum may be what it is.
 
     The sum of the absolute values of all terms bounds every partial sum in every order.
     """
     sums = _sums_of_magnitudes(problem, inputs)
     limits = _find_limits(problem)
-    return all(float(one.max()) <= limit for one, limit in zip(sums, limits, strict=True))
+    with np.errstate(divide="ignore"):
+        return min(limit / np.float64(one.max()) for one, limit in zip(sums, limits, strict=True))
 
 
 def _find_limits(problem: "Problem") -> list[float]:
@@ -179,10 +232,17 @@ def bound_error(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
     for exact, error, output in zip(
         problem.reference(inputs), bound_computing(problem, inputs), problem.outputs, strict=True
     ):
-        out = dtype_facts(output.dtype)
-        storing = out.unit_roundoff * (np.abs(exact) + error) + out.underflow
-        bounds.append(error + storing)
+        bounds.append(bound_storing(exact, error, output.dtype))
     return bounds
+
+
+def bound_storing(exact: Any, error: Any, dtype: str, xp: Any = np) -> Any:
+    """How far off what was computed with an error may be once it is rounded to a type.
+
+    `xp` is the module that the arrays belong to: NumPy, or PyTorch.
+    """
+    out = dtype_facts(dtype)
+    return error + (out.unit_roundoff * (xp.abs(exact) + error) + out.underflow)
 
 
 def find_intervals(problem: "Problem", inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
@@ -228,19 +288,55 @@ def bound_computing(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
     if problem.kernel.meaning.is_bitwise:
         return [np.zeros(output.shape) for output in problem.outputs]
     if own is None:
-        return _bound_sums(problem, inputs, acc)
-    constants = {**problem.sizes, **problem.options}
+        sums, counts = _sums_of_magnitudes(problem, inputs), _count_roundings(problem, inputs)
+        return [
+            bound_sums(problem, one, roundings=count)
+            for one, count in zip(sums, counts, strict=True)
+        ]
+    constants = {**problem.shape, **problem.options}
     return [own(*doubles, u=acc.unit_roundoff, tiny=acc.underflow, **constants)]
 
 
-def _bound_sums(problem: "Problem", inputs: Sequence[Array], acc: DType) -> list[Array]:
-    n = problem.terms
-    roundings = n * acc.unit_roundoff
-    gamma = roundings / (1 - roundings) if roundings < 1 else np.inf
+def bound_sums(
+    problem: "Problem", magnitudes: Any, xp: Any = np, *, roundings: Array | None = None
+) -> Any:
+    """How far off sums of products may be before they are stored, in absolute numbers.
+
+    `magnitudes` is the reference of the inputs' absolute values; `xp` is the module that it belongs
+    to: NumPy, or PyTorch. `roundings` are those on the way to each output, where they are fewer
+    than the problem's `terms`; in NumPy alone.
+    """
+    acc = dtype_facts(problem.accumulator)
+    if not acc.is_float:
+        return xp.zeros_like(magnitudes)
     # A sum without a single term is exact, whatever gamma (0 times infinity is no number); so is
     # one with an infinity, of which the others change nothing.
-    bounds = []
-    for sums in _sums_of_magnitudes(problem, inputs):
-        rounded = (sums > 0) & np.isfinite(sums)
-        bounds.append(np.multiply(gamma, sums, out=np.zeros_like(sums), where=rounded))
-    return [bound + max(n, 1) * acc.underflow for bound in bounds]
+    rounded = (magnitudes > 0) & xp.isfinite(magnitudes)
+    counts = float(problem.terms) if roundings is None else roundings
+    errors = _find_gamma(counts, acc) * xp.where(rounded, magnitudes, xp.ones_like(magnitudes))
+    bounds = xp.where(rounded, errors, xp.zeros_like(magnitudes))
+    return bounds + np.maximum(counts, 1.0) * acc.underflow
+
+
+def _find_gamma(roundings: float | Array, acc: DType) -> Any:
+    """The relative error of so many roundings; infinite where nothing can be promised."""
+    relative = np.asarray(roundings * acc.unit_roundoff)
+    with np.errstate(divide="ignore"):
+        gamma = np.where(relative < 1, relative / (1 - relative), np.inf)
+    return gamma if gamma.ndim else float(gamma)
+
+
+def _count_roundings(problem: "Problem", inputs: Sequence[Array]) -> list[Array | None]:
+    """The roundings on the way to each output where inputs are 0; None for `Problem.terms`.
+
+    What is 0 adds without rounding. The terms that are not are counted by a reference of ones in
+    the place of all numbers but 0, against one of ones alone.
+    """
+    present = [(array.astype(np.float64) != 0).astype(np.float64) for array in inputs]
+    if all(array.all() for array in present):
+        return [None for _ in problem.outputs]
+    full = problem.reference([np.ones_like(array) for array in present])
+    return [
+        np.divide(there * problem.terms, whole, out=np.zeros_like(whole), where=whole > 0)
+        for there, whole in zip(problem.reference(present), full, strict=True)
+    ]

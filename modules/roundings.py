@@ -48,6 +48,11 @@ def sums_exactly(terms: Array, u: float) -> Array:
     return np.asarray(magnitudes.sum(axis=1, keepdims=True) <= unit / u)
 
 
+def _count_terms(terms: Array) -> Array:
+    """The terms (m, n) of each row that are not 0, which adds without rounding, as (m, 1)."""
+    return np.asarray(np.count_nonzero(terms, axis=1, keepdims=True))
+
+
 def softmax(a: Array, *, u: float, tiny: float, online: bool = False, **_: Any) -> Array:
     """Of softmax over the rows of a (m, n); NaN in a row of nothing but -inf, which has none.
 
@@ -82,7 +87,8 @@ def layer_norm(a: Array, gain: Array, shift: Array, *, u: float, tiny: float, **
     """
     n = a.shape[1]
     mean = a.mean(axis=1, keepdims=True)
-    of_sum = np.where(sums_exactly(a, u), 0, n) * np.abs(a).mean(axis=1, keepdims=True)
+    of_sum = np.where(sums_exactly(a, u), 0, _count_terms(a))
+    of_sum = of_sum * np.abs(a).mean(axis=1, keepdims=True)
     of_mean = of_sum + DIVISION * np.abs(mean)
     centered = a - mean
     is_kept = (of_mean == 0) & (centered.astype(np.float32) == centered)
@@ -101,7 +107,7 @@ def layer_norm(a: Array, gain: Array, shift: Array, *, u: float, tiny: float, **
 def rms_norm(a: Array, gain: Array, *, u: float, tiny: float, **_: Any) -> Array:
     """Of the normalization of the rows of a (m, n) by their mean square, with gain (n)."""
     squares = a * a
-    of_sum = np.where(sums_exactly(squares, u), 0, a.shape[1])
+    of_sum = np.where(sums_exactly(squares, u), 0, _count_terms(squares))
     relative = (of_sum + DIVISION + 1) / 2 + ROOT + 3
     scaled = np.abs(gain) / np.sqrt(squares.mean(axis=1, keepdims=True) + EPSILON)
     return SAFETY * (u * np.abs(a) * scaled * relative + tiny * (1 + scaled))

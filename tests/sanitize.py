@@ -18,7 +18,7 @@ REPORTED = 86  # the exit code that we ask of the sanitizer where it has somethi
 
 def run_all() -> int:
     """Run each recipe's last step once on CUDA; what the sanitizer then watches."""
-    device = CudaDevice(has_rims=False)
+    device = CudaDevice(has_guard_zones=False)
     for recipe in RECIPES.values():
         golden = run_golden(recipe)
         last = golden.steps[-1]

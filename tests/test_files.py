@@ -299,8 +299,8 @@ WRITERS = {
     "src/tirstep/cli/streams.py": "/dev/null in the place of a closed stream",
     "src/tirstep/bench/farm_worker.py": "a channel, and libraries in a process's own folder",
     "src/tirstep/bench/workspaces.py": "beside a library in a process's own folder",
-    "lowering_checks/facts/machine_code.py": "a cubin in a temporary folder",
-    "lowering_checks/facts/nvrtc.py": "a cubin in a temporary folder",
+    "lowering_checks/facts/compiled.py": "a cubin in a temporary folder",
+    "lowering_checks/facts/nvrtc_program.py": "a cubin in a temporary folder",
     "lowering_checks/expectations.py": "FileCheck's input in a temporary folder",
 }
 CALLS = ("write_text", "write_bytes", "rename", "replace_file", "savefig", "truncate")

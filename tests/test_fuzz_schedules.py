@@ -9,13 +9,22 @@ from pathlib import Path
 import pytest
 from players import Dice, Player, draw_problem
 from plays import Block as At
-from plays import Call, Loop, Play, WrongError, replay, require_structure
+from plays import (
+    Call,
+    Judgement,
+    Loop,
+    Play,
+    WrongError,
+    judge,
+    replay,
+    require_structure,
+)
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.script import from_source
 
 from tirstep import transforms as tr
-from tirstep.modules import vector_add
+from tirstep.modules import matmul, vector_add
 from tirstep.transforms import Split, TransformError
 from tirstep.transforms.errors import transform
 
@@ -90,6 +99,26 @@ def test_a_play_is_made_anew_from_its_calls():
     again = replay(play.problem, play.calls)
     assert again.module.script() == play.module.script()
     assert len(replay(play.problem, play.calls[:2]).calls) <= 2
+
+
+def test_a_fault_of_asynchronous_copies_counts_though_no_cpu_compiles_them():
+    """The device "host" is asked whether a source is a program at all; cp.async is no reason."""
+    problem = matmul.problem(2, 4, 6)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    row, column, k = sch.get_loops(block)
+    tr.bind_loop(sch, row, axis="blockIdx.x")
+    tr.bind_loop(sch, column, axis="threadIdx.x")
+    copy = tr.stage_operand_at(sch, block, k, operand=0, threads=4, scope="shared", tail="guard")
+    sch.decompose_reduction(block, k)
+    tr.prefetch_asynchronously(sch, k, [copy], stages=3)
+    assert judge(problem, sch.mod, ["simulator"]) == Judgement({"simulator": []})
+    text = sch.mod.script()
+    late = text.replace('"software_pipeline_stage": [0, 2]', '"software_pipeline_stage": [0, 0]')
+    assert late != text
+    said = judge(problem, from_source(late), ["simulator"])
+    assert said.refusals == []
+    assert "simulator: race" in said.findings[0]
 
 
 def test_structure_sees_what_does_not_run():

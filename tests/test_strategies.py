@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 from strategies import EXTENT, SIMULATED, SPECIAL, open_sizes, options, shapes, sizes
 
-from tirstep.modules import find_kernel
+from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
@@ -64,7 +64,7 @@ def test_of_five_shapes_most_have_a_tail(device: str):
     broken = total = 0
     for recipe in RECIPES.values():
         for shape in draw_many(shapes(recipe, device), 5):
-            assert [*shape] == [*find_kernel(recipe.kernel).size_names]
+            assert [*shape] == [*get_kernel(recipe.kernel).size_names]
             total += 1
             broken += any(size % 32 for size in shape.values())
     assert total > 4 * len(RECIPES)
@@ -73,7 +73,7 @@ def test_of_five_shapes_most_have_a_tail(device: str):
 
 def test_every_option_of_a_kernel_is_drawn():
     for recipe in {recipe.kernel: recipe for recipe in RECIPES.values()}.values():
-        kernel = find_kernel(recipe.kernel)
+        kernel = get_kernel(recipe.kernel)
         drawn = draw_many(options(recipe))
         assert {one["dtype"] for one in drawn} == set(kernel.dtypes)
         on_cpu = {one["dtype"] for one in draw_many(options(recipe, "cpu"))}

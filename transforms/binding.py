@@ -58,7 +58,8 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
         threads no other loop around or inside on the same axis, and all blocks of the kernel
         inside; for a reduction over threads an outermost loop around it that is bound already
         (TVM leaves the threads' partial sums in one cell that all of them share), and that the
-        loop goes over nothing but the reduction
+        loop goes over nothing but the reduction; threads that TVM adds up with barriers where they
+        are needed: up to a warp or a multiple of it along axes that follow each other, in 32 bits
     """
     name = find_loop_name(sch, loop)
     if axis not in THREAD_AXES:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvm.ir import Range
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
 from tvm.tirx import Add, FloorDiv, For, Min, Mul, Sub
@@ -17,6 +17,7 @@ from .errors import TransformError
 from .places import is_among
 from .queries import (
     constant,
+    find_all,
     find_block_name,
     find_iterator_values,
     find_outer_loops,
@@ -30,23 +31,43 @@ _Description = tuple[list[Range], dict[Any, Range], Any]
 
 
 def require_computed(sch: Schedule, who: str, writer: SBlockRV, reader: SBlockRV) -> None:
-    """Refuse a reader of elements that the guarded block beside it does not compute."""
+    """Refuse a reader of elements that the block beside it does not compute.
+
+    Behind a guard TVM may read more than the guard lets be written; and where a block reads at
+    ``(i + 3) // 4``, TVM may take it for one that reads at ``i // 4``, without a guard.
+    """
     predicate = find_realize(sch, writer).predicate
-    if constant(predicate) == 1:
-        return
     for region in sch.get(writer).writes:
         for used in sch.get(reader).reads:
-            excess = used.source.same_as(region.source) and _find_excess(
-                sch, writer, region, reader, used
-            )
-            if excess:
+            if not used.source.same_as(region.source):
+                continue
+            is_guarded = constant(predicate) != 1
+            if not is_guarded and _is_shared(sch, writer, region.source):
+                continue
+            excess = _find_excess(sch, writer, region, reader, used)
+            if not excess:
+                continue
+            own, name = find_block_name(sch, writer), find_block_name(sch, reader)
+            if not is_guarded:
                 raise TransformError(
                     who,
-                    f"block '{find_block_name(sch, writer)}' computes only elements of "
-                    f"'{used.source.name}' where {predicate}, and block "
-                    f"'{find_block_name(sch, reader)}' would use more of them, {excess}",
-                    "do this before the loops are split with a guard, or choose sizes that divide",
+                    f"block '{name}' would use elements of '{used.source.name}' that block '{own}' "
+                    f"does not compute {excess}",
+                    "choose a loop further out",
                 )
+            raise TransformError(
+                who,
+                f"block '{own}' computes only elements of '{used.source.name}' where {predicate}, "
+                f"and block '{name}' would use more of them, {excess}",
+                "do this before the loops are split with a guard, or choose sizes that divide",
+            )
+
+
+def _is_shared(sch: Schedule, writer: SBlockRV, buffer: Any) -> bool:
+    """Whether another block writes a buffer, too."""
+    node = sch.get(writer)
+    others = [one for one in find_all(find_root(sch, writer), SBlock) if not one.same_as(node)]
+    return any(region.source.same_as(buffer) for one in others for region in one.writes)
 
 
 def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV, used: Any) -> str:
@@ -54,7 +75,7 @@ def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV,
 
     What is compared is what both do in one iteration of the loops that they share, with their
     predicates; what lies behind the buffer's end does not count, and what cannot be told from the
-    writer's indices is taken for whole.
+    writer's indices is taken for whole. Of a writer without a guard only what is tried counts.
     """
     outer, around = find_outer_loops(sch, writer), find_outer_loops(sch, reader)
     shared = [loop for loop in outer if is_among(loop, around)]
@@ -63,20 +84,29 @@ def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV,
         return "in iterations in which it computes none"
     own_loops = ([one for one in each if not is_among(one, shared)] for each in (outer, around))
     loops = [shared, *own_loops]
+    is_known, excess = _estimate_excess(have, need, shared, region.source.shape)
+    is_guarded = constant(find_realize(sch, writer).predicate) != 1
+    if not is_known or (excess and not is_guarded):
+        is_missed = _misses(have, need, loops, region.source.shape)
+        return "in the same iteration of the loops around both" if is_missed else ""
+    return excess
+
+
+def _estimate_excess(
+    have: _Description, need: _Description, shared: list[For], shape: Sequence[Any]
+) -> tuple[bool, str]:
+    """Whether TVM can estimate what a writer computes, and how a reader may use more than that."""
     analyzer = Analyzer()
     for loop in shared:
         analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
     own = estimate_region_lower_bound(*have, analyzer)
     needed = estimate_region_upper_bound(*need, analyzer)
-    if own is None and _misses(have, need, loops, region.source.shape):
-        return "in the same iteration of the loops around both"
     for dimension, (mine, theirs) in enumerate(zip(own or [], needed or [], strict=False)):
-        end = region.source.shape[dimension] - 1
         begins = analyzer.can_prove(mine.min_value <= theirs.min_value)
-        ends = [*_find_least(theirs.max_value), end]
+        ends = [*_find_least(theirs.max_value), shape[dimension] - 1]
         if not (begins and _reaches(analyzer, mine.max_value, ends)):
-            return f"along dimension {dimension}"
-    return ""
+            return True, f"along dimension {dimension}"
+    return own is not None, ""
 
 
 def _misses(

@@ -73,6 +73,21 @@ def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
     return False
 
 
+def begins_late(values: list[Any], terms: list[Any], predicate: Any, loops: list[For]) -> bool:
+    """Whether terms that are not all 0 come before those that are, for the same values.
+
+    The first and the last iterations of each loop are tried, in their order; what is found is so.
+    """
+    begun = set()
+    for *point, is_let in _compute([*values, *terms, predicate], loops):
+        place = tuple(point[: len(values)])
+        if is_let and any(point[len(values) :]):
+            begun.add(place)
+        elif is_let and place in begun:
+            return True
+    return False
+
+
 def misses(
     written: list[Any], need: list[Any], shared: list[For], own: list[list[For]], shape: list[int]
 ) -> bool:
@@ -82,7 +97,7 @@ def misses(
     are its own. Of shared iterations some are tried; False where a block's own are too many.
     """
     most = max(math.prod(constant(one.extent) or _MOST for one in loops) for loops in own)
-    tried = _choose_values(shared, max(1, _MOST // most))
+    tried = choose_values(shared, max(1, _MOST // most))
     if most * math.prod(map(len, tried)) > 4 * _MOST:
         return False
     around = [loop.loop_var for loop in shared]
@@ -141,10 +156,10 @@ def _count_together(values: list[Any], conditions: list[Any], loops: list[For]) 
     if len(known) < len(extents) or math.prod(known) > _COUNTED:
         return None
     variables = [loop.loop_var for loop in loops]
-    if any(not _is_of(variables, each) for each in (*values, *conditions)):
+    if any(not is_of(variables, each) for each in (*values, *conditions)):
         return None
     try:
-        compute, kept = ([_read(each) for each in part] for part in (values, conditions))
+        compute, kept = ([read_expression(each) for each in part] for part in (values, conditions))
     except TypeError:
         return None
     seen = set()
@@ -155,7 +170,8 @@ def _count_together(values: list[Any], conditions: list[Any], loops: list[For]) 
     return len(seen)
 
 
-def _is_of(variables: list[Any], expression: Any) -> bool:
+def is_of(variables: list[Any], expression: Any) -> bool:
+    """Whether an expression uses no other variables."""
     return all(is_among(one, variables) for one in undefined_vars(expression))
 
 
@@ -164,16 +180,16 @@ def _compute(
 ) -> Iterator[tuple[Any, ...]]:
     """The values of expressions in the iterations that are tried; none if TVM's are not known."""
     try:
-        compute = [_read(expression) for expression in expressions]
+        compute = [read_expression(expression) for expression in expressions]
     except TypeError:
         return
     variables = [loop.loop_var for loop in loops]
-    for iteration in itertools.product(*(chosen or _choose_values(loops))):
+    for iteration in itertools.product(*(chosen or choose_values(loops))):
         at = dict(zip(variables, iteration, strict=True))
         yield tuple(one(at) for one in compute)
 
 
-def _choose_values(loops: list[For], room: int = _MOST) -> list[list[int]]:
+def choose_values(loops: list[For], room: int = _MOST) -> list[list[int]]:
     """The iterations of each loop that are tried: all, or the first and the last ones."""
     extents = [constant(loop.extent) or _MOST for loop in loops]
     chosen: list[list[int]] = [[] for _ in extents]
@@ -186,7 +202,7 @@ def _choose_values(loops: list[For], room: int = _MOST) -> list[list[int]]:
     return chosen
 
 
-def _read(node: Any) -> Callable[[_Values], Any]:
+def read_expression(node: Any) -> Callable[[_Values], Any]:
     """An expression of whole numbers as a function of its variables' values."""
     if isinstance(node, Var):
         return lambda at: at.get(node, 0)
@@ -194,12 +210,12 @@ def _read(node: Any) -> Callable[[_Values], Any]:
     if value is not None:
         return lambda at: value
     if isinstance(node, Cast):
-        return _read(node.value)
+        return read_expression(node.value)
     if isinstance(node, Not):
-        inner = _read(node.a)
+        inner = read_expression(node.a)
         return lambda at: not inner(at)
     combine = _OPERATORS.get(type(node))
     if combine is None:
         raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
-    left, right = _read(node.a), _read(node.b)
+    left, right = read_expression(node.a), read_expression(node.b)
     return lambda at: combine(left(at), right(at))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tvm import IRModule
 from tvm.error import InternalError
@@ -81,13 +81,13 @@ def transform(
         sch, around = next(iter(bound.arguments.values())), _under_way.get()
         if around is not None and around.schedule is sch:
             return _run(function, bound)
-        before, module = _copy(sch), sch.mod
+        before, was = _copy(sch), _State.of(sch)
         result = _run(function, bound)
         try:
-            _require_whole(function, module, sch.mod)
+            _require_whole(function, was, sch)
         except TransformError as error:
             if before is None:
-                _tell_change(error, module, sch)
+                _tell_change(error, was, sch)
             else:
                 sch.__move_handle_from__(before)
             raise
@@ -159,11 +159,26 @@ def composite(
             is_careful = True
             bound.arguments[first] = sch.copy()
             _run_within(_Attempt(bound.arguments[first], is_careful), function, bound)
-        _require_whole(function, sch.mod, bound.arguments[first].mod)
+        _require_whole(function, _State.of(sch), bound.arguments[first])
         bound.arguments[first] = sch
         return _run_within(_Attempt(sch, is_careful), function, bound)
 
     return tried_first
+
+
+class _State(NamedTuple):
+    """A schedule as it was: its module, and how many primitives had made it."""
+
+    module: IRModule
+    steps: int
+
+    @classmethod
+    def of(cls, sch: Schedule) -> _State:
+        return cls(sch.mod, len(sch.trace.insts))
+
+    def find_steps(self, sch: Schedule) -> list[str]:
+        """The primitives that a schedule, or a copy of it, has run since."""
+        return [str(step.kind.name) for step in list(sch.trace.insts)[self.steps :]]
 
 
 def _copy(sch: Schedule) -> Schedule | None:
@@ -180,27 +195,27 @@ def _run_untried(
     function: Callable[..., _Result], sch: Schedule, bound: inspect.BoundArguments
 ) -> _Result:
     """Run a composite on a schedule that cannot be copied; its refusal says what has changed."""
-    module = sch.mod
+    was = _State.of(sch)
     try:
         result = _run_within(_Attempt(sch, False), function, bound)
-        _require_whole(function, module, sch.mod)
+        _require_whole(function, was, sch)
     except TransformError as error:
-        _tell_change(error, module, sch)
+        _tell_change(error, was, sch)
         raise
     return result
 
 
-def _tell_change(error: TransformError, before: IRModule, sch: Schedule) -> None:
+def _tell_change(error: TransformError, was: _State, sch: Schedule) -> None:
     """Have an error say that the schedule is not as it was before."""
-    if not sch.mod.same_as(before):
+    if not sch.mod.same_as(was.module):
         error.advice += (
             "; TVM cannot copy a schedule after tensorize, so this one has changed: begin again"
         )
 
 
-def _require_whole(function: Callable[..., object], before: IRModule, after: IRModule) -> None:
+def _require_whole(function: Callable[..., object], was: _State, sch: Schedule) -> None:
     """Refuse what a transform made, if it lost or broke something on its way."""
-    fault = find_fault(function, before, after)
+    fault = find_fault(function, was.module, sch.mod, was.find_steps(sch))
     if fault is not None:
         raise TransformError(function.__name__, fault.problem, fault.advice)
 

@@ -23,12 +23,12 @@ from .queries import (
     find_axis,
     find_block_name,
     find_extent,
-    find_kernel,
     find_loop_name,
     find_outer_loops,
     find_own_loops,
     find_root,
     find_row_stride,
+    get_enclosing_kernel,
 )
 from .registers import require_own_registers
 from .rooms import require_one_room
@@ -57,7 +57,8 @@ def fetch_cooperatively(
     requires: a copy block that writes ``shared`` or ``shared.dyn`` memory, placed under a loop of
         its consumer; its own loops serial; thread axes and extents as the rest of the kernel has
         them; a tile that threads * vector divides, in runs of neighbouring elements that vector
-        divides, or ``tail="guard"``
+        divides, or ``tail="guard"``; where threads share what one of them writes or reads at its
+        own index, a barrier of TVM's between: it puts none there for a small tile alone
     """
     shape = (threads,) if isinstance(threads, int) else tuple(threads)
     own = _require_fetch(sch, block, shape, vector, tail)
@@ -148,7 +149,7 @@ def _require_fetch(
 
 def _require_known_axes(sch: Schedule, loop: LoopRV, shape: tuple[int, ...]) -> None:
     """Refuse more axes than the kernel has: all else would run once for each of their threads."""
-    axes = {find_axis(node) or "" for node in find_all(find_kernel(sch, loop), For)}
+    axes = {find_axis(node) or "" for node in find_all(get_enclosing_kernel(sch, loop), For)}
     known = sorted(axis for axis in axes if axis.startswith("threadIdx"))
     for letter, extent in zip("xyz", shape[::-1], strict=False):
         if known and extent > 1 and f"threadIdx.{letter}" not in known:

@@ -25,6 +25,7 @@ from tvm.tirx import (
 from tvm_ffi import structural_equal
 
 from .errors import TransformError, composite
+from .places import is_among
 from .queries import (
     constant,
     find_all,
@@ -143,7 +144,8 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
     requires: a block that writes ``shared`` or ``shared.dyn`` memory, whose rows are not padded; a
         row of at least 1 element, and a padding shorter than a row; no vectors in the tile that the
         padding would misalign; no tile that threads fill and read at x % length % row of their own
-        alone, which TVM would take for all of it
+        alone, which TVM would take for all of it; none that begins at any element of a row, where
+        TVM would take i % row and (i + 1) % row for the same
     """
     who, name = "fold_tile", find_block_name(sch, block)
     buffer = require_copy(sch, who, block).source
@@ -215,7 +217,9 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
     returns: the new blocks; where nothing needs padding there are none
     requires: an untouched block, one serial loop of its own for each iterator, on tensors in global
         memory; one multiple of at least 1 for each iterator; where a reduction is padded, a sum of
-        terms that are zero where the padded operands are, as products of these
+        terms that are zero where the padded operands are, as products of these; each padded
+        iterator in the indices that are padded (of one element TVM may know the index, and the
+        other iterations would use the same one)
     """
     who, name = "pad_block", find_block_name(sch, block)
     iterators = sch.get(block).iter_vars
@@ -238,6 +242,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
             )
     _require_room(sch, who, block, multiples)
     _require_zero_terms(sch, who, block, multiples)
+    _require_padded_outputs(sch, who, block, multiples)
     old = find_all(find_root(sch, block), SBlock)
     sch.pad_einsum(block, list(multiples))
     operands = _find_new(sch, sch.get_producers(block), old)
@@ -312,7 +317,10 @@ def _require_zero_terms(sch: Schedule, who: str, block: SBlockRV, multiples: Seq
         if iterator.iter_type == IterVar.CommReduce
         and (constant(iterator.dom.extent) or 1) % multiple
     ]
-    if padded and not (isinstance(node.body, BufferStore) and _is_zero_sum(node.body, padded)):
+    alone = [
+        isinstance(node.body, BufferStore) and _is_zero_sum(node.body, [one]) for one in padded
+    ]
+    if not all(alone):
         names = ", ".join(f"'{var.name}'" for var in padded)
         raise TransformError(
             who,
@@ -320,6 +328,25 @@ def _require_zero_terms(sch: Schedule, who: str, block: SBlockRV, multiples: Seq
             "be padded there count: it is no sum of products of the padded operands",
             'pad its other iterators only (a multiple of 1), and split the rest with tail="guard"',
         )
+
+
+def _require_padded_outputs(
+    sch: Schedule, who: str, block: SBlockRV, multiples: Sequence[int]
+) -> None:
+    """Refuse a padded iterator that goes over no dimension of the output: it would be the same."""
+    node = sch.get(block)
+    indices = [part.min for region in node.writes for part in region.region]
+    for iterator, multiple in zip(node.iter_vars, multiples, strict=True):
+        extent = constant(iterator.dom.extent) or 1
+        is_spatial = iterator.iter_type != IterVar.CommReduce
+        if is_spatial and extent % multiple and not is_among(iterator.var, indices):
+            raise TransformError(
+                who,
+                f"iterator '{iterator.var.name}' is no index of what block "
+                f"'{find_block_name(sch, block)}' writes, and its {-extent % multiple} new "
+                "iterations would store over the old ones",
+                "pad its other iterators only (a multiple of 1)",
+            )
 
 
 def _is_zero_sum(store: BufferStore, padded: list[Any]) -> bool:

@@ -1,7 +1,8 @@
 """What must hold after every transform, whichever it was: a net behind their own checks.
 
 A transform may fail in a way that nobody thought of. So the function before it and after it are
-compared: no block is lost, every buffer that is read is written, every loop runs at least once.
+compared: no block is lost, every buffer that is read is written, and in the same life of it, every
+loop runs at least once, TVM loses no guard, and lowers pipelines and sums to what they say.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import tvm_ffi
@@ -21,6 +22,24 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _RENAMED = "_update"
 """How TVM renames a block whose initialization becomes a block of its own."""
 _LARGEST = 2**31 - 1
+_LOOPS_ALONE = {
+    "Annotate",
+    "Bind",
+    "Fuse",
+    "GetChildBlocks",
+    "GetConsumers",
+    "GetLoops",
+    "GetProducers",
+    "GetSBlock",
+    "Parallel",
+    "Reorder",
+    "Split",
+    "StorageAlign",
+    "Unannotate",
+    "Unroll",
+    "Vectorize",
+}
+"""Primitives that move no block, so that each still finds what it found before."""
 
 
 class Fault(NamedTuple):
@@ -57,8 +76,16 @@ def inlines(function: _Function) -> _Function:
     return function
 
 
-def find_fault(function: Callable[..., Any], before: IRModule, after: IRModule) -> Fault | None:
-    """What a transform lost or broke between two modules, or None."""
+def find_fault(
+    function: Callable[..., Any],
+    before: IRModule,
+    after: IRModule,
+    steps: Iterable[str] | None = None,
+) -> Fault | None:
+    """What a transform lost or broke between two modules, or None.
+
+    `steps` are the names of the primitives that it ran, where they are known.
+    """
     if before.same_as(after):
         return None
     old, new = _count(before), _count(after)
@@ -71,7 +98,15 @@ def find_fault(function: Callable[..., Any], before: IRModule, after: IRModule) 
     for name, reader in new.unwritten.items():
         if name not in old.unwritten:
             return Fault(f"block '{reader}' would read '{name}', which no block writes", report)
-    return _find_broken_sizes(old, new)
+    fault = (
+        _find_broken_sizes(old, new)
+        or _find_lost_guard(before, after)
+        or _find_broken_lowering(before, after)
+        or _find_changed_lowering(before, after)
+    )
+    if fault is None and (steps is None or not _LOOPS_ALONE.issuperset(steps)):
+        fault = _find_lost_read(before, after)
+    return fault
 
 
 def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:
@@ -90,6 +125,87 @@ def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:
                 advice,
             )
     return None
+
+
+def _find_broken_lowering(before: IRModule, after: IRModule) -> Fault | None:
+    """What TVM would lower to another program, and would not have before."""
+    from .beginnings import find_late_beginnings  # these need the decorators, as below
+    from .pipeline_upkeep import find_broken_pipelines
+    from .thread_sums import find_unordered_sums
+
+    for find in (find_late_beginnings, find_broken_pipelines, find_unordered_sums):
+        faults = find(after)
+        known = {fault.problem for fault in find(before)} if faults else set()
+        for fault in faults:
+            if fault.problem not in known:
+                return fault
+    return None
+
+
+def _find_lost_guard(before: IRModule, after: IRModule) -> Fault | None:
+    from .lost_guards import find_lost_guards  # needs the decorators, which need this file
+
+    for name, lost in find_lost_guards(after).items():
+        if name not in find_lost_guards(before):
+            return Fault(
+                f"block '{name}' reduces over threads, and {lost.guard} is its only guard: TVM "
+                f"would store the sums of outputs that do not exist into '{lost.buffer}'",
+                "keep the sums in registers (cache_write_at), which all blocks read at the place "
+                "where they are written, or use sizes that divide",
+            )
+    return None
+
+
+def _find_lost_read(before: IRModule, after: IRModule) -> Fault | None:
+    from .lifetimes import find_lost_reads  # needs the decorators, which need this file
+
+    for key, lost in find_lost_reads(after).items():
+        if key not in find_lost_reads(before):
+            what = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
+            why = f"TVM makes a new '{lost.buffer}' in each"
+            if lost.axis:
+                why = f"nothing orders what the others on '{lost.axis}' do"
+            if not lost.loop:
+                return Fault(
+                    f"{what}has not written by then",
+                    "place the block that writes it before it, with all that it reads",
+                )
+            return Fault(
+                f"{what}has not written by then in the same iteration of loop '{lost.loop}': {why}",
+                "place it outside of the loops that write a part of that, or use sizes that divide",
+            )
+    return None
+
+
+def _find_changed_lowering(before: IRModule, after: IRModule) -> Fault | None:
+    # These need the decorators, which need this file.
+    from .flattened_indices import find_changed_indices
+    from .missing_barriers import find_missing_barriers
+
+    for name in _find_new(find_changed_indices, before, after):
+        return Fault(
+            f"TVM would use other elements of '{name}' than the schedule does: it takes remainders "
+            "of one index at two places, i % 2 and (i + 1) % 2, say, for the same",
+            "do this to a tile that begins at a multiple of its rows, at a loop further out, say, "
+            "or leave it as it is",
+        )
+    for name in _find_new(find_missing_barriers, before, after):
+        return Fault(
+            f"threads would share elements of the shared buffer '{name}' with no barrier between: "
+            "TVM takes what is used at one index for one thread's",
+            "let each thread of a GPU block write a part of its own, of a larger tile at a loop "
+            "further out, say, or leave it in global memory",
+        )
+    return None
+
+
+def _find_new(
+    find: Callable[[IRModule], list[str]], before: IRModule, after: IRModule
+) -> Iterator[str]:
+    """What is found in a module, and was not in the one before."""
+    found = find(after)
+    old = find(before) if found else []
+    return (name for name in found if name not in old)
 
 
 def _find_lost(old: Counter[str], new: Counter[str]) -> list[str]:

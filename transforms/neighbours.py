@@ -7,11 +7,12 @@ from typing import Any
 
 import tvm_ffi
 from tvm.ir import Call, Range
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer
 from tvm.tirx import FloorDiv, FloorMod, For, ForKind, IfThenElse, Var, const
 
+from .places import Place
 from .queries import (
     constant,
     find_all,
@@ -29,9 +30,9 @@ LARGEST = 2**31 - 1
 """What the analyzer does not bound says that it may be up to 2**63."""
 
 
-def find_scattered(sch: Schedule, block: SBlockRV) -> Iterator[tuple[For, Any]]:
+def find_scattered(place: Place) -> Iterator[tuple[For, Any]]:
     """The vectorized loops around a block, each with a buffer of which they take no neighbours."""
-    for loop, buffer, indices, analyzer in _find_vectors(sch, block):
+    for loop, buffer, indices, analyzer in _find_vectors(place.loops, place.block, place.values):
         if not _are_neighbours(indices, loop, analyzer):
             yield loop, buffer
 
@@ -44,7 +45,8 @@ def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]
     vectors of what is aligned alone (`SplitGuardedVectors`).
     """
     conditions = _find_conditions(sch, block)
-    for loop, buffer, indices, analyzer in _find_vectors(sch, block):
+    loops, values = find_enclosing_loops(sch, block), find_iterator_values(find_root(sch, block))
+    for loop, buffer, indices, analyzer in _find_vectors(loops, sch.get(block), values):
         if not any(is_used(loop.loop_var, index) for index in indices):
             continue
         is_guarded = any(is_used(loop.loop_var, condition) for condition in conditions)
@@ -64,26 +66,27 @@ def _find_conditions(sch: Schedule, block: SBlockRV) -> list[Any]:
     return [predicate, *(substitute(condition, values) for condition in conditions)]
 
 
-def _find_vectors(sch: Schedule, block: SBlockRV) -> Iterator[tuple[For, Any, list[Any], Analyzer]]:
+def _find_vectors(
+    loops: Sequence[For], block: SBlock, values: dict[Any, Any]
+) -> Iterator[tuple[For, Any, list[Any], Analyzer]]:
     """The vectorized loops, with each element's buffer and its indices in loop variables alone."""
-    loops, body = find_enclosing_loops(sch, block), sch.get(block).body
-    values, analyzer = find_iterator_values(find_root(sch, block)), Analyzer()
+    analyzer = Analyzer()
     for loop in loops:
         analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
     for loop in loops:
         if loop.kind == ForKind.VECTORIZED:
-            for buffer, indices in find_elements(body):
+            for buffer, indices in find_elements(block.body):
                 yield loop, buffer, [substitute(index, values) for index in indices], analyzer
 
 
 def begin_aligned(buffer: Any, indices: Sequence[Any], loop: For, analyzer: Analyzer) -> bool:
     """Whether all vectors of a loop begin at a multiple of their length, counted from the buffer's
     first element."""
-    first = _find_place(buffer, [_take_lane(index, loop, 0) for index in indices])
+    first = find_place(buffer, [_take_lane(index, loop, 0) for index in indices])
     return bool(analyzer.can_prove_equal(first % loop.extent, 0))
 
 
-def _find_place(buffer: Any, indices: list[Any]) -> Any:
+def find_place(buffer: Any, indices: list[Any]) -> Any:
     """The place of an element in a buffer."""
     place = indices[0]
     if len(buffer.strides):

@@ -12,7 +12,6 @@ from tvm.tirx import BufferStore, For, ForKind, SeqStmt
 from .errors import TransformError
 from .layout import require_copy
 from .loops import require_constant, require_serial
-from .neighbours import find_scattered
 from .queries import (
     find_all,
     find_block_name,
@@ -132,20 +131,6 @@ def require_own_tiles(sch: Schedule, who: str, loop: LoopRV, copies: list[SBlock
                         "leave such a loop as it is",
                     )
         _require_whole_tile(sch, who, loop, copy, inside)
-
-
-def require_neighbours(sch: Schedule, who: str, copy: SBlockRV) -> None:
-    """Refuse a copy in vectors that reads or writes anything but neighbours.
-
-    TVM makes one asynchronous copy of a vector from the place of its first element.
-    """
-    for loop, buffer in find_scattered(sch, copy):
-        raise TransformError(
-            who,
-            f"block '{find_block_name(sch, copy)}' takes vectors of {loop.extent} elements "
-            f"that are no neighbours in '{buffer.name}', and TVM would copy others",
-            "fetch this tile with vector=1, or keep its layout",
-        )
 
 
 def _require_whole_tile(

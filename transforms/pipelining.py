@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import For
 
 from .errors import TransformError, composite
 from .loops import ASYNC, UNROLL, require_constant
@@ -15,15 +13,15 @@ from .pass_options import set_pass_option
 from .pipeline_rules import (
     STAGE,
     require_copies,
-    require_neighbours,
     require_own_tiles,
     require_pipeline,
     require_registers,
 )
+from .pipeline_upkeep import LOCAL_STAGE, count_statements
 from .queries import find_enclosing_loops, find_loop_name
 
 ORDER = "software_pipeline_order"
-LOCAL_STAGE, DOUBLE_BUFFER = "tirx.manifest_shared_memory_local_stage", "double_buffer_scope"
+DOUBLE_BUFFER = "double_buffer_scope"
 
 
 @composite
@@ -42,7 +40,7 @@ def prefetch_fragments(sch: Schedule, loop: LoopRV) -> None:
     who = "prefetch_fragments"
     parts = require_pipeline(sch, who, loop)
     require_own_tiles(sch, who, loop, require_registers(who, parts[:-1]))
-    copies, rest = len(parts) - 1, _count_statements(parts[-1])
+    copies, rest = len(parts) - 1, count_statements(parts[-1])
     sch.annotate(loop, STAGE, [0] * copies + [1] * rest)
     sch.annotate(loop, ORDER, list(range(copies + rest)))
 
@@ -67,7 +65,7 @@ def prefetch_through_registers(sch: Schedule, loop: LoopRV, copies: Sequence[SBl
     for copy in copies:
         sch.annotate(copy, LOCAL_STAGE, 1)
         sch.annotate(copy, DOUBLE_BUFFER, 0)
-    count, is_nested = len(copies), _count_statements(parts[-1]) == 3
+    count, is_nested = len(copies), count_statements(parts[-1]) == 3
     stages = [0, 0] * count + ([0, 1, 1] if is_nested else [1])
     loads = [place for index in range(count) for place in (index, count + 1 + index)]
     order = [*loads, *([2 * count + 1, count, 2 * count + 2] if is_nested else [count])]
@@ -90,15 +88,14 @@ def prefetch_asynchronously(
         A[k]; compute(k)``, when the module is lowered
     consumes: nothing
     requires: what `prefetch_through_registers` requires; stages from 2 to the iterations of the
-        loop; vectors of neighbours in the source and in the tile (TVM copies others); no
-        `suggest_unrolling` of the loop or around it
+        loop; vectors of neighbours in the source and in the tile (TVM copies others); something to
+        copy in each iteration (TVM leaves out the groups of others, and counts them when it
+        waits); no `suggest_unrolling` of the loop or around it
     """
     who = "prefetch_asynchronously"
     parts = require_pipeline(sch, who, loop)
     require_copies(sch, who, loop, copies, parts)
     _require_stages(sch, who, loop, stages)
-    for copy in copies:
-        require_neighbours(sch, who, copy)
     for node in [*find_enclosing_loops(sch, loop), sch.get(loop)]:
         if UNROLL in node.annotations:
             raise TransformError(
@@ -107,7 +104,7 @@ def prefetch_asynchronously(
                 "cannot say how many copies to wait for",
                 "suggest to unroll loops inside of the pipeline only",
             )
-    last, rest = stages - 1, _count_statements(parts[-1])
+    last, rest = stages - 1, count_statements(parts[-1])
     sch.annotate(loop, STAGE, [0] * len(copies) + [last] * rest)
     sch.annotate(loop, ORDER, list(range(len(copies) + rest)))
     sch.annotate(loop, ASYNC, [0])
@@ -130,8 +127,3 @@ def _require_stages(sch: Schedule, who: str, loop: LoopRV, stages: int) -> None:
             "iterations",
             f"use 2 to {extent}" if extent > 2 else "use 2",
         )
-
-
-def _count_statements(part: Any) -> int:
-    """A pipeline inside becomes three statements: what comes before, the loop, what comes after."""
-    return 3 if isinstance(part, For) and STAGE in part.annotations else 1

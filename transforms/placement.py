@@ -64,7 +64,8 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
         producers alone); a block whose elements all read its producers; a place outside of the
         block's own loops, or one where these still decide what it computes (in a loop of its own
         fetch, all iterations would compute the same); registers ("local") read by the
-        thread that wrote them
+        thread that wrote them; producers that compute there all that the block would use (behind
+        `align_vectors` with an offset TVM takes elements of the next vectors, too)
     """
     who = "reverse_compute_block_at"
     require_scalar_place(sch, who, loop)
@@ -93,7 +94,8 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     returns: `epilogue`, which writes the results
     requires: `epilogue` is the only consumer of the one intermediate buffer that `block` writes,
         and does not reduce, each of its elements reading it; a loop of `block`, inside of its
-        thread loops and outside of its reductions, not vectorized
+        thread loops and outside of its reductions, not vectorized, in which `block` computes all
+        that `epilogue` would use there
     """
     who = "fuse_epilogue_at"
     consumers = list(sch.get_consumers(block))
@@ -131,8 +133,8 @@ def inline_producers(sch: Schedule, block: SBlockRV) -> None:
 
     rewrite: ``P[i] = f(A[i])`` and ``C[i] = g(P[i])`` -> ``C[i] = g(f(A[i]))``
     consumes: the producers
-    requires: producers that do not reduce and whose only consumer is `block`; a block that reads
-        nothing but the kernel's arguments is left as it is
+    requires: producers that do not reduce, are no copies of a pipeline, and whose only consumer is
+        `block`; a block that reads nothing but the kernel's arguments is left as it is
     """
     for producer in sch.get_producers(block):
         name = find_block_name(sch, producer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 from tvm.ir import Range
@@ -51,14 +52,20 @@ class Place(NamedTuple):
 
     def is_fed(self, loop: For) -> bool:
         """Whether a loop decides what the block works on: its iterators or, nested, its data."""
-        parts = [part.min for region in find_regions(self.block) for part in region.region]
-        own = [self.values[iterator.var] for iterator in self.block.iter_vars]
-        used = [*own, *(substitute(part, self.values) for part in parts)]
-        return any(is_used(loop.loop_var, expression) for expression in used)
+        own = (self.values[iterator.var] for iterator in self.block.iter_vars)
+        if any(is_used(loop.loop_var, value) for value in own):
+            return True
+        parts = (part.min for region in find_regions(self.block) for part in region.region)
+        return any(is_used(loop.loop_var, substitute(part, self.values)) for part in parts)
 
 
 def find_places(statement: Any) -> list[Place]:
     """The places of all blocks in a statement, in program order."""
+    return list(_find_places(statement))
+
+
+@functools.lru_cache(maxsize=4)  # a transform has several questions about what it made
+def _find_places(statement: Any) -> list[Place]:
     found: list[Place] = []
     _visit(statement, (), {}, (), found)
     return found

@@ -76,7 +76,7 @@ def find_enclosing_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
     return loops[::-1]
 
 
-def find_kernel(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
+def get_enclosing_kernel(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
     """What becomes one GPU kernel: the outermost bound loop around a handle, or else itself.
 
     Serial loops further out run on the host, and may launch several kernels.

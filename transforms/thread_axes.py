@@ -8,8 +8,7 @@ from typing import Any
 from tvm.ir import Call
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.tirx import And, For, IterVar
-from tvm.tirx.analysis import undefined_vars
+from tvm.tirx import For, IterVar
 from tvm_ffi import structural_equal
 
 from .errors import TransformError
@@ -21,9 +20,9 @@ from .queries import (
     find_axis,
     find_enclosing_loops,
     find_fed_iterators,
-    find_kernel,
     find_loop_name,
     find_root,
+    get_enclosing_kernel,
     is_used,
 )
 
@@ -85,7 +84,7 @@ def _is_used(place: Place, guards: list[Any], loop: For) -> bool:
 def require_same_extents(sch: Schedule, loop: LoopRV, axis: str) -> dict[str, For]:
     """One loop for each axis of the kernel, the new one included; refuse unequal extents."""
     first = {axis: sch.get(loop)}
-    for node in find_all(find_kernel(sch, loop), For):
+    for node in find_all(get_enclosing_kernel(sch, loop), For):
         used = find_axis(node)
         if used is None or used.startswith("vthread"):
             continue
@@ -168,13 +167,6 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
                 "threads of a warp wait for one another",
                 f"use up to {WARP} threads, or a multiple of {WARP}",
             )
-        if _loses_guard(realize):
-            raise TransformError(
-                "bind_loop",
-                f"{what}, whose only guard is {realize.predicate}: TVM would store the sums of "
-                "outputs that do not exist",
-                "keep the sums in registers first (cache_write_at), or use sizes that divide",
-            )
         if on_host:
             raise _make_shared_sums_error(what, outer)
         _require_begun_parts(outer, node, realize, what)
@@ -215,25 +207,4 @@ def _make_shared_sums_error(what: str, outer: list[For]) -> TransformError:
         advice = "bind the outer loop first"
     return TransformError(
         "bind_loop", f"{what} {where}: its threads would share one cell for their sums", advice
-    )
-
-
-def _loses_guard(realize: SBlockRealize) -> bool:
-    """Whether TVM forgets what keeps a block's sums inside of a tensor: a guard of one condition.
-
-    A guard of several conditions it splits, and keeps those that are of the outputs alone.
-    """
-    used = undefined_vars(realize.predicate)
-    reduced = [
-        var
-        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if iterator.iter_type == IterVar.CommReduce
-        for var in undefined_vars(value)
-    ]
-    outputs = [region.source for region in realize.block.writes]
-    return (
-        bool(used)
-        and not isinstance(realize.predicate, And)
-        and not any(var.same_as(other) for var in used for other in reduced)
-        and any(buffer.scope() != "local" for buffer in outputs)
     )

@@ -7,7 +7,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
 
 from .errors import TransformError
-from .queries import find_all, find_axis, find_kernel
+from .queries import find_all, find_axis, get_enclosing_kernel
 
 
 def require_virtual_threads_around_all(sch: Schedule, who: str, handle: LoopRV | SBlockRV) -> None:
@@ -16,7 +16,7 @@ def require_virtual_threads_around_all(sch: Schedule, who: str, handle: LoopRV |
     TVM hoists the loops of a vthread axis to the top of their kernel, so that blocks outside of
     them run once for each virtual thread, on buffers of its own.
     """
-    kernel = find_kernel(sch, handle)
+    kernel = get_enclosing_kernel(sch, handle)
     blocks = find_all(kernel, SBlock)
     for loop in find_all(kernel, For):
         axis = find_axis(loop) or ""

@@ -1,36 +1,30 @@
 """The device `cpu`: LLVM, with a schedule's thread bindings made serial.
 
-It shows what a schedule means: indices, predicates, initializations, tiles. Stores just outside of
-a tensor end in a rim around it, and are a fault. It says nothing about barriers, races and other
+It shows a schedule's semantics: indices, predicates, initializations, tiles. Stores just outside of
+a tensor land in a guard zone, and are findings. It says nothing about barriers, races and other
 things of a GPU: its threads run one after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm.tirx import For, ForKind
 
-from ..compiling import compile_module
-from ..entry import MAIN, name_main
-from .device import Arrays, DeviceError, Program, Timing
-from .fault import Fault
-from .refusals import refusals_as
-from .rims import run_in_rims
+from ..compile.compiling import MAIN, compile_module, name_main
+from .device import Arrays, Device, DeviceError, DeviceFinding, Program, convert_tvm_errors
+from .guard_zones import run_in_guard_zones
 
 STRIPPED = ("pragma_", "software_pipeline_")
 """Annotations for a GPU's code generator. LLVM took up to 28 s for unroll pragmas at odd shapes."""
 
 
-class CpuDevice:
+class CpuDevice(Device):
     """LLVM on this machine's CPU."""
 
     name = "cpu"
-    has_clock = False
     description = "CPU (LLVM, thread bindings made serial)"
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
@@ -45,27 +39,19 @@ class CpuDevice:
 
     def compile(self, module: tvm.IRModule) -> Program:
         """Compile with LLVM; see `make_threads_serial`."""
-        obstacle = self.find_obstacle(module)
-        if obstacle is not None:
+        if (obstacle := self.find_obstacle(module)) is not None:
             raise DeviceError(f'{obstacle}; use the device "simulator" or "cuda"')
         module = name_main(module)
-        with refusals_as("LLVM does not compile the module"):
+        with convert_tvm_errors("LLVM does not compile the module"):
             executable = compile_module(make_threads_serial(module), "llvm")
-
         parameters = module[MAIN].params
         names = [str(parameter.name) for parameter in parameters]
 
-        def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            with refusals_as("the program does not run"):
-                return run_in_rims(executable[MAIN], names, arguments, tvm.cpu())
+        def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+            with convert_tvm_errors("the program does not run"):
+                return run_in_guard_zones(executable[MAIN], names, arguments, tvm.cpu())
 
         return Program(run, parameters)
-
-    def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
-        """Refused: serial threads take no time that says anything about a GPU."""
-        raise DeviceError(
-            'times on the device "cpu" say nothing about a GPU; use a machine with CUDA'
-        )
 
 
 def make_threads_serial(module: tvm.IRModule) -> tvm.IRModule:

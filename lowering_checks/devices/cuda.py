@@ -1,7 +1,7 @@
 """The device `cuda`: the GPU.
 
-Stores just outside of a tensor end in a rim around it, and are a fault. Times are taken without
-rims.
+Stores just outside of a tensor land in a guard zone, and are findings. Times are taken without
+guard zones.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ from typing import Any
 import numpy as np
 import tvm
 
-from ..compiling import compile_module
-from ..entry import MAIN, name_main
-from .device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
-from .fault import Fault
-from .refusals import refusals_as
-from .rims import run_in_rims
+from ..compile.compiling import MAIN, compile_module, name_main
+from .device import (
+    Array,
+    Arrays,
+    Device,
+    DeviceError,
+    DeviceFinding,
+    Program,
+    Timing,
+    convert_tvm_errors,
+    require_launchable,
+)
+from .guard_zones import run_in_guard_zones
 
 REPEATS = 20
 SHORTEST_REPEAT_MS = 2
@@ -33,35 +40,29 @@ def is_cuda_available() -> bool:
         return False
 
 
-class CudaDevice:
+class CudaDevice(Device):
     """The first CUDA device of this machine. Raises `DeviceError` where there is none.
 
-    Tensors lie between rims that show stray writes, unless `has_rims` is False: under a tool that
-    watches all accesses itself, a rim would hide reads beside a tensor.
+    Tensors lie between guard zones that show stray stores, unless `has_guard_zones` is False: under
+    a tool that watches all accesses itself, they would hide loads beside a tensor.
     """
 
     name = "cuda"
     has_clock = True
 
-    def __init__(self, *, has_rims: bool = True) -> None:
+    def __init__(self, *, has_guard_zones: bool = True) -> None:
         if not is_cuda_available():
             raise DeviceError(
                 "this machine has no CUDA device that TVM can use; "
                 'choose the device "cpu", or "auto"'
             )
-        self._has_rims = has_rims
+        self._has_guard_zones = has_guard_zones
         self._device = tvm.cuda(0)
         self._target = tvm.target.Target.from_device(self._device)
 
     @property
     def description(self) -> str:
-        """The GPU's name and architecture."""
         return f"{self._device.device_name} ({self._target.attrs['arch']})"
-
-    def find_obstacle(self, module: tvm.IRModule) -> str | None:
-        """Blocks without a thread binding cannot be launched."""
-        unbound = find_unbound_blocks(module)
-        return f"not bound yet: {', '.join(unbound)}" if unbound else None
 
     def compile(self, module: tvm.IRModule) -> Program:
         """Compile with TVM's CUDA code generator and NVIDIA's compiler."""
@@ -74,23 +75,23 @@ class CudaDevice:
             executable[MAIN](*tensors)
             self._device.sync()
 
-        def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            with refusals_as("the kernel does not run"):
-                if self._has_rims:
-                    return run_in_rims(call, names, arguments, self._device)
+        def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+            with convert_tvm_errors("the kernel does not run"):
+                if self._has_guard_zones:
+                    return run_in_guard_zones(call, names, arguments, self._device)
                 tensors = self._upload(arguments)
                 call(*tensors)
                 return [tensor.numpy() for tensor in tensors], ()
 
         return Program(run, parameters)
 
-    def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
+    def time(self, module: tvm.IRModule, arguments: Sequence[Array]) -> Timing:
         """Time the function on the GPU, with events around many calls; inputs as they are given.
 
         The inputs stay in the L2 cache from call to call where they fit.
         """
         executable = self._compile(name_main(module))
-        with refusals_as("the kernel cannot be timed"):
+        with convert_tvm_errors("the kernel cannot be timed"):
             tensors = self._upload(arguments)
             timer = executable.mod.time_evaluator(
                 MAIN, self._device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
@@ -99,14 +100,12 @@ class CudaDevice:
         lower, median, upper = np.percentile(results, [25, 50, 75])
         return Timing(float(median), float(lower), float(upper), len(results))
 
-    def _upload(self, arguments: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
+    def _upload(self, arguments: Sequence[Array]) -> list[Any]:
         return [
             tvm.runtime.tensor(np.ascontiguousarray(array), self._device) for array in arguments
         ]
 
     def _compile(self, module: tvm.IRModule) -> Any:
-        obstacle = self.find_obstacle(module)
-        if obstacle is not None:
-            raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
-        with refusals_as("CUDA does not compile the module"):
+        require_launchable(self, module)
+        with convert_tvm_errors("CUDA does not compile the module"):
             return compile_module(module, self._target)

@@ -1,8 +1,12 @@
-"""The interface of a device, and what all devices share."""
+"""The interface of a device, what it finds and refuses, and what all devices share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import math
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,40 +17,49 @@ from tvm.tirx import For, Var
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
 from tirstep.transforms.queries import constant, find_all, find_axis
 
-from .fault import Fault
-
-Arrays = list[np.ndarray[Any, Any]]
+Array = np.ndarray[Any, Any]
+Arrays = list[Array]
+BLOCK_AXES = tuple(axis for axis in MAX_EXTENTS if axis.startswith("blockIdx"))
+THREAD_AXES = tuple(axis for axis in MAX_EXTENTS if axis.startswith("threadIdx"))
+MAX_LOCAL_BYTES = 512 << 10
+"""Of a thread, its registers and its local memory (CUDA C++ Programming Guide, "Compute
+Capabilities")."""
+_TVM_MARK = "__tvm_ffi_error__"
+_REASONS = ("Error message:", "Check failed:", "InternalError: Check failed:")
+"""How the line begins at which TVM's reason begins, behind or before a program."""
 
 
 class DeviceError(RuntimeError):
-    """A device cannot do what was asked: one sentence of what is wrong and what to do."""
+    """A device cannot do what was requested: one sentence of what is wrong and what to do."""
 
 
-def require_arguments(parameters: Sequence[Any], arguments: Arrays) -> None:
-    """Raise `DeviceError` for arrays that are not what a function takes; sizes may be open."""
-    if len(parameters) != len(arguments):
-        names = ", ".join(str(parameter.name) for parameter in parameters)
-        raise DeviceError(f"the module takes {names}, and {len(arguments)} arguments are given")
-    sizes: dict[Any, int] = {}
-    for parameter, array in zip(parameters, arguments, strict=True):
-        extents = list(parameter.shape)
-        fits = len(extents) == array.ndim and str(parameter.dtype) == str(array.dtype)
-        for extent, size in zip(extents, array.shape, strict=False):
-            if isinstance(extent, Var):
-                sizes.setdefault(extent, size)
-            fits = fits and sizes.get(extent, constant(extent)) in (size, None)
-        if not fits:
-            raise DeviceError(
-                f"{parameter.name} is {parameter.dtype} of shape {_show(extents)}, and the "
-                f"argument is {array.dtype} of shape {_show(array.shape)}"
-            )
+@dataclass(frozen=True)
+class DeviceFinding:
+    """One kind of error at one statement of a kernel: the first occurrence, and their number.
 
+    Attributes
+    ----------
+    kind : ``"race"``, ``"uninitialized read"``, ``"out of bounds"``, ``"divergent barrier"``,
+        ``"divergent shuffle"``, ``"divergent warp instruction"``, ``"misaligned access"``,
+        ``"division by zero"``, ``"undefined operation"`` or ``"launch"``
+    buffer : the buffer's name in the lowered module; empty for barriers and launches
+    message : one sentence with index and threads
+    location : the kernel's ``file:line``, where TVM keeps it; may be empty
+    """
 
-def _show(shape: Sequence[Any]) -> str:
-    """A shape as NumPy writes it."""
-    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+    kind: str
+    buffer: str
+    message: str
+    location: str
+    count: int
+
+    def __str__(self) -> str:
+        where = f" [{self.location}]" if self.location else ""
+        more = f" ({self.count} times)" if self.count > 1 else ""
+        return f"{self.kind}: {self.message}{more}{where}"
 
 
 class Program:
@@ -56,22 +69,23 @@ class Program:
 
     Attributes
     ----------
-    faults : what the device saw go wrong in the last run; always empty on devices that only compute
+    findings : what the device saw go wrong in the last run; always empty on devices that only
+        compute
     """
 
     def __init__(
         self,
-        run: Callable[[Arrays], tuple[Arrays, Sequence[Fault]]],
+        run: Callable[[Arrays], tuple[Arrays, Sequence[DeviceFinding]]],
         parameters: Sequence[Any] | None = None,
     ) -> None:
         self._run, self._parameters = run, parameters
-        self.faults: Sequence[Fault] = ()
+        self.findings: Sequence[DeviceFinding] = ()
 
-    def __call__(self, arguments: Sequence[np.ndarray[Any, Any]]) -> Arrays:
+    def __call__(self, arguments: Sequence[Array]) -> Arrays:
         given = [np.ascontiguousarray(array) for array in arguments]
         if self._parameters is not None:
             require_arguments(self._parameters, given)
-        arrays, self.faults = self._run(given)
+        arrays, self.findings = self._run(given)
         return arrays
 
 
@@ -86,28 +100,80 @@ class Timing:
 
 
 class Device(Protocol):
-    """Where modules run."""
+    """Where modules run. Subclasses inherit what holds for a GPU's kernels without a GPU's clock.
+
+    Attributes
+    ----------
+    name : the short name, as for ``--device``
+    description : what it is, for people: the GPU's name, say
+    has_clock : whether `time` says something about a GPU
+    """
+
+    name: str
+    has_clock: bool = False
 
     @property
-    def name(self) -> str:
-        """The short name, as for ``--device``."""
-
-    @property
-    def description(self) -> str:
-        """What it is, for people: the GPU's name, say."""
-
-    @property
-    def has_clock(self) -> bool:
-        """Whether `time` says something about a GPU."""
+    def description(self) -> str: ...
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
         """Why this device cannot run a module, in a few words; None if it can."""
+        unbound = find_unbound_sblocks(module)
+        return f"not bound yet: {', '.join(unbound)}" if unbound else None
 
     def compile(self, module: tvm.IRModule) -> Program:
         """Compile a module; raises `DeviceError` where the compiler or the device refuses."""
+        ...
 
-    def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
+    def time(self, module: tvm.IRModule, arguments: Sequence[Array]) -> Timing:
         """Time a module's ``main``; raises `DeviceError` on a device without a clock."""
+        raise DeviceError(
+            f'times on the device "{self.name}" say nothing about a GPU; use a machine with CUDA'
+        )
+
+
+def require_launchable(device: Device, module: tvm.IRModule) -> None:
+    """Raise `DeviceError` for a module that a GPU cannot launch."""
+    if (obstacle := device.find_obstacle(module)) is not None:
+        raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
+
+
+def find_unbound_sblocks(module: tvm.IRModule) -> list[str]:
+    """The names of a module's SBlocks that no loop binds to a GPU: they cannot be launched."""
+    unbound = []
+    for _, function in module.functions_items():
+        bound: list[Any] = []
+        for loop in find_all(function.body, For):
+            if "Idx" in (find_axis(loop) or ""):  # a virtual thread alone launches nothing
+                bound.extend(find_all(loop, SBlock))
+        for sblock in find_all(function.body, SBlock):
+            if sblock.name_hint != "root" and not any(sblock.same_as(other) for other in bound):
+                unbound.append(str(sblock.name_hint))
+    return unbound
+
+
+def require_arguments(parameters: Sequence[Any], arguments: Arrays) -> None:
+    """Raise `DeviceError` for arrays that are not what a function takes; shapes may be symbolic."""
+    if len(parameters) != len(arguments):
+        names = ", ".join(str(parameter.name) for parameter in parameters)
+        raise DeviceError(f"the module takes {names}, and {len(arguments)} arguments are given")
+    sizes: dict[Any, int] = {}
+    for parameter, array in zip(parameters, arguments, strict=True):
+        extents = list(parameter.shape)
+        fits = len(extents) == array.ndim and str(parameter.dtype) == str(array.dtype)
+        for extent, size in zip(extents, array.shape, strict=False):
+            if isinstance(extent, Var):
+                sizes.setdefault(extent, size)
+            fits = fits and sizes.get(extent, constant(extent)) in (size, None)
+        if not fits:
+            raise DeviceError(
+                f"{parameter.name} is {parameter.dtype} of shape {_format_shape(extents)}, and the "
+                f"argument is {array.dtype} of shape {_format_shape(array.shape)}"
+            )
+
+
+def _format_shape(shape: Sequence[Any]) -> str:
+    """A shape as NumPy writes it."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
 def run(program: Program, inputs: Arrays, outputs: Sequence[Tensor]) -> Arrays:
@@ -116,22 +182,85 @@ def run(program: Program, inputs: Arrays, outputs: Sequence[Tensor]) -> Arrays:
     return program([*inputs, *blanks])[len(inputs) :]
 
 
-def blank(tensor: Tensor) -> np.ndarray[Any, Any]:
+def blank(tensor: Tensor) -> Array:
     """An output before the run: every element is one that no kernel of ours computes."""
     facts = dtype_facts(tensor.dtype)
     filler = np.nan if facts.is_float else facts.smallest
     return np.full(tensor.shape, filler, dtype=facts.numpy)
 
 
-def find_unbound_blocks(module: tvm.IRModule) -> list[str]:
-    """The blocks of a module that no loop binds to a GPU: it cannot be launched with them."""
-    unbound = []
-    for _, function in module.functions_items():
-        bound: list[Any] = []
-        for loop in find_all(function.body, For):
-            if "Idx" in (find_axis(loop) or ""):  # a virtual thread alone launches nothing
-                bound.extend(find_all(loop, SBlock))
-        for block in find_all(function.body, SBlock):
-            if block.name_hint != "root" and not any(block.same_as(one) for one in bound):
-                unbound.append(str(block.name_hint))
-    return unbound
+def find_excess_extents(extents: Mapping[str, int]) -> Iterator[str]:
+    """A sentence for each limit of a GPU that a launch's extents of thread axes exceed."""
+    for axis, extent in extents.items():
+        if extent < 0:
+            yield f"extent {extent} of '{axis}' is negative"
+        if extent > MAX_EXTENTS[axis]:
+            yield f"extent {extent} of '{axis}' exceeds a GPU's limit of {MAX_EXTENTS[axis]}"
+    threads = math.prod(extents.get(axis, 1) for axis in THREAD_AXES)
+    if threads > MAX_THREADS:
+        yield f"a thread block of {threads} threads exceeds a GPU's limit of {MAX_THREADS}"
+
+
+def find_excess_memory(used: Mapping[str, int]) -> Iterator[str]:
+    """A sentence for each limit of a GPU's memory that a kernel exceeds.
+
+    `used` are bytes by scope, "shared" and "shared.dyn" of a thread block, "local" of a thread.
+    Static and dynamic shared memory together are limited as dynamic memory alone is.
+    """
+    owners = dict.fromkeys(MAX_SHARED_BYTES, "thread block") | {"local": "thread"}
+    for scope, limit in {**MAX_SHARED_BYTES, "local": MAX_LOCAL_BYTES}.items():
+        if used.get(scope, 0) > limit:
+            yield (
+                f"{used[scope]} bytes of scope '{scope}' exceed a GPU's limit of {limit} per "
+                f"{owners[scope]}"
+            )
+    static, dynamic = used.get("shared", 0), used.get("shared.dyn", 0)
+    limit = max(MAX_SHARED_BYTES.values())
+    if static and dynamic and static + dynamic > limit:
+        yield (
+            f"{static} bytes of static and {dynamic} of dynamic shared memory, {static + dynamic} "
+            f"together, exceed a GPU's limit of {limit} per thread block"
+        )
+
+
+def is_tvm_error(error: Exception) -> bool:
+    """Whether an error came out of TVM, or out of a tool that it runs (those are RuntimeErrors).
+
+    TVM raises errors of many types for a module that it does not compile or run: ValueError for
+    "Check failed", InternalError, and whatever type a pass names. All that come out of its C++ bear
+    a mark; others are raised by its Python. What Python raises in our code is none: it is a mistake
+    of ours, and must show as one.
+    """
+    if isinstance(error, RuntimeError) or hasattr(error, _TVM_MARK):
+        return True
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in ("tvm", "tvm_ffi")
+
+
+@contextmanager
+def convert_tvm_errors(sentence: str) -> Iterator[None]:
+    """While this lasts, an error of TVM is a `DeviceError`: the sentence, and TVM's reason."""
+    try:
+        yield
+    except DeviceError:
+        raise
+    except Exception as error:
+        if not is_tvm_error(error):
+            raise
+        raise DeviceError(f"{sentence}: {get_reason(error)}") from error
+
+
+def get_reason(error: Exception) -> str:
+    """TVM's own reason, on one line: not the program that it prints before or behind it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    for start in _REASONS:
+        first = next((number for number, line in enumerate(lines) if line.startswith(start)), None)
+        if first is not None:
+            rest = [lines[first].removeprefix("Error message:"), *lines[first + 1 :]]
+            return " ".join(itertools.takewhile(_is_prose, rest)).strip() or lines[first]
+    prose = [*itertools.takewhile(_is_prose, lines)] or [line for line in lines if _is_prose(line)]
+    return prose[-1] if prose else type(error).__name__
+
+
+def _is_prose(line: str) -> bool:
+    return not line.startswith(("#", "@", "class Module", "def ", "with T.", "for ", "from tvm"))

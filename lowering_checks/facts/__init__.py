@@ -1,11 +1,10 @@
 """Facts: what the GPU gets of a module, from its lowered TIR, its source and its machine code."""
 
-from .architectures import ARCHITECTURES, Architecture, Occupancy
+from .architectures import ARCHITECTURES, Architecture, Occupancy, get_architecture
 from .compiled import CompiledFacts, CompiledKernel, compile_everywhere, compile_facts
-from .compiler import find_compiler
-from .counted import counted_rows
-from .find import facts_of_lowering, find_facts
-from .model import Accesses, Fact, Facts, KernelFacts
+from .cuda_compilers import get_compiler
+from .lowered import count_accesses, counted_rows, facts_of_lowering, get_facts
+from .model import Accesses, Fact, Facts, KernelFacts, find_losses
 
 __all__ = [
     "ARCHITECTURES",
@@ -19,8 +18,11 @@ __all__ = [
     "Occupancy",
     "compile_everywhere",
     "compile_facts",
+    "count_accesses",
     "counted_rows",
     "facts_of_lowering",
-    "find_compiler",
-    "find_facts",
+    "find_losses",
+    "get_architecture",
+    "get_compiler",
+    "get_facts",
 ]

@@ -7,15 +7,15 @@ kilobyte) is what NVIDIA's occupancy calculator does, whose header cuda_occupanc
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
 
-from ..finding import CheckError
+from ..finding import CheckError, suggest
+from .model import KernelFacts
 
 KIB = 1024
 MAX_STATIC_SHARED = MAX_SHARED_BYTES["shared"]
@@ -35,7 +35,7 @@ class Architecture:
     ----------
     warps, blocks : on one SM at once
     shared : of one SM, at its largest
-    shared_per_block : static and dynamic, of one GPU block that asked for more than 48 KiB
+    shared_per_block : static and dynamic, of one GPU block that requests more than 48 KiB
     shared_unit : a GPU block gets its shared memory in such pieces
     shared_reserved : of each GPU block, for the system
     """
@@ -56,8 +56,8 @@ class Architecture:
 
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
     {
-        one.name: one
-        for one in (
+        architecture.name: architecture
+        for architecture in (
             Architecture("sm_75", 32, 16, 64 * KIB, 64 * KIB, 256, 0),
             Architecture("sm_80", 64, 32, 164 * KIB, 163 * KIB),
             Architecture("sm_86", 48, 16, 100 * KIB, 99 * KIB),
@@ -85,7 +85,7 @@ class Occupancy:
     limit: str
 
 
-def find_architecture(name: str) -> Architecture:
+def get_architecture(name: str) -> Architecture:
     """The architecture of a name; raises `CheckError` with the nearest names.
 
     ``sm_90`` has the limits of ``sm_90a``, and lacks its instructions of its own (wgmma).
@@ -94,14 +94,12 @@ def find_architecture(name: str) -> Architecture:
         for alike in ARCHITECTURES.values():
             if re.fullmatch(rf"sm_{alike.capability}[af]?", name):
                 return replace(alike, name=name)
-        near = difflib.get_close_matches(name, ARCHITECTURES, n=2, cutoff=0.5)
-        known = ", ".join(ARCHITECTURES)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {known}"
+        hint = suggest(name, ARCHITECTURES, f"there are {', '.join(ARCHITECTURES)}")
         raise CheckError(f"there is no architecture '{name}'; {hint}")
     return ARCHITECTURES[name]
 
 
-def find_occupancy(
+def compute_occupancy(
     architecture: Architecture, *, threads: int, registers: int, shared_bytes: int
 ) -> Occupancy:
     """The occupancy of a kernel of so many threads a block and registers a thread.
@@ -128,3 +126,33 @@ def find_occupancy(
 
 def _round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
+
+
+def find_refusal(limits: Architecture, kernels: Sequence[KernelFacts]) -> str | None:
+    """Why an architecture cannot run kernels, as far as their lowering shows; None if it can.
+
+    The compiler cannot tell: it does not see dynamic shared memory, and for sm_90 it accepts
+    static shared memory that no launch gets.
+    """
+    for kernel in kernels:
+        static, shared = kernel.static_shared_bytes or 0, kernel.shared_bytes or 0
+        threads = kernel.threads or 1
+        reasons = {
+            f"a GPU block has {threads} threads, and may have {MAX_THREADS}": threads > MAX_THREADS,
+            f"static shared memory is {_kib(static)}, and may be {_kib(MAX_STATIC_SHARED)}": (
+                static > MAX_STATIC_SHARED
+            ),
+            f"shared memory is {_kib(shared)}, and may be {_kib(limits.shared_per_block)}": (
+                shared > limits.shared_per_block
+            ),
+            "cp.async needs sm_80 or later": bool(kernel.copies) and limits.capability < 80,
+            "wgmma runs on sm_90a alone": bool(kernel.wgmma) and limits.name != "sm_90a",
+        }
+        for reason, holds in reasons.items():
+            if holds:
+                return f"{limits.name} cannot run {kernel.name}: {reason}"
+    return None
+
+
+def _kib(size: int) -> str:
+    return f"{size / KIB:g} KiB"

@@ -1,28 +1,38 @@
-"""Facts of a compiled source: registers, spills, occupancy, instructions. Needs no GPU."""
+"""Facts of a compiled source: registers, spills, occupancy, instructions. Needs no GPU.
+
+Registers and spills are read off ptxas's log, instructions off what nvdisasm prints.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 import re
+import subprocess
+import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-
-from tirstep.transforms.gpu_limits import MAX_THREADS
+from pathlib import Path
 
 from .architectures import (
     ARCHITECTURES,
-    KIB,
-    MAX_STATIC_SHARED,
     Architecture,
     Occupancy,
-    find_architecture,
-    find_occupancy,
+    compute_occupancy,
+    find_refusal,
+    get_architecture,
 )
-from .compiler import Compiled, CompileError, Compiler, CompilerMissing, find_compiler
-from .machine_code import count_instructions
-from .model import Fact, Facts, KernelFacts, Number
+from .cuda_compilers import (
+    Compiled,
+    CompileError,
+    CompilerMissing,
+    CudaCompiler,
+    find_tool,
+    get_compiler,
+)
+from .model import Fact, Facts, KernelFacts, Number, list_rows
 
 _FUNCTION = re.compile(r"Function properties for (\S+)")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
@@ -30,6 +40,12 @@ _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)[^)]*\)\s+(\w+)\(")
+COUNTED = ("FFMA", "FFMA2", "DFMA", "IMMA", "HMMA", "HGMMA", "LDSM", "LDGSTS", "BAR")
+BY_WIDTH = ("LDG", "STG", "LDS", "STS", "LDL", "STL")
+"""Loads and stores, counted by bits: ``LDG.128``. LDL and STL are of a thread's own memory."""
+_KERNEL = re.compile(r"^\.text\.([^:\s]+):")
+_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P[T\d]+\s+)?([A-Z][A-Z0-9_.]*)")
+_WIDTH = re.compile(r"\.[US]?(8|16|64|128)(?=\.|$)")
 
 
 @dataclass(frozen=True)
@@ -63,10 +79,10 @@ class CompiledKernel:
         for key, (name, value, unit) in sizes.items():
             yield Fact("compiled", key, name, value, unit)
         if self.occupancy is not None:
-            one = self.occupancy
-            yield Fact("compiled", "occupancy", "occupancy", one.fraction, "of the warps")
-            yield Fact("compiled", "", "occupancy is limited by", one.limit)
-            yield Fact("compiled", "resident_blocks", "blocks on an SM", one.blocks)
+            fraction, limit = self.occupancy.fraction, self.occupancy.limit
+            yield Fact("compiled", "occupancy", "occupancy", fraction, "of the warps")
+            yield Fact("compiled", "", "occupancy is limited by", limit)
+            yield Fact("compiled", "resident_blocks", "blocks on an SM", self.occupancy.blocks)
         for name, count in sorted((self.instructions or {}).items()):
             yield Fact("compiled", name, name, count)
 
@@ -90,11 +106,7 @@ class CompiledFacts:
 
     def rows(self) -> tuple[Fact, ...]:
         """The facts as rows; with several kernels, the group has the kernel's name behind it."""
-        return tuple(
-            row._replace(group=f"{row.group} {kernel.name}") if len(self.kernels) > 1 else row
-            for kernel in self.kernels
-            for row in kernel.rows()
-        )
+        return tuple(list_rows(self.kernels))
 
     def values(self) -> dict[str, Number]:
         """The numbers by key, for expectations: the worst of the kernels, instructions in sum."""
@@ -112,7 +124,7 @@ def compile_facts(
     architecture: str,
     kernels: Sequence[KernelFacts] = (),
     *,
-    compiler: Compiler | None = None,
+    compiler: CudaCompiler | None = None,
 ) -> CompiledFacts:
     """The facts of CUDA source, compiled for one architecture, as ``"sm_80"``.
 
@@ -121,7 +133,7 @@ def compile_facts(
     architecture cannot run has no kernels and a `refusal`. Raises `CheckError` for an unknown
     architecture, and where there is no compiler or it does not work.
     """
-    limits, compiler = find_architecture(architecture), compiler or find_compiler()
+    limits, compiler = get_architecture(architecture), compiler or get_compiler()
     refusal = find_refusal(limits, kernels)
     if refusal is None:
         try:
@@ -137,23 +149,25 @@ def compile_facts(
     return CompiledFacts(architecture, compiler.name, (), refusal)
 
 
-def _explain(compiler: Compiler, architecture: str, error: CompileError) -> str:
-    """Whether a source is at fault, or a compiler that refuses an empty kernel, too.
+def _explain(compiler: CudaCompiler, architecture: str, error: CompileError) -> str:
+    """Whether the source is wrong, or the compiler refuses an empty kernel, too.
 
     Raises `CompilerMissing` for a compiler that works for no architecture: nvcc without a C++
     compiler.
     """
-    complaint = _find_complaint(compiler, architecture)
-    if complaint is None:
+    empty_error = _find_error(compiler, architecture)
+    if empty_error is None:
         return f"{architecture} cannot run it: {error}"
-    if all(_find_complaint(compiler, one) is not None for one in ARCHITECTURES):
-        raise CompilerMissing(f"{compiler.name} does not work here: {complaint}; {compiler.advice}")
-    return f"{compiler.name} does not compile for {architecture}: {complaint}"
+    if all(_find_error(compiler, name) is not None for name in ARCHITECTURES):
+        raise CompilerMissing(
+            f"{compiler.name} does not work here: {empty_error}; {compiler.advice}"
+        )
+    return f"{compiler.name} does not compile for {architecture}: {empty_error}"
 
 
 @functools.lru_cache(maxsize=64)
-def _find_complaint(compiler: Compiler, architecture: str) -> str | None:
-    """What a compiler says against a kernel that does nothing; None if it compiles it."""
+def _find_error(compiler: CudaCompiler, architecture: str) -> str | None:
+    """The error of a compiler for a kernel that does nothing; None if it compiles it."""
     try:
         compiler.compile('extern "C" __global__ void nothing() {}', architecture)
     except CompileError as error:
@@ -168,42 +182,16 @@ def compile_everywhere(
 
     Raises `CheckError` as `compile_facts` does.
     """
-    for one in architectures:
-        find_architecture(one)
+    for name in architectures:
+        get_architecture(name)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return tuple(
-            pool.map(lambda one: compile_facts(facts.source, one, facts.kernels), architectures)
+            pool.map(lambda name: compile_facts(facts.source, name, facts.kernels), architectures)
         )
 
 
-def find_refusal(limits: Architecture, kernels: Sequence[KernelFacts]) -> str | None:
-    """Why an architecture cannot run kernels, as far as their lowering shows; None if it can.
-
-    The compiler cannot tell: it knows nothing of dynamic shared memory, and for sm_90 it accepts
-    static shared memory that no launch gets.
-    """
-    for kernel in kernels:
-        static, shared = kernel.static_shared_bytes or 0, kernel.shared_bytes or 0
-        threads = kernel.threads or 1
-        reasons = {
-            f"a GPU block has {threads} threads, and may have {MAX_THREADS}": threads > MAX_THREADS,
-            f"static shared memory is {_kib(static)}, and may be {_kib(MAX_STATIC_SHARED)}": (
-                static > MAX_STATIC_SHARED
-            ),
-            f"shared memory is {_kib(shared)}, and may be {_kib(limits.shared_per_block)}": (
-                shared > limits.shared_per_block
-            ),
-            "cp.async needs sm_80 or later": bool(kernel.copies) and limits.capability < 80,
-            "wgmma runs on sm_90a alone": bool(kernel.wgmma) and limits.name != "sm_90a",
-        }
-        for reason, holds in reasons.items():
-            if holds:
-                return f"{limits.name} cannot run {kernel.name}: {reason}"
-    return None
-
-
 @functools.lru_cache(maxsize=256)
-def _compile(compiler: Compiler, source: str, architecture: str) -> Compiled:
+def _compile(compiler: CudaCompiler, source: str, architecture: str) -> Compiled:
     return compiler.compile(source, architecture)
 
 
@@ -219,7 +207,7 @@ def _read_kernels(
         dynamic = (kernel.dynamic_shared_bytes if kernel else 0) or 0
         occupancy = None
         if threads is not None:
-            occupancy = find_occupancy(
+            occupancy = compute_occupancy(
                 limits,
                 threads=threads,
                 registers=used["registers"],
@@ -238,7 +226,7 @@ def _read_kernels(
 
 
 def read_resources(log: str) -> dict[str, dict[str, int]]:
-    """What ptxas says in a log of each kernel: registers, stack, spills and shared memory."""
+    """Each kernel's registers, stack, spills and shared memory, off ptxas's log."""
     found: dict[str, dict[str, int]] = {}
     entry = function = ""
     for line in log.splitlines():
@@ -264,5 +252,39 @@ def _merge(key: str, other: Number | None, value: Number) -> Number:
     return min(other, value) if key in ("occupancy", "resident_blocks") else max(other, value)
 
 
-def _kib(size: int) -> str:
-    return f"{size / KIB:g} KiB"
+@functools.lru_cache(maxsize=256)
+def count_instructions(cubin: bytes) -> Mapping[str, Counter[str]] | None:
+    """How many of each instruction that matters, by kernel; None where there is no nvdisasm."""
+    program = find_tool("nvdisasm")
+    if program is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernels.cubin"
+        file.write_bytes(cubin)
+        done = subprocess.run(
+            [program, "--print-code", str(file)], capture_output=True, text=True, errors="replace"
+        )
+    return None if done.returncode else read_instructions(done.stdout)
+
+
+def read_instructions(text: str) -> dict[str, Counter[str]]:
+    """The same, of the text that nvdisasm prints."""
+    counts: dict[str, Counter[str]] = {}
+    kernel = ""
+    for line in text.splitlines():
+        if start := _KERNEL.match(line):
+            kernel = start[1]
+            counts[kernel] = Counter()
+        elif kernel and (found := _INSTRUCTION.match(line)):
+            counts[kernel].update(_classify(found[1]))
+    return counts
+
+
+def _classify(instruction: str) -> list[str]:
+    name, _, modifiers = instruction.partition(".")
+    if name in COUNTED:
+        return [name]
+    if name not in BY_WIDTH:
+        return []
+    width = _WIDTH.search(f".{modifiers}")
+    return [f"{name}.{width[1] if width else 32}"]

@@ -1,4 +1,8 @@
-"""Reads the facts of a kernel off its lowered TIR."""
+"""Facts of a module as TVM lowers it, and what the simulator counts when it runs. Needs no GPU.
+
+Copies, tensor cores and barriers are calls in the lowered TIR: TVM calls them by name, and the
+generated helpers of ``T.cuda.func_call`` by their source.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,88 @@ from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, For, ForKind, IfThenElse, Ramp
 
+from tirstep.modules import Problem
 from tirstep.transforms.queries import constant, find_all, is_choice
 
-from .calls import count_barriers, find_calls, find_copies
-from .model import SCOPES, Accesses, KernelFacts
+from ..compile.compiling import TARGET
+from ..compile.launches import DYNAMIC_SHARED, SPLIT_PASS, count_item_bytes, find_launches
+from ..compile.passes import Lowering, lower_through_passes
+from ..devices.device import DeviceError, blank, convert_tvm_errors, require_arguments
+from ..devices.simulator import SimulatorDevice, UnsupportedError, lower, simulate_lowered
+from ..devices.simulator.access_counts import Counts
+from ..finding import CheckError
+from .model import SCOPES, Accesses, Fact, Facts, KernelFacts, multiply
 
-DYNAMIC = "tirx.use_dyn_shared_memory"
+UNROLL_PASS = "tirx.UnrollLoop"
+COUNTED = "first GPU block, simulated"
+"""The group of facts that the simulator counted."""
+BLOCK_BARRIERS = ("shared", "shared.dyn")
+"""What a storage_sync of the whole GPU block names; a warp's is no barrier of the block."""
+COPY_BYTES = (4, 8, 16)
+HELPER = "tirx.cuda.func_call"
+IN_HELPERS = {"ldmatrix": "ldmatrix.", "mma": " mma.", "wgmma": "wgmma.mma_async"}
+_MATRIX_LOADS = ("ldmatrix", "tvm_load_matrix_sync")
+_MATRIX_PRODUCTS = ("tvm_mma_sync", "tvm_bmma_sync", "mma")
+_NO_PRODUCTS = ("mma_store", "mma_fill")
+_GROUP_PRODUCTS = ("wgmma_f", "wgmma_b", "wgmma_int", "wgmma_tf32")
+_COPIES = ("cp_async_raw", "cp_async_ca", "cp_async_cg")
 Loops = tuple[For, ...]
 
 
-def find_kernel_facts(name: str, function: Any, extents: Mapping[str, int | None]) -> KernelFacts:
+def get_facts(
+    module: tvm.IRModule, target: str = TARGET, *, problem: Problem | None = None
+) -> Facts:
+    """The facts of a module for a GPU; see `facts_of_lowering`. Raises `CheckError` for llvm."""
+    return facts_of_lowering(lower_through_passes(module, target), problem=problem)
+
+
+def facts_of_lowering(lowering: Lowering, *, problem: Problem | None = None) -> Facts:
+    """The facts of a module that was lowered already.
+
+    `problem` says how much is to be computed and moved. A module that TVM refuses, or that is not
+    bound to a GPU, has no kernels and a `refusal`. Raises `CheckError` for a target that is no GPU.
+    """
+    if lowering.language == "llvm":
+        raise CheckError(
+            f"facts are of GPU kernels, and {lowering.target} makes none; choose cuda or opencl"
+        )
+    refusal, lowered, unrolled = None, None, 0
+    kernels: tuple[KernelFacts, ...] = ()
+    if lowering.failed is not None:
+        refusal = str(lowering.failed)
+    else:
+        lowered = lowering.get_pass(SPLIT_PASS).module
+        kernels = _read_kernels(lowered)
+        unrolls = [each for each in lowering.passes if each.name == UNROLL_PASS]
+        unrolled = sum(count_unrolled_loops(each.before, each.module) for each in unrolls)
+        if not kernels:
+            refusal = "the module launches no kernel: no loop is bound to a GPU"
+    return Facts(
+        target=lowering.target,
+        language=lowering.language,
+        kernels=kernels,
+        unrolled_loops=unrolled,
+        flops=None if problem is None else problem.flops,
+        bytes=None if problem is None else problem.bytes,
+        lowered=lowered,
+        source=lowering.source,
+        refusal=refusal,
+    )
+
+
+def _read_kernels(lowered: tvm.IRModule) -> tuple[KernelFacts, ...]:
+    """The facts of each kernel, in the order of their first launches."""
+    extents: dict[str, dict[str, int | None]] = {}
+    for function in lowered.functions.values():
+        for launch in find_launches(function.body):
+            sizes = {tag: constant(size) for tag, size in launch.extents.items()}
+            extents.setdefault(launch.kernel, sizes)
+    return tuple(_read_kernel(name, lowered[name].body, sizes) for name, sizes in extents.items())
+
+
+def _read_kernel(name: str, body: Any, extents: Mapping[str, int | None]) -> KernelFacts:
     """The facts of one kernel, launched with `extents` by axis."""
-    body = function.body
-    calls = find_calls(body)
+    calls = count_matrix_calls(body)
     barriers = [
         (loops, count)
         for statement, loops in _visit(body, ())
@@ -35,12 +108,12 @@ def find_kernel_facts(name: str, function: Any, extents: Mapping[str, int | None
         grid=_pick_axes(extents, "blockIdx"),
         block=_pick_axes(extents, "threadIdx"),
         static_shared_bytes=_count_shared(body),
-        dynamic_shared_bytes=extents.get(DYNAMIC, 0),
+        dynamic_shared_bytes=extents.get(DYNAMIC_SHARED, 0),
         barriers=sum(count for _, count in barriers),
         barriers_per_step=_count_per_step(barriers),
         barriers_executed=_count_executed(barriers),
-        accesses=tuple(_find_accesses(body)),
-        copies=find_copies(body),
+        accesses=tuple(_read_accesses(body)),
+        copies=count_copies(body),
         ldmatrix=calls["ldmatrix"],
         mma=calls["mma"],
         wgmma=calls["wgmma"],
@@ -49,9 +122,9 @@ def find_kernel_facts(name: str, function: Any, extents: Mapping[str, int | None
 
 
 def count_unrolled_loops(before: tvm.IRModule, after: tvm.IRModule) -> int:
-    """Loops that TVM's pass wrote out, or left to the device's compiler to unroll.
+    """Loops that TVM's pass unrolled, or left to the device's compiler to unroll.
 
-    A loop that it wrote out is one whose variable is gone; a loop of one turn is not counted.
+    A loop that it unrolled is one whose variable is gone; a loop of one iteration is not counted.
     """
     left = [loop for function in after.functions.values() for loop in find_all(function, For)]
     kept = {loop.loop_var for loop in left if ForKind(loop.kind) != ForKind.UNROLLED}
@@ -75,30 +148,30 @@ def _visit(statement: Any, loops: Loops) -> Iterator[tuple[Any, Loops]]:
 
 
 def _count_per_step(barriers: list[tuple[Loops, int]]) -> int:
-    """Of the loop that runs most barriers, those for one turn; without a loop, none."""
-    turns: Counter[Loops] = Counter()
+    """Of the loop that runs most barriers, those of one iteration; without a loop, none."""
+    counts: Counter[Loops] = Counter()
     for loops, count in barriers:
         if loops:
-            turns[loops] += count
-    if not turns:
-        return 0
-    return turns[max(turns, key=lambda loops: (_count_turns(loops) or math.inf) * turns[loops])]
+            counts[loops] += count
+
+    def count_all(loops: Loops) -> float:
+        return (_count_iterations(loops) or math.inf) * counts[loops]
+
+    return counts[max(counts, key=count_all)] if counts else 0
 
 
 def _count_executed(barriers: list[tuple[Loops, int]]) -> int | None:
     total = 0
     for loops, count in barriers:
-        turns = _count_turns(loops)
-        if turns is None:
+        iterations = _count_iterations(loops)
+        if iterations is None:
             return None
-        total += turns * count
+        total += iterations * count
     return total
 
 
-def _count_turns(loops: Loops) -> int | None:
-    extents = [constant(loop.extent) for loop in loops]
-    known = [extent for extent in extents if extent is not None]
-    return math.prod(known) if len(known) == len(extents) else None
+def _count_iterations(loops: Loops) -> int | None:
+    return multiply(constant(loop.extent) for loop in loops)
 
 
 def _count_shared(body: Any) -> int | None:
@@ -106,26 +179,25 @@ def _count_shared(body: Any) -> int | None:
     total = 0
     for node in find_all(body, AllocBuffer):
         if str(node.buffer.scope()) == "shared":
-            extents = [constant(extent) for extent in node.buffer.shape]
-            known = [extent for extent in extents if extent is not None]
-            if len(known) < len(extents):
+            elements = multiply(constant(extent) for extent in node.buffer.shape)
+            if elements is None:
                 return None
-            total += math.prod(known) * item_bytes(node.buffer)
+            total += elements * count_item_bytes(node.buffer)
     return total
 
 
-def _find_accesses(body: Any) -> Iterator[Accesses]:
+def _read_accesses(body: Any) -> Iterator[Accesses]:
     nodes = {"load": find_all(body, TensorLoad), "store": find_all(body, BufferStore)}
     for scope in SCOPES:
         for kind, found in nodes.items():
-            places = [_read_access(node) for node in found if _find_scope(node) == scope]
+            places = [_read_access(node) for node in found if _get_scope(node) == scope]
             widths = Counter(size * lanes for size, lanes in places)
             vectors = sum(lanes > 1 for _, lanes in places)
             if places:
                 yield Accesses(scope, kind, dict(widths), vectors, len(places) - vectors)
 
 
-def _find_scope(node: Any) -> str:
+def _get_scope(node: Any) -> str:
     """The scope of an access; static and dynamic shared memory are one."""
     buffer = node.source if isinstance(node, TensorLoad) else node.buffer
     return str(buffer.scope()).partition(".")[0] or "global"
@@ -140,14 +212,8 @@ def _read_access(node: Any) -> tuple[int, int]:
     index = node.indices[-1]
     lanes = tvm.DataType(str(buffer.dtype)).lanes
     if isinstance(index, Ramp) and constant(index.stride) == 1:
-        return item_bytes(buffer) // lanes, lanes * int(constant(index.lanes) or 1)
-    return item_bytes(buffer) // lanes, lanes
-
-
-def item_bytes(buffer: Any) -> int:
-    """The bytes of one element of a buffer, which may be a vector."""
-    dtype = tvm.DataType(str(buffer.dtype))
-    return int(dtype.bits * dtype.lanes + 7) // 8
+        return count_item_bytes(buffer) // lanes, lanes * int(constant(index.lanes) or 1)
+    return count_item_bytes(buffer) // lanes, lanes
 
 
 def _count_guards(body: Any) -> int:
@@ -159,9 +225,118 @@ def _count_guards(body: Any) -> int:
 
 def _accesses_memory(node: Any) -> bool:
     touched = [*find_all(node, TensorLoad), *find_all(node, BufferStore)]
-    return bool(find_copies(node)) or any(_find_scope(one) in SCOPES for one in touched)
+    return bool(count_copies(node)) or any(_get_scope(access) in SCOPES for access in touched)
 
 
 def _pick_axes(extents: Mapping[str, int | None], kind: str) -> dict[str, int | None]:
     """The axes of one kind, x first."""
     return {axis: extents[f"{kind}.{axis}"] for axis in "xyz" if f"{kind}.{axis}" in extents}
+
+
+def count_matrix_calls(body: Any) -> Counter[str]:
+    """How many calls of ``"ldmatrix"``, ``"mma"`` and ``"wgmma"``."""
+    found: Counter[str] = Counter()
+    for call in find_all(body, Call):
+        name = _name(call)
+        if name == HELPER:
+            text = _helper_text(call).replace('"', " ")
+            found.update(key for key, word in IN_HELPERS.items() if word in text)
+        else:
+            found.update(_classify(name.rpartition(".")[2]))
+    return found
+
+
+def count_copies(body: Any) -> dict[int, int]:
+    """How many asynchronous copies from global to shared memory, by bytes."""
+    copies = (call for call in find_all(body, Call) if _is_copy(call))
+    return dict(Counter(_copied_bytes(call) for call in copies))
+
+
+def count_barriers(statement: Any) -> int:
+    """The barriers of the GPU block that a statement runs into."""
+    total = 0
+    for call in find_all(statement, Call):
+        if _name(call) == "tirx.tvm_storage_sync":
+            total += str(getattr(call.args[0], "value", call.args[0])) in BLOCK_BARRIERS
+        elif _name(call) == HELPER:
+            total += _helper_text(call).count("__syncthreads()")
+    return total
+
+
+def _name(call: Any) -> str:
+    return str(getattr(call.op, "name", ""))
+
+
+def _classify(name: str) -> list[str]:
+    if name.startswith(_MATRIX_LOADS):
+        return ["ldmatrix"]
+    if name.startswith(_GROUP_PRODUCTS):
+        return ["wgmma"]
+    is_product = name.startswith(_MATRIX_PRODUCTS) and not name.startswith(_NO_PRODUCTS)
+    return ["mma"] if is_product else []
+
+
+def _is_copy(call: Any) -> bool:
+    return _name(call).rpartition(".")[2].startswith(_COPIES)
+
+
+def _copied_bytes(call: Any) -> int:
+    """The last argument that can be a copy's size: sizes stand behind the places."""
+    sizes = [constant(argument) for argument in call.args]
+    return next((size for size in reversed(sizes) if size in COPY_BYTES), 0)
+
+
+def _helper_text(call: Any) -> str:
+    """The source that a call brings along: its last argument."""
+    return str(getattr(call.args[-1], "value", ""))
+
+
+def count_accesses(problem: Problem, module: tvm.IRModule) -> Counts:
+    """Count barriers, requests, bytes, sectors and bank conflicts of the first GPU block.
+
+    `module` is a step of the kernel that `problem` poses; no other block runs, so that large shapes
+    take no longer than the loops of one block. It reads the problem's own inputs.
+    Raises `DeviceError` for a module that cannot be launched, or that the simulator does not know.
+    """
+    obstacle = SimulatorDevice().find_obstacle(module)
+    if obstacle is not None:
+        raise DeviceError(f"there is no launch to count: {obstacle}; bind its loops first")
+    arguments = [*problem.integer_inputs(0), *map(blank, problem.outputs)]
+    with convert_tvm_errors("TVM does not lower the module"):
+        lowered = lower(module)
+    require_arguments(module["main"].params, arguments)
+    try:
+        return simulate_lowered(lowered, arguments, first_only=True).counts
+    except UnsupportedError as error:
+        raise DeviceError(f"{error}; there are no counts of it") from error
+
+
+def counted_rows(counts: Counts, least: int | None) -> Iterator[Fact]:
+    """The counts as rows; a scope that the block does not access has none.
+
+    `least` are the bytes that the kernel must move at least; None where they are not known.
+    """
+    yield Fact(COUNTED, "counted_barriers", "barriers passed", counts.barriers)
+    by_warp = {
+        "cp.async": counts.async_copies,
+        "ldmatrix": counts.matrix_loads,
+        "mma": counts.matrix_multiplies,
+    }
+    for name, count in by_warp.items():
+        yield Fact(COUNTED, f"counted_{name.replace('.', '_')}", f"{name}, by warp", count)
+    for scope in SCOPES:
+        if scope not in counts.scopes:
+            continue
+        access = counts.scopes[scope]
+        yield Fact(COUNTED, f"{scope}_requests", f"{scope} requests, by warp", access.requests)
+        yield Fact(COUNTED, f"{scope}_traffic", f"{scope} traffic", access.bytes, "bytes")
+        if scope == "global":
+            yield Fact(COUNTED, "sectors", "32-byte sectors", access.sectors)
+            times = round(counts.traffic / least, 2) if least else None
+            name = "traffic of all GPU blocks, as a multiple of the least"
+            yield Fact(COUNTED, "traffic_over_least", name, times)
+        else:
+            per_request = round(access.wavefronts_per_request, 2)
+            yield Fact(COUNTED, "wavefronts", "wavefronts", access.wavefronts)
+            yield Fact(COUNTED, "wavefronts_per_request", "wavefronts per request", per_request)
+            yield Fact(COUNTED, "bank_conflicts", "bank conflicts", access.bank_conflicts)

@@ -1,11 +1,11 @@
-"""What the facts of a module are."""
+"""What the facts of a module are, and what a shape loses against another."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import tvm
 
@@ -53,7 +53,7 @@ class Accesses:
 
     def __str__(self) -> str:
         """``2 × 16 B, 1 × 4 B``."""
-        return ", ".join(f"{self.widths[one]} × {one} B" for one in sorted(self.widths)[::-1])
+        return ", ".join(f"{self.widths[size]} × {size} B" for size in sorted(self.widths)[::-1])
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class KernelFacts:
     grid, block : the extents by axis, x first; None for a symbolic extent
     static_shared_bytes, dynamic_shared_bytes : of one GPU block; None where it is symbolic
     barriers : places that wait for the whole GPU block
-    barriers_per_step : those in the loop that runs barriers most often, for one turn of it
+    barriers_per_step : those in the loop that runs barriers most often, for one iteration of it
     barriers_executed : what one GPU block waits for in all; None where a loop is symbolic
     accesses : loads and stores, by scope and kind, only those that there are
     copies : asynchronous copies from global to shared memory, by bytes
@@ -96,12 +96,12 @@ class KernelFacts:
     @property
     def blocks(self) -> int | None:
         """The GPU blocks of a launch."""
-        return _product(self.grid)
+        return multiply(self.grid.values())
 
     @property
     def threads(self) -> int | None:
         """The threads of a GPU block."""
-        return _product(self.block)
+        return multiply(self.block.values())
 
     @property
     def shared_bytes(self) -> int | None:
@@ -109,11 +109,11 @@ class KernelFacts:
         static, dynamic = self.static_shared_bytes, self.dynamic_shared_bytes
         return None if static is None or dynamic is None else static + dynamic
 
-    def find_accesses(self, scope: str, kind: str) -> Accesses:
+    def get_accesses(self, scope: str, kind: str) -> Accesses:
         """The loads or the stores of a scope; without any places where there are none."""
-        for one in self.accesses:
-            if (one.scope, one.kind) == (scope, kind):
-                return one
+        for accesses in self.accesses:
+            if (accesses.scope, accesses.kind) == (scope, kind):
+                return accesses
         return Accesses(scope, kind, {}, 0, 0)
 
     def rows(self) -> Iterator[Fact]:
@@ -125,7 +125,7 @@ class KernelFacts:
         yield from self._memory_rows()
         instructions = {
             "barriers": ("barriers", self.barriers),
-            "barriers_per_step": ("barriers, one turn of their loop", self.barriers_per_step),
+            "barriers_per_step": ("barriers, one iteration of their loop", self.barriers_per_step),
             "barriers_executed": ("barriers, executed", self.barriers_executed),
             "cp_async": ("cp.async", sum(self.copies.values())),
             "ldmatrix": ("ldmatrix", self.ldmatrix),
@@ -146,19 +146,14 @@ class KernelFacts:
             yield Fact("memory", key, name, value, "bytes")
         for scope in SCOPES:
             for kind in ("load", "store"):
-                one = self.find_accesses(scope, kind)
-                if one.widths:
-                    yield Fact("memory", "", f"{scope} {kind}s", str(one))
-                start = "" if scope == "global" else "shared_"
-                yield Fact(
-                    "memory", f"vector_{start}{kind}s", f"{scope} {kind}s, vectors", one.vectors
-                )
-                yield Fact(
-                    "memory", f"scalar_{start}{kind}s", f"{scope} {kind}s, scalars", one.scalars
-                )
-                widest = max(one.widths, default=0)
-                name = f"{scope} {kind}s, widest"
-                yield Fact("memory", f"{start}{kind}_bytes", name, widest, "bytes")
+                accesses, name = self.get_accesses(scope, kind), f"{scope} {kind}s"
+                key = kind if scope == "global" else f"shared_{kind}"
+                if accesses.widths:
+                    yield Fact("memory", "", name, str(accesses))
+                yield Fact("memory", f"vector_{key}s", f"{name}, vectors", accesses.vectors)
+                yield Fact("memory", f"scalar_{key}s", f"{name}, scalars", accesses.scalars)
+                widest = max(accesses.widths, default=0)
+                yield Fact("memory", f"{key}_bytes", f"{name}, widest", widest, "bytes")
         widest = max(self.copies, default=0)
         yield Fact("memory", "cp_async_bytes", "cp.async, widest", widest, "bytes")
 
@@ -170,7 +165,7 @@ class Facts:
     Attributes
     ----------
     kernels : in the order of their first launch; empty where TVM refuses the module
-    unrolled_loops : of the whole module: written out by TVM, or left to the device's compiler
+    unrolled_loops : of the whole module: unrolled by TVM, or left to the device's compiler
     flops, bytes : of the kernel as a computation: its operations, and the least that it must move;
         None where no problem was given
     lowered : the module behind TVM's pass that splits host from device
@@ -195,19 +190,14 @@ class Facts:
 
     def rows(self) -> tuple[Fact, ...]:
         """The facts as rows; with several kernels, the group has the kernel's name behind it."""
-        rows = [
-            row._replace(group=f"{row.group} {kernel.name}") if len(self.kernels) > 1 else row
-            for kernel in self.kernels
-            for row in kernel.rows()
-        ]
-        work = [
+        work = (
             Fact("instructions", "unrolled_loops", "unrolled loops", self.unrolled_loops),
             Fact("work", "kernels", "kernels launched", len(self.kernels)),
             Fact("work", "flops", "floating-point operations", self.flops),
             Fact("work", "bytes", "to be moved at least", self.bytes, "bytes"),
             Fact("work", "intensity", "arithmetic intensity", self.intensity, "flop/byte"),
-        ]
-        return (*rows, *work)
+        )
+        return (*list_rows(self.kernels), *work)
 
     def values(self) -> dict[str, Number | None]:
         """The numbers by key, for expectations: sums over the kernels, the most of sizes."""
@@ -216,6 +206,25 @@ class Facts:
             if row.key and not isinstance(row.value, str):
                 found[row.key] = _merge(row.key, found, row.value)
         return found
+
+
+class HasRows(Protocol):
+    """The facts of a kernel."""
+
+    @property
+    def name(self) -> str:
+        """In the source."""
+
+    def rows(self) -> Iterator[Fact]:
+        """The facts as rows."""
+
+
+def list_rows(kernels: Sequence[HasRows]) -> Iterator[Fact]:
+    """The rows of all kernels; of several, the group has the kernel's name behind it."""
+    for kernel in kernels:
+        for row in kernel.rows():
+            several = len(kernels) > 1
+            yield row._replace(group=f"{row.group} {kernel.name}") if several else row
 
 
 def _merge(key: str, found: Mapping[str, Number | None], value: Number | None) -> Number | None:
@@ -228,11 +237,48 @@ def _merge(key: str, found: Mapping[str, Number | None], value: Number | None) -
     return max(other, value) if is_size else other + value
 
 
-def _product(extents: Mapping[str, int | None]) -> int | None:
-    sizes = [one for one in extents.values() if one is not None]
-    return math.prod(sizes) if len(sizes) == len(extents) else None
+def multiply(extents: Iterable[int | None]) -> int | None:
+    """The product of extents; None where one is symbolic."""
+    sizes = list(extents)
+    known = [size for size in sizes if size is not None]
+    return math.prod(known) if len(known) == len(sizes) else None
 
 
 def _spell(extents: Mapping[str, int | None]) -> str:
     """``8 × 4``, x first."""
-    return " × ".join("?" if one is None else str(one) for one in extents.values()) or "1"
+    return " × ".join("?" if size is None else str(size) for size in extents.values()) or "1"
+
+
+_ACCESSES = {
+    "load": "loads from global memory",
+    "store": "stores to global memory",
+    "shared_load": "loads from shared memory",
+    "shared_store": "stores to shared memory",
+}
+_CALLS = {"cp_async": "cp.async", "ldmatrix": "ldmatrix", "mma": "mma", "wgmma": "wgmma"}
+
+
+def find_losses(facts: Facts, reference: Facts, *, place: str) -> list[str]:
+    """What a step loses against the same step at another shape, in sentences; mostly nothing.
+
+    Vector accesses, copies and tensor cores that are gone, accesses that are narrower, and
+    conditions around accesses that came. `place` says where the reference is from, for people.
+    """
+    if facts.refusal is not None or reference.refusal is not None:
+        return []
+    here, there = (
+        {key: value or 0 for key, value in each.values().items()} for each in (facts, reference)
+    )
+    notes = []
+    for key, name in _ACCESSES.items():
+        vectors, widest = f"vector_{key}s", f"{key}_bytes"
+        if there[vectors] and not here[vectors]:
+            notes.append(f"no vector {name}, and {there[vectors]} {place}")
+        elif 0 < here[widest] < there[widest]:
+            notes.append(f"{name} take {here[widest]} bytes at once, and {there[widest]} {place}")
+    for key, name in _CALLS.items():
+        if there[key] and not here[key]:
+            notes.append(f"no {name}, and {there[key]} {place}")
+    if here["guards"] > there["guards"]:
+        notes.append(f"{here['guards']} conditions around accesses, and {there['guards']} {place}")
+    return notes

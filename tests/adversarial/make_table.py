@@ -27,7 +27,7 @@ from planted import sanitizer  # noqa: E402
 from programs import PROGRAMS, RIGHT, WRONG  # noqa: E402
 
 from tirstep.files import write_file  # noqa: E402
-from tirstep.lowering_checks import find_device  # noqa: E402
+from tirstep.lowering_checks import get_device  # noqa: E402
 from tirstep.lowering_checks.devices import is_host_available  # noqa: E402
 
 DOCUMENT = TESTS.parent / "docs" / "adversarial.md"
@@ -39,7 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
     recorded.keep({program.name for program in PROGRAMS})
     if is_host_available() and not arguments.gpu:
         verdicts = {program.name: judge(program, HOST) for program in PROGRAMS}
-        recorded.update(HOST, verdicts, find_device("host").description)
+        recorded.update(HOST, verdicts, get_device("host").description)
     code = 0
     if arguments.gpu:
         numbers = [
@@ -99,7 +99,7 @@ def ask_sanitizer(
 
 def describe_gpu() -> str:
     """The GPU's name, asked in another process: this one leaves CUDA alone before it forks."""
-    command = "from tirstep.lowering_checks import find_device as f; print(f('cuda').description)"
+    command = "from tirstep.lowering_checks import get_device as f; print(f('cuda').description)"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr.strip().splitlines()[-1])

@@ -59,10 +59,10 @@ def test_an_input_that_changed_is_told() -> None:
 def test_what_may_not_run_alone_is_told_with_its_reason() -> None:
     beyond = next(program for program in PROGRAMS if program.kind == "out of bounds")
     matrices = next(program for program in PROGRAMS if program.arch == "sm_80")
-    assert "out of bounds by construction" in gpu.find_reason(beyond, "sm_90a")
-    assert gpu.find_reason(matrices, "sm_75") == "needs sm_80"
-    assert gpu.find_reason(matrices, "sm_90a") == ""
-    assert gpu.find_reason(RIGHT_ONE, "sm_100a") == ""
+    assert "out of bounds by construction" in gpu.get_reason(beyond, "sm_90a")
+    assert gpu.get_reason(matrices, "sm_75") == "needs sm_80"
+    assert gpu.get_reason(matrices, "sm_90a") == ""
+    assert gpu.get_reason(RIGHT_ONE, "sm_100a") == ""
 
 
 def say(number: int) -> None:
@@ -122,7 +122,7 @@ def test_a_server_goes_on_behind_a_program_that_died(capfd) -> None:
 @pytest.fixture
 def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """CUDA's place is taken by the CPU: no kernel can be built for it."""
-    monkeypatch.setattr(gpu, "find_device", lambda: gpu.tvm.cpu(0))
+    monkeypatch.setattr(gpu, "get_device", lambda: gpu.tvm.cpu(0))
     monkeypatch.setattr(gpu, "find_arch", lambda: "sm_90a")
     return monkeypatch
 

@@ -160,7 +160,7 @@ def test_the_simulator_sees_the_races_that_the_rule_sees(start: int) -> None:
     for seed in range(start, start + 20):
         case = draw(seed)
         program = case.make_program()
-        faults = simulate_lowered(program.module, program.make_arguments()).faults
+        faults = simulate_lowered(program.module, program.make_arguments()).findings
         kinds = {fault.kind for fault in faults}
         truth = case.find_races()
         assert kinds == ({"race"} if truth else set()), f"seed {seed}\n{program.script}{faults}"

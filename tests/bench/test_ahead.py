@@ -32,7 +32,7 @@ class Farm:
     def _compile(self, job: Job) -> str:
         if job.recipe == "matmul_shared":
             return "failed: CompileError: ptxas"
-        if job.recipe == "matmul_tiled" and job.shape["m"] == 7 and "tail" not in job.sizes:
+        if job.recipe == "matmul_tiled" and job.shape["m"] == 7 and "tail" not in job.config:
             return "refused: split_loop: 7 is no multiple"
         Path(job.library).touch()
         return ""
@@ -55,15 +55,15 @@ def test_sizes_that_do_not_divide_give_way_to_tails(
     works = [make_work(EVEN), make_work(ODD), make_work(EVEN, "tutorial")]
     built = compile_ahead(works, machine, tmp_path, lambda line: None)
     tails = [tail for tail in RECIPES["matmul_tiled"].tails if tail != "refuse"]
-    assert [one.sizes.get("tail") for one in built[ODD, "matmul_tiled"]] == tails
-    assert [one.sizes for one in built[EVEN, "matmul_tiled"]] == [{}]
+    assert [one.config.get("tail") for one in built[ODD, "matmul_tiled"]] == tails
+    assert [one.config for one in built[EVEN, "matmul_tiled"]] == [{}]
     assert len(built[EVEN, "dlight"]) == 1
     # What failed takes part without a library, to be compiled again and say why.
     assert built[EVEN, "matmul_shared"] == [Built({}, None)]
     # One problem in two suites is compiled once.
     assert len(farm.jobs) == 2 * (len(NAMES) + 1) + len(tails)
     dlight = [job for job in farm.jobs if job.recipe == "dlight"]
-    assert [(job.kernel, job.sizes) for job in dlight] == [("matmul", {})] * 2
+    assert [(job.kernel, job.config) for job in dlight] == [("matmul", {})] * 2
 
 
 def test_a_farm_that_does_not_start_leaves_all_to_their_turn(

@@ -130,7 +130,7 @@ import json, os, sys, time
 sys.stdin.readline()
 print(json.dumps("ready"), flush=True)
 for line in sys.stdin:
-    sizes = json.loads(line)["sizes"]
+    sizes = json.loads(line)["config"]
     time.sleep(sizes.get("sleep", 0))
     if "exit" in sizes:
         os._exit(sizes["exit"])

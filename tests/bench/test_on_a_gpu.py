@@ -108,7 +108,7 @@ def test_a_replay_outlives_a_larger_workspace(machine: Any):
         inputs = problem.integer_inputs(0)
         arguments = [machine.upload(array) for array in inputs]
         arguments.append(machine.upload(np.zeros((size, size), "float32")))
-        module = run_recipe(RECIPES["matmul_split_k"], problem.sizes).steps[-1].module
+        module = run_recipe(RECIPES["matmul_split_k"], problem.shape).steps[-1].module
         replay = machine.record(machine.compile(module, arguments), arguments[-1])
         replays.append((replay, machine.expect(Reference(problem, inputs, is_exact=True))))
     for replay, expectation in replays:

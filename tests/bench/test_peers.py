@@ -8,7 +8,7 @@ from tirstep.bench.errors import PeerMissing
 from tirstep.bench.fma import THREADS, count_fma_operations, make_empty_kernel, make_fma_kernel
 from tirstep.bench.peers import find_function
 from tirstep.bench.peers.dlight import find_plain_target, schedule_by_default
-from tirstep.lowering_checks.devices import CpuDevice, find_unbound_blocks
+from tirstep.lowering_checks.devices import CpuDevice, find_unbound_sblocks
 from tirstep.modules import conv1d
 
 
@@ -35,7 +35,7 @@ def test_dlight_gets_an_architecture_that_it_knows(arch: str):
 
 def test_dlight_binds_what_it_schedules():
     target = tvm.target.Target("nvidia/nvidia-h100")
-    assert find_unbound_blocks(schedule_by_default(conv1d(100, 7), target)) == []
+    assert find_unbound_sblocks(schedule_by_default(conv1d(100, 7), target)) == []
 
 
 def test_the_kernel_of_the_peak_computes_all_its_chains():

@@ -22,7 +22,7 @@ from tirstep.bench.profile.results import read_profile, write_profile
 from tirstep.bench.profile.session import assign, find_ncu, profile_recipes
 from tirstep.bench.works import Work
 from tirstep.lowering_checks.devices import CpuDevice
-from tirstep.modules import find_kernel
+from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import LADDERS, find_recipe
 
 SIGNATURE = "main_kernel(float*, float*, float*)"
@@ -141,7 +141,7 @@ def test_every_recipe_is_launched_once():
         "kernel": "vector_add",
         "shape": {"n": 256},
         "options": {"dtype": "float32"},
-        "recipes": [{"contender": one, "recipe": name, "sizes": {}} for one in contenders],
+        "recipes": [{"contender": one, "recipe": name, "config": {}} for one in contenders],
         "seed": 0,
     }
     good, unwritten, failed = launch_all(request, compile_, Tensor, lambda: None)
@@ -170,7 +170,7 @@ def run_profile(
     folder: Path, names: Sequence[str] = ("matmul_naive", "matmul_shared"), size: int = 64
 ) -> Any:
     recipes = [find_recipe(name) for name in names]
-    problem = find_kernel("matmul").problem(size, size, size)
+    problem = get_kernel("matmul").problem(size, size, size)
     return profile_recipes(
         problem, recipes, FakeMachine(), cache=folder / "cache", tell=lambda line: None
     )
@@ -202,7 +202,7 @@ def test_a_ladder_is_profiled(ncu: Path):
 
 def test_every_tail_is_profiled_under_the_name_that_it_has_in_a_benchmark(ncu: Path):
     """Only a benchmark says which of them is the fastest."""
-    problem = find_kernel("matmul").problem(65, 65, 65)
+    problem = get_kernel("matmul").problem(65, 65, 65)
     work = Work("matmul", problem, (find_recipe("matmul_naive"), find_recipe("matmul_shared")), ())
     contenders = list(find_contenders(work, {}))
     names = [one.name for one in contenders]
@@ -212,8 +212,8 @@ def test_every_tail_is_profiled_under_the_name_that_it_has_in_a_benchmark(ncu: P
     (ncu / "log").write_text(make_table(*[{"Kernel Name": SIGNATURE}] * len(names)))
     run = run_profile(ncu, ("matmul_naive", "matmul_shared"), 65)
     asked = json.loads((ncu / "request").read_text())["recipes"]
-    assert [(one["contender"], one["sizes"]) for one in asked] == [
-        (one.name, one.sizes) for one in contenders
+    assert [(one["contender"], one["config"]) for one in asked] == [
+        (one.name, one.config) for one in contenders
     ]
     assert all(run.find(name) is not None for name in names)
 
@@ -233,6 +233,6 @@ def test_a_profiler_that_cannot(ncu: Path, monkeypatch: pytest.MonkeyPatch):
 def test_every_ladder_can_be_asked_for():
     """The launching process builds its problem from JSON: names and values, nothing else."""
     for kernel, ladder in LADDERS.items():
-        problem = find_kernel(kernel).problem(**ladder[0].golden.shape, **ladder[0].golden.options)
-        carried = json.loads(json.dumps({**problem.sizes, **problem.options}))
-        assert find_kernel(kernel).problem(**carried) == problem
+        problem = get_kernel(kernel).problem(**ladder[0].golden.shape, **ladder[0].golden.options)
+        carried = json.loads(json.dumps({**problem.shape, **problem.options}))
+        assert get_kernel(kernel).problem(**carried) == problem

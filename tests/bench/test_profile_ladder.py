@@ -62,7 +62,7 @@ def asked(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
     def profile_recipes(problem: Problem, recipes: Sequence[Recipe], *_: Any, **__: Any) -> Any:
         problems.append(problem)
         durations = dict.fromkeys((recipe.name for recipe in recipes), "1000")
-        return make_profile(problem.kernel.name, dict(problem.sizes), **durations)
+        return make_profile(problem.kernel.name, dict(problem.shape), **durations)
 
     monkeypatch.setattr(script, "find_ncu", lambda: "ncu")
     monkeypatch.setattr(script, "make_machine", lambda command: FakeMachine())
@@ -85,7 +85,7 @@ def test_what_was_chosen_is_in_the_name_of_the_file(
     ]
     whole = read_profile(tmp_path / "saved" / "profile-matmul-test-gpu.json")
     assert [one.recipe for one in whole.recipes] == [one.name for one in LADDERS["matmul"]]
-    assert [one.sizes["m"] for one in asked] == [1024, 64, 1024]
+    assert [one.shape["m"] for one in asked] == [1024, 64, 1024]
 
 
 @pytest.mark.parametrize(

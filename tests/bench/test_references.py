@@ -24,10 +24,10 @@ def test_later_references_are_begun_while_one_is_in_use():
         return Reference(row_sum.problem(place + 1, 2), ())
 
     found = look_ahead(range(len(begun)), work_out)
-    assert next(found)().problem.sizes["m"] == 1
+    assert next(found)().problem.shape["m"] == 1
     assert all(event.wait(10) for event in begun[: AHEAD + 1])
     assert not begun[AHEAD + 1].is_set()
-    assert [one().problem.sizes["m"] for one in found] == [2, 3, 4, 5, 6]
+    assert [one().problem.shape["m"] for one in found] == [2, 3, 4, 5, 6]
 
 
 def test_a_reference_is_what_the_kernel_says():
@@ -46,7 +46,7 @@ def test_what_is_too_large_is_not_worked_out(
     draw = Problem.float_inputs
 
     def watch(problem: Problem, *rest: Any) -> Any:
-        drawn.append(problem.sizes["m"])
+        drawn.append(problem.shape["m"])
         return draw(problem, *rest)
 
     monkeypatch.setattr(Problem, "float_inputs", watch)

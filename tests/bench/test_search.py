@@ -32,7 +32,7 @@ def test_candidates_are_all_or_a_sample():
     assert len(every) == total == 4 * 4 * 3 * 3 * 3 * 3
     assert len({tuple(one.items()) for one in every}) == total
     # The recipe's own sizes come first.
-    assert every[0] == {name: recipe.sizes[name] for name in recipe.choices}
+    assert every[0] == {name: recipe.config[name] for name in recipe.choices}
     some = find_candidates(recipe, {}, limit=20, seed=1)
     assert some[0] == every[0]
     assert 20 <= len(some) <= 21
@@ -67,7 +67,7 @@ def test_the_fastest_wins(machine: FakeMachine):
     # local_y is 8 (the recipe's own), 2, 4; then the peer is recorded.
     machine.seconds = [4e-3, 1e-3, 2e-3, 1.5e-3]
     found = run_search(machine)
-    assert (found.sizes, found.tried) == ({"local_y": 2, **FIXED}, 3)
+    assert (found.config, found.tried) == ({"local_y": 2, **FIXED}, 3)
     assert found.best == Time(1000, 1000, 1000, 3)
     assert found.default == Time(4000, 4000, 4000, 3)
     assert found.ratio == pytest.approx(1.5)
@@ -95,7 +95,7 @@ def test_a_candidate_that_is_almost_right_cannot_win(
     monkeypatch.setattr(machine, "compile", compile_wrongly)
     machine.seconds = [4e-3, 1e-3, 2e-3]
     found = run_search(machine)
-    assert found.sizes == {"local_y": 4, **FIXED}
+    assert found.config == {"local_y": 4, **FIXED}
     assert found.skipped == {"wrong": 1}
 
 
@@ -106,7 +106,7 @@ def test_what_does_not_run_is_counted(machine: FakeMachine, monkeypatch: pytest.
 
     monkeypatch.setattr(machine, "compile", fail)
     found = run_search(machine)
-    assert (found.best, found.sizes, found.ratio) == (None, None, None)
+    assert (found.best, found.config, found.ratio) == (None, None, None)
     assert found.skipped == {"does not run: RuntimeError": 3}
 
     machine.is_gone = True
@@ -122,7 +122,7 @@ def test_what_does_not_compile_is_counted(machine: FakeMachine, monkeypatch: pyt
     reasons = ["", "refused: split_loop: loop 'i' runs 7 times", "took longer than 1 s to compile"]
     monkeypatch.setattr("tirstep.bench.search.compile_all", lambda *a, **k: reasons)
     found = run_search(machine)
-    assert found.sizes == {"local_y": 8, **FIXED}
+    assert found.config == {"local_y": 8, **FIXED}
     assert found.skipped == {
         "refused by split_loop": 1,
         "took longer than 1 s to compile": 1,
@@ -135,7 +135,7 @@ def test_what_another_process_compiled_is_loaded(
 ):
     def compile_all(jobs: Any, *rest: Any, **named: Any) -> list[str]:
         for job in jobs[1:]:
-            Path(job.library).write_text(str(job.sizes["local_y"]))
+            Path(job.library).write_text(str(job.config["local_y"]))
         return [""] * len(jobs)
 
     def load(library: Path, arguments: Any) -> Any:
@@ -149,7 +149,7 @@ def test_what_another_process_compiled_is_loaded(
     machine.seconds = [4e-3, 1e-3, 2e-3]
     found = run_search(machine)
     assert loaded == ["2", "4"]  # the recipe's own sizes left no file, and are compiled here
-    assert found.sizes == {"local_y": 2, **FIXED}
+    assert found.config == {"local_y": 2, **FIXED}
     assert not found.skipped
 
 
@@ -180,7 +180,7 @@ def test_the_table_keeps_the_fastest(tmp_path: Path):
     assert [*table] == ["Another", "Test GPU"]
     assert [*table["Test GPU"]["float32"]] == ["64x48x32", "256x48x32"]
     entry = table["Test GPU"]["float32"]["256x48x32"]
-    assert (entry["recipe"], entry["sizes"], entry["us"]) == ("matmul_tiled", {"tile": 8}, 50)
+    assert (entry["recipe"], entry["config"], entry["us"]) == ("matmul_tiled", {"tile": 8}, 50)
     assert (entry["ratio"], entry["peer"], entry["skipped"]) == (1.2, "torch", {"wrong": 2})
     assert record_best(file, plans[0], make_found(49), device, {})
     assert read_best(file)["Test GPU"]["float32"]["256x48x32"]["us"] == 49
@@ -190,11 +190,11 @@ def test_a_table_that_is_none(tmp_path: Path):
     file = tmp_path / "best.json"
     with pytest.raises(BenchError, match="no candidate of matmul_tiled ran and was exact"):
         record_best(file, PLAN_OF_NOTHING, Found(), {"name": "a"}, {})
-    entry = '{"us": 1, "sizes": {}, "recipe": "matmul_tiled"}'
+    entry = '{"us": 1, "config": {}, "recipe": "matmul_tiled"}'
     for text in (
         *("{", "[]", "[1, 2]", "1", "null", '{"a": {}}', '{"a": []}', '{"a": {"float32": {}}}'),
         '{"a": {"float32": {"1x1x1": {"us": "fast"}}}}',
-        '{"a": {"float32": {"1x1x1": {"us": "fast", "sizes": {}, "recipe": "matmul_tiled"}}}}',
+        '{"a": {"float32": {"1x1x1": {"us": "fast", "config": {}, "recipe": "matmul_tiled"}}}}',
         *(
             f'{{"a": {{"float32": {{"{shape}": {entry}}}}}}}'
             for shape in ("abc", "0x64x64", "", "x")

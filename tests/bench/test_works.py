@@ -17,7 +17,7 @@ SMALL = {
 
 
 def shapes(works: list[Work]) -> list[tuple[int, ...]]:
-    return [tuple(work.problem.sizes.values()) for work in works]
+    return [tuple(work.problem.shape.values()) for work in works]
 
 
 def test_all_suites_by_default():
@@ -38,7 +38,7 @@ def test_a_suite_a_kernel_and_other_wishes():
     assert [work.problem.kernel.name for work in works] == ["vector_add"]
     # A kernel that no suite has is measured at the shapes of its tutorials.
     works, _ = find_works(Choice(["window_sum"]), SMALL)
-    assert shapes(works) == [tuple(LADDERS["window_sum"][0].seed.shape.values())]
+    assert shapes(works) == [tuple(LADDERS["window_sum"][0].default_example.shape.values())]
     works, _ = find_works(Choice(["one"], quick=True), SMALL)
     assert shapes(works) == [(64, 48, 32), (128,)]
     works, _ = find_works(Choice(["two"], [(4, 5, 6)], "float16", ["matmul_tiled"]), SMALL)

@@ -7,7 +7,7 @@ import pytest
 
 from tirstep.bench.workspaces import lift_workspaces, read_workspaces, write_workspaces
 from tirstep.lowering_checks import run_golden
-from tirstep.lowering_checks.devices import find_device
+from tirstep.lowering_checks.devices import get_device
 from tirstep.transforms.recipes import RECIPES
 
 
@@ -20,7 +20,7 @@ def test_the_parts_of_split_k_are_an_argument(tmp_path: Path):
     assert read_workspaces(tmp_path / "0.so") == workspaces
     inputs = run.problem.integer_inputs(0)
     blanks = [np.full(shape, np.nan, "float32") for shape in ((64, 48), (2, 64, 48))]
-    product, parts = find_device("simulator").compile(module)([*inputs, *blanks])[2:]
+    product, parts = get_device("simulator").compile(module)([*inputs, *blanks])[2:]
     assert np.array_equal(product, run.problem.reference(inputs)[0])
     assert np.array_equal(parts.sum(0), product)
 

@@ -12,7 +12,7 @@ from tvm.script import from_source
 
 from tirstep.cli import main
 from tirstep.lowering_checks import print_module
-from tirstep.lowering_checks.devices import CpuDevice, DeviceError, Timing, find_unbound_blocks
+from tirstep.lowering_checks.devices import CpuDevice, DeviceError, Timing, find_unbound_sblocks
 from tirstep.modules import vector_add
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,7 +66,7 @@ class ClockDevice(CpuDevice):
         self.timed = 0
 
     def find_obstacle(self, module: Any) -> str | None:
-        unbound = find_unbound_blocks(module)
+        unbound = find_unbound_sblocks(module)
         return f"not bound yet: {', '.join(unbound)}" if unbound else None
 
     def time(self, module: Any, arguments: Any) -> Timing:
@@ -97,10 +97,10 @@ def wrong_vector_add(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def clock_device(monkeypatch: pytest.MonkeyPatch) -> ClockDevice:
     device = ClockDevice()
-    monkeypatch.setattr("tirstep.cli.judge.find_device", lambda name: device)
+    monkeypatch.setattr("tirstep.cli.judge.get_device", lambda name: device)
     return device
 
 
 @pytest.fixture
 def broken_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tirstep.cli.judge.find_device", lambda name: BrokenDevice())
+    monkeypatch.setattr("tirstep.cli.judge.get_device", lambda name: BrokenDevice())

@@ -245,7 +245,7 @@ def test_a_search_is_shown_and_kept(command: Command, machine: FakeMachine, tmp_
     assert "ratio    1.500 times as fast as torch\nsizes    --set vector=1" in result.out
     assert result.out.endswith(f"wrote {table}\n")
     entry = json.loads(table.read_text())["Test GPU"]["float32"]["16x16x8"]
-    assert entry["sizes"]["vector"] == 1
+    assert entry["config"]["vector"] == 1
 
 
 @pytest.mark.usefixtures("no_farm")

@@ -17,7 +17,7 @@ from .conftest import ROOT, Command
 
 CPU = ("--device", "cpu")
 RECIPE_KEYS = {
-    *("recipe", "summary", "status", "reason", "shape", "options", "sizes", "golden", "numbers"),
+    *("recipe", "summary", "status", "reason", "shape", "options", "config", "golden", "numbers"),
     *("checked_on", "added", "removed", "time_us", "time_us_lower", "time_us_upper", "repeats"),
     *("gflops", "speedup", "odd_shape", "findings", "steps"),
 }
@@ -49,7 +49,7 @@ def test_all_recipes_and_orphans(command: Command, goldens: Path, monkeypatch: p
     assert result.code == 1
     orphan = "vector_add_bound/03_more.py: no step of any recipe makes this file; delete it, or"
     assert orphan in result.out
-    assert "matmul_naive/00_input.py: no step" in result.out
+    assert "matmul_naive/01_bound.py: no step" in result.out
     # By name, a recipe is all that is looked at.
     assert command("check", "vector_add_bound", "--golden-dir", goldens, *CPU).code == 0
 
@@ -70,10 +70,10 @@ def test_changed_golden_shows_its_diff(command: Command, goldens: Path):
 def test_renamed_and_missing_goldens(command: Command, goldens: Path):
     file = goldens / "matmul_naive" / "01_bound.py"
     file.write_text(file.read_text().replace("vi", "row"))
-    (goldens / "matmul_naive" / "00_input.py").unlink()
+    (goldens / "inputs" / "matmul_64x48x32.py").unlink()
     result = command("check", "matmul_naive", "--golden-dir", goldens, *CPU)
     assert result.code == 1
-    assert "]: the golden matmul_naive/00_input.py is missing;" in result.out
+    assert "]: the golden inputs/matmul_64x48x32.py is missing;" in result.out
     assert "]: same program, other names or printing;" in result.out
 
 
@@ -150,7 +150,7 @@ def test_what_only_an_odd_shape_shows_is_found(command: Command, tmp_path: Path,
     assert (document["ok"], recipe["status"], recipe["numbers"]) == (False, "failed", "ok")
     assert recipe["odd_shape"] == {
         "shape": {"n": 1025},
-        "sizes": {"threads": 128, "tail": "guard"},
+        "config": {"threads": 128, "tail": "guard"},
         "numbers": "failed",
         "checked_on": "cpu 1025 tail=guard",
     }
@@ -164,7 +164,7 @@ def test_the_odd_shape_is_near_the_golden_one_and_keeps_what_was_wished(command:
     assert (recipe["status"], recipe["odd_shape"]) == ("ok", None)
     (recipe,) = command("check", "vector_add_bound", *wish[:-2], "--json", *CPU).document["recipes"]
     assert recipe["odd_shape"]["shape"] == {"n": 1025}
-    assert recipe["odd_shape"]["sizes"]["threads"] == 64
+    assert recipe["odd_shape"]["config"]["threads"] == 64
 
 
 def test_a_step_that_is_wrong_already_is_not_asked_again(command: Command, wrong_vector_add: None):

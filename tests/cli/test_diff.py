@@ -102,7 +102,7 @@ def test_long_lines_stay_whole_and_plain(command: Command):
 def test_diff_as_json(command: Command):
     document = command("diff", "vector_add_bound", "--json").document
     assert set(document) == {
-        *("command", "versions", "recipe", "shape", "options", "sizes", "against", "diffs"),
+        *("command", "versions", "recipe", "shape", "options", "config", "against", "diffs"),
     }
     assert document["against"] is None
     assert [diff["after"] for diff in document["diffs"]] == [

@@ -45,7 +45,7 @@ def test_a_commit_for_each_step_with_its_files(command: Command, tmp_path: Path)
     assert git(folder, "status", "--porcelain") == ""
     message = git(folder, "log", "-1", "--format=%B", commits[2])
     assert "sch.cache_read(" in message
-    assert f"Recipe-Line: {run.steps[2].source}" in message
+    assert f"Recipe-Line: {run.steps[2].location}" in message
 
 
 def test_the_hashes_are_the_same_whatever_the_user_has_set(

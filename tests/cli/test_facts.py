@@ -3,8 +3,14 @@
 import pytest
 
 from tirstep.cli import facts as facts_command
-from tirstep.lowering_checks import CheckError, DeviceError, count_accesses, run_golden, run_seed
-from tirstep.lowering_checks.facts import compiled, compiler, find_compiler, find_facts
+from tirstep.lowering_checks import (
+    CheckError,
+    DeviceError,
+    count_accesses,
+    run_default_example,
+    run_golden,
+)
+from tirstep.lowering_checks.facts import compiled, cuda_compilers, get_compiler, get_facts
 from tirstep.transforms.recipes import find_recipe
 
 from .conftest import Command
@@ -21,8 +27,8 @@ def test_a_column_for_each_step_that_is_bound(command: Command):
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
     assert lines[0] == "window_sum_shared  1024"
-    run = run_seed(find_recipe("window_sum_shared"))
-    facts = {step: find_facts(step.module, problem=run.problem) for step in run.steps}
+    run = run_default_example(find_recipe("window_sum_shared"))
+    facts = {step: get_facts(step.module, problem=run.problem) for step in run.steps}
     bound = [step for step, one in facts.items() if one.refusal is None]
     assert lines[2].split() == [f"{step.index:02d}_{step.name}" for step in bound]
     threads = [str(facts[step].values()["threads"]) for step in bound]
@@ -50,7 +56,7 @@ def test_a_shape_that_does_not_divide_has_notes(command: Command):
 def test_as_json(command: Command):
     document = command("facts", "vector_add_bound", "--shape", "4096", "--json").document
     assert set(document) == {
-        *("command", "versions", "recipe", "shape", "options", "sizes", "target", "steps"),
+        *("command", "versions", "recipe", "shape", "options", "config", "target", "steps"),
     }
     first, *_, last = document["steps"]
     assert set(last) == {
@@ -72,7 +78,7 @@ def test_as_json(command: Command):
 
 def test_counts_of_the_simulator_at_the_tutorials_shape(command: Command):
     result = command("facts", "window_sum_shared", "--counts")
-    run = run_seed(find_recipe("window_sum_shared"))
+    run = run_default_example(find_recipe("window_sum_shared"))
     counts = count_accesses(run.problem, run.steps[-1].module)
     shared = counts.scopes["shared"]
     table = result.out.partition("first GPU block, simulated")[2]
@@ -106,7 +112,7 @@ def test_what_the_simulator_does_not_know_has_no_counts(
 
 def test_compiled_for_two_architectures(command: Command):
     try:
-        find_compiler()
+        get_compiler()
     except CheckError as error:
         pytest.skip(str(error))
     options = ("--step", "bound", "--arch", "sm_80", "--arch", "sm_75")
@@ -124,7 +130,7 @@ def test_what_an_architecture_refuses_is_told_and_so_is_a_missing_nvdisasm(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ):
     try:
-        find_compiler()
+        get_compiler()
     except CheckError as error:
         pytest.skip(str(error))
     monkeypatch.setattr(compiled, "count_instructions", lambda cubin: None)
@@ -138,18 +144,18 @@ def test_what_an_architecture_refuses_is_told_and_so_is_a_missing_nvdisasm(
 
 
 def test_without_a_compiler_the_rest_works(command: Command, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compiler, "_find_nvrtc", lambda: None)
-    monkeypatch.setattr(compiler, "_find_nvcc", lambda: None)
+    monkeypatch.setattr(cuda_compilers, "_find_nvrtc", lambda: None)
+    monkeypatch.setattr(cuda_compilers, "_find_nvcc", lambda: None)
     assert command("facts", "vector_add_bound").code == 0
     result = command("facts", "vector_add_bound", "--all-archs")
     assert (result.code, result.out) == (2, "")
-    assert result.err == f"tirstep: {compiler.MISSING}\n"
+    assert result.err == f"tirstep: {cuda_compilers.MISSING}\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("--arch sm_8", "there is no architecture 'sm_8'; did you mean sm_89 or sm_86?"),
+        ("--arch sm_8", "there is no architecture 'sm_8'; did you mean sm_89 or sm_86 or sm_80?"),
         ("--arch zzz", "there is no architecture 'zzz'; there are sm_75, sm_80, sm_86, "),
         ("--arch sm_80 --all-archs", "--all-archs is every architecture; give it without --arch"),
         ("--step bond", "vector_add_bound has no step 'bond'; did you mean bound?"),

@@ -9,7 +9,7 @@ from tirstep.transforms.recipes import find_recipe
 
 from .conftest import ROOT, Command
 
-NAME = "vector_add_bound"
+NAME, KERNEL = "vector_add_bound", "inputs/vector_add_1024.py"
 
 
 @pytest.fixture
@@ -19,6 +19,8 @@ def goldens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "tests" / "golden"
     shutil.copytree(ROOT / "tests" / "golden" / NAME, root / NAME)
     shutil.copy(ROOT / "tests" / "golden" / "TVM_VERSION", root)
+    (root / "inputs").mkdir()
+    shutil.copy(ROOT / "tests" / "golden" / KERNEL, root / KERNEL)
     monkeypatch.chdir(tmp_path)
     return root
 
@@ -94,7 +96,7 @@ def test_the_recipes_that_are_named_are_written_and_no_others(
     (tmp_path / "tests").mkdir()
     assert command("golden", "--write", "relu_bound").code == 0
     root = tmp_path / "tests" / "golden"
-    assert sorted(path.name for path in root.iterdir()) == ["TVM_VERSION", "relu_bound"]
+    assert sorted(path.name for path in root.iterdir()) == ["TVM_VERSION", "inputs", "relu_bound"]
     (root / "theirs.txt").write_text("years")
     assert command("golden", "--write", "vector_add").code == 0  # a kernel: its ladder
     assert (root / "vector_add_batches").is_dir()

@@ -139,7 +139,9 @@ def test_without_a_shape_a_gpu_takes_those_of_the_tutorials(
     command: Command, clock_device: ClockDevice, monkeypatch: pytest.MonkeyPatch
 ):
     ladder = tuple(
-        dataclasses.replace(recipe, seed=dataclasses.replace(recipe.seed, shape={"n": n}))
+        dataclasses.replace(
+            recipe, default_example=dataclasses.replace(recipe.default_example, shape={"n": n})
+        )
         for recipe, n in (
             (find_recipe("window_sum_bound"), 256),
             (find_recipe("window_sum_shared"), 384),
@@ -196,7 +198,7 @@ def test_ladder_as_json_with_diffs(command: Command):
 def test_sizes_go_to_the_recipes_that_have_them(command: Command, short_ladder: None):
     arguments = ("--set", "per_thread=1", "--set", "rows=16", "--json", *CPU)
     recipes = command("ladder", "matmul", *arguments).document["recipes"]
-    assert [row["sizes"] for row in recipes] == [
+    assert [row["config"] for row in recipes] == [
         {},
         {},
         {"rows": 16, "columns": 8, "per_thread": 1, "tail": "refuse"},

@@ -28,7 +28,7 @@ def make_case(suite: str = "tutorial", **times: float | None) -> Case:
             "peer" if name == "torch" else "recipe",
             "ok" if us else "wrong",
             note="" if us else "C[0] is nan",
-            sizes={"threads": 128} if us else {},
+            config={"threads": 128} if us else {},
             time=Time(us, 0.9 * us, 1.1 * us, 20) if us else None,
         )
         for name, us in times.items()

@@ -44,12 +44,14 @@ def test_list_as_json(command: Command):
     document = command("list", "vector_add", "--json").document
     assert set(document) == {"command", "versions", "kernels"}
     (kernel,) = document["kernels"]
-    assert set(kernel) == {"kernel", "doc", "sizes", "dtypes", "options", "recipes"}
+    assert set(kernel) == {"kernel", "doc", "shape", "dtypes", "options", "recipes"}
     recipe = kernel["recipes"][0]
-    assert set(recipe) == {"recipe", "doc", "kernel", "sizes", "seed", "golden", "steps"}
+    assert set(recipe["default_example"]) == set(recipe["golden"])
+    about = {"recipe", "doc", "kernel", "config", "steps"}
+    assert set(recipe) == {*about, "default_example", "golden"}
     assert recipe["steps"] == ["input", "split", "bound"]
-    assert recipe["sizes"] == {"threads": 128, "tail": "refuse"}
-    assert set(recipe["seed"]) == {"shape", "options", "sizes"}
+    assert recipe["config"] == {"threads": 128, "tail": "refuse"}
+    assert set(recipe["default_example"]) == {"shape", "options", "config"}
 
 
 def test_steps_print_a_program_for_each(command: Command):
@@ -57,7 +59,7 @@ def test_steps_print_a_program_for_each(command: Command):
     run = run_golden(find_recipe("vector_add_bound"))
     assert (result.code, result.err) == (0, "")
     for step in run.steps:
-        assert f"# vector_add_bound {step.index:02d}_{step.name}  {step.source}\n" in result.out
+        assert f"# vector_add_bound {step.index:02d}_{step.name}  {step.location}\n" in result.out
         assert print_module(step.module) in result.out
     ast.parse(result.out)  # the headings are comments
 
@@ -87,7 +89,7 @@ def test_steps_as_wished(command: Command):
         find_recipe("matmul_shared"),
         {"m": 33, "n": 17, "k": 20},
         options={"dtype": "float16", "transpose_b": True, "out": "float16"},
-        sizes={"tile_k": 4, "tail": "guard"},
+        config={"tile_k": 4, "tail": "guard"},
     )
     assert result.out.partition("\n")[2] == print_module(run.steps[4].module)
 
@@ -100,10 +102,10 @@ def test_a_shape_takes_the_sizes_of_the_seed(command: Command):
 def test_steps_as_json(command: Command):
     document = command("steps", "vector_add_bound", "--json").document
     assert set(document) == {
-        *("command", "versions", "recipe", "shape", "options", "sizes", "steps"),
+        *("command", "versions", "recipe", "shape", "options", "config", "steps"),
     }
     assert document["shape"] == {"n": 1024}
-    assert document["sizes"] == {"threads": 128, "tail": "refuse"}
+    assert document["config"] == {"threads": 128, "tail": "refuse"}
     assert [step["number"] for step in document["steps"]] == [0, 1, 2]
     for step in document["steps"]:
         assert set(step) == {"number", "name", "source", "tir", "trace"}

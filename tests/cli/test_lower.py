@@ -3,7 +3,7 @@
 import pytest
 
 from tirstep.lowering_checks import print_module, run_golden
-from tirstep.lowering_checks.passes import Lowering, lower_through_passes
+from tirstep.lowering_checks.compile.passes import Lowering, lower_through_passes
 from tirstep.transforms.recipes import find_recipe
 
 from .conftest import Command
@@ -50,7 +50,7 @@ def test_diffs_are_of_the_passes_that_changed_something(command: Command, loweri
 
 
 def test_one_pass(command: Command, lowering: Lowering):
-    one = lowering.find_pass("FlattenBuffer")
+    one = lowering.get_pass("FlattenBuffer")
     for name in ("FlattenBuffer", "tirx.flattenbuffer", one.number):
         result = command("lower", "window_sum_shared", "--pass", name)
         heading, _, program = result.out.partition("\n")
@@ -74,7 +74,7 @@ def test_another_step_shape_and_target(command: Command):
 def test_as_json(command: Command, lowering: Lowering):
     document = command("lower", "window_sum_shared", "--diff", "--json").document
     assert set(document) == {
-        *("command", "versions", "recipe", "shape", "options", "sizes", "step", "target"),
+        *("command", "versions", "recipe", "shape", "options", "config", "step", "target"),
         *("passes_run", "passes", "refused"),
     }
     assert document["passes_run"] == len(lowering.passes)
@@ -83,10 +83,10 @@ def test_as_json(command: Command, lowering: Lowering):
     assert set(first) == {"number", "name", "changed", "time_us", "added", "removed", "diff"}
     assert first["diff"] == str(lowering.changed[0].diff())
     one = command("lower", "window_sum_shared", "--pass", "42", "--json").document["passes"]
-    assert [each["tir"] for each in one] == [print_module(lowering.find_pass(42).module)]
+    assert [each["tir"] for each in one] == [print_module(lowering.get_pass(42).module)]
 
 
-REFUSING = "tirstep.lowering_checks.passes.compile_module"
+REFUSING = "tirstep.lowering_checks.compile.passes.compile_module"
 
 
 def test_a_module_that_tvm_refuses_is_told(command: Command, monkeypatch: pytest.MonkeyPatch):

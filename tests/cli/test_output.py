@@ -179,7 +179,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object, **named: object) -> None:
         pytest.fail("it worked before it looked whether it can write")
 
-    for name in ("report.command.do_jobs", "why.search_culprit"):
+    for name in ("report.command.do_jobs", "why.bisect_run"):
         monkeypatch.setattr(f"tirstep.cli.{name}", fail)
 
 

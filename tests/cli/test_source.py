@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tirstep.lowering_checks import run_golden
-from tirstep.lowering_checks.passes import lower_through_passes
+from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.transforms.recipes import find_recipe
 
 from .conftest import Command
@@ -57,7 +57,7 @@ def test_the_diff_of_one_step(command: Command):
 def test_as_json(command: Command):
     document = command("source", "vector_add_bound", "--json").document
     assert set(document) == {
-        *("command", "versions", "recipe", "shape", "options", "sizes", "step", "target"),
+        *("command", "versions", "recipe", "shape", "options", "config", "step", "target"),
         *("language", "text"),
     }
     assert (document["step"], document["language"]) == ("02_bound", "cuda")

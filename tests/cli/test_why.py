@@ -1,4 +1,4 @@
-"""``tirstep why``: the culprit in the terminal, and a script of it in a file."""
+"""``tirstep why``: the first bad step or pass in the terminal, and a script of it in a file."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import passes
+from tirstep.lowering_checks.compile import passes
 from tirstep.lowering_checks.devices import is_host_available
 from tirstep.transforms import keep_in_registers, reverse_compute_block_at, tile_block
 from tirstep.transforms.recipes import RECIPES, Example, recipe
@@ -18,7 +18,7 @@ from tirstep.transforms.recipes import RECIPES, Example, recipe
 from .conftest import Command
 
 
-def test_a_right_recipe_has_no_culprit_and_leaves_no_file(command: Command, tmp_path: Path):
+def test_a_right_recipe_has_no_first_bad_step_and_leaves_no_file(command: Command, tmp_path: Path):
     script = tmp_path / "why.py"
     result = command("why", "vector_add_bound", "-o", script)
     assert (result.code, result.err) == (0, "")
@@ -137,7 +137,7 @@ def add_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recipe with a state on the way that TVM does not lower, and a right one behind it."""
     example = Example({"m": 8, "n": 8, "k": 4})
 
-    @recipe(kernel="matmul_bias_relu", blocks=("C D",), seed=example, golden=example)
+    @recipe(kernel="matmul_bias_relu", blocks=("C D",), default_example=example, golden=example)
     def fused_first(sch: Schedule) -> Iterator[str]:
         """Fused before it is in registers."""
         block = sch.get_sblock("C")

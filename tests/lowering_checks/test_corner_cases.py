@@ -8,9 +8,9 @@ import pytest
 from fast_math import RIGHT, FastMath
 from wrong_kernels import WRONG, Wrong, as_program
 
-from tirstep.lowering_checks import check_numbers, find_device, run_recipe
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.numeric import check_case, check_program, make_cases
-from tirstep.modules import Kernel, Problem, find_kernel
+from tirstep.modules import Kernel, Problem, get_kernel
 from tirstep.modules.catalogue import kernels
 from tirstep.modules.corners import Corner
 from tirstep.transforms.recipes import RECIPES
@@ -34,7 +34,7 @@ def test_a_wrong_kernel_is_seen(wrong: Wrong) -> None:
 
 def find_alone(wrong: Wrong, corner: Corner) -> bool:
     """Whether a corner case sees a wrong kernel at some length where nothing else is looked at."""
-    kernel = find_kernel(wrong.kernel)
+    kernel = get_kernel(wrong.kernel)
     alone = Kernel(kernel.factory, dataclasses.replace(kernel.meaning, corners=(corner,)))
     for sizes in wrong.sizes:
         problem = alone.problem(*sizes, **wrong.options)
@@ -66,7 +66,7 @@ def test_every_planted_kernel_names_an_input_that_exists() -> None:
 @pytest.mark.parametrize("order", ["serial", "pairs"])
 @pytest.mark.parametrize("name", RIGHT)
 def test_fast_arithmetic_at_its_worst_is_within_the_bounds(name: str, order: str) -> None:
-    kernel, options = find_kernel(name.split()[-1]), {"online": True} if "online" in name else {}
+    kernel, options = get_kernel(name.split()[-1]), {"online": True} if "online" in name else {}
     for dtype in ("float32", "float16", "bfloat16"):
         for sizes in ((257,), (3,)) if name == "gelu" else ((8, 1), (9, 2), (8, 67), (3, 1031)):
             problem = kernel.problem(*sizes, dtype=dtype, **options)
@@ -99,15 +99,15 @@ def test_fast_arithmetic_at_its_worst_is_within_the_bounds(name: str, order: str
 )
 def test_recipes_are_right_on_them(name: str, recipe: str, shape: dict, options: dict) -> None:
     sizes = {"tail": "guard"} if RECIPES[recipe].tails else {}
-    run = run_recipe(RECIPES[recipe], shape, options=options, sizes=sizes)
-    device = find_device(name)
+    run = run_recipe(RECIPES[recipe], shape, options=options, config=sizes)
+    device = get_device(name)
     for seed in range(2):
         found = check_numbers(run.problem, run.steps[-1].module, device, where=name, seed=seed)
         assert not found, found
 
 
 def test_a_finding_names_the_case_of_its_row() -> None:
-    problem = find_kernel("softmax").problem(9, 33)
+    problem = get_kernel("softmax").problem(9, 33)
 
     def unmasked(a: np.ndarray) -> np.ndarray:
         powers = np.exp(a - a.max(axis=1, keepdims=True))
@@ -120,19 +120,33 @@ def test_a_finding_names_the_case_of_its_row() -> None:
 
 def test_few_rows_get_all_cases_in_several_inputs() -> None:
     for rows in (1, 3, 8, 20):
-        drawn = find_kernel("softmax").problem(rows, 5).corner_inputs(0)
+        drawn = get_kernel("softmax").problem(rows, 5).corner_inputs(0)
         assert len(drawn) == -(-8 // rows)
         assert sum(len(names) for names, _ in drawn) == 8
-    assert find_kernel("matmul").problem(4, 4, 4).corner_inputs(0) == []
+    assert get_kernel("matmul").problem(4, 4, 4).corner_inputs(0) == []
 
 
-def test_no_output_without_a_case_is_spoilt_by_one() -> None:
-    """Half of the rows of a product are plain random floats, and all where there is but one."""
-    for rows, plain in ((1, 1), (2, 1), (3, 2), (4, 2), (9, 6)):
-        problem = find_kernel("matmul").problem(rows, 3, 5)
-        drawn, planted = problem.float_inputs(3)[0], problem.planted_inputs(3)[0]
-        assert int((drawn == planted).all(axis=1).sum()) == plain
-        assert np.isinf(planted).any() == (rows > 1)
+def test_half_of_the_rows_have_no_case_and_every_case_has_a_row() -> None:
+    """Few rows get their cases in a second input, and an only row has none in the first."""
+    for rows, plain in ((1, [1, 0]), (2, [1, 1]), (3, [2, 2]), (4, [2, 2]), (7, [4, 6]), (9, [5])):
+        problem = get_kernel("matmul").problem(rows, 3, 5)
+        drawn, planted = problem.float_inputs(3)[0], problem.planted_inputs(3)
+        same = [int((drawn == inputs[0]).all(axis=1).sum()) for inputs in planted]
+        assert same == plain
+        assert any(np.isinf(inputs[0]).any() for inputs in planted) == (rows > 1)
+
+
+def test_signals_and_images_have_one_case_at_a_time() -> None:
+    for kernel, sizes in (("conv1d", (40, 5)), ("depthwise_conv2d", (2, 3, 5, 7, 3))):
+        problem = get_kernel(kernel).problem(*sizes)
+        infinite, thin = (inputs[0] for inputs in problem.planted_inputs(0))
+        images = infinite.reshape(-1, *infinite.shape[-2:]) if infinite.ndim > 2 else [infinite]
+        assert all(np.argwhere(np.isinf(image.ravel())).tolist() == [[0]] for image in images)
+        assert 0 < np.count_nonzero(thin) < 0.25 * thin.size
+
+
+def test_no_case_makes_a_type_without_infinities_infinite() -> None:
     for dtype in ("int8", "float8_e4m3fn"):
-        problem = find_kernel("matmul").problem(4, 3, 5, dtype=dtype)
-        assert np.isfinite(problem.planted_inputs(0)[0].astype(float)).all()
+        problem = get_kernel("matmul").problem(4, 3, 5, dtype=dtype)
+        for inputs in problem.planted_inputs(0):
+            assert np.isfinite(inputs[0].astype(float)).all()

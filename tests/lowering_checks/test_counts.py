@@ -5,16 +5,16 @@ import pytest
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import Counts, DeviceError, count_accesses, run_golden, run_recipe
-from tirstep.lowering_checks.counts import AccessCounts
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import simulate
-from tirstep.lowering_checks.facts import find_facts
-from tirstep.modules import find_kernel
+from tirstep.lowering_checks.devices.simulator.access_counts import AccessCounts
+from tirstep.lowering_checks.facts import get_facts
+from tirstep.modules import get_kernel
 from tirstep.transforms import bind_loop, cache_read_at, fetch_cooperatively, tile_block
 from tirstep.transforms.recipes import find_recipe
 
-ADD = find_kernel("vector_add").problem(n=256)
-MATMUL = find_kernel("matmul").problem(m=32, n=32, k=32)
+ADD = get_kernel("vector_add").problem(n=256)
+MATMUL = get_kernel("matmul").problem(m=32, n=32, k=32)
 
 
 def test_neighbouring_threads_share_sectors() -> None:
@@ -76,10 +76,10 @@ def test_what_is_not_bound_is_refused() -> None:
 @pytest.mark.parametrize("warp_y", [2, 4])
 def test_pairs_of_threads_that_read_one_vector_take_half_of_the_wavefronts(warp_y: int) -> None:
     sizes = {"m": 128, "n": 128, "k": 16}
-    problem = find_kernel("matmul").problem(**sizes)
+    problem = get_kernel("matmul").problem(**sizes)
     taken = {}
     for name in ("matmul_warps", "matmul_interleaved"):
-        run = run_recipe(find_recipe(name), sizes, sizes={"warp_y": warp_y})
+        run = run_recipe(find_recipe(name), sizes, config={"warp_y": warp_y})
         shared = count_accesses(problem, run.steps[-1].module).scopes["shared"]
         taken[name] = (shared.requests, shared.wavefronts)
     # 16 steps of 8 warps, in which each of a thread's four strips loads a vector of A and one of B:
@@ -101,7 +101,7 @@ def test_wavefronts_of_vectors_that_no_two_threads_share() -> None:
         (threads * 0, 2),  # one for all
     ):
         before = shared.wavefronts
-        counts.note("shared", address * 4 + np.arange(4), everybody, 4)
+        counts.add_access("shared", address * 4 + np.arange(4), everybody, 4)
         assert shared.wavefronts - before == wavefronts
     assert shared.bank_conflicts == 0
 
@@ -110,7 +110,7 @@ def test_each_launch_counts_with_its_own_blocks() -> None:
     """Two kernels of 16 and 8 blocks are 24 blocks, and each brings its own traffic."""
     run = run_golden(find_recipe("matmul_split_k"))
     module = run.steps[-1].module
-    grids = [kernel.blocks for kernel in find_facts(module).kernels]
+    grids = [kernel.blocks for kernel in get_facts(module).kernels]
     assert len(grids) == 2
     counts = count_accesses(run.problem, module)
     assert counts.blocks == sum(grids)

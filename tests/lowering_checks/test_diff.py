@@ -1,6 +1,13 @@
-"""Diffs of steps."""
+"""Diffs of steps; blame of planted rewrites, of which it is known which text wrote each line."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tirstep.lowering_checks import diff_steps, run_golden
+from tirstep.lowering_checks.diff import align_lines, blame_step, blame_texts, carry_blame
 from tirstep.transforms.recipes import RECIPES
 
 RUN = run_golden(RECIPES["matmul_naive"])
@@ -29,3 +36,80 @@ def test_steps_of_two_recipes_are_compared() -> None:
     other = run_golden(RECIPES["matmul_rows_on_blocks"])
     diff = diff_steps(RUN.steps[-1], other.steps[-1])
     assert '+            for j in T.thread_binding(48, thread="threadIdx.x"):' in diff.lines
+
+
+def authors(*texts: str) -> list[int]:
+    """Of the last of some texts, whose lines are parted by /."""
+    return blame_texts([text.split("/") for text in texts])[-1]
+
+
+@pytest.mark.parametrize(
+    ("texts", "wanted"),
+    [
+        (("a/b/c", "a/b/c"), [0, 0, 0]),
+        (("a/b/c", "a/x/c"), [0, 1, 0]),
+        (("a/c", "a/b/c", "a/b/c/d"), [0, 1, 0, 2]),
+        # A loop that is put around a block writes one line; the others only move to the right.
+        (("for i/  body", "for i/  for j/    body"), [0, 1, 0]),
+        # A line that went away and came back was written by who brought it back.
+        (("a/b/c", "a/c", "a/b/c"), [0, 2, 0]),
+        # Repeated lines belong to their neighbours: the new block brings its own reads and end.
+        (
+            ("block A/reads/end", "block N/reads/end/block A/reads/end"),
+            [1, 1, 1, 0, 0, 0],
+        ),
+        (
+            ("block A/reads/end", "block A/reads/end/block N/reads/end"),
+            [0, 0, 0, 1, 1, 1],
+        ),
+        # A line changed within the second of two equal neighbourhoods.
+        (("A/x/end/B/x/end", "A/x/end/B/y/end"), [0, 0, 0, 0, 1, 0]),
+        (("", "a"), [1]),
+        (("a/b", ""), [1]),
+    ],
+)
+def test_planted_rewrites(texts: tuple[str, ...], wanted: list[int]):
+    assert authors(*texts) == wanted
+
+
+def test_a_later_author_is_carried_under_its_own_number():
+    assert carry_blame([0, 0], ["a", "b"], ["a", "new", "b"], author=-42) == [0, -42, 0]
+
+
+LINES = st.lists(st.sampled_from(["a", "  a", "b", "end", "", "c"]), max_size=12)
+
+
+@given(LINES, LINES)
+def test_aligned_lines_are_equal_but_for_indentation_and_keep_their_order(before, after):
+    pairs = align_lines(before, after)
+    assert all(before[at].strip() == after[to].strip() for at, to in pairs)
+    assert all(a < c and b < d for (a, b), (c, d) in pairwise(pairs))
+
+
+@given(LINES)
+def test_a_text_is_aligned_with_itself(lines):
+    assert align_lines(lines, ["    " + line for line in lines]) == [
+        (at, at) for at in range(len(lines))
+    ]
+
+
+def test_the_steps_of_a_recipe_wrote_their_lines():
+    run = run_golden(RECIPES["matmul_shared"])
+    wrote = {}
+    for line in blame_step(run, run.steps[-1]):
+        wrote.setdefault(line.text.strip(), []).append(line.step.name)
+    assert wrote['A_shared = T.sblock_alloc_buffer((64, 32), scope="shared")'] == [
+        "A_in_shared_memory"
+    ]
+    assert wrote['B_shared = T.sblock_alloc_buffer((32, 48), scope="shared")'] == [
+        "B_in_shared_memory"
+    ]
+    assert wrote['with T.sblock("C_init"):'] == ["decomposed"]
+    assert wrote["@I.ir_module"] == ["input"]
+    first = blame_step(run, run.steps[-1])[0]
+    assert str(first).startswith(f"00_input ({run.steps[0].location})  # from tvm.script")
+
+
+def test_the_kernel_is_its_own_author():
+    run = run_golden(RECIPES["matmul_shared"])
+    assert {line.step.index for line in blame_step(run, run.steps[0])} == {0}

@@ -5,10 +5,10 @@ import importlib.util
 
 import pytest
 
-from tirstep.lowering_checks import CheckError, Run, run_golden, run_recipe, run_seed
+from tirstep.lowering_checks import CheckError, Run, run_default_example, run_golden, run_recipe
 from tirstep.lowering_checks import expectations as checked
 from tirstep.lowering_checks.expectations import check_expectations, judge_expectations
-from tirstep.lowering_checks.facts import compiler
+from tirstep.lowering_checks.facts import cuda_compilers
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import RECIPES, find_recipe
 from tirstep.transforms.recipes.expectations import (
@@ -31,13 +31,13 @@ def sentences(run: Run) -> list[str]:
 
 @pytest.fixture(scope="module")
 def blocking() -> Run:
-    return run_seed(find_recipe("matmul_shared_blocking"))
+    return run_default_example(find_recipe("matmul_shared_blocking"))
 
 
 @pytest.fixture
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "_find_nvrtc", lambda: None)
-    monkeypatch.setattr(compiler, "_find_nvcc", lambda: None)
+    monkeypatch.setattr(cuda_compilers, "_find_nvrtc", lambda: None)
+    monkeypatch.setattr(cuda_compilers, "_find_nvcc", lambda: None)
 
 
 def test_every_recipe_expects_something():
@@ -47,7 +47,7 @@ def test_every_recipe_expects_something():
 
 @pytest.mark.parametrize("name", [name for name, one in RECIPES.items() if one.expects])
 def test_what_a_recipe_expects_holds_at_its_seed(name: str):
-    run = run_seed(find_recipe(name))
+    run = run_default_example(find_recipe(name))
     steps = {step.name: step for step in run.steps}
     assert {run.steps[-1].name} <= set(run.recipe.expects) <= set(steps)
     for step in run.recipe.expects:
@@ -96,7 +96,7 @@ def test_a_breach_is_a_finding_with_the_step_and_the_number(blocking: Run):
 
 def test_a_schedule_that_lost_its_vectors_is_found(blocking: Run):
     recipe = blocking.recipe
-    scalar = run_recipe(recipe, recipe.seed.shape, sizes={"vector": 1})
+    scalar = run_recipe(recipe, recipe.default_example.shape, config={"vector": 1})
     found = sentences(scalar)
     assert "vector_loads == 2 is expected, and vector_loads is 0" in found
     has_filecheck = importlib.util.find_spec("filecheck") is not None
@@ -138,14 +138,14 @@ def test_without_a_compiler_or_filecheck_it_says_what_was_not_checked(
     )
     outcomes = judge_expectations(run, run.steps[-1])
     assert [one.unchecked for one in outcomes] == [
-        *(compiler.MISSING, compiler.MISSING, checked.MISSING_FILECHECK, None),
+        *(cuda_compilers.MISSING, cuda_compilers.MISSING, checked.MISSING_FILECHECK, None),
     ]
     assert all(one.finding is None for one in outcomes)
 
 
 def test_what_is_compiled_is_held_to_its_architecture(blocking: Run):
     try:
-        compiler.find_compiler()
+        cuda_compilers.get_compiler()
     except CheckError as error:
         pytest.skip(str(error))
     found = sentences(expecting(blocking, "HMMA == 1 on sm_80", "registers < 10 on sm_80"))

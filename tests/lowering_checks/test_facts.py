@@ -5,15 +5,14 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import CheckError, Run, run_golden, run_recipe, run_seed
+from tirstep.lowering_checks import CheckError, Run, run_default_example, run_golden, run_recipe
 from tirstep.lowering_checks.devices.simulator import simulate
-from tirstep.lowering_checks.facts import Facts, KernelFacts, find_facts
-from tirstep.lowering_checks.facts.compare import find_losses
+from tirstep.lowering_checks.facts import Facts, KernelFacts, find_losses, get_facts
 from tirstep.transforms.recipes import find_recipe
 
 
 def facts_of(run: Run, step: int = -1) -> Facts:
-    return find_facts(run.steps[step].module, problem=run.problem)
+    return get_facts(run.steps[step].module, problem=run.problem)
 
 
 def only_kernel(facts: Facts) -> KernelFacts:
@@ -51,7 +50,7 @@ def copy_through_shared(scope: str) -> tvm.IRModule:
 
 @pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
 def test_every_fact_of_a_small_kernel(scope: str):
-    facts = find_facts(copy_through_shared(scope))
+    facts = get_facts(copy_through_shared(scope))
     kernel = only_kernel(facts)
     assert (kernel.name, kernel.grid, kernel.block) == (
         "main_kernel",
@@ -67,8 +66,8 @@ def test_every_fact_of_a_small_kernel(scope: str):
         ("shared", "load"): {2: 4},
         ("global", "store"): {2: 4},
     }
-    assert kernel.find_accesses("global", "load").vectors == 1
-    assert kernel.find_accesses("shared", "load").scalars == 4
+    assert kernel.get_accesses("global", "load").vectors == 1
+    assert kernel.get_accesses("shared", "load").scalars == 4
     assert (kernel.barriers, kernel.barriers_per_step, kernel.barriers_executed) == (2, 2, 16)
     assert (kernel.guards, facts.unrolled_loops) == (0, 1)
     assert (facts.flops, facts.bytes, facts.intensity) == (None, None, None)
@@ -96,7 +95,10 @@ def test_work_and_intensity_are_those_of_the_problem():
 def test_a_fetch_by_fewer_threads_is_a_condition():
     threads = only_kernel(facts_of(run_golden(find_recipe("matmul_shared_blocking"))))
     assert threads.guards == 2  # half of the threads fetch
-    assert only_kernel(facts_of(run_seed(find_recipe("matmul_shared_blocking")))).guards == 0
+    assert (
+        only_kernel(facts_of(run_default_example(find_recipe("matmul_shared_blocking")))).guards
+        == 0
+    )
 
 
 def test_a_condition_within_an_expression_counts():
@@ -128,7 +130,7 @@ def two_kernels() -> tvm.IRModule:
 
 
 def test_several_kernels_have_facts_each():
-    facts = find_facts(two_kernels())
+    facts = get_facts(two_kernels())
     assert [(one.blocks, one.threads) for one in facts.kernels] == [(2, 32), (1, 16)]
     names = {one.name for one in facts.kernels}
     assert {row.group for row in facts.rows() if row.key == "threads"} == {
@@ -190,11 +192,11 @@ def tensor_cores() -> tvm.IRModule:
 
 
 def test_copies_and_tensor_cores_are_counted():
-    kernel = only_kernel(find_facts(tensor_cores()))
+    kernel = only_kernel(get_facts(tensor_cores()))
     assert kernel.copies == {16: 1}
     assert (kernel.ldmatrix, kernel.mma, kernel.wgmma) == (1, 1, 1)
     assert kernel.barriers_executed == 1  # in the source of the helper
-    values = find_facts(tensor_cores()).values()
+    values = get_facts(tensor_cores()).values()
     assert (values["cp_async"], values["cp_async_bytes"], values["mma"]) == (1, 16, 1)
 
 
@@ -206,9 +208,9 @@ def test_a_step_that_is_not_bound_has_no_kernels():
 
 def test_facts_of_opencl_are_the_same_and_llvm_has_none():
     module = run_golden(find_recipe("matmul_shared")).steps[-1].module
-    assert find_facts(module, "opencl").kernels == find_facts(module).kernels
+    assert get_facts(module, "opencl").kernels == get_facts(module).kernels
     with pytest.raises(CheckError, match="facts are of GPU kernels, and llvm makes none"):
-        find_facts(module, "llvm")
+        get_facts(module, "llvm")
 
 
 def test_every_number_of_a_row_has_a_key_and_a_value():
@@ -220,8 +222,8 @@ def test_every_number_of_a_row_has_a_key_and_a_value():
 
 def test_a_shape_that_does_not_divide_loses_its_vectors_and_gets_conditions():
     recipe = find_recipe("matmul_shared_blocking")
-    good = facts_of(run_seed(recipe))
-    odd = run_recipe(recipe, {"m": 1023, "n": 1022, "k": 1021}, sizes={"tail": "guard"})
+    good = facts_of(run_default_example(recipe))
+    odd = run_recipe(recipe, {"m": 1023, "n": 1022, "k": 1021}, config={"tail": "guard"})
     notes = find_losses(facts_of(odd), good, place="at 1024x1024x1024")
     assert notes == [
         "no vector loads from global memory, and 2 at 1024x1024x1024",
@@ -233,8 +235,8 @@ def test_a_shape_that_does_not_divide_loses_its_vectors_and_gets_conditions():
 
 def test_narrower_accesses_are_told():
     recipe = find_recipe("matmul_shared_blocking")
-    narrow = run_recipe(recipe, recipe.seed.shape, sizes={"vector": 2})
-    notes = find_losses(facts_of(narrow), facts_of(run_seed(recipe)), place="there")
+    narrow = run_recipe(recipe, recipe.default_example.shape, config={"vector": 2})
+    notes = find_losses(facts_of(narrow), facts_of(run_default_example(recipe)), place="there")
     assert notes == [
         "loads from global memory take 8 bytes at once, and 16 there",
         "stores to shared memory take 8 bytes at once, and 16 there",

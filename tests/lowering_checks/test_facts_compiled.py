@@ -10,43 +10,46 @@ from pathlib import Path
 import pytest
 import tvm
 
-from tirstep.lowering_checks import CheckError, run_seed
+from tirstep.lowering_checks import CheckError, run_default_example
 from tirstep.lowering_checks.facts import (
     ARCHITECTURES,
     Facts,
     KernelFacts,
     compile_everywhere,
     compile_facts,
-    compiler,
-    find_compiler,
-    find_facts,
+    cuda_compilers,
+    get_compiler,
+    get_facts,
 )
-from tirstep.lowering_checks.facts.architectures import find_architecture, find_occupancy
-from tirstep.lowering_checks.facts.compiled import find_refusal, read_resources
-from tirstep.lowering_checks.facts.compiler import (
+from tirstep.lowering_checks.facts.architectures import (
+    compute_occupancy,
+    find_refusal,
+    get_architecture,
+)
+from tirstep.lowering_checks.facts.compiled import read_instructions, read_resources
+from tirstep.lowering_checks.facts.cuda_compilers import (
     Compiled,
     CompileError,
-    Compiler,
     CompilerMissing,
+    CudaCompiler,
 )
-from tirstep.lowering_checks.facts.machine_code import read_instructions
-from tirstep.lowering_checks.facts.nvrtc import HEAD, prepare
+from tirstep.lowering_checks.facts.nvrtc_program import HEAD, prepare
 from tirstep.transforms.recipes import find_recipe
 
 
 def has_compiler(name: str | None = None) -> bool:
     try:
-        find_compiler(name)
+        get_compiler(name)
     except CheckError:
         return False
     return True
 
 
-needs_compiler = pytest.mark.skipif(not has_compiler(), reason=compiler.MISSING)
+needs_compiler = pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
 needs_nvrtc = pytest.mark.skipif(not has_compiler("nvrtc"), reason="the extra cuda: no NVRTC here")
 needs_nvcc = pytest.mark.skipif(not has_compiler("nvcc"), reason="there is no nvcc on this machine")
 needs_nvdisasm = pytest.mark.skipif(
-    compiler.find_tool("nvdisasm") is None, reason="the extra cuda: no nvdisasm here"
+    cuda_compilers.find_tool("nvdisasm") is None, reason="the extra cuda: no nvdisasm here"
 )
 
 # 96 sums that live across a barrier, in 64 registers of each of 1024 threads.
@@ -71,8 +74,8 @@ extern "C" __global__ void __launch_bounds__(1024) spilling(float* __restrict__ 
 
 @pytest.fixture(scope="module")
 def blocking() -> Facts:
-    run = run_seed(find_recipe("matmul_shared_blocking"))
-    return find_facts(run.steps[-1].module, problem=run.problem)
+    run = run_default_example(find_recipe("matmul_shared_blocking"))
+    return get_facts(run.steps[-1].module, problem=run.problem)
 
 
 @pytest.fixture
@@ -101,8 +104,8 @@ def test_one_recipe_on_every_architecture(blocking: Facts):
 @needs_nvrtc
 @needs_nvdisasm
 def test_nvrtc_makes_the_code_that_tvm_runs(blocking: Facts, monkeypatch: pytest.MonkeyPatch):
-    root = compiler.find_wheels()
-    mine = find_compiler("nvrtc").compile(blocking.source, "sm_80").cubin
+    root = cuda_compilers.find_wheels()
+    mine = get_compiler("nvrtc").compile(blocking.source, "sm_80").cubin
     mine = read_code(mine)
     monkeypatch.setenv("CUDA_PATH", str(root))
     monkeypatch.setenv("TVM_CUDA_NVRTC_EXTRA_OPTS", f"-I{root}/include/cccl")
@@ -117,7 +120,7 @@ def read_code(cubin: bytes) -> str:
     with tempfile.NamedTemporaryFile() as file:
         file.write(cubin)
         file.flush()
-        command = [compiler.find_tool("nvdisasm"), "--print-code", file.name]
+        command = [cuda_compilers.find_tool("nvdisasm"), "--print-code", file.name]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
@@ -140,12 +143,12 @@ def test_type_traits_are_kept_where_something_names_them():
 
 @needs_nvcc
 def test_registers_and_spills_are_those_of_nvcc_to_the_number(blocking: Facts, tmp_path: Path):
-    nvcc, architecture = find_compiler("nvcc"), "sm_90a"
+    nvcc, architecture = get_compiler("nvcc"), "sm_90a"
     for source in (blocking.source, SPILLING):
         (it,) = compile_facts(source, architecture, compiler=nvcc).kernels
         file = tmp_path / "kernel.cu"
         file.write_text(source)
-        command = [compiler.find_tool("nvcc"), f"-arch={architecture}", "--use_fast_math"]
+        command = [cuda_compilers.find_tool("nvcc"), f"-arch={architecture}", "--use_fast_math"]
         command += ["--cubin", "-Xptxas", "-v,--register-usage-level=10", "-o", "kernel.cubin"]
         done = subprocess.run(
             [*map(str, command), str(file)], capture_output=True, text=True, cwd=tmp_path
@@ -183,8 +186,8 @@ def test_a_source_that_the_compiler_refuses_is_told():
 def test_without_a_compiler_a_sentence_says_what_to_install(
     blocking: Facts, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(compiler, "_find_nvrtc", lambda: None)
-    monkeypatch.setattr(compiler, "_find_nvcc", lambda: None)
+    monkeypatch.setattr(cuda_compilers, "_find_nvrtc", lambda: None)
+    monkeypatch.setattr(cuda_compilers, "_find_nvcc", lambda: None)
     with pytest.raises(CheckError, match=r"pip install 'tirstep\[cuda\]', or CUDA's nvcc"):
         compile_facts(blocking.source, "sm_80")
 
@@ -205,7 +208,7 @@ def test_without_a_compiler_a_sentence_says_what_to_install(
 def test_what_an_architecture_cannot_run_is_told(
     kernel: KernelFacts, change: dict[str, object], architecture: str, reason: str
 ):
-    refusal = find_refusal(find_architecture(architecture), [replace(kernel, **change)])
+    refusal = find_refusal(get_architecture(architecture), [replace(kernel, **change)])
     assert refusal is not None
     assert refusal.startswith(f"{architecture} cannot run main_kernel: ")
     assert reason in refusal
@@ -213,7 +216,7 @@ def test_what_an_architecture_cannot_run_is_told(
 
 def test_what_fits_is_not_refused(kernel: KernelFacts):
     fits = replace(kernel, dynamic_shared_bytes=(227 << 10) - 2048, copies={16: 1}, wgmma=1)
-    assert find_refusal(find_architecture("sm_90a"), [fits]) is None
+    assert find_refusal(get_architecture("sm_90a"), [fits]) is None
     assert all(find_refusal(one, [kernel]) is None for one in ARCHITECTURES.values())
 
 
@@ -225,18 +228,18 @@ def test_an_unknown_architecture_is_refused(blocking: Facts):
 
 @pytest.mark.parametrize(("plain", "known"), [("sm_90", "sm_90a"), ("sm_120", "sm_120a")])
 def test_an_architecture_without_its_letter_has_the_same_limits(plain: str, known: str):
-    assert find_architecture(plain) == replace(ARCHITECTURES[known], name=plain)
+    assert get_architecture(plain) == replace(ARCHITECTURES[known], name=plain)
 
 
 def test_only_the_letter_brings_wgmma(kernel: KernelFacts):
-    refusal = find_refusal(find_architecture("sm_90"), [replace(kernel, wgmma=1)])
+    refusal = find_refusal(get_architecture("sm_90"), [replace(kernel, wgmma=1)])
     assert refusal == "sm_90 cannot run main_kernel: wgmma runs on sm_90a alone"
 
 
-def refuse(sources: str, architectures: str = "sm_") -> Compiler:
+def refuse(sources: str, architectures: str = "sm_") -> CudaCompiler:
     """A compiler that refuses sources with a word in them, for architectures so called."""
 
-    class Refusing(Compiler):
+    class Refusing(CudaCompiler):
         def compile(self, source: str, architecture: str) -> Compiled:
             if sources in source and architecture.startswith(architectures):
                 raise CompileError("no host compiler.")
@@ -297,7 +300,7 @@ def test_occupancy_is_that_of_nvidias_own_calculator(tmp_path: Path):
         for shared in (0, 1000, 16384, 33000, 49152, 65536, 101376, 160000, 232448)
     ]
     (tmp_path / "oracle.cpp").write_text(ORACLE)
-    include = f"-I{compiler.find_wheels()}/include"
+    include = f"-I{cuda_compilers.find_wheels()}/include"
     subprocess.run([gxx, include, "oracle.cpp", "-o", "oracle"], cwd=tmp_path, check=True)
     lines = [
         f"{one.capability // 10} {one.capability % 10} {one.warps} {threads} {one.shared} "
@@ -309,7 +312,7 @@ def test_occupancy_is_that_of_nvidias_own_calculator(tmp_path: Path):
     )
     wanted = list(map(int, done.stdout.split()))
     got = [
-        find_occupancy(one, threads=threads, registers=registers, shared_bytes=shared).blocks
+        compute_occupancy(one, threads=threads, registers=registers, shared_bytes=shared).blocks
         for one, threads, registers, shared in cases
     ]
     different = [
@@ -334,8 +337,8 @@ def test_occupancy_is_that_of_nvidias_own_calculator(tmp_path: Path):
 def test_occupancy_by_hand(
     architecture: str, threads: int, registers: int, shared: int, blocks: int, limit: str
 ):
-    limits = find_architecture(architecture)
-    got = find_occupancy(limits, threads=threads, registers=registers, shared_bytes=shared)
+    limits = get_architecture(architecture)
+    got = compute_occupancy(limits, threads=threads, registers=registers, shared_bytes=shared)
     assert (got.blocks, got.limit) == (blocks, limit)
     assert got.warps == blocks * threads // 32
     assert got.fraction == got.warps / limits.warps

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels import BeyondTheEnd, RowSum
 from strategies import shapes, sizes
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -22,15 +23,20 @@ from tirstep import caches
 from tirstep.lowering_checks import (
     DeviceError,
     check_numbers,
-    find_device,
+    get_device,
     run_golden,
     run_recipe,
 )
-from tirstep.lowering_checks.devices import Fault, run
-from tirstep.lowering_checks.devices.host import HostDevice, compiler, generate, is_host_available
-from tirstep.lowering_checks.devices.host.complaints import find_instructions
+from tirstep.lowering_checks.devices import DeviceFinding, run
+from tirstep.lowering_checks.devices.host import (
+    HostDevice,
+    cxx_compiler,
+    generate,
+    is_host_available,
+)
+from tirstep.lowering_checks.devices.host.cxx_compiler import find_instructions
 from tirstep.lowering_checks.steps import Run
-from tirstep.modules import find_kernel, matmul, vector_add
+from tirstep.modules import get_kernel, matmul, vector_add
 from tirstep.transforms import cache_read_at, tile_block
 from tirstep.transforms.recipes import RECIPES, Recipe
 
@@ -56,8 +62,10 @@ def numpy_dtype(name: str) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
-def outcome(made: Run, host: HostDevice, edit: Callable[[str], str]) -> tuple[bool, list[Fault]]:
-    """Whether the last step's source, edited, computes the right integers; and its faults."""
+def outcome(
+    made: Run, host: HostDevice, edit: Callable[[str], str]
+) -> tuple[bool, list[DeviceFinding]]:
+    """Whether the last step's source, edited, computes the right integers; and its findings."""
     generated = generate(made.steps[-1].module)
     edited = edit(generated.source)
     assert edited != generated.source
@@ -65,10 +73,10 @@ def outcome(made: Run, host: HostDevice, edit: Callable[[str], str]) -> tuple[bo
     inputs = made.problem.integer_inputs(0)
     (got,) = run(program, inputs, made.problem.outputs)
     (expected,) = made.problem.reference(inputs)
-    return np.array_equal(got.astype(np.float64), expected), list(program.faults)
+    return np.array_equal(got.astype(np.float64), expected), list(program.findings)
 
 
-def plant(host: HostDevice, statement: str) -> tuple[bool, list[Fault]]:
+def plant(host: HostDevice, statement: str) -> tuple[bool, list[DeviceFinding]]:
     """The same for matmul_shared_blocking, with a statement before its first barrier."""
     made = run_golden(RECIPES["matmul_shared_blocking"])
     return outcome(made, host, lambda source: source.replace(BARRIER, statement + BARRIER, 1))
@@ -79,7 +87,7 @@ def assert_agreement(made: Run, host: HostDevice) -> None:
     inputs, module = made.problem.integer_inputs(1), made.steps[-1].module
     ours, theirs = (
         run(device.compile(module), inputs, made.problem.outputs)[0]
-        for device in (host, find_device("simulator"))
+        for device in (host, get_device("simulator"))
     )
     np.testing.assert_array_equal(ours.view(np.uint8), theirs.view(np.uint8))
 
@@ -93,7 +101,7 @@ def test_a_recipe_agrees_with_numpy_and_with_the_simulator(
 ) -> None:
     golden = run_golden(recipe)
     if find_instructions(generate(golden.steps[-1].module).source):
-        with pytest.raises(DeviceError, match="the generated source uses the GPU's own '"):
+        with pytest.raises(DeviceError, match="the generated source uses the GPU instructions '"):
             host.compile(golden.steps[-1].module)
         return
     assert check_numbers(golden.problem, golden.steps[-1].module, host, where="here") == []
@@ -103,12 +111,12 @@ def test_a_recipe_agrees_with_numpy_and_with_the_simulator(
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [(name, dtype) for name in DTYPED for dtype in find_kernel(RECIPES[name].kernel).dtypes],
+    [(name, dtype) for name in DTYPED for dtype in get_kernel(RECIPES[name].kernel).dtypes],
 )
 def test_every_dtype(name: str, dtype: str, host: HostDevice) -> None:
     golden = run_golden(RECIPES[name])
     made = run_recipe(
-        golden.recipe, golden.problem.sizes, options={"dtype": dtype}, sizes=golden.sizes
+        golden.recipe, golden.problem.shape, options={"dtype": dtype}, config=golden.config
     )
     assert check_numbers(made.problem, made.steps[-1].module, host, where="here") == []
 
@@ -186,7 +194,7 @@ def test_vectors(dtype: str, lanes: int, target: str, host: HostDevice) -> None:
     got = program([a, b, np.zeros(256, numpy_dtype(target))])[2]
     exact = a.astype("f8") * b.astype("f8") + a.astype("f8")
     np.testing.assert_array_equal(got.astype("f8"), exact.astype(got.dtype).astype("f8"))
-    assert program.faults == []
+    assert program.findings == []
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-5), ("float16", 5e-2)])
@@ -215,18 +223,6 @@ def test_functions(dtype: str, error: float, host: HostDevice) -> None:
     np.testing.assert_allclose(got.astype("f8"), expected, rtol=error)
 
 
-@I.ir_module
-class RowSum:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((5, 192), "float32"), B: T.Buffer((5,), "float32")):
-        for i, k in T.grid(5, 192):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + A[vi, vk]
-
-
 @pytest.mark.parametrize("threads", [8, 32, 96])
 def test_a_reduction_over_threads_shuffles_within_warps(threads: int, host: HostDevice) -> None:
     sch = Schedule(RowSum)
@@ -237,7 +233,7 @@ def test_a_reduction_over_threads_shuffles_within_warps(threads: int, host: Host
     program = host.compile(sch.mod)
     (got,) = program([rows, np.full(5, np.nan, "float32")])[1:]
     np.testing.assert_array_equal(got, rows.sum(axis=1))
-    assert program.faults == []
+    assert program.findings == []
     assert "__shfl_down_sync" in generate(sch.mod).source
 
 
@@ -282,7 +278,7 @@ def test_two_kernels_of_a_symbolic_shape_run_one_after_the_other(host: HostDevic
         values = np.arange(size, dtype="float32")
         got = program([values, np.full(size, np.nan, "float32")])[1]
         np.testing.assert_array_equal(got, (values[::-1] + 1) * 2)
-        assert program.faults == []
+        assert program.findings == []
 
 
 @pytest.mark.parametrize(
@@ -296,7 +292,7 @@ def test_drawn_shapes_agree_with_numpy_and_with_the_simulator(
     """Sizes that need not divide: the tails are guarded, or padded with zeros."""
     recipe = RECIPES[name]
     shape = data.draw(shapes(recipe, "simulator"), label="shape")
-    made = run_recipe(recipe, shape, sizes=data.draw(sizes(recipe), label="sizes"))
+    made = run_recipe(recipe, shape, config=data.draw(sizes(recipe), label="sizes"))
     assert check_numbers(made.problem, made.steps[-1].module, host, where="here") == []
     assert_agreement(made, host)
 
@@ -318,18 +314,20 @@ def test_every_deleted_barrier_shows(name: str, host: HostDevice) -> None:
     assert places
     for place in places:
         rest = place + len(BARRIER)
-        is_right, faults = outcome(golden, host, lambda text, a=place, b=rest: text[:a] + text[b:])
+        is_right, findings = outcome(
+            golden, host, lambda text, a=place, b=rest: text[:a] + text[b:]
+        )
         assert not is_right
-        assert [fault.kind for fault in faults] == ["race"]
+        assert [finding.kind for finding in findings] == ["race"]
 
 
 def test_a_race_is_told_with_its_element(host: HostDevice) -> None:
     golden = run_golden(RECIPES["matmul_shared_blocking"])
-    _, (fault,) = outcome(golden, host, lambda source: source.replace(BARRIER, ""))
-    assert fault.buffer == "C"
-    assert fault.text == (
-        "C[0, 0] depends on the order in which threads run: a barrier is missing, or two threads "
-        "write it"
+    _, (finding,) = outcome(golden, host, lambda source: source.replace(BARRIER, ""))
+    assert finding.buffer == "C"
+    assert finding.message == (
+        "C[0, 0] depends on the order in which threads run (a missing barrier, or two threads that "
+        "store to it)"
     )
 
 
@@ -349,35 +347,25 @@ def test_a_fetch_into_registers_gives_wrong_numbers(host: HostDevice) -> None:
 @pytest.mark.parametrize(
     ("statement", "sentence"),
     [
-        ("C_ptr[64 * 48] = 1;", "writes C[3072], which has 3072 elements"),
-        ("C_ptr[-1] = 1;", "writes C[-1], which has 3072 elements"),
-        ("C_ptr[1 << 28] = 1;", "writes an address far from every array"),
-        ("C_local_ptr[0] = A_ptr[64 * 32 + 5];", "reads A[2053], which has 2048 elements"),
-        ("A_shared_ptr[64 + k_0] = 1;", "touches A_shared[64], a float[64]"),
-        ("C_local_ptr[8 + k_0] = 1;", "touches C_local[8], a float[8]"),
-        ("*(float4*)(C_ptr + 2) = *(float4*)A_ptr;", "touches C[2] as float4, for which it is n"),
+        ("C_ptr[64 * 48] = 1;", "store to C[3072] by {thread} (C has 3072 elements)"),
+        ("C_ptr[-1] = 1;", "store to C[-1] by {thread} (C has 3072 elements)"),
+        ("C_ptr[1 << 28] = 1;", "store to an address far from every array by {thread}"),
+        (
+            "C_local_ptr[0] = A_ptr[64 * 32 + 5];",
+            "load of A[2053] by {thread} (A has 2048 elements)",
+        ),
+        ("A_shared_ptr[64 + k_0] = 1;", "access to A_shared[64] by {thread} (a float[64])"),
+        ("C_local_ptr[8 + k_0] = 1;", "access to C_local[8] by {thread} (a float[8])"),
+        ("*(float4*)(C_ptr + 2) = *(float4*)A_ptr;", "float4 access to C[2] by {thread}"),
     ],
 )
 def test_a_bad_address_is_told_and_does_no_harm(
     statement: str, sentence: str, host: HostDevice
 ) -> None:
-    is_right, (fault,) = plant(host, f"if (threadIdx.x == 3) {statement}")
+    is_right, (finding,) = plant(host, f"if (threadIdx.x == 3) {statement}")
     assert not is_right
-    assert fault.kind == ("misaligned access" if "float4" in sentence else "out of bounds")
-    assert f"thread (3, 0, 0) of block (0, 0, 0) {sentence}" in fault.text
-
-
-@I.ir_module
-class BeyondTheEnd:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
-        for block in T.thread_binding(4, thread="blockIdx.x"):
-            for thread in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(32, block * 8 + thread)
-                    T.reads(A[vi])
-                    T.writes(B[vi])
-                    B[vi] = A[vi]
+    assert finding.kind == ("misaligned access" if "float4" in sentence else "out of bounds")
+    assert finding.message.startswith(sentence.format(thread="thread (3, 0, 0) of block (0, 0, 0)"))
 
 
 @I.ir_module
@@ -394,18 +382,18 @@ class VectorsBeyondTheEnd:
 
 
 def test_elements_beyond_the_end(host: HostDevice) -> None:
-    """With vectors, an array is aligned, and a rim lies between its end and the guarded page."""
+    """With vectors, an array is aligned, and a guard zone lies between its end and the page."""
     told = []
     for module in (BeyondTheEnd, VectorsBeyondTheEnd):
         program = host.compile(module)
         values = np.arange(30, dtype="float32")
         got = program([values, np.full(30, np.nan, "float32")])[1]
         np.testing.assert_array_equal(got, values)
-        (fault,) = program.faults
-        told.append(f"{fault.kind}: {fault.text}")
+        (finding,) = program.findings
+        told.append(f"{finding.kind}: {finding.message}")
     assert told == [
-        "out of bounds: thread (6, 0, 0) of block (3, 0, 0) reads A[30], which has 30 elements",
-        "out of bounds: somebody writes B[30], which has 30 elements",
+        "out of bounds: load of A[30] by thread (6, 0, 0) of block (3, 0, 0) (A has 30 elements)",
+        "out of bounds: store to B[30] (B has 30 elements)",
     ]
 
 
@@ -420,39 +408,39 @@ def test_elements_beyond_the_end(host: HostDevice) -> None:
         (
             "if (threadIdx.x < 16) return;",
             "divergent barrier",
-            "only some threads of a block come to a barrier",
+            "barrier reached by only some threads of a block",
         ),
         (
             "if (threadIdx.x < 16) { __syncwarp(); }",
             "divergent shuffle",
-            "lanes of a warp wait for others that never come",
+            "lanes of a warp wait for others that never arrive",
         ),
     ],
 )
 def test_a_divergent_wait_is_told(
     statement: str, kind: str, sentence: str, host: HostDevice
 ) -> None:
-    is_right, faults = plant(host, statement)
+    is_right, findings = plant(host, statement)
     assert not is_right
-    assert faults[0].kind == kind
-    assert sentence in faults[0].text
-    assert "of the generated source: " in faults[0].text
+    assert findings[0].kind == kind
+    assert sentence in findings[0].message
+    assert "of the generated source: " in findings[0].message
 
 
 def test_memory_that_nobody_wrote_is_told(host: HostDevice) -> None:
     """max() takes a number for NaN, so that the first run alone would show nothing."""
     golden = run_golden(RECIPES["matmul_shared_blocking"])
     extra = "C_local_ptr[0] = max(C_local_ptr[0], A_shared_ptr[0]);" + BARRIER
-    _, faults = outcome(golden, host, lambda source: source.replace(BARRIER, extra, 1))
-    assert {fault.kind for fault in faults} == {"uninitialized read"}
-    assert "depends on memory that nobody has written" in faults[0].text
+    _, findings = outcome(golden, host, lambda source: source.replace(BARRIER, extra, 1))
+    assert {finding.kind for finding in findings} == {"uninitialized read"}
+    assert "depends on uninitialized memory" in findings[0].message
 
 
 @pytest.mark.parametrize(
     ("size", "threads", "axis", "sentence"),
     [
-        (4096, 2048, "threadIdx.x", "a block has 2048 threads, and a GPU takes 1024 at most"),
-        (256, 128, "threadIdx.z", "'threadIdx.z' has the extent 128, and a GPU takes 64 there at"),
+        (4096, 2048, "threadIdx.x", "a thread block of 2048 threads exceeds a GPU's limit of 1024"),
+        (256, 128, "threadIdx.z", "extent 128 of 'threadIdx.z' exceeds a GPU's limit of 64"),
     ],
 )
 def test_a_launch_that_is_too_large_is_told(
@@ -465,7 +453,7 @@ def test_a_launch_that_is_too_large_is_told(
     sch.bind(inner, axis)
     program = host.compile(sch.mod)
     program([np.ones(size, "float32")] * 3)
-    assert str(program.faults[-1]).startswith(f"launch: {sentence}")
+    assert str(program.findings[-1]).startswith(f"launch: {sentence}")
 
 
 # ---- What it refuses, and its limits.
@@ -492,7 +480,7 @@ def test_a_compiler_that_hangs_ends_at_the_limit(
     fake.chmod(0o755)
     monkeypatch.setenv("CXX", str(fake))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(compiler, "_understands", lambda *asked: False)
+    monkeypatch.setattr(cxx_compiler, "_is_supported", lambda *asked: False)
     host = HostDevice(time_limit=0.5)
     assert host.description == "generated CUDA source on the CPU (slow 1.0)"
     generated = generate(run_golden(RECIPES["matmul_naive"]).steps[-1].module)
@@ -529,13 +517,13 @@ def is_running(process: int) -> bool:
         ("__ldmatrix_or_so(A_ptr);", "uses '__ldmatrix_or_so', which the device"),
         (
             'asm volatile("cp.async.wait_group %0;" :: "n"(0));',
-            "uses the GPU's own 'cp.async', which the device",
+            "uses the GPU instructions 'cp.async', which the device",
         ),
         (
             '__asm__ __volatile__(\n"{\\n .reg .pred p; setp.ne.b32 p, %0, 0;\\n"\n'
             '"@p ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0}, [%1];\\n"\n"}" : : "r"(0));\n'
             'asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0};" : : "r"(0));',
-            "uses the GPU's own 'ldmatrix.sync', 'mma.sync', which the device",
+            "uses the GPU instructions 'ldmatrix.sync', 'mma.sync', which the device",
         ),
         ("\n#include <mma.h>\n", "includes <mma.h>, which the device"),
     ],
@@ -559,14 +547,14 @@ def test_what_was_built_is_kept(
     host: HostDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(compiler, "KEPT", 4)
+    monkeypatch.setattr(cxx_compiler, "KEPT", 4)
     for dtype in ("float32", "float16", "int8", "int32"):
         sch = Schedule(vector_add(128, dtype=dtype))
         sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "blockIdx.x")
         program = host.compile(sch.mod)
-        before = sorted(compiler.find_cache().iterdir())
+        before = sorted(cxx_compiler.get_cache().iterdir())
         host.compile(sch.mod)
-        assert sorted(compiler.find_cache().iterdir()) == before
+        assert sorted(cxx_compiler.get_cache().iterdir()) == before
     assert len(before) == 4, "two programs and the runtime: the oldest ones are gone"
     ones = np.ones(128, "int32")
     np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
@@ -598,14 +586,14 @@ def test_what_is_damaged_in_the_cache_is_built_again(
     sch = Schedule(vector_add(128, dtype="int32"))
     sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "blockIdx.x")
     host.compile(sch.mod)
-    files = sorted(compiler.find_cache().iterdir())
+    files = sorted(cxx_compiler.get_cache().iterdir())
     right = {file: file.read_bytes() for file in files}
     assert {file.suffix for file in files} == {"", ".o"}
     for file in files:
         file.write_bytes(damage(right[file]))
     program = host.compile(sch.mod)
     np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
-    assert sorted(compiler.find_cache().iterdir()) == files
+    assert sorted(cxx_compiler.get_cache().iterdir()) == files
     assert all(file.read_bytes() != damage(right[file]) for file in files)
     assert not (tmp_path / "stolen").exists()
 
@@ -630,10 +618,10 @@ def test_a_cache_on_a_full_disk_is_given_up(
     with pytest.warns(caches.CacheWarning, match=r"cannot be written \(No space left on device\)"):
         program = host.compile(sch.mod)
     np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
-    before = sorted(compiler.find_cache().iterdir())
+    before = sorted(cxx_compiler.get_cache().iterdir())
     assert len(before) > 1  # the runtime's objects are there, too, and serve again
     host.compile(sch.mod)
-    assert sorted(compiler.find_cache().iterdir()) == before
+    assert sorted(cxx_compiler.get_cache().iterdir()) == before
 
 
 def test_without_a_cache_programs_are_built_all_the_same(

@@ -6,7 +6,7 @@ from lowered import write_kernel
 from planted.subjects import REST
 
 from tirstep.lowering_checks import DeviceError
-from tirstep.lowering_checks.devices import Fault
+from tirstep.lowering_checks.devices import DeviceFinding
 from tirstep.lowering_checks.devices.host import HostDevice, generate
 
 
@@ -18,12 +18,12 @@ def host() -> HostDevice:
         pytest.skip(str(error))
 
 
-def judge(arrays: dict[str, np.ndarray], *bodies: str, **extents: int) -> list[Fault]:
-    """The faults of a lowered kernel."""
+def judge(arrays: dict[str, np.ndarray], *bodies: str, **extents: int) -> list[DeviceFinding]:
+    """The findings of a lowered kernel."""
     source = generate(write_kernel(arrays, *bodies, **extents), pipeline=REST)
     program = HostDevice().compile_generated(source)
     program(list(arrays.values()))
-    return list(program.faults)
+    return list(program.findings)
 
 
 def make_arrays(dtype: str = "float32", filler: float = np.nan) -> dict[str, np.ndarray]:
@@ -49,9 +49,9 @@ SHIFTED = "T.tvm_warp_shuffle_down(T.uint32(0xFFFFFFFF), r[0], 1, 32, 32)"
 @pytest.mark.usefixtures("host")
 def test_what_nobody_wrote_is_garbage_of_another_kind_in_each_run(body: str, count: int) -> None:
     for filler in (np.nan, 0.0):
-        faults = judge(make_arrays(filler=filler), body)
-        assert sum(fault.count for fault in faults) == count
-        assert {fault.kind for fault in faults} <= {"uninitialized read"}
+        findings = judge(make_arrays(filler=filler), body)
+        assert sum(finding.count for finding in findings) == count
+        assert {finding.kind for finding in findings} <= {"uninitialized read"}
 
 
 @pytest.mark.usefixtures("host")
@@ -65,7 +65,7 @@ def test_outputs_may_hold_any_number_and_stay_as_they_were() -> None:
         )
         program = HostDevice().compile_generated(generated)
         result = program(list(arrays.values()))[1]
-        assert list(program.faults) == []
+        assert list(program.findings) == []
         np.testing.assert_array_equal(result[::2], values[::2])
         assert set(result[1::2]) == {filler}
 
@@ -78,7 +78,7 @@ def test_an_output_that_an_earlier_launch_wrote_may_be_read() -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("T.Cast('int32', A[tx] * T.float32(1e9))", "converts a number that int does not hold"),
+        ("T.Cast('int32', A[tx] * T.float32(1e9))", "converts a number beyond the range of int"),
         ("T.shift_left(1, T.Cast('int32', A[tx]))", "shifts by 32 bits"),
         ("T.Cast('int32', A[tx] * T.float32(1e7))", ""),
         ("T.shift_left(1, T.Cast('int32', A[tx]) - 1)", ""),
@@ -86,16 +86,16 @@ def test_an_output_that_an_earlier_launch_wrote_may_be_read() -> None:
 )
 @pytest.mark.usefixtures("host")
 def test_what_a_cpu_computes_otherwise_than_a_gpu_is_told(value: str, text: str) -> None:
-    faults = judge(make_arrays("int32", -1), f"B[tx] = {value}")
-    assert [fault.kind for fault in faults] == (["undefined operation"] if text else [])
-    assert not text or text in faults[0].text
+    findings = judge(make_arrays("int32", -1), f"B[tx] = {value}")
+    assert [finding.kind for finding in findings] == (["undefined operation"] if text else [])
+    assert not text or text in findings[0].message
 
 
 @pytest.mark.parametrize(
     ("static", "dynamic", "local", "text"),
     [
         (10240, 51200, 1, "40960 bytes of static and 204800 of dynamic shared memory"),
-        (64, 64, 150000, "a thread needs 600000 bytes of scope 'local'"),
+        (64, 64, 150000, "600000 bytes of scope 'local' exceed"),
         (64, 64, 2, ""),
     ],
 )
@@ -111,9 +111,9 @@ D[tx] = A[tx]
 r[tx % {local}] = S[tx] + D[tx]
 B[tx] = r[tx % {local}]
 """
-    faults = judge(make_arrays(), body)
-    assert [fault.kind for fault in faults] == (["launch"] if text else [])
-    assert not text or text in faults[0].text
+    findings = judge(make_arrays(), body)
+    assert [finding.kind for finding in findings] == (["launch"] if text else [])
+    assert not text or text in findings[0].message
 
 
 @pytest.mark.usefixtures("host")
@@ -128,4 +128,4 @@ else:
     r[0] = r[0] - {SHIFTED}
 B[tx] = r[0]
 """
-    assert {fault.kind for fault in judge(make_arrays(), body)} == {"divergent shuffle"}
+    assert {finding.kind for finding in judge(make_arrays(), body)} == {"divergent shuffle"}

@@ -5,12 +5,12 @@ import pytest
 import tvm
 from tvm.script import from_source
 
-from tirstep.lowering_checks import check_numbers, find_device, run_recipe
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.numeric import check_program
 from tirstep.modules import Problem, matmul, softmax, vector_add
 from tirstep.transforms.recipes import RECIPES
 
-CPU = find_device("cpu")
+CPU = get_device("cpu")
 DEVICES = ["cpu", "simulator", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
@@ -59,7 +59,7 @@ def test_an_input_that_the_kernel_changes_is_found(device: str) -> None:
     body = f"{old}\n                if vi == 5:\n                    B[vi] = T.float32(99)"
     text = problem.module.script().replace(old, body).replace("T.writes(C[vi])", "T.writes()")
     text = text.replace("range(8)", 'T.thread_binding(8, thread="threadIdx.x")')
-    found = check_numbers(problem, from_source(text), find_device(device), where="here", seed=1)
+    found = check_numbers(problem, from_source(text), get_device(device), where="here", seed=1)
     (message,) = [one.message for one in found if one.check == "numbers"]
     was = problem.integer_inputs(1)[1][5]
     assert message == (
@@ -107,10 +107,10 @@ def test_an_init_of_a_tiny_number_is_found() -> None:
 def test_a_module_that_leaves_a_size_open_is_checked_at_each(device: str) -> None:
     """Without its guard it is right where the size divides, and nowhere else."""
     sizes = {"threads": 32, "tail": "guard"}
-    run = run_recipe(RECIPES["vector_add_bound"], {"n": 64}, sizes=sizes, symbolic=("n",))
+    run = run_recipe(RECIPES["vector_add_bound"], {"n": 64}, config=sizes, symbolic=("n",))
     text = run.steps[-1].module.script()
     (guard,) = (line for line in text.splitlines() if "T.where" in line)
-    program = find_device(device).compile(from_source(text.replace(guard, "")))
+    program = get_device(device).compile(from_source(text.replace(guard, "")))
     right, wrong = (
         check_program(vector_add.problem(n), program, device, where="here") for n in (96, 80)
     )

@@ -9,12 +9,12 @@ from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import CheckError, DeviceError, find_device
-from tirstep.lowering_checks.culprit import find_bad_pass
+from tirstep.lowering_checks import CheckError, DeviceError, get_device
+from tirstep.lowering_checks.bisect import find_bad_pass
+from tirstep.lowering_checks.compile.compiling import name_main
 from tirstep.lowering_checks.devices import is_host_available
-from tirstep.lowering_checks.devices.simulator.structured import Interpreter
-from tirstep.lowering_checks.entry import name_main
-from tirstep.lowering_checks.facts import find_facts
+from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
+from tirstep.lowering_checks.facts import get_facts
 from tirstep.transforms import find_pass_options, set_pass_option
 
 GPU = "nvidia/nvidia-h100"
@@ -43,7 +43,7 @@ def make_two() -> tvm.IRModule:
 def test_a_device_runs_the_one_function(name: str) -> None:
     if name == "host" and not is_host_available():
         pytest.skip("no C++ compiler here")
-    device = Interpreter() if name == "interpreter" else find_device(name)
+    device = Interpreter() if name == "interpreter" else get_device(name)
     _, got = device.compile(Relu)([INPUT, np.zeros(64, "float32")])
     np.testing.assert_array_equal(got, OUTPUT)
 
@@ -52,13 +52,13 @@ def test_a_device_runs_the_one_function(name: str) -> None:
 def test_of_several_functions_none_is_guessed_at(name: str) -> None:
     if name == "host" and not is_host_available():
         pytest.skip("no C++ compiler here")
-    device = Interpreter() if name == "interpreter" else find_device(name)
+    device = Interpreter() if name == "interpreter" else get_device(name)
     with pytest.raises(DeviceError, match="'first', 'second', and none of them is 'main'; give a"):
         device.compile(make_two())
 
 
 def test_facts_are_of_the_one_function() -> None:
-    (kernel,) = find_facts(Relu).kernels
+    (kernel,) = get_facts(Relu).kernels
     assert kernel.block["x"] == 64 if isinstance(kernel.block, dict) else 64 in kernel.block
 
 

@@ -10,8 +10,8 @@ from tvm.ir.instrument import pass_instrument
 from tvm.tirx import For, ForKind
 
 from tirstep.lowering_checks import CheckError, print_module, run_golden
-from tirstep.lowering_checks.passes import Lowering, Pass, lower_through_passes
-from tirstep.lowering_checks.targets import TARGET
+from tirstep.lowering_checks.compile.compiling import TARGET
+from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
 from tirstep.transforms.queries import find_all
 from tirstep.transforms.recipes import find_recipe
 
@@ -62,7 +62,7 @@ def test_each_pass_goes_on_from_the_one_before(lowering: Lowering):
 
 
 def test_a_pass_that_changes_its_module_in_place_is_seen(lowering: Lowering):
-    one = lowering.find_pass("tirx.AnnotateEntryFunc")
+    one = lowering.get_pass("tirx.AnnotateEntryFunc")
     assert one.changed
     assert "tirx.is_entry_func" not in print_module(one.before)
     assert "tirx.is_entry_func" in print_module(one.module)
@@ -126,7 +126,7 @@ def test_a_pass_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch):
     ],
 )
 def test_a_pass_by_name_and_number(lowering: Lowering, name: str | int, label: str):
-    found: Pass = lowering.find_pass(name)
+    found: Pass = lowering.get_pass(name)
     assert found.label == label
 
 
@@ -141,7 +141,7 @@ def test_a_pass_by_name_and_number(lowering: Lowering, name: str | int, label: s
 )
 def test_an_unknown_pass_is_refused(lowering: Lowering, name: str | int, sentence: str):
     with pytest.raises(CheckError, match=sentence):
-        lowering.find_pass(name)
+        lowering.get_pass(name)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_the_source_of_each_target(target: str, language: str, word: str):
 
 
 def test_an_architecture_as_target_reaches_tvm():
-    bound = lower_through_passes(scheduled("vector_add_bound"), "sm_75").find_pass(1)
+    bound = lower_through_passes(scheduled("vector_add_bound"), "sm_75").get_pass(1)
     assert '"arch": "sm_75"' in print_module(bound.module)
 
 

@@ -1,4 +1,4 @@
-"""Scripts hold names as text, show the fault or say why not, and compare floats within bounds."""
+"""Scripts hold names as text, show what is wrong or say why not, and compare within bounds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from tvm.script import from_source
 
 from tirstep.lowering_checks import CheckError
-from tirstep.lowering_checks.culprit import find_bad_pass, run_reproducer, write_reproducer
-from tirstep.lowering_checks.culprit.outputs import compare_outputs, find_bound
-from tirstep.lowering_checks.culprit.reproducer import quote
+from tirstep.lowering_checks.bisect import find_bad_pass, run_reproducer, write_reproducer
+from tirstep.lowering_checks.bisect.reproducer import quote
+from tirstep.lowering_checks.numeric import compare_outputs, get_default_bound
 
 TEXTS = [
     "plain\n",
@@ -149,11 +149,13 @@ def test_whole_numbers_are_exact_and_floats_are_near(
     got: list[float], expected: list[float], is_right: bool
 ) -> None:
     arrays = [np.array(one, "float32") for one in (got, expected)]
-    assert (compare_outputs([arrays[0]], [arrays[1]], None) == []) == is_right
+    found = compare_outputs([arrays[0]], [arrays[1]], names=["C"], where="main")
+    assert (found == []) == is_right
 
 
 def test_large_integers_are_compared_exactly() -> None:
     one = np.array([2**60 + 1], "int64")
-    assert find_bound(one) == 0
-    assert compare_outputs([one], [one - 1], None)
-    assert compare_outputs([one], [one], None) == []
+    assert get_default_bound(one) == 0
+    (finding,) = compare_outputs([one], [one - 1], names=["C"], where="main")
+    assert finding.message.startswith(f"C[0] is {2**60 + 1}, and the expected output has {2**60};")
+    assert compare_outputs([one], [one], names=["C"], where="main") == []

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from kernels import BeyondTheEnd, RowSum
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import BufferStore, Evaluate, For
 
-from tirstep.lowering_checks import DeviceError, check_numbers, find_device, run_golden
-from tirstep.lowering_checks.devices import run
-from tirstep.lowering_checks.devices.fault import Fault
+from tirstep.lowering_checks import DeviceError, check_numbers, get_device, run_golden
+from tirstep.lowering_checks.devices import DeviceFinding, run
 from tirstep.lowering_checks.devices.simulator import lower, simulate, simulate_lowered
 from tirstep.modules import Problem, matmul, vector_add
 from tirstep.transforms import (
@@ -27,7 +27,7 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.recipes import RECIPES, Recipe
 
-SIMULATOR = find_device("simulator")
+SIMULATOR = get_device("simulator")
 WITH_BARRIERS = [
     "window_sum_shared",
     "matmul_shared",
@@ -45,8 +45,8 @@ def arguments(problem: Problem) -> list[np.ndarray]:
     return [*problem.integer_inputs(0), *outputs]
 
 
-def faults(problem: Problem, module: tvm.IRModule) -> list[Fault]:
-    return simulate(module, arguments(problem)).faults
+def findings(problem: Problem, module: tvm.IRModule) -> list[DeviceFinding]:
+    return simulate(module, arguments(problem)).findings
 
 
 def drop(module: tvm.IRModule, kind: type, wanted: str, which: int) -> tvm.IRModule:
@@ -85,29 +85,31 @@ def test_every_dropped_barrier_is_a_race(name: str) -> None:
     assert barriers >= 1
     for which in range(barriers):
         planted = drop(lowered, Evaluate, "tvm_storage_sync", which)
-        found = simulate_lowered(planted, arguments(golden.problem)).faults
-        assert {fault.kind for fault in found} == {"race"}
-        assert "with no barrier between" in found[0].text
+        found = simulate_lowered(planted, arguments(golden.problem)).findings
+        assert {finding.kind for finding in found} == {"race"}
+        assert "with no barrier in between" in found[0].message
 
 
 def test_a_race_is_told_with_threads_index_and_line() -> None:
     golden = run_golden(RECIPES["matmul_shared_blocking"])
     planted = drop(lower(golden.steps[-1].module), Evaluate, "tvm_storage_sync", 1)
-    fault = simulate_lowered(planted, arguments(golden.problem)).faults[0]
-    assert fault.text == (
-        "thread (1, 0, 0) of block (0, 0, 0) reads A_shared[0], which thread (0, 0, 0) of block "
-        "(0, 0, 0) wrote with no barrier between"
+    finding = simulate_lowered(planted, arguments(golden.problem)).findings[0]
+    assert finding.message == (
+        "load of A_shared[0] by thread (1, 0, 0) of block (0, 0, 0) and store by thread (0, 0, 0) "
+        "of block (0, 0, 0) with no barrier in between"
     )
-    assert "modules/matmul.py:" in fault.line
-    assert str(fault).startswith("race: thread (1, 0, 0)")
+    assert "modules/matmul.py:" in finding.location
+    assert str(finding).startswith("race: load of A_shared[0] by thread (1, 0, 0)")
 
 
 def test_a_lost_fetch_reads_what_nobody_wrote() -> None:
     golden = run_golden(RECIPES["matmul_shared_blocking"])
     planted = drop(lower(golden.steps[-1].module), BufferStore, "B_shared[", 0)
-    (fault,) = simulate_lowered(planted, arguments(golden.problem)).faults
-    assert fault.kind == "uninitialized read"
-    assert "reads B_shared[0], which nobody has written" in fault.text
+    (finding,) = simulate_lowered(planted, arguments(golden.problem)).findings
+    assert finding.kind == "uninitialized read"
+    assert finding.message == (
+        "load of B_shared[0] by thread (0, 0, 0) of block (0, 0, 0) before any store to it"
+    )
 
 
 def shorten(module: tvm.IRModule) -> tvm.IRModule:
@@ -125,9 +127,9 @@ def shorten(module: tvm.IRModule) -> tvm.IRModule:
 def test_a_fetch_one_round_short_is_found() -> None:
     golden = run_golden(RECIPES["window_sum_shared"])
     lowered = lower(golden.steps[-1].module)
-    (fault,) = simulate_lowered(shorten(lowered), arguments(golden.problem)).faults
-    assert fault.kind == "uninitialized read"
-    assert "thread (127, 0, 0) of block (0, 0, 0) reads A_shared[128]" in fault.text
+    (finding,) = simulate_lowered(shorten(lowered), arguments(golden.problem)).findings
+    assert finding.kind == "uninitialized read"
+    assert "load of A_shared[128] by thread (127, 0, 0) of block (0, 0, 0)" in finding.message
 
 
 def test_a_fetch_into_registers_reads_another_threads() -> None:
@@ -139,34 +141,23 @@ def test_a_fetch_into_registers_reads_another_threads() -> None:
     copy = cache_read_at(sch, block, tile.blocks[1], operand=0, scope="local")
     fetch = sch.fuse(*sch.get_loops(copy)[-2:])
     sch.bind(sch.split(fetch, [None, 16])[1], "threadIdx.x")
-    (fault,) = faults(problem, sch.mod)
-    assert fault.kind == "uninitialized read"
-    assert "thread (1, 0, 0) of block (0, 0, 0) reads A_local[0], which it never wrote: " in str(
-        fault
+    (finding,) = findings(problem, sch.mod)
+    assert finding.kind == "uninitialized read"
+    assert "load of A_local[0] by thread (1, 0, 0) of block (0, 0, 0), which never stored" in str(
+        finding
     )
-    assert "thread (0, 0, 0) of block (0, 0, 0) did, in a register of its own" in fault.text
-
-
-@I.ir_module
-class BeyondTheEnd:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
-        for block in T.thread_binding(4, thread="blockIdx.x"):
-            for thread in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(32, block * 8 + thread)
-                    T.reads(A[vi])
-                    T.writes(B[vi])
-                    B[vi] = A[vi]
+    assert "thread (0, 0, 0) of block (0, 0, 0) did, in a register of its own" in finding.message
 
 
 def test_an_access_beyond_the_end_is_found_and_does_no_harm() -> None:
     result = simulate(BeyondTheEnd, [np.arange(30, dtype="float32"), np.full(30, np.nan, "f4")])
-    reads, writes = result.faults
-    assert (reads.kind, writes.kind) == ("out of bounds", "out of bounds")
-    assert "thread (6, 0, 0) of block (3, 0, 0) reads A[30], which has 30 elements" in reads.text
-    assert "thread (6, 0, 0) of block (3, 0, 0) writes B[30]" in writes.text
-    assert (reads.count, writes.count) == (2, 2)
+    load, store = result.findings
+    assert (load.kind, store.kind) == ("out of bounds", "out of bounds")
+    assert (
+        "load of A[30] by thread (6, 0, 0) of block (3, 0, 0) (A has 30 elements)" in load.message
+    )
+    assert "store to B[30] by thread (6, 0, 0) of block (3, 0, 0)" in store.message
+    assert (load.count, store.count) == (2, 2)
     np.testing.assert_array_equal(result.arguments[1], np.arange(30))
 
 
@@ -186,9 +177,9 @@ class DivergentBarrier:
 
 
 def test_a_divergent_barrier_is_found() -> None:
-    found = simulate(DivergentBarrier, [np.full(64, np.nan, "float32")]).faults
-    assert [fault.kind for fault in found] == ["divergent barrier"]
-    assert "only some threads of a block come to a barrier" in found[0].text
+    found = simulate(DivergentBarrier, [np.full(64, np.nan, "float32")]).findings
+    assert [finding.kind for finding in found] == ["divergent barrier"]
+    assert "barrier reached by only some threads of a block" in found[0].message
 
 
 def test_a_misaligned_vector_is_found() -> None:
@@ -205,9 +196,9 @@ def test_a_misaligned_vector_is_found() -> None:
     sch.vectorize(pieces[3])
     bind_loop(sch, pieces[1], axis="threadIdx.y")
     bind_loop(sch, pieces[2], axis="threadIdx.x")
-    (fault,) = faults(problem, sch.mod)
-    assert fault.kind == "misaligned access"
-    assert "touches A_shared[9] with a vector of 4" in fault.text
+    (finding,) = findings(problem, sch.mod)
+    assert finding.kind == "misaligned access"
+    assert "vector access at A_shared[9] by " in finding.message
 
 
 def test_two_loops_on_one_axis_compute_the_diagonal_alone() -> None:
@@ -240,9 +231,9 @@ def test_too_many_threads_are_found() -> None:
     outer, inner = sch.split(sch.get_loops(sch.get_sblock("C"))[0], [None, 2048])
     sch.bind(outer, "blockIdx.x")
     sch.bind(inner, "threadIdx.x")
-    found = [str(fault) for fault in faults(problem, sch.mod)]
-    assert "launch: a block has 2048 threads, and a GPU takes 1024 at most" in found
-    assert "launch: 'threadIdx.x' has the extent 2048, and a GPU takes 1024 there at most" in found
+    found = [str(finding) for finding in findings(problem, sch.mod)]
+    assert "launch: a thread block of 2048 threads exceeds a GPU's limit of 1024" in found
+    assert "launch: extent 2048 of 'threadIdx.x' exceeds a GPU's limit of 1024" in found
 
 
 def test_too_much_shared_memory_is_found() -> None:
@@ -254,20 +245,8 @@ def test_too_much_shared_memory_is_found() -> None:
     sch.bind(inner, "threadIdx.x")
     copy = cache_read_at(sch, block, outer, operand=0)
     sch.bind(sch.split(sch.get_loops(copy)[-1], [None, 256])[1], "threadIdx.x")
-    (fault,) = faults(problem, sch.mod)
-    assert "a block needs 131072 bytes of scope 'shared', and a GPU has 49152 at most" in str(fault)
-
-
-@I.ir_module
-class RowSum:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((5, 192), "float32"), B: T.Buffer((5,), "float32")):
-        for i, k in T.grid(5, 192):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + A[vi, vk]
+    (finding,) = findings(problem, sch.mod)
+    assert "131072 bytes of scope 'shared' exceed a GPU's limit of 49152" in str(finding)
 
 
 @pytest.mark.parametrize("threads", [8, 16, 32, 64, 96])
@@ -278,7 +257,7 @@ def test_a_reduction_over_threads_shuffles_within_warps_and_meets_at_barriers(th
     sch.bind(sch.split(k, [None, threads])[1], "threadIdx.x")
     rows = np.random.default_rng(0).integers(-4, 5, (5, 192)).astype("float32")
     result = simulate(sch.mod, [rows, np.full(5, np.nan, "float32")])
-    assert result.faults == []
+    assert result.findings == []
     np.testing.assert_array_equal(result.arguments[1], rows.sum(axis=1))
 
 
@@ -300,7 +279,7 @@ class TwoKernels:
 def test_two_kernels_run_one_after_the_other_without_a_race() -> None:
     values = np.arange(64, dtype="float32")
     result = simulate(TwoKernels, [values, np.full(64, np.nan, "float32")])
-    assert result.faults == []
+    assert result.findings == []
     np.testing.assert_array_equal(result.arguments[1], (values[::-1] + 1) * 2)
 
 
@@ -318,13 +297,15 @@ class BlocksShareAnElement:
 
 def test_two_blocks_that_write_one_element_race() -> None:
     values = np.arange(8, dtype="float32")
-    found = simulate(BlocksShareAnElement, [values, np.full(1, np.nan, "float32")]).faults
-    assert [fault.kind for fault in found] == ["race"]
-    assert "B[0]" in found[0].text
+    found = simulate(BlocksShareAnElement, [values, np.full(1, np.nan, "float32")]).findings
+    assert [finding.kind for finding in found] == ["race"]
+    assert "B[0]" in found[0].message
 
 
 def test_equal_values_written_at_once_are_no_race() -> None:
-    found = simulate(BlocksShareAnElement, [np.ones(8, "float32"), np.full(1, np.nan, "f4")]).faults
+    found = simulate(
+        BlocksShareAnElement, [np.ones(8, "float32"), np.full(1, np.nan, "f4")]
+    ).findings
     assert found == []
 
 

@@ -10,7 +10,7 @@ from lowered import find_kinds, run_kernel, write_kernel
 from planted.subjects import REST
 
 from tirstep.lowering_checks.devices.host import HostDevice, generate, is_host_available
-from tirstep.lowering_checks.devices.simulator.operators import convert, find_operator, wrap
+from tirstep.lowering_checks.devices.simulator.operators import convert, get_operator, wrap
 
 NARROW = ("int8", "uint8", "int16", "uint16")
 
@@ -21,16 +21,16 @@ def blank(dtype: str, size: int = 32) -> np.ndarray:
 
 
 def compute(expression: str, dtype: str, **inputs: np.ndarray) -> np.ndarray:
-    """An expression of A, B, ... on the simulator; it must agree with host, and have no faults."""
+    """An expression of A, B, ... on the simulator; it must agree with host, without findings."""
     arrays = {**inputs, "R": blank(dtype)}
     body = f"R[tx] = {expression}"
     ours = run_kernel(arrays, body)
-    assert ours.faults == []
+    assert ours.findings == []
     if is_host_available():
         source = generate(write_kernel(arrays, body), pipeline=REST)
         program = HostDevice().compile_generated(source)
         theirs = program(list(arrays.values()))[-1]
-        assert list(program.faults) == []
+        assert list(program.findings) == []
         np.testing.assert_array_equal(ours.arguments[-1].view("u1"), theirs.view("u1"))
     return ours.arguments[-1]
 
@@ -123,7 +123,7 @@ def test_a_trip_count_that_overflows_is_no_iteration() -> None:
         "r = T.alloc_local((1,), 'int32')\nr[0] = 0\n"
         "for k in range(n[0] * 2):\n    r[0] = r[0] + 1\nR[tx] = r[0]",
     )
-    assert (set(result.arguments[1]), result.faults) == ({0}, [])
+    assert (set(result.arguments[1]), result.findings) == ({0}, [])
 
 
 def test_threads_of_an_int64_axis_compute_in_int64() -> None:
@@ -146,17 +146,17 @@ def test_threads_of_an_int64_axis_compute_in_int64() -> None:
         ("R[tx] = T.shift_right(tx, n[2])", "undefined operation", "shifts 0 by -1 bits"),
     ],
 )
-def test_operations_without_a_result_are_faults(body: str, kind: str, text: str) -> None:
+def test_operations_without_a_result_are_findings(body: str, kind: str, text: str) -> None:
     numbers = np.array([0, -(2**31), -1, 32], "int32")
-    fault = run_kernel({"n": numbers, "R": blank("int32")}, body).faults[0]
-    assert (fault.kind, text in fault.text, fault.count) == (kind, True, 32)
+    finding = run_kernel({"n": numbers, "R": blank("int32")}, body).findings[0]
+    assert (finding.kind, text in finding.message, finding.count) == (kind, True, 32)
 
 
 def test_a_division_that_is_not_reached_is_none() -> None:
     zeros = {"n": np.zeros(1, "int32"), "R": blank("int32")}
     body = "R[tx] = T.if_then_else(n[0] != 0, tx // n[0], 5)"
     result = run_kernel(zeros, body)
-    assert (result.faults, set(result.arguments[1])) == ([], {5})
+    assert (result.findings, set(result.arguments[1])) == ([], {5})
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_python_integers_wrap_as_arrays_do() -> None:
     for dtype in ("int32", "uint32", "int64"):
         ends = every(dtype, 4)
         for kind in ("Add", "Sub", "Mul"):
-            operate, wraps = find_operator(kind, dtype)
+            operate, wraps = get_operator(kind, dtype)
             got = [
                 wrap(operate(int(a), int(b)), wraps) for a, b in zip(ends, ends[::-1], strict=True)
             ]

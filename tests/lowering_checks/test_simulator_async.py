@@ -15,8 +15,8 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import AttrStmt
 
-from tirstep.lowering_checks import check_numbers, find_device
-from tirstep.lowering_checks.devices.fault import Fault
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks.devices import DeviceFinding
 from tirstep.lowering_checks.devices.simulator import (
     lower,
     simulate,
@@ -25,7 +25,7 @@ from tirstep.lowering_checks.devices.simulator import (
 from tirstep.modules import Problem, matmul
 from tirstep.transforms import set_pass_option
 
-SIMULATOR = find_device("simulator")
+SIMULATOR = get_device("simulator")
 PIPELINES: dict[str, tuple[Callable[..., tvm.IRModule], Problem]] = {
     "registers": (asynchronous_matmul, matmul.problem(32, 32, 40)),
     "tensor cores": (tensor_core_matmul, matmul.problem(64, 64, 128, dtype="float16")),
@@ -38,14 +38,14 @@ def find_lowered(kind: str, stages: int, order: tuple[int, ...] = IN_ORDER) -> t
     return lower(make(stages=stages, order=order))
 
 
-def run(kind: str, lowered: tvm.IRModule) -> tuple[bool, list[Fault]]:
+def run(kind: str, lowered: tvm.IRModule) -> tuple[bool, list[DeviceFinding]]:
     """Whether the numbers are right, and what was found."""
     _, problem = PIPELINES[kind]
     outputs = [np.full(one.shape, np.nan, one.dtype) for one in problem.outputs]
     inputs = problem.integer_inputs(0)
     result = simulate_lowered(lowered, [*inputs, *outputs])
     (expected,) = problem.reference(inputs)
-    return np.array_equal(result.arguments[-1], expected), result.faults
+    return np.array_equal(result.arguments[-1], expected), result.findings
 
 
 def later(node: Any) -> Any:
@@ -71,8 +71,8 @@ def test_every_wait_that_is_deleted_or_too_short_is_found(kind: str, stages: int
     for which in range(waits):
         for change in (later, lambda node: node.body):
             _, found = run(kind, edit_wait(lowered, which, change))
-            assert {fault.kind for fault in found} == {"race"}
-            assert "began is still on its way" in found[0].text
+            assert {finding.kind for finding in found} == {"race"}
+            assert "is in flight" in found[0].message
 
 
 @pytest.mark.parametrize("kind", PIPELINES)
@@ -82,14 +82,14 @@ def test_every_barrier_of_a_pipeline_that_is_dropped_is_found(kind: str) -> None
     assert barriers == 4  # one before each copy, one after each wait
     for which in range(barriers):
         _, found = run(kind, drop_barrier(lowered, which))
-        assert {fault.kind for fault in found} == {"race"}
+        assert {finding.kind for finding in found} == {"race"}
 
 
 def test_a_wait_without_a_barrier_is_told_with_threads() -> None:
     _, found = run("registers", drop_barrier(find_lowered("registers", 3), 3))
-    assert found[0].text == (
-        "thread (1, 0, 0) of block (0, 0, 0) reads A_shared.dyn[128], which thread (0, 0, 0) of "
-        "block (0, 0, 0) wrote with no barrier between"
+    assert found[0].message == (
+        "load of A_shared.dyn[128] by thread (1, 0, 0) of block (0, 0, 0) and store by thread "
+        "(0, 0, 0) of block (0, 0, 0) with no barrier in between"
     )
 
 
@@ -98,7 +98,7 @@ def test_a_wait_without_a_barrier_is_told_with_threads() -> None:
 def test_a_lost_commit_is_found(kind: str, which: int) -> None:
     """Its copies belong to the next group, and a wait for their own waits for too little."""
     _, found = run(kind, drop_commit(find_lowered(kind, 3), which))
-    assert {fault.kind for fault in found} == {"race"}
+    assert {finding.kind for finding in found} == {"race"}
 
 
 @pytest.mark.parametrize("stages", [3, 4])
@@ -109,7 +109,7 @@ def test_tvms_wait_for_a_consumer_that_comes_first_is_too_short(kind: str, stage
     assert f'"{WAIT}": {2 * (stages - 2)}' in lowered.script()
     is_right, found = run(kind, lowered)
     assert not is_right
-    assert {fault.kind for fault in found} == {"race"}
+    assert {finding.kind for finding in found} == {"race"}
 
 
 @T.prim_func(s_tir=True)
@@ -137,11 +137,11 @@ def lower_guarded() -> tvm.IRModule:
     return lower(sch.mod)
 
 
-def run_shifted(lowered: tvm.IRModule, size: int) -> tuple[np.ndarray, list[Fault]]:
-    """What a kernel makes that shifts its input by 5 elements, shifted back; and its faults."""
+def run_shifted(lowered: tvm.IRModule, size: int) -> tuple[np.ndarray, list[DeviceFinding]]:
+    """What a kernel makes that shifts its input by 5 elements, shifted back; and its findings."""
     values = np.arange(size, dtype="float32") + 1
     result = simulate_lowered(lowered, [values, np.full(128, np.nan, "float32")])
-    return np.roll(result.arguments[1], 5), result.faults
+    return np.roll(result.arguments[1], 5), result.findings
 
 
 def test_a_guarded_copy_reads_nothing_and_stores_zeros() -> None:
@@ -154,15 +154,18 @@ def test_a_guarded_copy_reads_nothing_and_stores_zeros() -> None:
 
 def test_the_zeros_of_a_guarded_copy_do_not_wait() -> None:
     """TVM stores them itself: a deleted wait is a race for the 100 elements that are copied."""
-    _, (fault,) = run_shifted(edit_wait(lower_guarded(), 0, lambda node: node.body), 100)
-    assert (fault.kind, fault.count) == ("race", 100)
+    _, (finding,) = run_shifted(edit_wait(lower_guarded(), 0, lambda node: node.body), 100)
+    assert (finding.kind, finding.count) == ("race", 100)
 
 
 def test_a_copy_that_lost_its_guard_reads_beyond_the_end() -> None:
     text = lower_guarded().script().replace(", i * 8 + threadIdx_x // 4 < 25)", ")")
-    _, (fault,) = run_shifted(from_source(text), 100)
-    assert fault.kind == "out of bounds"
-    assert "thread (4, 0, 0) of block (0, 0, 0) reads A[100], which has 100 elements" in fault.text
+    _, (finding,) = run_shifted(from_source(text), 100)
+    assert finding.kind == "out of bounds"
+    assert (
+        "load of A[100] by thread (4, 0, 0) of block (0, 0, 0) (A has 100 elements)"
+        in finding.message
+    )
 
 
 @I.ir_module
@@ -197,7 +200,7 @@ WAIT_ALL = 'T.ptx.cp("async", "wait_all", "")'
 BARRIER = 'T.tvm_storage_sync("shared", T.bool(False), -1)'
 
 
-def run_explicit(*edits: tuple[str, str]) -> tuple[np.ndarray, list[Fault]]:
+def run_explicit(*edits: tuple[str, str]) -> tuple[np.ndarray, list[DeviceFinding]]:
     text = lower(Explicit).script()
     for old, new in edits:
         assert old in text
@@ -224,18 +227,18 @@ def test_explicit_copies_are_right(edits) -> None:
 @pytest.mark.parametrize(
     ("edits", "told"),
     [
-        ([(WAIT_GROUP, "T.evaluate(0)")], "began is still on its way"),
-        ([(COMMIT_GROUP, "T.evaluate(0)")], "began is still on its way"),
-        ([(WAIT_GROUP, WAIT_GROUP.replace("0", "1"))], "began is still on its way"),
-        ([(BARRIER, "T.evaluate(0)")], "wrote with no barrier between"),
-        ([(BARRIER, WAIT_GROUP), (WAIT_GROUP, BARRIER)], "wrote with no barrier between"),
+        ([(WAIT_GROUP, "T.evaluate(0)")], "is in flight"),
+        ([(COMMIT_GROUP, "T.evaluate(0)")], "is in flight"),
+        ([(WAIT_GROUP, WAIT_GROUP.replace("0", "1"))], "is in flight"),
+        ([(BARRIER, "T.evaluate(0)")], "with no barrier in between"),
+        ([(BARRIER, WAIT_GROUP), (WAIT_GROUP, BARRIER)], "with no barrier in between"),
     ],
     ids=["no wait", "no commit", "one group short", "no barrier", "barrier before the wait"],
 )
 def test_explicit_copies_that_are_not_waited_for_race(edits, told: str) -> None:
     _, found = run_explicit(*edits)
-    assert {fault.kind for fault in found} == {"race"}
-    assert told in found[0].text
+    assert {finding.kind for finding in found} == {"race"}
+    assert told in found[0].message
 
 
 @pytest.mark.parametrize(
@@ -259,8 +262,8 @@ def test_what_a_copy_leaves_out_is_zero(operands: str, expected) -> None:
 
 def test_a_copy_of_a_misaligned_address_is_found() -> None:
     _, found = run_explicit(("T.address_of(A_1[cse_v1])", "T.address_of(A_1[cse_v1 % 124 + 1])"))
-    assert {fault.kind for fault in found} == {"misaligned access"}
-    assert "touches A[1] with a vector of 4" in found[0].text
+    assert {finding.kind for finding in found} == {"misaligned access"}
+    assert "vector access at A[1] by " in found[0].message
 
 
 def test_a_source_that_changes_before_the_wait_is_found() -> None:
@@ -268,18 +271,19 @@ def test_a_source_that_changes_before_the_wait_is_found() -> None:
     change = (COMMIT_GROUP, f"{COMMIT_GROUP}\n            A_1[cse_v1] = T.float32(7)")
     early = ("T.ptx.cp(T.cuda", "A_1[cse_v1] = T.float32(3)\n            T.ptx.cp(T.cuda")
     _, found = run_explicit(early, change)
-    told = [fault.text for fault in found if fault.kind == "race"]
+    told = [finding.message for finding in found if finding.kind == "race"]
     assert told == [
-        "thread (0, 0, 0) of block (0, 0, 0) is still reading A[0] beside its program, and thread "
-        "(0, 0, 0) of block (0, 0, 0) wrote it"
+        "asynchronous copy from A[0] by thread (0, 0, 0) of block (0, 0, 0) in flight during a "
+        "store by thread (0, 0, 0) of block (0, 0, 0)"
     ]
 
 
 def test_a_store_to_where_a_copy_is_on_its_way_is_found() -> None:
     store = (COMMIT_GROUP, f"{COMMIT_GROUP}\n            S[cse_v1] = T.float32(0)")
     _, found = run_explicit(store)
-    assert [fault.kind for fault in found] == ["race"]
-    assert "writes S[0], to which a copy that thread (0, 0, 0)" in found[0].text
+    assert [finding.kind for finding in found] == ["race"]
+    assert found[0].message.startswith("store to S[0] by thread (0, 0, 0)")
+    assert "while an asynchronous copy to it by thread (0, 0, 0)" in found[0].message
 
 
 def test_counts_see_asynchronous_copies() -> None:

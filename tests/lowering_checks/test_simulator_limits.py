@@ -9,13 +9,13 @@ from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import DeviceError, find_device, run_golden
+from tirstep.lowering_checks import DeviceError, get_device, run_golden
 from tirstep.lowering_checks.devices.host import generate
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.modules import matmul, vector_add
 from tirstep.transforms.recipes import RECIPES
 
-SIMULATOR = find_device("simulator")
+SIMULATOR = get_device("simulator")
 
 
 @I.ir_module
@@ -30,9 +30,9 @@ class Crop:
                 B[vi, vj] = A[vi, vj]
 
 
-def faults(problem, lowered: tvm.IRModule):
+def findings(problem, lowered: tvm.IRModule):
     outputs = [np.full(one.shape, np.nan, one.dtype) for one in problem.outputs]
-    return simulate_lowered(lowered, [*problem.integer_inputs(0), *outputs]).faults
+    return simulate_lowered(lowered, [*problem.integer_inputs(0), *outputs]).findings
 
 
 def bound(n: int, threads: int, block_axis: str, thread_axis: str):
@@ -47,7 +47,7 @@ def bound(n: int, threads: int, block_axis: str, thread_axis: str):
 def edited(problem, module: tvm.IRModule, old: str, new: str):
     text = lower(module).script()
     assert old in text
-    return faults(problem, from_source(text.replace(old, new, 1)))
+    return findings(problem, from_source(text.replace(old, new, 1)))
 
 
 def test_a_misaligned_vector_under_a_guard_is_found() -> None:
@@ -55,8 +55,8 @@ def test_a_misaligned_vector_under_a_guard_is_found() -> None:
     golden = run_golden(RECIPES["matmul_shared_blocking"])
     old, new = "A_shared[cse_v1:cse_v1 + 4]", "A_shared[cse_v1 + 1:cse_v1 + 5]"
     found = edited(golden.problem, golden.steps[-1].module, old, new)
-    (fault,) = (fault for fault in found if fault.kind == "misaligned access")
-    assert "touches A_shared[1] with a vector of 4" in fault.text
+    (finding,) = (finding for finding in found if finding.kind == "misaligned access")
+    assert "vector access at A_shared[1] by " in finding.message
 
 
 def test_a_vector_that_is_loaded_element_by_element_may_begin_anywhere() -> None:
@@ -73,7 +73,7 @@ def test_a_vector_that_is_loaded_element_by_element_may_begin_anywhere() -> None
     sch.vectorize(lanes)
     program = SIMULATOR.compile(sch.mod)
     result = program([array, np.full((8, 36), np.nan, "float32")])[1]
-    assert list(program.faults) == []
+    assert list(program.findings) == []
     np.testing.assert_array_equal(result, array[:, :36])
     source = generate(sch.mod).source
     assert "make_float4(A_ptr[" in source
@@ -100,7 +100,7 @@ def test_a_barrier_of_a_warp_does_not_order_a_block() -> None:
     golden = run_golden(RECIPES["matmul_shared"])
     old, new = 'T.tvm_storage_sync("shared")', 'T.tvm_storage_sync("warp")'
     found = edited(golden.problem, golden.steps[-1].module, old, new)
-    assert {fault.kind for fault in found} == {"race"}
+    assert {finding.kind for finding in found} == {"race"}
 
 
 @pytest.fixture
@@ -124,30 +124,30 @@ def shuffled():
 )
 def test_a_shuffle_without_its_partner_is_found(shuffled, old: str, new: str) -> None:
     problem, module = shuffled
-    assert faults(problem, lower(module)) == []
-    fault = edited(problem, module, old, new)[0]
-    assert fault.kind == "divergent shuffle"
-    assert "and not both take part in the shuffle" in fault.text
+    assert findings(problem, lower(module)) == []
+    finding = edited(problem, module, old, new)[0]
+    assert finding.kind == "divergent shuffle"
+    assert "which do not both take part in it" in finding.message
 
 
 def test_an_axis_that_no_gpu_has_is_refused() -> None:
     problem, module = bound(64, 8, "blockIdx.x", "threadIdx.q")
     with pytest.raises(DeviceError, match="which a GPU does not have; bind its loops"):
-        faults(problem, lower(module))
+        findings(problem, lower(module))
 
 
 @pytest.mark.parametrize(
     ("n", "threads", "axes", "sentence"),
     [
-        (256, 128, ("blockIdx.x", "threadIdx.z"), "'threadIdx.z' has the extent 128"),
-        (65536, 1, ("blockIdx.y", "threadIdx.x"), "'blockIdx.y' has the extent 65536"),
+        (256, 128, ("blockIdx.x", "threadIdx.z"), "extent 128 of 'threadIdx.z'"),
+        (65536, 1, ("blockIdx.y", "threadIdx.x"), "extent 65536 of 'blockIdx.y'"),
     ],
 )
 def test_a_launch_beyond_the_limits_is_found(n, threads, axes, sentence) -> None:
     problem, module = bound(n, threads, *axes)
-    (fault,) = faults(problem, lower(module))
-    assert fault.kind == "launch"
-    assert sentence in fault.text
+    (finding,) = findings(problem, lower(module))
+    assert finding.kind == "launch"
+    assert sentence in finding.message
 
 
 def test_a_loop_on_the_host_launches_again_and_again() -> None:
@@ -157,5 +157,5 @@ def test_a_loop_on_the_host_launches_again_and_again() -> None:
     program = SIMULATOR.compile(sch.mod)
     a, b = problem.integer_inputs(0)
     result = program([a, b, np.full(64, np.nan, "float32")])[-1]
-    assert list(program.faults) == []
+    assert list(program.findings) == []
     np.testing.assert_array_equal(result, a + b)

@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks.devices.fault import Fault
+from tirstep.lowering_checks.devices import DeviceFinding
 from tirstep.lowering_checks.devices.simulator import (
     lower,
     merge_shared_memory,
@@ -49,12 +49,12 @@ def two_phases(request) -> tvm.IRModule:
     return lower(sch.mod)
 
 
-def run_two_phases(lowered: tvm.IRModule) -> tuple[bool, list[Fault]]:
+def run_two_phases(lowered: tvm.IRModule) -> tuple[bool, list[DeviceFinding]]:
     values = np.random.default_rng(0).integers(-99, 99, (2, 128)).astype("float16")
     result = simulate_lowered(lowered, [values, np.full((2, 64), np.nan, "float32")])
     floats = values[:, :63:-1].astype("float32") + np.float32(0.5)
     expected = np.roll(floats, -1, axis=1) + np.arange(64)[::-1]
-    return np.array_equal(result.arguments[1], expected), result.faults
+    return np.array_equal(result.arguments[1], expected), result.findings
 
 
 def test_buffers_of_two_types_in_one_place_are_right(two_phases: tvm.IRModule) -> None:
@@ -69,14 +69,17 @@ def test_every_barrier_around_a_reuse_is_needed(two_phases: tvm.IRModule, which:
     """The second one orders the halves' last loads and the first stores of floats there."""
     assert two_phases.script().count("tvm_storage_sync") == 3
     _, found = run_two_phases(drop_barrier(merge_shared_memory(two_phases), which))
-    assert {fault.kind for fault in found} == {"race"}
+    assert {finding.kind for finding in found} == {"race"}
 
 
 def test_each_of_the_merged_buffers_has_bounds_of_its_own(two_phases: tvm.IRModule) -> None:
     """One element too far lies in the other buffer, which TVM put behind or before it."""
-    _, (fault,) = run_two_phases(shift_load(two_phases, "N", by=1))
-    assert fault.kind == "out of bounds"
-    assert "thread (0, 0, 0) of block (0, 0, 0) reads N[64], which has 64 elements" in fault.text
+    _, (finding,) = run_two_phases(shift_load(two_phases, "N", by=1))
+    assert finding.kind == "out of bounds"
+    assert (
+        "load of N[64] by thread (0, 0, 0) of block (0, 0, 0) (N has 64 elements)"
+        in finding.message
+    )
 
 
 @I.ir_module
@@ -97,7 +100,7 @@ class MisleadingNames:
 def test_an_input_is_no_output_because_of_a_name() -> None:
     values = np.arange(64, dtype="float32")
     result = simulate(MisleadingNames, [values, np.full(64, np.nan, "float32")])
-    assert result.faults == []
+    assert result.findings == []
     np.testing.assert_array_equal(result.arguments[1], 3 * values)
 
 
@@ -123,12 +126,12 @@ def test_registers_that_hold_vectors_are_right() -> None:
     assert '"float32x4"' in lowered.script()
     values = np.arange(64, dtype="float32")
     result = simulate_lowered(lowered, [values, np.full(64, np.nan, "float32")])
-    assert result.faults == []
+    assert result.findings == []
     np.testing.assert_array_equal(result.arguments[1], values)
 
 
 def test_a_vector_that_nobody_wrote_is_found() -> None:
     values = np.arange(64, dtype="float32")
     lowered = drop_store(lower(Vectors), "R")
-    (fault,) = simulate_lowered(lowered, [values, np.full(64, np.nan, "float32")]).faults
-    assert (fault.kind, fault.count) == ("uninitialized read", 64)
+    (finding,) = simulate_lowered(lowered, [values, np.full(64, np.nan, "float32")]).findings
+    assert (finding.kind, finding.count) == ("uninitialized read", 64)

@@ -1,4 +1,4 @@
-"""What the simulator holds to be ordered: barriers of each GPU block, blocks among each other,
+"""What the simulator holds to be ordered: barriers of each thread block, blocks among each other,
 equal values, masks of shuffles, and buffers that follow each other in one place."""
 
 import numpy as np
@@ -11,7 +11,7 @@ from tirstep.lowering_checks.devices.simulator import (
     simulate_lowered,
     statements,
 )
-from tirstep.lowering_checks.devices.simulator.crowd import Crowd
+from tirstep.lowering_checks.devices.simulator.shadow import CoWriters
 
 SYNC = 'T.tvm_storage_sync("shared")'
 SHARED = "S = T.alloc_shared((64,))\n---\n"
@@ -30,7 +30,7 @@ def kinds(body: str, *more: str, blocks: int = 2, threads: int = 32, **arrays) -
     return find_kinds(run_kernel(arrays, body, *more, blocks=blocks, threads=threads))
 
 
-# ---- Barriers that some of the GPU blocks pass.
+# ---- Barriers that some of the thread blocks pass.
 
 
 @pytest.mark.parametrize(("passing", "wrong"), [("bx >= 0", []), ("bx == 1", ["race"])])
@@ -72,10 +72,11 @@ S[tx] = r[0] + T.float32(1)
 {SYNC}
 B[bx * 32 + tx] = S[tx]
 """
-    faults = run_kernel({"A": floats(), "B": blank()}, body, blocks=2).faults
-    assert [(fault.kind, fault.count) for fault in faults] == [("race", 32)]
-    assert "of block (0, 0, 0) writes S[0], which thread (31, 0, 0) of block (0, 0, 0)" in str(
-        faults[0]
+    findings = run_kernel({"A": floats(), "B": blank()}, body, blocks=2).findings
+    assert [(finding.kind, finding.count) for finding in findings] == [("race", 32)]
+    assert (
+        "store to S[0] by thread (0, 0, 0) of block (0, 0, 0) and load by thread (31, 0, 0)"
+        in str(findings[0])
     )
 
 
@@ -102,12 +103,12 @@ if bx == 1:
         T.tvm_storage_sync("shared.dyn")
 B[bx * 32 + tx] = X[31 - tx]
 """
-    (fault,) = run_kernel({"A": floats(), "B": blank()}, body, blocks=2).faults
-    assert (fault.kind, fault.count) == ("race", 32)
-    assert "of block (0, 0, 0) reads X[31]" in fault.text
+    (finding,) = run_kernel({"A": floats(), "B": blank()}, body, blocks=2).findings
+    assert (finding.kind, finding.count) == ("race", 32)
+    assert "load of X[31] by thread" in finding.message
 
 
-# ---- GPU blocks are in no order until the launch ends.
+# ---- Thread blocks are in no order until the launch ends.
 
 
 @pytest.mark.parametrize("blocks", [2, 2000], ids=["one batch", "many batches"])
@@ -128,7 +129,7 @@ C[tx + bx * 32] = r[0]
     arrays = {"A": floats(size), "C": blank(size)}
     result = run_kernel(arrays, fill, body, blocks=blocks)
     assert find_kinds(result) == ["race"]
-    assert "which thread (0, 0, 0) of block (" in result.faults[0].text
+    assert "and load by thread (0, 0, 0) of block (" in result.findings[0].message
 
 
 def test_what_a_block_does_to_cells_of_its_own_is_ordered_by_its_barriers() -> None:
@@ -166,11 +167,11 @@ EQUAL = {
         f"{SHARED}S[tx % 8] = T.float32(7)\nS[tx % 4] = T.float32(7)\nB[tx] = S[tx % 4]",
         [],
     ),
-    "somebody else reads it": (
+    "another thread reads it": (
         f"{SHARED}S[tx % 8] = T.float32(7)\nB[tx] = S[(tx + 1) % 8]",
         ["race"],
     ),
-    "who writes it after others": (
+    "a thread writes it after others": (
         f"{SHARED}if tx < 16:\n    S[0] = T.float32(7)\nS[0] = T.float32(7)\nB[tx] = S[0]",
         [],
     ),
@@ -218,23 +219,23 @@ def test_blocks_may_compute_the_same_twice(blocks: int) -> None:
     assert find_kinds(run_kernel(arrays, late, blocks=blocks)) == ["race"]
 
 
-def test_a_crowd_tells_who_wrote_a_cell() -> None:
-    crowd = Crowd()
-    assert not crowd
-    crowd.add(np.array([4, 4, 9]), np.array([1, 70, 2]), time=5)
+def test_co_writers_are_found_by_cell_and_thread() -> None:
+    co_writers = CoWriters()
+    assert not co_writers
+    co_writers.add(np.array([4, 4, 9]), np.array([1, 70, 2]), time=5)
     cells, threads = np.array([[4, 4, 9]]), np.array([[1, 2, 2]])
     begun = np.full(cells.shape, 6)
-    has = crowd.has(cells, threads, begun - 1, per_block=64)
+    has = co_writers.has(cells, threads, begun - 1, per_block=64)
     np.testing.assert_array_equal(has, [[True, False, True]])
-    has = crowd.has(cells, threads, begun, per_block=64)
+    has = co_writers.has(cells, threads, begun, per_block=64)
     np.testing.assert_array_equal(has, [[True, True, True]])  # behind a barrier
-    rivals = crowd.find_rivals(cells, threads, begun, per_block=64)
+    rivals = co_writers.find_rivals(cells, threads, begun, per_block=64)
     np.testing.assert_array_equal(rivals, [[70, 70, -1]])  # of another block, whenever that was
-    rivals = crowd.find_rivals(cells, threads, begun - 1, per_block=64)
+    rivals = co_writers.find_rivals(cells, threads, begun - 1, per_block=64)
     assert rivals[0, 1] in (1, 70)
-    crowd.drop(np.array([4]))
-    np.testing.assert_array_equal(crowd.take()[0], [9])
-    assert not crowd
+    co_writers.drop(np.array([4]))
+    np.testing.assert_array_equal(co_writers.take()[0], [9])
+    assert not co_writers
 
 
 # ---- Threads that return, and loops without a count.
@@ -251,7 +252,7 @@ S[tx] = A[tx]
 B[tx] = S[31 - tx] + T.tvm_warp_shuffle_down(T.uint32(0xFFFFFFFF), A[tx], 1, 32, 32)
 """
     result = run_kernel({"A": floats(), "B": blank()}, body, threads=64)
-    assert result.faults == []
+    assert result.findings == []
     assert np.isnan(result.arguments[1][32:]).all()
     early = f"{SHARED}S[tx] = A[tx]\nif tx < 4:\n    T.thread_return()\nB[tx] = S[31 - tx]"
     assert kinds(early, blocks=1) == ["race"]
@@ -283,7 +284,7 @@ B[tx] = r[0]
 
 
 def test_a_loop_that_never_ends_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr(statements, "MAX_ROUNDS", 50)
+    monkeypatch.setattr(statements, "MAX_ITERATIONS", 50)
     body = "while B[0] < T.float32({0}):\n    B[tx] = B[tx] + T.float32({1})"
     arrays = {"A": np.zeros(32, "float32"), "B": np.zeros(32, "float32")}
     fill = "B[tx] = A[tx]"
@@ -317,10 +318,12 @@ def test_all_lanes_that_a_mask_names_must_come(mask, guard, threads, wrong) -> N
 
 
 def test_a_lane_that_a_mask_names_in_vain_is_told() -> None:
-    fault = run_kernel({"A": floats(), "B": blank()}, shuffle("0xFFFFFFFF", "tx < 16")).faults[0]
-    assert fault.count == 16
-    assert fault.text == (
-        "thread (16, 0, 0) of block (0, 0, 0) does not come to a shuffle whose mask names it"
+    finding = run_kernel({"A": floats(), "B": blank()}, shuffle("0xFFFFFFFF", "tx < 16")).findings[
+        0
+    ]
+    assert finding.count == 16
+    assert finding.message == (
+        "shuffle whose mask names thread (16, 0, 0) of block (0, 0, 0), which does not reach it"
     )
 
 
@@ -373,11 +376,12 @@ B[tx] = B[tx] + Y[63 - tx]
 )
 def test_what_lies_in_a_dead_buffers_place_is_not_ones_own(store: str, wrong: int) -> None:
     arrays = {"A": floats(), "B": blank()}
-    faults = run_kernel(arrays, MERGED.format(store), threads=64).faults
-    assert sum(fault.count for fault in faults) == wrong
-    for fault in faults:
-        assert fault.kind == "uninitialized read"
-        assert "reads Y[63], which nobody has written: what lies in its place is" in fault.text
+    findings = run_kernel(arrays, MERGED.format(store), threads=64).findings
+    assert sum(finding.count for finding in findings) == wrong
+    for finding in findings:
+        assert finding.kind == "uninitialized read"
+        assert finding.message.startswith("load of Y[63] by thread (0, 0, 0)")
+        assert "before any store to it (another buffer's value" in finding.message
 
 
 def test_two_views_of_one_buffer_are_one() -> None:
@@ -397,7 +401,7 @@ B[tx] = Y[63 - tx]
 """
     arrays = {"A": floats(), "N": np.zeros(64, "int8"), "B": blank()}
     result = run_kernel(arrays, body, threads=64)
-    assert result.faults == []
+    assert result.findings == []
     np.testing.assert_array_equal(result.arguments[1], arrays["A"].view("int8")[::-1][:64])
 
 
@@ -416,7 +420,7 @@ B[tx] = Y[63 - tx]
         (27 << 10, 200 << 10, 4, ""),
         (64, 227 << 10, 4, "64 bytes of static and 232448 of dynamic"),
         (64, 64, 512 << 10, ""),
-        (64, 64, (512 << 10) + 4, "a thread needs 524292 bytes of scope 'local'"),
+        (64, 64, (512 << 10) + 4, "524292 bytes of scope 'local' exceed"),
     ],
 )
 def test_memory_is_added_up(static: int, dynamic: int, local: int, wrong: str) -> None:
@@ -431,9 +435,9 @@ for k in range(2):
     r[k * {local // 4 - 1}] = S[tx] + D[tx]
 B[tx] = r[0]
 """
-    faults = run_kernel({"A": floats(), "B": blank()}, body, threads=8).faults
-    assert [fault.kind for fault in faults] == (["launch"] if wrong else [])
-    assert not wrong or wrong in faults[0].text
+    findings = run_kernel({"A": floats(), "B": blank()}, body, threads=8).findings
+    assert [finding.kind for finding in findings] == (["launch"] if wrong else [])
+    assert not wrong or wrong in findings[0].message
 
 
 def test_an_allocation_in_a_loop_counts_once() -> None:
@@ -441,11 +445,32 @@ def test_an_allocation_in_a_loop_counts_once() -> None:
     assert kinds(body, blocks=1, threads=8) == []
 
 
+ROUND = """\
+B[tx] = T.float32(0)
+for k in range(2):
+    S = T.alloc_shared((32,))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        (f"S[tx] = A[k * 32 + tx]\n{SYNC}\nB[tx] = B[tx] + S[31 - tx]", ["race"]),
+        (f"S[tx] = A[k * 32 + tx]\n{SYNC}\nB[tx] = B[tx] + S[31 - tx]\n{SYNC}", []),
+        (f"S[tx] = A[tx]\n{SYNC}\nB[tx] = B[tx] + S[31 - tx]", []),  # what is there already
+        (f"if k == 0:\n    S[tx] = A[tx]\n{SYNC}\nB[tx] = S[31 - tx]", ["uninitialized read"]),
+    ],
+)
+def test_a_buffer_that_a_loop_makes_has_one_place_and_nothing_in_it(body, wrong) -> None:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    assert kinds(ROUND + lines, blocks=1) == wrong
+
+
 def test_a_negative_extent_is_no_launch() -> None:
     module = write_kernel({"A": floats(), "B": blank()}, "B[tx] = A[tx]")
     text = module.script().replace('"blockIdx.x", 1)', '"blockIdx.x", -1)')
-    (fault,) = simulate_lowered(from_source(text), [floats(), blank()]).faults
-    assert (fault.kind, fault.text) == (
+    (finding,) = simulate_lowered(from_source(text), [floats(), blank()]).findings
+    assert (finding.kind, finding.message) == (
         "launch",
-        "'blockIdx.x' has the extent -1, and a GPU takes none below 1",
+        "extent -1 of 'blockIdx.x' is negative",
     )

@@ -8,13 +8,13 @@ from pipelines import tensor_core_matmul
 from tvm.tirx import BufferStore, Evaluate, For, call_intrin
 from warps import load_bytes_transposed, load_once, multiply_in_warp_memory, multiply_once
 
-from tirstep.lowering_checks import DeviceError, check_numbers, find_device
+from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.devices.simulator import lower, simulate, simulate_lowered
 from tirstep.modules import matmul
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.queries import find_all
 
-SIMULATOR = find_device("simulator")
+SIMULATOR = get_device("simulator")
 MULTIPLICATIONS = [
     (16, "float16", "fp16", "float32", "fp32"),
     (16, "float16", "fp16", "float16", "fp16"),
@@ -50,9 +50,9 @@ def test_a_multiplication_has_the_layouts_of_the_ptx_manual(case, device: str) -
     depth, dtype, _, sums, _ = case
     a, b = integers((16, depth), dtype, 0), integers((depth, 8), dtype, 1)
     c = integers((16, 8), sums, 2)
-    program = find_device(device).compile(multiply_once(*case))
+    program = get_device(device).compile(multiply_once(*case))
     *_, d = program([a, b, c, np.zeros((16, 8), sums)])
-    assert list(program.faults) == []
+    assert list(program.findings) == []
     expected = c.astype("float64") + a.astype("float64") @ b.astype("float64")
     np.testing.assert_array_equal(d, expected)
 
@@ -78,9 +78,9 @@ def test_a_sum_is_rounded_once() -> None:
 def test_a_load_has_the_layout_of_the_ptx_manual(count, transposed, device) -> None:
     """Thread t gets elements 2 * (t % 4) and the next of row t // 4; transposed, of its column."""
     values = np.arange(512, dtype="float16")
-    program = find_device(device).compile(load_once(count, transposed=transposed))
+    program = get_device(device).compile(load_once(count, transposed=transposed))
     _, got = program([values, np.full((32, 8), np.nan, "float16")])
-    assert list(program.faults) == []
+    assert list(program.findings) == []
     matrices = values.reshape(4, 8, 16)[:, :, :8]
     for thread, register in np.ndindex(32, 8):
         one, element = divmod(register, 2)
@@ -93,9 +93,9 @@ def test_a_load_has_the_layout_of_the_ptx_manual(count, transposed, device) -> N
 def test_transposed_bytes_are_loaded_as_b_of_an_mma(device: str) -> None:
     """ldmatrix cannot do that, and TVM generates loads in its place: two halves of 8 columns."""
     values = np.random.default_rng(0).integers(-128, 128, 512).astype("int8")
-    program = find_device(device).compile(load_bytes_transposed())
+    program = get_device(device).compile(load_bytes_transposed())
     _, got = program([values, np.zeros((32, 16), "int8")])
-    assert list(program.faults) == []
+    assert list(program.findings) == []
     matrix = values.reshape(32, 16)
     for thread, half, register in np.ndindex(32, 2, 8):
         row = thread % 4 * 4 + register % 4 + register // 4 * 16
@@ -105,9 +105,9 @@ def test_transposed_bytes_are_loaded_as_b_of_an_mma(device: str) -> None:
 @pytest.mark.parametrize("device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_fragments_that_a_warp_holds_together_are_right(device: str) -> None:
     a, b = integers((16, 16), "float16", 0), integers((16, 16), "float16", 1)
-    program = find_device(device).compile(multiply_in_warp_memory())
+    program = get_device(device).compile(multiply_in_warp_memory())
     *_, c = program([a.ravel(), b.ravel(), np.full(256, np.nan, "float32")])
-    assert list(program.faults) == []
+    assert list(program.findings) == []
     np.testing.assert_array_equal(c.reshape(16, 16), a.astype("f8") @ b.astype("f8"))
 
 
@@ -132,7 +132,7 @@ def test_tvms_store_of_a_matrix_is_right() -> None:
     assert "mma_store_legacy" in planted.script()
     a, b = integers((16, 16), "float16", 0), integers((16, 16), "float16", 1)
     result = simulate_lowered(planted, [a.ravel(), b.ravel(), np.full(256, np.nan, "float32")])
-    assert result.faults == []
+    assert result.findings == []
     got = result.arguments[2].reshape(16, 16)
     np.testing.assert_array_equal(got, a.astype("f8") @ b.astype("f8"))
 
@@ -140,7 +140,7 @@ def test_tvms_store_of_a_matrix_is_right() -> None:
 def load(**planted) -> tuple[np.ndarray, list]:
     values = np.arange(512, dtype="float16")
     result = simulate(load_once(4, **planted), [values, np.full((32, 8), np.nan, "float16")])
-    return result.arguments[1], result.faults
+    return result.arguments[1], result.findings
 
 
 def test_swapped_row_addresses_give_wrong_numbers() -> None:
@@ -151,39 +151,45 @@ def test_swapped_row_addresses_give_wrong_numbers() -> None:
 
 
 def test_a_misaligned_row_is_found() -> None:
-    _, (fault,) = load(row=lambda lane: lane % 31, shift=4)
-    assert fault.kind == "misaligned access"
-    assert "touches S[4] with a vector of 8, which must begin at a multiple of it" in fault.text
-    assert fault.count == 32
+    _, (finding,) = load(row=lambda lane: lane % 31, shift=4)
+    assert finding.kind == "misaligned access"
+    assert "vector access at S[4] by " in finding.message
+    assert finding.count == 32
 
 
 def test_a_row_beyond_the_buffer_is_found() -> None:
-    _, (fault,) = load(row=lambda lane: lane + 1)
-    assert fault.kind == "out of bounds"
-    assert "thread (31, 0, 0) of block (0, 0, 0) reads S[512], which has 512 elements" in fault.text
+    _, (finding,) = load(row=lambda lane: lane + 1)
+    assert finding.kind == "out of bounds"
+    assert (
+        "load of S[512] by thread (31, 0, 0) of block (0, 0, 0) (S has 512 elements)"
+        in finding.message
+    )
 
 
 def test_rows_that_nobody_wrote_are_found() -> None:
-    _, (fault,) = load(begin=16)
-    assert fault.kind == "uninitialized read"
-    assert "thread (0, 0, 0) of block (0, 0, 0) reads S[0], which nobody has" in fault.text
-    assert fault.count == 8
+    _, (finding,) = load(begin=16)
+    assert finding.kind == "uninitialized read"
+    assert "load of S[0] by thread (0, 0, 0) of block (0, 0, 0) before any store" in finding.message
+    assert finding.count == 8
 
 
 def test_a_load_without_a_barrier_races() -> None:
     """TVM inserts none: it sees one element behind a pointer, the thread's own."""
-    _, (fault,) = load(has_barrier=False)
-    assert fault.kind == "race"
-    assert "thread (0, 0, 0) of block (0, 0, 0) reads S[1], which thread (1, 0, 0)" in fault.text
+    _, (finding,) = load(has_barrier=False)
+    assert finding.kind == "race"
+    assert (
+        "load of S[1] by thread (0, 0, 0) of block (0, 0, 0) and store by thread (1"
+        in finding.message
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 16, 31])
 def test_a_divergent_load_is_found(threads: int) -> None:
-    _, (fault,) = load(threads=threads)
-    assert fault.kind == "divergent warp instruction"
-    assert fault.text == (
-        "thread (0, 0, 0) of block (0, 0, 0) comes to ptx_legacy.ldmatrix with "
-        f"{threads} threads of its warp, and all 32 must"
+    _, (finding,) = load(threads=threads)
+    assert finding.kind == "divergent warp instruction"
+    assert finding.message == (
+        f"ptx_legacy.ldmatrix reached by {threads} threads of the warp of thread (0, 0, 0) of "
+        "block (0, 0, 0), and not by all 32"
     )
 
 
@@ -191,16 +197,18 @@ def test_a_divergent_multiplication_is_found() -> None:
     case = MULTIPLICATIONS[0]
     a, b, zero = np.ones((16, 16), "f2"), np.ones((16, 8), "f2"), np.zeros((16, 8), "f4")
     result = simulate(multiply_once(*case, threads=24), [a, b, zero, zero])
-    (fault,) = result.faults
-    assert fault.kind == "divergent warp instruction"
-    assert "comes to ptx_legacy.mma with 24 threads of its warp" in fault.text
+    (finding,) = result.findings
+    assert finding.kind == "divergent warp instruction"
+    assert "ptx_legacy.mma reached by 24 threads of the warp" in finding.message
 
 
 def test_what_mma_does_not_take_is_refused_in_a_sentence() -> None:
     module = multiply_once(16, "float16", "bf16", "float32", "fp32")
     zeros = [np.zeros(shape, dtype) for shape, dtype in (((16, 16), "f2"), ((16, 8), "f2"))]
     program = SIMULATOR.compile(module)
-    with pytest.raises(DeviceError, match=r"does not know ptx_legacy\.mma m16n8k16 row col bf16"):
+    with pytest.raises(
+        DeviceError, match=r"does not support ptx_legacy\.mma m16n8k16 row col bf16"
+    ):
         program([*zeros, np.zeros((16, 8), "f4"), np.zeros((16, 8), "f4")])
 
 

@@ -15,14 +15,14 @@ from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import find_device, judge_run, run_recipe
-from tirstep.lowering_checks.culprit import (
+from tirstep.lowering_checks import get_device, judge_run, run_recipe
+from tirstep.lowering_checks.bisect import (
+    bisect_run,
     find_bad_pass,
     run_reproducer,
-    search_culprit,
     write_reproducer,
 )
-from tirstep.lowering_checks.passes import lower_through_passes
+from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.transforms import (
     accumulate_in_registers,
     bind_loop,
@@ -134,7 +134,7 @@ def all_right(sch: Schedule) -> Iterator[str]:
 def make_run(body: Body, kernel: str = "matmul", shape: dict[str, int] | None = None):
     example = Example(shape or SIXTEEN)
     blocks = {"row_sum": ("B",), "matmul_bias_relu": ("C D",)}.get(kernel, ("C",))
-    made = recipe(kernel=kernel, blocks=blocks, seed=example, golden=example)(body)
+    made = recipe(kernel=kernel, blocks=blocks, default_example=example, golden=example)(body)
     return run_recipe(made, example.shape)
 
 
@@ -143,7 +143,7 @@ def make_run(body: Body, kernel: str = "matmul", shape: dict[str, int] | None = 
     [
         (split_without_a_guard, "matmul", None, 2, "out of bounds"),
         (misalign_vectors, "matmul", {"m": 16, "n": 16, "k": 4}, 3, "misaligned access"),
-        (ask_for_too_much_shared_memory, "matmul", {"m": 4, "n": 4, "k": 4}, 3, "a block needs"),
+        (ask_for_too_much_shared_memory, "matmul", {"m": 4, "n": 4, "k": 4}, 3, "per thread block"),
         (share_a_fetch_over_blocks, "matmul", {"m": 4, "n": 4, "k": 16}, 3, "uninitialized read"),
         (keep_a_copy_of_others, "matmul", None, 3, "in a register of its own"),
     ],
@@ -152,7 +152,7 @@ def test_a_wrong_step_is_named(
     body: Body, kernel: str, shape: dict[str, int] | None, number: int, sentence: str
 ) -> None:
     run = make_run(body, kernel, shape)
-    found = search_culprit(run).culprit
+    found = bisect_run(run).first_bad
     assert found is not None
     assert (found.kind, found.number, found.name) == ("step", number, run.steps[number].name)
     assert sentence in found.finding.message
@@ -160,7 +160,7 @@ def test_a_wrong_step_is_named(
 
 
 def test_a_script_that_needs_a_gpu_says_so_and_does_not_end_well(tmp_path: Path) -> None:
-    found = search_culprit(make_run(keep_a_copy_of_others)).culprit
+    found = bisect_run(make_run(keep_a_copy_of_others)).first_bad
     assert found is not None
     write_reproducer(found, tmp_path / "why.py")
     done = subprocess.run(
@@ -189,7 +189,7 @@ REMEDY = (
 
 def test_check_goes_on_behind_a_step_that_tvm_refuses() -> None:
     run = make_run(make_refused, "matmul_bias_relu", {"m": 8, "n": 8, "k": 4})
-    _, fused, registers = judge_run(run, find_device("simulator"))
+    _, fused, registers = judge_run(run, get_device("simulator"))
     assert [one.check for one in fused.findings] == ["lowering"]
     assert fused.findings[0].message.startswith(REMEDY)
     assert fused.checked_on == "cpu 8x8x4"
@@ -204,33 +204,33 @@ def test_a_refused_step_that_is_wrong_has_both_findings() -> None:
         run.steps[1], module=from_source(text.replace("C[vi, vj] + b", "C[vi, vj] - b"))
     )
     run = replace(run, steps=(run.steps[0], wrong, run.steps[2]))
-    _, fused, registers = judge_run(run, find_device("simulator"))
+    _, fused, registers = judge_run(run, get_device("simulator"))
     assert [one.check for one in fused.findings] == ["lowering", "numbers"]
     assert registers.findings == ()
-    found = search_culprit(run).culprit
+    found = bisect_run(run).first_bad
     assert found is not None
     assert (found.kind, found.number) == ("step", 1)
 
 
 def test_a_refused_step_is_told_where_nothing_is_wrong(tmp_path: Path) -> None:
     """The step before is told, the diff is not empty, and the script shows the refusal."""
-    found = search_culprit(make_run(make_refused, "matmul_bias_relu", {"m": 8, "n": 8, "k": 4}))
-    culprit = found.culprit
-    assert culprit is not None
-    assert culprit.kind == "refused"
-    assert culprit.who.startswith("step 1 fused, refused by tvm.compile, behind step 01_fused ")
-    assert culprit.right.endswith(" (right: interpreter)")
-    assert culprit.finding.message.startswith(REMEDY)
-    assert culprit.diff.added
+    found = bisect_run(make_run(make_refused, "matmul_bias_relu", {"m": 8, "n": 8, "k": 4}))
+    bad = found.first_bad
+    assert bad is not None
+    assert bad.kind == "refused"
+    assert bad.label.startswith("step 1 fused, refused by tvm.compile, behind step 01_fused ")
+    assert bad.right.endswith(" (right: interpreter)")
+    assert bad.finding.message.startswith(REMEDY)
+    assert bad.diff.added
     assert not any(one.startswith("01") for one in found.not_run)
-    write_reproducer(culprit, tmp_path / "why.py")
+    write_reproducer(bad, tmp_path / "why.py")
     shown = run_reproducer(tmp_path / "why.py")
     assert shown.is_shown
     assert shown.text.startswith("TVM refuses the module: Check failed")
 
 
 def test_a_pass_that_a_right_step_asks_too_much_of() -> None:
-    found = search_culprit(make_run(compute_at_a_vector, "vector_add", {"n": 64})).culprit
+    found = bisect_run(make_run(compute_at_a_vector, "vector_add", {"n": 64})).first_bad
     assert found is not None
     assert (found.kind, found.name) == ("pass", "tirx.VectorizeLoop")
 
@@ -238,7 +238,7 @@ def test_a_pass_that_a_right_step_asks_too_much_of() -> None:
 def test_the_pass_that_loses_the_guard_of_a_reduction_is_named() -> None:
     """`why` named LowerThreadAllreduce, pass 46, which does as it is told."""
     run = make_run(sum_over_threads_of_odd_rows, "row_sum", {"m": 5, "n": 32})
-    found = search_culprit(run).culprit
+    found = bisect_run(run).first_bad
     assert found is not None
     assert (found.kind, found.name) == ("pass", "s_tir.LowerCrossThreadReduction")
     passes = lower_through_passes(run.steps[-1].module, GPU).passes
@@ -246,7 +246,7 @@ def test_the_pass_that_loses_the_guard_of_a_reduction_is_named() -> None:
 
 
 def test_right_steps_accuse_nobody() -> None:
-    assert search_culprit(make_run(all_right)).culprit is None
+    assert bisect_run(make_run(all_right)).first_bad is None
 
 
 @I.ir_module

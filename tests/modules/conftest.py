@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tirstep.modules import Problem, find_kernel
+from tirstep.modules import Problem, get_kernel
 from tirstep.modules.dtypes import dtype_facts
 
 HALF_SUMS = [
@@ -73,7 +73,7 @@ CASES: list[tuple[str, tuple[int, ...], list[dict[str, Any]]]] = [
     ("depthwise_conv2d", (3, 4, 16, 32, 7), HALF_SUMS[:1]),
 ]
 PROBLEMS = [
-    find_kernel(name).problem(*sizes, **options)
+    get_kernel(name).problem(*sizes, **options)
     for name, sizes, several in CASES
     for options in several
 ]

@@ -8,8 +8,8 @@ from tirstep.modules import (
     KernelError,
     conv1d,
     depthwise_conv2d,
-    find_kernel,
     gelu,
+    get_kernel,
     kernels,
     matmul,
     relu,
@@ -89,7 +89,7 @@ def test_more_elements_than_indices(kernel, sizes: tuple[int, ...], elements: in
 
 
 def test_as_many_elements_as_indices_are_fine() -> None:
-    assert vector_add.problem(2**31 - 1).sizes == {"n": 2**31 - 1}
+    assert vector_add.problem(2**31 - 1).shape == {"n": 2**31 - 1}
 
 
 def test_an_open_size_that_is_none() -> None:
@@ -198,12 +198,12 @@ def test_an_even_filter() -> None:
 
 
 def test_an_unknown_kernel() -> None:
-    sentence = r"^find_kernel: no kernel is named 'matmull'; the nearest: matmul, matmul_bias_relu$"
+    sentence = r"^get_kernel: no kernel is named 'matmull'; the nearest: matmul, matmul_bias_relu$"
     with pytest.raises(KernelError, match=sentence):
-        find_kernel("matmull")
-    sentence = r"^find_kernel: no kernel is named 'xyz'; there are: vector_add, relu, gelu, "
+        get_kernel("matmull")
+    sentence = r"^get_kernel: no kernel is named 'xyz'; there are: vector_add, relu, gelu, "
     with pytest.raises(KernelError, match=sentence):
-        find_kernel("xyz")
+        get_kernel("xyz")
 
 
 def test_an_unknown_type() -> None:

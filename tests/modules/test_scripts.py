@@ -14,7 +14,7 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 import tirstep.modules
-from tirstep.modules import Problem, find_kernel, kernels, matmul, vector_add, window_sum
+from tirstep.modules import Problem, get_kernel, kernels, matmul, vector_add, window_sum
 from tirstep.modules.kernel import kernel
 
 
@@ -125,7 +125,7 @@ def test_no_cast_where_the_types_are_equal_and_none_of_a_literal(problem: Proble
     ],
 )
 def test_names_of_blocks_and_loops(name, sizes, options, loops_of_blocks) -> None:
-    sch = tvm.s_tir.Schedule(find_kernel(name)(*sizes, **options))
+    sch = tvm.s_tir.Schedule(get_kernel(name)(*sizes, **options))
     for block, loops in loops_of_blocks.items():
         found = [sch.get(loop).loop_var.name for loop in sch.get_loops(sch.get_sblock(block))]
         assert found == loops.split()
@@ -138,7 +138,7 @@ def test_elements_are_those_of_the_largest_buffer(problem: Problem) -> None:
     buffers = [*function.params, *function.body.block.alloc_buffers]
     largest = max(math.prod(int(extent) for extent in buffer.shape) for buffer in buffers)
     formula = problem.kernel.meaning.elements
-    assert formula(**problem.sizes, **problem.options) == largest
+    assert formula(**problem.shape, **problem.options) == largest
 
 
 def test_stores_know_their_line() -> None:
@@ -214,7 +214,7 @@ def test_problems_compare_by_what_they_are() -> None:
     )
     assert one.module is one.module
     with pytest.raises(TypeError):
-        one.sizes["m"] = 1  # type: ignore[index]
+        one.shape["m"] = 1  # type: ignore[index]
 
 
 def test_a_module_leaves_sizes_open_and_its_problem_does_not() -> None:
@@ -246,7 +246,7 @@ def test_a_module_leaves_sizes_open_and_its_problem_does_not() -> None:
     ],
 )
 def test_every_size_of_every_kernel_can_be_open(run, name, sizes, other) -> None:
-    made = find_kernel(name)
+    made = get_kernel(name)
     module = made(*sizes, symbolic=made.size_names)
     for shape in (sizes, other):
         problem = made.problem(*shape)

@@ -24,8 +24,8 @@ from planted.layers import SANITIZER, TOOLS
 from planted.sanitizer import PREFIX, Answers, ask
 from planted.subjects import Subject, find_original_subject, find_subject
 
-from tirstep.lowering_checks import DeviceError, find_device
-from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks import DeviceError, get_device
+from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.modules import Problem
 from tirstep.modules.dtypes import dtype_facts
 
@@ -50,7 +50,7 @@ def main(out: Path, wanted: list[str], processes: int, seconds: float) -> int:
     if program is None:
         print("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
         return 2
-    device = find_device("cuda")
+    device = get_device("cuda")
     numbers = [number for number in range(len(CANDIDATES)) if is_wanted(number, wanted)]
     old = elsewhere.read(out)
     answers = ask(program, TOOLS, [__file__, "--run"], numbers, processes, seconds)

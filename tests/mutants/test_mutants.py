@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 from planted import MUTANTS, elsewhere, expectations
+from planted.in_recipes import IN_RECIPES
 from planted.layers import LAYERS, judge, judge_original
-from planted.plant import SCHEDULED, Edit, GoldenMutant, Mutant
+from planted.originals import find_original, replay
+from planted.plant import SCHEDULED, Edit, Mutant
 from planted.table import find_cells, is_killed, render
+from planted.traces import rebind, split_by
+from tvm.ir import assert_structural_equal
 
 # One process asks each layer about each mutant once: the answers are kept.
 pytestmark = pytest.mark.xdist_group("mutants")
@@ -46,7 +50,7 @@ def by_name(mutants) -> pytest.MarkDecorator:
 
 
 @by_name([mutant for mutant in COUNTED if not mutant.survives])
-def test_a_mutant_is_killed_by_what_must_kill_it(mutant: Mutant | GoldenMutant) -> None:
+def test_a_mutant_is_killed_by_what_must_kill_it(mutant: Mutant) -> None:
     said = judge(mutant)
     silent = sorted(layer for layer in EXPECTED[mutant.name] if not said.get(layer))
     assert not silent, f"{mutant.name}: {', '.join(silent)} said nothing; others said {said}"
@@ -91,12 +95,26 @@ def test_the_document_has_this_table() -> None:
 def test_a_mutant_that_changes_nothing_is_refused() -> None:
     first = next(mutant for mutant in MUTANTS if mutant.level == SCHEDULED)
     idle = replace(first, edits=(Edit("B[vk, vj]", "B[vk, vj + 0]"),))
-    with pytest.raises(AssertionError, match="is the original: mend it"):
+    with pytest.raises(AssertionError, match="is the original: fix it"):
         judge(idle)
 
 
+@pytest.mark.parametrize("name", sorted({mutant.original for mutant in IN_RECIPES}))
+def test_an_unedited_trace_makes_the_original(name: str) -> None:
+    original = find_original(name)
+    assert_structural_equal(replay(original.run).steps[-1].module, original.module)
+
+
+def test_an_edit_of_an_instruction_that_is_not_there_is_refused() -> None:
+    run = find_original("matmul_threads_1d").run
+    with pytest.raises(LookupError, match=r"no occurrence 0 of Bind threadIdx\.y in any step: fix"):
+        replay(run, [rebind("threadIdx.y", "threadIdx.x")])
+    with pytest.raises(LookupError, match="no occurrence 1 of Split in step 'rows_tiled': fix"):
+        replay(run, [split_by(8, step="rows_tiled", which=1)])
+
+
 def test_an_edit_of_what_is_not_there_is_refused() -> None:
-    with pytest.raises(LookupError, match="no occurrence 1 of 'b': mend the mutant"):
+    with pytest.raises(LookupError, match="no occurrence 1 of 'b': fix the mutant"):
         Edit("b", "c", 1).apply("a b")
 
 

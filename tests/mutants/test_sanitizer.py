@@ -171,7 +171,7 @@ def test_a_record_is_merged_into_the_file_that_is_written(
     monkeypatch.setattr(elsewhere, "FILE", ours)
     monkeypatch.setattr(ask_sanitizer, "CANDIDATES", ask_sanitizer.CANDIDATES[:3])
     device = SimpleNamespace(description="a GPU")
-    monkeypatch.setattr(ask_sanitizer, "find_device", lambda name: device)
+    monkeypatch.setattr(ask_sanitizer, "get_device", lambda name: device)
     first, second = (mutant.name for mutant in MUTANTS[:2])
     for name, said in ((first, Answers(accused={0})), (second, Answers(silent={1}))):
         monkeypatch.setattr(ask_sanitizer, "ask", lambda *rest, said=said: {"memcheck": said})

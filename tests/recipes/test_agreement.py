@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import options, shapes, sizes
 
-from tirstep.lowering_checks import find_device, run_golden, run_recipe
+from tirstep.lowering_checks import get_device, run_golden, run_recipe
 from tirstep.lowering_checks.devices import run
 from tirstep.lowering_checks.steps import Run
-from tirstep.modules import find_kernel
+from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 pytestmark = pytest.mark.gpu
 # An exponential or a root has other bits on a GPU: those are compared within their bounds.
-EXACT = [one for one in RECIPES.values() if find_kernel(one.kernel).meaning.error is None]
+EXACT = [one for one in RECIPES.values() if get_kernel(one.kernel).meaning.error is None]
 ALL = pytest.mark.parametrize("recipe", EXACT, ids=lambda recipe: recipe.name)
 
 
@@ -22,7 +22,7 @@ def assert_same_bits(made: Run, seed: int) -> None:
     module, problem = made.steps[-1].module, made.problem
     inputs = problem.integer_inputs(seed)
     ours, theirs = (
-        run(find_device(name).compile(module), inputs, problem.outputs)[0]
+        run(get_device(name).compile(module), inputs, problem.outputs)[0]
         for name in ("simulator", "cuda")
     )
     np.testing.assert_array_equal(ours.view(np.uint8), theirs.view(np.uint8))
@@ -43,6 +43,6 @@ def test_the_simulator_and_the_gpu_agree_at_drawn_shapes(
         recipe,
         data.draw(shapes(recipe, "simulator")),
         options=data.draw(options(recipe)),
-        sizes=data.draw(sizes(recipe)),
+        config=data.draw(sizes(recipe)),
     )
     assert_same_bits(made, seed=data.draw(st.integers(0, 1000)))

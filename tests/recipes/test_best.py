@@ -13,7 +13,7 @@ from tirstep.transforms.recipes import RECIPES, best
 from tirstep.transforms.recipes.best import find_best, find_flaw
 
 DEVICE = "NVIDIA H200"
-ENTRY = {"recipe": "matmul_prefetched", "sizes": {}}
+ENTRY = {"recipe": "matmul_prefetched", "config": {}}
 BEST = RECIPES["matmul_best"]
 
 
@@ -49,11 +49,14 @@ DAMAGED = [
     (of_shapes({"-1x64x64": ENTRY}), "'-1x64x64' is no shape"),
     (of_shapes({"64x64x64": ENTRY, "64x64": ENTRY}), "have different numbers of sizes"),
     (of_shapes({"64x64x64": None}), "64x64x64 of float32 of 'NVIDIA H200' has no recipe"),
-    (of_shapes({"64x64x64": {**ENTRY, "sizes": 8}}), "has no recipe with sizes"),
+    (of_shapes({"64x64x64": {**ENTRY, "config": 8}}), "has no recipe with sizes"),
     (of_shapes({"64x64x64": {**ENTRY, "recipe": None}}), "has no recipe with sizes"),
     (of_shapes({"64x64": ENTRY}), "has the shape 64x64, and matmul has 3 sizes"),
     (of_shapes({"64x64x64": {**ENTRY, "recipe": "relu"}}), "the search chose 'relu'"),
-    (of_shapes({"64x64x64": {**ENTRY, "sizes": {"a": 1}}}), "matmul_prefetched with a=1, which it"),
+    (
+        of_shapes({"64x64x64": {**ENTRY, "config": {"a": 1}}}),
+        "matmul_prefetched with a=1, which it",
+    ),
 ]
 
 
@@ -69,7 +72,7 @@ def test_a_damaged_table_is_a_sentence(table: Path, content: str | bytes, said: 
 
 @pytest.mark.parametrize("value", [None, "abc", [], 1.5, True])
 def test_a_size_of_another_type_is_refused(table: Path, value: object):
-    table.write_text(of_shapes({"64x64x64": {**ENTRY, "sizes": {"tile_k": value}}}))
+    table.write_text(of_shapes({"64x64x64": {**ENTRY, "config": {"tile_k": value}}}))
     with pytest.raises(TransformError, match=r"matmul_prefetched with tile_k=.*does not take"):
         schedule()
 
@@ -77,7 +80,7 @@ def test_a_size_of_another_type_is_refused(table: Path, value: object):
 @pytest.mark.parametrize("value", [0, -1, 2**40])
 def test_a_size_that_does_not_fit_is_not_taken(table: Path, value: int):
     """Tables are of other shapes, too."""
-    table.write_text(of_shapes({"64x64x64": {**ENTRY, "sizes": {"tile_k": value}}}))
+    table.write_text(of_shapes({"64x64x64": {**ENTRY, "config": {"tile_k": value}}}))
     assert "threadIdx" in schedule().mod.script()
 
 

@@ -6,23 +6,23 @@ import pytest
 from tirstep.lowering_checks import DeviceError, run_recipe
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.host import HostDevice
-from tirstep.lowering_checks.facts import KernelFacts, find_facts
+from tirstep.lowering_checks.facts import KernelFacts, get_facts
 from tirstep.transforms.recipes import RECIPES
 
 SIZES = {"block_y": 4, "block_x": 8, "local_y": 4, "local_x": 4, "tile_k": 8, "warp_y": 4}
 
 
 def find_kernels(tail: str, **shape: int) -> tuple[KernelFacts, ...]:
-    run = run_recipe(RECIPES["matmul_prefetched"], shape, sizes={**SIZES, "tail": tail})
-    return find_facts(run.steps[-1].module).kernels
+    run = run_recipe(RECIPES["matmul_prefetched"], shape, config={**SIZES, "tail": tail})
+    return get_facts(run.steps[-1].module).kernels
 
 
 def test_tiles_of_copied_operands_are_fetched_in_vectors() -> None:
     """Rows of 37 and 33 elements begin at any address; padded ones begin at that of a vector."""
     (padded,) = find_kernels("pad", m=50, n=37, k=33)
     *copies, copied = find_kernels("copy", m=50, n=37, k=33)
-    assert padded.find_accesses("global", "load").vectors == 0
-    assert copied.find_accesses("global", "load").scalars == 0
+    assert padded.get_accesses("global", "load").vectors == 0
+    assert copied.get_accesses("global", "load").scalars == 0
     assert [one.threads for one in copies] == [256, 256]
 
 
@@ -44,7 +44,7 @@ def test_tiles_of_every_type_are_transposed_in_the_generated_source(dtype: str, 
         pytest.skip(str(error))
     shape = {"m": 32, "n": 32, "k": 32}
     sizes = {**SIZES, "tail": tail}
-    run = run_recipe(RECIPES["matmul_prefetched"], shape, options={"dtype": dtype}, sizes=sizes)
+    run = run_recipe(RECIPES["matmul_prefetched"], shape, options={"dtype": dtype}, config=sizes)
     inputs = run.problem.integer_inputs(0)
     got = host.compile(run.steps[-1].module)([*inputs, *map(blank, run.problem.outputs)])[-1]
     np.testing.assert_array_equal(got.astype("float64"), run.problem.reference(inputs)[0])

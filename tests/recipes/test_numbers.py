@@ -11,11 +11,11 @@ from tirstep.lowering_checks import (
     Device,
     Finding,
     check_numbers,
-    find_device,
+    get_device,
     judge_run,
+    run_default_example,
     run_golden,
     run_recipe,
-    run_seed,
 )
 from tirstep.lowering_checks.numeric import check_program
 from tirstep.lowering_checks.steps import Run
@@ -33,10 +33,10 @@ def check(recipe: Recipe, device_name: str, data: st.DataObject, seed: int) -> N
         recipe,
         data.draw(shapes(recipe, device_name), label="shape"),
         options=data.draw(options(recipe, device_name), label="options"),
-        sizes=data.draw(sizes(recipe, recipe.tails[-1:] if left_open else TAILS), label="sizes"),
+        config=data.draw(sizes(recipe, recipe.tails[-1:] if left_open else TAILS), label="sizes"),
         symbolic=left_open,
     )
-    device = find_device(device_name)
+    device = get_device(device_name)
     if left_open:
         other = data.draw(shapes(recipe, device_name), label="second shape")
         check_open(run, device, {name: other[name] for name in left_open}, seed)
@@ -57,15 +57,15 @@ def check_open(run: Run, device: Device, other: dict[str, int], seed: int) -> No
     program = device.compile(run.steps[-1].module)
     kernel, where = run.problem.kernel, run.label(run.steps[-1])
     for changed in ({}, other):
-        problem = kernel.problem(**{**run.problem.sizes, **changed}, **run.problem.options)
+        problem = kernel.problem(**{**run.problem.shape, **changed}, **run.problem.options)
         findings = check_program(problem, program, device.name, where=where, seed=seed)
         assert not findings, explain(findings, replace(run, problem=problem), seed)
 
 
 def explain(findings, run: Run, seed: int) -> str:
     """What is wrong, all of the problem, and the command that looks for the culprit."""
-    shape = "x".join(str(size) for size in run.problem.sizes.values())
-    sizes = "".join(f" --set {name}={value}" for name, value in run.sizes.items())
+    shape = "x".join(str(size) for size in run.problem.shape.values())
+    sizes = "".join(f" --set {name}={value}" for name, value in run.config.items())
     dtype = f" --dtype {run.problem.options['dtype']}"
     command = f"tirstep why {run.recipe.name} --shape {shape}{dtype}{sizes} --seed {seed}"
     return "\n".join([*map(str, findings), str(run.problem), f"to find the culprit: {command}"])
@@ -99,11 +99,13 @@ def test_numbers_at_drawn_shapes_on_cuda(recipe: Recipe, data: st.DataObject, se
 def test_a_module_that_leaves_all_claimed_sizes_open(recipe: Recipe, device_name: str) -> None:
     """Compiled once, and right at sizes that are no multiples and at 1."""
     example = recipe.golden
-    chosen = {**example.sizes, **({"tail": recipe.tails[-1]} if recipe.tails else {})}
+    chosen = {**example.config, **({"tail": recipe.tails[-1]} if recipe.tails else {})}
     small = {name: 2 + place for place, name in enumerate(example.shape)}
     shape = {**example.shape, **{name: small[name] for name in recipe.symbolic}}
-    run = run_recipe(recipe, shape, options=example.options, sizes=chosen, symbolic=recipe.symbolic)
-    check_open(run, find_device(device_name), dict.fromkeys(recipe.symbolic, 1), seed=5)
+    run = run_recipe(
+        recipe, shape, options=example.options, config=chosen, symbolic=recipe.symbolic
+    )
+    check_open(run, get_device(device_name), dict.fromkeys(recipe.symbolic, 1), seed=5)
 
 
 def test_what_a_failure_says() -> None:
@@ -120,7 +122,7 @@ def test_what_a_failure_says() -> None:
 @pytest.mark.gpu
 @ALL
 def test_numbers_at_the_seed_on_cuda(recipe: Recipe) -> None:
-    verdicts = list(judge_run(run_seed(recipe), find_device("cuda")))
+    verdicts = list(judge_run(run_default_example(recipe), get_device("cuda")))
     assert not [finding for verdict in verdicts for finding in verdict.findings]
     assert verdicts[-1].checked_on.startswith("cuda")
     assert verdicts[-1].timing.median > 0
@@ -137,7 +139,7 @@ def test_numbers_of_the_three_steps_at_their_sizes_on_cuda(name: str, size: int)
         return
     run = run_recipe(RECIPES[name], shape)
     module = run.steps[-1].module
-    assert not check_numbers(run.problem, module, find_device("cuda"), where=name)
+    assert not check_numbers(run.problem, module, get_device("cuda"), where=name)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,7 @@ def test_a_size_that_does_not_divide_is_refused_or_right(
     drawn = data.draw(sizes(recipe, tails=("refuse",)), label="sizes")
     refusal = ""
     try:
-        run = run_recipe(recipe, shape, sizes=drawn)
+        run = run_recipe(recipe, shape, config=drawn)
     except TransformError as error:
         refusal = str(error)
     event("refused" if refusal else "right")
@@ -161,5 +163,5 @@ def test_a_size_that_does_not_divide_is_refused_or_right(
         assert f"recipe {recipe.name}, after step" in refusal
         return
     module = run.steps[-1].module
-    findings = check_numbers(run.problem, module, find_device("cpu"), where=recipe.name)
+    findings = check_numbers(run.problem, module, get_device("cpu"), where=recipe.name)
     assert not findings, "\n".join(map(str, findings))

@@ -13,8 +13,8 @@ from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 from tvm.tirx import For
 
-from tirstep.lowering_checks import run_golden, run_recipe, run_seed
-from tirstep.modules import find_kernel, matmul, matmul_bias_relu, vector_add
+from tirstep.lowering_checks import run_default_example, run_golden, run_recipe
+from tirstep.modules import get_kernel, matmul, matmul_bias_relu, vector_add
 from tirstep.transforms import TransformError
 from tirstep.transforms.queries import find_all
 from tirstep.transforms.recipes import LADDERS, RECIPES, Example, Recipe, find_recipe, recipe
@@ -36,7 +36,7 @@ def test_the_trace_of_each_step_makes_its_module_again(recipe: Recipe) -> None:
 def test_the_source_line_of_each_step_is_its_yield(recipe: Recipe) -> None:
     folder = Path(inspect.getfile(recipe.body)).parent
     for step in run_golden(recipe).steps[1:]:
-        file, line = step.source.split(":")
+        file, line = step.location.split(":")
         text = (folder / file).read_text().splitlines()[int(line) - 1]
         assert text.strip().startswith("yield")
         assert step.name in text or "_in_shared_memory" in text
@@ -55,7 +55,7 @@ def test_steps_have_names_of_their_own_and_change_the_module(recipe: Recipe) -> 
 @ALL
 def test_calling_a_recipe_does_what_its_steps_do(recipe: Recipe) -> None:
     run = run_golden(recipe)
-    sch = recipe(Schedule(run.problem.module), **run.sizes)
+    sch = recipe(Schedule(run.problem.module), **run.config)
     assert_structural_equal(sch.mod, run.steps[-1].module)
 
 
@@ -67,7 +67,7 @@ def tag(loop: For) -> str:
 @ALL
 def test_a_recipe_compiles_for_a_gpu_at_its_seed(recipe: Recipe) -> None:
     """TVM's own code generator, without a GPU: its kernels have the threads of the schedule."""
-    module = run_seed(recipe).steps[-1].module
+    module = run_default_example(recipe).steps[-1].module
     source = tvm.compile(module, target="nvidia/nvidia-h100").mod.imports[0].inspect_source()
     kernels = [loop for loop in find_all(module["main"].body, For) if tag(loop) == "blockIdx.x"]
     # Each is declared and defined.
@@ -93,7 +93,7 @@ def test_a_golden_example_is_small_and_its_extents_differ(recipe: Recipe) -> Non
 @ALL
 def test_a_recipe_tells_a_reader_what_it_does(recipe: Recipe) -> None:
     assert recipe.doc.split("\n")[0].endswith((".", ")", ";", ":"))
-    for size in recipe.sizes:
+    for size in recipe.config:
         assert size == "tail" or size in recipe.doc, f"the docstring does not explain {size}"
 
 
@@ -101,18 +101,18 @@ def test_every_kernel_has_a_ladder_and_every_ladder_is_of_one_kernel() -> None:
     for kernel, ladder in LADDERS.items():
         assert ladder
         assert all(recipe.kernel == kernel for recipe in ladder)
-        assert find_kernel(kernel).name == kernel
+        assert get_kernel(kernel).name == kernel
 
 
 def test_choices_are_of_sizes_that_exist_and_defaults_are_among_them() -> None:
     for one in RECIPES.values():
         for name, values in one.choices.items():
-            assert one.sizes[name] in values
+            assert one.config[name] in values
 
 
 def test_an_unknown_size_names_the_nearest() -> None:
     with pytest.raises(TransformError, match="there is no size 'tile_n'; did you mean 'tile_k'"):
-        run_recipe(BLOCKING, {"m": 64, "n": 64, "k": 64}, sizes={"tile_n": 4})
+        run_recipe(BLOCKING, {"m": 64, "n": 64, "k": 64}, config={"tile_n": 4})
 
 
 def test_an_unknown_recipe_names_the_nearest() -> None:
@@ -145,7 +145,7 @@ def test_a_refusal_says_after_which_step_and_where() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, one in RECIPES.items() if one.sizes.get("threads", 0) is None]
+    "name", [name for name, one in RECIPES.items() if one.config.get("threads", 0) is None]
 )
 def test_threads_that_a_recipe_would_choose_are_no_fault_of_its_user(name: str) -> None:
     shape, options = {"m": 6, "n": 100}, RECIPES[name].golden.options
@@ -156,9 +156,9 @@ def test_threads_that_a_recipe_would_choose_are_no_fault_of_its_user(name: str) 
     with pytest.raises(TransformError, match=f"^{re.escape(sentence)}"):
         run_recipe(RECIPES[name], shape, options=options)
     for sizes in ({"tail": "guard"}, {"threads": 25}):
-        assert len(run_recipe(RECIPES[name], shape, options=options, sizes=sizes).steps) > 1
+        assert len(run_recipe(RECIPES[name], shape, options=options, config=sizes).steps) > 1
     with pytest.raises(TransformError, match=r"runs 100 times, which threads=32 \* vector=4 does"):
-        run_recipe(RECIPES[name], shape, options=options, sizes={"threads": 32})
+        run_recipe(RECIPES[name], shape, options=options, config={"threads": 32})
 
 
 def test_rows_on_blocks_is_refused_beyond_the_threads_of_a_block() -> None:
@@ -171,7 +171,7 @@ def test_rows_on_blocks_is_refused_beyond_the_threads_of_a_block() -> None:
 def make_recipe(names: list[object], blocks: object = ("C",)) -> Recipe:
     small = Example({"n": 64})
 
-    @recipe(kernel="vector_add", blocks=blocks, seed=small, golden=small)
+    @recipe(kernel="vector_add", blocks=blocks, default_example=small, golden=small)
     def mine(sch: Schedule) -> Iterator[object]:
         """A recipe."""
         yield from names

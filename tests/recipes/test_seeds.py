@@ -10,12 +10,14 @@ from tvm.ir import assert_structural_equal
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import run_seed
+from tirstep.lowering_checks import run_default_example
 from tirstep.transforms.recipes import RECIPES
 
 
 def find_module(recipe: str, step: str) -> tvm.IRModule:
-    (module,) = [one.module for one in run_seed(RECIPES[recipe]).steps if one.name == step]
+    (module,) = [
+        one.module for one in run_default_example(RECIPES[recipe]).steps if one.name == step
+    ]
     return module
 
 

@@ -12,7 +12,7 @@ IMAGES = {"b": 2, "c": 4, "h": 16, "w": 32, "k": 7}
 
 
 def count(name: str, shape: dict[str, int], **sizes: object) -> Counts:
-    run = run_recipe(RECIPES[name], shape, sizes=sizes)
+    run = run_recipe(RECIPES[name], shape, config=sizes)
     return count_accesses(run.problem, run.steps[-1].module)
 
 
@@ -42,13 +42,13 @@ def test_tiles_of_conv1d_are_those_of_the_kernel() -> None:
 @pytest.mark.parametrize("sizes", [{"threads": 48}, {"each": 2048}, {"each": 0}])
 def test_tiles_that_do_not_divide_are_refused(sizes: dict[str, int]) -> None:
     with pytest.raises(TransformError, match=r"do not divide the 1024 outputs of a tile; use pow"):
-        run_recipe(RECIPES["conv1d_coalesced"], SIGNAL, sizes=sizes)
+        run_recipe(RECIPES["conv1d_coalesced"], SIGNAL, config=sizes)
 
 
 @pytest.mark.parametrize(("blocks", "grid"), [(1, 1), (128, 4)])
 def test_a_small_grid_gets_smaller_blocks(blocks: int, grid: int) -> None:
     sizes = {"threads": 128, "each": 8, "blocks": blocks}
-    run = run_recipe(RECIPES["conv1d_coalesced"], SIGNAL, sizes=sizes)
+    run = run_recipe(RECIPES["conv1d_coalesced"], SIGNAL, config=sizes)
     text = run.steps[-1].module.script()
     # 1031 outputs are two tiles; a block has 128 threads of eight outputs, or 32.
     assert f'in T.thread_binding({2 * grid}, thread="blockIdx.x")' in text
@@ -59,14 +59,14 @@ def test_a_small_grid_gets_smaller_blocks(blocks: int, grid: int) -> None:
 )
 def test_few_images_get_smaller_blocks(blocks: int, planes: int, rows: int) -> None:
     sizes = {"planes": 4, "blocks": blocks}
-    text = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, sizes=sizes).steps[1].module
+    text = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, config=sizes).steps[1].module
     assert f'in T.thread_binding({planes}, thread="threadIdx.y")' in text.script()
     assert f'in T.thread_binding({4 // rows}, thread="blockIdx.y")' in text.script()
 
 
 def test_zeros_and_image_are_written_without_a_question() -> None:
     """Of a plane that is a whole tile, no load and no store of the image is guarded."""
-    run = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, sizes={"planes": 4, "blocks": 1})
+    run = run_recipe(RECIPES["depthwise_conv2d_planes"], IMAGES, config={"planes": 4, "blocks": 1})
     counts = count_accesses(run.problem, run.steps[-1].module)
     assert "if_then_else" not in run.steps[-1].module.script()
     # 512 pixels of four planes as vectors of four, both ways, and 49 taps for each of four warps.
@@ -79,7 +79,7 @@ def test_zeros_and_image_are_written_without_a_question() -> None:
 )
 def test_few_images_get_shorter_strips(blocks: int, images: int, planes: int, rows: int) -> None:
     sizes = {"images": 2, "planes": 4, "columns": 8, "local_x": 4, "blocks": blocks}
-    text = run_recipe(RECIPES["depthwise_conv2d_strips"], IMAGES, sizes=sizes).steps[2].module
+    text = run_recipe(RECIPES["depthwise_conv2d_strips"], IMAGES, config=sizes).steps[2].module
     threads = images * planes * 8
     assert f'in T.thread_binding({threads}, thread="threadIdx.x")' in text.script()
     assert f'in T.thread_binding({16 // rows}, thread="blockIdx.y")' in text.script()
@@ -88,7 +88,7 @@ def test_few_images_get_shorter_strips(blocks: int, images: int, planes: int, ro
 def test_a_strip_loads_each_row_of_its_window_once() -> None:
     """Sixteen rows of three vectors each, of which a warp has four planes, and 49 taps."""
     sizes = {"images": 2, "planes": 4, "columns": 8, "local_x": 4, "blocks": 1}
-    run = run_recipe(RECIPES["depthwise_conv2d_strips"], IMAGES, sizes=sizes)
+    run = run_recipe(RECIPES["depthwise_conv2d_strips"], IMAGES, config=sizes)
     counts = count_accesses(run.problem, run.steps[-1].module)
     assert "shared" not in counts.scopes
     # Two warps load 16 rows of three vectors and 49 taps, and store 16 rows.

@@ -12,7 +12,7 @@ from tirstep.cli.report import Report, build_report, render_report
 from tirstep.cli.report.jobs import Job, do_job
 from tirstep.cli.screen import Screen
 from tirstep.cli.wishes import Request, make_wish
-from tirstep.lowering_checks import find_device
+from tirstep.lowering_checks import get_device
 
 SCREEN = {"width": 1280, "height": 900}
 NAMES = ("window_sum_bound", "window_sum_shared")
@@ -23,7 +23,7 @@ def report() -> Report:
     """Two recipes, judged by the simulator."""
     request = Request(make_wish(None, None, None, None), None, "simulator", 0)
     parts = [do_job(Job(name, NAMES, request, "cuda", checks=True), Screen()) for name in NAMES]
-    return build_report(parts, device=find_device("simulator"), target="cuda")
+    return build_report(parts, device=get_device("simulator"), target="cuda")
 
 
 @pytest.fixture(scope="session")

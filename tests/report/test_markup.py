@@ -148,7 +148,7 @@ def make_report(text: str) -> Report:
         kernel=text,
         shape=text,
         dtype=text,
-        sizes={text: text},
+        config={text: text},
         status=None,
         refusal=text,
         flops=None,
@@ -194,4 +194,4 @@ def test_the_page_may_fetch_nothing():
 def test_every_field_of_a_recipe_is_hostile_here():
     """A new field of text gets into `make_report`, or this says so."""
     texts = {field.name for field in dataclasses.fields(RecipePart) if "str" in str(field.type)}
-    assert texts == {"name", "about", "kernel", "shape", "dtype", "sizes", "status", "refusal"}
+    assert texts == {"name", "about", "kernel", "shape", "dtype", "config", "status", "refusal"}

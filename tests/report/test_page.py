@@ -10,7 +10,7 @@ import pytest
 from tirstep.cli.report import Report, render_report
 from tirstep.cli.report.model import FindingPart, Peaks, TimePart
 from tirstep.lowering_checks import print_module, run_golden
-from tirstep.lowering_checks.blame import blame_step
+from tirstep.lowering_checks.diff import blame_step
 from tirstep.transforms.recipes import RECIPES
 
 from .conftest import Open, Visit
@@ -38,7 +38,7 @@ def side(visit: Visit, name: str) -> list[str]:
 def test_the_overview_names_every_recipe_and_what_was_counted(visit: Open):
     opened = visit()
     assert opened.texts(".ladder tbody th a") == ["window_sum_bound", "window_sum_shared"]
-    shape = "×".join(map(str, SHARED.problem.sizes.values()))
+    shape = "×".join(map(str, SHARED.problem.shape.values()))
     assert opened.heading == f"window_sum {shape} float32"
     assert "Every check passed." in opened.texts(".about")[0]
     assert opened.texts(".ladder thead th")[-3:] == ["Global traffic", "Bank conflicts", "Barriers"]

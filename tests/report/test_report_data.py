@@ -13,7 +13,7 @@ from tirstep.cli.report.model import as_document
 from tirstep.cli.report.render import SCRIPTS, STYLES, unpack_document
 from tirstep.cli.report.texts import Text, TextTable
 from tirstep.lowering_checks import print_module, run_golden
-from tirstep.lowering_checks.passes import lower_through_passes
+from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.transforms.recipes import RECIPES
 
 PAGE = Path(__file__).resolve().parents[2] / "src/tirstep/cli/report/page"
@@ -88,7 +88,7 @@ def test_the_loop_nest_of_a_step():
 
 def test_buffers_know_what_tvm_keeps_of_them():
     module = SHARED.steps[-1].module
-    compacted = lower_through_passes(module).find_pass("CompactBufferAllocation").module
+    compacted = lower_through_passes(module).get_pass("CompactBufferAllocation").module
     buffers = {one.name: one for one in find_buffers(module, compacted)}
     assert (buffers["A"].scope, buffers["A"].size, buffers["A"].is_argument) == (
         "global",

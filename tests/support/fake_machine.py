@@ -10,12 +10,13 @@ import numpy as np
 import tvm
 
 from tirstep.bench.errors import PeerMissing
-from tirstep.bench.judging import Expectation, bound_sums
+from tirstep.bench.judging import Expectation
 from tirstep.bench.machine import Launch, Replay, take_turns
 from tirstep.bench.references import Reference
 from tirstep.bench.results import Ceilings
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import Problem
+from tirstep.modules.numeric import bound_storing, bound_sums
 
 
 class FakeMachine:
@@ -74,8 +75,9 @@ class FakeMachine:
         problem, inputs = reference.problem, reference.inputs
         right = problem.reference(inputs)[0]
         magnitudes = problem.reference([np.abs(one.astype(float)) for one in inputs])[0]
-        bound = 0 * right if reference.is_exact else bound_sums(problem, right, magnitudes, np)
         output = problem.outputs[0]
+        bound = bound_storing(right, bound_sums(problem, magnitudes), output.dtype)
+        bound = 0 * right if reference.is_exact else bound
         return Expectation(output.name, output.dtype, right, bound, np)
 
     def find_error(self, expectation: Expectation, output: Any) -> str | None:

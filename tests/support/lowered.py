@@ -51,4 +51,4 @@ def run_kernel(
 
 def find_kinds(simulation: Simulation) -> list[str]:
     """The kinds of a run's faults, each once."""
-    return list(dict.fromkeys(fault.kind for fault in simulation.faults))
+    return list(dict.fromkeys(fault.kind for fault in simulation.findings))

@@ -86,7 +86,7 @@ def check_on_simulator(module: tvm.IRModule, before: tvm.IRModule) -> None:
     np.testing.assert_array_equal(
         program([*inputs, np.full(shapes[-1], np.nan, "float32")])[-1], expected
     )
-    assert list(program.faults) == []
+    assert list(program.findings) == []
 
 
 def compile_for_cuda(module: tvm.IRModule) -> str:

@@ -24,7 +24,7 @@ from plays import (
 from tvm.s_tir import SBlock
 from tvm.tirx import For, ForKind
 
-from tirstep.modules import Problem, find_kernel
+from tirstep.modules import Problem, get_kernel
 from tirstep.transforms import queries
 from tirstep.transforms.recipes import RECIPES
 
@@ -128,7 +128,7 @@ class Dice:
 
 def draw_problem(choice: Choice, name: str) -> Problem:
     """A small problem of a kernel: sizes of one element and odd ones among them."""
-    kernel = find_kernel(name)
+    kernel = get_kernel(name)
     sizes = {size: choice.one(values, size) for size, values in SIZES[name].items()}
     drawn = {key: choice.one(values, key) for key, values in OPTIONS.get(name, {}).items()}
     dtype = choice.one([one for one in DTYPES if one in kernel.dtypes], "dtype")
@@ -137,7 +137,7 @@ def draw_problem(choice: Choice, name: str) -> Problem:
 
 def draw_huge(choice: Choice) -> Problem:
     name, sizes = choice.one(HUGE, "huge")
-    return find_kernel(name).problem(**sizes)
+    return get_kernel(name).problem(**sizes)
 
 
 class Player:
@@ -161,10 +161,10 @@ class Player:
             recipe = self.one(recipes, "recipe")
             drawn = {
                 size: self.one(recipe.choices[size], size)
-                for size in recipe.sizes
+                for size in recipe.config
                 if size in recipe.choices and self.one((False, True), "drawn")
             }
-            golden = {k: v for k, v in recipe.golden.sizes.items() if k not in drawn}
+            golden = {k: v for k, v in recipe.golden.config.items() if k not in drawn}
             tail = {"tail": self.one(recipe.tails, "tail")} if recipe.tails else {}
             steps = self.one(range(1, 7), "steps")
             sizes = {**golden, **drawn, **tail}

@@ -18,9 +18,9 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For, SeqStmt
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import DeviceError, check_numbers, find_device
+from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.devices import is_host_available
-from tirstep.lowering_checks.unfinished import find_unfinished
+from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries
 from tirstep.transforms.recipes import RECIPES
@@ -29,6 +29,8 @@ PREFIX = "prefix"
 INT32 = 2**31 - 1
 LIMIT = "launch: a block needs"
 """Of more memory than a GPU has: it refuses the launch, and computes nothing wrong."""
+UNDECLARED = "the generated source uses '"
+"""A name that nothing declares, as "host" says it."""
 LONGEST, TOO_LONG = 20_000, "would take too long"
 """Statements that the simulator may go through: some seconds."""
 
@@ -274,9 +276,9 @@ class Judgement:
 def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Judgement:
     """Numbers on the devices that can run a module; on those of a GPU only if it is finished."""
     said = Judgement()
-    finished = is_finished(module) and not find_unfinished(module)
+    finished = is_finished(module) and not check_ownership(module)
     for name in devices:
-        device = find_device(name)
+        device = get_device(name)
         if device.find_obstacle(module) or (name != "cpu" and not finished):
             continue
         if name == "simulator" and (steps := count_steps(module)) > LONGEST:
@@ -313,14 +315,15 @@ def count_steps(module: tvm.IRModule) -> int:
 def _find_no_source(module: tvm.IRModule) -> str | None:
     """Why the source of a module is no program: a variable that no loop has any more, say.
 
-    CUDA's compiler would refuse it, and the simulator, which sees no source, finds it wrong.
+    CUDA's compiler would refuse it, and the simulator, which sees no source, finds it wrong. The
+    instructions of a GPU, which "host" does not know either, are no reason.
     """
     if not is_host_available():
         return None
     try:
-        find_device("host").compile(module)
+        get_device("host").compile(module)
     except DeviceError as error:
-        return f"TVM's source does not compile: {error}" if "source uses" in str(error) else None
+        return f"TVM's source does not compile: {error}" if UNDECLARED in str(error) else None
     return None
 
 
@@ -381,11 +384,11 @@ SCRIPT = '''"""{kind}: {text}"""
 from tvm.s_tir import Schedule
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import check_numbers, find_device
-from tirstep.modules import find_kernel
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES
 
-problem = find_kernel("{kernel}").problem({arguments})
+problem = get_kernel("{kernel}").problem({arguments})
 sch = Schedule(problem.module)
 
 
@@ -407,7 +410,7 @@ def prefix(sch, recipe, steps, **sizes):
 {calls}
 print(sch.mod.script())
 for name in {devices}:
-    device = find_device(name)
+    device = get_device(name)
     if device.find_obstacle(sch.mod) is None:
         print(name, *check_numbers(problem, sch.mod, device, where=name) or ["right"], sep="\\n  ")
 '''
@@ -417,7 +420,7 @@ def write_script(
     wrong: WrongError, problem: Problem, calls: Sequence[Call], devices: Sequence[str]
 ) -> str:
     """A program that makes the same schedule and checks it."""
-    given = {**problem.sizes, **problem.options}
+    given = {**problem.shape, **problem.options}
     first_line = str(wrong).splitlines()[0][:200]
     text = first_line.partition(": ")[2].replace("\\", "/").replace('"', "'")
     return SCRIPT.format(

@@ -4,7 +4,7 @@ import math
 
 from hypothesis import strategies as st
 
-from tirstep.modules import find_kernel
+from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import Recipe
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 31, 61)
@@ -39,14 +39,14 @@ EXTENT = st.one_of(st.just(1), st.sampled_from(PRIMES), st.sampled_from(MULTIPLE
 def shapes(draw, recipe: Recipe, device: str = "cpu") -> dict[str, int]:
     """Sizes of the recipe's kernel: 1, primes and multiples."""
     special = {**SPECIAL, **SIMULATED} if device == "simulator" else SPECIAL
-    names = find_kernel(recipe.kernel).size_names
+    names = get_kernel(recipe.kernel).size_names
     return {name: draw(special.get((recipe.kernel, name), EXTENT)) for name in names}
 
 
 @st.composite
 def options(draw, recipe: Recipe, device: str = "simulator") -> dict[str, object]:
     """Options of the recipe's kernel, in a form whose blocks the recipe schedules."""
-    kernel = find_kernel(recipe.kernel)
+    kernel = get_kernel(recipe.kernel)
     dtypes = [one for one in kernel.dtypes if device != "cpu" or not one.startswith("float8")]
     drawn: dict[str, object] = {"dtype": draw(st.sampled_from(dtypes))}
     if "transpose_b" in kernel.options:
@@ -74,7 +74,7 @@ def sizes(draw, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> dict[str, obj
     """The recipe's own sizes out of its choices, for a block of at most 1024 threads."""
     drawn = {
         name: draw(st.sampled_from(recipe.choices[name]))
-        for name in recipe.sizes
+        for name in recipe.config
         if name in recipe.choices
     }
     _fit_warps(drawn)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from tirstep.lowering_checks.devices import Program
-from tirstep.modules import Problem, find_kernel
+from tirstep.modules import Problem, get_kernel
 from tirstep.modules.dtypes import dtype_facts
 
 f32 = np.float32
@@ -43,7 +43,7 @@ class Wrong:
         return f"{self.kernel}: {self.text}"
 
     def problem(self, sizes: tuple[int, ...], dtype: str) -> Problem:
-        return find_kernel(self.kernel).problem(*sizes, dtype=dtype, **self.options)
+        return get_kernel(self.kernel).problem(*sizes, dtype=dtype, **self.options)
 
 
 def as_program(problem: Problem, function: Function, *, is_raw: bool = False) -> Program:
@@ -110,6 +110,10 @@ def _narrow(values: Any) -> Any:
     return values.astype(np.float16).astype(f32)
 
 
+def _in_bfloat16(values: Any) -> Any:
+    return values.astype(dtype_facts("bfloat16").numpy).astype(f32)
+
+
 ROWS = ((4, 16), (4, 61), (4, 4096))
 LONG = ((4, 512), (4, 4096))
 ROOT = np.sqrt(f32(2 / np.pi))
@@ -149,6 +153,13 @@ SOFTMAX = (
     ),
     ("the sum lacks its last term", _softmax(summed=lambda p: total(p[:, :-1])), "few", ROWS),
     ("the sum lacks its first term", _softmax(summed=lambda p: total(p[:, 1:])), "few", ROWS),
+    (
+        "the sum in float16",
+        _softmax(summed=lambda p: p.sum(axis=1, keepdims=True, dtype=np.float16)),
+        "few",
+        ROWS,
+    ),
+    ("the powers in bfloat16", _softmax(summed=lambda p: total(_in_bfloat16(p))), "few", ROWS),
     (
         "the sum lacks the middle term",
         _softmax(summed=lambda p: total(np.delete(p, p.shape[1] // 2, 1))),
@@ -214,6 +225,8 @@ RMS = (
         ROWS,
     ),
     ("the mean of magnitudes", _rms(lambda a: mean(np.abs(a)) ** 2), "sparse", ROWS),
+    ("squares of A in bfloat16", _rms(lambda a: mean(_in_bfloat16(a) ** 2)), "sparse", ROWS),
+    ("squares in bfloat16", _rms(lambda a: mean(_in_bfloat16(a * a))), "sparse", ROWS),
 )
 LAYER = (
     ("E[x^2] - E[x]^2", _layer(lambda a: mean(a * a) - mean(a) ** 2), "offset", LONG[:1]),
@@ -243,6 +256,12 @@ LAYER = (
         _layer(lambda a: total((a - mean(a))[:, :-1] ** 2) / f32(a.shape[1])),
         "sparse",
         ROWS,
+    ),
+    (
+        "the variance of A in bfloat16",
+        _layer(lambda a: mean((_in_bfloat16(a) - mean(a)) ** 2)),
+        "balanced",
+        LONG,
     ),
     (
         "the mean lacks its last term",
@@ -405,13 +424,25 @@ def _masked_rows(a: Any, b: Any) -> Any:
     return np.eye(len(a), dtype=f32) @ (a @ b)
 
 
-SIGNAL, IMAGE, PRODUCT = ((97, 5), (13, 5)), ((2, 3, 9, 11, 3),), ((6, 5, 33), (4, 3, 7))
+SIGNAL, IMAGE, PRODUCT = ((97, 5), (13, 5)), ((2, 3, 9, 11, 3),), ((6, 5, 33), (4, 5, 7))
 CONV = (
     ("a mask by a product with 0", _masked_by_product, "random floats", SIGNAL),
     ("the signal's ends are read beyond them", _clamped, "integers", SIGNAL),
     ("the filter is not turned round", lambda a, w: np.convolve(a, w[::-1]), "integers", SIGNAL),
+    (
+        "the filter in bfloat16",
+        lambda a, w: np.convolve(a, _in_bfloat16(w)),
+        "thinning",
+        (*SIGNAL, (4096, 4096)),
+    ),
 )
 WINDOW = (
+    (
+        "A in bfloat16",
+        lambda a: sliding_window_view(_in_bfloat16(a), 3)[: a.size - 3].sum(1),
+        "thinning",
+        ((97,), (13,)),
+    ),
     ("a running sum", _running, "random floats", ((97,), (13,))),
     (
         "the last window lacks an element",
@@ -422,6 +453,12 @@ WINDOW = (
 )
 DEPTHWISE = (
     ("the rim repeats the image", lambda x, f: _depthwise(x, f, "edge"), "integers", IMAGE),
+    (
+        "F in bfloat16",
+        lambda x, f: _depthwise(x, _in_bfloat16(f), "constant"),
+        "thinning",
+        (*IMAGE, (1, 1, 40, 40, 31)),
+    ),
     ("the rim is the other side", lambda x, f: _depthwise(x, f, "wrap"), "integers", IMAGE),
     (
         "the filter is turned round",
@@ -441,11 +478,15 @@ MATMUL = (
     ("the last step of the sum is left out", lambda a, b: a[:, :-1] @ b[:-1], "integers", PRODUCT),
     (
         "products in bfloat16",
-        lambda a, b: (
-            (a[:, :, None] * b[None]).astype(dtype_facts("bfloat16").numpy).astype(f32).sum(1)
-        ),
+        lambda a, b: _in_bfloat16(a[:, :, None] * b[None]).sum(1),
         "integers",
         PRODUCT,
+    ),
+    (
+        "B in bfloat16",
+        lambda a, b: a @ _in_bfloat16(b),
+        "few terms",
+        (*PRODUCT, (4, 3, 4096)),
     ),
     (
         "infinities become the largest numbers",
@@ -468,6 +509,7 @@ SUMS = (
         ((6, 61), (6, 4096)),
     ),
     ("the row's last element is left out", lambda a: a[:, :-1].sum(1, dtype=f32), "integers", ROWS),
+    ("the sum of A in bfloat16", lambda a: total(_in_bfloat16(a))[:, 0], "few terms", ROWS),
     (
         "a mean of halves",
         lambda a: (a.astype(np.float16)).sum(1, dtype=np.float16).astype(f32),
@@ -476,6 +518,7 @@ SUMS = (
     ),
 )
 VECTOR = (
+    ("x in bfloat16", lambda a, x: a @ _in_bfloat16(x), "few terms", ROWS),
     ("x is read one further", lambda a, x: a @ np.roll(x, -1), "integers", ROWS),
     (
         "rows are kept apart by zeros",
@@ -492,6 +535,12 @@ BIAS = (
         PRODUCT,
     ),
     ("no maximum", lambda a, b, c: a @ b + c, "integers", PRODUCT),
+    (
+        "the bias in bfloat16",
+        lambda a, b, c: np.maximum(a @ b + _in_bfloat16(c), 0),
+        "nothing",
+        (*PRODUCT, (6, 5, 4096)),
+    ),
     (
         "a mask by a product with 0",
         lambda a, b, c: (a @ b + c) * (a @ b + c > 0),
@@ -516,6 +565,7 @@ _FAMILIES = {
     "row_sum": SUMS,
     "matvec": VECTOR,
 }
+_OPERANDS = ("x", "A", "B", "F", "the filter", "the sum of A", "squares of A", "the variance of A")
 # In which types a mistake does not change a bit of the result, or in which none is made.
 _ONLY = {
     "E[x^2] - E[x]^2": ("float32",),
@@ -523,6 +573,7 @@ _ONLY = {
     "the largest numbers for infinities": ("float32",),
     "infinities become the largest numbers": ("float32",),
     "halves are added": ("float32",),
+    **dict.fromkeys((f"{name} in bfloat16" for name in _OPERANDS), ("float32", "float16")),
 }
 WRONG = [
     Wrong(

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 import tvm
+from kernels import MatmulRelu, make_matmul, start
 from pairs import compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -32,21 +33,7 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 
-
-@I.ir_module
-class Matmul:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((64, 32), "float32"),
-        B: T.Buffer((32, 64), "float32"),
-        C: T.Buffer((64, 64), "float32"),
-    ):
-        for i, j, k in T.grid(64, 64, 32):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+Matmul = make_matmul(64, 64, 32)
 
 
 @I.ir_module
@@ -68,34 +55,6 @@ class Doubled:
             with T.sblock("E"):
                 vi = T.axis.spatial(64, i)
                 E[vi] = C[vi] + C[vi]
-
-
-@I.ir_module
-class MatmulRelu:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        D: T.Buffer((16, 12), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((16, 12))
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-        for i, j in T.grid(16, 12):
-            with T.sblock("D"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                D[vi, vj] = T.max(C[vi, vj], T.float32(0))
-
-
-def start(module=Matmul, block="C"):
-    """A schedule, one of its blocks, and the block's loops."""
-    sch = Schedule(module, debug_mask="all")
-    handle = sch.get_sblock(block)
-    return sch, handle, *sch.get_loops(handle)
 
 
 def count_wrong_in_doubled(module):
@@ -131,7 +90,7 @@ def test_1_vectorize_after_compute_at():
 
 
 def test_2_two_nested_loops_on_one_axis_compute_the_diagonal():
-    sch, _, i, j, _ = start()
+    sch, _, i, j, _ = start(Matmul)
     sch.bind(i, "blockIdx.x")
     raw = sch.copy()
     raw.bind(j, "blockIdx.x")
@@ -142,7 +101,7 @@ def test_2_two_nested_loops_on_one_axis_compute_the_diagonal():
 
 
 def test_2_nesting_an_axis_for_a_cooperative_fetch_is_legal():
-    sch, block, *_ = start()
+    sch, block, *_ = start(Matmul)
     tile = tile_block(sch, block, threads=(8, 8))
     steps = split_reduction(sch, block, inner=8)
     copy = cache_read_at(sch, block, steps.outer, operand=0)
@@ -155,7 +114,7 @@ def test_2_nesting_an_axis_for_a_cooperative_fetch_is_legal():
 
 
 def test_3_a_cooperative_fetch_into_registers():
-    sch, block, *_ = start()
+    sch, block, *_ = start(Matmul)
     tile_block(sch, block, threads=(8, 8))
     steps = split_reduction(sch, block, inner=8)
     copy = cache_read_at(sch, block, steps.outer, operand=0, scope="local")
@@ -190,7 +149,7 @@ def test_3_registers_written_by_threads_and_read_outside_of_their_loops(place):
 
 
 def test_4_an_axis_that_does_not_exist():
-    sch, _, i, j, _ = start()
+    sch, _, i, j, _ = start(Matmul)
     bind_loop(sch, i, axis="blockIdx.x")
     raw = sch.copy()
     raw.bind(j, "threadIdx.q")
@@ -200,7 +159,7 @@ def test_4_an_axis_that_does_not_exist():
 
 
 def test_4_a_second_bind_replaces_the_first():
-    sch, _, i, *_ = start()
+    sch, _, i, *_ = start(Matmul)
     bind_loop(sch, i, axis="blockIdx.x")
     raw = sch.copy()
     raw.bind(i, "blockIdx.y")
@@ -238,7 +197,7 @@ def test_5_a_shape_that_does_not_divide_loses_its_vectors():
 
 
 def test_5_vectors_over_the_ends_of_rows_are_lost():
-    sch, block, *_ = start()
+    sch, block, *_ = start(Matmul)
     tile_block(sch, block, threads=(8, 1))
     steps = split_reduction(sch, block, inner=2)
     copy = cache_read_at(sch, block, steps.outer, operand=0)
@@ -267,7 +226,7 @@ def find_row_strides(source):
 
 @pytest.mark.parametrize(("factor", "offset", "stride"), [(32, 1, 65), (48, 4, 100), (64, 65, 65)])
 def test_7_storage_align_pads_to_something_else(factor, offset, stride):
-    sch, block, *_ = start()
+    sch, block, *_ = start(Matmul)
     copy = fetch_b(sch, block)
     raw = sch.copy()
     raw.storage_align(copy, 0, axis=-2, factor=factor, offset=offset)
@@ -277,7 +236,7 @@ def test_7_storage_align_pads_to_something_else(factor, offset, stride):
 
 
 def test_7_storage_align_pads_nothing_by_the_length_of_a_row():
-    sch, block, *_ = start()
+    sch, block, *_ = start(Matmul)
     copy = fetch_b(sch, block)
     raw = sch.copy()
     raw.storage_align(copy, 0, axis=-2, factor=64, offset=64)
@@ -287,7 +246,7 @@ def test_7_storage_align_pads_nothing_by_the_length_of_a_row():
 
 
 def test_7_padded_rows_misalign_vectors():
-    sch, block, *_ = start()
+    sch, block, *_ = start(Matmul)
     copy = fetch_b(sch, block)
     pad_shared_rows(sch, copy, elements=1)
     raw = sch.copy()
@@ -299,7 +258,7 @@ def test_7_padded_rows_misalign_vectors():
 
 
 def test_8_unequal_extents_on_one_axis():
-    sch, block, *_ = start()
+    sch, block, *_ = start(Matmul)
     copy = fetch_b(sch, block)
     raw = sch.copy()
     raw.bind(raw.split(raw.get_loops(copy)[-1], [None, 32])[-1], "threadIdx.x")
@@ -309,7 +268,7 @@ def test_8_unequal_extents_on_one_axis():
 
 
 def test_9_warp_scope():
-    sch, block, *_ = start()
+    sch, block, *_ = start(Matmul)
     tile_block(sch, block, threads=(8, 2))
     steps = split_reduction(sch, block, inner=8)
     raw = sch.copy()
@@ -325,7 +284,7 @@ def test_9_warp_scope():
 
 
 def test_more_threads_than_a_block_holds():
-    sch, _, i, j, _ = start()
+    sch, _, i, j, _ = start(Matmul)
     bind_loop(sch, i, axis="threadIdx.y")
     raw = sch.copy()
     raw.bind(j, "threadIdx.x")
@@ -335,7 +294,7 @@ def test_more_threads_than_a_block_holds():
 
 
 def test_more_copies_than_the_code_generator_bears():
-    sch, _, i, j, _ = start()
+    sch, _, i, j, _ = start(Matmul)
     unroll_loop(sch, i)
     raw = sch.copy()
     raw.unroll(j)  # 4096 copies: not compiled here, it takes minutes
@@ -344,7 +303,7 @@ def test_more_copies_than_the_code_generator_bears():
 
 
 def test_nested_virtual_threads_each_do_their_own_share():
-    sch, block, i, j, _ = start()
+    sch, block, i, j, _ = start(Matmul)
     bind_loop(sch, i, axis="blockIdx.x")
     virtual, threads = split_loop(sch, j, inner=16)
     bind_loop(sch, virtual, axis="vthread.x")
@@ -396,7 +355,7 @@ def test_virtual_threads_side_by_side_do_the_share_of_the_first():
 
 
 def test_a_fetch_on_an_axis_that_the_kernel_lacks_runs_all_else_once_more():
-    sch, block, *_ = start()
+    sch, block, *_ = start(Matmul)
     copy = fetch_b(sch, block)
     raw = sch.copy()
     *_, y, x = raw.split(raw.fuse(*raw.get_loops(copy)[-2:]), [None, 2, 64])
@@ -412,7 +371,7 @@ def test_a_fetch_on_an_axis_that_the_kernel_lacks_runs_all_else_once_more():
 
 
 def test_a_fetch_that_is_not_placed_runs_in_a_kernel_of_its_own():
-    sch, block, i, *_ = start()
+    sch, block, i, *_ = start(Matmul)
     bind_loop(sch, i, axis="blockIdx.x")
     copy = sch.cache_read(block, 0, "shared")
     raw = sch.copy()
@@ -459,7 +418,7 @@ def test_a_sum_used_inside_of_its_reduction_is_not_complete():
 
 
 def test_a_reduction_over_threads_without_its_initialization_is_a_race():
-    sch, block, i, _, k = start()
+    sch, block, i, _, k = start(Matmul)
     bind_loop(sch, i, axis="blockIdx.x")
     bind_loop(sch, k, axis="threadIdx.x")
     assert "__shfl_down_sync" in compile_for_cuda(sch.mod)
@@ -471,7 +430,7 @@ def test_a_reduction_over_threads_without_its_initialization_is_a_race():
 
 
 def test_a_reduction_over_threads_in_a_host_loop_has_one_cell_for_all():
-    sch, _, i, _, k = start()
+    sch, _, i, _, k = start(Matmul)
     raw = sch.copy()
     raw.bind(k, "threadIdx.x")
     assert "float* __restrict__ red_buf0_ptr" in compile_for_cuda(raw.mod)  # global memory
@@ -508,12 +467,16 @@ def test_sums_over_threads_of_rows_that_are_guarded():
     blocks, row = split_loop(sch, i, inner=2, tail="guard")
     bind_loop(sch, blocks, axis="blockIdx.x")
     bind_loop(sch, row, axis="threadIdx.y")
-    with refuses(sch, "whose only guard is .* < 5: TVM would store the sums of outputs that"):
+    with refuses(
+        sch,
+        "bind_loop: block 'B' reduces over threads, and .* < 5 is its only guard: TVM would store "
+        "the sums of outputs that do not exist into 'B'; keep the sums in registers",
+    ):
         bind_loop(sch, k, axis="threadIdx.x")
     sch.bind(k, "threadIdx.x")
     arguments = [np.ones((5, 32), "float32"), np.full(5, np.nan, "float32")]
-    faults = simulate(sch.mod, arguments).faults
-    assert any("writes B[5], which has 5 elements" in str(fault) for fault in faults)
+    faults = simulate(sch.mod, arguments).findings
+    assert any("store to B[5] by thread" in str(fault) for fault in faults)
 
 
 def test_sums_over_threads_that_are_no_warps():
@@ -525,4 +488,4 @@ def test_sums_over_threads_that_are_no_warps():
         bind_loop(sch, k, axis="threadIdx.x")
     sch.bind(k, "threadIdx.x")
     arguments = [np.ones((5, 48), "float32"), np.full(5, np.nan, "float32")]
-    assert any("race" in str(fault) for fault in simulate(sch.mod, arguments).faults)
+    assert any("race" in str(fault) for fault in simulate(sch.mod, arguments).findings)

@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.transforms import (
     align_vectors,
     bind_loop,

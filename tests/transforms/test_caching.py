@@ -1,8 +1,8 @@
 """Copies of operands and results in shared memory and registers."""
 
 import pytest
+from kernels import Matmul, MatmulRelu, Scale, start
 from pairs import assert_dead, check_pair, refuses
-from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -18,60 +18,6 @@ from tirstep.transforms import (
     tile_block,
     vectorize_loop,
 )
-
-
-@I.ir_module
-class Matmul:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        C: T.Buffer((16, 12), "float32"),
-    ):
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-
-@I.ir_module
-class MatmulRelu:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        D: T.Buffer((16, 12), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((16, 12))
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-        for i, j in T.grid(16, 12):
-            with T.sblock("D"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                D[vi, vj] = T.max(C[vi, vj], T.float32(0))
-
-
-@I.ir_module
-class Scale:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-        for i, j in T.grid(6, 20):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
-
-
-def start(module=Matmul, block="C"):
-    """A schedule, one of its blocks, and the block's loops."""
-    sch = Schedule(module, debug_mask="all")
-    handle = sch.get_sblock(block)
-    return sch, handle, *sch.get_loops(handle)
 
 
 def test_cache_read_at_into_shared_memory():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tvm
+from kernels import ScaleOne
 from pairs import check_trace, compile_for_cuda, find_block_names, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -243,15 +244,7 @@ def test_handles_of_a_function_that_is_not_worked_on():
 
 
 def test_a_block_without_loops():
-    @I.ir_module
-    class Scalar:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32")):
-            with T.sblock("B"):
-                vi = T.axis.spatial(1, 0)
-                B[vi] = A[vi] * T.float32(2)
-
-    sch = Schedule(Scalar)
+    sch = Schedule(ScaleOne)
     block = sch.get_sblock("B")
     with refuses(sch, "threads has 1 entries, and block 'B' has 0 spatial loops"):
         tile_block(sch, block, threads=(1,))

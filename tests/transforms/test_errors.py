@@ -3,14 +3,14 @@
 import re
 from pathlib import Path
 
+import kernels
 import pytest
 import tvm
+from kernels import Matmul
 from pairs import refuses
 from tvm.error import InternalError
 from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.transforms import (
     TransformError,
@@ -27,22 +27,6 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 from tirstep.transforms.errors import composite, transform
-
-
-@I.ir_module
-class Matmul:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        C: T.Buffer((16, 12), "float32"),
-    ):
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 
 
 def start(**options):
@@ -71,9 +55,9 @@ def test_an_error_names_the_kernel_s_line():
     with refuses(sch, "split_loop") as caught:
         split_loop(sch, i, inner=5)
     file, line = caught.value.kernel_line.rsplit(":", 1)
-    assert file == __file__
+    assert file == kernels.__file__
     source = Path(file).read_text().splitlines()[int(line) - 1]
-    assert "for i, j, k in T.grid(16, 12, 6):" in source
+    assert "for i, j, k in T.grid(rows, columns, depth):" in source
 
 
 def test_an_error_of_a_part_names_the_transform_that_was_called():

@@ -1,6 +1,7 @@
 """Tiles that all threads of a block fetch together."""
 
 import pytest
+from kernels import Matmul
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -17,22 +18,6 @@ from tirstep.transforms import (
     stage_operand_at,
     tile_block,
 )
-
-
-@I.ir_module
-class Matmul:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        C: T.Buffer((16, 12), "float32"),
-    ):
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 
 
 def fetch_b(sch, **options):

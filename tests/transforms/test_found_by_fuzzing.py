@@ -8,16 +8,18 @@ import pytest
 import tvm
 from pairs import refuses
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tirstep.lowering_checks import check_numbers, find_device
-from tirstep.lowering_checks.unfinished import find_unfinished
-from tirstep.modules import Problem, depthwise_conv2d, matmul, softmax
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks.ownership import check_ownership
+from tirstep.modules import Problem, depthwise_conv2d, matmul, softmax, window_sum
 from tirstep.transforms import (
+    align_vectors,
     bind_loop,
     cache_read_at,
     fetch_cooperatively,
     fold_tile,
+    fuse_epilogue_at,
     pad_block,
     reverse_compute_block_at,
     split_loop,
@@ -27,7 +29,7 @@ from tirstep.transforms import (
 
 
 def find_wrong(problem: Problem, module: tvm.IRModule, device: str = "simulator") -> list[str]:
-    found = check_numbers(problem, module, find_device(device), where="here")
+    found = check_numbers(problem, module, get_device(device), where="here")
     return [finding.message for finding in found]
 
 
@@ -46,7 +48,7 @@ def test_a_padding_that_reads_what_other_threads_write():
         if sch.get(sch.get_loops(block)[0]).thread_binding is None:
             bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
     assert "race" in find_wrong(problem, sch.mod)[0]
-    messages = [finding.message for finding in find_unfinished(sch.mod)]
+    messages = [finding.message for finding in check_ownership(sch.mod)]
     assert any("in block 'W_pad', which other threads along" in message for message in messages)
 
 
@@ -143,3 +145,40 @@ def test_a_tile_of_which_tvm_keeps_the_elements_of_one_thread(row: int, first: s
         fold_tile(sch, copy, row=row)
         with refuses(sch, r"fetch_cooperatively: TVM would make 'A_shared' smaller, as if each"):
             fetch_cooperatively(sch, copy, threads=(8, 8), tail="guard")
+
+
+def copy_out_of_vectors(
+    problem: Problem, offset: int
+) -> tuple[Schedule, SBlockRV, SBlockRV, LoopRV]:
+    """A copy in registers, in vectors whose first element lies `offset` places within, and its copy
+    in shared memory."""
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    outer = tile_block(sch, block, threads=(64,), tail="guard").blocks[0]
+    second = cache_read_at(sch, block, outer, operand=0)
+    first = cache_read_at(sch, second, outer, operand=0, scope="local")
+    align_vectors(sch, first, vector=4, offset=offset)
+    return sch, first, second, sch.get_loops(first)[1]
+
+
+@pytest.mark.parametrize("offset", [1, 3])
+def test_vectors_with_an_offset_that_are_copied_on_one_by_one(offset: int):
+    """TVM takes a reader at ``(i + 3) // 4`` for one at ``i // 4``: it reads the next vectors."""
+    problem = window_sum.problem(37, width=3)
+    plain, _, second, loop = copy_out_of_vectors(problem, offset)
+    plain.reverse_compute_at(second, loop, preserve_unit_loops=True)
+    assert "uninitialized read" in find_wrong(problem, plain.mod)[0]
+
+    sch, first, second, loop = copy_out_of_vectors(problem, offset)
+    sentence = "block 'A_shared' would use elements of 'A_local' that block 'A_local' does not comp"
+    with refuses(sch, f"reverse_compute_block_at: {sentence}"):
+        reverse_compute_block_at(sch, second, loop)
+    with refuses(sch, f"fuse_epilogue_at: {sentence}"):
+        fuse_epilogue_at(sch, first, second, loop)
+
+
+def test_vectors_without_an_offset_that_are_copied_on_one_by_one():
+    problem = window_sum.problem(36, width=3)
+    sch, first, second, loop = copy_out_of_vectors(problem, 0)
+    fuse_epilogue_at(sch, first, second, loop)
+    assert find_wrong(problem, sch.mod) == []

@@ -9,7 +9,7 @@ import tvm
 from pairs import refuses
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import check_numbers, find_device
+from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import (
     Problem,
     conv1d,
@@ -36,7 +36,7 @@ from tirstep.transforms import (
 
 
 def assert_wrong(problem: Problem, module: tvm.IRModule, device: str = "simulator") -> None:
-    assert check_numbers(problem, module, find_device(device), where="here")
+    assert check_numbers(problem, module, get_device(device), where="here")
 
 
 def test_a_reduction_over_threads_in_a_loop_on_the_host():
@@ -55,7 +55,7 @@ def test_a_reduction_over_threads_in_a_loop_on_the_host():
         bind_loop(sch, r, axis="threadIdx.x")
     bind_loop(sch, i, axis="blockIdx.x")
     bind_loop(sch, r, axis="threadIdx.x")
-    assert check_numbers(problem, sch.mod, find_device("simulator"), where="here") == []
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []
 
 
 def test_threads_of_outputs_and_of_a_reduction_in_one_loop():

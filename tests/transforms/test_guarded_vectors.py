@@ -9,9 +9,9 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate
-from tirstep.modules import find_kernel
+from tirstep.modules import get_kernel
 from tirstep.transforms import (
     bind_loop,
     find_pipeline,
@@ -156,14 +156,14 @@ def test_a_schedule_of_rows_that_no_vector_divides_is_right(length):
     set_pipeline(sch)
     source = np.arange(5 * length, dtype="float32").reshape(5, length)
     run = simulate(sch.mod, [source, np.full((5, length), np.nan, "float32")])
-    assert not run.faults
+    assert not run.findings
     np.testing.assert_array_equal(run.arguments[-1], source)
 
 
 @pytest.mark.parametrize(("dtype", "vector"), [("float32", "float4"), ("float16", "uint4")])
 def test_a_length_that_no_vector_divides_is_read_in_vectors(dtype, vector):
     """What the pass is for: TVM's own pipeline loads one element at a time, everywhere."""
-    module = find_kernel("relu").problem(1021 * 7, dtype=dtype).module
+    module = get_kernel("relu").problem(1021 * 7, dtype=dtype).module
     step = find_recipe("relu_vectors").steps(module, tail="guard")[-1]
     assert find_pipeline(step.module) == "tirstep"
     loads = {
@@ -181,10 +181,10 @@ def test_a_length_that_no_vector_divides_is_read_in_vectors(dtype, vector):
 @given(length=st.integers(1, 300), dtype=st.sampled_from(["float32", "float16"]))
 def test_elements_at_the_end_are_right_and_nothing_is_touched_behind_it(name, length, dtype):
     recipe = find_recipe(name)
-    problem = find_kernel(recipe.kernel).problem(length, dtype=dtype)
-    sizes = {**recipe.golden.sizes, "tail": "guard"}
+    problem = get_kernel(recipe.kernel).problem(length, dtype=dtype)
+    sizes = {**recipe.golden.config, "tail": "guard"}
     module = recipe.steps(problem.module, **sizes)[-1].module
     inputs = problem.integer_inputs(0)
     run = simulate(module, [*inputs, np.full(length, np.nan, dtype)])
-    assert not run.faults
+    assert not run.findings
     np.testing.assert_array_equal(run.arguments[-1], problem.reference(inputs)[0])

@@ -1,6 +1,7 @@
 """Split, fuse, reorder, unroll: each pair starts from `Scale`."""
 
 import pytest
+from kernels import Scale, ScaleAnyLength
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -21,16 +22,6 @@ from tirstep.transforms import (
 
 
 @I.ir_module
-class Scale:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-        for i, j in T.grid(6, 20):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
-
-
-@I.ir_module
 class Chain:
     """Two nests, the second of three loops."""
 
@@ -46,19 +37,6 @@ class Chain:
                 vx = T.axis.spatial(6, x)
                 vy = T.axis.spatial(20, y * 4 + z)
                 C[vx, vy] = B[vx, vy] + T.float32(1)
-
-
-@I.ir_module
-class Symbolic:
-    @T.prim_func(s_tir=True)
-    def main(a: T.handle, b: T.handle):
-        n = T.int32()
-        A = T.match_buffer(a, (n,), "float32")
-        B = T.match_buffer(b, (n,), "float32")
-        for i in range(n):
-            with T.sblock("B"):
-                vi = T.axis.spatial(n, i)
-                B[vi] = A[vi] * T.float32(2)
 
 
 def start(module=Scale, block="B"):
@@ -126,7 +104,7 @@ def test_split_loop_of_symbolic_extent_with_a_guarded_tail():
         (i,) = sch.get_loops(sch.get_sblock("B"))
         return split_loop(sch, i, inner=8, tail="guard")
 
-    check_pair(Symbolic, change, After)
+    check_pair(ScaleAnyLength, change, After)
 
 
 def test_split_loop_refuses_a_size_that_does_not_divide():
@@ -151,7 +129,7 @@ def test_split_loop_refuses_an_unknown_tail():
 
 
 def test_split_loop_refuses_a_symbolic_extent_without_a_guard():
-    sch, i = start(Symbolic)
+    sch, i = start(ScaleAnyLength)
     with refuses(sch, r"loop 'i' has the symbolic extent n, of which inner=8 may be no divisor"):
         split_loop(sch, i, inner=8)
 
@@ -349,7 +327,7 @@ def test_unroll_loop_counts_loops_side_by_side_once():
 
 
 def test_unroll_loop_refuses_a_symbolic_extent():
-    sch, i = start(Symbolic)
+    sch, i = start(ScaleAnyLength)
     with refuses(sch, r"loop 'i' has the symbolic extent n; split it with tail=\"guard\" first"):
         unroll_loop(sch, i)
 

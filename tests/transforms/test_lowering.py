@@ -8,6 +8,7 @@ import pytest
 import tvm_ffi
 from hypothesis import given
 from hypothesis import strategies as st
+from kernels import Copy
 from pairs import check_pair, refuses
 from tvm import IRModule, s_tir
 from tvm.ir import assert_structural_equal
@@ -18,26 +19,16 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import Break, BufferStore, Continue, Evaluate, For, Return, SeqStmt, const
 
-from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate_lowered
-from tirstep.modules import find_kernel
+from tirstep.modules import get_kernel
 from tirstep.transforms import find_pipeline, set_pipeline
 from tirstep.transforms.lowering import PIPELINE, DropRedundantBarriers
 from tirstep.transforms.queries import find_all
 from tirstep.transforms.recipes.matmul_plan import Plan, schedule_plan
 
 TARGET, BEHIND = "nvidia/nvidia-h100", "s_tir.LowerThreadAllreduce"
-PROBLEM = find_kernel("matmul").problem(16, 64, 16)
-
-
-@I.ir_module
-class Copy:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        for i in range(8):
-            with T.sblock("B"):
-                vi = T.axis.remap("S", [i])
-                B[vi] = A[vi]
+PROBLEM = get_kernel("matmul").problem(16, 64, 16)
 
 
 def kernel(loop: str, after: str = 'T.tvm_storage_sync("shared")', before: str = "") -> IRModule:
@@ -126,7 +117,7 @@ def run(module: IRModule):
     """What the simulator sees of a lowered product, and whether its numbers are right."""
     inputs = PROBLEM.integer_inputs(0)
     result = simulate_lowered(module, [*inputs, np.full((16, 64), np.nan, "float32")])
-    return result.faults, np.array_equal(result.arguments[-1], PROBLEM.reference(inputs)[0])
+    return result.findings, np.array_equal(result.arguments[-1], PROBLEM.reference(inputs)[0])
 
 
 @pytest.mark.parametrize("sizes", [{}, {"strips": (2, 1)}, {"padding": 4}], ids=str)

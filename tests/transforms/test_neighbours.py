@@ -8,10 +8,11 @@ from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.tirx import ForKind
 
-from tirstep.lowering_checks import check_numbers, find_device
-from tirstep.modules import find_kernel
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import get_kernel
 from tirstep.transforms import vectorize_loop
 from tirstep.transforms.neighbours import find_scattered, find_taken_apart
+from tirstep.transforms.places import Place, find_places
 from tirstep.transforms.recipes import RECIPES
 
 
@@ -48,6 +49,10 @@ class Rows:
 """
     )
     return Schedule(module, debug_mask="all")
+
+
+def find_place(sch: Schedule, name: str) -> Place:
+    return next(place for place in find_places(sch.mod["main"].body) if place.name == name)
 
 
 # 18 divides none of the steps' distances, 24 and 16: TVM by itself does not see that 2 and 4 do.
@@ -127,7 +132,7 @@ def test_only_a_stride_of_one_makes_neighbours(stride, lanes):
         with refuses(sch, rf"makes vectors of {lanes} elements that are no neighbours in 'A'"):
             vectorize_loop(sch, loop)
     sch.vectorize(loop)
-    assert [buffer.name for _, buffer in find_scattered(sch, block)] == ["A"]
+    assert [buffer.name for _, buffer in find_scattered(find_place(sch, "B"))] == ["A"]
     apart = [(how, buffer.name) for how, buffer in find_taken_apart(sch, block)]
     assert ("are no neighbours", "A") in apart or stride == 0  # one element that is repeated
 
@@ -135,9 +140,8 @@ def test_only_a_stride_of_one_makes_neighbours(stride, lanes):
 @pytest.mark.parametrize("lanes", [2, 4])
 def test_a_stride_of_one_makes_neighbours(lanes):
     sch = make_strided(1, lanes=lanes)
-    block = sch.get_sblock("B")
-    sch.vectorize(sch.get_loops(block)[-1])
-    assert [*find_scattered(sch, block)] == []
+    sch.vectorize(sch.get_loops(sch.get_sblock("B"))[-1])
+    assert [*find_scattered(find_place(sch, "B"))] == []
 
 
 @pytest.mark.parametrize(
@@ -150,9 +154,8 @@ def test_indices_that_stand_still_or_go_back_make_no_neighbours(index):
     assert "A[vt, ve]" in text
     text = text.replace("B[vt, ve] = A[vt, ve]", f"B[vt, ve] = A[vt, {index}]")
     sch = Schedule(from_source(text), debug_mask="all")
-    block = sch.get_sblock("B")
-    sch.vectorize(sch.get_loops(block)[-1])
-    assert [buffer.name for _, buffer in find_scattered(sch, block)] == ["A"]
+    sch.vectorize(sch.get_loops(sch.get_sblock("B"))[-1])
+    assert [buffer.name for _, buffer in find_scattered(find_place(sch, "B"))] == ["A"]
 
 
 @given(
@@ -166,7 +169,7 @@ def test_neighbours_are_held_against_counting(length, shift, steps, threads, lan
     """What is called neighbours is; where vectors divide the rows they are all found."""
     sch = make_rows(length, shift=shift, steps=steps, threads=threads, lanes=lanes)
     sch.vectorize(sch.get_loops(sch.get_sblock("B"))[-1])
-    scattered = [buffer.name for _, buffer in find_scattered(sch, sch.get_sblock("B"))]
+    scattered = [buffer.name for _, buffer in find_scattered(find_place(sch, "B"))]
     if not scattered:
         firsts = range(shift, shift + steps * threads * lanes, lanes)
         assert all(first % length + lanes <= length for first in firsts)
@@ -188,9 +191,9 @@ def test_neighbours_are_held_against_counting(length, shift, steps, threads, lan
 def test_recipes_fetch_float8_with_guards(name, shape, sizes, copy, lanes, dtype):
     """In vectors where CUDA has them."""
     recipe = RECIPES[name]
-    problem = find_kernel(recipe.kernel).problem(*shape, dtype=dtype)
+    problem = get_kernel(recipe.kernel).problem(*shape, dtype=dtype)
     module = recipe.steps(problem.module, **sizes, tail="guard")[-1].module
-    assert check_numbers(problem, module, find_device("simulator"), where=name) == []
+    assert check_numbers(problem, module, get_device("simulator"), where=name) == []
     compile_for_cuda(module)
     sch = Schedule(module)
     innermost = sch.get(sch.get_loops(sch.get_sblock(copy))[-1])

@@ -2,13 +2,14 @@
 
 import pytest
 import tvm
+from kernels import Copy
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks.compiling import pass_context
+from tirstep.lowering_checks.compile.compiling import pass_context
 from tirstep.modules import vector_add
 from tirstep.transforms import (
     bind_loop,
@@ -17,16 +18,6 @@ from tirstep.transforms import (
     split_loop,
     vectorize_loop,
 )
-
-
-@I.ir_module
-class Copy:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        for i in range(8):
-            with T.sblock("B"):
-                vi = T.axis.remap("S", [i])
-                B[vi] = A[vi]
 
 
 @I.ir_module

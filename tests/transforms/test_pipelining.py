@@ -10,10 +10,10 @@ from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import check_numbers, find_device
-from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate
-from tirstep.modules import find_kernel
+from tirstep.modules import get_kernel
 from tirstep.transforms import (
     accumulate_in_registers,
     cache_read_at,
@@ -36,7 +36,7 @@ from tirstep.transforms import (
     unroll_loop,
 )
 
-SIMULATOR = find_device("simulator")
+SIMULATOR = get_device("simulator")
 THROUGH, ASYNC = prefetch_through_registers, prefetch_asynchronously
 BOTH = pytest.mark.parametrize("prefetch", [THROUGH, ASYNC])
 
@@ -138,7 +138,7 @@ def edit(module, old, new):
     return from_source(text.replace(old, new))
 
 
-PRODUCT = find_kernel("matmul").problem(16, 64, 16)
+PRODUCT = get_kernel("matmul").problem(16, 64, 16)
 
 
 def source_of(module):
@@ -151,7 +151,7 @@ def is_right(module, reference=Mirror, dtype="float32"):
     a = np.random.default_rng(0).integers(-4, 5, (12, 32)).astype(dtype)
     want = run_on_cpu(reference, a, output=(12, 32), dtype="float32")
     run = simulate(module, [a, np.full((12, 32), np.nan, "float32")])
-    return run.faults == [] and np.array_equal(run.arguments[-1], want)
+    return run.findings == [] and np.array_equal(run.arguments[-1], want)
 
 
 def test_prefetch_fragments_of_the_next_step():
@@ -270,7 +270,7 @@ def test_a_copy_that_is_no_asynchronous_one_is_right(prefetch, expression, dtype
     ids=["guard", "pad", "warps", "vectors", "float16", "int8"],
 )
 def test_a_pipeline_of_a_product_is_right(prefetch, sizes, kernel, options):
-    case = find_kernel("matmul").problem(*sizes, **kernel)
+    case = get_kernel("matmul").problem(*sizes, **kernel)
     sch, _, steps, copies = staged(case, **options)
     prefetch(sch, steps.outer, copies)
     assert check_numbers(case, sch.mod, SIMULATOR, where="pipeline") == []
@@ -527,7 +527,7 @@ def test_prefetch_refuses_copies_that_are_not_all_of_the_loop_in_their_order(pre
 
 @BOTH
 def test_prefetch_refuses_a_loop_that_runs_once(prefetch):
-    sch, _, steps, copies = staged(find_kernel("matmul").problem(16, 64, 4))
+    sch, _, steps, copies = staged(get_kernel("matmul").problem(16, 64, 4))
     with refuses(sch, r"loop 'k_0' runs once; leave it as it is, or use smaller steps"):
         prefetch(sch, steps.outer, copies)
 
@@ -538,7 +538,7 @@ def test_prefetch_fragments_refuses_a_loop_that_runs_once_or_holds_one_statement
         sch, r"prefetch_fragments: loop 'i' has one statement in its body, and nothing to"
     ):
         prefetch_fragments(sch, loop)
-    sch, _, steps, _ = staged(find_kernel("matmul").problem(16, 64, 4), fragments="direct")
+    sch, _, steps, _ = staged(get_kernel("matmul").problem(16, 64, 4), fragments="direct")
     with refuses(sch, r"prefetch_fragments: loop 'k_0' runs once"):
         prefetch_fragments(sch, steps.outer)
 

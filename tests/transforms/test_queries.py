@@ -2,6 +2,7 @@
 
 import pytest
 import tvm_ffi
+from kernels import ScaleOne
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -107,15 +108,7 @@ def test_a_decomposed_reduction_keeps_its_reduction_loops():
 
 
 def test_a_block_without_loops_has_neither():
-    @I.ir_module
-    class Scalar:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32")):
-            with T.sblock("B"):
-                vi = T.axis.spatial(1, 0)
-                B[vi] = A[vi] * T.float32(2)
-
-    sch = start(Scalar)
+    sch = start(ScaleOne)
     block = sch.get_sblock("B")
     assert find_spatial_loops(sch, block) == []
     assert find_reduction_loops(sch, block) == []
@@ -181,10 +174,10 @@ def test_a_kernel_begins_at_its_outermost_bound_loop():
     b, *_ = sch.get_loops(block)
     tile = tile_block(sch, block, threads=(4, 3))
     innermost = sch.get_loops(block)[-1]
-    assert queries.find_kernel(sch, innermost).same_as(sch.get(tile.blocks[0]))
-    assert queries.find_kernel(sch, b).same_as(sch.get(b))
+    assert queries.get_enclosing_kernel(sch, innermost).same_as(sch.get(tile.blocks[0]))
+    assert queries.get_enclosing_kernel(sch, b).same_as(sch.get(b))
     bind_loop(sch, b, axis="blockIdx.z")
-    assert queries.find_kernel(sch, innermost).same_as(sch.get(b))
+    assert queries.get_enclosing_kernel(sch, innermost).same_as(sch.get(b))
 
 
 def test_own_loops_enclose_one_block_only():

@@ -11,7 +11,7 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import check_numbers, find_device, run_recipe
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.transforms import spread_over_threads
 from tirstep.transforms.lowering import register_reducer
@@ -24,7 +24,7 @@ def test_the_sum_and_the_maximum_of_a_row_are_found_together(threads: int) -> No
         RECIPES["softmax_online"], {"m": 3, "n": 512}, sizes={"threads": threads, "vector": 2}
     )
     module = run.steps[-1].module
-    assert not check_numbers(run.problem, module, find_device("simulator"), where="")
+    assert not check_numbers(run.problem, module, get_device("simulator"), where="")
 
 
 @I.ir_module

@@ -1,13 +1,14 @@
 """Reductions split, and their initialization taken out."""
 
 import pytest
+from kernels import Matmul, Scale, start
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import check_numbers, find_device
-from tirstep.modules import find_kernel
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import get_kernel
 from tirstep.transforms import (
     PartialSums,
     Split,
@@ -25,32 +26,6 @@ from tirstep.transforms.queries import find_realize
 
 
 @I.ir_module
-class Matmul:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        C: T.Buffer((16, 12), "float32"),
-    ):
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-
-@I.ir_module
-class Scale:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-        for i, j in T.grid(6, 20):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
-
-
-@I.ir_module
 class SymbolicSum:
     @T.prim_func(s_tir=True)
     def main(a: T.handle, B: T.Buffer((4,), "float32")):
@@ -62,13 +37,6 @@ class SymbolicSum:
                 with T.init():
                     B[vi] = T.float32(0)
                 B[vi] = B[vi] + A[vi, vk]
-
-
-def start(module=Matmul, block="C"):
-    """A schedule, one of its blocks, and the block's loops."""
-    sch = Schedule(module, debug_mask="all")
-    handle = sch.get_sblock(block)
-    return sch, handle, *sch.get_loops(handle)
 
 
 def test_split_reduction_by_a_divisor():
@@ -354,23 +322,23 @@ def test_rfactor_reduction_into_two_parts():
     ids=str,
 )
 def test_the_sum_of_the_parts_is_the_sum(name, options, parts):
-    problem = find_kernel(name).problem(8, 6, 24, **options)
+    problem = get_kernel(name).problem(8, 6, 24, **options)
     sch = Schedule(problem.module, debug_mask="all")
     partial = rfactor_reduction(sch, sch.get_sblock("C"), parts=parts)
     bind_loop(sch, partial.parts, axis="blockIdx.y")
-    assert check_numbers(problem, sch.mod, find_device("cpu"), where="parts") == []
+    assert check_numbers(problem, sch.mod, get_device("cpu"), where="parts") == []
 
 
 @pytest.mark.parametrize("order", [(2, 0, 1), (0, 2, 1)])
 def test_rfactor_reduction_of_loops_in_any_order_puts_the_parts_outermost(order):
-    problem = find_kernel("matmul").problem(8, 6, 24)
+    problem = get_kernel("matmul").problem(8, 6, 24)
     sch = Schedule(problem.module, debug_mask="all")
     block = sch.get_sblock("C")
     loops = sch.get_loops(block)
     reorder_loops(sch, [loops[index] for index in order])
     partial = rfactor_reduction(sch, block, parts=4)
     assert sch.get(sch.get_loops(partial.block)[0]).same_as(sch.get(partial.parts))
-    assert check_numbers(problem, sch.mod, find_device("cpu"), where="parts") == []
+    assert check_numbers(problem, sch.mod, get_device("cpu"), where="parts") == []
 
 
 @pytest.mark.parametrize("parts", [1, 0, -2])

@@ -2,6 +2,7 @@
 
 import pytest
 import tvm
+from kernels import make_matmul
 from pairs import check_on_simulator, check_trace, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -21,6 +22,8 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.registers import find_register_leak
 
+Matmul = make_matmul(64, 48, 32)
+
 
 @I.ir_module
 class Sum:
@@ -32,22 +35,6 @@ class Sum:
                 with T.init():
                     C[vi] = T.float32(0)
                 C[vi] = C[vi] + A[vi, vk]
-
-
-@I.ir_module
-class Matmul:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((64, 32), "float32"),
-        B: T.Buffer((32, 48), "float32"),
-        C: T.Buffer((64, 48), "float32"),
-    ):
-        for i, j, k in T.grid(64, 48, 32):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 
 
 def make_shift(shift):

@@ -7,7 +7,7 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import find_kernel
+from tirstep.modules import get_kernel
 from tirstep.transforms import (
     compute_block_at,
     decompose_reduction_at,
@@ -148,7 +148,7 @@ def test_windows_that_overlap_repeat_terms():
 )
 def test_guards_in_guards_repeat_nothing(steps):
     """TVM's analysis does not see it of these."""
-    sch = Schedule(find_kernel("matmul")(16, 12, 13))
+    sch = Schedule(get_kernel("matmul")(16, 12, 13))
     block = sch.get_sblock("C")
     for step in steps:
         names, size = step.split(), step.split()[-1]

@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.transforms import (
     Spread,
@@ -122,7 +122,7 @@ def test_spread_over_threads_keeps_vectors_where_steps_are_guarded():
     assert "*(float4*)(B_ptr" in compile_for_cuda(sch.mod)
     a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
     simulation = simulate(sch.mod, [a, np.full((6, 64), np.nan, "float32")])
-    assert not simulation.faults
+    assert not simulation.findings
     np.testing.assert_array_equal(simulation.arguments[1], a / a.sum(1, keepdims=True))
 
 
@@ -229,7 +229,7 @@ def test_keep_in_registers_makes_an_array_of_a_thread_s_share():
     assert "float D_local_ptr[6];" in executable.mod.imports[0].inspect_source()
     a = np.arange(240, dtype="float32").reshape(5, 48)
     simulation = simulate(sch.mod, [a, np.full_like(a, np.nan)])
-    assert not simulation.faults
+    assert not simulation.findings
     np.testing.assert_array_equal(simulation.arguments[1], 2 * a + 1)
 
 
@@ -242,7 +242,7 @@ def test_keep_in_registers_leaves_a_sum_over_threads_there():
     source = compile_module(sch.mod, "nvidia/nvidia-h100").mod.imports[0].inspect_source()
     assert source.count("/ S_ptr[0]") == 1
     a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
-    assert not simulate(sch.mod, [a, np.full_like(a, np.nan)]).faults
+    assert not simulate(sch.mod, [a, np.full_like(a, np.nan)]).findings
 
 
 def test_keep_in_registers_refuses_what_other_threads_or_kernels_read():
@@ -309,7 +309,7 @@ def test_cache_row_at_puts_the_row_into_registers():
     assert source.count("A_ptr +") == 1
     a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
     simulation = simulate(sch.mod, [a, np.full_like(a, np.nan)])
-    assert not simulation.faults
+    assert not simulation.findings
     expected = a / a.sum(1, keepdims=True)
     np.testing.assert_array_equal(simulation.arguments[1], expected)
     got = run_on_cpu(sch.mod, a, output=(6, 64), dtype="float32")
@@ -323,7 +323,7 @@ def test_cache_row_at_takes_rows_that_do_not_divide():
     cache_shares(sch)
     a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
     simulation = simulate(sch.mod, [a, np.full_like(a, np.nan)])
-    assert not simulation.faults
+    assert not simulation.findings
     np.testing.assert_array_equal(simulation.arguments[1], a / a.sum(1, keepdims=True))
 
 
@@ -366,4 +366,4 @@ def test_a_store_in_registers_is_copied_out_by_the_threads_that_made_it():
         spread_over_threads(sch, block, threads=8, vector=4)
     keep_in_registers(sch, output)
     a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
-    assert not simulate(sch.mod, [a, np.full_like(a, np.nan)]).faults
+    assert not simulate(sch.mod, [a, np.full_like(a, np.nan)]).findings

@@ -6,7 +6,7 @@ from tvm.ir import assert_structural_equal
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.modules import softmax, transpose
 from tirstep.transforms import find_pipeline
 from tirstep.transforms.lowering import DropThreadDimensions

@@ -1,6 +1,7 @@
 """Vectors."""
 
 import pytest
+from kernels import Scale, ScaleAnyLength
 from pairs import check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
@@ -18,16 +19,6 @@ from tirstep.transforms import (
     vectorize_copy,
     vectorize_loop,
 )
-
-
-@I.ir_module
-class Scale:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-        for i, j in T.grid(6, 20):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
 
 
 @I.ir_module
@@ -121,19 +112,7 @@ def test_vectorize_loop_refuses_a_reduction_with_tvm_s_reason():
 
 
 def test_vectorize_loop_refuses_a_symbolic_extent():
-    @I.ir_module
-    class Symbolic:
-        @T.prim_func(s_tir=True)
-        def main(a: T.handle, b: T.handle):
-            n = T.int32()
-            A = T.match_buffer(a, (n,), "float32")
-            B = T.match_buffer(b, (n,), "float32")
-            for i in range(n):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(n, i)
-                    B[vi] = A[vi] * T.float32(2)
-
-    sch = Schedule(Symbolic)
+    sch = Schedule(ScaleAnyLength)
     (loop,) = sch.get_loops(sch.get_sblock("B"))
     with refuses(sch, r"vectorize_loop: loop 'i' has the symbolic extent n; split it with tail"):
         vectorize_loop(sch, loop)

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from kernels import make_matmul
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -13,21 +14,7 @@ from tirstep.modules import matmul, vector_add
 from tirstep.transforms import WarpTile, bind_loop, cache_read_at, fuse_loops, tile_in_warps
 from tirstep.transforms.warp_tiling import find_group
 
-
-@I.ir_module
-class Matmul:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((64, 6), "float32"),
-        B: T.Buffer((6, 48), "float32"),
-        C: T.Buffer((64, 48), "float32"),
-    ):
-        for i, j, k in T.grid(64, 48, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+Matmul = make_matmul(64, 48, 6)
 
 
 def start(module=Matmul):

@@ -6,14 +6,15 @@ before is in the names: blocks were gone, sums were taken twice, stores went bey
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from pairs import refuses
+from pairs import refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import check_numbers, find_device
-from tirstep.modules import find_kernel
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import get_kernel
 from tirstep.transforms import (
     accumulate_in_registers,
     align_vectors,
@@ -41,7 +42,7 @@ LARGEST = 2**31 - 1
 
 
 def start(kernel, *sizes, **options):
-    return Schedule(find_kernel(kernel)(*sizes, **options))
+    return Schedule(get_kernel(kernel)(*sizes, **options))
 
 
 def loops(sch, name):
@@ -49,8 +50,8 @@ def loops(sch, name):
 
 
 def assert_right(kernel, sch, *sizes, device="cpu"):
-    problem = find_kernel(kernel).problem(*sizes)
-    assert check_numbers(problem, sch.mod, find_device(device), where="here") == []
+    problem = get_kernel(kernel).problem(*sizes)
+    assert check_numbers(problem, sch.mod, get_device(device), where="here") == []
 
 
 def test_align_vectors_deleted_a_fetch_in_its_loops():
@@ -129,6 +130,50 @@ def test_zeros_that_are_padded_into_a_sum_must_not_count(kernel, block, multiple
         pad_block(sch, handle, multiples=multiples)
     pad_block(sch, handle, multiples=[2, 1])  # rows that are cropped again
     assert_right(kernel, sch, 3, 7)
+
+
+def test_pad_block_stored_zeros_over_what_it_had_copied():
+    """TVM knows the index of a dimension of one element, and all iterations write there."""
+    plain, sch = start("depthwise_conv2d", 2, 2, 4, 4, 1), start("depthwise_conv2d", 2, 2, 4, 4, 1)
+    for one in (plain, sch):
+        align_vectors(one, one.get_sblock("padded"), vector=4, offset=0)
+    plain.pad_einsum(plain.get_sblock("padded"), [1, 1, 1, 8, 1])
+    problem = get_kernel("depthwise_conv2d").problem(2, 2, 4, 4, 1)
+    assert check_numbers(problem, plain.mod, get_device("cpu"), where="here")
+    block = sch.get_sblock("padded")
+    with refuses(
+        sch,
+        "pad_block: iterator 'v3' is no index of what block 'padded' writes, and its 7 new "
+        "iterations would store over the old ones; pad its other iterators only",
+    ):
+        pad_block(sch, block, multiples=[1, 1, 1, 8, 1])
+    pad_block(sch, block, multiples=[4, 1, 3, 1, 8])
+    assert_right("depthwise_conv2d", sch, 2, 2, 4, 4, 1)
+
+
+def test_pad_block_added_the_same_term_in_each_iteration_of_a_padded_reduction():
+    """Padded along j alone, the terms of a second reduction over one element are no zeros."""
+
+    @I.ir_module
+    class Sums:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((4, 5, 1), "float32"), B: T.Buffer((4,), "float32")):
+            for i, j, k in T.grid(4, 5, 1):
+                with T.sblock("B"):
+                    vi, vj, vk = T.axis.remap("SRR", [i, j, k])  # noqa: RUF059
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vj, 0]
+
+    ones, plain = np.ones((4, 5, 1), "float32"), Schedule(Sums)
+    plain.pad_einsum(plain.get_sblock("B"), [1, 8, 2])
+    assert run_on_cpu(plain.mod, ones, output=(4,), dtype="float32")[0] == 10
+    sch = Schedule(Sums)
+    block = sch.get_sblock("B")
+    with refuses(sch, "block 'B' reduces over 'vj', 'vk', and the zeros that would be padded ther"):
+        pad_block(sch, block, multiples=[1, 8, 2])
+    pad_block(sch, block, multiples=[3, 8, 1])
+    assert run_on_cpu(sch.mod, ones, output=(4,), dtype="float32")[0] == 5
 
 
 def test_fold_tile_misaligned_the_vectors_of_a_fetch():
@@ -323,9 +368,9 @@ def test_a_guard_that_is_lost_where_threads_reduce():
     ):
         split_loop(sch, rows, inner=2, tail="guard")
     sch.split(rows, [None, 2])
-    problem = find_kernel("row_sum").problem(5, 32)
-    findings = check_numbers(problem, sch.mod, find_device("simulator"), where="here")
-    assert any("B[5], which has 5 elements" in str(finding) for finding in findings)
+    problem = get_kernel("row_sum").problem(5, 32)
+    findings = check_numbers(problem, sch.mod, get_device("simulator"), where="here")
+    assert any("B[5] by thread" in str(finding) for finding in findings)
 
 
 def test_a_block_in_a_copy_of_a_pipeline_was_another_statement_of_it():

@@ -1,7 +1,7 @@
 """Wrong programs about threads: each public transform may go on its own, and all of them may not.
 
 What can never become right is refused, with plain TVM's schedule of the same to show the wrong
-numbers. What is only unfinished goes through, and `find_unfinished` names it.
+numbers. What is only unfinished goes through, and `check_ownership` names it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tirstep.lowering_checks import DeviceError, check_numbers, find_device, find_unfinished
+from tirstep.lowering_checks import DeviceError, check_numbers, check_ownership, get_device
 from tirstep.modules import Problem, conv1d, matmul, matvec, row_sum
 from tirstep.transforms import (
     accumulate_in_registers,
@@ -40,13 +40,13 @@ def start(problem: Problem, name: str = "C") -> tuple[Schedule, SBlockRV, list[L
 
 
 def is_right(problem: Problem, sch: Schedule) -> bool:
-    return check_numbers(problem, sch.mod, find_device("simulator"), where="here") == []
+    return check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []
 
 
 def is_wrong(problem: Problem, sch: Schedule) -> bool:
     """On the simulator, while the loops in a row compute the right numbers: only threads do not."""
-    assert check_numbers(problem, sch.mod, find_device("cpu"), where="here") == []
-    return not is_right(problem, sch) and find_unfinished(sch.mod) != []
+    assert check_numbers(problem, sch.mod, get_device("cpu"), where="here") == []
+    return not is_right(problem, sch) and check_ownership(sch.mod) != []
 
 
 @pytest.mark.parametrize("level", ["blockIdx", "threadIdx"])
@@ -61,7 +61,7 @@ def test_a_fetch_that_is_shared_out_over_gpu_blocks(level: str) -> None:
     if level == "threadIdx":
         bind_loop(sch, outer, axis="threadIdx.y")
         assert is_right(problem, sch)
-        assert find_unfinished(sch.mod) == []
+        assert check_ownership(sch.mod) == []
         return
     raw = sch.copy()
     raw.bind(outer, "blockIdx.y")
@@ -88,7 +88,7 @@ def test_the_same_axis_of_gpu_blocks_may_fetch_what_it_reads(columns: int) -> No
     bind_loop(sch, tiles, axis="blockIdx.y")
     bind_loop(sch, fetch, axis="blockIdx.y")
     assert is_right(problem, sch)
-    assert find_unfinished(sch.mod) == []
+    assert check_ownership(sch.mod) == []
 
 
 GUARDED = (
@@ -117,7 +117,7 @@ def test_a_fetch_of_one_element_whose_column_is_bound_afterwards(threads: object
     bind_loop(late, j, axis=axis)
     stage_operand_at(late, block, k, operand=1, threads=threads)
     assert is_right(problem, late)
-    assert find_unfinished(late.mod) == []
+    assert check_ownership(late.mod) == []
 
 
 def test_a_copy_of_one_result_that_is_spread() -> None:
@@ -169,7 +169,7 @@ def test_registers_of_all_threads_copied_by_each() -> None:
     # Each thread may bring what lies in its own.
     stage_operand_at(sch, block, k, operand=1, threads=8)
     assert is_right(problem, sch)
-    assert find_unfinished(sch.mod) == []
+    assert check_ownership(sch.mod) == []
 
 
 def test_shared_memory_of_other_gpu_blocks_copied_into_registers() -> None:
@@ -201,7 +201,7 @@ def test_a_result_that_one_thread_writes_and_all_read(scope: str, what: str) -> 
     threads = spread_one_result(sch, copy)
     raw = sch.copy()
     raw.reverse_compute_at(raw.cache_write(copy, 0, scope), threads)
-    assert [f"({scope} memory)" in finding.message for finding in find_unfinished(raw.mod)] == [
+    assert [f"({scope} memory)" in finding.message for finding in check_ownership(raw.mod)] == [
         True
     ]
     with refuses(
@@ -277,7 +277,7 @@ def test_only_the_fetch_on_threads_is_unfinished_and_may_be_finished(first: str)
         assert is_wrong(problem, sch)
         bind_loop(sch, j, axis="threadIdx.x")
     assert is_right(problem, sch)
-    assert find_unfinished(sch.mod) == []
+    assert check_ownership(sch.mod) == []
 
 
 def test_a_window_of_a_guarded_convolution_is_fetched_as_before() -> None:
@@ -290,7 +290,7 @@ def test_a_window_of_a_guarded_convolution_is_fetched_as_before() -> None:
     fetch_cooperatively(sch, copy, threads=8, tail="guard")
     stage_operand_at(sch, block, tile.blocks[0], operand=1, threads=8)
     assert is_right(problem, sch)
-    assert find_unfinished(sch.mod) == []
+    assert check_ownership(sch.mod) == []
 
 
 def start_pipeline() -> tuple[Schedule, SBlockRV, SBlockRV, LoopRV]:
@@ -355,7 +355,7 @@ def test_a_guarded_sum_over_threads_in_shared_memory() -> None:
     assert not is_right(problem, raw)
     with refuses(
         sch,
-        "spread_over_threads: bind_loop: loop '.*' is a reduction of block 'B', whose only guard "
-        "is .*: TVM would store the sums of outputs that do not exist; keep the sums in registers",
+        "spread_over_threads: block 'B' reduces over threads, and .* is its only guard: TVM would "
+        "store the sums of outputs that do not exist into 'B_shared'; keep the sums in registers",
     ):
         spread_over_threads(sch, block, threads=8)

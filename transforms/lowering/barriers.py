@@ -44,7 +44,7 @@ def DropRedundantBarriers(  # noqa: N802 - a pass is named like TVM's
         changed = False
         for place, part in enumerate(parts):
             following = next((each for each in parts[place + 1 :] if not _is_quiet(each)), None)
-            if _is_counted(part) and _is_barrier(following):
+            if _is_counted(part) and is_barrier(following):
                 kept = _drop_in_loop(part, variables)
                 changed = changed or not kept.same_as(part)
                 parts[place] = kept
@@ -54,7 +54,8 @@ def DropRedundantBarriers(  # noqa: N802 - a pass is named like TVM's
     return function if body.same_as(function.body) else function.with_body(body)
 
 
-def _is_barrier(statement: Any) -> bool:
+def is_barrier(statement: Any) -> bool:
+    """Whether a statement lets the threads of a GPU block wait for each other."""
     if not isinstance(statement, Evaluate):
         return False
     call = statement.value
@@ -80,7 +81,7 @@ def _is_counted(statement: Any) -> bool:
 def _drop_in_loop(loop: For, variables: Variables) -> For:
     old = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else [loop.body]
     parts = list(old)
-    if not all(_is_barrier(part) or is_transparent(part) for part in parts):
+    if not all(is_barrier(part) or is_transparent(part) for part in parts):
         return loop  # among others, where a barrier stands deeper inside
     while (place := _find_redundant(parts, loop, variables)) is not None:
         del parts[place]
@@ -101,7 +102,7 @@ def _drop_in_loop(loop: For, variables: Variables) -> For:
 
 def _find_redundant(parts: list[Any], loop: For, variables: Variables) -> int | None:
     """The place of a barrier that can go; the first of the loop always stays."""
-    barriers = [place for place, part in enumerate(parts) if _is_barrier(part)]
+    barriers = [place for place, part in enumerate(parts) if is_barrier(part)]
     for number, place in enumerate(barriers[1:], start=1):
         last = number + 1 == len(barriers)
         before = parts[barriers[number - 1] + 1 : place]

@@ -130,7 +130,7 @@ def _fit_threads(sch: Schedule, sums: SBlockRV, plan: WindowPlan) -> int:
 @recipe(
     kernel="conv1d",
     blocks=BLOCKS,
-    seed=SEED,
+    default_example=SEED,
     golden=Example(SHAPE, OPTIONS, {"threads": 64, "taps": 8}),
     choices=WINDOW,
     expects={"decomposed": ("barriers == 1", "scalar_stores == 1")},
@@ -148,7 +148,7 @@ def conv1d_window(
 @recipe(
     kernel="conv1d",
     blocks=BLOCKS,
-    seed=SEED,
+    default_example=SEED,
     golden=Example(SHAPE, OPTIONS, {"threads": 32, "each": 4, "taps": 8}),
     choices=RUNS,
     expects={"decomposed": ("barriers == 1", "spills == 0 on sm_90a")},
@@ -174,7 +174,7 @@ def conv1d_registers(
 @recipe(
     kernel="conv1d",
     blocks=BLOCKS,
-    seed=SEED,
+    default_example=SEED,
     golden=Example(SHAPE, OPTIONS, {"threads": 32, "each": 8, "taps": 8}),
     choices=RUNS,
     expects={"decomposed": ("barriers == 1", "spills == 0 on sm_90a")},
@@ -199,7 +199,7 @@ def conv1d_folded(
 @recipe(
     kernel="conv1d",
     blocks=BLOCKS,
-    seed=SEED,
+    default_example=SEED,
     golden=Example(SHAPE, OPTIONS, {"threads": 32, "each": 8, "taps": 8}),
     choices=RUNS,
     expects={"decomposed": ("barriers == 3", "spills == 0 on sm_90a")},

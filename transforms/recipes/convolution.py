@@ -19,7 +19,7 @@ BLOCKS = ("padded Y",)
 @recipe(
     kernel="depthwise_conv2d",
     blocks=BLOCKS,
-    seed=SEED,
+    default_example=SEED,
     golden=SMALL,
     symbolic=("b", "c", "h", "w"),
     expects={"bound": ("blocks == 3", "guards == 2")},
@@ -36,7 +36,7 @@ def depthwise_conv2d_naive(sch: Schedule) -> Iterator[str]:
 @recipe(
     kernel="depthwise_conv2d",
     blocks=BLOCKS,
-    seed=SEED,
+    default_example=SEED,
     golden=SMALL,
     symbolic=("b", "c", "h", "w"),
     expects={"bound": ("blocks == 12", "guards == 2")},
@@ -55,7 +55,7 @@ def depthwise_conv2d_blocks_2d(sch: Schedule) -> Iterator[str]:
 @recipe(
     kernel="depthwise_conv2d",
     blocks=BLOCKS,
-    seed=SEED,
+    default_example=SEED,
     golden=SMALL,
     symbolic=("b", "c", "h", "w"),
     expects={"bound": ("blocks == 192", "guards == 2")},
@@ -76,7 +76,7 @@ def depthwise_conv2d_fused_blocks(sch: Schedule) -> Iterator[str]:
 @recipe(
     kernel="depthwise_conv2d",
     blocks=BLOCKS,
-    seed=SEED,
+    default_example=SEED,
     golden=SMALL,
     choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
     symbolic=("b", "c", "h", "w"),
@@ -107,7 +107,7 @@ def depthwise_conv2d_threads_2d(
 @recipe(
     kernel="depthwise_conv2d",
     blocks=BLOCKS,
-    seed=SEED,
+    default_example=SEED,
     golden=SMALL,
     choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
     symbolic=("b", "c", "h", "w"),

@@ -153,8 +153,8 @@ def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, plan: TilePla
 @recipe(
     kernel="depthwise_conv2d",
     blocks=BLOCKS,
-    seed=SEED,
-    golden=Example(SHAPE, sizes={"rows": 4, "columns": 8}),
+    default_example=SEED,
+    golden=Example(SHAPE, config={"rows": 4, "columns": 8}),
     choices=TILE,
     expects={"decomposed": ("threads == 256", "barriers == 1")},
 )
@@ -171,8 +171,8 @@ def depthwise_conv2d_shared(
 @recipe(
     kernel="depthwise_conv2d",
     blocks=BLOCKS,
-    seed=SEED,
-    golden=Example(SHAPE, sizes={"rows": 4, "columns": 4, "local_y": 2, "local_x": 4}),
+    default_example=SEED,
+    golden=Example(SHAPE, config={"rows": 4, "columns": 4, "local_y": 2, "local_x": 4}),
     choices=LOCAL,
     expects={"decomposed": ("barriers == 1", "spills == 0 on sm_90a")},
 )
@@ -196,8 +196,8 @@ def depthwise_conv2d_registers(
 @recipe(
     kernel="depthwise_conv2d",
     blocks=BLOCKS,
-    seed=SEED,
-    golden=Example(SHAPE, sizes={"rows": 4, "columns": 4, "local_y": 2, "local_x": 4}),
+    default_example=SEED,
+    golden=Example(SHAPE, config={"rows": 4, "columns": 4, "local_y": 2, "local_x": 4}),
     choices=PLANES,
     expects={"decomposed": ("barriers == 2", "spills == 0 on sm_90a")},
 )

@@ -69,10 +69,10 @@ class _Loops(NamedTuple):
 @recipe(
     kernel="depthwise_conv2d",
     blocks=BLOCKS,
-    seed=SEED,
+    default_example=SEED,
     golden=Example(
         SHAPE,
-        sizes={"images": 2, "planes": 2, "columns": 4, "local_y": 4, "local_x": 4, "blocks": 1},
+        config={"images": 2, "planes": 2, "columns": 4, "local_y": 4, "local_x": 4, "blocks": 1},
     ),
     choices=STRIPS,
     expects={

@@ -15,7 +15,7 @@ from .recipe import Example, recipe
 @recipe(
     kernel="vector_add",
     blocks=("C",),
-    seed=Example({"n": 1024}),
+    default_example=Example({"n": 1024}),
     golden=Example({"n": 1024}),
     choices={"threads": (32, 64, 128, 256, 512)},
     symbolic=("n",),

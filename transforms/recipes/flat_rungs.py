@@ -28,8 +28,8 @@ def element_per_thread(kernel: str, *, block: str) -> Recipe:
     @recipe(
         kernel=kernel,
         blocks=(block,),
-        seed=SEED,
-        golden=Example({"n": 96}, sizes={"threads": 32}),
+        default_example=SEED,
+        golden=Example({"n": 96}, config={"threads": 32}),
         choices={"threads": THREADS},
         symbolic=("n",),
         expects={"bound": ("barriers == 0",)},
@@ -51,8 +51,8 @@ def vector_per_thread(kernel: str, *, block: str) -> Recipe:
     @recipe(
         kernel=kernel,
         blocks=(block,),
-        seed=SEED,
-        golden=Example({"n": 256}, sizes={"threads": 32, "vector": 4}),
+        default_example=SEED,
+        golden=Example({"n": 256}, config={"threads": 32, "vector": 4}),
         choices=SIZES,
         expects=IN_VECTORS,
     )
@@ -75,8 +75,8 @@ def batch_per_thread(kernel: str, *, block: str) -> Recipe:
     @recipe(
         kernel=kernel,
         blocks=(block,),
-        seed=SEED,
-        golden=Example({"n": 512}, sizes={"threads": 32, "vector": 4, "each": 2}),
+        default_example=SEED,
+        golden=Example({"n": 512}, config={"threads": 32, "vector": 4, "each": 2}),
         choices=BATCHED,
         expects=IN_VECTORS,
     )
@@ -100,8 +100,8 @@ def grid_in_rounds(kernel: str, *, block: str) -> Recipe:
         kernel=kernel,
         blocks=(block,),
         # As many blocks as 132 multiprocessors run: they do not divide.
-        seed=Example(SEED.shape, sizes={"tail": "guard"}),
-        golden=Example({"n": 1536}, sizes={"threads": 32, "vector": 4, "each": 2, "blocks": 3}),
+        default_example=Example(SEED.shape, config={"tail": "guard"}),
+        golden=Example({"n": 1536}, config={"threads": 32, "vector": 4, "each": 2, "blocks": 3}),
         choices={**BATCHED, "blocks": (264, 528, 1056, 2112)},
         expects=IN_VECTORS,
     )

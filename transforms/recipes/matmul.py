@@ -22,7 +22,14 @@ MNK, MK = ("m", "n", "k"), ("m", "k")
 ONE, ROW = {"bound": ("threads == 1",)}, {"bound": ("threads == 512",)}  # expected of a block
 
 
-@recipe(kernel="matmul", blocks=("C",), seed=GEMM, golden=Example(SMALL), symbolic=MNK, expects=ONE)
+@recipe(
+    kernel="matmul",
+    blocks=("C",),
+    default_example=GEMM,
+    golden=Example(SMALL),
+    symbolic=MNK,
+    expects=ONE,
+)
 def matmul_naive(sch: Schedule) -> Iterator[str]:
     """One element of C for each block of one thread (v0)."""
     i, j, _ = sch.get_loops(sch.get_sblock("C"))
@@ -34,8 +41,8 @@ def matmul_naive(sch: Schedule) -> Iterator[str]:
 @recipe(
     kernel="matmul",
     blocks=("C",),
-    seed=GEMM,
-    golden=Example(SMALL, sizes={"threads": 16}),
+    default_example=GEMM,
+    golden=Example(SMALL, config={"threads": 16}),
     choices={"threads": (8, 16, 32, 64)},
     symbolic=MNK,
     expects={"bound": ("threads == 32", "shared_bytes == 0")},
@@ -58,8 +65,8 @@ def matmul_threads_1d(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse"
 @recipe(
     kernel="matmul",
     blocks=("C",),
-    seed=GEMM,
-    golden=Example(SMALL, sizes={"rows": 16, "columns": 8}),
+    default_example=GEMM,
+    golden=Example(SMALL, config={"rows": 16, "columns": 8}),
     choices={"rows": TILE, "columns": TILE},
     symbolic=MNK,
     expects={"tiled_and_bound": ("threads == 1024", "shared_bytes == 0")},
@@ -82,7 +89,7 @@ def matmul_threads_2d(
 @recipe(
     kernel="matmul",
     blocks=("C", "C C_cast"),
-    seed=GEMM,
+    default_example=GEMM,
     golden=Example(SMALL),
     choices={"rows": TILE, "columns": TILE, "tile_k": (4, 8, 16)},
     symbolic=MNK,
@@ -125,8 +132,8 @@ def matmul_shared(
 @recipe(
     kernel="matmul",
     blocks=("C", "C C_cast"),
-    seed=GEMM,
-    golden=Example(SMALL, sizes={"rows": 16, "columns": 8}),
+    default_example=GEMM,
+    golden=Example(SMALL, config={"rows": 16, "columns": 8}),
     choices={"rows": TILE, "columns": TILE, "tile_k": (2, 4, 8)},
     symbolic=MNK,
     expects={"decomposed": ("barriers_per_step == 2", "scalar_loads == 2", "scalar_stores == 1")},
@@ -162,7 +169,12 @@ def matmul_registers(
 
 
 @recipe(
-    kernel="matmul", blocks=("C",), seed=SQUARE, golden=Example(SMALL), symbolic=MK, expects=ROW
+    kernel="matmul",
+    blocks=("C",),
+    default_example=SQUARE,
+    golden=Example(SMALL),
+    symbolic=MK,
+    expects=ROW,
 )
 def matmul_rows_on_blocks(sch: Schedule) -> Iterator[str]:
     """One row of C for each block, one element of the row for each thread (step 1).
@@ -179,8 +191,8 @@ def matmul_rows_on_blocks(sch: Schedule) -> Iterator[str]:
 @recipe(
     kernel="matmul",
     blocks=("C",),
-    seed=SQUARE,
-    golden=Example(SMALL, sizes={"rows": 4, "columns": 8, "per_thread": 2}),
+    default_example=SQUARE,
+    golden=Example(SMALL, config={"rows": 4, "columns": 8, "per_thread": 2}),
     choices={"rows": (4, 8, 16), "columns": (16, 32), "per_thread": (1, 2, 4)},
     symbolic=MNK,
     expects={"tiled_and_bound": ("threads == 256", "shared_bytes == 0")},
@@ -205,8 +217,8 @@ def matmul_tiled(
 @recipe(
     kernel="matmul",
     blocks=("C", "C C_cast"),
-    seed=SQUARE,
-    golden=Example(SMALL, sizes={"rows": 4, "columns": 8, "per_thread": 2, "tile_k": 16}),
+    default_example=SQUARE,
+    golden=Example(SMALL, config={"rows": 4, "columns": 8, "per_thread": 2, "tile_k": 16}),
     choices={
         "rows": (4, 8, 16),
         "columns": (16, 32),

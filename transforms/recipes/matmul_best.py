@@ -19,7 +19,7 @@ CANDIDATES = (matmul_grouped, matmul_prefetched, matmul_async, matmul_split_k)
 @recipe(
     kernel="matmul",
     blocks=BLOCKS,
-    seed=GEMM,
+    default_example=GEMM,
     golden=Example(SHAPE),
     expects={"parts_added": ("vector_stores >= 1",)},
 )
@@ -51,10 +51,10 @@ def choose(sch: Schedule, device: str) -> tuple[Recipe, Mapping[str, object]]:
             f"the search chose '{best.recipe}'",
             f"search one of {', '.join(by_name)}",
         )
-    _require_sizes(chosen, best.sizes)
-    searched = best.sizes.get("tail", "pad")
+    _require_sizes(chosen, best.config)
+    searched = best.config.get("tail", "pad")
     for tail in ("refuse", "pad" if searched == "refuse" else searched):
-        sizes = {**best.sizes, "tail": tail}
+        sizes = {**best.config, "tail": tail}
         if _fits(chosen, sch, sizes):
             return chosen, sizes
     return matmul_prefetched, {"tail": "pad"}
@@ -63,9 +63,9 @@ def choose(sch: Schedule, device: str) -> tuple[Recipe, Mapping[str, object]]:
 def _require_sizes(chosen: Recipe, sizes: Mapping[str, object]) -> None:
     """Refuse sizes that no search can have found: a table is a file, and may be damaged."""
     for name, value in sizes.items():
-        default = chosen.sizes.get(name)
+        default = chosen.config.get(name)
         is_of_its_type = default is None or type(value) is type(default)
-        if name not in chosen.sizes or not (
+        if name not in chosen.config or not (
             is_of_its_type or value in chosen.choices.get(name, ())
         ):
             raise TransformError(

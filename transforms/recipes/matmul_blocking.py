@@ -22,7 +22,7 @@ from .recipe import Example, recipe
 NOTES = Example({"m": 1024, "n": 1024, "k": 1024})
 SMALL = Example(
     {"m": 64, "n": 48, "k": 32},
-    sizes={"local_y": 4, "local_x": 2, "block_y": 4, "block_x": 8},
+    config={"local_y": 4, "local_x": 2, "block_y": 4, "block_x": 8},
 )
 CHOICES = {
     "local_y": (1, 2, 4, 8),
@@ -49,7 +49,7 @@ TILES_BETWEEN_BARRIERS = SourcePattern(
 @recipe(
     kernel="matmul",
     blocks=("C", "C C_cast"),
-    seed=NOTES,
+    default_example=NOTES,
     golden=SMALL,
     choices=CHOICES,
     symbolic=("m", "n", "k"),
@@ -87,7 +87,7 @@ def matmul_local_blocking(
 @recipe(
     kernel="matmul",
     blocks=("C", "C C_cast"),
-    seed=NOTES,
+    default_example=NOTES,
     golden=SMALL,
     choices={**CHOICES, "vector": (1, 2, 4)},
     symbolic=("m", "n", "k"),
@@ -150,7 +150,7 @@ def matmul_shared_blocking(
 @recipe(
     kernel="matmul_bias_relu",
     blocks=("C D",),
-    seed=NOTES,
+    default_example=NOTES,
     golden=SMALL,
     choices=matmul_shared_blocking.choices,
     symbolic=("m", "n", "k"),

@@ -17,7 +17,7 @@ from .recipe import Example, recipe
 GEMM = Example({"m": 1024, "n": 512, "k": 2048})
 SIZES = {"block_y": 4, "block_x": 8, "local_y": 8, "local_x": 2, "tile_k": 8}
 SHAPE = {"m": 64, "n": 48, "k": 32}
-SMALL = Example(SHAPE, sizes=SIZES)
+SMALL = Example(SHAPE, config=SIZES)
 TILES = {
     "block_y": (4, 8, 16),
     "block_x": (8, 16),
@@ -32,7 +32,14 @@ BLOCKS = ("C", "C C_cast")
 VECTORS = {"decomposed": ("scalar_loads == 0", "scalar_shared_loads == 0")}
 
 
-@recipe(kernel="matmul", blocks=BLOCKS, seed=GEMM, golden=SMALL, choices=TILES, expects=VECTORS)
+@recipe(
+    kernel="matmul",
+    blocks=BLOCKS,
+    default_example=GEMM,
+    golden=SMALL,
+    choices=TILES,
+    expects=VECTORS,
+)
 def matmul_fragments(
     sch: Schedule,
     *,
@@ -52,7 +59,14 @@ def matmul_fragments(
     yield from schedule_plan(sch, plan)
 
 
-@recipe(kernel="matmul", blocks=BLOCKS, seed=GEMM, golden=SMALL, choices=TILES, expects=VECTORS)
+@recipe(
+    kernel="matmul",
+    blocks=BLOCKS,
+    default_example=GEMM,
+    golden=SMALL,
+    choices=TILES,
+    expects=VECTORS,
+)
 def matmul_strips(
     sch: Schedule,
     *,
@@ -74,8 +88,8 @@ def matmul_strips(
 @recipe(
     kernel="matmul",
     blocks=BLOCKS,
-    seed=GEMM,
-    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4}),
+    default_example=GEMM,
+    golden=Example(SHAPE, config={**SIZES, "warp_y": 4}),
     choices=WARPS,
     expects=VECTORS,
 )
@@ -104,8 +118,8 @@ def matmul_warps(
 @recipe(
     kernel="matmul",
     blocks=BLOCKS,
-    seed=GEMM,
-    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4}),
+    default_example=GEMM,
+    golden=Example(SHAPE, config={**SIZES, "warp_y": 4}),
     choices=LANES,
     expects={"decomposed": (*VECTORS["decomposed"], "spills == 0 on sm_90a")},
 )
@@ -133,8 +147,8 @@ def matmul_interleaved(
 @recipe(
     kernel="matmul",
     blocks=BLOCKS,
-    seed=GEMM,
-    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2}),
+    default_example=GEMM,
+    golden=Example(SHAPE, config={**SIZES, "warp_y": 4, "group": 2}),
     choices=GROUPS,
     expects={"decomposed": ("scalar_loads == 0", "blocks == 32")},
 )

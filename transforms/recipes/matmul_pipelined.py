@@ -36,8 +36,8 @@ PARTS = {
 @recipe(
     kernel="matmul",
     blocks=BLOCKS,
-    seed=GEMM,
-    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2}),
+    default_example=GEMM,
+    golden=Example(SHAPE, config={**SIZES, "warp_y": 4, "group": 2}),
     choices=GROUPS,
     expects={"barriers_dropped": ("barriers_per_step == 1", "spills == 0 on sm_90a")},
 )
@@ -66,8 +66,8 @@ def matmul_prefetched(
 @recipe(
     kernel="matmul",
     blocks=BLOCKS,
-    seed=GEMM,
-    golden=Example(SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2, "stages": 3}),
+    default_example=GEMM,
+    golden=Example(SHAPE, config={**SIZES, "warp_y": 4, "group": 2, "stages": 3}),
     choices={**GROUPS, "stages": (3, 4)},
     expects={"next_tiles_asynchronously": ("cp_async_bytes == 16", "vector_loads == 0")},
 )
@@ -99,9 +99,9 @@ def matmul_async(
 @recipe(
     kernel="matmul",
     blocks=BLOCKS,
-    seed=GEMM,
+    default_example=GEMM,
     golden=Example(
-        SHAPE, sizes={**SIZES, "warp_y": 4, "group": 2, "stages": 2, "fragments": 2, "parts": 2}
+        SHAPE, config={**SIZES, "warp_y": 4, "group": 2, "stages": 2, "fragments": 2, "parts": 2}
     ),
     choices=PARTS,
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},

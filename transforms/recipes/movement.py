@@ -28,8 +28,8 @@ TILES = {"tile": (16, 32, 64), "threads": (64, 128, 256, 512)}
 @recipe(
     kernel="transpose",
     blocks=("B",),
-    seed=SEED,
-    golden=Example({"m": 32, "n": 24}, sizes={"rows": 4, "columns": 16}),
+    default_example=SEED,
+    golden=Example({"m": 32, "n": 24}, config={"rows": 4, "columns": 16}),
     choices={"rows": (2, 4, 8), "columns": (16, 32, 64)},
     expects={"bound": ("barriers == 0",)},
 )
@@ -47,8 +47,8 @@ def transpose_naive(
 @recipe(
     kernel="transpose",
     blocks=("B",),
-    seed=SEED,
-    golden=Example(SHAPE, sizes={"tile": 32, "threads": 64}),
+    default_example=SEED,
+    golden=Example(SHAPE, config={"tile": 32, "threads": 64}),
     choices=TILES,
     expects={"tile_in_shared_memory": ("barriers == 1",)},
 )
@@ -65,8 +65,8 @@ def transpose_shared(
 @recipe(
     kernel="transpose",
     blocks=("B",),
-    seed=SEED,
-    golden=Example(SHAPE, sizes={"tile": 32, "threads": 64}),
+    default_example=SEED,
+    golden=Example(SHAPE, config={"tile": 32, "threads": 64}),
     choices={**TILES, "pad": (1, 2)},
     expects={"tile_in_shared_memory": ("barriers == 1",)},
 )
@@ -83,8 +83,8 @@ def transpose_padded(
 @recipe(
     kernel="transpose",
     blocks=("B",),
-    seed=SEED,
-    golden=Example(SHAPE, sizes={"tile": 32, "threads": 64, "vector": 2}),
+    default_example=SEED,
+    golden=Example(SHAPE, config={"tile": 32, "threads": 64, "vector": 2}),
     choices={**TILES, "vector": (2, 4)},
     expects={"squares_in_registers": ("scalar_loads == 0",)},
 )

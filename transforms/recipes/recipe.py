@@ -30,14 +30,14 @@ class Step:
     name : ``"input"`` for the kernel, otherwise what the recipe yielded
     module : the module as it stands there
     trace : the schedule's trace up to there; applied to the kernel it makes the module again
-    source : ``file:line`` of the recipe where the step ends
+    location : ``file:line`` of the recipe where the step ends
     """
 
     index: int
     name: str
     module: tvm.IRModule
     trace: Trace
-    source: str
+    location: str
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Example:
 
     shape: Mapping[str, int]
     options: Mapping[str, object] = field(default_factory=dict)
-    sizes: Mapping[str, object] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,20 +61,20 @@ class Recipe:
     kernel : the name of the kernel that it schedules
     sizes : its keyword sizes with their defaults
     blocks : the forms of the kernel that it schedules: block names in program order, as "C D"
-    seed : the example of the tutorial that it comes from
+    default_example : the shape, options and config of the tutorial that it comes from
     golden : a small example for its golden files, with pairwise different extents
     choices : for a size, the values worth drawing or searching
     symbolic : the kernel's sizes, each and all of which a module may leave open; the last of
         `tails` it takes then
-    expects : what must hold of the lowering of its steps, by name, at the sizes of `seed`
+    expects : what must hold of the lowering of its steps, by name, at those of `default_example`
     """
 
     name: str
     doc: str
     kernel: str
-    sizes: Mapping[str, object]
+    config: Mapping[str, object]
     blocks: tuple[str, ...]
-    seed: Example
+    default_example: Example
     golden: Example
     choices: Mapping[str, tuple[object, ...]]
     symbolic: tuple[str, ...]
@@ -145,9 +145,9 @@ class Recipe:
 
     def _require_sizes(self, sizes: Mapping[str, object]) -> None:
         for name in sizes:
-            if name not in self.sizes:
-                near = difflib.get_close_matches(name, self.sizes, n=1)
-                hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(self.sizes)}"
+            if name not in self.config:
+                near = difflib.get_close_matches(name, self.config, n=1)
+                hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(self.config)}"
                 raise TransformError(self.name, f"there is no size '{name}'", hint)
 
         tail = sizes.get("tail")
@@ -171,7 +171,7 @@ def recipe(
     *,
     kernel: str,
     blocks: tuple[str, ...],
-    seed: Example,
+    default_example: Example,
     golden: Example,
     choices: Mapping[str, tuple[object, ...]] | None = None,
     symbolic: tuple[str, ...] = (),
@@ -197,9 +197,9 @@ def recipe(
             name=body.__name__,
             doc=inspect.getdoc(body) or "",
             kernel=kernel,
-            sizes={parameter.name: parameter.default for parameter in parameters},
+            config={parameter.name: parameter.default for parameter in parameters},
             blocks=blocks,
-            seed=seed,
+            default_example=default_example,
             golden=golden,
             choices=choices or {},
             symbolic=symbolic,

@@ -16,25 +16,29 @@ IN_VECTORS = {"unrolled": ("scalar_loads == 0",)}
 
 row_per_thread = partial(
     recipe,
-    seed=SEED,
-    golden=Example(SHAPE, sizes={"threads": 2}),
+    default_example=SEED,
+    golden=Example(SHAPE, config={"threads": 2}),
     choices={"threads": THREADS[:4]},
     expects={"bound": ("barriers == 0",)},
 )
 row_per_block = partial(
     recipe,
-    seed=SEED,
-    golden=Example(SHAPE, sizes={"threads": 8}),
+    default_example=SEED,
+    golden=Example(SHAPE, config={"threads": 8}),
     choices={"threads": THREADS},
     expects={"spread_over_threads": ("barriers >= 2",)},
 )
 row_in_registers = partial(
     recipe,
-    seed=SEED,
-    golden=Example(SHAPE, sizes={"threads": 8, "vector": 4}),
+    default_example=SEED,
+    golden=Example(SHAPE, config={"threads": 8, "vector": 4}),
     choices=VECTORS,
     expects=IN_VECTORS,
 )
 rows_per_block = partial(
-    recipe, seed=SEED, golden=Example(SHAPE, sizes=SEVERAL), choices=ROWS, expects=IN_VECTORS
+    recipe,
+    default_example=SEED,
+    golden=Example(SHAPE, config=SEVERAL),
+    choices=ROWS,
+    expects=IN_VECTORS,
 )

@@ -137,7 +137,7 @@ def softmax_rows(
 @rows_per_block(
     kernel="softmax",
     blocks=(ONLINE,),
-    seed=Example(SEED.shape, {"online": True}),
+    default_example=Example(SEED.shape, {"online": True}),
     golden=Example(SHAPE, {"online": True}, SEVERAL),
 )
 def softmax_online(

@@ -24,7 +24,7 @@ THREADS = (32, 64, 128, 256)
 @recipe(
     kernel="window_sum",
     blocks=("C",),
-    seed=WINDOW_SUM,
+    default_example=WINDOW_SUM,
     golden=WINDOW_SUM,
     choices={"threads": THREADS},
     symbolic=("n",),
@@ -47,7 +47,7 @@ def window_sum_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse"
 @recipe(
     kernel="window_sum",
     blocks=("C",),
-    seed=WINDOW_SUM,
+    default_example=WINDOW_SUM,
     golden=WINDOW_SUM,
     choices={"threads": THREADS},
     expects={
@@ -76,7 +76,7 @@ def window_sum_shared(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse
 @recipe(
     kernel="conv1d",
     blocks=("B",),
-    seed=NAIVE_CONV1D,
+    default_example=NAIVE_CONV1D,
     golden=NAIVE_CONV1D_SMALL,
     symbolic=("m", "n"),
     expects={"bound": ("threads == 1",)},
@@ -95,7 +95,7 @@ def conv1d_naive(sch: Schedule) -> Iterator[str]:
 @recipe(
     kernel="conv1d",
     blocks=("B",),
-    seed=CONV1D,
+    default_example=CONV1D,
     golden=Example(CONV1D_SMALL.shape, CONV1D_SMALL.options),
     symbolic=("m", "n"),
     expects={"bound": ("threads == 1", "scalar_loads == 3")},
@@ -114,7 +114,7 @@ def conv1d_refactored(sch: Schedule) -> Iterator[str]:
 @recipe(
     kernel="conv1d",
     blocks=("B",),
-    seed=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
+    default_example=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
     golden=CONV1D_SMALL,
     choices={"threads": (8, *THREADS)},
     symbolic=("m", "n"),
@@ -133,7 +133,7 @@ def conv1d_threads(sch: Schedule, *, threads: int = 8, tail: Tail = "refuse") ->
 @recipe(
     kernel="conv1d",
     blocks=("B",),
-    seed=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
+    default_example=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
     golden=CONV1D_SMALL,
     choices={"rows": (2, 4, 8), "lanes": (4, 8, 16, 32)},
     symbolic=("m", "n"),
@@ -159,7 +159,7 @@ def conv1d_threads_2d(
 @recipe(
     kernel="conv1d",
     blocks=("B",),
-    seed=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
+    default_example=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
     golden=CONV1D_SMALL,
     choices={"threads": THREADS, "taps": (2, 4, 8)},
     symbolic=("m",),
@@ -189,7 +189,7 @@ def conv1d_memory_hierarchy(
 @recipe(
     kernel="conv1d",
     blocks=("B",),
-    seed=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
+    default_example=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
     golden=CONV1D_SMALL,
     choices={"rows": (2, 4, 8), "lanes": (4, 8, 16), "taps": (4, 8)},
     symbolic=("m",),

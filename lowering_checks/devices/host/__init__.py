@@ -1,32 +1,33 @@
 """The device `host`: the CUDA source that TVM generates, compiled for this machine's CPU.
 
 It is a second opinion beside the simulator, which runs the lowered module: the source is what a GPU
-would get. A header of ours stands in for CUDA's (include/), and a runtime of ours runs each GPU
+would get. A header of ours stands in for CUDA's (include/), and a runtime of ours runs each thread
 block with a fiber for each thread (runtime/): a thread runs until it waits, at a barrier or for its
 warp, and then another one does, in orders that vary. Shared memory begins as garbage in every
 block, registers do in every thread. Each run is made twice, with the opposite order of the threads
-and with other garbage: what differs then is a fault, as is an access outside of an array, one that
-is not aligned, and a barrier that not all threads come to.
+and with other garbage: what differs then is a finding, as is an access outside of an array, one
+that is not aligned, and a barrier that not all threads reach.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import tvm
 
-from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_THREADS
-
-from ...entry import name_main
-from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
-from ..fault import Fault
-from ..launch_limits import find_excess
-from .compiler import find_compiler
-from .complaints import explain_instructions, find_instructions
+from ...compile.compiling import name_main
+from ..device import (
+    Arrays,
+    Device,
+    DeviceError,
+    DeviceFinding,
+    Program,
+    find_excess_extents,
+    find_excess_memory,
+    require_launchable,
+)
+from .cxx_compiler import describe_instructions, find_instructions, get_cxx_compiler
 from .generated import Generated, HostPart, Launch, generate
 from .process import run_program
 
@@ -40,13 +41,13 @@ _LOCAL = re.compile(r"^ +alignas\(\d+\) [\w ]+ (\w+)\[\d+\];$", re.MULTILINE)
 def is_host_available() -> bool:
     """Whether this machine has what the device needs: Linux and a C++ compiler."""
     try:
-        find_compiler()
+        get_cxx_compiler()
     except DeviceError:
         return False
     return True
 
 
-class HostDevice:
+class HostDevice(Device):
     """The generated CUDA source on this machine's CPU.
 
     `time_limit` is in seconds, for compiling as for running; `seed` is of the threads' orders.
@@ -54,61 +55,45 @@ class HostDevice:
     """
 
     name = "host"
-    has_clock = False
 
     def __init__(self, *, time_limit: float = TIME_LIMIT, seed: int = 0) -> None:
-        self._compiler = find_compiler()
+        self._compiler = get_cxx_compiler()
         self._time_limit = time_limit
         self._seed = seed
 
     @property
     def description(self) -> str:
-        """The compiler, as it calls itself."""
         return f"generated CUDA source on the CPU ({self._compiler.version})"
 
-    def find_obstacle(self, module: tvm.IRModule) -> str | None:
-        """Blocks without a thread binding cannot be launched."""
-        unbound = find_unbound_blocks(module)
-        return f"not bound yet: {', '.join(unbound)}" if unbound else None
-
     def compile(self, module: tvm.IRModule) -> Program:
-        """Generate a module's source and compile it; the program's `faults` are its run's."""
-        obstacle = self.find_obstacle(module)
-        if obstacle is not None:
-            raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
+        """Generate a module's source and compile it; the program's `findings` are its run's."""
+        require_launchable(self, module)
         return self.compile_generated(generate(name_main(module)))
 
     def compile_generated(self, generated: Generated) -> Program:
-        """Compile what `generate` made, or what somebody changed after that.
+        """Compile what `generate` made, or what was changed after that.
 
         A source with instructions of a GPU in assembly (asynchronous copies, tensor cores) is
         refused.
         """
         if instructions := find_instructions(generated.source):
-            raise DeviceError(explain_instructions(instructions))
-        text = _complete(generated)
-        self._compiler.build(text, self._time_limit)
+            raise DeviceError(describe_instructions(instructions))
+        source = _complete(generated)
+        self._compiler.build(source, self._time_limit)
 
-        def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            program = self._compiler.build(text, self._time_limit)  # kept, unless long ago
+        def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+            program = self._compiler.build(source, self._time_limit)  # kept, unless long ago
             part = HostPart(generated, arguments)
-            arrays, reports = run_program(
+            arrays, findings = run_program(
                 program, part, generated, seed=self._seed, seconds=self._time_limit
             )
-            faults = [report.explain(part.buffers, generated.source) for report in reports]
-            return arrays, [*_find_launch_faults(part.launches), *faults]
+            return arrays, [*_check_launches(part.launches), *findings]
 
         return Program(run, generated.parameters)
 
-    def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
-        """Refused: fibers on a CPU take no time that says anything about a GPU."""
-        raise DeviceError(
-            'times on the device "host" say nothing about a GPU; use a machine with CUDA'
-        )
-
 
 def _complete(generated: Generated) -> str:
-    """The source as TVM made it, with locals that begin as garbage which each run has anew.
+    """The source as TVM made it, with locals that begin as garbage, another in each run.
 
     Behind it stand dynamic shared memory, and the kernels for `call`.
     """
@@ -122,19 +107,15 @@ def _complete(generated: Generated) -> str:
     return "\n".join(['#line 1 "kernel.cu"', source, *shared, f"TIRSTEP_KERNELS({kernels})", ""])
 
 
-def _find_launch_faults(launches: Sequence[Launch]) -> list[Fault]:
+def _check_launches(launches: Sequence[Launch]) -> list[DeviceFinding]:
     """What a GPU would not launch."""
-    sentences = []
-    for launch in launches:
-        sentences += [
-            f"'{axis}' has the extent {extent}, and a GPU takes {MAX_EXTENTS[axis]} there at most"
-            for axis, extent in launch.extents.items()
-            if extent > MAX_EXTENTS[axis]
-        ]
-        threads = math.prod(size for axis, size in launch.extents.items() if "threadIdx" in axis)
-        if threads > MAX_THREADS:
-            sentences.append(
-                f"a block has {threads} threads, and a GPU takes {MAX_THREADS} at most"
-            )
-        sentences += find_excess(launch.bytes)
-    return [Fault("launch", "", sentence, "", 1) for sentence in dict.fromkeys(sentences)]
+    sentences = [
+        sentence
+        for launch in launches
+        for check, limited in (
+            (find_excess_extents, launch.extents),
+            (find_excess_memory, launch.bytes),
+        )
+        for sentence in check(limited)
+    ]
+    return [DeviceFinding("launch", "", sentence, "", 1) for sentence in dict.fromkeys(sentences)]

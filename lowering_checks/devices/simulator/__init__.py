@@ -3,7 +3,7 @@
 It runs what TVM hands to its CUDA code generator: threads in batches, in step, with barriers,
 registers, shared memory that buffers may share, shuffles, asynchronous copies whose data arrives at
 the wait (cp.async), and the matrices that a warp holds together (ldmatrix, mma). A function of
-one's own, as ``T.cuda.func_call`` calls it, brings its meaning with `register_meaning`.
+one's own, as ``T.cuda.func_call`` calls it, is defined with `register_semantics`.
 """
 
 from __future__ import annotations
@@ -12,51 +12,56 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tvm
-from tvm.ir.instrument import pass_instrument
 
-from ...compiling import compile_module
-from ...entry import name_main
-from ..device import Arrays, DeviceError, Program, Timing, find_unbound_blocks
-from ..fault import Fault
-from ..refusals import refusals_as
-from .counts import Counts
-from .faults import FaultLog, UnknownFunctionError, UnsupportedError
-from .layout import find_origins
-from .machine import Machine, run_function
-from .meanings import Pointer, Threads, register_meaning
+from ...compile.compiling import TARGET, compile_module, name_main
+from ...compile.instruments import Snapshot
+from ..device import (
+    Array,
+    Arrays,
+    Device,
+    DeviceError,
+    DeviceFinding,
+    Program,
+    convert_tvm_errors,
+    require_launchable,
+)
+from .access_counts import Counts
+from .function_semantics import Pointer, Threads, register_semantics
+from .merged_memory import find_written_buffers, get_origins
+from .run_state import UnknownFunctionError, UnsupportedError
+from .simulated_gpu import SimulatedGpu
 from .statements import Execute
-from .written import find_written
 
 __all__ = [
-    "TARGET",
     "Counts",
     "Pointer",
     "Simulation",
     "SimulatorDevice",
     "Threads",
+    "UnknownFunctionError",
+    "UnsupportedError",
     "lower",
     "merge_shared_memory",
-    "register_meaning",
+    "register_semantics",
     "simulate",
     "simulate_lowered",
 ]
 
-TARGET = "nvidia/nvidia-h100"
 NEXT_PASS = "s_tir.MergeSharedMemoryAllocations"
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What came of a run: the arguments afterwards, faults, and counts of the first GPU block."""
+    """The result of a run: the arguments afterwards, findings, and counts of the first thread block
+    of each launch."""
 
     arguments: Arrays
-    faults: list[Fault]
+    findings: list[DeviceFinding]
     counts: Counts
 
 
-class SimulatorDevice:
+class SimulatorDevice(Device):
     """A GPU's threads, barriers, registers and shared memory, in NumPy; it needs no GPU.
 
     Attributes
@@ -65,28 +70,20 @@ class SimulatorDevice:
     """
 
     name = "simulator"
-    has_clock = False
     description = "simulator of a GPU (NumPy)"
 
     def __init__(self) -> None:
         self.counts: Counts | None = None
 
-    def find_obstacle(self, module: tvm.IRModule) -> str | None:
-        """Blocks without a thread binding cannot be launched."""
-        unbound = find_unbound_blocks(module)
-        return f"not bound yet: {', '.join(unbound)}" if unbound else None
-
     def compile(self, module: tvm.IRModule) -> Program:
-        """Lower a module with TVM's own passes; the program's `faults` are those of its run."""
-        obstacle = self.find_obstacle(module)
-        if obstacle is not None:
-            raise DeviceError(f"the module cannot run on a GPU: {obstacle}; bind its loops first")
+        """Lower a module with TVM's own passes; the program's `findings` are those of its run."""
+        require_launchable(self, module)
         module = name_main(module)
-        with refusals_as("TVM does not lower the module"):
+        with convert_tvm_errors("TVM does not lower the module"):
             prepared = _Prepared(lower(module))
 
-        def run(arguments: Arrays) -> tuple[Arrays, Sequence[Fault]]:
-            with refusals_as("the simulator does not run the module"):
+        def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+            with convert_tvm_errors("the simulator does not run the module"):
                 try:
                     simulation = prepared.run(arguments)
                 except UnknownFunctionError as error:
@@ -94,32 +91,23 @@ class SimulatorDevice:
                 except UnsupportedError as error:
                     raise DeviceError(f"{error}; choose another device") from error
             self.counts = simulation.counts
-            return simulation.arguments, simulation.faults
+            return simulation.arguments, simulation.findings
 
         return Program(run, module["main"].params)
 
-    def time(self, module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Timing:
-        """Refused: what the simulator takes says nothing about a GPU."""
-        raise DeviceError(
-            'times on the device "simulator" say nothing about a GPU; use a machine with CUDA'
-        )
 
-
-def simulate(module: tvm.IRModule, arguments: Sequence[np.ndarray[Any, Any]]) -> Simulation:
+def simulate(module: tvm.IRModule, arguments: Sequence[Array]) -> Simulation:
     """Run a scheduled module's ``main`` on copies of its arguments, with all checks."""
     return simulate_lowered(lower(module), arguments)
 
 
 def simulate_lowered(
-    lowered: tvm.IRModule,
-    arguments: Sequence[np.ndarray[Any, Any]],
-    *,
-    first_only: bool = False,
+    lowered: tvm.IRModule, arguments: Sequence[Array], *, first_only: bool = False
 ) -> Simulation:
-    """The same for a module that `lower` made, or that somebody changed after that.
+    """The same for a module that `lower` made, or that was changed after that.
 
     What runs is `merge_shared_memory` of it, which is what the GPU gets. With `first_only`, each
-    launch is its first GPU block alone: enough for counts, at any shape.
+    launch is its first thread block only: enough for counts, at any shape.
     """
     return _Prepared(lowered).run(arguments, first_only=first_only)
 
@@ -129,39 +117,23 @@ class _Prepared:
 
     def __init__(self, lowered: tvm.IRModule) -> None:
         self._function = merge_shared_memory(lowered)["main"]
-        self._written = find_written(self._function.body)
-        self._origins = find_origins(lowered["main"].body)
+        self._written = find_written_buffers(self._function.body)
+        self._origins = get_origins(lowered["main"].body)
         self._kernels: dict[Any, Execute] = {}
 
-    def run(
-        self, arguments: Sequence[np.ndarray[Any, Any]], *, first_only: bool = False
-    ) -> Simulation:
-        """Run it on copies of its arguments."""
-        machine = Machine(FaultLog(), first_only=first_only)
-        machine.origins, machine.kernels = self._origins, self._kernels
-        copies = [np.array(array).reshape(-1) for array in arguments]
-        parameters = self._function.params
-        for buffer, data in zip(parameters, copies, strict=True):
-            machine.add_global(buffer, data, is_input=buffer not in self._written)
-        machine.bind_sizes(parameters, [array.shape for array in arguments])
-        with np.errstate(all="ignore"):
-            run_function(machine, self._function.body)
-        shaped = [data.reshape(array.shape) for data, array in zip(copies, arguments, strict=True)]
-        return Simulation(shaped, machine.now.log.faults(), machine.counts)
+    def run(self, arguments: Sequence[Array], *, first_only: bool = False) -> Simulation:
+        gpu = SimulatedGpu(first_only=first_only, origins=self._origins, kernels=self._kernels)
+        parameters, body = self._function.params, self._function.body
+        gpu.bind_sizes(parameters, [array.shape for array in arguments])
+        results = gpu.run(parameters, body, self._written, arguments)
+        return Simulation(results, gpu.state.log.get_findings(), gpu.state.counts)
 
 
 def lower(module: tvm.IRModule, target: str = TARGET) -> tvm.IRModule:
     """The module behind TVM's passes that order threads and make copies asynchronous."""
-    seen: list[tvm.IRModule] = []
-
-    @pass_instrument
-    class Watch:
-        def run_before_pass(self, lowered: tvm.IRModule, info: Any) -> None:
-            if str(info.name) == NEXT_PASS:
-                seen.append(lowered)
-
-    compile_module(module, target, instruments=[Watch()])
-    return seen[-1]
+    lowered = Snapshot(NEXT_PASS, before=True)
+    compile_module(module, target, instruments=[lowered.instrument()])
+    return lowered.module
 
 
 def merge_shared_memory(lowered: tvm.IRModule) -> tvm.IRModule:

@@ -2,23 +2,64 @@
 
 Semantics from the PTX ISA, section "Data Movement and Conversion Instructions: Asynchronous copy":
 a copy belongs to the group that its thread commits next, and only a wait of the same thread for
-that group makes it complete. When the source is read in between is open: here it is read at once,
+that group completes it. When the source is loaded in between is open: here it is loaded at once,
 and a value that changed until the copy arrives is a race.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .faults import UnsupportedError
-from .grid import Array
-from .meanings import Meaning, Pointer, Threads
+from ..device import Array
+from .function_semantics import Pointer, Semantics, Threads
+from .memory import Arrive
+from .run_state import UnsupportedError
 
 CP_ASYNC = "cp.async"
 """The queue of these copies. TVM numbers its queues, and CUDA has this one."""
 _SIZES = (4, 8, 16)
+
+
+@dataclass
+class _Work:
+    """`group` is the number of each lane's group, `left` the lanes whose part is in flight."""
+
+    group: Array
+    left: Array
+    arrive: Arrive
+
+
+class AsyncQueue:
+    """Work that hardware does asynchronously, of one kind: each thread has groups of its own.
+
+    Work belongs to the group that its thread commits next; a wait for all but the last n groups
+    completes what is older, and work that is never committed never completes. Columns have the
+    shape (lanes, 1).
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self._committed = np.zeros((lanes, 1), np.int64)
+        self._work: list[_Work] = []
+
+    def defer(self, active: Array, arrive: Arrive) -> None:
+        """Add work of these lanes."""
+        self._work.append(_Work(self._committed.copy(), active.copy(), arrive))
+
+    def commit(self, active: Array) -> None:
+        """Close the group of these lanes; it may be empty."""
+        self._committed = self._committed + active
+
+    def wait(self, active: Array, in_flight: int | Array) -> None:
+        """Complete the work of these lanes, but for that of their last `in_flight` groups."""
+        for work in self._work:
+            ready = work.left & active & (work.group < self._committed - in_flight)
+            if ready.any():
+                work.left &= ~ready
+                work.arrive(ready)
+        self._work = [work for work in self._work if work.left.any()]
 
 
 def _copy_raw(
@@ -31,86 +72,76 @@ def _copy_raw(
     predicate: Any = -1,
 ) -> None:
     """TVM's own: where the predicate does not hold it stores zeros, at once and not later."""
-    holds = _as_mask(predicate != 0, threads)
-    _begin_copy(threads, (target, target_offset), (source, source_offset), size, holds)
-    rest = threads.here & ~holds
+    target, source = target.shift(target_offset), source.shift(source_offset)
+    holds = np.broadcast_to(predicate != 0, (threads.lanes, 1))
+    _begin_copy(threads, target, source, size, holds)
+    rest = threads.active & ~holds
     if rest.any():
-        target.store(_row(target, target_offset, size), 0, rest)
+        target.store(_get_offsets(target, size), 0, rest)
 
 
 def _copy(threads: Threads, target: Pointer, source: Pointer, size: int, *rest: Any) -> None:
-    operands, predicate = _split(rest, threads)
-    if operands:
-        raise _unknown_operands(threads)
-    _begin_copy(threads, (target, 0), (source, 0), size, predicate)
+    _begin_copy(threads, target, source, size, _get_predicate(threads, rest))
 
 
 def _copy_some(
     threads: Threads, target: Pointer, source: Pointer, size: int, valid: Any, *rest: Any
 ) -> None:
     """With src-size: the bytes after the first `valid` ones become zero."""
-    operands, predicate = _split(rest, threads)
-    if operands:
-        raise _unknown_operands(threads)
-    wanted = np.arange(size // source.dtype.itemsize) * source.dtype.itemsize < valid
-    _begin_copy(threads, (target, 0), (source, 0), size, predicate, wanted)
+    loaded = np.arange(size // source.dtype.itemsize) * source.dtype.itemsize < valid
+    _begin_copy(threads, target, source, size, _get_predicate(threads, rest), loaded)
 
 
 def _copy_or_zero(
     threads: Threads, target: Pointer, source: Pointer, size: int, ignored: Any, *rest: Any
 ) -> None:
-    """With ignore-src: the source is not read, and zeros arrive."""
+    """With ignore-src: the source is not loaded, and zeros arrive."""
     _copy_some(threads, target, source, size, np.where(ignored, 0, size), *rest)
 
 
 def _begin_copy(
     threads: Threads,
-    target: tuple[Pointer, Any],
-    source: tuple[Pointer, Any],
+    target: Pointer,
+    source: Pointer,
     size: int,
     lanes: Array,
-    wanted: Array | None = None,
+    loaded: Array | None = None,
 ) -> None:
+    """Begin a copy of `size` bytes; of elements that are not `loaded`, zeros arrive."""
     if size not in _SIZES:
         raise UnsupportedError(f"{threads.name} copies {size} bytes; a GPU copies {_SIZES}")
-    reading = lanes if wanted is None else lanes & wanted
-    place = _row(*source, size)
-    values = source[0].load(place, reading)
-    brought = values if wanted is None else np.where(wanted, values, values.dtype.type(0))
-    if brought.dtype != target[0].dtype:
-        brought = np.ascontiguousarray(brought).view(target[0].dtype)
-    land = target[0].begin_store(_row(*target, size), brought, lanes)
+    loading = lanes if loaded is None else lanes & loaded
+    offsets = _get_offsets(source, size)
+    values = source.load(offsets, loading)
+    copied = values if loaded is None else np.where(loaded, values, values.dtype.type(0))
+    if copied.dtype != target.dtype:
+        copied = np.ascontiguousarray(copied).view(target.dtype)
+    complete = target.begin_store(_get_offsets(target, size), copied, lanes)
 
     def arrive(ready: Array) -> None:
-        source[0].check_unchanged(place, values, ready & reading)
-        land(ready)
+        source.check_unchanged(offsets, values, ready & loading)
+        complete(ready)
 
     threads.defer(CP_ASYNC, arrive, lanes)
     threads.count("async_copies")
 
 
-def _row(pointer: Pointer, offset: Any, size: int) -> Any:
-    return offset + np.arange(max(1, size // pointer.dtype.itemsize))
+def _get_offsets(pointer: Pointer, size: int) -> Array:
+    return np.arange(max(1, size // pointer.dtype.itemsize))
 
 
-def _as_mask(condition: Any, threads: Threads) -> Array:
-    return np.broadcast_to(condition, (threads.lanes, 1))
-
-
-def _split(rest: tuple[Any, ...], threads: Threads) -> tuple[list[Any], Array]:
-    """The operands that are left of a PTX instruction, and the mask of its predicate.
+def _get_predicate(threads: Threads, rest: tuple[Any, ...]) -> Array:
+    """The mask of the predicate of a PTX instruction.
 
     TVM passes operands, then modifiers as strings, the last of which says whether the last operand
     is the predicate that guards the instruction.
     """
-    operands = [one for one in rest if not isinstance(one, str)]
+    operands = [operand for operand in rest if not isinstance(operand, str)]
     is_guarded = bool(rest) and "pred" in str(rest[-1]).split(",")
     guard = operands.pop() if is_guarded else True
-    return operands, _as_mask(np.not_equal(guard, 0), threads)
-
-
-def _unknown_operands(threads: Threads) -> UnsupportedError:
-    return UnsupportedError(f"the simulator does not know the cache policy of {threads.name}")
+    if operands:
+        raise UnsupportedError(f"the simulator does not support the cache policy of {threads.name}")
+    return np.broadcast_to(np.not_equal(guard, 0), (threads.lanes, 1))
 
 
 def _commit(threads: Threads, *modifiers: str) -> None:
@@ -126,7 +157,7 @@ def _wait_for_all(threads: Threads, *modifiers: str) -> None:
     threads.wait(CP_ASYNC)
 
 
-ASYNC_COPIES: dict[str, Meaning] = {
+ASYNC_COPIES: dict[str, Semantics] = {
     "s_tir.cp_async_raw": _copy_raw,
     "ptx.cp_async_ca": _copy,
     "ptx.cp_async_cg": _copy,

@@ -1,52 +1,63 @@
 """Expressions of TIR as NumPy functions of all threads at once.
 
 A value is a Python number where all threads agree, otherwise an array of shape (lanes, vector),
-either of which may be 1. Expressions are translated once into closures; a closure takes the
-machine and the mask of active lanes (None: all), so that both arms of an if_then_else are
-evaluated, each for its own lanes only.
+either of which may be 1; that of a pointer is an `Address`. Expressions are translated once into
+closures; a closure takes the simulated GPU and the mask of active lanes (None: all), so that both
+arms of an if_then_else are evaluated, each for its own lanes only.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tirstep.transforms.queries import constant
 
-from .calls import Evaluate, translate_call
-from .faults import UnsupportedError, find_line
-from .grid import Array
-from .meanings import Machine
-from .memory import count_lanes, numpy_type
+from ..device import Array
+from .async_copies import ASYNC_COPIES
+from .function_semantics import Pointer, Semantics, Threads, get_semantics
+from .memory import Memory, VectorMemory, count_lanes, get_numpy_dtype
 from .operators import (
     ARITHMETIC,
     BITWISE,
-    CALLS,
     COMPARISONS,
     DIVISIONS,
+    FUNCTIONS,
     HAZARDS,
     Hazard,
     as_stored,
     convert,
-    find_operator,
+    get_operator,
     invert,
     is_integer,
     is_narrow,
     wrap,
 )
-from .shuffles import SHUFFLES, find_active_mask, translate_shuffle
+from .run_state import UnsupportedError, get_location
+from .tensor_cores import TENSOR_CORES, TYPED
+from .warp_shuffles import WARP_SHUFFLES
+
+if TYPE_CHECKING:
+    from .simulated_gpu import SimulatedGpu
+
+Evaluate = Callable[["SimulatedGpu", "Array | None"], Any]
+BUILT_IN: dict[str, Semantics] = {**ASYNC_COPIES, **TENSOR_CORES, **WARP_SHUFFLES}
 
 
 def translate(expression: Any) -> Evaluate:
-    """The function of an expression. Raises `UnsupportedError` for a node that is not known."""
+    """The function of an expression. Raises `UnsupportedError` for an unknown kind of node."""
     kind = type(expression).__name__
     if kind in ARITHMETIC or kind in COMPARISONS:
         return _binary(kind, expression.a, expression.b)
     maker = _MAKERS.get(kind)
     if maker is None:
-        raise UnsupportedError(f"the simulator does not know the expression {kind}: {expression}")
+        raise UnsupportedError(
+            f"the simulator does not support the expression {kind}: {expression}"
+        )
     return maker(expression)
 
 
@@ -61,17 +72,20 @@ def restrict(mask: Array | None, condition: Any, wanted: bool = True) -> Any:
     return None if kept.all() else kept
 
 
+# ---- Operators
+
+
 def _binary(kind: str, first: Any, second: Any) -> Evaluate:
     dtype = str(first.ty.dtype)
-    (operate, wraps), left, right = find_operator(kind, dtype), translate(first), translate(second)
+    (operate, wraps), left, right = get_operator(kind, dtype), translate(first), translate(second)
     if kind in HAZARDS and is_integer(dtype) and not constant(second):
         return _checked(kind, dtype, left, right)
     if wraps is None:
-        return lambda machine, mask: operate(left(machine, mask), right(machine, mask))
+        return lambda gpu, mask: operate(left(gpu, mask), right(gpu, mask))
     low, high = int(np.iinfo(wraps).min), int(np.iinfo(wraps).max)
 
-    def run(machine: Machine, mask: Array | None) -> Any:
-        result = operate(left(machine, mask), right(machine, mask))
+    def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
+        result = operate(left(gpu, mask), right(gpu, mask))
         if result.__class__ is int and not low <= result <= high:
             return wrap(result, wraps)
         return result
@@ -80,15 +94,15 @@ def _binary(kind: str, first: Any, second: Any) -> Evaluate:
 
 
 def _checked(kind: str, dtype: str, left: Evaluate, right: Evaluate) -> Evaluate:
-    """An operation that has no result for some operands: these are a fault, and it goes on."""
-    operate, wraps = find_operator(kind, dtype)
+    """An operation without a result for some operands: these are a finding, and it goes on."""
+    operate, wraps = get_operator(kind, dtype)
 
-    def run(machine: Machine, mask: Array | None) -> Any:
-        first, second = left(machine, mask), right(machine, mask)
+    def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
+        first, second = left(gpu, mask), right(gpu, mask)
         for hazard in HAZARDS[kind]:
             wrong = hazard.find(first, second, dtype)
             if np.any(wrong):
-                _note_hazard(machine, mask, hazard, (first, second), wrong)
+                _report_hazard(gpu, mask, hazard, (first, second), wrong)
         if kind in DIVISIONS:
             is_array = isinstance(second, np.ndarray)
             second = np.where(second == 0, 1, second) if is_array else second or 1
@@ -100,180 +114,234 @@ def _checked(kind: str, dtype: str, left: Evaluate, right: Evaluate) -> Evaluate
     return run
 
 
-def _note_hazard(
-    machine: Machine, mask: Array | None, hazard: Hazard, operands: tuple[Any, Any], wrong: Any
+def _report_hazard(
+    gpu: SimulatedGpu, mask: Array | None, hazard: Hazard, operands: tuple[Any, Any], wrong: Any
 ) -> None:
-    lanes = 1 if machine.now.running is None else machine.now.batch.lanes
+    lanes = 1 if gpu.state.running is None else gpu.state.batch.lanes
     shape = np.broadcast_shapes(np.shape(wrong), (lanes, 1))
     places = np.broadcast_to(wrong if mask is None else wrong & mask, shape)
     first, second = (np.broadcast_to(operand, places.shape) for operand in operands)
 
     def describe(at: tuple[int, ...]) -> str:
-        who = "the program" if machine.now.running is None else machine.now.describe(at[0])
-        return f"{who} {hazard.text.format(first[at], second[at])}"
+        thread = "the host" if gpu.state.running is None else gpu.state.describe_lane(at[0])
+        return f"{thread} {hazard.text.format(first[at], second[at])}"
 
-    machine.now.log.add(hazard.kind, "", machine.line, places, describe)
-
-
-def _float(node: Any) -> Evaluate:
-    value = numpy_type(node.ty.dtype).type(node.value)
-    return lambda machine, mask: value
+    gpu.state.log.add(hazard.kind, "", gpu.location, places, describe)
 
 
-def _integer(node: Any) -> Evaluate:
-    value = int(node.value)
-    return lambda machine, mask: value
+def _and(node: Any) -> Evaluate:
+    if count_lanes(node.ty.dtype) > 1:
+        return _apply(np.logical_and, [node.a, node.b])
+    return _choose(translate(node.a), translate(node.b), _constant(False))
+
+
+def _or(node: Any) -> Evaluate:
+    if count_lanes(node.ty.dtype) > 1:
+        return _apply(np.logical_or, [node.a, node.b])
+    return _choose(translate(node.a), _constant(True), translate(node.b))
+
+
+def _apply(operate: Callable[..., Any], operands: Any) -> Evaluate:
+    """A function of values only."""
+    values = [translate(operand) for operand in operands]
+    if len(values) == 1:
+        (value,) = values
+        return lambda gpu, mask: operate(value(gpu, mask))
+    return lambda gpu, mask: operate(*(value(gpu, mask) for value in values))
+
+
+# ---- Constants, variables, vectors and loads
+
+
+def _constant(value: Any) -> Evaluate:
+    return lambda gpu, mask: value
 
 
 def _variable(node: Any) -> Evaluate:
-    return lambda machine, mask: machine.values[node]
-
-
-def _cast(node: Any) -> Evaluate:
-    value = translate(node.value)
-    change = convert(str(node.value.ty.dtype), str(node.ty.dtype))
-    return lambda machine, mask: change(value(machine, mask))
+    return lambda gpu, mask: gpu.values[node]
 
 
 def _ramp(node: Any) -> Evaluate:
     base, stride = translate(node.base), translate(node.stride)
-    steps = np.arange(int(node.lanes), dtype=numpy_type(node.base.ty.dtype))[None, :]
-    return lambda machine, mask: base(machine, mask) + stride(machine, mask) * steps
-
-
-def _broadcast(node: Any) -> Evaluate:
-    return translate(node.value)
+    steps = np.arange(int(node.lanes), dtype=get_numpy_dtype(node.base.ty.dtype))[None, :]
+    return lambda gpu, mask: base(gpu, mask) + stride(gpu, mask) * steps
 
 
 def _load(node: Any) -> Evaluate:
-    if len(node.indices) != 1:
-        raise UnsupportedError(f"the simulator wants flat buffers, and has {node}")
-    index, buffer, line = translate(node.indices[0]), node.source, find_line(node)
-    return lambda machine, mask: machine.memories[buffer].load(
-        index(machine, mask),
-        mask,
-        line or machine.line,
+    index, buffer, location = _translate_index(node), node.source, get_location(node)
+    return lambda gpu, mask: gpu.memories[buffer].load(
+        index(gpu, mask), mask, location or gpu.location
     )
 
 
-def _choose(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
-    def choose(machine: Machine, mask: Array | None) -> Any:
-        holds = condition(machine, mask)
-        taken, other = restrict(mask, holds), restrict(mask, holds, wanted=False)
-        if other is False:
-            return yes(machine, mask)
-        if taken is False:
-            return no(machine, mask)
-        return np.where(holds, yes(machine, taken), no(machine, other))
-
-    return choose
-
-
-def _choose_both(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
-    """Of vectors the generated source computes both arms, for all elements."""
-
-    def choose(machine: Machine, mask: Array | None) -> Any:
-        holds = condition(machine, mask)
-        return np.where(holds, yes(machine, mask), no(machine, mask))
-
-    return choose
-
-
-def _select(node: Any) -> Evaluate:
-    arms = [translate(arm) for arm in (node.condition, node.true_value, node.false_value)]
-    return _choose_both(*arms) if count_lanes(node.ty.dtype) > 1 else _choose(*arms)
-
-
-def _if_then_else(node: Any) -> Evaluate:
-    """The generated source has a variable for the result, which cuts off what is promoted."""
-    chosen, dtype = _choose(*(translate(argument) for argument in node.args)), str(node.ty.dtype)
-    if not is_narrow(dtype):
-        return chosen
-    return lambda machine, mask: as_stored(chosen(machine, mask), dtype)
+def _translate_index(load: Any) -> Evaluate:
+    if len(load.indices) != 1:
+        raise UnsupportedError(f"the simulator needs flat buffers, and has {load}")
+    return translate(load.indices[0])
 
 
 def _let(node: Any) -> Evaluate:
     value, body, dtype = translate(node.value), translate(node.body), str(node.var.ty.dtype)
 
-    def run(machine: Machine, mask: Array | None) -> Any:
-        bound = value(machine, mask)
-        machine.values[node.var] = as_stored(bound, dtype) if is_narrow(dtype) else bound
-        return body(machine, mask)
+    def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
+        bound = value(gpu, mask)
+        gpu.values[node.var] = as_stored(bound, dtype) if is_narrow(dtype) else bound
+        return body(gpu, mask)
 
     return run
 
 
-def _and(node: Any) -> Evaluate:
+# ---- Choices
+
+
+def _choose(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
+    def choose(gpu: SimulatedGpu, mask: Array | None) -> Any:
+        holds = condition(gpu, mask)
+        then, otherwise = restrict(mask, holds), restrict(mask, holds, wanted=False)
+        if otherwise is False:
+            return yes(gpu, mask)
+        if then is False:
+            return no(gpu, mask)
+        return np.where(holds, yes(gpu, then), no(gpu, otherwise))
+
+    return choose
+
+
+def _select(node: Any) -> Evaluate:
+    """Of vectors the generated source computes both arms, for all elements."""
+    arms = (node.condition, node.true_value, node.false_value)
     if count_lanes(node.ty.dtype) > 1:
-        return _both(np.logical_and, node)
-    return _choose(translate(node.a), translate(node.b), lambda machine, mask: False)
+        return _apply(np.where, arms)
+    return _choose(*map(translate, arms))
 
 
-def _or(node: Any) -> Evaluate:
-    if count_lanes(node.ty.dtype) > 1:
-        return _both(np.logical_or, node)
-    return _choose(translate(node.a), lambda machine, mask: True, translate(node.b))
+def _if_then_else(node: Any) -> Evaluate:
+    """The generated source has a variable for the result, which cuts off what is promoted."""
+    chosen, dtype = _choose(*map(translate, node.args)), str(node.ty.dtype)
+    if not is_narrow(dtype):
+        return chosen
+    return lambda gpu, mask: as_stored(chosen(gpu, mask), dtype)
 
 
-def _both(operate: Callable[[Any, Any], Any], node: Any) -> Evaluate:
-    left, right = translate(node.a), translate(node.b)
-    return lambda machine, mask: operate(left(machine, mask), right(machine, mask))
+# ---- Pointers and calls
 
 
-def _not(node: Any) -> Evaluate:
-    value = translate(node.a)
-    return lambda machine, mask: np.logical_not(value(machine, mask))
+@dataclass(frozen=True)
+class Address:
+    """The value of a pointer: an offset into a memory, in elements of its type."""
+
+    memory: Memory
+    offset: Any
+
+
+def _point_to(buffer: Any) -> Evaluate:
+    def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
+        memory = gpu.memories[buffer]
+        return Address(memory.scalars if isinstance(memory, VectorMemory) else memory, 0)
+
+    return point
+
+
+def _access_ptr(node: Any) -> Evaluate:
+    base, shift = node.args[1], translate(node.args[2])
+    dtype, lanes = get_numpy_dtype(node.args[0].ty.dtype), count_lanes(node.args[0].ty.dtype)
+    begin = _point_to(base) if type(base).__name__ == "Var" else translate(base)
+
+    def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
+        address = begin(gpu, mask)
+        memory, offset = address.memory.reinterpret(dtype), address.offset
+        if memory is not address.memory and not (isinstance(offset, int) and offset == 0):
+            raise UnsupportedError(f"the simulator does not support the pointer {node}")
+        return Address(memory, offset + shift(gpu, mask) * lanes)
+
+    return point
+
+
+def _address_of(node: Any) -> Evaluate:
+    buffer, index = node.args[0].source, _translate_index(node.args[0])
+
+    def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
+        memory, place = gpu.memories[buffer], index(gpu, mask)
+        if isinstance(memory, VectorMemory):
+            place, memory = place * memory.lanes, memory.scalars
+        return Address(memory, place if isinstance(place, int) else place[:, :1])
+
+    return point
 
 
 def _call(node: Any) -> Evaluate:
-    name = getattr(node.op, "name", str(node.op)).rsplit(".", 1)[-1]
+    full_name = str(getattr(node.op, "name", node.op)).removeprefix("tirx.")
+    name = full_name.rsplit(".", 1)[-1]
     if name == "if_then_else":
         return _if_then_else(node)
     if name in BITWISE:
         return _binary(BITWISE[name], *node.args)
-    if name in SHUFFLES:
-        return translate_shuffle(name, [translate(argument) for argument in node.args[:4]])
-    if name == "tvm_warp_activemask":
-        return find_active_mask
     operate = _find_function(name, node)
-    if operate is None:
-        return translate_call(node, translate)
-    arguments = [translate(argument) for argument in node.args]
-    return lambda machine, mask: operate(*(value(machine, mask) for value in arguments))
+    if operate is not None:
+        return _apply(operate, node.args)
+    if full_name in _POINTERS:
+        return _POINTERS[full_name](node)
+    return _call_function(full_name, node)
 
 
 def _find_function(name: str, node: Any) -> Callable[..., Any] | None:
-    """The function of a call that takes and gives values alone; None for any other."""
+    """The function of a call that takes and returns values only; None for any other."""
     if name == "bitwise_not":
         return invert(str(node.args[0].ty.dtype))
     if name == "reinterpret":
-        wanted = numpy_type(node.ty.dtype)
-        given = numpy_type(node.args[0].ty.dtype)
-        return lambda value: np.ascontiguousarray(value, given).view(wanted)[()]
+        source, target = (get_numpy_dtype(value.ty.dtype) for value in (node.args[0], node))
+        return lambda value: np.ascontiguousarray(value, source).view(target)[()]
     if name == "large_uint_imm":
         return lambda low, high: high << 32 | low
-    return CALLS.get(name)
+    return FUNCTIONS.get(name)
 
 
-def _invert(node: Any) -> Evaluate:
-    value, flip = translate(node.a), invert(str(node.a.ty.dtype))
-    return lambda machine, mask: flip(value(machine, mask))
+def _call_function(name: str, node: Any) -> Evaluate:
+    """A call of a function with semantics, built in or registered."""
+    arguments = list(node.args)
+    if name == "cuda.func_call":
+        name, arguments = str(arguments[0].value), arguments[1:-1]
+    semantics, location = get_semantics(name, BUILT_IN), get_location(node)
+    if name in TYPED:
+        semantics = functools.partial(semantics, result=str(node.ty))
+    values = [translate(argument) for argument in arguments]
+
+    def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
+        threads = Threads(gpu, mask, name, location or gpu.location)
+        return semantics(threads, *(_pass(value(gpu, mask), threads) for value in values))
+
+    return run
 
 
+def _pass(value: Any, threads: Threads) -> Any:
+    if isinstance(value, Address):
+        return Pointer(threads, value.memory, value.offset)
+    return value
+
+
+_POINTERS: dict[str, Callable[[Any], Evaluate]] = {
+    "buffer_data": lambda node: _point_to(node.args[0]),
+    "tvm_access_ptr": _access_ptr,
+    "address_of": _address_of,
+    "cuda.cvta_generic_to_shared": lambda node: translate(node.args[0]),
+}
 _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
-    "IntImm": _integer,
-    "FloatImm": _float,
+    "IntImm": lambda node: _constant(int(node.value)),
+    "FloatImm": lambda node: _constant(get_numpy_dtype(node.ty.dtype).type(node.value)),
+    "StringImm": lambda node: _constant(str(node.value)),
     "Var": _variable,
-    "Cast": _cast,
+    "Cast": lambda node: _apply(
+        convert(str(node.value.ty.dtype), str(node.ty.dtype)), [node.value]
+    ),
     "Ramp": _ramp,
-    "Broadcast": _broadcast,
+    "Broadcast": lambda node: translate(node.value),
     "TensorLoad": _load,
     "BufferLoad": _load,
     "Select": _select,
     "And": _and,
     "Or": _or,
-    "Not": _not,
-    "BitwiseNot": _invert,
+    "Not": lambda node: _apply(np.logical_not, [node.a]),
+    "BitwiseNot": lambda node: _apply(invert(str(node.a.ty.dtype)), [node.a]),
     "Call": _call,
     "Let": _let,
 }

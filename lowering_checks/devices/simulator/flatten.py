@@ -1,12 +1,14 @@
-"""Rewrites TIR of any stage into the few flat statements that the machine runs.
+"""Rewrites TIR of any stage into the few flat statements that the simulated GPU runs.
 
 It is meant to be read, not to be fast, and shares nothing with the lowering passes that it is to
-judge: blocks become their iterators' values, a condition and a body; buffers of several dimensions
+judge: SBlocks become their iterators' values, a condition and a body; buffers of several dimensions
 become flat ones; thread-bound loops become thread extents, in which equal axes are equal threads.
+Where a module has few threads or none, iterations of data-parallel loops become threads.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,7 @@ import tvm
 import tvm_ffi
 from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
+from tvm.s_tir import SBlock
 from tvm.tirx import (
     AllocBuffer,
     AttrStmt,
@@ -28,22 +31,21 @@ from tvm.tirx import (
     IterVar,
     SeqStmt,
     Var,
+    decl_buffer,
 )
 from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.buffer import BufferType
 
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.gpu_limits import MAX_EXTENTS
+from tirstep.transforms.queries import constant, find_all, find_elements
 
-from .allreduce import Axis, is_allreduce, make_allreduce
-from .faults import UnsupportedError
-from .flat_buffers import FlatBuffers, integer, require_constant
-from .spread import find_thread_axes, has_threads, spread
-
-AXES = [f"{level}.{letter}" for level in ("blockIdx", "threadIdx") for letter in "xyz"]
+from ..device import BLOCK_AXES, THREAD_AXES
+from .allreduce import Axis, integer, is_allreduce, make_allreduce
+from .run_state import UnsupportedError
 
 
 @dataclass(frozen=True)
-class Flat:
+class FlatFunction:
     """A function in flat statements, and its parameters as flat buffers.
 
     Attributes
@@ -56,105 +58,100 @@ class Flat:
     has_spread: bool = False
 
 
-def flatten(function: Any, *, in_order: bool, at_once: bool = True) -> Flat:
+def flatten(function: Any, *, in_order: bool, at_once: bool = True) -> FlatFunction:
     """A function in flat statements.
 
     `in_order`: TVM has not ordered the threads yet, so that every store is followed by a barrier,
     which is what a schedule means. `at_once`: loops of data-parallel blocks are bound to thread
-    axes that are free (see `spread`). Raises `UnsupportedError` for what is not known.
+    axes that are free (see `bind_parallel_loops`). Raises `UnsupportedError` for what is not known.
     """
-    flattener = _Flattener(
-        in_order=in_order, has_threads=has_threads(function.body), at_once=at_once
-    )
+    flattener = _Flattener(function.body, in_order=in_order, at_once=at_once)
     for parameter in function.params:
         if not isinstance(parameter.ty, BufferType):
-            raise UnsupportedError("the interpreter does not know functions of packed arguments")
-    flattener.all_axes = find_thread_axes(function.body)
-    flattener.has_allreduce = any(is_allreduce(one) for one in find_all(function.body, Call))
+            raise UnsupportedError("the interpreter does not support functions of packed arguments")
     parameters = tuple(flattener.buffers.flatten(parameter) for parameter in function.params)
     body = flattener.statement(function.body)
-    return Flat(body, parameters, flattener.has_spread)
+    return FlatFunction(body, parameters, flattener.has_spread)
 
 
 class _Flattener:
-    def __init__(self, *, in_order: bool, has_threads: bool, at_once: bool) -> None:
-        self.in_order, self.has_threads, self.at_once = in_order, has_threads, at_once
+    def __init__(self, body: Any, *, in_order: bool, at_once: bool) -> None:
+        self.in_order, self.at_once = in_order, at_once
         self.is_launched = self.has_spread = False
-        self.all_axes: set[str] = set()
-        self.has_allreduce = False
-        self.buffers = FlatBuffers()
-        self.threads: dict[Var, dict[Var, int]] = {}  # what a variable takes of thread axes
-        self.axes: list[Axis] = []  # of the threads of a block, around a statement
+        axes = _find_axes(body)
+        self.has_threads, self.thread_axes = bool(axes), axes & set(THREAD_AXES)
+        self.has_allreduce = any(is_allreduce(call) for call in find_all(body, Call))
+        self.buffers = _FlatBuffers()
+        self.threads: dict[Var, dict[Var, int]] = {}  # thread axes that a variable depends on
+        self.axes: list[Axis] = []  # of a thread block's threads, around a statement
         self.reducer: Any = None
-        self.waiting: list[Var] = []  # buffers of a GPU's block, declared around the launch
+        self.pending: list[Var] = []  # buffers of a thread block, declared around the launch
 
     def statement(self, node: Any) -> Any:
-        maker: Callable[[Any], Any] | None = getattr(
-            self, f"_flatten_{type(node).__name__.lower()}", None
-        )
+        kind = type(node).__name__
+        maker: Callable[[Any], Any] | None = getattr(self, f"_flatten_{kind.lower()}", None)
         if maker is None:
-            raise UnsupportedError(
-                f"the interpreter does not know the statement {type(node).__name__}"
-            )
+            raise UnsupportedError(f"the interpreter does not support the statement {kind}")
         return maker(node)
 
     def expression(self, node: Any) -> Any:
         return tvm_ffi.structural_map(node, [(TensorLoad, self._load), (Call, self._point)])
 
     def _flatten_seqstmt(self, node: Any) -> Any:
-        return _sequence([self.statement(one) for one in node.seq])
+        return _sequence([self.statement(statement) for statement in node.seq])
 
     def _flatten_sblockrealize(self, node: Any) -> Any:
-        block = node.block
+        sblock = node.block
         binds = []
-        crossed: dict[Var, int] = {}
-        for iterator, value in zip(block.iter_vars, node.iter_values, strict=True):
+        reduced: dict[Var, int] = {}
+        for iterator, value in zip(sblock.iter_vars, node.iter_values, strict=True):
             axes = self._find_threads(value)
             self.threads[iterator.var] = axes
             if iterator.iter_type == IterVar.CommReduce:
-                crossed.update(axes)
+                reduced.update(axes)
             binds.append(Bind(iterator.var, self.expression(value)))
-        for region in block.match_buffers:
+        for region in sblock.match_buffers:
             self.buffers.match(region.buffer, region.source)
-        buffers = [one for buffer in block.alloc_buffers for one in self._allocate(buffer)]
-        parts = [*binds, *buffers, *self._make_initialization(block), self.statement(block.body)]
+        buffers = [
+            allocation for buffer in sblock.alloc_buffers for allocation in self._allocate(buffer)
+        ]
+        init = [] if sblock.init is None else [self._make_init(sblock)]
+        parts = [*binds, *buffers, *init, self.statement(sblock.body)]
         condition = self.expression(node.predicate)
-        done = IfThenElse(condition, _sequence(parts), None)
-        return self._take_turns(block, crossed, done)
+        body = IfThenElse(condition, _sequence(parts), None)
+        return self._make_sequential(sblock, reduced, body)
 
-    def _make_initialization(self, block: Any) -> list[Any]:
-        if block.init is None:
-            return []
-        body = self.statement(block.init)
-        for iterator in block.iter_vars:
+    def _make_init(self, sblock: Any) -> Any:
+        body = self.statement(sblock.init)
+        for iterator in sblock.iter_vars:
             if iterator.iter_type == IterVar.CommReduce:
                 body = IfThenElse(iterator.var.equal(iterator.dom.min), body, None)
-        return [body]
+        return body
 
-    def _take_turns(self, block: Any, axes: dict[Var, int], body: Any) -> Any:
+    def _make_sequential(self, sblock: Any, axes: dict[Var, int], body: Any) -> Any:
         """A reduction over threads means that they add one after the other."""
-        for region in block.writes if axes else ():
+        for region in sblock.writes if axes else ():
             if str(region.source.scope()) == "local":
                 if self.has_allreduce:  # TVM has made it what each thread adds for itself
                     return body
                 raise UnsupportedError("the interpreter does not reduce over threads in registers")
         for variable, extent in axes.items():
-            turn = Var(f"{variable.name}_turn", variable.ty)
-            mine = IfThenElse(variable.equal(turn), body, None)
-            body = For(turn, integer(0), integer(extent), ForKind.SERIAL, mine)
+            step = Var(f"{variable.name}_step", variable.ty)
+            guarded = IfThenElse(variable.equal(step), body, None)
+            body = For(step, integer(0), integer(extent), ForKind.SERIAL, guarded)
         return body
 
     def _flatten_for(self, node: Any) -> Any:
-        if node.step is not None and require_constant(node.step) != 1:
-            raise UnsupportedError("the interpreter does not know loops with a step")
+        if node.step is not None and _require_constant(node.step) != 1:
+            raise UnsupportedError("the interpreter does not support loops with a step")
         if self.at_once and not self.is_launched:
-            given, node = node, spread(node)
+            given, node = node, bind_parallel_loops(node)
             self.has_spread |= node is not given
         binding = node.thread_binding
         axis = "" if binding is None else str(binding.thread_tag)
         if node.kind == ForKind.THREAD_BINDING and not axis.startswith("vthread"):
-            if require_constant(node.min) != 0:
-                raise UnsupportedError(f"the interpreter wants loops on '{axis}' to begin at 0")
+            if _require_constant(node.min) != 0:
+                raise UnsupportedError(f"the interpreter needs loops on '{axis}' to begin at 0")
             return self._launch(node.loop_var, axis, node.extent, node.body)
         self.threads[node.loop_var] = self._find_threads(node.extent)
         return For(
@@ -176,20 +173,22 @@ class _Flattener:
         return AttrStmt(node.node, node.attr_key, node.value, body)
 
     def _launch(self, variable: Var, axis: str, extent: Any, inside: Any) -> Any:
-        if axis not in AXES:
-            raise UnsupportedError(f"a GPU has no thread axis '{axis}'; choose one of {AXES}")
-        size = require_constant(extent)
+        if axis not in MAX_EXTENTS:
+            axes = ", ".join(MAX_EXTENTS)
+            raise UnsupportedError(f"a GPU has no thread axis '{axis}'; choose one of {axes}")
+        size = _require_constant(extent)
         self.threads[variable] = {variable: size}
         around = self.axes
-        if axis.startswith("threadIdx"):
-            self.axes = [*(one for one in around if one.name != axis), Axis(axis, variable, size)]
+        if axis in THREAD_AXES:
+            self.axes = [*(other for other in around if other.name != axis)]
+            self.axes.append(Axis(axis, variable, size))
         is_outermost, self.is_launched = not self.is_launched, True
         body = self.statement(inside)
         self.axes = around
         if is_outermost:
             self.is_launched = False
             used = set(_find_accessed(body))
-            body = _sequence([*(AllocBuffer(one) for one in self.waiting if one in used), body])
+            body = _sequence([*(AllocBuffer(new) for new in self.pending if new in used), body])
         place = IterVar(tvm.ir.Range(0, extent), variable, IterVar.ThreadIndex, axis)
         return AttrStmt(place, "thread_extent", extent, body)
 
@@ -198,11 +197,10 @@ class _Flattener:
         return IfThenElse(self.expression(node.condition), self.statement(node.then_case), other)
 
     def _flatten_bufferstore(self, node: Any) -> Any:
-        buffer, index = self.buffers.place(
-            node.buffer, [self.expression(one) for one in node.indices]
-        )
+        indices = [self.expression(index) for index in node.indices]
+        buffer, index = self.buffers.place(node.buffer, indices)
         store = BufferStore(buffer, self.expression(node.value), [index], span=node.span)
-        return self._in_turn(store)
+        return self._add_barrier(store)
 
     def _flatten_bind(self, node: Any) -> Any:
         self.threads[node.var] = self._find_threads(node.value)
@@ -211,24 +209,26 @@ class _Flattener:
     def _flatten_evaluate(self, node: Any) -> Any:
         if is_allreduce(node.value) and self.in_order:
             return self._reduce(node.value)
-        done = Evaluate(self.expression(node.value))
-        calls = find_all(done.value, Call)
-        return self._in_turn(done) if any(_find_place(one) is not None for one in calls) else done
+        statement = Evaluate(self.expression(node.value))
+        calls = find_all(statement.value, Call)
+        is_access = any(_find_buffer_argument(call) is not None for call in calls)
+        return self._add_barrier(statement) if is_access else statement
 
     def _reduce(self, call: Any) -> Any:
-        """TVM's reduction over threads in registers; all of a block's must take part."""
-        if {one.name for one in self.axes} != self.all_axes:
+        """TVM's reduction over threads in registers; all of a thread block's must take part."""
+        if {axis.name for axis in self.axes} != self.thread_axes:
             raise UnsupportedError("the interpreter does not reduce over some threads of a block")
-        flat = Call(call.op, [self.expression(one) for one in call.args], ret_ty=call.ty)
-        cells, done = make_allreduce(flat, self.reducer, self.axes, self._in_turn)
-        self.waiting += cells
-        return done
+        flat = Call(call.op, [self.expression(argument) for argument in call.args], ret_ty=call.ty)
+        cells, statement = make_allreduce(flat, self.reducer, self.axes, self._add_barrier)
+        self.pending += cells
+        return statement
 
-    def _in_turn(self, statement: Any) -> Any:
-        """A statement that touches memory; all threads wait for it while they are in order."""
+    def _add_barrier(self, statement: Any) -> Any:
+        """A statement that accesses memory; all threads wait for it while they are in order."""
         if not (self.in_order and self.is_launched):
             return statement
-        return SeqStmt([statement, Evaluate(_barrier())])
+        barrier = tvm.tirx.call_intrin("int32", "tirx.tvm_storage_sync", "shared")
+        return SeqStmt([statement, Evaluate(barrier)])
 
     def _flatten_allocbuffer(self, node: Any) -> Any:
         return _sequence(self._allocate(node.buffer))
@@ -241,7 +241,7 @@ class _Flattener:
         flat = self.buffers.flatten(buffer)
         if self.is_launched or not self.has_threads or str(buffer.scope()) == "global":
             return [AllocBuffer(flat)]
-        self.waiting.append(flat)
+        self.pending.append(flat)
         return []
 
     def _load(self, node: Any) -> Any:
@@ -250,7 +250,7 @@ class _Flattener:
 
     def _point(self, node: Any) -> Any:
         """A call that takes a buffer for its address: it takes the flat twin's."""
-        place = _find_place(node)
+        place = _find_buffer_argument(node)
         if place is None:
             return node
         arguments = list(node.args)
@@ -264,14 +264,20 @@ class _Flattener:
         return found
 
 
+def _find_axes(body: Any) -> set[str]:
+    bindings = (loop.thread_binding for loop in find_all(body, For))
+    extents = [node.node for node in find_all(body, AttrStmt) if node.attr_key == "thread_extent"]
+    return {str(place.thread_tag) for place in [*bindings, *extents] if place is not None}
+
+
 def _find_accessed(body: Any) -> list[Var]:
     stores = [node.buffer for node in find_all(body, BufferStore)]
-    calls = [node for node in find_all(body, Call) if _find_place(node) is not None]
-    pointers = [node.args[_find_place(node)] for node in calls]
-    return [*stores, *(node.source for node in find_all(body, TensorLoad)), *pointers]
+    loads = [node.source for node in find_all(body, TensorLoad)]
+    calls = ((node, _find_buffer_argument(node)) for node in find_all(body, Call))
+    return [*stores, *loads, *(node.args[place] for node, place in calls if place is not None)]
 
 
-def _find_place(call: Any) -> int | None:
+def _find_buffer_argument(call: Any) -> int | None:
     """Which argument of a call is a buffer, taken for its address; None for other calls."""
     name = str(getattr(call.op, "name", ""))
     place = {"tirx.buffer_data": 0, "tirx.tvm_access_ptr": 1}.get(name)
@@ -284,5 +290,127 @@ def _sequence(statements: Sequence[Any]) -> Any:
     return SeqStmt(list(statements)) if len(statements) > 1 else statements[0]
 
 
-def _barrier() -> Any:
-    return tvm.tirx.call_intrin("int32", "tirx.tvm_storage_sync", "shared")
+class _FlatBuffers:
+    """Gets the flat buffer and index of an access to a buffer of any shape, strides or region."""
+
+    def __init__(self) -> None:
+        self._twins: dict[Var, Var] = {}
+        self._regions: dict[Var, Any] = {}
+
+    def match(self, buffer: Var, region: Any) -> None:
+        """Take a buffer as the region of another one, as an SBlock's match_buffer says."""
+        self._regions[buffer] = region
+
+    def declare(self, view: Var, base: Var | None) -> None:
+        """Take a flat buffer as another name of one that is known."""
+        twin = None if base is None else self._twins.get(base)
+        is_same = twin is not None and str(twin.dtype) == str(view.dtype)
+        if twin is None or not is_same or len(view.shape) != 1:
+            raise UnsupportedError(f"the interpreter does not support the view {view.name}")
+        self._twins[view] = twin
+
+    def place(self, buffer: Var, indices: Sequence[Any]) -> tuple[Var, Any]:
+        """A flat buffer and the index into it."""
+        while buffer in self._regions:
+            region = self._regions[buffer]
+            skipped = [integer(0)] * (len(region.region) - len(indices))
+            shifted = zip(region.region, [*skipped, *indices], strict=True)
+            indices, buffer = [extent.min + index for extent, index in shifted], region.source
+        if len(buffer.shape) == 1 and not buffer.strides:
+            return self.flatten(buffer), indices[0]
+        place: Any = integer(0)
+        for index, stride in zip(indices, _get_strides(buffer), strict=True):
+            place = place + index * stride
+        return self.flatten(buffer), place
+
+    def flatten(self, buffer: Var) -> Var:
+        """The flat twin of a buffer; itself if it is flat."""
+        if buffer not in self._twins:
+            twin = buffer
+            if len(buffer.shape) != 1 or buffer.strides:
+                strides = _get_strides(buffer)
+                size = _require_constant(buffer.shape[0]) * strides[0] if buffer.shape else 1
+                twin = decl_buffer((size,), buffer.dtype, str(buffer.name), scope=buffer.scope())
+            self._twins[buffer] = twin
+        return self._twins[buffer]
+
+
+def _get_strides(buffer: Var) -> list[int]:
+    if buffer.strides:
+        return [_require_constant(stride) for stride in buffer.strides]
+    shape = [_require_constant(extent) for extent in buffer.shape]
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _require_constant(expression: Any) -> int:
+    """The value of a constant; raises `UnsupportedError` for anything else."""
+    value = constant(expression)
+    if value is None:
+        raise UnsupportedError(f"the interpreter needs a constant in place of {expression}")
+    return value
+
+
+def bind_parallel_loops(loop: For) -> For:
+    """A nest of loops around one SBlock, with data-parallel ones bound to the free block axes.
+
+    Loops that feed spatial iterators and nothing else may run in any order: that is what these
+    iterators say. A loop that feeds none says nothing about its order: it may repeat the block, and
+    stays. SBlocks whose iterators TVM's ConvertBlocksToOpaque has replaced by their values have
+    none; there a loop is data-parallel where each iteration has elements of its own of all that the
+    block writes. Any other loop is returned as it is; so is one with threads around a block that
+    uses more than global memory, since that is what a thread block or thread has for itself.
+    """
+    nest: list[For] = []
+    node: Any = loop
+    while isinstance(node, For):
+        nest.append(node)
+        node = node.body
+    if type(node).__name__ != "SBlockRealize" or len(find_all(node, SBlock)) != 1:
+        return loop
+    if any(constant(outer.min) != 0 or constant(outer.extent) is None for outer in nest):
+        return loop
+    bound = [outer for outer in nest if outer.kind == ForKind.THREAD_BINDING]
+    if bound and any(buffer.scope() != "global" for buffer, _ in find_elements(node)):
+        return loop
+    taken = {str(outer.thread_binding.thread_tag) for outer in bound}
+    axes = [axis for axis in BLOCK_AXES if axis not in taken]
+    parallel = _find_parallel(node) if node.block.iter_vars else _find_apart(node, nest)
+    free = [outer for outer in nest if outer not in bound and outer.loop_var in parallel]
+    free = sorted(free, key=lambda outer: -(constant(outer.extent) or 0))[: len(axes)]
+    for outer in reversed(nest):
+        if not any(outer.same_as(chosen) for chosen in free):
+            kind = outer.kind if outer in bound else ForKind.SERIAL
+            node = For(outer.loop_var, outer.min, outer.extent, kind, node, outer.thread_binding)
+    for outer, axis in zip(free, axes, strict=False):
+        place = IterVar(None, Var(axis, "int32"), IterVar.ThreadIndex, axis)
+        node = For(outer.loop_var, outer.min, outer.extent, ForKind.THREAD_BINDING, node, place)
+    return node if free else loop
+
+
+def _find_parallel(realize: Any) -> set[Var]:
+    """The variables that feed spatial iterators, no other ones, and the block in no other way."""
+    feeding: dict[bool, set[Var]] = {True: set(), False: set(undefined_vars(realize.block.body))}
+    if realize.block.init is not None:
+        feeding[False].update(undefined_vars(realize.block.init))
+    for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        feeding[iterator.iter_type == IterVar.DataPar].update(undefined_vars(value))
+    return feeding[True] - feeding[False]
+
+
+def _find_apart(realize: Any, nest: list[For]) -> set[Var]:
+    """The variables of loops around an opaque block whose iterations share no element."""
+    everything = {loop.loop_var for loop in nest}
+    apart = set(everything)
+    for buffer in {node.buffer for node in find_all(realize, BufferStore)}:
+        places = [indices for other, indices in find_elements(realize) if other.same_as(buffer)]
+        first = list(places[0])
+        if any(not tvm_ffi.structural_equal(list(other), first) for other in places):
+            return set()
+        used = everything & {variable for index in first for variable in undefined_vars(index)}
+        ranges = {
+            loop.loop_var: tvm.ir.Range(0, loop.extent) for loop in nest if loop.loop_var in used
+        }
+        if not used or not tvm.sym.detect_iter_map(first, ranges, check_level="bijective").indices:
+            return set()
+        apart &= used
+    return apart

@@ -1,85 +1,23 @@
-"""What all memories share, and where the machine stands that they belong to."""
+"""Memories: what all of them share, the registers of a thread, and those that a warp shares."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.transforms.gpu_limits import WARP
 
-from .counts import Counts
-from .faults import FaultLog, UnsupportedError
-from .grid import Array, Batch, describe_thread
+from ..device import Array
+from .run_state import RunState, UnsupportedError
 
 Arrive = Callable[[Array], None]
-"""Makes a store that hardware began arrive, for some lanes: a mask of shape (lanes, 1)."""
-
-
-@dataclass
-class Moment:
-    """Where a machine stands: its memories look here who runs, and in which barrier interval.
-
-    Attributes
-    ----------
-    interval : the number of barriers and batches so far
-    begun : the interval in which the GPU blocks that run passed their last barrier; an array of all
-        blocks of the batch where they did not pass the same ones
-    ended : the lanes whose threads have returned, of shape (lanes, 1); None for none of them
-    """
-
-    log: FaultLog
-    interval: int = 0
-    begun: int | Array = 0
-    ended: Array | None = None
-    extents: Mapping[str, int] = field(default_factory=dict)
-    counts: Counts = field(default_factory=Counts)
-    running: Batch | None = None
-
-    @property
-    def batch(self) -> Batch:
-        """The threads that run."""
-        assert self.running is not None
-        return self.running
-
-    @property
-    def oldest(self) -> int:
-        """The earliest interval that lasts for a GPU block that runs."""
-        return self.begun if isinstance(self.begun, int) else int(self.begun.min())
-
-    def begun_of(self, threads: Array) -> int | Array:
-        """The interval in which the GPU blocks of threads that run passed their last barrier."""
-        if isinstance(self.begun, int):
-            return self.begun
-        found: Array = self.begun[threads // self.batch.threads - self.batch.first]
-        return found
-
-    def begin_interval(self, passed: Array | None = None) -> None:
-        """Begin an interval, for all blocks or for those of a mask."""
-        self.interval += 1
-        if passed is None:
-            self.begun = self.interval
-        else:
-            before = np.broadcast_to(self.begun, passed.shape)
-            self.begun = np.where(passed, self.interval, before)
-
-    def begin_batch(self, batch: Batch) -> None:
-        """Begin with other GPU blocks."""
-        self.running, self.ended = batch, None
-        self.begin_interval()
-
-    def end_threads(self, mask: Array | None) -> None:
-        """Threads return: they do nothing more."""
-        here = np.broadcast_to(True if mask is None else mask, (self.batch.lanes, 1))
-        self.ended = here if self.ended is None else self.ended | here
-
-    def describe(self, lane: int) -> str:
-        """The thread of a lane, in words."""
-        return describe_thread(self.batch.thread[lane, 0], self.extents)
+"""Completes a store that hardware began, for some lanes: a mask of shape (lanes, 1)."""
+LOAD, STORE = "load of", "store to"
 
 
 class Memory:
@@ -89,94 +27,197 @@ class Memory:
     """
 
     def __init__(
-        self, name: str, size: int, dtype: np.dtype[Any], now: Moment, low: int = 0
+        self, name: str, size: int, dtype: np.dtype[Any], state: RunState, low: int = 0
     ) -> None:
-        self.name, self.size, self.dtype, self.now, self.low = name, size, dtype, now, low
+        self.name, self.size, self.dtype, self.state, self.low = name, size, dtype, state, low
 
-    def load(self, index: Any, mask: Array | None, line: str) -> Any:
+    def load(self, index: Any, mask: Array | None, location: str) -> Any:
         """The values at an index of shape (lanes or 1, vector), for the lanes of a mask."""
         raise NotImplementedError
 
-    def load_vector(self, index: Any, mask: Array | None, line: str) -> Any:
+    def load_vector(self, index: Any, mask: Array | None, location: str) -> Any:
         """The same, as one instruction of the GPU: neighbours in a row must be aligned."""
-        return self.load(index, mask, line)
+        return self.load(index, mask, location)
 
-    def store(self, index: Any, value: Any, mask: Array | None, line: str) -> None:
+    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
         """Store values at an index, for the lanes of a mask."""
         raise NotImplementedError
 
-    def begin_store(self, index: Any, value: Any, mask: Array | None, line: str) -> Arrive:
-        """Begin a store that hardware does beside the threads."""
+    def begin_store(self, index: Any, value: Any, mask: Array | None, location: str) -> Arrive:
+        """Begin a store that hardware does asynchronously."""
         raise UnsupportedError(
-            f"the simulator knows asynchronous copies into shared memory alone, and {self.name} "
+            f"the simulator supports asynchronous copies into shared memory only, and {self.name} "
             "lies elsewhere"
         )
 
-    def check_unchanged(self, index: Any, value: Any, mask: Array | None, line: str) -> None:
-        """Note where a value that hardware reads beside the threads is another one by now."""
+    def check_unchanged(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+        """Record where a value that hardware loads asynchronously is another one by now."""
 
-    def view(self, name: str, dtype: np.dtype[Any], size: int, low: int, mark: int = 0) -> Memory:
+    def view(
+        self, name: str, dtype: np.dtype[Any], size: int, low: int, buffer_id: int = 0
+    ) -> Memory:
         """The same cells as another buffer; itself if that is no other one.
 
-        `mark` is a number of the other buffer's own where several lie in the same place.
+        `buffer_id` is the other buffer's own where several lie in the same place.
         """
         if dtype != self.dtype:
             raise UnsupportedError(
-                f"the simulator does not know {name}, a view of type {dtype} of {self.name}, which "
-                f"has type {self.dtype}"
+                f"the simulator does not support {name}, a view of type {dtype} of {self.name}, "
+                f"which has type {self.dtype}"
             )
         return self
 
-    def seen_as(self, dtype: np.dtype[Any]) -> Memory:
+    def reinterpret(self, dtype: np.dtype[Any]) -> Memory:
         """The same cells as elements of another type."""
         if dtype == self.dtype:
             return self
         size, low = (n * self.dtype.itemsize // dtype.itemsize for n in (self.size, self.low))
         return self.view(self.name, dtype, size, low)
 
-    def _inside(self, index: Array, active: Array, line: str, verb: str) -> Array:
-        """The index with what is out of bounds clipped, and noted."""
+    def _locate(
+        self, index: Any, mask: Array | None, location: str, access: str
+    ) -> tuple[Array, Array]:
+        """An index within bounds, and the active lanes, both of shape (lanes, vector).
+
+        Records what is out of bounds; without the name of an `access`, that was done before.
+        """
+        shape = np.broadcast_shapes(np.shape(index) or (1, 1), (self.state.batch.lanes, 1))
+        active = np.broadcast_to(True if mask is None else mask, shape)
+        places = np.broadcast_to(index, shape)
+        if mask is not None:
+            places = np.where(active, places, self.low)
         end = self.low + self.size
-        if index.size and (index.min() < self.low or index.max() >= end):
-            wrong = active & ((index < self.low) | (index >= end))
+        if access and places.size and (places.min() < self.low or places.max() >= end):
+            wrong = active & ((places < self.low) | (places >= end))
 
             def describe(at: tuple[int, ...]) -> str:
-                place = f"{self.name}[{index[at] - self.low}]"
-                who = self.now.describe(at[0])
-                return f"{who} {verb} {place}, which has {self.size} elements"
+                place = f"{self.name}[{places[at] - self.low}]"
+                thread = self.state.describe_lane(at[0])
+                return f"{access} {place} by {thread} ({self.name} has {self.size} elements)"
 
-            self.now.log.add("out of bounds", self.name, line, wrong, describe)
-            return np.clip(index, self.low, end - 1)
-        return index
+            self.state.log.add("out of bounds", self.name, location, wrong, describe)
+            return np.clip(places, self.low, end - 1), active
+        return places, active
 
 
 class VectorMemory(Memory):
     """A buffer of vectors: element i is `lanes` neighbouring elements of another memory."""
 
     def __init__(self, scalars: Memory, lanes: int) -> None:
-        super().__init__(scalars.name, scalars.size // lanes, scalars.dtype, scalars.now)
+        super().__init__(scalars.name, scalars.size // lanes, scalars.dtype, scalars.state)
         self.scalars, self.lanes = scalars, lanes
 
-    def load(self, index: Any, mask: Array | None, line: str) -> Any:
-        return self.scalars.load(self.spread(index), mask, line)
+    def load(self, index: Any, mask: Array | None, location: str) -> Any:
+        return self.scalars.load(self._spread(index), mask, location)
 
-    def store(self, index: Any, value: Any, mask: Array | None, line: str) -> None:
-        self.scalars.store(self.spread(index), value, mask, line)
+    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+        self.scalars.store(self._spread(index), value, mask, location)
 
-    def spread(self, index: Any) -> Array:
+    def _spread(self, index: Any) -> Array:
         """The indices of the scalars, in a row for each thread."""
         first: Array = np.atleast_2d(index)
         places = first[:, :, None] * self.lanes + np.arange(self.lanes)
         return places.reshape(len(first), -1)
 
 
-def numpy_type(dtype: object) -> np.dtype[Any]:
-    """NumPy's name of a scalar or vector type of TVM; predicates are bool."""
-    return _find_type(str(dtype))
+class LocalMemory(Memory):
+    """Registers: every thread has cells of its own. Laid out with a cell's threads in a row.
+
+    What no thread stores to takes no memory: fragments of matrices are declared for a whole warp,
+    and each thread uses one row of them.
+    """
+
+    def __init__(self, name: str, size: int, dtype: np.dtype[Any], state: RunState) -> None:
+        super().__init__(name, size, dtype, state)
+        self.data = np.zeros((size, state.batch.lanes), dtype)
+        self.written = np.zeros((size, state.batch.lanes), bool)
+
+    def load(self, index: Any, mask: Array | None, location: str) -> Any:
+        rows = self._find_rows(index)
+        if rows is not None:
+            cells, values, written = rows[None, :], self.data[rows].T, self.written[rows].T
+        else:
+            cells, _ = self._locate(index, mask, location, LOAD)
+            lanes = self.state.batch.lane
+            values, written = self.data[cells, lanes], self.written[cells, lanes]
+        if written.all():
+            return values
+        wrong = ~written if mask is None else ~written & mask
+        self._report_uninitialized(wrong, np.broadcast_to(cells, wrong.shape), location)
+        return np.where(written, values, get_garbage(self.dtype))
+
+    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+        rows = self._find_rows(index) if mask is None else None
+        if rows is not None:
+            self.data[rows] = np.broadcast_to(value, (self.state.batch.lanes, len(rows))).T
+            self.written[rows] = True
+            return
+        cells, active = self._locate(index, mask, location, STORE)
+        lanes = np.broadcast_to(self.state.batch.lane, cells.shape)
+        place = cells[active], lanes[active]
+        self.data[place] = np.broadcast_to(value, cells.shape)[active]
+        self.written[place] = True
+
+    def _find_rows(self, index: Any) -> Array | None:
+        """The cells of an index in which all threads agree, if it is within bounds."""
+        places: Array = np.atleast_2d(index)
+        if len(places) > 1 or places.min() < 0 or places.max() >= self.size:
+            return None
+        return places[0]
+
+    def _report_uninitialized(self, wrong: Array, cells: Array, location: str) -> None:
+        def describe(at: tuple[int, ...]) -> str:
+            cell, thread = int(cells[at]), self.state.describe_lane(at[0])
+            message = f"load of {self.name}[{cell}] by {thread}, which never stored to it"
+            others = np.flatnonzero(self.written[cell])
+            if others.size:
+                message += f": {self.state.describe_lane(others[0])} did, in a register of its own"
+            return message
+
+        self.state.log.add("uninitialized read", self.name, location, wrong, describe)
+
+
+class WarpMemory(Memory):
+    """Scope "warp", as TVM's own tensor intrinsics use it: one copy of the buffer for each warp.
+
+    TVM distributes the elements later, each to one thread's registers, and lets others load them
+    with shuffles; lanes of a warp run in step, so that nothing can race.
+    """
+
+    def __init__(self, name: str, size: int, dtype: np.dtype[Any], state: RunState) -> None:
+        super().__init__(name, size, dtype, state)
+        batch = state.batch
+        per_block = -(-batch.threads // WARP)
+        self._first = (batch.block * per_block + batch.lane % batch.threads // WARP) * size
+        self.data = np.full(batch.blocks * per_block * size, get_garbage(dtype), dtype)
+        self.written = np.zeros(self.data.size, bool)
+
+    def load(self, index: Any, mask: Array | None, location: str) -> Any:
+        places, active = self._locate(index, mask, location, LOAD)
+        cells = places + self._first
+
+        def describe(at: tuple[int, ...]) -> str:
+            thread = self.state.describe_lane(at[0])
+            return f"load of {self.name}[{places[at]}] by {thread}, whose warp never stored to it"
+
+        wrong = active & ~self.written[cells]
+        self.state.log.add("uninitialized read", self.name, location, wrong, describe)
+        return self.data[cells]
+
+    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+        places, active = self._locate(index, mask, location, STORE)
+        cells = (places + self._first)[active]
+        self.data[cells] = np.broadcast_to(value, active.shape)[active]
+        self.written[cells] = True
+
+
+def get_numpy_dtype(dtype: object) -> np.dtype[Any]:
+    """NumPy's scalar type of a scalar or vector type of TVM; predicates are bool."""
+    return _get_numpy_dtype(str(dtype))
 
 
 @functools.cache
-def _find_type(dtype: str) -> np.dtype[Any]:
+def _get_numpy_dtype(dtype: str) -> np.dtype[Any]:
     name = re.sub(r"x\d+$", "", dtype)
     if name.startswith(("bfloat", "float8")):
         return dtype_facts(name).numpy
@@ -185,11 +226,11 @@ def _find_type(dtype: str) -> np.dtype[Any]:
 
 def count_lanes(dtype: object) -> int:
     """4 for ``"float32x4"``, 1 for a scalar type."""
-    return _find_lanes(str(dtype))
+    return _count_lanes(str(dtype))
 
 
 @functools.cache
-def _find_lanes(dtype: str) -> int:
+def _count_lanes(dtype: str) -> int:
     return int(dtype.rpartition("x")[2]) if re.search(r"x\d+$", dtype) else 1
 
 
@@ -198,8 +239,8 @@ def differ(old: Array, new: Array) -> Array:
     return (old != new) & ~((old != old) & (new != new))
 
 
-def garbage(dtype: np.dtype[Any]) -> Any:
-    """What a cell holds before anybody wrote it: NaN, for an integer the smallest one."""
+def get_garbage(dtype: np.dtype[Any]) -> Any:
+    """What an uninitialized cell holds: NaN, for an integer the smallest one."""
     if np.issubdtype(dtype, np.integer):
         return np.iinfo(dtype).min
     return False if dtype.kind == "b" else np.nan

@@ -17,203 +17,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .grid import Array
-from .memory import count_lanes, numpy_type
+from ..device import Array
+from .memory import count_lanes, get_numpy_dtype
 
 Operate = Callable[[Any, Any], Any]
 
-ARITHMETIC: dict[str, Operate] = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mul": operator.mul,
-    "Div": lambda a, b: _divide_towards_zero(a, b),
-    "Mod": lambda a, b: _find_remainder(a, b),
-    "FloorDiv": operator.floordiv,
-    "FloorMod": operator.mod,
-    "Min": lambda a, b: min(a, b) if _are_scalars(a, b) else np.minimum(a, b),
-    "Max": lambda a, b: max(a, b) if _are_scalars(a, b) else np.maximum(a, b),
-    "LShift": lambda a, b: _shift_left(a, b),
-    "RShift": lambda a, b: _shift_right(a, b),
-    "BitwiseAnd": operator.and_,
-    "BitwiseOr": operator.or_,
-    "BitwiseXor": operator.xor,
-}
-COMPARISONS: dict[str, Operate] = {
-    "LT": operator.lt,
-    "LE": operator.le,
-    "GT": operator.gt,
-    "GE": operator.ge,
-    "EQ": operator.eq,
-    "NE": operator.ne,
-}
-BINARY = {**ARITHMETIC, **COMPARISONS}
-_OVERFLOWING = ("Add", "Sub", "Mul", "Div", "FloorDiv", "LShift")
-DIVISIONS = ("Div", "Mod", "FloorDiv", "FloorMod")
+
+def _are_scalars(left: Any, right: Any) -> bool:
+    return not isinstance(left, np.ndarray) and not isinstance(right, np.ndarray)
 
 
-@dataclass(frozen=True)
-class Hazard:
-    """Operands for which C++ does not say what comes out; `text` tells of them."""
-
-    kind: str
-    text: str
-    find: Callable[[Any, Any, str], Any]
-
-
-_BY_ZERO = Hazard("division by zero", "divides {0} by zero", lambda a, b, dtype: b == 0)
-_TOO_LARGE = Hazard(
-    "undefined operation",
-    "divides {0} by {1}, which is more than the type holds",
-    lambda a, b, dtype: (b == -1) & (a == np.iinfo(_find_computed(dtype)).min),
-)
-_TOO_FAR = Hazard(
-    "undefined operation",
-    "shifts {0} by {1} bits, and the type does not have as many",
-    lambda a, b, dtype: (b < 0) | (b >= 8 * _find_computed(dtype).itemsize),
-)
-HAZARDS = {
-    **dict.fromkeys(DIVISIONS, (_BY_ZERO, _TOO_LARGE)),
-    **dict.fromkeys(("LShift", "RShift"), (_TOO_FAR,)),
-}
-"""What to look for where the second operand is no constant."""
-_EXTREMES: dict[tuple[str, bool], Operate] = {
-    # CUDA's fminf and fmaxf return the operand that is a number.
-    ("Min", False): lambda a, b: -_find_larger(-a, -b),
-    ("Max", False): lambda a, b: _find_larger(a, b),
-    # Those of 16 bits stand in the generated source: `a < b ? a : b`.
-    ("Min", True): lambda a, b: np.where(a < b, a, b),
-    ("Max", True): lambda a, b: np.where(a > b, a, b),
-}
-BITWISE = {
-    "shift_left": "LShift",
-    "shift_right": "RShift",
-    "bitwise_and": "BitwiseAnd",
-    "bitwise_or": "BitwiseOr",
-    "bitwise_xor": "BitwiseXor",
-}
-"""The calls that are operators of integers."""
-_ERF = np.vectorize(math.erf, otypes=[np.float64])
-CALLS: dict[str, Callable[..., Any]] = {
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "exp10": lambda x: np.power(x.dtype.type(10), x),
-    "log": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "tanh": np.tanh,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "erf": lambda x: _ERF(x).astype(np.asarray(x).dtype)[()],
-    "fabs": np.abs,
-    "abs": np.abs,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
-    "round": np.round,
-    "nearbyint": np.round,
-    "pow": np.power,
-    "fmod": np.fmod,
-    "fma": lambda a, b, c: _multiply_and_add(a, b, c),
-    "isnan": np.isnan,
-    "isinf": np.isinf,
-    "isfinite": np.isfinite,
-    "likely": lambda x: x,
-}
-
-
-def find_operator(kind: str, dtype: str) -> tuple[Operate, np.dtype[Any] | None]:
-    """The function of a binary node whose operands have a type of TIR.
-
-    With it comes the type that the result wraps around in: arrays do so by themselves, and Python's
-    integers go through `wrap`. None where the result cannot leave its range.
-    """
-    if not is_integer(dtype):
-        half = numpy_type(dtype).itemsize <= 2
-        return _EXTREMES.get((kind, half)) or BINARY[kind], None
-    operate = BINARY[kind]
-    wraps = numpy_type(dtype) if kind in _OVERFLOWING else None
-    if numpy_type(dtype).itemsize >= 4:
-        return operate, wraps
-    if count_lanes(dtype) > 1:
-        return lambda a, b: operate(_narrow(a, dtype), _narrow(b, dtype)), None
-    return lambda a, b: operate(_widen(a), _widen(b)), np.dtype("int32") if wraps else None
-
-
-def invert(dtype: str) -> Callable[[Any], Any]:
-    """``~`` of integers of a type; narrow ones are promoted, unsigned ones to ints, too."""
-    if is_narrow(dtype) and count_lanes(dtype) == 1:
-        return lambda value: ~_widen(value)
-    return lambda value: as_stored(~value, dtype)
-
-
-def convert(source: str, target: str) -> Callable[[Any], Any]:
-    """The function that casts values of one type of TIR to another, as CUDA does."""
-    if source == target:
-        return lambda value: value  # the generated source has no cast there
-    wanted = numpy_type(target)
-    if is_integer(target):
-        if is_integer(source) or source.startswith("bool"):
-            return lambda value: as_stored(value, target)
-        return _saturating(numpy_type(source), target)
-    if target.startswith("float8"):
-        return lambda value: _saturate_small(value, wanted)
-    return lambda value: np.asarray(value).astype(wanted)[()]
-
-
-def is_integer(dtype: str) -> bool:
-    """Whether a type of TIR is one of integers; predicates are not."""
-    return dtype.startswith(("int", "uint")) and dtype.partition("x")[0] != "uint1"
-
-
-def is_narrow(dtype: str) -> bool:
-    """Whether a type is one of integers that C++ promotes before it computes."""
-    return is_integer(dtype) and numpy_type(dtype).itemsize < 4
-
-
-def as_stored(value: Any, dtype: str) -> Any:
-    """An integer as a variable of its type holds it: what C++ promoted is cut off."""
-    wanted = numpy_type(dtype)
-    if isinstance(value, np.ndarray):
-        return value if value.dtype == wanted else value.astype(wanted)
-    return wrap(int(value), wanted)
-
-
-def _find_computed(dtype: str) -> np.dtype[Any]:
-    """The type that C++ computes in."""
-    own = numpy_type(dtype)
-    return np.dtype("int32") if own.itemsize < 4 else own
-
-
-def _widen(value: Any) -> Any:
-    return value.astype(np.int32, copy=False) if isinstance(value, np.ndarray) else value
-
-
-def _narrow(value: Any, dtype: str) -> Any:
-    return np.asarray(value).astype(numpy_type(dtype), copy=False)
-
-
-def wrap(value: int, dtype: np.dtype[Any]) -> int:
-    """A Python integer as one of a type."""
-    low, span = int(np.iinfo(dtype).min), 1 << 8 * dtype.itemsize
-    return (value - low) % span + low
-
-
-def _find_larger(left: Any, right: Any) -> Any:
-    """The larger float, or the one that is a number; of two zeros the one without a sign."""
-    found = np.fmax(left, right)
-    are_zeros = (left == 0) & (right == 0)
-    return np.where(are_zeros, left + right, found)[()] if np.any(are_zeros) else found
+def _holds_integers(value: Any) -> bool:
+    return isinstance(value, int) or np.issubdtype(getattr(value, "dtype", float), np.integer)
 
 
 def _divide_towards_zero(left: Any, right: Any) -> Any:
@@ -228,7 +43,7 @@ def _divide_towards_zero(left: Any, right: Any) -> Any:
     return quotient + is_rounded_down.astype(quotient.dtype)
 
 
-def _find_remainder(left: Any, right: Any) -> Any:
+def _compute_remainder(left: Any, right: Any) -> Any:
     """The remainder as in C, with the sign of the dividend."""
     if _are_scalars(left, right) and isinstance(left, int) and isinstance(right, int):
         return left - right * _divide_towards_zero(left, right)
@@ -254,30 +69,216 @@ def _multiply_and_add(a: Any, b: Any, c: Any) -> Any:
     return (np.asarray(a, np.float64) * b + c).astype(kept)[()]
 
 
+def _select_min(left: Any, right: Any) -> Any:
+    return min(left, right) if _are_scalars(left, right) else np.minimum(left, right)
+
+
+def _select_max(left: Any, right: Any) -> Any:
+    return max(left, right) if _are_scalars(left, right) else np.maximum(left, right)
+
+
+def _select_larger(left: Any, right: Any) -> Any:
+    """The larger float, or the one that is a number; of two zeros the one without a sign."""
+    found = np.fmax(left, right)
+    are_zeros = (left == 0) & (right == 0)
+    return np.where(are_zeros, left + right, found)[()] if np.any(are_zeros) else found
+
+
+ARITHMETIC: dict[str, Operate] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mul": operator.mul,
+    "Div": _divide_towards_zero,
+    "Mod": _compute_remainder,
+    "FloorDiv": operator.floordiv,
+    "FloorMod": operator.mod,
+    "Min": _select_min,
+    "Max": _select_max,
+    "LShift": _shift_left,
+    "RShift": _shift_right,
+    "BitwiseAnd": operator.and_,
+    "BitwiseOr": operator.or_,
+    "BitwiseXor": operator.xor,
+}
+COMPARISONS: dict[str, Operate] = {
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+}
+BINARY = {**ARITHMETIC, **COMPARISONS}
+_OVERFLOWING = ("Add", "Sub", "Mul", "Div", "FloorDiv", "LShift")
+DIVISIONS = ("Div", "Mod", "FloorDiv", "FloorMod")
+_FLOAT_EXTREMES: dict[tuple[str, bool], Operate] = {
+    # CUDA's fminf and fmaxf return the operand that is a number.
+    ("Min", False): lambda a, b: -_select_larger(-a, -b),
+    ("Max", False): _select_larger,
+    # Those of 16 bits stand in the generated source: `a < b ? a : b`.
+    ("Min", True): lambda a, b: np.where(a < b, a, b),
+    ("Max", True): lambda a, b: np.where(a > b, a, b),
+}
+BITWISE = {
+    "shift_left": "LShift",
+    "shift_right": "RShift",
+    "bitwise_and": "BitwiseAnd",
+    "bitwise_or": "BitwiseOr",
+    "bitwise_xor": "BitwiseXor",
+}
+"""The calls that are operators of integers."""
+_ERF = np.vectorize(math.erf, otypes=[np.float64])
+_SAME_IN_NUMPY = (
+    *("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "fmod", "abs"),
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh"),
+    *("floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite"),
+)
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in _SAME_IN_NUMPY},
+    "exp10": lambda x: np.power(x.dtype.type(10), x),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "erf": lambda x: _ERF(x).astype(np.asarray(x).dtype)[()],
+    "fabs": np.abs,
+    "nearbyint": np.round,
+    "pow": np.power,
+    "fma": _multiply_and_add,
+    "likely": lambda x: x,
+}
+"""The calls that take and return values only."""
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """Operands for which C++ does not define the result; `text` describes them."""
+
+    kind: str
+    text: str
+    find: Callable[[Any, Any, str], Any]
+
+
+_BY_ZERO = Hazard("division by zero", "divides {0} by zero", lambda a, b, dtype: b == 0)
+_OVERFLOW = Hazard(
+    "undefined operation",
+    "divides {0} by {1}, beyond the range of the type",
+    lambda a, b, dtype: (b == -1) & (a == np.iinfo(_get_promoted(dtype)).min),
+)
+_SHIFT = Hazard(
+    "undefined operation",
+    "shifts {0} by {1} bits (the type has fewer)",
+    lambda a, b, dtype: (b < 0) | (b >= 8 * _get_promoted(dtype).itemsize),
+)
+HAZARDS = {
+    **dict.fromkeys(DIVISIONS, (_BY_ZERO, _OVERFLOW)),
+    **dict.fromkeys(("LShift", "RShift"), (_SHIFT,)),
+}
+"""What to look for where the second operand is no constant."""
+
+
+def get_operator(kind: str, dtype: str) -> tuple[Operate, np.dtype[Any] | None]:
+    """The function of a binary node whose operands have a type of TIR.
+
+    With it comes the type that the result wraps around in: arrays do so by themselves, and Python's
+    integers go through `wrap`. None where the result cannot leave its range.
+    """
+    if not is_integer(dtype):
+        half = get_numpy_dtype(dtype).itemsize <= 2
+        return _FLOAT_EXTREMES.get((kind, half)) or BINARY[kind], None
+    operate = BINARY[kind]
+    wraps = get_numpy_dtype(dtype) if kind in _OVERFLOWING else None
+    if get_numpy_dtype(dtype).itemsize >= 4:
+        return operate, wraps
+    if count_lanes(dtype) > 1:
+        return lambda a, b: operate(_narrow(a, dtype), _narrow(b, dtype)), None
+    return lambda a, b: operate(_widen(a), _widen(b)), np.dtype("int32") if wraps else None
+
+
+def invert(dtype: str) -> Callable[[Any], Any]:
+    """``~`` of integers of a type; narrow ones are promoted, unsigned ones to ints, too."""
+    if is_narrow(dtype) and count_lanes(dtype) == 1:
+        return lambda value: ~_widen(value)
+    return lambda value: as_stored(~value, dtype)
+
+
+def convert(source: str, target: str) -> Callable[[Any], Any]:
+    """The function that casts values of one type of TIR to another, as CUDA does."""
+    if source == target:
+        return lambda value: value  # the generated source has no cast there
+    wanted = get_numpy_dtype(target)
+    if is_integer(target):
+        if is_integer(source) or source.startswith("bool"):
+            return lambda value: as_stored(value, target)
+        return _saturating(get_numpy_dtype(source), target)
+    if target.startswith("float8"):
+        return lambda value: _saturate_small(value, wanted)
+    return lambda value: np.asarray(value).astype(wanted)[()]
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether a type of TIR is one of integers; predicates are not."""
+    return dtype.startswith(("int", "uint")) and dtype.partition("x")[0] != "uint1"
+
+
+def is_narrow(dtype: str) -> bool:
+    """Whether a type is one of integers that C++ promotes before it computes."""
+    return is_integer(dtype) and get_numpy_dtype(dtype).itemsize < 4
+
+
+def as_stored(value: Any, dtype: str) -> Any:
+    """An integer as a variable of its type holds it: what C++ promoted is cut off."""
+    wanted = get_numpy_dtype(dtype)
+    if isinstance(value, np.ndarray):
+        return value if value.dtype == wanted else value.astype(wanted)
+    return wrap(int(value), wanted)
+
+
+def _get_promoted(dtype: str) -> np.dtype[Any]:
+    """The type that C++ computes in."""
+    own = get_numpy_dtype(dtype)
+    return np.dtype("int32") if own.itemsize < 4 else own
+
+
+def _widen(value: Any) -> Any:
+    return value.astype(np.int32, copy=False) if isinstance(value, np.ndarray) else value
+
+
+def _narrow(value: Any, dtype: str) -> Any:
+    return np.asarray(value).astype(get_numpy_dtype(dtype), copy=False)
+
+
+def wrap(value: int, dtype: np.dtype[Any]) -> int:
+    """A Python integer as one of a type."""
+    low, span = int(np.iinfo(dtype).min), 1 << 8 * dtype.itemsize
+    return (value - low) % span + low
+
+
 def _saturating(source: np.dtype[Any], target: str) -> Callable[[Any], Any]:
     """Floats to integers: towards zero, and what is beyond the range becomes its end.
 
-    PTX ISA, "cvt": NaN becomes 0, or of or to 64 bits the integer whose first bit alone is set.
+    PTX ISA, "cvt": NaN becomes 0, or from or to 64 bits the integer whose first bit only is set.
     Narrow integers take the way over 32 bits; what CUDA makes of numbers beyond their range is not
     defined.
     """
-    wanted = numpy_type(target)
+    wanted = get_numpy_dtype(target)
     wide = wanted if wanted.itemsize >= 4 else np.dtype(f"{wanted.kind}4")
     low, high = int(np.iinfo(wide).min), int(np.iinfo(wide).max)
-    nothing = 1 << 8 * wide.itemsize - 1 if wide.kind == "u" else low
-    empty = nothing if max(source.itemsize, wide.itemsize) == 8 else 0
+    first_bit = 1 << 8 * wide.itemsize - 1 if wide.kind == "u" else low
+    nan = first_bit if max(source.itemsize, wide.itemsize) == 8 else 0
 
     def run(value: Any) -> Any:
         given: Array = np.asarray(value).astype(np.float64)
-        result = np.clip(given, low, high)
         with np.errstate(invalid="ignore"):
-            whole = np.where(given != given, 0, result).astype(wide)
+            result = np.where(given != given, 0, np.clip(given, low, high)).astype(wide)
         if wide.itemsize == 8:  # whose largest integer is no float64
-            whole = np.where(given >= float(high), wide.type(high), whole)
-        if empty:
-            whole = np.where(given != given, wide.type(empty), whole)
-        whole = whole.astype(wanted)
-        return whole if whole.ndim else int(whole)
+            result = np.where(given >= float(high), wide.type(high), result)
+        if nan:
+            result = np.where(given != given, wide.type(nan), result)
+        result = result.astype(wanted)
+        return result if result.ndim else int(result)
 
     return run
 
@@ -287,11 +288,3 @@ def _saturate_small(value: Any, wanted: np.dtype[Any]) -> Any:
     given = np.asarray(value).astype(np.float32)
     largest = np.float32(ml_dtypes.finfo(wanted).max)
     return np.clip(given, -largest, largest).astype(wanted)[()]
-
-
-def _holds_integers(value: Any) -> bool:
-    return isinstance(value, int) or np.issubdtype(getattr(value, "dtype", float), np.integer)
-
-
-def _are_scalars(left: Any, right: Any) -> bool:
-    return not isinstance(left, np.ndarray) and not isinstance(right, np.ndarray)

@@ -1,11 +1,13 @@
-"""Shadows of memory: who wrote and who read each cell, and when.
+"""Shadows of memory: which thread stored to and loaded each cell, and when.
 
-Time is counted in barrier intervals; each GPU block passes barriers for itself. A cell is as large
-as the smallest type that the memory is seen as, so that buffers of several types may share it.
+Time is counted in barrier intervals; each thread block passes barriers for itself. A cell is as
+large as the smallest type that the memory is viewed as, so that buffers of several types may share
+it.
 
-Reads are compared with the last write that changed a cell, since writing what is there already
-changes nothing for them; writes are compared with all reads and writes. GPU blocks wait for nobody,
-so that what they do to global memory is in no order with other blocks until the launch ends.
+Loads are compared with the last store that changed a cell, since storing the value that is there
+already changes nothing for them; stores are compared with all loads and stores. Thread blocks do
+not wait for one another, so that their accesses to global memory are in no order with those of
+other blocks until the launch ends.
 """
 
 from __future__ import annotations
@@ -14,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from .crowd import Crowd
-from .grid import Array
-from .memory import Moment
+from ..device import Array
+from .run_state import RunState
 
-NOBODY = -1
-_PENDING = 64
+NO_THREAD = -1
+_MAX_PENDING = 64
 
 
 class Shadow:
@@ -28,252 +29,352 @@ class Shadow:
     Attributes
     ----------
     unit : bytes of a cell
-    span : cells of each block's copy; of all, where the memory is global
-    is_tracked : whether anybody writes here; without that nothing can race
-    written : which cells somebody has written; empty where all of them were from the start
-    writer : who wrote each cell last
-    changer : who changed each cell last; `writer` itself until somebody writes what is there
-    owner : the mark of the buffer that each cell was written as; empty where one buffer lies
+    span : cells of each thread block's copy; of all, where the memory is global
+    is_tracked : whether any thread stores here; without that nothing can race
+    written : which cells hold a stored value; empty where all of them did from the start
+    written_before : which cells held one in an earlier lifetime of the buffer, the iteration of a
+        loop that allocates it; None in the first
+    writer : the thread that stored to each cell last
+    changer : the thread that changed each cell last; `writer` itself until a thread stores what is
+        there already
+    owner : the id of the buffer that each cell was written as; empty where one buffer lies
     """
 
     def __init__(
         self,
         cells: int,
-        span: int,
         unit: int,
-        now: Moment,
+        state: RunState,
         *,
-        is_global: bool,
-        is_written: bool,
-        starts_written: bool,
+        span: int | None = None,
+        is_written: bool = True,
+        starts_written: bool = False,
     ) -> None:
-        self.cells, self.span, self.unit, self.now = cells, span, unit, now
-        self.is_global, self.is_tracked = is_global, False
-        self.last_write = NOBODY
+        self.cells, self.unit, self.state = cells, unit, state
+        self.span, self.is_global = cells if span is None else span, span is None
+        self.is_tracked = False
+        self.last_write = NO_THREAD
         self.written = np.full(0 if starts_written else cells, False)
+        self.written_before: Array | None = None
         self.owner = np.zeros(0, np.int16)
         self._pending: list[tuple[Array, Array]] = []
-        self._courier: Array | None = None
+        self._copier: Array | None = None
         self._incoming: Array | None = None
-        self._crowd = Crowd()
+        self._co_writers = CoWriters()
         if is_written:
             self.track()
 
     def track(self) -> None:
-        """Keep account of who touches what from now on."""
+        """Keep account of accesses from now on."""
         self.is_tracked = True
-        self.writer, self._write_time = self._nobody(), self._nobody()
+        self.writer, self._write_time = self._no_threads(), self._no_threads()
         self.changer, self._change_time = self.writer, self._write_time
-        self.reader, self._read_time = self._nobody(), self._nobody()
-        self._second_reader = self._nobody()
-        # Of global memory: a reader of the launch, one of another block, and a writer that agreed.
-        self._elder: Array | None = None
-        self._stranger: Array | None = None
-        self._agreed: Array | None = None
+        self.reader, self._read_time = self._no_threads(), self._no_threads()
+        self._second_reader = self._no_threads()
+        # Of global memory, since the launch began: a reader of each cell, one of another thread
+        # block, and a writer of the value that was there.
+        self._launch_reader: Array | None = None
+        self._other_block_reader: Array | None = None
+        self._launch_co_writer: Array | None = None
 
-    def mark_owners(self) -> None:
+    def begin_lifetime(self) -> None:
+        """Allocate the buffer again: its cells hold nothing, and may be in use by other threads."""
+        before = self.written_before
+        self.written_before = self.written if before is None else before | self.written
+        self.written = np.zeros_like(self.written)
+
+    def track_owners(self) -> None:
         """Remember from now on as which buffer each cell was written."""
         if not self.owner.size:
             self.owner = np.zeros(self.cells, np.int16)
 
-    def _nobody(self) -> Array:
-        return np.full(self.cells, NOBODY, np.int64)
+    def _no_threads(self) -> Array:
+        return np.full(self.cells, NO_THREAD, np.int64)
 
     def begin_launch(self) -> None:
-        """Forget who touched what: kernels run one after the other."""
+        """Forget all accesses: kernels run one after the other."""
         if self.is_tracked:
-            self.writer.fill(NOBODY)
+            self.writer.fill(NO_THREAD)
             self.changer, self._change_time = self.writer, self._write_time
-            self.reader.fill(NOBODY)
-            self._elder = self._stranger = self._agreed = None
-        self._crowd.clear()
+            self.reader.fill(NO_THREAD)
+            self._launch_reader = self._other_block_reader = self._launch_co_writer = None
+        self._co_writers.clear()
         self._pending.clear()
-        self._courier = None
+        self._copier = None
 
     def end_batch(self) -> None:
-        """Other GPU blocks follow: what these did to global memory is in no order with them."""
+        """Other thread blocks follow: global accesses of these are in no order with theirs."""
         if self.is_global and self.is_tracked:
-            self.settle_reads()
-            if self._crowd:
-                cells, threads = self._crowd.take()
-                self._agreed = self._nobody() if self._agreed is None else self._agreed
-                self._agreed[cells] = threads
+            self.apply_pending_reads()
+            if self._co_writers:
+                cells, threads = self._co_writers.take()
+                if self._launch_co_writer is None:
+                    self._launch_co_writer = self._no_threads()
+                self._launch_co_writer[cells] = threads
 
     def pass_barrier(self, passed: Array | None) -> None:
-        """End a barrier interval: of all blocks that run, or of those of a mask."""
+        """End a barrier interval: of all thread blocks that run, or of those of a mask."""
         if self.is_global or passed is not None:
-            self.settle_reads()
+            self.apply_pending_reads()
         self._pending.clear()
-        if self._crowd and not self.is_global:
+        if self._co_writers and not self.is_global:
             if passed is None:
-                self._crowd.clear()
+                self._co_writers.clear()
             else:
-                batch = self.now.batch
-                self._crowd.drop_blocks(passed, batch.threads, batch.first)
+                batch = self.state.batch
+                self._co_writers.drop_blocks(passed, batch.threads, batch.first)
 
-    def note_read(self, cells: Array, threads: Array) -> None:
-        """Note who reads."""
+    def record_read(self, cells: Array, threads: Array) -> None:
+        """Remember which threads load."""
         self._pending.append((cells, threads))
-        if len(self._pending) > _PENDING:
-            self.settle_reads()
+        if len(self._pending) > _MAX_PENDING:
+            self.apply_pending_reads()
 
-    def note_write(self, cells: Array, threads: Array, changes: Array) -> Array | None:
-        """Note who writes, and where that changes what is there.
-
-        Returns where another thread wrote the same cell in the same instruction and won; None for
-        nowhere.
-        """
-        if changes.all():
-            if self._crowd:
-                self._crowd.drop(cells)
-            self._set_changer(cells, threads)
-        else:
-            self._note_silent(cells[~changes], threads[~changes])
-            if self._crowd:
-                self._crowd.drop(cells[changes])
-            self._set_changer(cells[changes], threads[changes])
-        self.writer[cells], self._write_time[cells] = threads, self.now.interval
-        if self.written.size:
-            self.written[cells] = True
-        self.last_write = self.now.interval
-        lost = self.writer[cells] != threads
-        if not lost.any():
-            return None
-        self._crowd.add(cells[lost], threads[lost], self.now.interval)
-        return lost
-
-    def _set_changer(self, cells: Array, threads: Array) -> None:
-        if self.changer is not self.writer:
-            self.changer[cells], self._change_time[cells] = threads, self.now.interval
-
-    def _note_silent(self, cells: Array, threads: Array) -> None:
-        """Writes of what is there already: other threads' writes of it are remembered, too."""
-        if self.changer is self.writer:
-            self.changer, self._change_time = self.writer.copy(), self._write_time.copy()
-        other = self._clashes(self.writer, self._write_time, cells, threads)
-        if other.any():
-            cells, threads = cells[other], threads[other]
-            self._crowd.add(cells, threads, self.now.interval)
-            self._crowd.add(cells, self.writer[cells], self.now.interval)
-
-    def settle_reads(self) -> None:
-        """Bring the reads since the last barrier into the shadow; needed before a write only."""
-        interval = self.now.interval
+    def apply_pending_reads(self) -> None:
+        """Bring the loads since the last barrier into the shadow; needed before a store only."""
         for cells, threads in self._pending:
-            stale = self._read_time[cells] < self.now.begun_of(threads)
+            stale = self._read_time[cells] < self.state.get_last_barrier(threads)
             if self.is_global:
-                self._remember_blocks(cells, threads)
+                self._record_launch_readers(cells, threads)
             self.reader[cells[stale]] = threads[stale]
-            self._second_reader[cells[stale]] = NOBODY
-            self._read_time[cells] = interval
+            self._second_reader[cells[stale]] = NO_THREAD
+            self._read_time[cells] = self.state.interval
             several = self.reader[cells] != threads
             if several.any():
                 self._second_reader[cells[several]] = threads[several]
         self._pending.clear()
 
-    def _remember_blocks(self, cells: Array, threads: Array) -> None:
-        """Keep a reader of each cell until the launch ends, and one of another block."""
-        if self._elder is None or self._stranger is None:
-            self._elder, self._stranger = self._nobody(), self._nobody()
-        elder = self._elder[cells]
-        new = elder == NOBODY
+    def _record_launch_readers(self, cells: Array, threads: Array) -> None:
+        """Keep a reader of each cell until the launch ends, and one of another thread block."""
+        if self._launch_reader is None or self._other_block_reader is None:
+            self._launch_reader, self._other_block_reader = self._no_threads(), self._no_threads()
+        first = self._launch_reader[cells]
+        new = first == NO_THREAD
         if new.any():
-            self._elder[cells[new]] = threads[new]
-            elder = self._elder[cells]
-        other = elder != threads
+            self._launch_reader[cells[new]] = threads[new]
+            first = self._launch_reader[cells]
+        other = first != threads
         if other.any():
-            cells, threads, elder = cells[other], threads[other], elder[other]
-            per_block = self.now.batch.threads
-            strange = elder // per_block != threads // per_block
-            self._stranger[cells[strange]] = threads[strange]
+            other[other] = self._are_other_blocks(first[other], threads[other])
+            self._other_block_reader[cells[other]] = threads[other]
+
+    def _are_other_blocks(self, threads: Array, others: Array) -> Array:
+        per_block = self.state.batch.threads
+        apart: Array = threads // per_block != others // per_block
+        return apart
+
+    def record_write(self, cells: Array, threads: Array, changes: Array) -> Array | None:
+        """Remember which threads store, and where that changes what is there.
+
+        Returns where another thread stored to the same cell in the same instruction and won; None
+        for nowhere.
+        """
+        if changes.all():
+            if self._co_writers:
+                self._co_writers.drop(cells)
+            self._set_changer(cells, threads)
+        else:
+            self._record_silent_writes(cells[~changes], threads[~changes])
+            if self._co_writers:
+                self._co_writers.drop(cells[changes])
+            self._set_changer(cells[changes], threads[changes])
+        self.writer[cells], self._write_time[cells] = threads, self.state.interval
+        if self.written.size:
+            self.written[cells] = True
+        self.last_write = self.state.interval
+        lost = self.writer[cells] != threads
+        if not lost.any():
+            return None
+        self._co_writers.add(cells[lost], threads[lost], self.state.interval)
+        return lost
+
+    def _set_changer(self, cells: Array, threads: Array) -> None:
+        if self.changer is not self.writer:
+            self.changer[cells], self._change_time[cells] = threads, self.state.interval
+
+    def _record_silent_writes(self, cells: Array, threads: Array) -> None:
+        """Stores of what is there already: other threads' stores of it are remembered, too."""
+        if self.changer is self.writer:
+            self.changer, self._change_time = self.writer.copy(), self._write_time.copy()
+        other = self._find_conflicts(self.writer, self._write_time, cells, threads)
+        if other.any():
+            cells, threads = cells[other], threads[other]
+            self._co_writers.add(cells, threads, self.state.interval)
+            self._co_writers.add(cells, self.writer[cells], self.state.interval)
 
     def find_readers(self, cells: Array, threads: Array) -> Array | None:
-        """Somebody else who read a cell in no order with these threads; NOBODY elsewhere.
+        """Another thread that loaded a cell in no order with these threads; NO_THREAD elsewhere.
 
-        None where there is nobody at all.
+        None where there is none at all.
         """
-        current = self._read_time[cells] >= self.now.begun_of(threads)
+        current = self._read_time[cells] >= self.state.get_last_barrier(threads)
         rivals = None
         if current.any():
-            rivals = np.where(current, self.reader[cells], NOBODY)
+            rivals = np.where(current, self.reader[cells], NO_THREAD)
             own = rivals == threads
             if own.any():
                 rivals[own] = self._second_reader[cells[own]]
-        if self._elder is None or self._stranger is None:
+        if self._launch_reader is None or self._other_block_reader is None:
             return rivals
-        rivals = np.full(cells.shape, NOBODY) if rivals is None else rivals
-        for readers in (self._elder[cells], self._stranger[cells]):
-            other = (rivals == NOBODY) & (readers != threads) & (readers != NOBODY)
+        rivals = np.full(cells.shape, NO_THREAD) if rivals is None else rivals
+        for readers in (self._launch_reader[cells], self._other_block_reader[cells]):
+            other = (rivals == NO_THREAD) & (readers != threads) & (readers != NO_THREAD)
             if other.any():
-                per_block = self.now.batch.threads
-                other &= readers // per_block != threads // per_block
+                other &= self._are_other_blocks(readers, threads)
                 rivals = np.where(other, readers, rivals)
         return rivals
 
     def find_writers(self, cells: Array, threads: Array) -> Array | None:
-        """Where somebody else wrote a cell in no order with these threads; None for nowhere."""
-        if self.is_global or self.last_write >= self.now.oldest:
-            return self._clashes(self.writer, self._write_time, cells, threads)
+        """Where another thread stored to a cell in no order with these; None for nowhere."""
+        if self.is_global or self.last_write >= self.state.oldest_interval:
+            return self._find_conflicts(self.writer, self._write_time, cells, threads)
         return None
 
     def find_changers(self, cells: Array, threads: Array) -> Array | None:
-        """Where somebody else changed a cell in no order with these threads; None for nowhere.
+        """Where another thread changed a cell in no order with these threads; None for nowhere.
 
-        A thread that wrote the same value itself reads that, whatever the others do.
+        A thread that stored the same value itself loads that, whatever the others do.
         """
-        if not self.is_global and self.last_write < self.now.oldest:
+        if not self.is_global and self.last_write < self.state.oldest_interval:
             return None
-        clashes = self._clashes(self.changer, self._change_time, cells, threads)
-        if self._crowd and clashes.any():
-            begun = np.broadcast_to(self.now.begun_of(threads), cells.shape)
-            at = (cells[clashes], threads[clashes], begun[clashes])
-            clashes[clashes] = ~self._crowd.has(*at, self.now.batch.threads)
-        return clashes
+        conflicts = self._find_conflicts(self.changer, self._change_time, cells, threads)
+        if self._co_writers and conflicts.any():
+            since = np.broadcast_to(self.state.get_last_barrier(threads), cells.shape)
+            at = (cells[conflicts], threads[conflicts], since[conflicts])
+            conflicts[conflicts] = ~self._co_writers.has(*at, self.state.batch.threads)
+        return conflicts
 
-    def find_crowd(self, cells: Array, threads: Array) -> Array | None:
-        """Who else wrote what is in a cell, in no order with these threads; None for nobody."""
+    def find_co_writers(self, cells: Array, threads: Array) -> Array | None:
+        """Another thread that stored what is in a cell, in no order with these; None for none."""
         found = None
-        if self._crowd:
-            begun = np.broadcast_to(self.now.begun_of(threads), cells.shape)
-            found = self._crowd.find_rivals(cells, threads, begun, self.now.batch.threads)
-        if self._agreed is not None:
-            agreed = self._agreed[cells]
-            found = agreed if found is None else np.where(found == NOBODY, agreed, found)
+        if self._co_writers:
+            since = np.broadcast_to(self.state.get_last_barrier(threads), cells.shape)
+            found = self._co_writers.find_rivals(cells, threads, since, self.state.batch.threads)
+        if self._launch_co_writer is not None:
+            earlier = self._launch_co_writer[cells]
+            found = earlier if found is None else np.where(found == NO_THREAD, earlier, found)
         return found
 
-    def _clashes(self, who: Array, when: Array, cells: Array, threads: Array) -> Array:
-        found = who[cells]
-        other = (found != threads) & (found != NOBODY)
+    def _find_conflicts(
+        self, accessors: Array, times: Array, cells: Array, threads: Array
+    ) -> Array:
+        """Where another thread accessed a cell in no order with these threads."""
+        found = accessors[cells]
+        other = (found != threads) & (found != NO_THREAD)
         if not other.any():
             return other
-        at_once = when[cells] >= self.now.begun_of(threads)
+        unordered = times[cells] >= self.state.get_last_barrier(threads)
         if self.is_global:
-            per_block = self.now.batch.threads
-            at_once = at_once | (found // per_block != threads // per_block)
-        return other & at_once
+            unordered = unordered | self._are_other_blocks(found, threads)
+        return other & unordered
 
     @property
-    def courier(self) -> Array:
-        """The threads whose copies are on their way to the cells."""
-        if self._courier is None:
-            self._courier = self._nobody()
-        return self._courier
+    def copier(self) -> Array:
+        """The threads whose copies to the cells are in flight."""
+        if self._copier is None:
+            self._copier = self._no_threads()
+        return self._copier
 
-    def incoming(self, dtype: np.dtype[Any]) -> Array:
-        """What is on its way to the cells, as elements of a type."""
+    def get_incoming(self, dtype: np.dtype[Any]) -> Array:
+        """What copies in flight bring to the cells, as elements of a type."""
         if self._incoming is None:
             self._incoming = np.full(self.cells * self.unit, 0xFF, np.uint8)
         return self._incoming.view(dtype)
 
-    def find_flying(self, cells: Array) -> Array | None:
-        """Where a copy is on its way to a cell; None for nowhere."""
-        if self._courier is None:
+    def find_in_flight(self, cells: Array) -> Array | None:
+        """Where a copy to a cell is in flight; None for nowhere."""
+        if self._copier is None:
             return None
-        flying = self._courier[cells] != NOBODY
-        return flying if flying.any() else None
+        in_flight = self._copier[cells] != NO_THREAD
+        return in_flight if in_flight.any() else None
 
-    def land(self, cells: Array, threads: Array, changes: Array) -> None:
+    def complete_copies(self, cells: Array, threads: Array, changes: Array) -> None:
         """Copies of these threads have arrived."""
-        mine = self.courier[cells] == threads
-        self.courier[cells[mine]] = NOBODY
-        self.note_write(cells, threads, changes)
+        own = self.copier[cells] == threads
+        self.copier[cells[own]] = NO_THREAD
+        self.record_write(cells, threads, changes)
+
+
+class CoWriters:
+    """Pairs of a cell and a thread that stored what is there, beside the cell's `writer`.
+
+    Several threads may store one value to one cell at once, and each may then load its own back.
+    Few kernels do so: the shadow remembers one writer of each cell, and the others are kept here.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._pending) or self._cells.size > 0
+
+    def clear(self) -> None:
+        self._cells, self._threads, self._times = np.empty((3, 0), np.int64)
+        self._pending: list[tuple[Array, Array, Array]] = []
+
+    def add(self, cells: Array, threads: Array, time: int) -> None:
+        """Remember that threads stored to cells, in an interval."""
+        if cells.size:
+            self._pending.append((cells, threads, np.full(cells.size, time)))
+
+    def has(self, cells: Array, threads: Array, since: Array, per_block: int) -> Array:
+        """Which of these threads have stored to these cells, or another thread did before them.
+
+        That is a thread of the same thread block, before the interval in which it last passed a
+        barrier, `since`.
+        """
+        self._gather()
+        if not self._cells.size:
+            return np.zeros(cells.shape, bool)
+        stride = int(max(self._threads.max(), threads.max())) + 1
+        own = np.isin(cells * stride + threads, self._cells * stride + self._threads)
+        keys = self._cells * stride + self._threads // per_block
+        order = np.lexsort((self._times, keys))
+        wanted = cells * stride + threads // per_block
+        first = np.minimum(np.searchsorted(keys[order], wanted), keys.size - 1)
+        earliest = order[first]  # of the pairs of a cell and a thread block
+        before: Array = (keys[earliest] == wanted) & (self._times[earliest] < since)
+        return own | before
+
+    def find_rivals(self, cells: Array, threads: Array, since: Array, per_block: int) -> Array:
+        """A thread that stored to one of these cells in no order with the given thread, or -1.
+
+        `since` is the interval in which the thread's block last passed a barrier.
+        """
+        self._gather()
+        rivals = np.full(cells.shape, NO_THREAD, np.int64)
+        order = np.argsort(self._cells, kind="stable")
+        first = np.searchsorted(self._cells[order], cells, "left")
+        left = np.searchsorted(self._cells[order], cells, "right") - first
+        for step in range(int(left.max(initial=0))):  # all pairs of a cell, one after the other
+            pair = order[np.minimum(first + step, order.size - 1)]
+            thread = self._threads[pair]
+            apart = (thread // per_block != threads // per_block) | (self._times[pair] >= since)
+            rivals = np.where((step < left) & (thread != threads) & apart, thread, rivals)
+        return rivals
+
+    def drop(self, cells: Array) -> None:
+        """Forget which threads stored to these cells: another value is there now."""
+        self._keep(~np.isin(self._cells, cells))
+
+    def drop_blocks(self, passed: Array, per_block: int, first: int) -> None:
+        """Forget what threads of these thread blocks stored: they have passed a barrier."""
+        self._gather()
+        self._keep(~passed[self._threads // per_block - first])
+
+    def take(self) -> tuple[Array, Array]:
+        """All cells and their threads, which are forgotten here."""
+        self._gather()
+        cells, threads = self._cells, self._threads
+        self.clear()
+        return cells, threads
+
+    def _keep(self, kept: Array) -> None:
+        self._cells, self._threads = self._cells[kept], self._threads[kept]
+        self._times = self._times[kept]
+
+    def _gather(self) -> None:
+        if self._pending:
+            columns = zip((self._cells, self._threads, self._times), *self._pending, strict=True)
+            self._cells, self._threads, self._times = map(np.concatenate, columns)
+            self._pending = []

@@ -1,30 +1,69 @@
-"""Memory that threads share.
+"""Memory that threads share: races, uninitialized loads and misaligned accesses are found here.
 
-Two threads of one GPU block that touch the same cell within one barrier interval, at least one of
-them writing, race; so do threads of two blocks at any time. Writing the value that is there already
-is not counted as a race: its order does not matter. A store that hardware does beside the threads
-occupies its cells from the instruction that begins it until its thread has waited for it: whoever
-touches them in between races; it counts as written at the wait.
+Two threads of one thread block that access the same cell within one barrier interval, at least one
+of them storing, race; so do threads of two blocks at any time. Storing the value that is there
+already is no race: its order does not matter. A store that hardware does asynchronously occupies
+its cells from the instruction that begins it until its thread has waited for it: any access in
+between races; it counts as a store at the wait.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .faults import UnsupportedError
-from .grid import Array, describe_thread
-from .memory import Arrive, Memory, Moment, differ
-from .shadow import NOBODY, Shadow
+from ..device import Array
+from .memory import LOAD, STORE, Arrive, Memory, differ
+from .run_state import RunState, UnsupportedError
+from .shadow import NO_THREAD, Shadow
+
+COPY = "asynchronous copy from"
+AND_LOAD = "and load by {rival} with no barrier in between"
+AND_STORE = "and store by {rival} with no barrier in between"
+IN_FLIGHT = "while an asynchronous copy to it by {rival} is in flight"
+DURING_STORE = "in flight during a store by {rival}"
+
+
+class _CellAccess(NamedTuple):
+    """A load or store of all lanes, and what it accesses in the memory and in its shadow.
+
+    Attributes
+    ----------
+    kind : as `LOAD`
+    mask : of the lanes; None for all
+    elements, active : places in the memory, and which of them are accessed; (lanes, vector)
+    cells, threads, touched : the same in the shadow, and the thread of each cell
+    """
+
+    kind: str
+    location: str
+    mask: Array | None
+    elements: Array
+    active: Array
+    cells: Array
+    threads: Array
+    touched: Array
+
+    def pick_elements(self, values: Array) -> tuple[Array, Array]:
+        """The elements that are accessed, and their values, in a row."""
+        if self.mask is None:
+            return self.elements.ravel(), values.ravel()
+        return self.elements[self.active], values[self.active]
+
+    def pick_cells(self, *arrays: Array) -> tuple[Array, ...]:
+        """What is accessed of arrays of the shape of the cells, in a row."""
+        return tuple(
+            array.ravel() if self.mask is None else array[self.touched] for array in arrays
+        )
 
 
 class SharedMemory(Memory):
-    """Cells that threads share: within a block ("shared"), or over the grid ("global").
+    """Cells that threads share: within a thread block ("shared"), or over the grid ("global").
 
     `data` holds the elements of all blocks that run, as one type; the shadow may be that of an
-    allocation that other buffers lie in, too. A memory that nobody writes keeps no account. `mark`
-    is a number of the buffer's own where another one lies in the same place, otherwise 0.
+    allocation that other buffers lie in, too. A memory that no thread stores to keeps no account.
+    `buffer_id` is the buffer's own where another one lies in the same place, otherwise 0.
     """
 
     def __init__(
@@ -35,257 +74,226 @@ class SharedMemory(Memory):
         *,
         low: int = 0,
         size: int | None = None,
-        mark: int = 0,
+        buffer_id: int = 0,
     ) -> None:
         self.ratio = data.dtype.itemsize // shadow.unit
         self.span = shadow.span // self.ratio
-        super().__init__(name, self.span if size is None else size, data.dtype, shadow.now, low)
-        self.data, self.shadow, self.mark = data, shadow, mark
-        if mark:
-            shadow.mark_owners()
+        super().__init__(name, self.span if size is None else size, data.dtype, shadow.state, low)
+        self.data, self.shadow, self.buffer_id = data, shadow, buffer_id
+        if buffer_id:
+            shadow.track_owners()
 
-    def view(self, name: str, dtype: np.dtype[Any], size: int, low: int, mark: int = 0) -> Memory:
-        mark = mark or self.mark
-        if (dtype, size, low, mark) == (self.dtype, self.size, self.low, self.mark):
+    @classmethod
+    def make_global(
+        cls, name: str, data: Array, state: RunState, *, is_input: bool
+    ) -> SharedMemory:
+        """A buffer in global memory over its data; inputs are written before the kernel begins."""
+        shadow = Shadow(
+            data.size, data.dtype.itemsize, state, is_written=not is_input, starts_written=is_input
+        )
+        return cls(name, data, shadow)
+
+    def view(
+        self, name: str, dtype: np.dtype[Any], size: int, low: int, buffer_id: int = 0
+    ) -> Memory:
+        buffer_id = buffer_id or self.buffer_id
+        if (dtype, size, low, buffer_id) == (self.dtype, self.size, self.low, self.buffer_id):
             return self
         if dtype.itemsize % self.shadow.unit:
             raise UnsupportedError(
-                f"the simulator does not know {name}, a view of type {dtype} of {self.name}, which "
-                f"is seen in steps of {self.shadow.unit} bytes"
+                f"the simulator does not support {name}, a view of type {dtype} of {self.name}, "
+                f"which is viewed in units of {self.shadow.unit} bytes"
             )
         view = self.data.view(dtype)
-        return SharedMemory(name, view, self.shadow, low=low, size=size, mark=mark)
+        return SharedMemory(name, view, self.shadow, low=low, size=size, buffer_id=buffer_id)
 
-    def load(self, index: Any, mask: Array | None, line: str) -> Any:
-        return self._read(index, mask, line, is_vector=False)
+    def load(self, index: Any, mask: Array | None, location: str) -> Any:
+        return self._load(self._locate_cells(LOAD, index, mask, location))
 
-    def load_vector(self, index: Any, mask: Array | None, line: str) -> Any:
-        return self._read(index, mask, line, is_vector=True)
+    def load_vector(self, index: Any, mask: Array | None, location: str) -> Any:
+        access = self._locate_cells(LOAD, index, mask, location)
+        self._check_aligned(access)
+        return self._load(access)
 
-    def _read(self, index: Any, mask: Array | None, line: str, *, is_vector: bool) -> Any:
-        elements, active = self._elements(index, mask, line, "reads")
-        if is_vector:
-            self._check_aligned(elements, active, line)
-        cells, threads, touched = self._cells(elements, active)
-        shadow = self.shadow
-        flying = shadow.find_flying(cells)
-        if flying is not None:
-            text = "reads {}, to which a copy that {rival} began is still on its way"
-            self._note_race(touched & flying, cells, shadow.courier, line, text)
+    def _load(self, access: _CellAccess) -> Any:
+        shadow, cells, threads = self.shadow, access.cells, access.threads
+        in_flight = shadow.find_in_flight(cells)
+        if in_flight is not None:
+            self._report_race(access, in_flight, shadow.copier, IN_FLIGHT)
         if shadow.written.size:
-            self._check_written(cells, touched, flying, line)
+            self._check_written(access, in_flight)
         if shadow.is_tracked:
-            writers = shadow.find_changers(cells, threads)
-            if writers is not None:
-                text = "reads {}, which {rival} wrote with no barrier between"
-                self._note_race(touched & writers, cells, shadow.changer, line, text)
-            shadow.note_read(*_pick(mask, touched, cells, threads))
-        return self.data[elements]
+            changed = shadow.find_changers(cells, threads)
+            if changed is not None:
+                self._report_race(access, changed, shadow.changer, AND_STORE)
+            shadow.record_read(*access.pick_cells(cells, threads))
+        return self.data[access.elements]
 
-    def store(self, index: Any, value: Any, mask: Array | None, line: str) -> None:
-        elements, active = self._elements(index, mask, line, "writes")
-        self._check_aligned(elements, active, line)
-        values = np.broadcast_to(value, elements.shape).astype(self.dtype, copy=False)
-        cells, threads, touched = self._cells(elements, active)
-        differs = self._check_write(elements, values, cells, threads, touched, line)
-        at, new = _pick(mask, active, elements, values)
+    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+        access, values = self._prepare_store(index, value, mask, location)
+        changes = self._check_store(access, values)
+        at, new = access.pick_elements(values)
         self.data[at] = new
-        self._mark(cells, mask, touched)
-        lost = self.shadow.note_write(*_pick(mask, touched, cells, threads, differs))
-        if lost is not None:
-            differs = np.zeros(elements.shape, bool)
-            differs[active] = differ(self.data[at], new)
-            self._check_lost(differs, cells, threads, self.shadow.writer, line)
+        self._set_owner(access)
+        written = access.pick_cells(access.cells, access.threads, changes)
+        if self.shadow.record_write(*written) is not None:
+            self._check_lost(access, differ(self.data[at], new), self.shadow.writer)
 
-    def begin_store(self, index: Any, value: Any, mask: Array | None, line: str) -> Arrive:
+    def begin_store(self, index: Any, value: Any, mask: Array | None, location: str) -> Arrive:
         shadow = self.shadow
-        elements, active = self._elements(index, mask, line, "writes")
-        self._check_aligned(elements, active, line)
-        values = np.broadcast_to(value, elements.shape).astype(self.dtype, copy=False)
-        cells, threads, touched = self._cells(elements, active)
-        self._check_write(elements, values, cells, threads, touched, line)
-        at, new = elements[active], values[active]
-        incoming = shadow.incoming(self.dtype)
+        access, values = self._prepare_store(index, value, mask, location)
+        self._check_store(access, values)
+        at, new = access.elements[access.active], values[access.active]
+        incoming = shadow.get_incoming(self.dtype)
         incoming[at] = new
-        shadow.courier[cells[touched]] = threads[touched]
-        lost = np.zeros(elements.shape, bool)
-        lost[active] = differ(incoming[at], new)
-        self._check_lost(lost, cells, threads, shadow.courier, line)
+        shadow.copier[access.cells[access.touched]] = access.threads[access.touched]
+        self._check_lost(access, differ(incoming[at], new), shadow.copier)
 
         def arrive(lanes: Array) -> None:
-            ready = active & lanes
-            landed = touched & lanes
-            changes = self._find_changes(elements, values, cells, landed)
-            self.data[elements[ready]] = values[ready]
-            self._mark(cells, landed, landed)
-            shadow.land(cells[landed], threads[landed], changes[landed])
+            ready, touched = access.active & lanes, access.touched & lanes
+            arrived = access._replace(mask=lanes, active=ready, touched=touched)
+            changes = self._find_changes(arrived, values)
+            self.data[access.elements[ready]] = values[ready]
+            self._set_owner(arrived)
+            shadow.complete_copies(*arrived.pick_cells(access.cells, access.threads, changes))
 
         return arrive
 
-    def check_unchanged(self, index: Any, value: Any, mask: Array | None, line: str) -> None:
+    def check_unchanged(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
         shadow = self.shadow
         if not shadow.is_tracked:
             return
-        elements, active = self._elements(index, mask, line, "")
-        cells, _, touched = self._cells(elements, active)
-        wrong = touched & self._each_cell(differ(self.data[elements], value))
-        text = "is still reading {} beside its program, and {rival} wrote it"
-        self._note_race(wrong, cells, shadow.writer, line, text)
-        flying = shadow.find_flying(cells)
-        if flying is not None:
-            changes = self._each_cell(differ(shadow.incoming(self.dtype)[elements], value))
-            text = "is still reading {} beside its program, and {rival} began a copy to there"
-            self._note_race(touched & flying & changes, cells, shadow.courier, line, text)
+        access = self._locate_cells(COPY, index, mask, location, is_checked=True)
+        changed = self._per_cell(differ(self.data[access.elements], value))
+        self._report_race(access, changed, shadow.writer, DURING_STORE)
+        self._check_in_flight(access, value)
 
-    def _check_write(
-        self,
-        elements: Array,
-        values: Array,
-        cells: Array,
-        threads: Array,
-        touched: Array,
-        line: str,
-    ) -> Array:
-        """Nobody may read or write the cells at the same time, unless nothing changes.
+    def _prepare_store(
+        self, index: Any, value: Any, mask: Array | None, location: str
+    ) -> tuple[_CellAccess, Array]:
+        access = self._locate_cells(STORE, index, mask, location)
+        self._check_aligned(access)
+        return access, np.broadcast_to(value, access.elements.shape).astype(self.dtype, copy=False)
+
+    def _check_store(self, access: _CellAccess, values: Array) -> Array:
+        """No other thread may access the cells at the same time, unless nothing changes.
 
         Returns where something does.
         """
-        shadow = self.shadow
+        shadow, cells, threads = self.shadow, access.cells, access.threads
         if not shadow.is_tracked:
             shadow.track()
-        shadow.settle_reads()
-        differs = self._find_changes(elements, values, cells, touched)
-        text = "writes {}, which {rival} {verb} with no barrier between"
+        shadow.apply_pending_reads()
+        changes = self._find_changes(access, values)
         readers = shadow.find_readers(cells, threads)
         if readers is not None:
-            wrong = differs & (readers != NOBODY)
-            self._note_race(wrong, cells, readers, line, text.replace("{verb}", "read"))
-        wrote = text.replace("{verb}", "wrote")
-        writers = shadow.find_writers(cells, threads)
-        if writers is not None:
-            self._note_race(writers & differs, cells, shadow.writer, line, wrote)
-        crowd = shadow.find_crowd(cells, threads)
-        if crowd is not None:
-            alone = differs & (crowd != NOBODY)
-            alone = alone if writers is None else alone & ~writers
-            self._note_race(alone, cells, crowd, line, wrote)
-        flying = shadow.find_flying(cells)
-        if flying is not None:
-            text = "writes {}, to which a copy that {rival} began is still on its way"
-            changes = self._each_cell(differ(shadow.incoming(self.dtype)[elements], values))
-            self._note_race(touched & flying & changes, cells, shadow.courier, line, text)
-        return differs
-
-    def _find_changes(self, elements: Array, values: Array, cells: Array, touched: Array) -> Array:
-        """Where a store writes something else than what somebody wrote there."""
-        differs = self._each_cell(differ(self.data[elements], values))
-        if self.shadow.written.size and not differs.all():
-            differs |= ~self.shadow.written[cells]
-        changes: Array = touched & differs
+            self._report_race(access, changes & (readers != NO_THREAD), readers, AND_LOAD)
+        written = shadow.find_writers(cells, threads)
+        if written is not None:
+            self._report_race(access, changes & written, shadow.writer, AND_STORE)
+        co_writers = shadow.find_co_writers(cells, threads)
+        if co_writers is not None:
+            wrong = changes & (co_writers != NO_THREAD)
+            wrong = wrong if written is None else wrong & ~written
+            self._report_race(access, wrong, co_writers, AND_STORE)
+        self._check_in_flight(access, values)
         return changes
 
-    def _check_written(self, cells: Array, touched: Array, flying: Array | None, line: str) -> None:
-        """Somebody must have written what is read, and as this buffer."""
+    def _check_in_flight(self, access: _CellAccess, values: Any) -> None:
+        """No copy in flight to the cells may bring other values."""
         shadow = self.shadow
+        in_flight = shadow.find_in_flight(access.cells)
+        if in_flight is not None:
+            incoming = shadow.get_incoming(self.dtype)[access.elements]
+            wrong = in_flight & self._per_cell(differ(incoming, values))
+            self._report_race(access, wrong, shadow.copier, IN_FLIGHT)
+
+    def _find_changes(self, access: _CellAccess, values: Array) -> Array:
+        """Where a store changes the value that a thread stored there."""
+        differs = self._per_cell(differ(self.data[access.elements], values))
+        shadow, cells = self.shadow, access.cells
+        if shadow.written.size and not differs.all():
+            holds = shadow.written[cells]
+            if shadow.written_before is not None:
+                holds |= shadow.written_before[cells]
+            differs |= ~holds
+        changes: Array = access.touched & differs
+        return changes
+
+    def _check_written(self, access: _CellAccess, in_flight: Array | None) -> None:
+        """What is loaded must have been stored before, and as this buffer."""
+        shadow, cells = self.shadow, access.cells
         written = shadow.written[cells]
-        if self.mark:
-            foreign = written & (shadow.owner[cells] != self.mark)
-            text = "reads {}, which nobody has written: what lies in its place is another buffer's"
-            self._note("uninitialized read", touched & foreign, cells, line, text)
+        kind, before = "uninitialized read", "before any store to it"
+        if self.buffer_id:
+            foreign = written & (shadow.owner[cells] != self.buffer_id)
+            text = f"{before} (another buffer's value is in its place)"
+            self._report(kind, access, foreign, text)
         if not written.all():
-            wrong = touched & ~written
-            wrong = wrong if flying is None else wrong & ~flying
-            text = "reads {}, which nobody has written"
-            self._note("uninitialized read", wrong, cells, line, text)
+            wrong = ~written if in_flight is None else ~written & ~in_flight
+            self._report(kind, access, wrong, before)
 
-    def _mark(self, cells: Array, mask: Array | None, touched: Array) -> None:
+    def _set_owner(self, access: _CellAccess) -> None:
         """Remember that the cells were written as this buffer."""
-        if self.mark:
-            self.shadow.owner[cells if mask is None else cells[touched]] = self.mark
+        if self.buffer_id:
+            (cells,) = access.pick_cells(access.cells)
+            self.shadow.owner[cells] = self.buffer_id
 
-    def _check_lost(
-        self, lost: Array, cells: Array, threads: Array, winner: Array, line: str
-    ) -> None:
-        """Of several threads that write a cell at once, one wins."""
+    def _check_lost(self, access: _CellAccess, lost: Array, winner: Array) -> None:
+        """Of several threads that store to a cell at once, one wins; `lost` is in a row."""
         if lost.any():
-            wrong = self._each_cell(lost) & (winner[cells] != threads)
-            text = "writes {}, which {rival} wrote with no barrier between"
-            self._note_race(wrong, cells, winner, line, text)
+            overwritten = np.zeros(access.elements.shape, bool)
+            overwritten[access.active] = lost
+            wrong = self._per_cell(overwritten) & (winner[access.cells] != access.threads)
+            self._report_race(access, wrong, winner, AND_STORE)
 
-    def _elements(
-        self, index: Any, mask: Array | None, line: str, verb: str
-    ) -> tuple[Array, Array]:
-        """Places in `data`, and who takes part, both of shape (lanes, vector); without a verb for
-        an access that was checked and counted before."""
-        batch = self.now.batch
-        shape = np.broadcast_shapes(np.shape(index) or (1, 1), (batch.lanes, 1))
-        active = np.broadcast_to(True if mask is None else mask, shape)
-        places = np.broadcast_to(index, shape)
-        places = places if mask is None else np.where(active, places, self.low)
-        if verb:
-            places = self._inside(places, active, line, verb)
-        if verb and batch.first == 0:
-            first = slice(0, batch.threads)
-            scope = "global" if self.shadow.is_global else "shared"
-            self.now.counts.note(scope, places[first], active[first], self.dtype.itemsize)
-        return places if self.shadow.is_global else places + batch.block * self.span, active
-
-    def _cells(self, elements: Array, active: Array) -> tuple[Array, Array, Array]:
-        """The shadow's cells of the elements, with the threads and who takes part."""
+    def _locate_cells(
+        self, kind: str, index: Any, mask: Array | None, location: str, *, is_checked: bool = False
+    ) -> _CellAccess:
+        """An access, within bounds and counted, unless both `is_checked` already."""
+        batch, is_global = self.state.batch, self.shadow.is_global
+        elements, active = self._locate(index, mask, location, "" if is_checked else kind)
+        if batch.first == 0 and not is_checked:
+            first, scope = slice(0, batch.threads), "global" if is_global else "shared"
+            counts = self.state.counts
+            counts.add_access(scope, elements[first], active[first], self.dtype.itemsize)
+        elements = elements if is_global else elements + batch.block * self.span
         cells = elements
         if self.ratio > 1:
             cells = elements[:, :, None] * self.ratio + np.arange(self.ratio)
             cells = cells.reshape(len(elements), -1)
-        threads = np.broadcast_to(self.now.batch.thread, cells.shape)
-        return cells, threads, self._each_cell(active)
+        threads = np.broadcast_to(batch.thread, cells.shape)
+        touched = self._per_cell(active)
+        return _CellAccess(kind, location, mask, elements, active, cells, threads, touched)
 
-    def _each_cell(self, each_element: Array) -> Array:
-        return each_element if self.ratio == 1 else np.repeat(each_element, self.ratio, axis=1)
+    def _per_cell(self, per_element: Array) -> Array:
+        return per_element if self.ratio == 1 else np.repeat(per_element, self.ratio, axis=1)
 
-    def _check_aligned(self, elements: Array, active: Array, line: str) -> None:
+    def _check_aligned(self, access: _CellAccess) -> None:
         """A vector of neighbours is one access, which must begin at a multiple of its size."""
-        lanes = elements.shape[1]
+        elements, lanes = access.elements, access.elements.shape[1]
         if lanes > 1:
             neighbours = elements[:, 1:2] - elements[:, :1] == 1
-            wrong = active[:, :1] & neighbours & (elements[:, :1] % self.span % lanes != 0)
-            text = f"touches {{}} with a vector of {lanes}, which must begin at a multiple of it"
-            self._note("misaligned access", wrong, elements * self.ratio, line, text)
+            wrong = neighbours & (elements[:, :1] % self.span % lanes != 0)
+            rule = f"({lanes} elements must begin at a multiple of {lanes})"
+            vectors = access._replace(
+                kind="vector access at", cells=elements * self.ratio, touched=access.active[:, :1]
+            )
+            self._report("misaligned access", vectors, wrong, rule)
 
-    def _note_race(self, wrong: Array, cells: Array, who: Array, line: str, text: str) -> None:
-        """`who` are the other threads, of each access or of each cell of the memory."""
+    def _report_race(self, access: _CellAccess, wrong: Array, rivals: Array, text: str) -> None:
+        """`rivals` are the other threads, of each access or of each cell of the memory."""
+        wrong = access.touched & wrong
         if wrong.any():
             at = int(np.argmax(wrong))
-            place = at if who.shape == cells.shape else cells.ravel()[at]
-            rival = describe_thread(int(who.ravel()[place]), self.now.extents)
-            self._note("race", wrong, cells, line, text.replace("{rival}", rival))
+            place = at if rivals.shape == access.cells.shape else access.cells.ravel()[at]
+            rival = self.state.describe_thread(int(rivals.ravel()[place]))
+            self._report("race", access, wrong, text.replace("{rival}", rival))
 
-    def _note(self, kind: str, wrong: Array, cells: Array, line: str, text: str) -> None:
+    def _report(self, kind: str, access: _CellAccess, wrong: Array, text: str) -> None:
         def describe(at: tuple[int, ...]) -> str:
-            element = int(cells[at]) // self.ratio % self.span - self.low
-            return f"{self.now.describe(at[0])} {text.format(f'{self.name}[{element}]')}"
+            element = int(access.cells[at]) // self.ratio % self.span - self.low
+            thread = self.state.describe_lane(at[0])
+            return f"{access.kind} {self.name}[{element}] by {thread} {text}"
 
-        self.now.log.add(kind, self.name, line, wrong, describe)
-
-
-def _pick(mask: Array | None, kept: Array, *arrays: Array) -> tuple[Array, ...]:
-    """What is kept of arrays in a row; all of them where there is no mask."""
-    return tuple(array.ravel() if mask is None else array[kept] for array in arrays)
-
-
-def make_global(
-    name: str, data: Array, now: Moment, *, is_written: bool, starts_written: bool
-) -> SharedMemory:
-    """A buffer in global memory over its data."""
-    return SharedMemory(
-        name,
-        data,
-        Shadow(
-            data.size,
-            data.size,
-            data.dtype.itemsize,
-            now,
-            is_global=True,
-            is_written=is_written,
-            starts_written=starts_written,
-        ),
-    )
+        self.state.log.add(kind, self.name, access.location, access.touched & wrong, describe)

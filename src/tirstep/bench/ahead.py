@@ -29,7 +29,7 @@ class _Wish:
 
     problem: Problem
     recipe: Recipe | None
-    sizes: Mapping[str, object]
+    config: Mapping[str, object]
 
     @property
     def name(self) -> str:
@@ -40,9 +40,9 @@ class _Wish:
         options = find_options(self.recipe, problem) if self.recipe else dict(problem.options)
         return Job(
             self.name,
-            dict(problem.sizes),
+            dict(problem.shape),
             options,
-            dict(self.sizes),
+            dict(self.config),
             str(name_library()),
             kernel=problem.kernel.name,
         )
@@ -54,7 +54,11 @@ def compile_ahead(works: Sequence[Work], machine: Machine, cache: Path, tell: Te
     A recipe takes part with its own sizes, or where these do not divide the shape, with each of its
     tails that can. What is not in the answer, or has no library, is compiled when its turn comes.
     """
-    wishes = [_Wish(work.problem, one, one.seed.sizes) for work in works for one in work.recipes]
+    wishes = [
+        _Wish(work.problem, one, one.default_example.config)
+        for work in works
+        for one in work.recipes
+    ]
     wishes += [_Wish(work.problem, None, {}) for work in works if DLIGHT in work.peers]
     wishes = [*{(wish.problem, wish.name): wish for wish in wishes}.values()]
     if len(wishes) <= FEW_JOBS:
@@ -62,11 +66,11 @@ def compile_ahead(works: Sequence[Work], machine: Machine, cache: Path, tell: Te
     built: dict[tuple[Problem, str], list[Built]] = {}
     refused = _compile(wishes, machine, cache, tell, built)
     tails = [
-        _Wish(one.problem, one.recipe, {**one.sizes, "tail": tail})
+        _Wish(one.problem, one.recipe, {**one.config, "tail": tail})
         for one in refused
         if one.recipe is not None
         for tail in one.recipe.tails
-        if tail not in ("refuse", one.sizes.get("tail"))
+        if tail not in ("refuse", one.config.get("tail"))
     ]
     if tails:
         _compile(tails, machine, cache, tell, built)
@@ -97,6 +101,6 @@ def _compile(
             refused.append(wish)
         else:
             library = Path(job.library)
-            one = Built(dict(wish.sizes), library if not reason and library.exists() else None)
+            one = Built(dict(wish.config), library if not reason and library.exists() else None)
             built.setdefault((wish.problem, wish.name), []).append(one)
     return refused

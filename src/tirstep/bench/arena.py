@@ -70,7 +70,7 @@ def run_case(
     case = Case(
         work.suite,
         problem.kernel.name,
-        dict(problem.sizes),
+        dict(problem.shape),
         dict(problem.options),
         problem.flops,
         problem.bytes,
@@ -119,7 +119,7 @@ class _Field:
 
     def _admit(self, contender: Contender) -> tuple[Outcome, Replay | None]:
         """Prepare, run once, check. A contender is not timed unless its result is right."""
-        outcome = Outcome(contender.name, contender.kind, "ok", sizes=contender.sizes)
+        outcome = Outcome(contender.name, contender.kind, "ok", config=contender.config)
         try:
             launch = contender.prepare(self.machine, self.problem, self.arguments)
             replay = self._make_replay(contender, launch)

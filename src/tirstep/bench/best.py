@@ -56,12 +56,12 @@ def _put(
     """The same for the table itself."""
     problem = plan.problem
     shapes = table.setdefault(str(device["name"]), {}).setdefault(problem.options["dtype"], {})
-    shape = "x".join(map(str, problem.sizes.values()))
+    shape = "x".join(map(str, problem.shape.values()))
     if shape in shapes and float(shapes[shape]["us"]) <= best.median_us:
         return False
     shapes[shape] = {
         "recipe": plan.recipe.name,
-        "sizes": found.sizes,
+        "config": found.config,
         "options": dict(problem.options),
         "us": round(best.median_us, 3),
         "us_lower": round(best.lower_us, 3),

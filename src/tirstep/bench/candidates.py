@@ -1,4 +1,4 @@
-"""The sizes that a recipe declares worth searching, and a sample of them."""
+"""The configs that a recipe declares worth searching, and a sample of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Among = Mapping[str, tuple[object, ...]]
 
 
 def count_candidates(recipe: Recipe, fixed: Sizes, among: Among = NONE) -> int:
-    """How many combinations of choices a recipe has beside its `fixed` sizes."""
+    """How many combinations of choices a recipe has beside its `fixed` knobs."""
     choices = {**recipe.choices, **among}
     return math.prod(len(of) for name, of in choices.items() if name not in fixed)
 
@@ -38,8 +38,8 @@ def find_candidates(
 ) -> list[Sizes]:
     """All combinations of a recipe's choices, or `limit` of them at random; each once.
 
-    `fixed` sizes are the same in all of them, and those in `among` have these values in place of
-    the recipe's. The sizes that the recipe has by itself come first, whether they are among its
+    `fixed` knobs are the same in all of them, and those in `among` have these values in place of
+    the recipe's. The config that the recipe has by itself comes first, whether they are among its
     choices or not: what is found is never slower than they. Where `among` has not its own value,
     the first one there is taken. Raises `BenchError` for a recipe without choices.
     """
@@ -47,24 +47,24 @@ def find_candidates(
     names = [name for name in choices if name not in fixed]
     values = [choices[name] for name in names]
     total = count_candidates(recipe, fixed, among)
-    own = {name: recipe.seed.sizes.get(name, recipe.sizes[name]) for name in names}
+    own = {name: recipe.default_example.config.get(name, recipe.config[name]) for name in names}
     own |= {name: of[0] for name, of in among.items() if name in own and own[name] not in of}
     if limit is None or limit >= total:
         picked = [dict(zip(names, one, strict=True)) for one in itertools.product(*values)]
     else:
         places = random.Random(seed).sample(range(total), limit)
         picked = [_unrank(place, names, values) for place in places]
-    return _unique([{**sizes, **fixed} for sizes in (own, *picked)])
+    return _unique([{**config, **fixed} for config in (own, *picked)])
 
 
 def _unrank(place: int, names: list[str], values: list[tuple[object, ...]]) -> Sizes:
     """The combination at a place of the product, the last size running fastest."""
-    sizes: Sizes = {}
+    config: Sizes = {}
     for name, of in reversed([*zip(names, values, strict=True)]):
         place, rest = divmod(place, len(of))
-        sizes[name] = of[rest]
-    return {name: sizes[name] for name in names}
+        config[name] = of[rest]
+    return {name: config[name] for name in names}
 
 
-def _unique(sizes: list[Sizes]) -> list[Sizes]:
-    return [*{tuple(one.items()): one for one in sizes}.values()]
+def _unique(config: list[Sizes]) -> list[Sizes]:
+    return [*{tuple(one.items()): one for one in config}.values()]

@@ -32,7 +32,7 @@ class Contender:
     name: str
     kind: str
     prepare: Prepare
-    sizes: dict[str, object]
+    config: dict[str, object]
 
 
 def find_shortage(problem: Problem, machine: Machine) -> str | None:
@@ -52,7 +52,7 @@ class Built:
     library : None where it failed, and is compiled again in its turn, to say why
     """
 
-    sizes: dict[str, object]
+    config: dict[str, object]
     library: Path | None
 
 
@@ -72,7 +72,7 @@ def find_contenders(work: Work, built: BuiltAhead) -> Iterator[Contender]:
         variants = built.get((work.problem, recipe.name)) or [
             Built(sizes, None) for sizes in find_variants(recipe, work.problem)
         ]
-        for sizes, library in ((one.sizes, one.library) for one in variants):
+        for sizes, library in ((one.config, one.library) for one in variants):
             prepare = _prepare_library(library) if library else prepare_recipe(recipe, sizes)
             yield Contender(name_variant(recipe, sizes), "recipe", prepare, sizes)
     for name in work.peers:
@@ -85,7 +85,7 @@ def find_variants(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
     """The sizes that a recipe takes part with: its own, or where these do not divide the shape,
     with each of its tails that can. Where none can, its own: they say why.
     """
-    own = dict(recipe.seed.sizes)
+    own = dict(recipe.default_example.config)
     sizes = [own, *({**own, "tail": tail} for tail in recipe.tails if tail != "refuse")]
     if _takes(recipe, problem, own):
         return [own]
@@ -103,13 +103,13 @@ def find_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
     A ladder may begin with another textbook form of its kernel, such as conv1d over all positions
     of the signal; types are always the problem's.
     """
-    form = {name: of for name, of in recipe.seed.options.items() if name not in TYPES}
+    form = {name: of for name, of in recipe.default_example.options.items() if name not in TYPES}
     return {**problem.options, **form}
 
 
 def _takes(recipe: Recipe, problem: Problem, sizes: dict[str, object]) -> bool:
     try:
-        run_recipe(recipe, problem.sizes, options=find_options(recipe, problem), sizes=sizes)
+        run_recipe(recipe, problem.shape, options=find_options(recipe, problem), config=sizes)
     except (TransformError, KernelError):
         return False
     return True
@@ -120,7 +120,7 @@ def prepare_recipe(recipe: Recipe, sizes: dict[str, object]) -> Prepare:
 
     def prepare(machine: Machine, problem: Problem, arguments: Sequence[Any]) -> Launch:
         options = find_options(recipe, problem)
-        run = run_recipe(recipe, problem.sizes, options=options, sizes=sizes)
+        run = run_recipe(recipe, problem.shape, options=options, config=sizes)
         return machine.compile(run.steps[-1].module, arguments)
 
     return prepare

@@ -1,6 +1,6 @@
 """Compiles many candidates on all cores, in processes that can hang or crash alone.
 
-TVM's lowering holds Python's lock, and an unrolled schedule can keep it for minutes; so each core
+TVM cannot be interrupted, and an unrolled schedule can take minutes; so each core
 has a process that fills the cache of compiled kernels, and is killed when a candidate takes too
 long. Whoever compiles such a candidate afterwards finds it in the cache.
 """
@@ -44,7 +44,7 @@ class Job:
     recipe: str
     shape: Mapping[str, int]
     options: Mapping[str, object]
-    sizes: Mapping[str, object]
+    config: Mapping[str, object]
     library: str = ""
     kernel: str = ""
 

@@ -12,8 +12,8 @@ from typing import Any, TextIO
 import tvm
 
 from tirstep.lowering_checks import run_recipe
-from tirstep.lowering_checks.compiling import compile_module
-from tirstep.modules import KernelError, find_kernel
+from tirstep.lowering_checks.compile.compiling import compile_module
+from tirstep.modules import KernelError, get_kernel
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import find_recipe
 
@@ -52,10 +52,10 @@ def compile_job(job: Mapping[str, Any], target: Any) -> str:
 
 def _schedule(job: Mapping[str, Any], target: Any) -> tvm.IRModule:
     if job["recipe"] == DLIGHT:
-        problem = find_kernel(job["kernel"]).problem(**job["shape"], **job["options"])
+        problem = get_kernel(job["kernel"]).problem(**job["shape"], **job["options"])
         return schedule_by_default(problem.module, target)
     recipe = find_recipe(job["recipe"])
-    run = run_recipe(recipe, job["shape"], options=job["options"], sizes=job["sizes"])
+    run = run_recipe(recipe, job["shape"], options=job["options"], config=job["config"])
     return run.steps[-1].module
 
 

@@ -46,7 +46,7 @@ class Outcome:
     kind: str
     status: str
     note: str = ""
-    sizes: Mapping[str, object] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
     time: Time | None = None
     launched: str = ""
 

@@ -66,7 +66,7 @@ class Found:
     tried : how many there were
     """
 
-    sizes: Sizes | None = None
+    config: Sizes | None = None
     best: Time | None = None
     peer: Time | None = None
     default: Time | None = None
@@ -109,7 +109,7 @@ def search(plan: Plan, machine: Machine, settings: Settings, *, cache: Path, tel
 
 
 def _make_job(plan: Plan, sizes: Sizes, library: Path) -> Job:
-    shape, options = dict(plan.problem.sizes), dict(plan.problem.options)
+    shape, options = dict(plan.problem.shape), dict(plan.problem.options)
     return Job(plan.recipe.name, shape, options, sizes, str(library))
 
 
@@ -144,7 +144,7 @@ def classify(reason: str) -> str:
 class _Candidate:
     """Sizes whose result is exact, and how they are run."""
 
-    sizes: Sizes
+    config: Sizes
     replay: Replay
 
 
@@ -173,7 +173,7 @@ class _Contest:
             right = [one for one in admitted if one is not None]
             best = sorted([*best, *self._screen(right)], key=lambda one: one[0])
             kept = best[:FINALISTS]
-            best = [*kept, *(one for one in best[FINALISTS:] if one[1].sizes == default)]
+            best = [*kept, *(one for one in best[FINALISTS:] if one[1].config == default)]
         if best:
             self._decide([candidate for _, candidate in best], arguments, default)
 
@@ -182,7 +182,7 @@ class _Contest:
     ) -> _Candidate | None:
         """A candidate if its result is exact; otherwise it is counted."""
         machine, skipped, output = self.machine, self.found.skipped, arguments[-1]
-        sizes = dict(job.sizes)
+        sizes = dict(job.config)
         try:
             replay = machine.record(self._prepare(job, arguments), output)
             machine.poison(output)
@@ -203,7 +203,7 @@ class _Contest:
         library = Path(job.library)
         if library.exists():
             return self.machine.load(library, arguments)
-        prepare = prepare_recipe(self.plan.recipe, dict(job.sizes))
+        prepare = prepare_recipe(self.plan.recipe, dict(job.config))
         return prepare(self.machine, self.plan.problem, arguments)
 
     def _screen(self, candidates: Sequence[_Candidate]) -> list[tuple[float, _Candidate]]:
@@ -229,10 +229,10 @@ class _Contest:
         times = [summarize(one) for one in machine.time(replays, [rounds] * len(replays))]
         found.peer = None if peer is None else times.pop()
         for candidate, time in zip(finalists, times, strict=True):
-            if candidate.sizes == default:
+            if candidate.config == default:
                 found.default = time
             if found.best is None or time.median_us < found.best.median_us:
-                found.best, found.sizes = time, candidate.sizes
+                found.best, found.config = time, candidate.config
 
     def _find_peer(self, arguments: Sequence[Any]) -> Replay | None:
         try:

@@ -19,13 +19,13 @@ import tvm
 import tvm_ffi
 
 from tirstep.lowering_checks import DeviceError
-from tirstep.lowering_checks.compiling import compile_module
-from tirstep.lowering_checks.devices import find_unbound_blocks
-from tirstep.lowering_checks.devices.refusals import refusals_as
+from tirstep.lowering_checks.compile.compiling import compile_module
+from tirstep.lowering_checks.devices import find_unbound_sblocks
+from tirstep.lowering_checks.devices.device import convert_tvm_errors
 from tirstep.modules import Problem
-from tirstep.modules.numeric import Array
+from tirstep.modules.numeric import Array, bound_storing, bound_sums
 
-from .judging import Expectation, bound_sums
+from .judging import Expectation
 from .machine import Launch, Replay, take_turns
 from .peers import find_function
 from .peers.dlight import schedule_by_default
@@ -98,10 +98,10 @@ class TorchMachine:
 
     def compile(self, module: tvm.IRModule, arguments: Sequence[Any]) -> Launch:
         """Compile for the GPU; raises `DeviceError` for a module that no loop binds to it."""
-        if unbound := find_unbound_blocks(module):
+        if unbound := find_unbound_sblocks(module):
             raise DeviceError(f"not bound to the GPU: {', '.join(unbound)}; bind their loops")
         lifted, workspaces = lift_workspaces(module)
-        with refusals_as("CUDA does not compile the module"):
+        with convert_tvm_errors("CUDA does not compile the module"):
             function = compile_module(lifted, self.target)["main"]
         return _launch(function, [*arguments, *self._provide(workspaces)])
 
@@ -125,7 +125,7 @@ class TorchMachine:
             return self.compile(schedule_by_default(problem.module, self.target), arguments)
         if name == "numpy":
             arrays = [to_numpy(tensor) for tensor in inputs]
-            settings = {**problem.sizes, **problem.options}
+            settings = {**problem.shape, **problem.options}
             return functools.partial(problem.kernel.meaning.reference, *arrays, **settings)
         function = find_function(name, problem.kernel.name)
         if name == "torch_cpu":
@@ -170,9 +170,8 @@ class TorchMachine:
         if reference.is_exact:
             return Expectation(name, dtype, expected, 0 * expected, torch)
         magnitudes = function([double.abs() for double in doubles], None, problem)()
-        return Expectation(
-            name, dtype, expected, bound_sums(problem, expected, magnitudes, torch), torch
-        )
+        bound = bound_storing(expected, bound_sums(problem, magnitudes, torch), dtype, torch)
+        return Expectation(name, dtype, expected, bound, torch)
 
     def find_error(self, expectation: Expectation, output: Any) -> str | None:
         """Hold an output, of the GPU or of the CPU, against what it must be."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tirstep.modules import Kernel, Problem, find_kernel
+from tirstep.modules import Kernel, Problem, get_kernel
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
 
 from .errors import BenchError
@@ -104,7 +104,7 @@ def _find_entries(
 
 def _seed_shapes(kernel: str) -> tuple[tuple[int, ...], ...]:
     """The shapes of the tutorials, for a kernel that no suite has."""
-    shapes = (tuple(recipe.seed.shape.values()) for recipe in LADDERS[kernel])
+    shapes = (tuple(recipe.default_example.shape.values()) for recipe in LADDERS[kernel])
     return tuple(dict.fromkeys(shapes))
 
 
@@ -120,7 +120,7 @@ def _narrow(entry: Entry, choice: Choice) -> Entry:
 
 
 def _expand(suite: str, entry: Entry, choice: Choice) -> Iterator[Work]:
-    kernel = find_kernel(entry.kernel)
+    kernel = get_kernel(entry.kernel)
     ladder = LADDERS[entry.kernel]
     recipes = tuple(_pick(ladder, choice.recipes or entry.recipes))
     if not recipes:

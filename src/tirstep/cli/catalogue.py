@@ -159,7 +159,7 @@ def _describe_kernel(kernel: Kernel, recipes: Sequence[Recipe]) -> Entry:
     return {
         "kernel": kernel.name,
         "doc": kernel.__doc__,
-        "sizes": list(kernel.size_names),
+        "shape": list(kernel.size_names),
         "dtypes": list(kernel.dtypes),
         "options": dict(kernel.options),
         "told": told,
@@ -183,8 +183,8 @@ def _describe_recipe(recipe: Recipe) -> Entry:
         "recipe": recipe.name,
         "doc": recipe.doc,
         "kernel": recipe.kernel,
-        "sizes": dict(recipe.sizes),
-        "seed": _describe_example(recipe.seed),
+        "config": dict(recipe.config),
+        "default_example": _describe_example(recipe.default_example),
         "golden": _describe_example(recipe.golden),
         "steps": [step.name for step in run_golden(recipe).steps],
     }
@@ -194,7 +194,7 @@ def _describe_example(example: Example) -> Entry:
     return {
         "shape": dict(example.shape),
         "options": dict(example.options),
-        "sizes": dict(example.sizes),
+        "config": dict(example.config),
     }
 
 

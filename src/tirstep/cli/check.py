@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tirstep.lowering_checks import Finding, Run, Verdict, run_golden, run_seed
+from tirstep.lowering_checks import Finding, Run, Verdict, run_default_example, run_golden
 from tirstep.lowering_checks.expectations import check_expectations
 from tirstep.lowering_checks.steps import step_label
+from tirstep.lowering_checks.verdict import numbers_word
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 from .documents import device_keys, finding_keys, print_document, rung_documents
 from .judge import Judge, make_judge, plan
-from .rungs import Rung, numbers_word
+from .rungs import Rung
 from .screen import WORD_STYLES, Screen
 from .selection import format_shape, pick_recipe, spell_command
 from .texts import count
@@ -33,8 +34,7 @@ def check_recipes(names: Sequence[str], request: Request, *, as_json: bool) -> i
                 raise rung.refusal
         report.begin(judge)
         for rung in rungs:
-            judge.climb(rung, report.screen, report.step, timed=False)
-            judge.try_odd_shape(rung, report.screen)
+            judge.climb(rung, report.screen, report.step, timed=False, at_odd_shape=True)
             report.odd_shape(rung)
             rung.trouble.extend(_find_broken_expectations(rung.recipe))
             report.findings(rung.trouble)
@@ -60,7 +60,7 @@ def _find_broken_expectations(recipe: Recipe) -> list[Finding]:
     """What a recipe expects of its lowering, at the sizes of its tutorial."""
     if not recipe.expects:
         return []
-    run = run_seed(recipe)
+    run = run_default_example(recipe)
     return [finding for step in run.steps for finding in check_expectations(run, step)]
 
 
@@ -87,7 +87,7 @@ class _Report:
             return
         if self._shown is not rung:
             self._shown = rung
-            shape = format_shape(rung.run.problem.sizes)
+            shape = format_shape(rung.run.problem.shape)
             self.screen.line()
             self.screen.line((rung.recipe.name, "bold"), (f"  {shape}", "dim"))
         width = max(len(step_label(step)) for step in rung.run.steps)
@@ -140,7 +140,7 @@ def _wish_for(run: Run, request: Request) -> Request:
     """The same request for the shape and the tail of a run."""
     wish = replace(
         request.wish,
-        shape=format_shape(run.problem.sizes),
-        sizes={**request.wish.sizes, **run.sizes},
+        shape=format_shape(run.problem.shape),
+        config={**request.wish.config, **run.config},
     )
     return replace(request, wish=wish)

@@ -39,7 +39,7 @@ def heading(diff: Diff, step: Step) -> list[Part]:
     steps = (f"# {diff.before} → {diff.after}  ", "bold")
     if not diff.lines:
         return [steps, ("no difference", "dim")]
-    return [steps, *change_words(diff), (f"  {step.source}", "dim")]
+    return [steps, *change_words(diff), (f"  {step.location}", "dim")]
 
 
 def change_words(diff: Diff | None) -> list[Part]:

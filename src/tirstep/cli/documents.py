@@ -5,20 +5,20 @@ asked, a key is there and null. Shapes of recipes are objects of sizes by name; 
 microseconds.
 
 ``list``
-    kernels: [{kernel, doc, sizes, dtypes, options, recipes: [{recipe, doc, kernel, sizes (with
-    defaults), seed and golden ({shape, options, sizes}), steps}]}]
+    kernels: [{kernel, doc, shape (names of its extents), dtypes, options, recipes: [{recipe, doc,
+    kernel, config (with defaults), default_example and golden ({shape, options, config}), steps}]}]
 ``steps``
-    recipe, shape, options, sizes, steps: [{number, name, source, tir, trace}]
+    recipe, shape, options, config, steps: [{number, name, source, tir, trace}]
 ``diff``
     recipe, against (null, or the other recipe), diffs: [{before, after, added, removed, diff}]
 ``lower``
-    recipe, shape, options, sizes, step, target, passes_run (how many), refused (by which pass and
+    recipe, shape, options, config, step, target, passes_run (how many), refused (by which pass and
     why, or null), passes: [{number, name, changed, time_us, added, removed; with ``--diff`` also
     diff, with ``--pass`` also tir}]
 ``source``
-    recipe, shape, options, sizes, target; step, language, text; or with ``--diff`` diffs, as above
+    recipe, shape, options, config, target; step, language, text; or with ``--diff`` diffs, as above
 ``facts``
-    recipe, shape, options, sizes, target, steps: [{number, name, source, refused, notes, facts:
+    recipe, shape, options, config, target, steps: [{number, name, source, refused, notes, facts:
     [FACT], compiled: [{architecture, compiler, refused, facts: [FACT]}]}]
 ``check``
     device, golden_dir, seed, ok, findings (of the whole folder: its version, its orphans),
@@ -34,10 +34,10 @@ DEVICE
     {name, description}
 RECIPE
     recipe, summary, status ("ok", "failed" or "skipped"), reason (why skipped), shape, options,
-    sizes, golden and numbers ("ok", "failed" or null), checked_on, added, removed (lines, from the
-    kernel as it was written to the last step), TIME, speedup, odd_shape (of `check`: {shape, sizes,
-    numbers, checked_on} of the last step at a shape that no tile divides; null where the recipe
-    takes none or has failed already), findings, steps: [STEP]
+    config, golden and numbers ("ok", "failed" or null), checked_on, added, removed (lines, from the
+    kernel as it was written to the last step), TIME, speedup, odd_shape (of `check`: {shape,
+    config, numbers, checked_on} of the last step at a shape that no tile divides; null where the
+    recipe takes none or has failed already), findings, steps: [STEP]
 STEP
     number, name, source, golden, numbers, checked_on, added, removed (against the step before),
     TIME, findings; with ``--diff`` also diff
@@ -55,10 +55,10 @@ from collections.abc import Sequence
 
 from tirstep.lowering_checks import Device, Diff, Finding, Run, Verdict
 from tirstep.lowering_checks.devices import Timing
-from tirstep.lowering_checks.odd_shapes import OddVerdict
+from tirstep.lowering_checks.verdict import golden_word, numbers_word
 
 from .json_output import Document, print_document
-from .rungs import Rung, baseline_of, golden_word, numbers_word, speedup
+from .rungs import Rung, baseline_of, speedup
 from .texts import first_sentence
 
 __all__ = [
@@ -81,19 +81,19 @@ def finding_keys(finding: Finding) -> Document:
     return {
         "check": finding.check,
         "where": finding.where,
-        "source": finding.source,
+        "source": finding.location,
         "message": finding.message,
         "detail": finding.detail,
     }
 
 
 def run_keys(run: Run) -> Document:
-    """What ran: recipe, shape, options and sizes."""
+    """What ran: recipe, shape, options and config."""
     return {
         "recipe": run.recipe.name,
-        "shape": dict(run.problem.sizes),
+        "shape": dict(run.problem.shape),
         "options": dict(run.problem.options),
-        "sizes": {**run.recipe.sizes, **run.sizes},
+        "config": {**run.recipe.config, **run.config},
     }
 
 
@@ -106,7 +106,7 @@ def rung_documents(rungs: Sequence[Rung], *, with_diffs: bool = False) -> list[D
 def _recipe_keys(rung: Rung, ratio: float | None, with_diffs: bool) -> Document:
     run = rung.run
     return {
-        **({"shape": None, "options": None, "sizes": None} if run is None else run_keys(run)),
+        **({"shape": None, "options": None, "config": None} if run is None else run_keys(run)),
         "recipe": rung.recipe.name,
         "summary": first_sentence(rung.recipe.doc),
         "status": rung.status,
@@ -123,12 +123,12 @@ def _recipe_keys(rung: Rung, ratio: float | None, with_diffs: bool) -> Document:
     }
 
 
-def _odd_keys(odd: OddVerdict | None) -> Document | None:
+def _odd_keys(odd: Verdict | None) -> Document | None:
     if odd is None:
         return None
     return {
-        "shape": dict(odd.run.problem.sizes),
-        "sizes": {**odd.run.recipe.sizes, **odd.run.sizes},
+        "shape": dict(odd.run.problem.shape),
+        "config": {**odd.run.recipe.config, **odd.run.config},
         "numbers": "failed" if odd.findings else "ok",
         "checked_on": odd.checked_on,
     }
@@ -139,7 +139,7 @@ def _step_keys(rung: Rung, verdict: Verdict, with_diffs: bool) -> Document:
     return {
         "number": verdict.step.index,
         "name": verdict.step.name,
-        "source": verdict.step.source,
+        "source": verdict.step.location,
         "golden": golden_word([verdict]),
         "numbers": numbers_word([verdict]),
         "checked_on": verdict.checked_on,

@@ -9,10 +9,10 @@ import tempfile
 from pathlib import Path
 
 from tirstep.lowering_checks import CheckError, Run, print_module
-from tirstep.lowering_checks.facts.find import facts_of_lowering
-from tirstep.lowering_checks.passes import Lowering, lower_through_passes
+from tirstep.lowering_checks.compile.compiling import get_target
+from tirstep.lowering_checks.compile.passes import Lowering, lower_through_passes
+from tirstep.lowering_checks.facts import facts_of_lowering
 from tirstep.lowering_checks.steps import step_label
-from tirstep.lowering_checks.targets import find_target
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Step
 
@@ -30,7 +30,7 @@ SOURCES = {"cuda": "kernel.cu", "opencl": "kernel.cl", "llvm": "kernel.ll"}
 def export_recipe(name: str, wish: Wish, folder: Path, *, target: str, force: bool) -> int:
     """Write the repository. Nothing stands in the folder before all of it is made."""
     recipe = pick_recipe(name)
-    find_target(target)
+    get_target(target)
     require_git()
     _require_room(folder, force)
     run = run_wished(recipe, wish)
@@ -63,13 +63,13 @@ def find_files(problem: Problem, step: Step, target: str) -> dict[str, str]:
 def find_message(run: Run, step: Step) -> str:
     """The message of a step's commit: its name, what it added to the trace, where it ends."""
     about = first_sentence(run.recipe.doc) if step.index == 0 else ""
-    shape = f"{run.recipe.kernel} {format_shape(run.problem.sizes)} {run.problem.options['dtype']}"
+    shape = f"{run.recipe.kernel} {format_shape(run.problem.shape)} {run.problem.options['dtype']}"
     added = _trace_lines(step)[len(_trace_lines(run.steps[step.index - 1])) if step.index else 0 :]
     parts = [
         f"{step_label(step)} ({run.recipe.name})",
         about,
         "\n".join(added),
-        f"Kernel: {shape}\nRecipe-Line: {step.source}",
+        f"Kernel: {shape}\nRecipe-Line: {step.location}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

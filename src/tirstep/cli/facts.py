@@ -13,11 +13,11 @@ from tirstep.lowering_checks.facts import (
     Facts,
     compile_everywhere,
     counted_rows,
-    find_compiler,
-    find_facts,
+    find_losses,
+    get_architecture,
+    get_compiler,
+    get_facts,
 )
-from tirstep.lowering_checks.facts.architectures import find_architecture
-from tirstep.lowering_checks.facts.compare import find_losses
 from tirstep.lowering_checks.steps import step_label
 from tirstep.modules import KernelError
 from tirstep.transforms.errors import TransformError
@@ -65,9 +65,9 @@ def find_architectures(names: Sequence[str], *, all_archs: bool) -> tuple[str, .
     """
     wanted = tuple(ARCHITECTURES) if all_archs else tuple(dict.fromkeys(names))
     for name in wanted:
-        find_architecture(name)
+        get_architecture(name)
     if wanted:
-        find_compiler()
+        get_compiler()
     return wanted
 
 
@@ -92,7 +92,7 @@ def show_facts(
     with screen.working():
         for step in steps:
             screen.doing(f"lowering {run.label(step)}")
-            facts = find_facts(step.module, target, problem=run.problem)
+            facts = get_facts(step.module, target, problem=run.problem)
             notes = _find_notes(facts, step, reference, target)
             counted = None
             if counts and facts.refusal is None:
@@ -125,7 +125,10 @@ def _run_reference(run: Run, wish: Wish) -> Run | None:
     recipe = run.recipe
     try:
         return run_recipe(
-            recipe, recipe.seed.shape, options=run.problem.options, sizes=dict(run.sizes)
+            recipe,
+            recipe.default_example.shape,
+            options=run.problem.options,
+            config=dict(run.config),
         )
     except (TransformError, KernelError):
         return None
@@ -135,12 +138,12 @@ def _find_notes(facts: Facts, step: Step, reference: Run | None, target: str) ->
     twins = {} if reference is None else {one.name: one for one in reference.steps}
     if reference is None or step.name not in twins:
         return []
-    theirs = find_facts(twins[step.name].module, target, problem=reference.problem)
-    return find_losses(facts, theirs, place=f"at {format_shape(reference.problem.sizes)}")
+    theirs = get_facts(twins[step.name].module, target, problem=reference.problem)
+    return find_losses(facts, theirs, place=f"at {format_shape(reference.problem.shape)}")
 
 
 def _print(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
-    screen.line((run.recipe.name, "bold"), (f"  {format_shape(run.problem.sizes)}", "dim"))
+    screen.line((run.recipe.name, "bold"), (f"  {format_shape(run.problem.shape)}", "dim"))
     lowered = [one for one in found if one.facts.refusal is None]
     if lowered:
         print_facts(screen, {step_label(one.step): _rows(one) for one in lowered})
@@ -187,7 +190,7 @@ def _keys(one: _StepFacts) -> Document:
     return {
         "number": one.step.index,
         "name": one.step.name,
-        "source": one.step.source,
+        "source": one.step.location,
         "refused": one.facts.refusal,
         "notes": list(one.notes),
         "facts": [fact._asdict() for fact in one.facts.rows()] if one.facts.kernels else [],

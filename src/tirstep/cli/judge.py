@@ -6,16 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tirstep.lowering_checks import (
-    CheckError,
     Device,
-    DeviceError,
     Finding,
     GoldenStore,
     Verdict,
-    find_device,
+    get_device,
     judge_run,
 )
-from tirstep.lowering_checks.odd_shapes import judge_odd_shape
 from tirstep.lowering_checks.steps import step_label
 from tirstep.modules import KernelError
 from tirstep.transforms.errors import TransformError
@@ -50,50 +47,44 @@ class Judge:
         """The folder of goldens, as it was given."""
         return None if self.store is None else str(self.store.root)
 
-    def climb(self, rung: Rung, screen: Screen, report: Report, *, timed: bool) -> None:
+    def climb(
+        self,
+        rung: Rung,
+        screen: Screen,
+        report: Report,
+        *,
+        timed: bool,
+        at_odd_shape: bool = False,
+    ) -> None:
         """Judge a planned rung, and report the verdict of each step as it comes."""
-        if rung.run is None:
-            return
         run = rung.run
+        if run is None:
+            return
         verdicts = judge_run(
             run,
             self.device,
             store=None if self.folder else self.store,
             seed=self.request.seed,
             timed=timed,
+            at_odd_shape=at_odd_shape,
         )
-        for step in run.steps:
-            screen.doing(f"{run.recipe.name} {step_label(step)}")
-            try:
-                verdict = next(verdicts)
-            except (CheckError, DeviceError, KernelError, TransformError) as error:
-                # What follows from this step is not known either: its recipe has failed.
-                trouble = Finding("numbers", run.label(step), str(error)).at(step.source)
-                rung.trouble.append(trouble)
+        for place in (*map(step_label, run.steps), "at an odd shape"):
+            screen.doing(f"{run.recipe.name} {place}")
+            verdict = next(verdicts, None)
+            if verdict is None:
                 return
-            rung.verdicts.append(verdict)
-            report(rung, verdict)
-
-    def try_odd_shape(self, rung: Rung, screen: Screen) -> None:
-        """Judge the last step of a planned rung at an odd shape besides, unless it failed already.
-
-        Its finding is the rung's, and of a rung that failed it would be the same once more.
-        """
-        if rung.run is None or rung.trouble or any(one.numbers for one in rung.verdicts):
-            return
-        screen.doing(f"{rung.recipe.name} at an odd shape")
-        try:
-            rung.odd = judge_odd_shape(rung.run, self.device, seed=self.request.seed)
-        except (CheckError, DeviceError) as error:
-            message = f"at an odd shape: {error}"
-            rung.trouble.append(Finding("numbers", rung.recipe.name, message))
+            if verdict.run is run:
+                rung.verdicts.append(verdict)
+                report(rung, verdict)
+            else:
+                rung.odd = verdict
 
 
 def make_judge(request: Request) -> Judge:
     """Find the device and the goldens that are asked for."""
     store = find_store(request.golden_dir)
     folder = [] if store is None else store.check_version()
-    return Judge(request, find_device(request.device), store, folder)
+    return Judge(request, get_device(request.device), store, folder)
 
 
 def plan(

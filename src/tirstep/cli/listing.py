@@ -52,7 +52,7 @@ def _choose(name: str | None) -> list[Entry]:
 
 
 def _show_kernel(screen: Screen, kernel: Entry) -> None:
-    sizes, about = ", ".join(kernel["sizes"]), f"  {first_sentence(kernel['doc'])}"
+    sizes, about = ", ".join(kernel["shape"]), f"  {first_sentence(kernel['doc'])}"
     screen.line((kernel["kernel"], "bold"), f"({sizes})", (about, "dim"), wrap=True)
     screen.line(("  dtype    ", "dim"), ", ".join(kernel["dtypes"]))
     if kernel["told"]:
@@ -66,7 +66,7 @@ def _show_ladder(screen: Screen, recipes: Sequence[Entry], *, with_steps: bool) 
     table.add_column()
     for number, recipe in enumerate(recipes, 1):
         about = Text(first_sentence(recipe["doc"]))
-        if recipe["sizes"]:
+        if recipe["config"]:
             about.append(f"\n{_list_sizes(recipe)}", "dim")
         if with_steps:
             about.append(f"\n{' → '.join(recipe['steps'])}", "dim")
@@ -81,9 +81,9 @@ def _show_recipe(screen: Screen, recipe: Entry) -> None:
         screen.line(f"  {line}".rstrip())
     screen.line()
     rows = {
-        "sizes": _list_sizes(recipe) or "none",
+        "config": _list_sizes(recipe) or "none",
         "steps": " → ".join(recipe["steps"]),
-        "tutorial": _describe_example(recipe["seed"]),
+        "tutorial": _describe_example(recipe["default_example"]),
         "golden": _describe_example(recipe["golden"]),
     }
     for label, text in rows.items():
@@ -91,9 +91,9 @@ def _show_recipe(screen: Screen, recipe: Entry) -> None:
 
 
 def _list_sizes(recipe: Entry) -> str:
-    return ", ".join(f"{name}={spell(value)}" for name, value in recipe["sizes"].items())
+    return ", ".join(f"{name}={spell(value)}" for name, value in recipe["config"].items())
 
 
 def _describe_example(example: Entry) -> str:
-    named = {**example["shape"], **example["options"], **example["sizes"]}
+    named = {**example["shape"], **example["options"], **example["config"]}
     return ", ".join(f"{name}={spell(value)}" for name, value in named.items())

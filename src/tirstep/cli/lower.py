@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tirstep.lowering_checks import Diff, Run, print_module
-from tirstep.lowering_checks.passes import Lowering, Pass, lower_through_passes
+from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
 from tirstep.lowering_checks.steps import step_label
 from tirstep.transforms.recipes import Step
 
@@ -45,7 +45,7 @@ def show_passes(name: str, wish: Wish, step_name: str | None, target: str, look:
         screen.doing(f"lowering {run.label(step)}")
         lowering = lower_through_passes(step.module, target)
     if look.pass_name is not None:
-        passes: Sequence[Pass] = [lowering.find_pass(look.pass_name)]
+        passes: Sequence[Pass] = [lowering.get_pass(look.pass_name)]
     else:
         passes = lowering.changed if look.only_changed or look.diffs else lowering.passes
     diffs = {one.number: one.diff(context=look.context) for one in passes if one.changed}

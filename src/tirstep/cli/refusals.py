@@ -90,7 +90,7 @@ def _spell_settings(text: str, recipe: Recipe) -> str:
     """``tail="guard"`` and ``tail='guard'`` as ``--set tail=guard``, where the recipe has it."""
 
     def spell(found: re.Match[str]) -> str:
-        return f"--set {found[1]}={found[3]}" if found[1] in recipe.sizes else found[0]
+        return f"--set {found[1]}={found[3]}" if found[1] in recipe.config else found[0]
 
     return re.sub(r"""\b(\w+)=(["'])(\w+)\2""", spell, text)
 

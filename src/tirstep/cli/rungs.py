@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tirstep.lowering_checks import Counts, Diff, Finding, Run, Verdict, diff_steps
 from tirstep.lowering_checks.devices import Timing
-from tirstep.lowering_checks.odd_shapes import OddVerdict
 from tirstep.transforms.recipes import Recipe
 
 from .selection import format_shape
@@ -32,7 +31,7 @@ class Rung:
     refusal: Exception | None = None
     trouble: list[Finding] = field(default_factory=list)
     counts: Counts | None = None
-    odd: OddVerdict | None = None
+    odd: Verdict | None = None
 
     @property
     def findings(self) -> list[Finding]:
@@ -86,25 +85,10 @@ def speedup(rung: Rung, baseline: Rung | None) -> float | None:
 
 
 def _work(run: Run) -> tuple[Mapping[str, int], object]:
-    return dict(run.problem.sizes), run.problem.options["dtype"]
+    return dict(run.problem.shape), run.problem.options["dtype"]
 
 
 def find_common_shape(rungs: Sequence[Rung]) -> str | None:
     """The shape of all rungs that run, as ``--shape`` takes it; None where they differ."""
-    shapes = {format_shape(rung.run.problem.sizes) for rung in rungs if rung.run is not None}
+    shapes = {format_shape(rung.run.problem.shape) for rung in rungs if rung.run is not None}
     return shapes.pop() if len(shapes) == 1 else None
-
-
-def golden_word(verdicts: Iterable[Verdict]) -> str | None:
-    """What the goldens say of some steps: "ok", "failed", or None where none was asked."""
-    asked = [verdict.golden for verdict in verdicts if verdict.golden is not None]
-    return _word(any(asked)) if asked else None
-
-
-def numbers_word(verdicts: Sequence[Verdict]) -> str | None:
-    """What the numbers say of some steps: "ok", "failed", or None where there are no steps."""
-    return _word(any(verdict.numbers for verdict in verdicts)) if verdicts else None
-
-
-def _word(is_wrong: bool) -> str:
-    return "failed" if is_wrong else "ok"

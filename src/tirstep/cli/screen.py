@@ -101,7 +101,7 @@ class Screen:
 
         While it lasts, a compilation that does not end ends the command.
         """
-        from tirstep.lowering_checks.deadline import when_stuck  # imports TVM
+        from tirstep.lowering_checks.compile.instruments import when_stuck  # imports TVM
 
         if self._err.is_terminal:
             self._status = self._err.status("")

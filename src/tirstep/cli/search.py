@@ -14,7 +14,7 @@ from tirstep.bench.compile_cache import find_cache_folder
 from tirstep.bench.machine import Machine
 from tirstep.bench.results import Time
 from tirstep.bench.search import Found, Plan, search
-from tirstep.modules import find_kernel
+from tirstep.modules import get_kernel
 
 from .bench import make_machine
 from .refusals import join_alternatives
@@ -46,15 +46,15 @@ class Hunt:
 def search_sizes(recipe_name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt) -> int:
     """Search at each shape; 1 where no candidate was right."""
     recipe = pick_recipe(recipe_name)
-    kernel = find_kernel(recipe.kernel)
+    kernel = get_kernel(recipe.kernel)
     parsed = [parse_shape(text, recipe.kernel, kernel.size_names) for text in shapes]
-    options: dict[str, Any] = {**recipe.seed.options, **wish.options}
-    wanted = parsed or [dict(recipe.seed.shape)]
+    options: dict[str, Any] = {**recipe.default_example.options, **wish.options}
+    wanted = parsed or [dict(recipe.default_example.shape)]
     problems = [kernel.problem(*one.values(), **options) for one in wanted]
-    fixed = choose_sizes(wish, recipe.sizes, recipe.sizes)
+    fixed = choose_sizes(wish, recipe.config, recipe.config)
     for name, values in hunt.among.items():
         for value in values:  # each must be one that the size can have
-            choose_sizes(replace(wish, sizes={name: value}), recipe.sizes, recipe.sizes)
+            choose_sizes(replace(wish, config={name: value}), recipe.config, recipe.config)
     find_choices(recipe, hunt.among)
     if hunt.into is not None:
         require_table(hunt.into)
@@ -82,14 +82,14 @@ def search_sizes(recipe_name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt
 def _show(screen: Screen, plan: Plan, found: Found) -> None:
     recipe, problem = plan.recipe, plan.problem
     screen.line()
-    shape, dtype = format_shape(problem.sizes), problem.options["dtype"]
+    shape, dtype = format_shape(problem.shape), problem.options["dtype"]
     screen.line((f"{recipe.name} at {shape}, {dtype}", "bold"))
     total = count_candidates(recipe, plan.fixed, plan.among)
     tried = f"tried {count(found.tried, 'candidate')} of {total}"
     screen.line((tried, "dim"))
     for reason, number in found.skipped.most_common():
         screen.line((f"  {number:>5} {reason}", "dim"))
-    if found.best is None or found.sizes is None:
+    if found.best is None or found.config is None:
         screen.line(("no candidate ran and was exact", "bold red"))
         if found.skipped:
             screen.line(_explain(plan, found), wrap=True)
@@ -99,7 +99,7 @@ def _show(screen: Screen, plan: Plan, found: Found) -> None:
     _show_time(screen, plan.peer, found.peer)
     if found.ratio is not None:
         screen.line((f"{'ratio':<9}", "dim"), f"{found.ratio:.3f} times as fast as {plan.peer}")
-    chosen = {name: value for name, value in found.sizes.items() if value is not None}
+    chosen = {name: value for name, value in found.config.items() if value is not None}
     words = " ".join(f"--set {name}={spell(value)}" for name, value in chosen.items())
     screen.line((f"{'sizes':<9}", "dim"), words)
 
@@ -112,7 +112,7 @@ def _explain(plan: Plan, found: Found) -> str:
     is_open = "tail" not in plan.fixed and "tail" not in plan.among
     if not (tails and is_open and any('tail="' in one for one in found.samples.values())):
         return sentence
-    shape = format_shape(plan.problem.sizes)
+    shape = format_shape(plan.problem.shape)
     return f"none of these sizes divides {shape}: pass {join_alternatives(tails)}; {sentence}"
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tirstep.lowering_checks import GoldenStore, Run, run_recipe
-from tirstep.lowering_checks.golden import VERSION_FILE
+from tirstep.lowering_checks.golden import INPUTS, VERSION_FILE
 from tirstep.lowering_checks.steps import step_label
-from tirstep.modules import Kernel, find_kernel, kernels
+from tirstep.modules import Kernel, get_kernel, kernels
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe, Step
 
 from .catalogue import Ladders, refuse_kernel, refuse_recipe
@@ -47,7 +47,7 @@ def pick_kernel(name: str) -> Kernel:
     sentence = refuse_kernel(name, _list_ladders())
     if sentence is not None:
         raise UseError(sentence)
-    return find_kernel(name)
+    return get_kernel(name)
 
 
 def _list_ladders() -> Ladders:
@@ -75,17 +75,17 @@ def run_wished(
     has a shape the seed, whose sizes are the recipe's own. A size of the wish that this recipe
     does not have is passed over if one of the recipes `among` has it.
     """
-    all_known = {name: None for one in (recipe, *among) for name in one.sizes}
-    chosen = choose_sizes(wish, recipe.sizes, all_known)
-    base = recipe.golden if wish.shape is None and example == "golden" else recipe.seed
+    all_known = {name: None for one in (recipe, *among) for name in one.config}
+    chosen = choose_sizes(wish, recipe.config, all_known)
+    base = recipe.golden if wish.shape is None and example == "golden" else recipe.default_example
     shape = base.shape
     if wish.shape is not None:
-        shape = parse_shape(wish.shape, recipe.kernel, find_kernel(recipe.kernel).size_names)
+        shape = parse_shape(wish.shape, recipe.kernel, get_kernel(recipe.kernel).size_names)
     return run_recipe(
         recipe,
         shape,
         options={**base.options, **wish.options},
-        sizes={**base.sizes, **chosen},
+        config={**base.config, **chosen},
     )
 
 
@@ -119,8 +119,8 @@ def find_store_to_write(folder: Path | None) -> GoldenStore:
 def _has_other_things(root: Path) -> bool:
     """Than goldens whose writing was ended before the version of TVM, which comes last."""
     left = (".tirstep-", f".{VERSION_FILE}")  # of processes that were killed
-    names = (path.name for path in root.iterdir())
-    return any(name not in RECIPES and not name.startswith(left) for name in names)
+    names = {path.name for path in root.iterdir()} - {INPUTS, *RECIPES}
+    return not all(name.startswith(left) for name in names)
 
 
 def spell_command(name: str, run: Run, request: Request) -> str:
@@ -131,7 +131,7 @@ def spell_command(name: str, run: Run, request: Request) -> str:
     if "dtype" in options:
         words += ["--dtype", spell(options["dtype"])]
     given = {"--option": {key: one for key, one in options.items() if key != "dtype"}}
-    given["--set"] = {key: one for key, one in wish.sizes.items() if key in run.recipe.sizes}
+    given["--set"] = {key: one for key, one in wish.config.items() if key in run.recipe.config}
     for option, settings in given.items():
         for key, value in settings.items():
             words += [option, f"{key}={spell(value)}"]

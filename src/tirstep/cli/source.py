@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tirstep.lowering_checks import CheckError, Diff, Run
+from tirstep.lowering_checks.compile.passes import Lowering, lower_through_passes
 from tirstep.lowering_checks.diff import diff_texts
-from tirstep.lowering_checks.passes import Lowering, lower_through_passes
 from tirstep.lowering_checks.steps import step_label
 from tirstep.transforms.recipes import Step
 

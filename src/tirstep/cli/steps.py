@@ -36,7 +36,7 @@ def heading(run: Run, step: Step) -> list[Part]:
     return [
         (f"# {run.recipe.name} ", "bold"),
         (step_label(step), "bold cyan"),
-        (f"  {step.source}", "dim"),
+        (f"  {step.location}", "dim"),
     ]
 
 
@@ -44,7 +44,7 @@ def _step_keys(step: Step) -> dict[str, object]:
     return {
         "number": step.index,
         "name": step.name,
-        "source": step.source,
+        "source": step.location,
         "tir": print_module(step.module),
         "trace": str(step.trace),
     }

@@ -12,9 +12,10 @@ from rich.text import Text
 from tirstep.lowering_checks import Counts, Device, Diff, Verdict
 from tirstep.lowering_checks.devices import Timing
 from tirstep.lowering_checks.steps import step_label
+from tirstep.lowering_checks.verdict import golden_word, numbers_word
 
 from .diff import change_words
-from .rungs import Rung, baseline_of, find_common_shape, golden_word, numbers_word, speedup
+from .rungs import Rung, baseline_of, find_common_shape, speedup
 from .screen import WORD_STYLES, Screen
 from .selection import format_shape
 
@@ -126,7 +127,7 @@ def _lines(row: _Row) -> Text:
 
 
 def _shape(rung: Rung) -> str:
-    return "" if rung.run is None else format_shape(rung.run.problem.sizes)
+    return "" if rung.run is None else format_shape(rung.run.problem.shape)
 
 
 def _microseconds(row: _Row) -> Text:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tirstep.lowering_checks import Finding, Verdict
+from tirstep.lowering_checks.verdict import golden_word, numbers_word
 
 from .judge import Judge
-from .rungs import golden_word, numbers_word
 from .screen import WORD_STYLES, Part, Screen
 from .selection import GOLDEN_DIR
 

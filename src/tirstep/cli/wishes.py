@@ -25,12 +25,12 @@ class Wish:
 
     shape: str | None
     options: Mapping[str, object]
-    sizes: Mapping[str, object]
+    config: Mapping[str, object]
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is asked: the examples are to be taken as they are."""
-        return self.shape is None and not self.options and not self.sizes
+        return self.shape is None and not self.options and not self.config
 
 
 @dataclass(frozen=True)
@@ -131,11 +131,11 @@ def choose_sizes(
     `known` are that recipe's sizes with their defaults, `all_known` those of all the recipes asked
     for; a size that none of them has is refused, and so is a value that no size can have.
     """
-    for name in wish.sizes:
+    for name in wish.config:
         if name not in all_known:
             hint = nearest(name, all_known)
             raise UseError(f"no recipe that is asked for has a size '{name}'; {hint}")
-    chosen = {name: value for name, value in wish.sizes.items() if name in known}
+    chosen = {name: value for name, value in wish.config.items() if name in known}
     for name, value in chosen.items():
         # A bool is an int to Python; a size it is not.
         is_size = isinstance(value, int) and not isinstance(value, bool) and value >= 1

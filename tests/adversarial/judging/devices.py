@@ -11,7 +11,7 @@ from planted.subjects import REST
 from programs import RIGHT, Program
 
 from tirstep.lowering_checks import DeviceError
-from tirstep.lowering_checks.devices import Fault
+from tirstep.lowering_checks.devices import DeviceFinding
 from tirstep.lowering_checks.devices.host import HostDevice, generate
 from tirstep.lowering_checks.devices.simulator import (
     UnknownFunctionError,
@@ -77,7 +77,7 @@ def _widen(array: np.ndarray) -> np.ndarray:
 
 def _simulate(program: Program) -> list[str]:
     simulation = simulate_lowered(program.module, program.make_arguments())
-    return [*_find_kinds(simulation.faults), *compare(program, simulation.arguments)]
+    return [*_find_kinds(simulation.findings), *compare(program, simulation.arguments)]
 
 
 def _run_on_host(program: Program) -> list[str]:
@@ -85,8 +85,8 @@ def _run_on_host(program: Program) -> list[str]:
     HostDevice().compile_generated(generated)  # as long as it takes; below it is in the cache
     compiled = HostDevice(time_limit=RUN_SECONDS).compile_generated(generated)
     arrays = compiled(program.make_arguments())
-    return [*_find_kinds(compiled.faults), *compare(program, arrays)]
+    return [*_find_kinds(compiled.findings), *compare(program, arrays)]
 
 
-def _find_kinds(faults: Sequence[Fault]) -> list[str]:
+def _find_kinds(faults: Sequence[DeviceFinding]) -> list[str]:
     return list(dict.fromkeys(fault.kind for fault in faults))

@@ -27,7 +27,7 @@ from programs.program import BOUNDS
 
 from tirstep.bench.compile_cache import find_cache_folder, installed
 from tirstep.lowering_checks import DeviceError
-from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks.compile.compiling import compile_module
 
 from . import results
 from .devices import INPUT, NUMBERS, Verdict, compare
@@ -45,7 +45,7 @@ ERRORS = (DeviceError, RuntimeError, ValueError, tvm.error.InternalError)
 Runner = Callable[[int], None]
 
 
-def find_reason(program: Program, arch: str) -> str:
+def get_reason(program: Program, arch: str) -> str:
     """Why a program is not run on a GPU without the sanitizer; empty where it can be."""
     if program.kind == BOUNDS:
         return "out of bounds by construction: under the sanitizer only"
@@ -54,19 +54,19 @@ def find_reason(program: Program, arch: str) -> str:
     return ""
 
 
-def find_device() -> tvm.runtime.Device:
+def get_device() -> tvm.runtime.Device:
     """The GPU that all programs run on."""
     return tvm.cuda(0)
 
 
 def find_arch() -> str:
     """Its architecture, as ``sm_90a``."""
-    return str(tvm.target.Target.from_device(find_device()).attrs["arch"])
+    return str(tvm.target.Target.from_device(get_device()).attrs["arch"])
 
 
 def build(number: int) -> Callable[..., None]:
     """Compile a program for the GPU that is here, its kernels under its number."""
-    target = tvm.target.Target(tvm.target.Target.from_device(find_device()), host="llvm")
+    target = tvm.target.Target(tvm.target.Target.from_device(get_device()), host="llvm")
     name = f"{PREFIX}_{number}"
     function = PROGRAMS[number].module["main"]
     function = function.with_attrs({"global_symbol": name, "target": target})
@@ -76,7 +76,7 @@ def build(number: int) -> Callable[..., None]:
 
 def run_once(function: Callable[..., None], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Run a program on copies of its arguments; returns them afterwards."""
-    device = find_device()
+    device = get_device()
     tensors = [tvm.runtime.tensor(array, device) for array in arrays]
     function(*tensors)
     device.sync()
@@ -101,7 +101,7 @@ def describe_runs(program: Program, runs: Sequence[Sequence[np.ndarray]]) -> Ver
 def report(number: int) -> None:
     """Compile and run a program; print when it is compiled, and what came of it."""
     program = PROGRAMS[number]
-    if reason := find_reason(program, find_arch()):
+    if reason := get_reason(program, find_arch()):
         return _say(Verdict(NOT_RUN, reason))
     try:
         function = build(number)
@@ -270,7 +270,7 @@ def watch(tool: str, numbers: Sequence[int]) -> None:
 
 def _watch_one(number: int, *, is_blank: bool) -> str:
     """Run a program once; with `is_blank` nothing was stored to its outputs before."""
-    program, device = PROGRAMS[number], find_device()
+    program, device = PROGRAMS[number], get_device()
     try:
         function = build(number)
     except ERRORS as error:
@@ -289,7 +289,7 @@ def _watch_one(number: int, *, is_blank: bool) -> str:
 
 def _is_context_alive() -> bool:
     try:
-        tvm.runtime.tensor(np.zeros(1, "float32"), find_device()).numpy()
+        tvm.runtime.tensor(np.zeros(1, "float32"), get_device()).numpy()
     except ERRORS:
         return False
     return True

@@ -155,6 +155,50 @@ GROUPS = (
 )
 
 
+def _short_pipeline(*step: str) -> str:
+    """Two tiles are copied ahead, and each of two steps waits for all but the last two groups."""
+    body = [*step, wait(2, DYN, "B[k * 32 + tx] = X[k * 32 + 31 - tx]")]
+    ahead = (commit(copy(f"tx + {at}", f"tx + {at}")) for at in (0, 32))
+    return lines(*ahead, _within("for k in range(2):", *body))
+
+
+def _two_tiles_reversed(A):
+    return A[:64].reshape(2, 32)[:, ::-1].ravel()
+
+
+COUNTED = (
+    right(
+        "steps that copy nothing commit empty groups",
+        "a wait counts groups, also those without a copy: with one in each step, two behind the "
+        "tile's own may be in flight",
+        _short_pipeline(commit()),
+        inputs=IN,
+        outputs=OUT,
+        expected=_two_tiles_reversed,
+        arch="sm_80",
+    ),
+    wrong(
+        "steps that copy nothing commit no group",
+        RACE,
+        "the two groups that may be in flight are the only ones there are: the wait is for nothing",
+        _short_pipeline(),
+        inputs=IN,
+        outputs=OUT,
+        expected=_two_tiles_reversed,
+        arch="sm_80",
+    ),
+    wrong(
+        "steps of which the last commits no group",
+        RACE,
+        "behind the last tile's group there is one, and two may be in flight",
+        _short_pipeline(_within("if k < 1:", commit())),
+        inputs=IN,
+        outputs=OUT,
+        expected=_two_tiles_reversed,
+        arch="sm_80",
+    ),
+)
+
 IN_FLIGHT = (
     wrong(
         "store to a cell that a copy is in flight to",
@@ -331,4 +375,4 @@ SIZES = (
     ),
 )
 
-PROGRAMS = family("asynchronous copies", (*GROUPS, *IN_FLIGHT, *SIZES))
+PROGRAMS = family("asynchronous copies", (*GROUPS, *COUNTED, *IN_FLIGHT, *SIZES))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tirstep.lowering_checks import Device, find_device, run_recipe
+from tirstep.lowering_checks import Device, get_device, run_recipe
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.lowering_checks.devices.device import run
 from tirstep.modules import Problem
@@ -84,12 +84,12 @@ def _measure(problem: Problem) -> Ratio:
     device: Device = CpuDevice()
     module = problem.module
     if device.find_obstacle(module) is not None:
-        device = find_device("simulator")
+        device = get_device("simulator")
         recipe = next(one for one in RECIPES.values() if one.kernel == problem.kernel.name)
         sizes = {"tail": "guard"} if recipe.tails else {}
         options = dict(problem.options)
         module = (
-            run_recipe(recipe, dict(problem.sizes), options=options, sizes=sizes).steps[-1].module
+            run_recipe(recipe, dict(problem.shape), options=options, config=sizes).steps[-1].module
         )
     program = device.compile(module)
 
@@ -118,7 +118,7 @@ def render(ratios: list[Ratio]) -> str:
 
 
 def _name(problem: Problem) -> tuple[str, str, str, str]:
-    shape = "x".join(map(str, problem.sizes.values()))
+    shape = "x".join(map(str, problem.shape.values()))
     return problem.kernel.name, shape, str(problem.options["dtype"]), problem.accumulator
 
 

@@ -11,7 +11,7 @@ from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.devices.host import HostDevice, generate, is_host_available
 
 from .layers import ASPECTS, HOST, judge_program
-from .plant import GoldenMutant, Mutant
+from .plant import Mutant
 from .subjects import Subject, find_subjects
 
 FILE = Path(__file__).resolve().parents[1] / "elsewhere.json"
@@ -43,7 +43,7 @@ def write(record: Mapping[str, Mapping[str, bool]], device: str, place: str, fil
     file.write_text(text + "\n")
 
 
-def ask_host(mutants: Iterable[Mutant | GoldenMutant]) -> None:
+def ask_host(mutants: Iterable[Mutant]) -> None:
     """Record what the device host says of all mutants that it can run; nothing without it."""
     if not is_host_available():
         return

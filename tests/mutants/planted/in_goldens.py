@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from .plant import Edit, GoldenMutant
+from .traces import rebind
 
 RECIPE = "matmul_threads_1d"
 FILE = f"{RECIPE}/02_bound.py"
@@ -84,14 +85,11 @@ IN_GOLDENS = (
         "both loops are bound to blockIdx.x, and `make golden` was run: the golden has the bug",
         lambda root: None,
         original="matmul_naive, square",
-        edits=(
-            Edit('bind_loop(sch, i, axis="blockIdx.y")', 'sch.bind(i, "blockIdx.x")'),
-            Edit('bind_loop(sch, j, axis="blockIdx.x")', 'sch.bind(j, "blockIdx.x")'),
-        ),
+        trace=(rebind("blockIdx.y", "blockIdx.x"),),
     ),
 )
 
 
 def _write_folder(folder: Path) -> None:
     folder.mkdir()
-    (folder / "00_input.py").write_text("x = 1\n")
+    (folder / "01_bound.py").write_text("x = 1\n")

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import tvm
 import tvm_ffi
+from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import DeviceError, GoldenStore, Run, find_device
+from tirstep.lowering_checks import DeviceError, GoldenStore, Run, get_device
 from tirstep.lowering_checks.devices import Program
 from tirstep.lowering_checks.devices.device import Arrays
 from tirstep.lowering_checks.devices.simulator import simulate_lowered
@@ -19,8 +20,16 @@ from tirstep.lowering_checks.numeric import check_case, make_cases
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError
 
-from .originals import Original, edit_module, edit_recipe, find_lowered, find_original
-from .plant import LOWERED, RECIPE, GoldenMutant, Mutant
+from .originals import (
+    Original,
+    edit_module,
+    find_lowered,
+    find_original,
+    plant_in_recipe,
+    replay,
+    run_with,
+)
+from .plant import LOWERED, GoldenMutant, ModuleMutant, Mutant, RecipeMutant
 
 GOLDENS = GoldenStore(Path(__file__).resolve().parents[2] / "golden")
 REFUSAL, TVM, GOLDEN_FILE, SANITIZER = "refusal", "TVM", "golden", "sanitizer"
@@ -41,17 +50,18 @@ Outcome = Mapping[str, str]
 
 
 @functools.cache
-def judge(mutant: Mutant | GoldenMutant) -> Outcome:
+def judge(mutant: Mutant) -> Outcome:
     """What each layer says of a mutant."""
-    if isinstance(mutant, GoldenMutant):
-        return _judge_golden(mutant)
     original = find_original(mutant.original)
+    if isinstance(mutant, GoldenMutant):
+        return _judge_golden(mutant, original)
+    if isinstance(mutant, RecipeMutant):
+        return _judge_recipe(mutant, original)
+    assert isinstance(mutant, ModuleMutant)
     if mutant.level == LOWERED:
         lowered = edit_module(find_lowered(mutant.original), mutant.edits)
         _require_difference(mutant, find_lowered(mutant.original), lowered)
         return judge_program(original.run.problem, _simulated(lowered), "simulator")
-    if mutant.level == RECIPE:
-        return _judge_recipe(mutant, original)
     module = edit_module(original.module, mutant.edits)
     _require_difference(mutant, original.module, module)
     last = replace(original.run.steps[-1], module=module)
@@ -65,7 +75,7 @@ def judge_run(run: Run, *, has_golden: bool, devices: Sequence[str] = DEVICES) -
     if has_golden:
         outcome[GOLDEN_FILE] = _first_golden(GOLDENS, run)
     for name in devices:
-        device = find_device(name)
+        device = get_device(name)
         module = run.steps[-1].module
         obstacle = device.find_obstacle(module)
         if obstacle is not None:
@@ -92,7 +102,7 @@ def judge_program(problem: Problem, program: Program, device: str) -> dict[str, 
             findings = check_case(problem, program, case, device)
             said = said or (findings[0].message if findings else "")
             if case is cases.exact[0]:
-                outcome[f"{device} faults"] = str(program.faults[0]) if program.faults else ""
+                outcome[f"{device} faults"] = str(program.findings[0]) if program.findings else ""
         outcome[f"{device} {aspect}"] = said
     return outcome
 
@@ -106,34 +116,40 @@ def judge_original(name: str) -> dict[str, str]:
     return {**outcome, **lowered}
 
 
-def _judge_recipe(mutant: Mutant, original: Original) -> dict[str, str]:
-    outcome = {}
+def _judge_recipe(mutant: RecipeMutant, original: Original) -> dict[str, str]:
+    outcome = {REFUSAL: find_refusal(mutant, original.run)}
     try:
-        run = edit_recipe(original.run, mutant.edits)
-        outcome[REFUSAL] = ""
-    except TransformError as error:
-        outcome[REFUSAL] = str(error)
-        if not mutant.raw:
-            return outcome
-        try:
-            run = edit_recipe(original.run, mutant.raw)
-        except tvm.s_tir.ScheduleError as refused:
-            return {**outcome, TVM: str(refused).strip().splitlines()[-1]}
+        run = plant_in_recipe(original.run, mutant)
+    except tvm.s_tir.ScheduleError as refused:
+        return {**outcome, TVM: str(refused).strip().splitlines()[-1]}
+    if run is None:
+        return outcome
     _require_difference(mutant, original.module, run.steps[-1].module)
     return {**outcome, **judge_run(run, has_golden=original.has_golden)}
 
 
-def _judge_golden(mutant: GoldenMutant) -> dict[str, str]:
+def find_refusal(mutant: RecipeMutant, run: Run) -> str:
+    """What our transforms say to the mistake; empty where they let it pass."""
+    try:
+        if mutant.config:
+            run_with(run, mutant.config)
+        if mutant.misuse is not None:
+            (step,) = [step for step in run.steps if step.name == mutant.misuse.after]
+            mutant.misuse.call(Schedule(step.module))
+    except TransformError as refused:
+        return str(refused)
+    return ""
+
+
+def _judge_golden(mutant: GoldenMutant, original: Original) -> dict[str, str]:
     """The faulty folder's findings; and, of a recipe that is wrong itself, what devices say."""
-    run = find_original(mutant.original).run
-    if mutant.edits:
-        run = edit_recipe(run, mutant.edits)
+    run = replay(original.run, mutant.trace) if mutant.trace else original.run
     with tempfile.TemporaryDirectory() as folder:
         store = GoldenStore(Path(folder))
         store.write([run], environment={})
         mutant.plant(store.root)
         outcome = {GOLDEN_FILE: _first_golden(store, run)}
-    return {**(judge_run(run, has_golden=False) if mutant.edits else {}), **outcome}
+    return {**(judge_run(run, has_golden=False) if mutant.trace else {}), **outcome}
 
 
 def _first_golden(store: GoldenStore, run: Run) -> str:
@@ -146,11 +162,11 @@ def _first_golden(store: GoldenStore, run: Run) -> str:
 def _simulated(lowered: tvm.IRModule) -> Program:
     def run(arguments: Arrays) -> tuple[Arrays, list]:
         simulation = simulate_lowered(lowered, arguments)
-        return simulation.arguments, simulation.faults
+        return simulation.arguments, simulation.findings
 
     return Program(run)
 
 
 def _require_difference(mutant: Mutant, before: tvm.IRModule, after: tvm.IRModule) -> None:
     if tvm_ffi.structural_equal(before, after, map_free_vars=True):
-        raise AssertionError(f"mutant {mutant.name} is the original: mend it")
+        raise AssertionError(f"mutant {mutant.name} is the original: fix it")

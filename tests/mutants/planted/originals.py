@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import tvm
 from tvm.s_tir import Schedule
@@ -15,27 +13,16 @@ from tvm.script import from_source
 
 from tirstep.lowering_checks import Run, run_golden, run_recipe
 from tirstep.lowering_checks.devices.simulator import lower
-from tirstep.transforms import bind_loop, split_loop
-from tirstep.transforms.recipes import RECIPES, Example, Recipe, recipe
+from tirstep.transforms.recipes import RECIPES
 
-from .pipelined import matmul_asynchronous, matmul_prefetched
-from .plant import Edit
-from .tensor_cores import run_by_warp
-
-
-@recipe(
-    kernel="matmul",
-    blocks=("C",),
-    seed=Example({"m": 4, "n": 6, "k": 128}),
-    golden=Example({"m": 4, "n": 6, "k": 128}),
+from .own_programs import (
+    matmul_asynchronous,
+    matmul_prefetched,
+    matmul_sum_over_threads,
+    run_by_warp,
 )
-def matmul_sum_over_threads(sch: Schedule) -> Iterator[str]:
-    """One element of C for each block, its sum over two warps: TVM lowers that to shuffles."""
-    i, j, k = sch.get_loops(sch.get_sblock("C"))
-    bind_loop(sch, i, axis="blockIdx.y")
-    bind_loop(sch, j, axis="blockIdx.x")
-    bind_loop(sch, split_loop(sch, k, inner=64).inner, axis="threadIdx.x")
-    yield "bound"
+from .plant import Edit, RecipeMutant
+from .traces import TraceEdit, edit_trace
 
 
 @dataclass(frozen=True)
@@ -71,15 +58,15 @@ _ELSEWHERE: dict[str, Callable[[], Run]] = {
         RECIPES["matmul_registers"],
         {"m": 32, "n": 16, "k": 64},
         options={"dtype": "float16", "out": "float16"},
-        sizes={"rows": 16, "columns": 8},
+        config={"rows": 16, "columns": 8},
     ),
     "matmul_shared, deep": lambda: run_recipe(
         RECIPES["matmul_shared"],
         {"m": 32, "n": 32, "k": 256},
-        sizes={"rows": 32, "columns": 32, "tile_k": 32},
+        config={"rows": 32, "columns": 32, "tile_k": 32},
     ),
     "vector_add_bound, longer": lambda: run_recipe(
-        RECIPES["vector_add_bound"], {"n": 70000}, sizes={"threads": 100}
+        RECIPES["vector_add_bound"], {"n": 70000}, config={"threads": 100}
     ),
     "vector_add_bound, long": lambda: run_recipe(RECIPES["vector_add_bound"], {"n": 4096}),
     "depthwise_conv2d_naive, small": lambda: run_recipe(
@@ -115,16 +102,33 @@ def _parse(text: str) -> tvm.IRModule:
     return from_source(re.sub(r"(\.ldmatrix\(.*)\)$", r'\1, dtype="float16")', text, flags=re.M))
 
 
-def edit_recipe(run: Run, edits: Sequence[Edit]) -> Run:
-    """The run of the recipe whose own text is edited, as somebody would edit it."""
-    one: Recipe = run.recipe
-    source = inspect.getsource(one.body)
-    text = apply_all(edits, source[source.index("\ndef ") + 1 :])
-    names: dict[str, Any] = dict(vars(inspect.getmodule(one.body)))
-    exec("from __future__ import annotations\n" + text, names)
-    edited = replace(one, body=names[one.body.__name__])
-    steps = edited.run(Schedule(run.problem.module), **run.sizes)
-    return replace(run, steps=(run.steps[0], *steps))
+def plant_in_recipe(run: Run, mutant: RecipeMutant) -> Run | None:
+    """The run whose last step has the mistake; None of a mutant that makes no program.
+
+    Raises `ScheduleError` where TVM refuses the mistake, too.
+    """
+    if mutant.trace or mutant.primitives is not None:
+        return replay(run, mutant.trace, mutant.primitives)
+    return run_with(run, mutant.config) if mutant.config else None
+
+
+def replay(
+    run: Run,
+    edits: Sequence[TraceEdit] = (),
+    primitives: Callable[[Schedule], object] | None = None,
+) -> Run:
+    """The run whose last step is made by its trace after all edits, and then by the primitives."""
+    sch = Schedule(run.problem.module)
+    edit_trace(run.steps, edits).apply_to_schedule(sch, remove_postproc=False)
+    if primitives is not None:
+        primitives(sch)
+    return replace(run, steps=(*run.steps[:-1], replace(run.steps[-1], module=sch.mod)))
+
+
+def run_with(run: Run, config: Mapping[str, object]) -> Run:
+    """The same recipe at the same problem with some other knobs."""
+    config = {**run.config, **config}
+    return replace(run, config=config, steps=tuple(run.recipe.steps(run.problem.module, **config)))
 
 
 def apply_all(edits: Sequence[Edit], text: str) -> str:

@@ -1,10 +1,18 @@
-"""What a mutant is: an original, and an edit of the text that somebody would have got wrong."""
+"""What a mutant is: an original, and the mistake that somebody made in it.
+
+In a recipe the mistake is an edit of the schedule's trace, a wrong knob or a wrong call; in a
+module it is an edit of its TIR as TVM prints it. Nothing here reads the source of a recipe.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from tvm.s_tir import Schedule
+
+from .traces import TraceEdit
 
 RECIPE, SCHEDULED, LOWERED, GOLDEN = "recipe", "scheduled module", "lowered module", "golden"
 LEVELS = (RECIPE, SCHEDULED, LOWERED, GOLDEN)
@@ -27,7 +35,7 @@ class Edit:
         for _ in range(self.which + 1):
             at = text.find(self.old, at + 1)
             if at < 0:
-                raise LookupError(f"no occurrence {self.which} of {self.old!r}: mend the mutant")
+                raise LookupError(f"no occurrence {self.which} of {self.old!r}: fix the mutant")
         line = text[text.rfind("\n", 0, at) + 1 :]
         indent = line[: len(line) - len(line.lstrip())]
         return text[:at] + self.new.replace("\n", "\n" + indent) + text[at + len(self.old) :]
@@ -40,18 +48,16 @@ def drop(line: str, which: int = 0) -> Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """A planted bug in a program.
+    """A planted bug.
 
     Attributes
     ----------
     name, kind, text : what it is called, the kind of mistake, and what was done, for people
-    original : the name of the program that is edited (originals.py)
-    level : the text that is edited: the recipe's, the scheduled module's, the lowered module's
-    edits : applied one after the other
-    raw : for a recipe: the same mistake in TVM's own primitives, for what our transforms refuse
+    original : the name of the program that is changed (originals.py)
+    level : where the bug is planted, one of `LEVELS`
     chance : devices where it reads memory that nobody wrote, so that the result is luck
     survives : why nothing kills it, for a declared survivor
-    equivalent : the argument, for an edit that changes no result on any input
+    equivalent : the argument, for a change that alters no result on any input
     """
 
     name: str
@@ -59,23 +65,55 @@ class Mutant:
     text: str
     original: str
     level: str
-    edits: tuple[Edit, ...]
-    raw: tuple[Edit, ...] = ()
     chance: tuple[str, ...] = ()
     survives: str = ""
     equivalent: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GoldenMutant:
-    """A planted fault in the folder of goldens: `plant` gets a fresh copy of the original's."""
+class ModuleMutant(Mutant):
+    """A bug in a module: edits of its text, one after the other."""
 
-    name: str
-    kind: str
-    text: str
-    original: str
-    plant: Callable[[Path], None]
-    edits: tuple[Edit, ...] = ()  # of the recipe, made before its goldens were written
-    survives: str = ""
-    equivalent: str = ""
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True)
+class Misuse:
+    """A wrong call of our transforms, on a schedule of the module of a recipe's step."""
+
+    after: str
+    call: Callable[[Schedule], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeMutant(Mutant):
+    """A recipe as somebody would write it wrongly.
+
+    What our transforms say to it, they say to `misuse`, or to the recipe with a `config`. The
+    program that the other layers judge is made with TVM's own primitives, which refuse little.
+
+    Attributes
+    ----------
+    misuse : the mistake with our transforms; None where it is not a call of one
+    config : the mistake as knobs of the recipe
+    trace : the mistake as edits of the original's trace
+    primitives : the mistake as what is done to the schedule after all other instructions
+    """
+
+    level: str = RECIPE
+    misuse: Misuse | None = None
+    config: Mapping[str, object] = field(default_factory=dict, hash=False)
+    trace: tuple[TraceEdit, ...] = ()
+    primitives: Callable[[Schedule], object] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenMutant(Mutant):
+    """A fault in the folder of goldens: `plant` gets a fresh copy of the original's.
+
+    `trace` is edited before the goldens are written.
+    """
+
     level: str = GOLDEN
+    plant: Callable[[Path], None]
+    trace: tuple[TraceEdit, ...] = ()

@@ -10,12 +10,13 @@ from tvm.s_tir.pipeline import default_s_tir_pipeline
 from tvm.tirx import transform
 from tvm.tirx.compilation_pipeline import PIPELINE_MAP
 
-from tirstep.lowering_checks.devices import find_unbound_blocks
+from tirstep.lowering_checks import Run
+from tirstep.lowering_checks.devices import find_unbound_sblocks
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError
 
-from .originals import edit_module, edit_recipe, find_lowered, find_original
-from .plant import LOWERED, RECIPE, GoldenMutant, Mutant
+from .originals import edit_module, find_lowered, find_original, plant_in_recipe, replay
+from .plant import LOWERED, GoldenMutant, ModuleMutant, Mutant, RecipeMutant
 
 REST = "tirstep: what is behind the simulator's last pass"
 
@@ -30,30 +31,37 @@ class Subject:
     pipeline: str | None
 
 
-def find_subjects(mutants: Iterable[Mutant | GoldenMutant]) -> list[Subject]:
+def find_subjects(mutants: Iterable[Mutant]) -> list[Subject]:
     """The subjects of all mutants that have one."""
     found = [find_subject(mutant) for mutant in mutants]
     return [subject for subject in found if subject is not None]
 
 
-def find_subject(mutant: Mutant | GoldenMutant) -> Subject | None:
+def find_subject(mutant: Mutant) -> Subject | None:
     """A mutant's subject; None where TVM refuses it before, or no block is bound to a GPU."""
     run = find_original(mutant.original).run
-    if isinstance(mutant, Mutant) and mutant.level == LOWERED:
+    if isinstance(mutant, ModuleMutant) and mutant.level == LOWERED:
         module = edit_module(find_lowered(mutant.original), mutant.edits)
         return Subject(mutant.name, run.problem, module, REST)
-    if isinstance(mutant, GoldenMutant) and not mutant.edits:
-        return None  # the fault is in a file
-    if isinstance(mutant, Mutant) and mutant.level != RECIPE:
-        module = edit_module(run.steps[-1].module, mutant.edits)
-    else:
-        try:
-            module = edit_recipe(run, getattr(mutant, "raw", ()) or mutant.edits).steps[-1].module
-        except (TransformError, tvm.s_tir.ScheduleError):
-            return None
-    if find_unbound_blocks(module):
+    try:
+        found = _find_module(mutant, run)
+    except (TransformError, tvm.s_tir.ScheduleError):
         return None
-    return Subject(mutant.name, run.problem, module, None)
+    if found is None or find_unbound_sblocks(found):
+        return None
+    return Subject(mutant.name, run.problem, found, None)
+
+
+def _find_module(mutant: Mutant, run: Run) -> tvm.IRModule | None:
+    """The scheduled module with the bug; None where the fault is in a file or in a call alone."""
+    if isinstance(mutant, ModuleMutant):
+        return edit_module(run.steps[-1].module, mutant.edits)
+    if isinstance(mutant, RecipeMutant):
+        planted = plant_in_recipe(run, mutant)
+        return None if planted is None else planted.steps[-1].module
+    if isinstance(mutant, GoldenMutant) and mutant.trace:
+        return replay(run, mutant.trace).steps[-1].module
+    return None
 
 
 def find_original_subject(name: str, *, is_lowered: bool) -> Subject:

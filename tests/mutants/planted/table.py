@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from . import elsewhere
 from .layers import GOLDEN_FILE, LAYERS, SANITIZER, TVM, judge
-from .plant import GOLDEN, LEVELS, GoldenMutant, Mutant
+from .plant import GOLDEN, LEVELS, Mutant
 
 KILLS, SILENT, LUCK, TEXT = "x", "·", "?", "text"
-AnyMutant = Mutant | GoldenMutant
 Cells = Mapping[str, str]
 """A mutant's cells: a layer that was asked, and one of the marks above."""
 
 
-def find_cells(mutant: AnyMutant, record: elsewhere.Record) -> dict[str, str]:
+def find_cells(mutant: Mutant, record: elsewhere.Record) -> dict[str, str]:
     """The marks of a mutant, of the layers asked now and of those recorded."""
     cells = {}
     for layer, sentence in judge(mutant).items():
-        if layer.split()[0] in getattr(mutant, "chance", ()) and not layer.endswith("faults"):
+        if layer.split()[0] in mutant.chance and not layer.endswith("faults"):
             cells[layer] = LUCK
         elif layer == GOLDEN_FILE and sentence and mutant.level != GOLDEN:
             cells[layer] = TEXT
@@ -30,13 +29,13 @@ def find_cells(mutant: AnyMutant, record: elsewhere.Record) -> dict[str, str]:
     return cells
 
 
-def is_killed(mutant: AnyMutant, cells: Cells, *, with_text: bool = False) -> bool:
+def is_killed(mutant: Mutant, cells: Cells, *, with_text: bool = False) -> bool:
     """Whether a layer kills it without a GPU; a golden that only tells of a change on request."""
     marks = {mark for layer, mark in cells.items() if _device(layer) != SANITIZER}
     return KILLS in marks or (with_text and TEXT in marks)
 
 
-def render(mutants: Sequence[AnyMutant]) -> str:
+def render(mutants: Sequence[Mutant]) -> str:
     """The whole document."""
     record = elsewhere.read()
     cells = {mutant.name: find_cells(mutant, record) for mutant in mutants}
@@ -50,7 +49,7 @@ def render(mutants: Sequence[AnyMutant]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _table(rows: Sequence[AnyMutant], cells: Mapping[str, Cells], layers: Sequence[str]) -> str:
+def _table(rows: Sequence[Mutant], cells: Mapping[str, Cells], layers: Sequence[str]) -> str:
     used = [one for one in layers if any(cells[row.name].get(one) for row in rows)]
     lines = [_line("mutant", "kind", "planted in", *used)]
     lines.append("|---|---|---|" + ":-:|" * len(used))
@@ -62,7 +61,7 @@ def _table(rows: Sequence[AnyMutant], cells: Mapping[str, Cells], layers: Sequen
     return "\n".join(lines)
 
 
-def _summary(mutants: Sequence[AnyMutant], cells: Mapping[str, Cells]) -> str:
+def _summary(mutants: Sequence[Mutant], cells: Mapping[str, Cells]) -> str:
     counted = [one for one in mutants if not one.equivalent]
     programs = [one for one in counted if one.level != GOLDEN]
     anything = sum(is_killed(one, cells[one.name], with_text=True) for one in counted)
@@ -88,7 +87,7 @@ def _without_golden(cells: Cells) -> Cells:
     return {layer: mark for layer, mark in cells.items() if layer != GOLDEN_FILE}
 
 
-def _totals(mutants: Sequence[AnyMutant], cells: Mapping[str, Cells], layers: Sequence[str]) -> str:
+def _totals(mutants: Sequence[Mutant], cells: Mapping[str, Cells], layers: Sequence[str]) -> str:
     counted = [one for one in mutants if not one.equivalent]
     lines = [_line("layer", "asked", "kills", "alone"), "|---|--:|--:|--:|"]
     for layer in layers:
@@ -115,7 +114,7 @@ def _family(cells: Cells) -> set[str]:
     return {_device(layer) for layer, mark in cells.items() if mark == KILLS}
 
 
-def _notes(mutants: Sequence[AnyMutant], cells: Mapping[str, Cells]) -> str:
+def _notes(mutants: Sequence[Mutant], cells: Mapping[str, Cells]) -> str:
     survivors = [f"- **{one.name}**: {one.survives}." for one in mutants if one.survives]
     equal = [f"- **{one.name}**: {one.equivalent}." for one in mutants if one.equivalent]
     asked = [cells[one.name][TVM] for one in mutants if TVM in cells[one.name]]

@@ -1,7 +1,7 @@
 """The sizes that searches found best, in one JSON file for each kernel, and how they are picked.
 
 ``tirstep search`` writes the files, with what was measured beside the sizes:
-``{device: {dtype: {"1024x512x2048": {"recipe": name, "sizes": {...}, ...}}}}``.
+``{device: {dtype: {"1024x512x2048": {"recipe": name, "config": {...}, ...}}}}``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Choice(NamedTuple):
     """A recipe by name, its sizes, and the shape at which they were found."""
 
     recipe: str
-    sizes: Mapping[str, object]
+    config: Mapping[str, object]
     shape: tuple[int, ...]
 
 
@@ -51,7 +51,7 @@ def find_best(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) -> 
             )
     name = min(shapes, key=lambda one: _distance(_parse(one), shape))
     entry = shapes[name]
-    return Choice(str(entry["recipe"]), dict(entry["sizes"]), _parse(name))
+    return Choice(str(entry["recipe"]), dict(entry["config"]), _parse(name))
 
 
 @cache
@@ -96,7 +96,7 @@ def find_flaw(table: Any) -> str:
 def _is_entry(entry: Any) -> bool:
     if not isinstance(entry, dict):
         return False
-    return isinstance(entry.get("recipe"), str) and isinstance(entry.get("sizes"), dict)
+    return isinstance(entry.get("recipe"), str) and isinstance(entry.get("config"), dict)
 
 
 def _parse(shape: str) -> tuple[int, ...]:

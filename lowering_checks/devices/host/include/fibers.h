@@ -1,7 +1,7 @@
-// The threads of a GPU block as fibers of one CPU thread: what a kernel sees of them.
+// The threads of a thread block as fibers of one CPU thread: what a kernel sees of them.
 //
-// A fiber runs until it waits: for its block, or for lanes of its warp. runtime.cpp decides who
-// runs next.
+// A fiber runs until it waits: for its block, or for lanes of its warp. scheduler.cpp decides which
+// one runs next.
 #pragma once
 
 #include <string.h>
@@ -23,7 +23,7 @@ void wait_for_block(int line);
 // Wait for the lanes of a mask.
 void wait_for_warp(unsigned int mask, int line);
 
-// The lanes that came here together: those that wait here once nobody of the warp can go on.
+// The lanes that came here together: those that wait here once no lane of the warp can go on.
 unsigned int find_active_lanes(int line);
 
 // Wait for the lanes of a mask, offer them a value, and return what lane `source` offers.
@@ -31,7 +31,7 @@ unsigned long long exchange(unsigned int mask, unsigned long long value, int sou
 
 int find_own_lane();
 
-// What nobody has written begins as these bytes, other ones in each pass.
+// Uninitialized memory begins as these bytes, other ones in each pass.
 extern unsigned char unset_byte;
 
 template <typename T>

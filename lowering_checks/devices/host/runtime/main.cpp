@@ -5,7 +5,7 @@
 // after the run, then what went wrong, a line each, then "end". process.py is the other side.
 //
 // Two passes over the same inputs: the second with threads in the opposite of the first's orders,
-// and with other bytes in what nobody has written. What a legal kernel computes is the same in both;
+// and with other bytes in uninitialized memory. What a legal kernel computes is the same in both;
 // where it is not, a third pass tells the one reason from the other.
 
 #include <link.h>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "../include/fibers.h"
-#include "faults.h"
+#include "findings.h"
 #include "memory.h"
 #include "scheduler.h"
 
@@ -41,7 +41,7 @@ static std::vector<Launch> launches;
 static Records records;
 static Scheduler threads(records);
 
-// ---- What a thread may do wrong: it is noted, and the thread ends there.
+// ---- Errors of a thread: they are recorded, and the thread ends there.
 
 [[noreturn]] static void stop(const char* kind, const char* detail, const char* place, int line) {
   int near = -1;
@@ -58,15 +58,15 @@ static void handle_signal(int number, siginfo_t* information, void* context) {
     raise(number);
     return;
   }
-  // Clang's checks of an array's bounds end in an illegal instruction, with nothing said.
+  // Clang's checks of an array's bounds end in an illegal instruction, with no report.
   if (number == SIGILL || number == SIGTRAP) stop("out of bounds", "'place'", nullptr, 0);
   if (number == SIGFPE) stop("division by zero", "divides by zero", nullptr, 0);
-  const char* verb = "touches";
+  const char* access = "access to";
 #ifdef __x86_64__
-  const auto* machine = static_cast<ucontext_t*>(context);
-  verb = machine->uc_mcontext.gregs[REG_ERR] & 2 ? "writes" : "reads";
+  const auto* registers = static_cast<ucontext_t*>(context);
+  access = registers->uc_mcontext.gregs[REG_ERR] & 2 ? "store to" : "load of";
 #endif
-  stop("out of bounds", verb, static_cast<const char*>(information->si_addr), 0);
+  stop("out of bounds", access, static_cast<const char*>(information->si_addr), 0);
 }
 
 static void catch_signals() {
@@ -127,14 +127,14 @@ static void run_pass(const Pass& pass) {
   Range shared;
   dl_iterate_phdr(find_shared, &shared);
   threads.set_unset_bytes(pass.unset);
-  // Another byte for each buffer: what is read beside one and stored beside another is seen too.
+  // Another byte for each buffer: what is loaded beside one and stored beside another is seen too.
   for (size_t i = 0; i < buffers.size(); ++i)
     buffers[i].fill(pass.at_front, static_cast<unsigned char>(pass.unset - i % 64), pass.blurs);
   for (const Launch& launch : launches) run_launch(launch, pass, shared);
   for (size_t i = 0; i < buffers.size(); ++i) {
     long element;
     if (buffers[i].find_stray(&element))
-      records.add("out of bounds", "was written", int(i), element, 0, false);
+      records.add("out of bounds", "store to", int(i), element, 0, false);
   }
 }
 
@@ -155,8 +155,9 @@ static std::vector<int> find_arguments() {
   return numbers;
 }
 
-// Note where one pass computed something else than the first, if `records` is given: returns
-// whether there is such a place. What nobody wrote is no difference where outputs were blurred.
+// Record where one pass computed something else than the first, if `records` is given: returns
+// whether there is such a place. Elements that no thread stored to are no difference where outputs
+// were blurred.
 static bool find_differences(const Results& first, const Results& other, bool blurred,
                              const char* kind, Records* records) {
   bool any = false;
@@ -209,7 +210,7 @@ static Extent read_extent() {
 }
 
 static long read_job() {
-  alarm(unsigned(read_number()) + 5);  // for the case that nobody is left to end this process
+  alarm(unsigned(read_number()) + 5);  // in case no other process is left to end this one
   const long seed = read_number();
   buffers.resize(read_number());
   for (Buffer& buffer : buffers) {
@@ -280,12 +281,12 @@ extern "C" void __ubsan_handle_out_of_bounds(Index* check, unsigned long index) 
   tirstep::threads.stop_thread();
 }
 
-// A float beyond the range of an integer: a CPU makes its smallest of it, a GPU the nearest.
+// A float beyond the range of an integer: a CPU makes its smallest of it, a GPU saturates.
 extern "C" void __ubsan_handle_float_cast_overflow(Conversion* check, unsigned long) {
   tirstep::records.add("undefined operation", check->to->name, -1, 0, int(check->place.line), true);
 }
 
-// Shifting by as many bits as a type has, or by more: a CPU goes round, a GPU shifts all out.
+// Shifting by as many bits as a type has, or by more: a CPU wraps, a GPU shifts all out.
 extern "C" void __ubsan_handle_shift_out_of_bounds(Conversion* check, unsigned long,
                                                    unsigned long distance) {
   tirstep::records.add("undefined operation", "shift", -1, long(distance),

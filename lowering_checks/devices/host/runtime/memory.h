@@ -1,4 +1,5 @@
-// Global memory: each buffer between pages that nobody may touch, with a rim of known bytes.
+// Global memory: each buffer between pages that no access may reach, with a guard zone of known
+// bytes.
 #pragma once
 
 #include <stdint.h>
@@ -15,7 +16,7 @@ constexpr size_t guard_bytes = size_t(4) << 20;
 struct Buffer {
   long bytes, item_bytes, alignment;
   bool is_argument, is_output;  // outputs are arguments that a kernel stores to
-  std::vector<char> initial;    // arguments only; the rest begins as what nobody has written
+  std::vector<char> initial;    // arguments only; the rest begins as uninitialized memory
   char* pages = nullptr;
   size_t page_bytes = 0;
   char* data = nullptr;
@@ -43,7 +44,8 @@ struct Buffer {
     for (long i = 0; blurs && is_output && i < bytes; ++i) data[i] = blur(i);
   }
 
-  // Whether nobody wrote an element: one run left what was given, and the other the blurred bytes.
+  // Whether no thread stored to an element: one run left what was given, and the other the blurred
+  // bytes.
   bool was_left(long offset, const char* given, const char* blurred) const {
     if (!is_output || memcmp(given, &initial[offset], item_bytes) != 0) return false;
     for (long i = 0; i < item_bytes; ++i)

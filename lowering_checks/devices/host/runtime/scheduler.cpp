@@ -39,28 +39,28 @@ void Scheduler::begin_launch(Call call, void* const* arguments, Extent block, Or
   }
 }
 
-// Forward, backward and shuffled in turn; the reversed pass has the opposite of each.
-int Scheduler::pick(long turn, int place) const {
+// Forward, backward and shuffled, one after the other; the reversed pass has the opposite of each.
+int Scheduler::pick(long sweep, int place) const {
   const int count = int(threads_.size());
-  const bool forward = (turn % 3 != 1) != orders_.reversed;
+  const bool forward = (sweep % 3 != 1) != orders_.reversed;
   const int index = forward ? place : count - 1 - place;
-  return turn % 3 == 2 ? shuffles_[size_t(turn / 3) % shuffles_.size()][index] : index;
+  return sweep % 3 == 2 ? shuffles_[size_t(sweep / 3) % shuffles_.size()][index] : index;
 }
 
 void Scheduler::run_block(long number) {
   for (Thread& thread : threads_) thread.state = State::ready;
   unfinished_ = int(threads_.size());
-  for (long turn = number + orders_.seed;; ++turn) {
-    sweep(turn);
+  for (long sweep = number + orders_.seed;; ++sweep) {
+    run_ready(sweep);
     if (waiting_in_warps_ > 0 && settle_warps()) continue;
     if (unfinished_ == 0) return;
     open_barrier();
   }
 }
 
-void Scheduler::sweep(long turn) {
+void Scheduler::run_ready(long sweep) {
   for (int place = 0; place < int(threads_.size()); ++place) {
-    Thread& thread = threads_[pick(turn, place)];
+    Thread& thread = threads_[pick(sweep, place)];
     if (thread.state == State::ready) resume(thread);
   }
 }
@@ -113,7 +113,7 @@ void Scheduler::release(Thread& thread) {
 void Scheduler::leave() { change(current_->fiber->place, home_); }
 
 void Scheduler::run_fiber() {
-  for (;;) {  // one thread after the other: whoever is current at the entry
+  for (;;) {  // one thread after the other: the current one at the entry
     scheduler->call_(scheduler->arguments_);
     scheduler->current_->state = State::done;
     scheduler->leave();
@@ -168,11 +168,13 @@ bool Scheduler::settle_exchange(Thread* warp, int lanes, const Thread& first) {
   unsigned long long offered[32];
   unsigned int here = 0;
   for (int lane = 0; lane < lanes; ++lane) {
-    const Thread& one = warp[lane];
-    if ((mask >> lane & 1) == 0 || one.state == State::done || one.state == State::dead) continue;
-    if (one.state != State::in_warp || one.wait != first.wait || one.mask != mask) return false;
-    if (first.wait == Wait::exchange && one.line != first.line) return false;
-    offered[lane] = one.value;
+    const Thread& thread = warp[lane];
+    const bool is_over = thread.state == State::done || thread.state == State::dead;
+    if ((mask >> lane & 1) == 0 || is_over) continue;
+    if (thread.state != State::in_warp || thread.wait != first.wait) return false;
+    if (thread.mask != mask) return false;
+    if (first.wait == Wait::exchange && thread.line != first.line) return false;
+    offered[lane] = thread.value;
     here |= 1u << lane;
   }
   for (int lane = 0; lane < lanes; ++lane) {
@@ -190,10 +192,10 @@ bool Scheduler::settle_active(Thread* warp, int lanes) {
   unsigned int here = 0;
   int line = 0;
   for (int lane = 0; lane < lanes; ++lane) {
-    const Thread& one = warp[lane];
-    if (one.state != State::in_warp || one.wait != Wait::active) continue;
-    if (here == 0) line = one.line;
-    if (one.line == line) here |= 1u << lane;
+    const Thread& thread = warp[lane];
+    if (thread.state != State::in_warp || thread.wait != Wait::active) continue;
+    if (here == 0) line = thread.line;
+    if (thread.line == line) here |= 1u << lane;
   }
   for (int lane = 0; lane < lanes; ++lane) {
     if ((here >> lane & 1) == 0) continue;
@@ -204,7 +206,7 @@ bool Scheduler::settle_active(Thread* warp, int lanes) {
   return here != 0;
 }
 
-// Tell of lanes that wait for ever, and end them.
+// Record lanes that wait for ever, and end them.
 void Scheduler::stop_waiting_lanes() {
   for (Thread& thread : threads_) {
     if (thread.state != State::in_warp) continue;
@@ -216,19 +218,19 @@ void Scheduler::stop_waiting_lanes() {
 }
 
 // All threads that still run wait at a barrier. A kernel whose threads end before a barrier that
-// others come to, or that come to different ones, is told of and goes on.
+// others come to, or that come to different ones, is recorded and goes on.
 void Scheduler::open_barrier() {
   int waiting = 0, done = 0, line = 0;
-  bool is_one = true;
+  bool is_same = true;
   for (const Thread& thread : threads_) {
     if (thread.state == State::done) ++done;
     if (thread.state != State::at_barrier) continue;
     if (waiting++ == 0) line = thread.line;
-    is_one = is_one && thread.line == line;
+    is_same = is_same && thread.line == line;
   }
   if (done > 0) {
     records_.add("divergent barrier", "some", -1, waiting, line, false);
-  } else if (!is_one) {
+  } else if (!is_same) {
     records_.add("divergent barrier", "different", -1, waiting, line, false);
   }
   for (Thread& thread : threads_) {

@@ -1,4 +1,4 @@
-// The threads of one GPU block, who of them runs when, and what ends a wait.
+// The threads of one thread block, which of them runs when, and what ends a wait.
 #pragma once
 
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../include/fibers.h"
-#include "faults.h"
+#include "findings.h"
 #include "places.h"
 
 namespace tirstep {
@@ -68,13 +68,13 @@ class Scheduler {
   void leave();
   void resume(Thread& thread);
   void release(Thread& thread);
-  void sweep(long turn);
+  void run_ready(long sweep);
   bool settle_warps();
   bool settle_exchange(Thread* warp, int lanes, const Thread& first);
   bool settle_active(Thread* warp, int lanes);
   void stop_waiting_lanes();
   void open_barrier();
-  int pick(long turn, int place) const;
+  int pick(long sweep, int place) const;
 
   Records& records_;
   std::vector<Thread> threads_;

@@ -101,7 +101,7 @@ def _gelu(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
 
 def _window_sum(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     (a,) = inputs
-    n, width = problem.sizes["n"], int(problem.options["width"])
+    n, width = problem.shape["n"], int(problem.options["width"])
     return lambda: a.unfold(0, width, 1)[:n].sum(dim=1)
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import tvm
 
 from tirstep.lowering_checks import run_recipe
-from tirstep.lowering_checks.compiling import compile_module
+from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.device import blank
-from tirstep.modules import Problem, find_kernel
+from tirstep.modules import Problem, get_kernel
 from tirstep.transforms.recipes import find_recipe
 
 from ..compile_cache import installed
@@ -49,7 +49,7 @@ def launch_all(
 
     A recipe that does not compile, or leaves NaN in its output, has a note; the others go on.
     """
-    kernel = find_kernel(request["kernel"])
+    kernel = get_kernel(request["kernel"])
     problem = kernel.problem(**request["shape"], **request["options"])
     inputs = [upload(array) for array in problem.float_inputs(request["seed"])]
     launched = []
@@ -76,7 +76,7 @@ def _launch(
 ) -> Launched:
     recipe = find_recipe(wanted["recipe"])
     options = find_options(recipe, problem)
-    run = run_recipe(recipe, problem.sizes, options=options, sizes=wanted["sizes"])
+    run = run_recipe(recipe, problem.shape, options=options, config=wanted["config"])
     executable = compile_(run.steps[-1].module)
     output = upload(blank(problem.outputs[0]))
     executable["main"](*inputs, output)

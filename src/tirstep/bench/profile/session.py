@@ -54,17 +54,17 @@ def profile_recipes(
     ncu = find_ncu()
     chosen = [(one, sizes) for one in recipes for sizes in find_variants(one, problem)]
     jobs = [
-        Job(recipe.name, dict(problem.sizes), find_options(recipe, problem), sizes)
+        Job(recipe.name, dict(problem.shape), find_options(recipe, problem), sizes)
         for recipe, sizes in chosen
     ]
     tell(f"compiling {len(jobs)} recipes")
     compile_all(jobs, machine.target, cache, limit=COMPILE_LIMIT, report=lambda done, reason: None)
     request = {
         "kernel": problem.kernel.name,
-        "shape": dict(problem.sizes),
+        "shape": dict(problem.shape),
         "options": dict(problem.options),
         "recipes": [
-            {"contender": name_variant(recipe, sizes), "recipe": recipe.name, "sizes": sizes}
+            {"contender": name_variant(recipe, sizes), "recipe": recipe.name, "config": sizes}
             for recipe, sizes in chosen
         ],
         "cache": str(cache),
@@ -74,7 +74,7 @@ def profile_recipes(
     launches, launched = _run(ncu, request)
     return ProfileRun(
         kernel=problem.kernel.name,
-        shape=dict(problem.sizes),
+        shape=dict(problem.shape),
         options=dict(problem.options),
         device=machine.device,
         versions={**machine.versions, "ncu": _find_version(ncu)},

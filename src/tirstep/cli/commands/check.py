@@ -26,16 +26,16 @@ def command(
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
-    sizes: Sizes = None,
+    config: Sizes = None,
     json: Json = False,
 ) -> int:
     """Hold each step against its golden, and its numbers against NumPy."""
-    wish = make_wish(shape, dtype, option, sizes)
+    wish = make_wish(shape, dtype, option, config)
     names = recipes or []
     if everything == bool(names):
         raise UseError("name the recipes to check, or give --all" + (", not both" * everything))
     if everything and not wish.is_empty:
-        raise UseError("--all checks every recipe at its example; name recipes for other sizes")
+        raise UseError("--all checks every recipe at its example; name recipes for another config")
     for name in names:
         require_recipe(name)
     from ..check import check_recipes

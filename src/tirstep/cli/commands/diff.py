@@ -47,7 +47,7 @@ def command(
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
-    sizes: Sizes = None,
+    config: Sizes = None,
     json: Json = False,
 ) -> int:
     """Print the diff of each step, or of any two steps.
@@ -55,7 +55,7 @@ def command(
     Both steps may be of one recipe, or of two. What is printed in a pipe is what patch reads.
     """
     pair = make_pair(recipe, against, (before, after), (step, against_step))
-    wish = make_wish(shape, dtype, option, sizes)
+    wish = make_wish(shape, dtype, option, config)
     require_recipe(recipe)
     if against is not None:
         require_recipe(against)

@@ -34,7 +34,7 @@ def command(
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
-    sizes: Sizes = None,
+    config: Sizes = None,
 ) -> int:
     """Write a recipe as a git repository with a commit for each step.
 
@@ -42,7 +42,7 @@ def command(
     has the lines of the trace. So git log -p, git blame, git diff and git bisect run work on a
     schedule. The same recipe gives the same hashes on every machine.
     """
-    wish = make_wish(shape, dtype, option, sizes)
+    wish = make_wish(shape, dtype, option, config)
     require_recipe(recipe)
     from ..export import export_recipe
 

@@ -40,7 +40,7 @@ def command(
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
-    sizes: Sizes = None,
+    config: Sizes = None,
     json: Json = False,
 ) -> int:
     """Say what the GPU gets of each step.
@@ -52,7 +52,7 @@ def command(
     """
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")
-    wish = make_wish(shape, dtype, option, sizes)
+    wish = make_wish(shape, dtype, option, config)
     require_recipe(recipe)
     from ..facts import find_architectures, show_facts
 

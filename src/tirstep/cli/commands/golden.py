@@ -29,8 +29,8 @@ def command(
 ) -> int:
     """Say which goldens would change, or write them anew.
 
-    Writing touches the folders of these recipes alone: there it deletes the goldens of steps that
-    are no more. Files that no recipe makes are told, and stay.
+    Writing touches the folders of these recipes and their kernels alone: there it deletes the
+    goldens of steps that are no more. Files that no recipe makes are told, and stay.
     """
     if recipes and every:
         raise UseError("RECIPE and --all both say which goldens are meant; give one")

@@ -23,7 +23,7 @@ def command(
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
-    sizes: Sizes = None,
+    config: Sizes = None,
     json: Json = False,
 ) -> int:
     """Judge all recipes of a kernel, slow to fast, in a table.
@@ -33,7 +33,7 @@ def command(
     Without --shape, a GPU takes each recipe's shape from the tutorial that it comes from, and the
     CPU that of its goldens. A size given with --set goes to every recipe that has it.
     """
-    request = Request(make_wish(shape, dtype, option, sizes), golden_dir, device, seed)
+    request = Request(make_wish(shape, dtype, option, config), golden_dir, device, seed)
     require_kernel(kernel)
     from ..ladder import Look, show_ladder
 

@@ -17,7 +17,7 @@ def command(
     steps: Annotated[bool, typer.Option("--steps", help="With the steps of every recipe.")] = False,
     json: Json = False,
 ) -> int:
-    """List kernels, ladders and recipes, with their sizes and steps."""
+    """List kernels, ladders and recipes, with their knobs and steps."""
     from ..listing import list_kernels
 
     return list_kernels(name, with_steps=steps, as_json=json)

@@ -44,7 +44,7 @@ def command(
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
-    sizes: Sizes = None,
+    config: Sizes = None,
     json: Json = False,
 ) -> int:
     """Show what each of TVM's lowering passes does to a step.
@@ -53,7 +53,7 @@ def command(
     """
     if changed and (diff or pass_name is not None):
         raise UseError("--changed lists passes; give it without --diff and --pass")
-    wish = make_wish(shape, dtype, option, sizes)
+    wish = make_wish(shape, dtype, option, config)
     require_recipe(recipe)
     from ..lower import Look, show_passes
 

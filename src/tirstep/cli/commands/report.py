@@ -33,7 +33,7 @@ def command(
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
-    sizes: Sizes = None,
+    config: Sizes = None,
 ) -> int:
     """Write an HTML page of every step and every lowering pass.
 
@@ -43,7 +43,7 @@ def command(
     Without --shape, a GPU takes each recipe's shape from the tutorial that it comes from, and the
     CPU that of its goldens.
     """
-    request = Request(make_wish(shape, dtype, option, sizes), golden_dir, device, seed)
+    request = Request(make_wish(shape, dtype, option, config), golden_dir, device, seed)
     for name in recipes:
         require_either(name)
     from ..report.command import write_report

@@ -30,13 +30,13 @@ def command(
         typer.Option(
             "--shape",
             metavar="SIZES",
-            help="The kernel's sizes, 1024x512x2048; may be repeated. [default: those of the "
+            help="The kernel's shape, 1024x512x2048; may be repeated. [default: those of the "
             "recipe's tutorial]",
         ),
     ] = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
-    sizes: Sizes = None,
+    config: Sizes = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -51,18 +51,18 @@ def command(
     into: Annotated[
         Path | None,
         typer.Option(
-            "--into", metavar="FILE", help="A table of best sizes to put the winners into."
+            "--into", metavar="FILE", help="A table of the best configs to put the winners into."
         ),
     ] = None,
 ) -> int:
-    """Find a recipe's fastest sizes on a GPU.
+    """Find a recipe's fastest config on a GPU.
 
-    The candidates are the sizes that the recipe declares as choices; a size given with --set is the
+    The candidates are the values that the recipe declares as choices; one given with --set is the
     same in all of them, and --set tile_k=8,16 has these two in place of its choices. Every
     candidate is checked exactly before it may win. The best of them take turns with PyTorch at the
     end. A table keeps the faster one where it has an entry for the shape already.
     """
-    single, among = separate_lists(sizes or [])
+    single, among = separate_lists(config or [])
     wish = make_wish(None, dtype, option, single)
     require_recipe(recipe)
     from ..search import Hunt, search_sizes

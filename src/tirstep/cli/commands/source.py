@@ -35,14 +35,14 @@ def command(
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
-    sizes: Sizes = None,
+    config: Sizes = None,
     json: Json = False,
 ) -> int:
     """Print the source that TVM generates of a step.
 
     CUDA, OpenCL or LLVM IR; for llvm, thread bindings are made serial. Needs no GPU.
     """
-    wish = make_wish(shape, dtype, option, sizes)
+    wish = make_wish(shape, dtype, option, config)
     require_recipe(recipe)
     from ..source import print_diffs, print_source
 

@@ -23,11 +23,11 @@ def command(
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
-    sizes: Sizes = None,
+    config: Sizes = None,
     json: Json = False,
 ) -> int:
     """Print the TIR of each step of a recipe, as TVMScript."""
-    wish = make_wish(shape, dtype, option, sizes)
+    wish = make_wish(shape, dtype, option, config)
     require_recipe(recipe)
     from ..steps import print_steps
 

@@ -27,14 +27,14 @@ def command(
     shape: Shape = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
-    sizes: Sizes = None,
+    config: Sizes = None,
 ) -> int:
     """Name the step, or the pass of TVM, that makes a recipe wrong.
 
     Every step is run as it stands, and then as TVM lowers it. A culprit is printed with its diff,
     and written as a script that shows it with TVM and NumPy alone.
     """
-    wish = make_wish(shape, dtype, option, sizes)
+    wish = make_wish(shape, dtype, option, config)
     require_recipe(recipe)
     from ..why import explain
 

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from tirstep.lowering_checks import Diff
 from tirstep.lowering_checks.diff import diff_texts
+from tirstep.lowering_checks.golden import INPUTS, get_input_name
+from tirstep.lowering_checks.steps import make_golden_problem
+from tirstep.transforms.recipes import Recipe
 
 from ..refusals import UseError
 
@@ -32,12 +35,15 @@ class Program:
         return self.label.split("_", 1)[1]
 
 
-def read_programs(goldens: Path, recipe: str) -> list[Program]:
+def read_programs(goldens: Path, recipe: Recipe) -> list[Program]:
     """The goldens of a recipe's steps, in order; raises `UseError` where there are none."""
-    files = sorted((goldens / recipe).glob("[0-9][0-9]_*.py"))
-    if not files:
-        raise UseError(f"{goldens / recipe} has no goldens of {recipe}; write them: make golden")
-    return [Program(file.stem, file.read_text(encoding="utf-8")) for file in files]
+    folder = goldens / recipe.name
+    kernel = goldens / INPUTS / get_input_name(make_golden_problem(recipe))
+    steps = sorted(folder.glob("[0-9][0-9]_*.py"))
+    if not steps or not kernel.is_file():
+        raise UseError(f"{folder} has no goldens of {recipe.name}; write them: make golden")
+    files = {"00_input": kernel, **{file.stem: file for file in steps}}
+    return [Program(label, file.read_text(encoding="utf-8")) for label, file in files.items()]
 
 
 def find_added(before: Sequence[Program], after: Sequence[Program]) -> list[Program]:

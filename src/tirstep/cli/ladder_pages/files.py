@@ -20,9 +20,7 @@ def make_pages(root: Path, results: Path) -> dict[Path, str]:
     """
     texts = {}
     for ladder in find_ladders(results):
-        goldens = {
-            recipe.name: read_programs(root / GOLDENS, recipe.name) for recipe in ladder.recipes
-        }
+        goldens = {recipe.name: read_programs(root / GOLDENS, recipe) for recipe in ladder.recipes}
         texts[root / PAGES / f"{ladder.kernel}.md"] = write_page(ladder, goldens)
         texts[root / PAGES / f"{ladder.kernel}.svg"] = draw_plot(ladder)
     return texts

@@ -122,7 +122,7 @@ def _write_gain(ladder: Ladder, recipe: Recipe) -> str:
 
 
 def _write_sizes(outcome: Outcome) -> str:
-    sizes = [f"{name}={spell(value)}" for name, value in outcome.sizes.items()]
+    sizes = [f"{name}={spell(value)}" for name, value in outcome.config.items()]
     return f"Sizes: `{' '.join(sizes)}`." if sizes else ""
 
 

@@ -44,15 +44,15 @@ def build_recipe(
     """
     run = rung.run
     problem = None if run is None else run.problem
-    sizes = {} if run is None else {**run.recipe.sizes, **run.sizes}
+    sizes = {} if run is None else {**run.recipe.config, **run.config}
     builder = StepBuilder(rung, counts, target, doing)
     return RecipePart(
         name=rung.recipe.name,
         about=first_sentence(rung.recipe.doc),
         kernel=rung.recipe.kernel,
-        shape="" if problem is None else format_shape(problem.sizes),
+        shape="" if problem is None else format_shape(problem.shape),
         dtype="" if problem is None else str(problem.options["dtype"]),
-        sizes={name: str(value) for name, value in sizes.items()},
+        config={name: str(value) for name, value in sizes.items()},
         status=rung.status if is_judged or rung.status != "ok" else None,
         refusal=None if rung.refusal is None else str(rung.refusal),
         flops=None if problem is None else problem.flops,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tirstep.files import require_writable, write_file
-from tirstep.lowering_checks import find_device
-from tirstep.lowering_checks.targets import find_target
+from tirstep.lowering_checks import get_device
+from tirstep.lowering_checks.compile.compiling import get_target
 
 from ..refusals import UseError
 from ..screen import Screen
@@ -27,13 +27,13 @@ def write_report(
 ) -> int:
     """Write the page; 1 if a check failed."""
     recipes = pick_recipes(names)
-    find_target(target)
+    get_target(target)
     _require_ours(output)
     among = tuple(recipe.name for recipe in recipes)
     jobs = [Job(name, among, request, target, checks) for name in among]
     screen = Screen()
     with screen.working():
-        device = find_device(request.device)
+        device = get_device(request.device)
         parts = do_jobs(jobs, screen)
         _require_any(parts)
         report = build_report(parts, device=device if checks else None, target=target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tirstep.lowering_checks import Counts, Device, Verdict
 from tirstep.lowering_checks.devices import SimulatorDevice
-from tirstep.lowering_checks.devices.simulator.counts import AccessCounts
+from tirstep.lowering_checks.devices.simulator.access_counts import AccessCounts
 
 from .model import CountsPart
 

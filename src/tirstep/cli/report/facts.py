@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tirstep.lowering_checks import CheckError, Counts
-from tirstep.lowering_checks.facts import counted_rows
-from tirstep.lowering_checks.facts.find import facts_of_lowering
-from tirstep.lowering_checks.passes import Lowering
+from tirstep.lowering_checks.compile.passes import Lowering
+from tirstep.lowering_checks.facts import counted_rows, facts_of_lowering
 from tirstep.modules import Problem
 
 from .model import FactPart, FactsPart

@@ -16,8 +16,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 
 from tirstep.caches import CacheWarning, find_cache
-from tirstep.lowering_checks import Counts, Verdict, find_device
-from tirstep.lowering_checks.deadline import when_stuck
+from tirstep.lowering_checks import Counts, Verdict, get_device
+from tirstep.lowering_checks.compile.instruments import when_stuck
 from tirstep.transforms.recipes import RECIPES
 
 from ..judge import make_judge, plan
@@ -57,7 +57,7 @@ def do_jobs(jobs: Sequence[Job], screen: Screen) -> list[RecipePart]:
 
     Where times are taken, one job runs after the other. Raises what a job raises.
     """
-    device = find_device(jobs[0].request.device)
+    device = get_device(jobs[0].request.device)
     if device.name == "host":
         find_cache(device.name)  # says here, once, if nothing is kept
     processes = min(os.cpu_count() or 1, MOST_PROCESSES, len(jobs))

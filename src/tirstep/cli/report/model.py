@@ -163,7 +163,7 @@ class RecipePart:
     kernel: str
     shape: str
     dtype: str
-    sizes: Mapping[str, str]
+    config: Mapping[str, str]
     status: str | None
     refusal: str | None
     flops: int | None

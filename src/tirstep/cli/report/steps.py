@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import tvm
 
 from tirstep.lowering_checks import Counts, Finding, Run, Verdict, print_module
-from tirstep.lowering_checks.blame import blame_texts, carry_blame
-from tirstep.lowering_checks.passes import Lowering, lower_through_passes
+from tirstep.lowering_checks.compile.passes import Lowering, lower_through_passes
+from tirstep.lowering_checks.diff import blame_texts, carry_blame
 from tirstep.lowering_checks.steps import step_label
+from tirstep.lowering_checks.verdict import golden_word, numbers_word
 from tirstep.transforms.recipes import Step
 
-from ..rungs import Rung, golden_word, numbers_word
+from ..rungs import Rung
 from .counts import counts_part
 from .facts import list_facts
 from .loops import find_buffers, find_nests
@@ -63,7 +64,7 @@ class StepBuilder:
         return StepPart(
             label=step_label(step),
             name=step.name,
-            source=step.source,
+            source=step.location,
             tir=program,
             authors=tuple(authors),
             trace=Text.of(str(step.trace)),
@@ -131,7 +132,7 @@ def _find_functions(module: tvm.IRModule) -> Functions:
 def finding_part(finding: Finding) -> FindingPart:
     """A finding, for the page."""
     return FindingPart(
-        finding.check, finding.where, finding.source, finding.message, finding.detail
+        finding.check, finding.where, finding.location, finding.message, finding.detail
     )
 
 

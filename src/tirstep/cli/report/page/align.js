@@ -1,5 +1,5 @@
 // Which lines two texts share: those that occur once first, and what repeats between them.
-// It is what lowering_checks/blame.py does, so that diff and blame agree.
+// It is what lowering_checks/diff.py does, so that diff and blame agree.
 
 const LARGEST_TABLE = 4_000_000;
 

@@ -35,8 +35,8 @@ function verdictOf(step) {
 }
 
 function settings(recipe) {
-  const sizes = Object.entries(recipe.sizes ?? {}).map(([name, value]) => `${name}=${value}`);
-  return h("span", { class: "dim" }, [recipe.shape?.replaceAll("x", "×"), recipe.dtype, ...sizes].filter(Boolean).join("  "));
+  const config = Object.entries(recipe.config ?? {}).map(([name, value]) => `${name}=${value}`);
+  return h("span", { class: "dim" }, [recipe.shape?.replaceAll("x", "×"), recipe.dtype, ...config].filter(Boolean).join("  "));
 }
 
 function passPage(route) {

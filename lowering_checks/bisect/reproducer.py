@@ -1,0 +1,401 @@
+"""Writes a script that shows a first bad step or pass with TVM and NumPy alone.
+
+The parts of the script stand at the end of this file.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tirstep.files import require_writable, write_file
+from tirstep.modules import KernelError, Problem
+from tirstep.modules.dtypes import dtype_facts
+from tirstep.transforms import find_pass_options
+
+from ..compile.passes import BEFORE_PASSES
+from ..devices import CpuDevice, DeviceError
+from ..devices.cpu import make_threads_serial
+from ..diff import print_module
+from ..finding import CheckError
+from ..numeric import find_wrong, get_default_bound
+from ..steps import step_label
+from .bisection import CODE_GENERATION
+from .first_bad import FirstBad
+
+PREFIXES = ("tirx.", "s_tir.")
+"""Of the names of TVM's own passes."""
+SECONDS = 300.0
+"""How long a reproducer may run."""
+_SHOWN = re.compile(r"[1-9]\d* of \d+ elements are wrong$|TVM refuses the module: ")
+VALUES = 256
+"""How many right values are written down where a kernel itself is wrong."""
+
+
+def write_reproducer(bad: FirstBad, path: Path) -> None:
+    """Write the script of a first bad step or pass.
+
+    It holds the kernel and the scheduled module as TVMScript, runs both, and ends with an
+    assertion that fails. Where a CPU does not show the wrong result, it takes a GPU; without one,
+    and for a pass that is none of TVM's own, it prints what changed and ends with 2. See
+    `run_reproducer`. Raises `CheckError` for a file that this function did not write,
+    and where the kernel is not known.
+    """
+    require_ours(path)
+    write_file(path, make_reproducer(bad))
+
+
+def require_ours(path: Path) -> None:
+    """Raise `CheckError` for a file that `write_reproducer` would not overwrite.
+
+    Raises `OSError` where it could not be written. A script that was cut short is ours.
+    """
+    if path.exists():
+        text = path.read_text("utf-8", "replace") if path.is_file() else None
+        if text is None or not (text.startswith(FIRST_LINE) or FIRST_LINE.startswith(text)):
+            raise CheckError(f"{path} is no script of tirstep why's; it stays: give another name")
+    require_writable(path)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A run of a reproducer on this machine.
+
+    Attributes
+    ----------
+    is_shown : the wrong result was seen
+    text : the script's last line: what shows it, or why it was not seen
+    """
+
+    is_shown: bool
+    text: str
+
+
+def run_reproducer(path: Path, *, seconds: float = SECONDS) -> Reproduction:
+    """Run a script that `write_reproducer` wrote, in a process of its own."""
+    try:
+        done = subprocess.run(
+            [sys.executable, str(path)], capture_output=True, text=True, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        return Reproduction(False, f"it does not end within {seconds:g} s")
+    printed = [line for line in done.stdout.splitlines() if line.strip()]
+    failed = [line for line in done.stderr.splitlines() if line.strip()]
+    wrong = [line for line in printed if _SHOWN.match(line)]
+    if done.returncode == 1 and wrong and (not failed or failed[-1] == "AssertionError"):
+        return Reproduction(True, wrong[-1])
+    if done.returncode < 0:
+        return Reproduction(
+            True, f"it ends with the signal {signal.Signals(-done.returncode).name}"
+        )
+    if done.returncode == 1 and failed:
+        return Reproduction(False, failed[-1])
+    return Reproduction(False, printed[-1] if printed else f"it ends with {done.returncode}")
+
+
+def make_reproducer(bad: FirstBad) -> str:
+    """The text of the script."""
+    if bad.kernel is None:
+        raise CheckError(
+            "the kernel is not known, so there is no right result; give find_bad_pass the kernel"
+        )
+    if bad.run is not None and (bad.kind, bad.number) == ("step", 0):
+        return _make_script_of_kernel(bad, bad.run.problem)
+    serial = make_threads_serial(bad.module)
+    bound = _get_bound(bad)
+    on_cpu = _is_wrong_on_cpu(bad, serial, bound)
+    return "".join(
+        [
+            HEAD.format(about=_describe(bad), half_types=_import_half_types(bad.kernel)),
+            quote("KERNEL", print_module(bad.kernel)),
+            "\n# The step" + (", its thread bindings made serial.\n" if on_cpu else ".\n"),
+            quote("MODULE", print_module(serial if on_cpu else bad.module)),
+            f"OPTIONS = {find_pass_options(bad.module)}  # of TVM's pass context\n",
+            quote("DIFF", "\n".join(bad.diff.lines) + "\n"),
+            *_make_end(bad, bound, on_cpu=on_cpu),
+        ]
+    )
+
+
+def _make_end(bad: FirstBad, bound: float, *, on_cpu: bool) -> list[str]:
+    """What the script does with its modules."""
+    target = bad.target
+    if reason := _explain_custom(bad):
+        return [CUSTOM_PASS.format(reason=reason)]
+    if bad.kind == "refused":
+        return [REFUSED.format(target=target)]
+    run = RUN_ON_CPU if on_cpu else RUN_ON_GPU.format(target=target)
+    change = SHOW_CHANGE
+    if bad.source:
+        change = SHOW_SOURCE.format(target=target)
+    elif bad.is_pass and bad.name != CODE_GENERATION:
+        change = WATCH_PASS.format(name=bad.name, number=bad.number, target=target)
+    end = END_OF_NUMBERS if bad.finding.check == "numbers" else END_OF_FAULTS
+    return [run, change, COMPARE.format(bound=bound), end]
+
+
+def _make_script_of_kernel(bad: FirstBad, problem: Problem) -> str:
+    """No module is right: the first values that NumPy has are written down."""
+    inputs = _make_arguments(bad.module)[:-1]
+    right = problem.reference(inputs)[-1].ravel()[:VALUES]
+    bound = float(np.max(problem.error_bound(inputs)[-1], initial=0))
+    return "".join(
+        [
+            HEAD.format(about=_describe(bad), half_types=_import_half_types(bad.module)),
+            quote("MODULE", print_module(bad.module)),
+            RUN_AGAINST_VALUES.format(values=_spell(right), count=len(right)),
+            COMPARE.format(bound=0.0 if problem.is_exact else bound),
+            END_OF_NUMBERS,
+        ]
+    )
+
+
+def _spell(values: Any) -> str:
+    """Numbers as Python reads them back; infinities and NaN have no literal."""
+    spelled = [
+        repr(value) if math.isfinite(value) else f'float("{value}")' for value in values.tolist()
+    ]
+    return f"[{', '.join(spelled)}]"
+
+
+def _describe(bad: FirstBad) -> str:
+    lines = [f"{bad}"]
+    if bad.run is not None and bad.step is not None:
+        lines += [
+            "",
+            f"{bad.run.problem}",
+            f"recipe {bad.run.recipe.name}, config {dict(bad.run.config)}, "
+            f"step {step_label(bad.step)}, seed {bad.seed}, target {bad.target}",
+        ]
+    lines += [f"not run: {text}" for text in bad.not_run]
+    return "\n".join(lines).replace("\\", "/").replace('"""', "'''")
+
+
+def quote(name: str, text: str) -> str:
+    """The statement that gives a name a text, whatever the text holds.
+
+    Names of blocks and passes stand in it, which may be anything.
+    """
+    if "'''" not in text and text.endswith("\n") and text.replace("\n", "").isprintable():
+        return f"{name} = r'''\n{text}'''\n"
+    lines = "".join(f"    {line!r}\n" for line in text.splitlines(keepends=True))
+    return f"{name} = (\n{lines})\n" if lines else f'{name} = ""\n'
+
+
+def _import_half_types(kernel: tvm.IRModule) -> str:
+    dtypes = {str(buffer.dtype) for buffer in kernel["main"].params}
+    own = any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes)
+    return "import ml_dtypes  # noqa: F401: gives NumPy the types\n" if own else ""
+
+
+def _explain_custom(bad: FirstBad) -> str:
+    """Why the script cannot run the pass; empty where it can, or where no pass is to be shown."""
+    if not bad.is_pass:
+        return ""
+    if bad.is_custom:
+        return f"{bad.name} ran in a pipeline that is not TVM's default one"
+    is_pass = bad.name not in (CODE_GENERATION, BEFORE_PASSES)
+    if is_pass and not bad.name.startswith(PREFIXES):
+        return f"{bad.name} is no pass of TVM's own"
+    return ""
+
+
+def _is_wrong_on_cpu(bad: FirstBad, serial: tvm.IRModule, bound: float) -> bool:
+    """Whether the script's own inputs show it on a CPU; out-of-bounds accesses are not tried."""
+    is_tried = not bad.finding.message.startswith("out of bounds")
+    if bad.kind == "refused" or not is_tried or _explain_custom(bad):
+        return False
+    try:
+        right, wrong = (_run(module) for module in (bad.kernel, serial))
+    except DeviceError:
+        return False
+    return bool(find_wrong(wrong, right, (right - bound, right + bound)).any())
+
+
+def _get_bound(bad: FirstBad) -> float:
+    """How far apart two right modules may be on the script's inputs, which are whole numbers."""
+    try:
+        if bad.run is not None:
+            problem = bad.run.problem
+            if problem.is_exact:
+                return 0.0
+            inputs = _make_arguments(bad.kernel)[:-1]
+            return 2 * float(np.max(problem.error_bound(inputs)[-1], initial=0))
+        return get_default_bound(CpuDevice().compile(bad.kernel)(_make_arguments(bad.kernel))[-1])
+    except (DeviceError, KernelError):
+        return 0.0
+
+
+def _run(module: Any) -> Any:
+    return CpuDevice().compile(module)(_make_arguments(module))[-1].astype(np.float64)
+
+
+def _make_arguments(module: Any) -> list[Any]:
+    """Those of the script: whole numbers; the last argument is the output."""
+    random = np.random.default_rng(0)
+    arrays = []
+    for buffer in module["main"].params:
+        shape, facts = [int(extent) for extent in buffer.shape], dtype_facts(str(buffer.dtype))
+        arrays.append(random.integers(-3, 4, shape).astype(facts.numpy))
+    arrays[-1] = np.zeros_like(arrays[-1])
+    return arrays
+
+
+# The parts of the script: it ends with 1 where the wrong result shows, with 2 where it cannot.
+
+FIRST_LINE = "# Written by `tirstep why`: it may be overwritten."
+
+HEAD = (
+    FIRST_LINE
+    + '''
+"""{about}
+
+Run it with Python, NumPy and apache-tvm 0.27. It ends with 1 where the result is wrong, and with 2
+where this machine cannot show it.
+"""
+
+import sys
+
+import numpy as np
+{half_types}import tvm
+from tvm.script import from_source
+
+# What is to be computed.
+'''
+)
+
+ARGUMENTS = '''
+
+def make_arguments(module):
+    """Whole numbers, so that every sum is exact; the last argument is the output."""
+    random = np.random.default_rng(0)
+    arrays = []
+    for buffer in module["main"].params:
+        shape = [int(extent) for extent in buffer.shape]
+        arrays.append(random.integers(-3, 4, shape).astype(str(buffer.dtype)))
+    arrays[-1] = np.zeros_like(arrays[-1])
+    return arrays
+
+
+def run(module, target, device, options):
+    tensors = [tvm.runtime.tensor(array, device) for array in make_arguments(module)]
+    with tvm.transform.PassContext(config=options):
+        tvm.compile(module, target=target)["main"](*tensors)
+    return tensors[-1].numpy().astype("float64")
+
+
+'''
+
+RUN_ON_CPU = (
+    ARGUMENTS
+    + """TARGET = "llvm"
+kernel, module = from_source(KERNEL), from_source(MODULE)
+right = run(kernel, "llvm", tvm.cpu(), {})
+wrong = run(module, "llvm", tvm.cpu(), OPTIONS)
+"""
+)
+
+RUN_ON_GPU = (
+    ARGUMENTS
+    + """TARGET = {target!r}
+kernel, module = from_source(KERNEL), from_source(MODULE)
+right = run(kernel, "llvm", tvm.cpu(), {{}})
+wrong = run(module, TARGET, tvm.cuda(), OPTIONS) if tvm.cuda().exist else None
+"""
+)
+
+RUN_AGAINST_VALUES = (
+    ARGUMENTS
+    + """# By NumPy, in float64.
+right = np.array({values}, dtype="float64")
+wrong = run(from_source(MODULE), "llvm", tvm.cpu(), {{}}).ravel()[:{count}]
+"""
+)
+
+WATCH_PASS = '''
+
+NUMBER, NAME = {number}, {name!r}
+
+
+@tvm.ir.instrument.pass_instrument
+class Watch:
+    """Prints the module around one pass of the compilation."""
+
+    count, running = 0, []
+
+    def run_before_pass(self, module, info):
+        if info.name not in ("sequential", "_pipeline"):
+            self.count += 1
+            self.running.append(self.count)
+            self.show("before", module, info)
+
+    def run_after_pass(self, module, info):
+        if info.name not in ("sequential", "_pipeline"):
+            self.show("after", module, info)
+            self.running.pop()
+
+    def show(self, when, module, info):
+        if (info.name, self.running[-1]) == (NAME, NUMBER):
+            print(f"# {{when}} {{info.name}}\\n{{module.script()}}\\n")
+
+
+with tvm.transform.PassContext(config=OPTIONS, instruments=[Watch()]):
+    tvm.compile(module, target={target!r})
+'''
+
+SHOW_SOURCE = """
+# The module is right after the last pass that could be run, and the source is wrong.
+with tvm.transform.PassContext(config=OPTIONS):
+    print(tvm.compile(module, target={target!r}).mod.imports[0].inspect_source())
+"""
+
+SHOW_CHANGE = """
+print(DIFF)
+"""
+
+CUSTOM_PASS = """
+print(DIFF)
+print({reason!r} + ", so this script cannot run it: above is what changed.")
+sys.exit(2)
+"""
+
+REFUSED = """
+TARGET = {target!r}
+print(DIFF)
+try:
+    with tvm.transform.PassContext(config=OPTIONS):
+        tvm.compile(from_source(MODULE), target=TARGET)
+except Exception as error:
+    print("TVM refuses the module:", str(error).strip().splitlines()[-1])
+    sys.exit(1)
+print("This TVM does not refuse the module.")
+"""
+
+COMPARE = """
+BOUND = {bound!r}  # of the error in absolute numbers
+if wrong is None:
+    print("There is no GPU here that TVM can use, and a CPU computes the right result.")
+    sys.exit(2)
+is_right = np.isclose(wrong, right, rtol=0, atol=BOUND, equal_nan=True)
+print(f"{{np.count_nonzero(~is_right)}} of {{right.size}} elements are wrong")
+print("right:", right.ravel()[:16])
+print("wrong:", wrong.ravel()[:16])
+"""
+
+END_OF_NUMBERS = """assert is_right.all()
+print("The result is right here.")
+"""
+
+END_OF_FAULTS = """assert is_right.all()
+print("The numbers are right in this run, which they may be in spite of what is found above.")
+sys.exit(2)
+"""

@@ -1,0 +1,1 @@
+"""Compiling: the one room that calls TVM's compiler, within limits, and looks at its passes."""

@@ -1,0 +1,314 @@
+"""The module after each of TVM's lowering passes, the source, and why TVM refuses a module."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm.ir.expr import TensorLoad
+from tvm.s_tir import SBlock
+from tvm.tirx import BufferStore, For
+
+from tirstep.transforms.queries import find_all, find_axis
+
+from ..devices.cpu import make_threads_serial
+from ..devices.device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
+from ..diff import Diff, diff_modules
+from ..finding import CheckError
+from .compiling import TARGET, compile_module, get_target
+from .instruments import watch_passes
+
+CONTAINERS = ("sequential", "_pipeline")
+"""Passes that only run others; TVM names a pipeline after its function."""
+BEFORE_PASSES = "tvm.compile"
+"""The name of a failure while no pass was running."""
+_GLOBAL_IN_KERNEL = "Cannot allocate global memory"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass of a compilation.
+
+    Attributes
+    ----------
+    number : its place among all passes, in the order in which they began, from 1
+    name : of TVM, as ``"tirx.UnrollLoop"``; several passes may have one name
+    before, module : what it was given, without the changes of passes that it ran itself; its result
+    seconds : without the passes that it ran itself
+    """
+
+    number: int
+    name: str
+    before: tvm.IRModule = field(repr=False)
+    module: tvm.IRModule = field(repr=False)
+    changed: bool
+    seconds: float
+
+    @property
+    def label(self) -> str:
+        """``42 s_tir.ThreadSync``."""
+        return f"{self.number} {self.name}"
+
+    def diff(self, *, context: int = 3) -> Diff:
+        """What it changed, as a diff of TVMScript."""
+        names = (f"before {self.label}", f"after {self.label}")
+        return diff_modules(self.before, self.module, names=names, context=context)
+
+
+@dataclass
+class _RunningPass:
+    """A pass that began and did not end, with the time of the passes that it runs.
+
+    Attributes
+    ----------
+    given : the module itself
+    before : a copy of it, or of what the passes that it runs made of it
+    current : the module itself of which `before` is a copy
+    """
+
+    number: int
+    name: str
+    given: tvm.IRModule
+    before: tvm.IRModule
+    current: tvm.IRModule
+    start: float
+    inner_seconds: float = 0.0
+
+
+class PassLog:
+    """Notes the passes as they run; modules are compared afterwards, outside of all times.
+
+    Some passes change the module that they are given in place (tirx.AnnotateEntryFunc does), so
+    copies are kept; the functions in them never change.
+
+    Attributes
+    ----------
+    running : the passes that began and did not end, outermost first
+    """
+
+    def __init__(self) -> None:
+        self.running: list[_RunningPass] = []
+        self._count = 0
+        self._ended: list[tuple[_RunningPass, tvm.IRModule, float]] = []
+
+    def instrument(self) -> Any:
+        """What TVM is to call around each pass."""
+        return watch_passes(before=self._begin, after=self._end)
+
+    def passes(self) -> tuple[Pass, ...]:
+        """The passes that ended, in that order."""
+        return tuple(self._make(*entry) for entry in self._ended)
+
+    def _begin(self, name: str, module: tvm.IRModule) -> None:
+        if name in CONTAINERS:
+            return
+        self._count += 1
+        start = time.perf_counter()
+        running = _RunningPass(self._count, name, module, module.clone(), module, start)
+        self.running.append(running)
+
+    def _end(self, name: str, module: tvm.IRModule) -> None:
+        if name in CONTAINERS:
+            return
+        ended = self.running.pop()
+        spent = time.perf_counter() - ended.start
+        copy = module.clone()
+        self._ended.append((ended, copy, spent - ended.inner_seconds))
+        if self.running:
+            outer = self.running[-1]
+            outer.inner_seconds += spent
+            # Only where they went on from what it was given: others work on parts of it.
+            if ended.given.same_as(outer.current):
+                outer.before, outer.current = copy, module
+
+    def _make(self, ended: _RunningPass, module: tvm.IRModule, seconds: float) -> Pass:
+        changed = not tvm_ffi.structural_equal(ended.before, module)
+        return Pass(ended.number, ended.name, ended.before, module, changed, seconds)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The pass that refused the module, by number and name, and why.
+
+    Attributes
+    ----------
+    is_limit : a limit of tirstep's own ended the compilation (see `limits` and
+        `instruments.Deadline`), wherever that was
+    """
+
+    number: int
+    name: str
+    reason: str
+    is_limit: bool = False
+
+    def __str__(self) -> str:
+        place = f"pass {self.number} {self.name}" if self.number else self.name
+        return f"{place} refuses the module: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """What compiling a module gave.
+
+    Attributes
+    ----------
+    module : as it was given to TVM
+    target : the target's name
+    language : of `source`: ``"cuda"``, ``"opencl"`` or ``"llvm"``
+    passes : in the order in which they ended, so that one that runs others stands behind them
+    source : for the device; empty where the compilation failed
+    executable : None where the compilation failed
+    failed : None where the compilation succeeded
+    """
+
+    module: tvm.IRModule = field(repr=False)
+    target: str
+    language: str
+    passes: tuple[Pass, ...] = field(repr=False)
+    source: str = field(repr=False)
+    executable: Any = field(repr=False)
+    failed: Failure | None
+
+    @property
+    def changed(self) -> tuple[Pass, ...]:
+        """The passes that changed the module."""
+        return tuple(each for each in self.passes if each.changed)
+
+    def get_pass(self, name: str | int) -> Pass:
+        """The pass of a number, a name, or both, as ``"42 s_tir.ThreadSync"``.
+
+        A name may lack what stands before its dot. Where several passes have it, the first that
+        changed something is taken. Raises `CheckError` with the nearest names.
+        """
+        wanted = str(name).strip()
+        if wanted.isdecimal():
+            return self._get_number(int(wanted))
+        found = [each for each in self.passes if wanted.lower() in _spellings(each)]
+        if not found:
+            raise CheckError(
+                f"there is no pass '{wanted}' for the target {self.target}; "
+                f"{_suggest_pass(wanted, [each.name for each in self.passes])}"
+            )
+        return next((each for each in found if each.changed), found[0])
+
+    def _get_number(self, number: int) -> Pass:
+        for each in self.passes:
+            if each.number == number:
+                return each
+        last = max((each.number for each in self.passes), default=0)
+        raise CheckError(
+            f"there is no pass {number} for the target {self.target}; its passes are 1 to {last}"
+        )
+
+
+def lower_through_passes(
+    module: tvm.IRModule, target: str = TARGET, *, pipeline: str | None = None
+) -> Lowering:
+    """Compile a module for a target and keep it as it stands after each pass. Needs no GPU.
+
+    For ``llvm`` thread bindings are made serial first. The options of the current `PassContext`
+    and of the module itself hold. `pipeline` is the name of one that is registered with TVM, in
+    place of the module's own. A module that TVM refuses is no error: see `Lowering.failed`. Raises
+    `CheckError` for an unknown target.
+    """
+    made = get_target(target)
+    language = str(made.kind.name)
+    if language == "llvm":
+        module = make_threads_serial(module)
+    log = PassLog()
+    executable, failed = None, None
+    try:
+        executable = compile_module(module, made, instruments=[log.instrument()], pipeline=pipeline)
+    except DeviceError as error:
+        failed = Failure(0, BEFORE_PASSES, str(error), is_limit=True)
+    except Exception as error:
+        if not is_tvm_error(error):
+            raise
+        failed = _describe_failure(log, module, language, error)
+    source = "" if executable is None else _read_source(executable, language)
+    return Lowering(module, target, language, log.passes(), source, executable, failed)
+
+
+def _describe_failure(
+    log: PassLog, module: tvm.IRModule, language: str, error: Exception
+) -> Failure:
+    number, name = 0, BEFORE_PASSES
+    if log.running:
+        number, name = log.running[-1].number, log.running[-1].name
+    unbound = [] if language == "llvm" else find_unbound_sblocks(module)
+    reason = f"not bound yet: {', '.join(unbound)}" if unbound else get_reason(error)
+    return Failure(number, name, reason)
+
+
+def _read_source(executable: Any, language: str) -> str:
+    if language == "llvm":
+        return str(executable.mod.inspect_source("ll"))
+    return "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
+
+
+def _spellings(found: Pass) -> tuple[str, ...]:
+    name = found.name.lower()
+    return name, name.rpartition(".")[2], f"{found.number} {name}", f"{found.number}_{name}"
+
+
+def _suggest_pass(wanted: str, known: Iterable[str]) -> str:
+    """The nearest names, with and without what stands before the dot."""
+    names = list(dict.fromkeys(known))
+    short = {name.rpartition(".")[2].lower(): name for name in names}
+    near = difflib.get_close_matches(wanted.rpartition(".")[2].lower(), short, n=3, cutoff=0.5)
+    if near:
+        return f"did you mean {' or '.join(short[each] for each in near)}?"
+    return f"there are: {', '.join(names)}"
+
+
+def explain_failure(module: tvm.IRModule, failed: Failure) -> str:
+    """One sentence: the buffers and the remedy where they are known, and TVM's own reason."""
+    remedy = find_remedy(module, failed.reason)
+    return f"{remedy} ({failed})" if remedy else str(failed)
+
+
+def find_remedy(module: tvm.IRModule, reason: str) -> str:
+    """What a reason of TVM's means for the scheduled module; empty where that is not known."""
+    if _GLOBAL_IN_KERNEL not in reason:
+        return ""
+    buffers = find_global_in_kernels(module)
+    if not buffers:
+        return ""
+    kernels = "a kernel" if len(buffers) == 1 else "kernels"
+    stays = "stays" if len(buffers) == 1 else "stay"
+    return (
+        f"{', '.join(buffers)} {stays} in global memory inside {kernels}: keep_in_registers, or "
+        "cache_read_at into shared memory"
+    )
+
+
+def find_global_in_kernels(module: tvm.IRModule) -> list[str]:
+    """Intermediate buffers in global memory that one kernel alone writes and reads, by name."""
+    found = []
+    for _, function in module.functions_items():
+        kernels = _find_kernel_loops(function.body)
+        for block in find_all(function.body, SBlock):
+            for buffer in block.alloc_buffers:
+                if str(buffer.scope()) != "global":
+                    continue
+                uses = [count for kernel in kernels if (count := _count_uses(kernel, buffer))]
+                if len(uses) == 1 and uses[0] == _count_uses(function.body, buffer):
+                    found.append(str(buffer.name))
+    return list(dict.fromkeys(found))
+
+
+def _find_kernel_loops(body: Any) -> list[For]:
+    """The outermost loops that are bound to a GPU."""
+    bound = [loop for loop in find_all(body, For) if "Idx" in (find_axis(loop) or "")]
+    inner = [nested for loop in bound for nested in find_all(loop.body, For)]
+    return [loop for loop in bound if not any(loop.same_as(nested) for nested in inner)]
+
+
+def _count_uses(node: Any, buffer: Any) -> int:
+    stores = sum(store.buffer.same_as(buffer) for store in find_all(node, BufferStore))
+    return stores + sum(load.source.same_as(buffer) for load in find_all(node, TensorLoad))

@@ -1,0 +1,216 @@
+"""Runs modules of any stage: as a schedule leaves them, and after each of TVM's passes.
+
+A slow and neutral reading of TIR, for finding the first step or pass that is wrong. What stands
+outside of thread-bound loops runs as plain loops; within them, as on a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.tirx import AttrStmt, BufferStore
+
+from tirstep.transforms.queries import find_all
+
+from ...compile.compiling import MAIN, name_main
+from ..device import Array, Arrays, Device, DeviceError, DeviceFinding, Program
+from .expressions import translate
+from .flatten import FlatFunction, flatten
+from .memory import LOAD, STORE
+from .run_state import UnsupportedError
+from .shared_memory import SharedMemory
+from .simulated_gpu import SimulatedGpu
+from .statements import translate_statement
+
+MAX_STORES = {"host": 2_000_000, "launch": 50_000_000}
+"""Stores that are run before the interpreter declines: some seconds of each."""
+MAX_REGISTERS = 1 << 27
+
+
+class Interpreter(Device):
+    """A device for modules of any stage.
+
+    `in_order`: the module stands before TVM's pass that inserts barriers, and threads wait for one
+    another after every store. `is_compact`: it stands behind the pass that makes buffers as small
+    as a thread block needs, so that shared memory can be counted; by default where it is not
+    `in_order`. `at_once`: iterations of data-parallel blocks run at once where there are few
+    threads (see `flatten.bind_parallel_loops`).
+
+    Attributes
+    ----------
+    has_spread : whether it did that in the module that was compiled last
+    """
+
+    name = "interpreter"
+    description = "interpreter of TIR (NumPy)"
+
+    def __init__(
+        self, *, in_order: bool = True, is_compact: bool | None = None, at_once: bool = True
+    ) -> None:
+        self.in_order, self.at_once = in_order, at_once
+        self.is_compact = not in_order if is_compact is None else is_compact
+        self.has_spread = False
+
+    def find_obstacle(self, module: tvm.IRModule) -> str | None:
+        """None: what cannot be run raises when it is compiled or run."""
+        return None
+
+    def compile(self, module: tvm.IRModule) -> Program:
+        """Take in a module; raises `DeviceError` for one that cannot be run as it stands."""
+        module = name_main(module)
+        if len(module.functions) != 1:
+            raise DeviceError("the interpreter runs modules of one function")
+        try:
+            flat = flatten(module[MAIN], in_order=self.in_order, at_once=self.at_once)
+        except UnsupportedError as error:
+            raise DeviceError(str(error)) from error
+        self.has_spread = flat.has_spread
+        _require_small(flat.body)
+
+        def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+            try:
+                return self._run(flat, arguments)
+            except UnsupportedError as error:
+                raise DeviceError(str(error)) from error
+
+        return Program(run)
+
+    def _run(self, flat: FlatFunction, arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+        gpu = _StructuredGpu(in_order=self.in_order, is_compact=self.is_compact)
+        written = {node.buffer for node in find_all(flat.body, BufferStore)}
+        results = gpu.run(flat.parameters, flat.body, written, arguments)
+        return results, gpu.state.log.get_findings()
+
+
+class _StructuredGpu(SimulatedGpu):
+    """It also runs statements on the host, and threads that wait after every store."""
+
+    def __init__(self, *, in_order: bool, is_compact: bool) -> None:
+        super().__init__()
+        self.in_order, self.is_compact = in_order, is_compact
+
+    def run_function(self, body: Any) -> None:
+        """Run a statement on the host."""
+        if not any(node.attr_key == "thread_extent" for node in find_all(body, AttrStmt)):
+            translate_statement(body)(self, None)
+        elif type(body).__name__ == "IfThenElse" and body.else_case is None:
+            if translate(body.condition)(self, None):
+                self.run_function(body.then_case)
+        else:
+            super().run_function(body)
+
+    def add_global(self, buffer: Any, data: Array, *, is_input: bool) -> None:
+        """The same, in a memory that the host can use, too."""
+        name = str(buffer.name)
+        self._add(buffer, _HostMemory.make_global(name, data, self.state, is_input=is_input))
+
+    def allocate(self, buffer: Any) -> None:
+        """The same, for registers of a reasonable number only: they are not compact yet."""
+        batch = self.state.running
+        lanes = batch.lanes if batch is not None and buffer.scope() == "local" else 0
+        if int(buffer.shape[0]) * lanes > MAX_REGISTERS:
+            raise UnsupportedError(
+                f"{buffer.name} is not compact yet and takes too much memory; "
+                "choose a smaller shape"
+            )
+        super().allocate(buffer)
+
+    def pass_barrier(self, mask: Array | None) -> None:
+        """While threads are in order, a barrier is no statement of the program's."""
+        if self.in_order:
+            self.begin_interval()
+        else:
+            super().pass_barrier(mask)
+
+    def _count_bytes(self, buffer: Any, scope: str, size: int) -> None:
+        if self.is_compact:
+            super()._count_bytes(buffer, scope, size)
+
+
+class _HostMemory(SharedMemory):
+    """Global memory, which the host loads and stores element by element."""
+
+    def load(self, index: Any, mask: Array | None, location: str) -> Any:
+        if self.state.running is not None:
+            return super().load(index, mask, location)
+        cells = self._clip(index, mask, location, LOAD)
+        written = self.shadow.written
+        if written.size and not np.all(written[cells]):
+            wrong, kind = ~written[cells], "uninitialized read"
+            self._report_host(kind, wrong, mask, cells, location, LOAD, "before any store to it")
+        return self.data[cells]
+
+    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+        if self.state.running is not None:
+            super().store(index, value, mask, location)
+            return
+        cells = self._clip(index, mask, location, STORE)
+        if isinstance(cells, np.ndarray) and mask is not None:
+            kept = np.broadcast_to(mask, cells.shape)
+            cells, value = cells[kept], np.broadcast_to(value, kept.shape)[kept]
+        self.data[cells] = value if np.ndim(cells) else np.ravel(value)[-1]
+        if self.shadow.written.size:
+            self.shadow.written[cells] = True
+
+    def _clip(self, index: Any, mask: Array | None, location: str, access: str) -> Any:
+        if not isinstance(index, np.ndarray):
+            if 0 <= index < self.size:
+                return index
+        elif mask is None and index.min() >= 0 and index.max() < self.size:
+            return index
+        wrong = (np.asarray(index) < 0) | (np.asarray(index) >= self.size)
+        text = f"({self.name} has {self.size} elements)"
+        self._report_host("out of bounds", wrong, mask, index, location, access, text)
+        return np.clip(index, 0, self.size - 1)
+
+    def _report_host(
+        self,
+        kind: str,
+        wrong: Any,
+        mask: Array | None,
+        cells: Any,
+        location: str,
+        access: str,
+        text: str,
+    ) -> None:
+        wrong = np.atleast_1d(wrong if mask is None else wrong & mask)
+        places = np.broadcast_to(np.atleast_1d(cells), wrong.shape)
+
+        def describe(at: tuple[int, ...]) -> str:
+            return f"{access} {self.name}[{int(places[at])}] on the host {text}"
+
+        self.state.log.add(kind, self.name, location, wrong, describe)
+
+
+def _require_small(body: Any) -> None:
+    """Decline what would take minutes."""
+    counts = {"host": 0, "launch": 0}
+    _count_stores(body, 1, {}, counts)
+    for place, count in counts.items():
+        if count > MAX_STORES[place]:
+            raise DeviceError(
+                f"the module stores {count} times, which is too much to interpret; "
+                "choose a smaller shape"
+            )
+
+
+def _count_stores(node: Any, times: int, axes: dict[str, int], counts: dict[str, int]) -> None:
+    kind = type(node).__name__
+    if kind == "SeqStmt":
+        for statement in node.seq:
+            _count_stores(statement, times, axes, counts)
+    elif kind == "For":
+        extent = getattr(node.extent, "value", 1)
+        _count_stores(node.body, times * int(extent), axes, counts)
+    elif kind == "AttrStmt":
+        if node.attr_key == "thread_extent":
+            axes = {**axes, str(node.node.thread_tag): int(node.value)}
+        _count_stores(node.body, times, axes, counts)
+    elif kind == "IfThenElse":
+        _count_stores(node.then_case, times, axes, counts)
+    elif kind == "BufferStore":
+        counts["launch" if axes else "host"] += times * math.prod(axes.values())

@@ -1,0 +1,219 @@
+"""The state of a run: the threads in flight, their barrier intervals, and what was found.
+
+A launch runs in batches of thread blocks, all threads of which are evaluated at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..device import BLOCK_AXES, THREAD_AXES, Array, DeviceFinding
+from .access_counts import Counts
+
+LANES = 1 << 15
+"""About how many threads are evaluated at once: enough to hide Python, few enough for the cache."""
+Describe = Callable[[tuple[int, ...]], str]
+"""A finding's message, for the position of its first occurrence in an array."""
+
+
+class UnsupportedError(NotImplementedError):
+    """The simulator does not support something in a module: one sentence that names it."""
+
+
+class UnknownFunctionError(UnsupportedError):
+    """A call of a function whose semantics are not registered."""
+
+
+@dataclass
+class FindingLog:
+    """Collects findings: the first of each kind, buffer and location in words, the others counted.
+
+    `muted` is a kind that is not recorded for the time being.
+    """
+
+    muted: str = ""
+    _messages: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    _counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+    def add(self, kind: str, buffer: str, location: str, wrong: Array, describe: Describe) -> None:
+        """Record the places where `wrong` holds; `describe` gets the position of the first."""
+        count = 0 if kind == self.muted else int(np.count_nonzero(wrong))
+        if not count:
+            return
+        key = (kind, buffer, location)
+        if key not in self._messages:
+            first = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+            self._messages[key] = describe(tuple(int(position) for position in first))
+        self._counts[key] = self._counts.get(key, 0) + count
+
+    def add_sentence(self, kind: str, message: str) -> None:
+        """Record a finding that has no place in a buffer."""
+        key = (kind, "", message)
+        self._messages.setdefault(key, message)
+        self._counts[key] = 1
+
+    def get_findings(self) -> list[DeviceFinding]:
+        """All findings, in the order in which they were first seen."""
+        return [
+            DeviceFinding(
+                kind,
+                buffer,
+                message,
+                "" if location == message else location,
+                self._counts[kind, buffer, location],
+            )
+            for (kind, buffer, location), message in self._messages.items()
+        ]
+
+
+def get_location(node: Any) -> str:
+    """A node's ``file:line`` in the kernel; empty where TVM dropped it."""
+    span = getattr(node, "span", None)
+    return f"{span.source_name.name}:{span.line}" if span is not None else ""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some thread blocks with all their threads, which are the lanes; columns of shape (lanes, 1).
+
+    Attributes
+    ----------
+    first : the number of the first of these thread blocks
+    blocks, threads : how many thread blocks, and threads in each of them
+    coordinates : thread axis, as ``"threadIdx.x"``, to each lane's place on it
+    block : each lane's thread block, counted within this batch
+    thread : each lane's thread, counted over the whole grid
+    lane : 0, 1, 2, ...
+    """
+
+    first: int
+    blocks: int
+    threads: int
+    coordinates: Mapping[str, Array]
+    block: Array
+    thread: Array
+    lane: Array
+
+    @property
+    def lanes(self) -> int:
+        return self.blocks * self.threads
+
+
+def split_grid(extents: Mapping[str, int], *, first_only: bool = False) -> Iterator[Batch]:
+    """The batches of a launch with these extents of thread axes, in the order of thread blocks.
+
+    With `first_only`, one batch of the first thread block alone.
+    """
+    blocks = 1 if first_only else count_places(extents, BLOCK_AXES)
+    threads = count_places(extents, THREAD_AXES)
+    size = max(1, LANES // threads)
+    for first in range(0, blocks, size):
+        count = min(size, blocks - first)
+        lane = np.arange(count * threads, dtype=np.int64)[:, None]
+        block, inside = np.divmod(lane, threads)
+        coordinates = {
+            **_unravel(first + block, extents, BLOCK_AXES),
+            **_unravel(inside, extents, THREAD_AXES),
+        }
+        yield Batch(first, count, threads, coordinates, block, first * threads + lane, lane)
+
+
+def count_places(extents: Mapping[str, int], axes: tuple[str, ...]) -> int:
+    """The thread blocks of a grid, or the threads of a thread block."""
+    return math.prod(extents.get(axis, 1) for axis in axes)
+
+
+def _unravel(number: Array, extents: Mapping[str, int], axes: tuple[str, ...]) -> dict[str, Array]:
+    places = {}
+    for axis in axes:
+        if axis in extents:
+            number, place = np.divmod(number, extents[axis])
+            places[axis] = place.astype(np.int32)
+    return places
+
+
+@dataclass
+class RunState:
+    """Where a run stands: memories look here which threads run, and in which barrier interval.
+
+    Attributes
+    ----------
+    interval : the number of barriers and batches so far
+    last_barrier : the interval that began with the last barrier of the thread blocks that run; an
+        array of all blocks of the batch where they did not pass the same ones
+    exited : the lanes whose threads have returned, of shape (lanes, 1); None for none of them
+    extents : of the launch's thread axes
+    running : the batch that runs; None between launches
+    """
+
+    log: FindingLog = field(default_factory=FindingLog)
+    interval: int = 0
+    last_barrier: int | Array = 0
+    exited: Array | None = None
+    extents: Mapping[str, int] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    running: Batch | None = None
+
+    @property
+    def batch(self) -> Batch:
+        assert self.running is not None
+        return self.running
+
+    @property
+    def oldest_interval(self) -> int:
+        """The earliest interval that lasts for a thread block that runs."""
+        if isinstance(self.last_barrier, int):
+            return self.last_barrier
+        return int(self.last_barrier.min())
+
+    def get_last_barrier(self, threads: Array) -> int | Array:
+        """The interval in which the thread blocks of threads that run passed their last barrier."""
+        if isinstance(self.last_barrier, int):
+            return self.last_barrier
+        found: Array = self.last_barrier[threads // self.batch.threads - self.batch.first]
+        return found
+
+    def begin_interval(self, passed: Array | None = None) -> None:
+        """Begin an interval, for all thread blocks or for those of a mask."""
+        self.interval += 1
+        if passed is None:
+            self.last_barrier = self.interval
+        else:
+            before = np.broadcast_to(self.last_barrier, passed.shape)
+            self.last_barrier = np.where(passed, self.interval, before)
+
+    def begin_batch(self, batch: Batch) -> None:
+        """Begin with other thread blocks."""
+        self.running, self.exited = batch, None
+        self.begin_interval()
+
+    def get_active(self, mask: Array | None) -> Array:
+        """The lanes of a mask (None: all), of shape (lanes, 1)."""
+        return np.broadcast_to(True if mask is None else mask, (self.batch.lanes, 1))
+
+    def exit_threads(self, mask: Array | None) -> None:
+        """Threads return: they do nothing more."""
+        active = self.get_active(mask)
+        self.exited = active if self.exited is None else self.exited | active
+
+    def describe_lane(self, lane: int) -> str:
+        """The thread of a lane in words."""
+        return self.describe_thread(self.batch.thread[lane, 0])
+
+    def describe_thread(self, thread: int) -> str:
+        """A thread of the grid in words: ``thread (3, 0, 0) of block (1, 2, 0)``."""
+        block, inside = divmod(int(thread), count_places(self.extents, THREAD_AXES))
+        place = self._format_place(inside, THREAD_AXES)
+        return f"thread {place} of block {self._format_place(block, BLOCK_AXES)}"
+
+    def _format_place(self, number: int, axes: tuple[str, ...]) -> str:
+        places = []
+        for axis in axes:
+            number, place = divmod(number, self.extents.get(axis, 1))
+            places.append(place)
+        return f"({', '.join(map(str, places))})"

@@ -1,0 +1,276 @@
+"""The simulated GPU: runs a lowered function, its launches, barriers and the memories in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+from tvm.tirx import AttrStmt, Bind, Var
+
+from tirstep.transforms.gpu_limits import MAX_EXTENTS
+from tirstep.transforms.queries import constant, find_all
+
+from ..device import BLOCK_AXES, Array, Arrays, DeviceError, find_excess_extents, find_excess_memory
+from .async_copies import AsyncQueue
+from .expressions import Address, translate
+from .memory import (
+    LocalMemory,
+    Memory,
+    VectorMemory,
+    WarpMemory,
+    count_lanes,
+    get_garbage,
+    get_numpy_dtype,
+)
+from .merged_memory import SharedLayout, get_shared_layout
+from .run_state import Batch, RunState, UnsupportedError, count_places, split_grid
+from .shadow import Shadow
+from .shared_memory import SharedMemory
+from .statements import Execute, translate_statement
+
+_SPAN_BYTES = 64
+"""Thread blocks' copies of shared memory begin at multiples of this, which every type divides."""
+
+
+class SimulatedGpu:
+    """Runs one function: its launches one after the other, each in batches of thread blocks.
+
+    With `first_only`, no more than the first thread block of a launch runs. `kernels` are those
+    that were translated before, by their bodies. `origins` maps buffers in merged shared memory, by
+    name, to the buffers that they were before.
+    """
+
+    def __init__(
+        self,
+        *,
+        first_only: bool = False,
+        origins: Mapping[str, str] | None = None,
+        kernels: dict[Any, Execute] | None = None,
+    ) -> None:
+        self.first_only, self.origins = first_only, origins or {}
+        self.kernels = {} if kernels is None else kernels
+        self.state = RunState()
+        self.location = ""  # of the statement that runs
+        self.values: dict[Var, Any] = {}
+        self.memories: dict[Var, Memory] = {}
+        self._shadows: list[Shadow] = []
+        self._queues: dict[str, AsyncQueue] = {}
+        self._layout = SharedLayout({}, {}, {})
+        self._allocated: dict[Var, SharedMemory] = {}
+        self._counted: dict[Var, tuple[str, int]] = {}
+
+    # ---- Functions and launches
+
+    def bind_sizes(self, buffers: Sequence[Var], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Take the sizes that a function leaves open from the shapes of its arguments."""
+        for buffer, shape in zip(buffers, shapes, strict=True):
+            for extent, size in zip(buffer.shape, shape, strict=True):
+                if isinstance(extent, Var):
+                    self.values[extent] = size
+
+    def run(
+        self, parameters: Sequence[Var], body: Any, written: Set[Var], arguments: Sequence[Array]
+    ) -> Arrays:
+        """Run a function on copies of its arguments, of which it stores to `written`."""
+        copies = [np.array(array).reshape(-1) for array in arguments]
+        for buffer, data in zip(parameters, copies, strict=True):
+            self.add_global(buffer, data, is_input=buffer not in written)
+        with np.errstate(all="ignore"):
+            self.run_function(body)
+        return [data.reshape(array.shape) for data, array in zip(copies, arguments, strict=True)]
+
+    def run_function(self, body: Any) -> None:
+        """Run a function's body on the host: declarations, allocations, launches."""
+        kind = type(body).__name__
+        if kind == "SeqStmt":
+            for statement in body.seq:
+                self.run_function(statement)
+        elif kind == "AttrStmt" and body.attr_key == "thread_extent":
+            self.launch(body)
+        elif kind == "AttrStmt":
+            self.run_function(body.body)
+        elif kind == "For":  # a loop on the host: one launch after the other
+            first, count = self.evaluate(body.min), self.evaluate(body.extent)
+            for value in range(first, first + count):
+                self.values[body.loop_var] = value
+                self.run_function(body.body)
+        elif kind in ("DeclBuffer", "AllocBuffer", "Bind"):
+            translate_statement(body)(self, None)
+        elif kind != "Evaluate":
+            raise UnsupportedError(f"the simulator does not run {kind} outside of a GPU kernel")
+
+    def launch(self, body: Any) -> None:
+        """Run one GPU kernel: a nest of thread extents."""
+        extents = self._get_extents(body)
+        if body not in self.kernels:
+            self.kernels[body] = translate_statement(body)
+        run, counts = self.kernels[body], self.state.counts
+        self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
+        for shadow in self._shadows:
+            shadow.begin_launch()
+        self._counted = {}
+        outside, sectors = dict(self.memories), counts.sectors
+        for batch in split_grid(extents, first_only=self.first_only):
+            self._begin_batch(batch)
+            run(self, None)
+            self._end_batch(outside)
+        self.state.running = None
+        counts.add_launch(count_places(extents, BLOCK_AXES), sectors)
+
+    def _get_extents(self, body: Any) -> dict[str, int]:
+        extents: dict[str, int] = {}
+        for node in find_all(body, AttrStmt):
+            if node.attr_key == "thread_extent":
+                axis, extent = str(node.node.thread_tag), self._compute_extent(node.value, body)
+                if axis not in MAX_EXTENTS:
+                    raise DeviceError(
+                        f"the kernel uses the thread axis '{axis}', which a GPU does not have; "
+                        f"bind its loops to {', '.join(MAX_EXTENTS)}"
+                    )
+                if extents.setdefault(axis, extent) != extent:
+                    self.state.log.add_sentence(
+                        "launch",
+                        f"'{axis}' has the extents {extents[axis]} and {extent} in one kernel, "
+                        f"which is launched with {extents[axis]}",
+                    )
+        for sentence in find_excess_extents(extents):
+            self.state.log.add_sentence("launch", sentence)
+        return extents
+
+    def _compute_extent(self, extent: Any, body: Any) -> int:
+        if (known := constant(extent)) is not None:
+            return known
+        # Of sizes that are open; TVM may have named parts of it between two thread axes.
+        for bind in find_all(body, Bind):
+            if all(variable in self.values for variable in find_all(bind.value, Var)):
+                self.values[bind.var] = translate(bind.value)(self, None)
+        return self.evaluate(extent)
+
+    def evaluate(self, size: Any) -> int:
+        """A size that all threads agree on."""
+        return int(translate(size)(self, None))
+
+    def _begin_batch(self, batch: Batch) -> None:
+        """Begin with other thread blocks, which order nothing."""
+        self.state.begin_batch(batch)
+        self._queues = {}
+
+    def _end_batch(self, outside: Mapping[Var, Memory]) -> None:
+        """Forget what thread blocks had for themselves; `outside` is what was there before."""
+        for shadow in self._shadows:
+            shadow.end_batch()
+        self.memories, self._allocated = dict(outside), {}
+        self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
+
+    def get_queue(self, name: str) -> AsyncQueue:
+        """What hardware does asynchronously for the threads that run, by its kind."""
+        if name not in self._queues:
+            self._queues[name] = AsyncQueue(self.state.batch.lanes)
+        return self._queues[name]
+
+    # ---- Barriers
+
+    def pass_barrier(self, mask: Array | None) -> None:
+        """All threads of a block that have not returned, or none of them, reach a barrier."""
+        batch, exited = self.state.batch, self.state.exited
+        passed: Array | None = None
+        if mask is not None:
+            reached: Array = mask.reshape(batch.blocks, batch.threads)
+            some: Array = np.any(reached, axis=1)
+            if exited is not None:
+                reached = np.logical_or(reached, exited.reshape(reached.shape))
+            if (some & ~reached.all(axis=1)).any():
+                self.state.log.add_sentence(
+                    "divergent barrier", "barrier reached by only some threads of a block"
+                )
+            passed = None if some.all() else some
+        if batch.first == 0 and (passed is None or passed[0]):
+            self.state.counts.barriers += 1
+        self.begin_interval(passed)
+
+    def begin_interval(self, passed: Array | None = None) -> None:
+        """Begin a barrier interval, of all thread blocks that run or of those of a mask."""
+        for shadow in self._shadows:
+            shadow.pass_barrier(passed)
+        self.state.begin_interval(passed)
+
+    # ---- Memories
+
+    def add_global(self, buffer: Var, data: Array, *, is_input: bool) -> None:
+        """A buffer in global memory; inputs are written before the kernel begins."""
+        name = str(buffer.name)
+        self._add(buffer, SharedMemory.make_global(name, data, self.state, is_input=is_input))
+
+    def allocate(self, buffer: Var) -> None:
+        """Make a buffer: registers, shared memory of thread blocks, or global memory."""
+        lanes, size = count_lanes(buffer.dtype), self._count_scalars(buffer)
+        dtype, scope, name = get_numpy_dtype(buffer.dtype), str(buffer.scope()), str(buffer.name)
+        if self.state.running is None:
+            self.add_global(buffer, np.full(size, get_garbage(dtype), dtype), is_input=False)
+        elif scope == "local":
+            self._count_bytes(buffer, scope, size * dtype.itemsize)
+            self.memories[buffer] = LocalMemory(name, size, dtype, self.state)
+        elif scope == "warp":
+            self.memories[buffer] = WarpMemory(name, size, dtype, self.state)
+        elif scope in ("shared", "shared.dyn"):
+            self._allocate_shared(buffer, size, dtype)
+            self._count_bytes(buffer, scope, size * dtype.itemsize)
+        else:
+            raise UnsupportedError(f"the simulator does not support the scope '{scope}' of {name}")
+        if lanes > 1:
+            self.memories[buffer] = VectorMemory(self.memories[buffer], lanes)
+
+    def declare(self, buffer: Var, address: Address) -> None:
+        """Make a buffer that lies in another one, from its beginning."""
+        lanes, size = count_lanes(buffer.dtype), self._count_scalars(buffer)
+        memory, dtype = address.memory, get_numpy_dtype(buffer.dtype)
+        low = self._layout.offsets.get(buffer)
+        if low is None:  # then all that the other one has
+            low, size = 0, memory.size * memory.dtype.itemsize // dtype.itemsize
+        buffer_id = self._layout.buffer_ids.get(buffer, 0)
+        view = memory.view(str(buffer.name), dtype, size, low, buffer_id)
+        self.memories[buffer] = VectorMemory(view, lanes) if lanes > 1 else view
+
+    def _count_scalars(self, buffer: Var) -> int:
+        extents = (self.evaluate(extent) for extent in buffer.shape)
+        return math.prod(extents) * count_lanes(buffer.dtype)
+
+    def _add(self, buffer: Var, memory: SharedMemory) -> None:
+        self.memories[buffer] = memory
+        self._shadows.append(memory.shadow)
+
+    def _allocate_shared(self, buffer: Var, size: int, dtype: np.dtype[Any]) -> None:
+        """Cells are as large as the smallest type that the buffer is viewed as.
+
+        A buffer that is allocated in a loop has the same memory in all iterations, where other
+        threads may still be in the one before.
+        """
+        if buffer in self._allocated:
+            self.memories[buffer] = self._allocated[buffer]
+            self._allocated[buffer].shadow.begin_lifetime()
+            return
+        unit = self._layout.units.get(buffer, dtype.itemsize)
+        filler = get_garbage(dtype)
+        if unit > dtype.itemsize:
+            size, dtype = -(-size * dtype.itemsize // unit), np.dtype(f"uint{8 * unit}")
+            filler = np.iinfo(dtype).max  # all bits set: NaN in every type of floats
+        step = _SPAN_BYTES // dtype.itemsize
+        span, ratio = -(-size // step) * step, dtype.itemsize // unit
+        count = span * self.state.batch.blocks
+        shadow = Shadow(count * ratio, unit, self.state, span=span * ratio)
+        data = np.full(count, filler, dtype)
+        self._allocated[buffer] = SharedMemory(str(buffer.name), data, shadow, size=size)
+        self._add(buffer, self._allocated[buffer])
+
+    def _count_bytes(self, buffer: Var, scope: str, size: int) -> None:
+        """Check bytes of a thread block's shared memory, or of a thread's, against the limits."""
+        if self.state.batch.first or buffer in self._counted:
+            return
+        self._counted[buffer] = (scope, size)
+        used: dict[str, int] = {}
+        for kind, count in self._counted.values():
+            used[kind] = used.get(kind, 0) + count
+        for sentence in find_excess_memory(used):
+            self.state.log.add_sentence("launch", sentence)

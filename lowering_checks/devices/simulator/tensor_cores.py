@@ -1,0 +1,250 @@
+"""Tensor cores: ldmatrix and mma, with a matrix distributed over the registers of a warp.
+
+Layouts from the PTX ISA, section "Warp Level Matrix Instructions" (ldmatrix; matrix fragments for
+mma.m16n8k*). In one formula: a 32-bit register holds ``e = 4 / itemsize`` elements of a row of A,
+or of a column of B; lane ``t`` has ``g = t // 4`` and ``q = t % 4``. Element j of register r is
+
+- of A, row ``g + 8 * (r % 2)``, column ``4 * e * (r // 2) + e * q + j``;
+- of B, row ``4 * e * r + e * q + j``, column ``g``;
+- of C, which holds two elements in each register pair, row ``g + 8 * r``, column ``2 * q + j``.
+
+Products and their sum are computed in float64 and rounded once to the type of C; tensor cores keep
+fewer bits, in an order that NVIDIA leaves open. Inputs of integers that fit are exact in both.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tirstep.transforms.gpu_limits import WARP
+
+from ..device import Array
+from .function_semantics import Pointer, Semantics, Threads
+from .memory import get_numpy_dtype
+from .run_state import UnsupportedError
+
+_TYPES = {
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "tf32": "float32",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "fp32": "float32",
+}
+"""TVM's names of types in an mma where they are not their own."""
+_ACCUMULATORS = ("float16", "float32", "int32")
+_ROW_BYTES = 16
+
+
+def _load_matrices(
+    threads: Threads,
+    is_transposed: int,
+    count: int,
+    kind: str,
+    target: Pointer,
+    target_offset: Any,
+    source: Pointer,
+    source_offset: Any,
+    *,
+    result: str,
+) -> None:
+    """ldmatrix: 8 lanes address the rows of each 8×8 matrix of b16, and all lanes get a share.
+
+    Whether TVM's generator takes the elements for bytes depends on `result`, the type of the call,
+    which is int8 where it is not known: TVM's printer loses it.
+    """
+    size = source.dtype.itemsize
+    is_of_bytes = tvm.DataType(result).bits == 8
+    if kind != ".b16" or (is_transposed and size != 2 and not (size == 1 and is_of_bytes)):
+        raise UnsupportedError(
+            f"the simulator supports ldmatrix of .b16, not of {kind} from {source.dtype} "
+            f"{'transposed' if is_transposed else ''}".rstrip()
+        )
+    if is_transposed and is_of_bytes:
+        _load_bytes_transposed(threads, target, target_offset, source, source_offset)
+        return
+    warps = threads.groups(WARP)
+    lanes = threads.get_mask(warps[:, : 8 * count])
+    rows = source.load(source_offset + np.arange(_ROW_BYTES // size), lanes)[warps]
+    matrices = rows[:, : 8 * count].reshape(len(warps), count, 8, 4, 4 // size)
+    if is_transposed:
+        matrices = matrices.reshape(len(warps), count, 8, 8).swapaxes(2, 3)
+        matrices = matrices.reshape(len(warps), count, 8, 4, 2)
+    shares = matrices.transpose(0, 2, 3, 1, 4).reshape(len(warps), WARP, count * 4 // size)
+    place = target_offset + np.arange(shares.shape[-1])
+    target.store(place, threads.spread(warps, shares), threads.get_mask(warps))
+    threads.count("matrix_loads")
+
+
+def _load_bytes_transposed(
+    threads: Threads, target: Pointer, target_offset: Any, source: Pointer, stride: Any
+) -> None:
+    """TVM's own: ldmatrix cannot transpose bytes, so each thread loads its 16 one by one."""
+    thread, place = threads.numbers % WARP, np.arange(16)
+    rows = place % 8 // 4 * 16 + thread % 4 * 4 + place % 4
+    offsets = rows * stride + thread // 4 + place // 8 * 8
+    for index in place:
+        target.store(target_offset + int(index), source.load(offsets[:, index : index + 1]))
+
+
+def _multiply(
+    threads: Threads,
+    shape: str,
+    a_layout: str,
+    b_layout: str,
+    a_type: str,
+    b_type: str,
+    c_type: str,
+    *operands: Any,
+) -> None:
+    """mma.sync: C += A × B, of the fragments of a warp.
+
+    The operands are a pointer and an offset for each of A, B and C, whether integers saturate, and
+    for matrices of bits an operator.
+    """
+    pairs = zip(operands[0:6:2], operands[1:6:2], strict=True)
+    a, b, c = (pointer.shift(offset) for pointer, offset in pairs)
+    types, (saturates, *bits) = (a_type, b_type, c_type), operands[6:]
+    depth = _require_supported(threads, shape, (a_layout, b_layout), (a, b, c), types)
+    if bits:
+        raise UnsupportedError(f"the simulator does not support mma of bits with {bits[0]}")
+    warps = threads.groups(WARP)
+    lanes = threads.get_mask(warps)
+    left = _gather(a, warps, lanes, _place_a(depth, a.dtype.itemsize))
+    right = _gather(b, warps, lanes, _place_b(depth, b.dtype.itemsize))
+    sums = _gather(c, warps, lanes, _place_c())
+    wide = np.int64 if c.dtype == np.int32 else np.float64
+    result = np.matmul(_widen(left, wide, a_type), _widen(right, wide, b_type)) + sums.astype(wide)
+    if saturates and wide is np.int64:
+        result = np.clip(result, -(2**31), 2**31 - 1)
+    shares = np.empty((len(warps), WARP * 4), c.dtype)
+    shares[:, _place_c().ravel()] = result.astype(c.dtype).reshape(len(warps), 16 * 8)
+    rows = threads.spread(warps, shares.reshape(len(warps), WARP, 4))
+    c.store(np.arange(4), rows, lanes)
+    threads.count("matrix_multiplies")
+
+
+def _require_supported(
+    threads: Threads,
+    shape: str,
+    layouts: tuple[str, str],
+    pointers: tuple[Pointer, ...],
+    types: tuple[str, ...],
+) -> int:
+    """The k of a shape m16n8k*; raises `UnsupportedError` for any other mma."""
+    names = [_TYPES.get(name, name) for name in types]
+    depth = int(shape.removeprefix("m16n8k")) if shape.startswith("m16n8k") else 0
+    size = pointers[0].dtype.itemsize
+    is_supported = (
+        layouts == ("row", "col")
+        and depth * size in (_ROW_BYTES, 2 * _ROW_BYTES)
+        and names[2] in _ACCUMULATORS
+        and (names[2] == "int32") == (names[0] in ("int8", "uint8"))
+        and (names[0] != "float32" or types[0] == "tf32")
+        and all(get_numpy_dtype(a) == b.dtype for a, b in zip(names, pointers, strict=True))
+        and pointers[1].dtype.itemsize == size
+    )
+    if not is_supported:
+        buffers = ", ".join(f"{pointer.name} of {pointer.dtype}" for pointer in pointers)
+        raise UnsupportedError(
+            f"the simulator does not support {threads.name} {shape} "
+            f"{' '.join([*layouts, *types])} of {buffers}"
+        )
+    return depth
+
+
+def _widen(values: Array, wide: Any, kind: str) -> Array:
+    """The values as tensor cores take them: of tf32 they ignore the 13 lowest bits."""
+    if kind == "tf32":
+        values = (np.ascontiguousarray(values).view(np.uint32) & 0xFFFFE000).view(np.float32)
+    return values.astype(wide)
+
+
+def _gather(pointer: Pointer, warps: Array, lanes: Array, places: Array) -> Array:
+    """A matrix for each warp, of the fragments of its lanes."""
+    count = places.size // WARP
+    fragments = pointer.load(np.arange(count), lanes)[warps]
+    return fragments.reshape(len(warps), WARP * count)[:, places]
+
+
+@functools.cache
+def _place_a(depth: int, size: int) -> Array:
+    """Where an element of A lies: lane times the elements of a lane, plus its place there."""
+    lane, register, element = _registers(16 * depth * size // (4 * WARP), 4 // size)
+    row = lane // 4 + 8 * (register % 2)
+    column = 16 // size * (register // 2) + 4 // size * (lane % 4) + element
+    return _invert(row, column, (16, depth))
+
+
+@functools.cache
+def _place_b(depth: int, size: int) -> Array:
+    """The same of B."""
+    lane, register, element = _registers(8 * depth * size // (4 * WARP), 4 // size)
+    row = 16 // size * register + 4 // size * (lane % 4) + element
+    return _invert(row, lane // 4 + 0 * row, (depth, 8))
+
+
+@functools.cache
+def _place_c() -> Array:
+    """The same of C, and of D."""
+    lane, register, element = _registers(2, 2)
+    return _invert(lane // 4 + 8 * register, 2 * (lane % 4) + element, (16, 8))
+
+
+def _registers(registers: int, elements: int) -> tuple[Array, Array, Array]:
+    lane, register, element = np.indices((WARP, registers, elements))
+    return lane, register, element
+
+
+def _invert(row: Array, column: Array, shape: tuple[int, int]) -> Array:
+    row, column = np.broadcast_arrays(row, column)
+    places = np.empty(shape, np.int64)
+    places[row, column] = np.arange(row.size).reshape(row.shape)
+    return places
+
+
+def _fill(threads: Threads, count: int, target: Pointer, offset: Any) -> None:
+    """TVM's own: zeros for the accumulators of a thread."""
+    target.store(offset + _get_share(threads, target, count) + np.arange(count), 0)
+
+
+def _get_share(threads: Threads, pointer: Pointer, count: int) -> Any:
+    """What TVM adds to the offset later, where a buffer is of scope "warp"."""
+    return threads.numbers % WARP * count if pointer.is_of_warp else 0
+
+
+def _store_matrix(
+    threads: Threads,
+    rows: int,
+    columns: int,
+    target: Pointer,
+    source: Pointer,
+    source_offset: Any,
+    stride: Any,
+) -> None:
+    """TVM's own: the accumulators of a warp, two mma wide, as a 16×16 tile."""
+    if (rows, columns) != (16, 16):
+        raise UnsupportedError(
+            f"the simulator supports {threads.name} of 16×16, not {rows}×{columns}"
+        )
+    lane, place = threads.numbers % WARP, np.arange(8)
+    row = place % 4 // 2 * 8 + lane // 4
+    column = place // 4 * 8 + lane % 4 * 2 + place % 2
+    share = _get_share(threads, source, 8)
+    values, offsets = source.load(source_offset + share + place), row * stride + column
+    for index in place:
+        target.store(offsets[:, index : index + 1], values[:, index : index + 1])
+
+
+TENSOR_CORES: dict[str, Semantics] = {
+    "ptx_legacy.ldmatrix": _load_matrices,
+    "ptx_legacy.mma": _multiply,
+    "mma_fill_legacy": _fill,
+    "mma_store_legacy": _store_matrix,
+}
+TYPED = frozenset({"ptx_legacy.ldmatrix"})
+"""Functions whose semantics depend on the type of the call: they get it as `result`."""

@@ -1,0 +1,111 @@
+"""Warp shuffles: the values that the threads of a warp exchange, and which of them take part."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tirstep.transforms.gpu_limits import WARP
+
+from ..device import Array
+from .function_semantics import Semantics, Threads
+from .run_state import Batch
+
+_SOURCES: dict[str, Callable[..., Any]] = {
+    "tvm_warp_shuffle": lambda lane, source, width: source % width + 0 * lane,
+    "tvm_warp_shuffle_down": lambda lane, by, width: np.where(
+        lane % width + by < width, lane % width + by, lane % width
+    ),
+    "tvm_warp_shuffle_up": lambda lane, by, width: np.where(
+        lane % width >= by, lane % width - by, lane % width
+    ),
+    # It may read the segments before its own, and none behind it.
+    "tvm_warp_shuffle_xor": lambda lane, bits, width: np.where(
+        lane ^ bits < lane - lane % width + width, (lane ^ bits) - lane + lane % width, lane % width
+    ),
+}
+"""The source of each lane of a warp, counted from the beginning of its segment of `width` lanes."""
+
+
+def _shuffle(
+    get_source: Callable[..., Any],
+    threads: Threads,
+    members: Any,
+    value: Any,
+    offset: Any,
+    width: int,
+    *warp_size: Any,
+) -> Array:
+    """The value of the source lane, for the lanes that a mask names as members."""
+    batch = threads.state.batch
+    values = np.broadcast_to(value, (batch.lanes, 1))
+    lane = threads.numbers % WARP
+    source = get_source(lane, offset, width) + (lane // width * width)
+    partner = batch.lane - lane + source
+    is_missing = partner // batch.threads != batch.block  # beyond the last thread: its own value
+    partner = np.where(is_missing, batch.lane, partner)
+    source = np.where(is_missing, lane, source)
+    members = np.asarray(members).astype(np.int64)
+    _require_partners(threads, members >> lane & members >> source & 1 == 1, partner)
+    if threads.mask is not None:
+        _require_members(threads, members)
+    return values[partner[:, 0]]
+
+
+def _get_active_mask(threads: Threads) -> Any:
+    """The active lanes of a thread's warp, a bit for each."""
+    batch = threads.state.batch
+    if threads.mask is None and batch.threads % WARP == 0:
+        return 0xFFFFFFFF
+    rows = _split_into_warps(batch, threads.active)
+    bits = (rows.astype(np.int64) << np.arange(WARP)).sum(axis=-1, keepdims=True)
+    return _join_warps(batch, np.broadcast_to(bits, rows.shape)).astype(np.uint32)
+
+
+def _require_members(threads: Threads, members: Array) -> None:
+    """All lanes that a mask names must reach the shuffle, which waits for them."""
+    state, active = threads.state, threads.active
+    named = np.where(active, np.broadcast_to(members, active.shape), 0)
+    bits = np.bitwise_or.reduce(_split_into_warps(state.batch, named), axis=-1, keepdims=True)
+    absent = _join_warps(state.batch, bits >> np.arange(WARP) & 1 == 1) & ~active
+    if state.exited is not None:
+        absent &= ~state.exited
+
+    def describe(at: tuple[int, ...]) -> str:
+        return f"shuffle whose mask names {state.describe_lane(at[0])}, which does not reach it"
+
+    state.log.add("divergent shuffle", "", threads.location, absent, describe)
+
+
+def _require_partners(threads: Threads, named: Array, partner: Array) -> None:
+    """A lane and its source must both reach a shuffle, and its mask must name them."""
+    state, active = threads.state, threads.active
+    alone = active & ~(named & active[partner[:, 0]])
+
+    def describe(at: tuple[int, ...]) -> str:
+        thread, other = (state.describe_lane(lane) for lane in (at[0], int(partner[at])))
+        return f"shuffle to {thread} from {other}, which do not both take part in it"
+
+    state.log.add("divergent shuffle", "", threads.location, alone, describe)
+
+
+def _split_into_warps(batch: Batch, column: Array) -> Array:
+    """A column of the lanes as (blocks, warps, 32), filled up with zeros."""
+    warps = -(-batch.threads // WARP)
+    rows = np.zeros((batch.blocks, warps * WARP), column.dtype)
+    rows[:, : batch.threads] = column.reshape(batch.blocks, batch.threads)
+    return rows.reshape(batch.blocks, warps, WARP)
+
+
+def _join_warps(batch: Batch, rows: Array) -> Array:
+    """The inverse of `_split_into_warps`."""
+    return rows.reshape(batch.blocks, -1)[:, : batch.threads].reshape(-1, 1)
+
+
+WARP_SHUFFLES: dict[str, Semantics] = {
+    **{name: functools.partial(_shuffle, source) for name, source in _SOURCES.items()},
+    "tvm_warp_activemask": _get_active_mask,
+}

@@ -1,0 +1,484 @@
+"""Nobody innocent is accused: wrong passes and wrong steps of many kinds, whose place is known.
+
+Each must be named exactly, or lie between the two states that are named; what is right must not be
+accused at all.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from types import FunctionType
+
+import numpy as np
+import pytest
+import tvm
+from planted_passes import (
+    NAME,
+    Change,
+    and_sleep,
+    at_odd_shapes,
+    change_constant,
+    commute,
+    drop_barriers,
+    drop_guard,
+    drop_store,
+    fail,
+    forget_threads,
+    hide,
+    in_float16,
+    lose_threads,
+    plant,
+    rename,
+    replace_pass,
+    round_otherwise,
+    shift_loads,
+    shorten_loops,
+    sleep,
+    spoil_one_block,
+    subtract,
+    swap_operands,
+    turn_maximum,
+    unhide,
+)
+from tvm import s_tir
+from tvm.script import from_source
+
+from tirstep.lowering_checks import Run, check_numbers, run_golden, run_recipe
+from tirstep.lowering_checks.bisect import (
+    FirstBad,
+    bisect_run,
+    find_bad_pass,
+)
+from tirstep.lowering_checks.bisect.stages import find_stages
+from tirstep.lowering_checks.compile.passes import lower_through_passes
+from tirstep.lowering_checks.devices import find_unbound_sblocks
+from tirstep.lowering_checks.devices.simulator import interpreter
+from tirstep.transforms.recipes import find_recipe
+
+GPU = "nvidia/nvidia-h100"
+
+
+def make_run(
+    name: str, shape: dict[str, int] | None = None, options: dict[str, object] | None = None
+) -> Run:
+    """A recipe at a shape, at the golden example's where none is given."""
+    one = find_recipe(name)
+    if shape is None:
+        return run_golden(one)
+    return run_recipe(one, shape, options=options, config=SIZES.get(name, {}))
+
+
+SIZES = {
+    "vector_add_bound": {"threads": 8, "tail": "guard"},
+    "relu_bound": {"threads": 8, "tail": "guard"},
+    "window_sum_shared": {"tail": "guard"},
+    "row_sum_threads": {"threads": 32},
+    "row_sum_naive": {"threads": 4, "tail": "guard"},
+    "softmax_naive": {"threads": 4, "tail": "guard"},
+    "layer_norm_naive": {"threads": 4, "tail": "guard"},
+}
+WINDOW = "window_sum_shared"
+VECTOR = ("vector_add_bound", {"n": 24})
+ODD = ("vector_add_bound", {"n": 21})
+SUM = ("row_sum_naive", {"m": 8, "n": 6})
+SOFTMAX = ("softmax_naive", {"m": 8, "n": 6})
+NORM = ("layer_norm_naive", {"m": 8, "n": 6})
+RELU = ("relu_bound", {"n": 24})
+
+
+def find_truth(found: FirstBad, pipeline: str | None = None, name: str = NAME) -> int:
+    """The number of the pass that was planted, in the step where it was found."""
+    assert found.step is not None
+    target = "llvm" if find_unbound_sblocks(found.step.module) else GPU
+    passes = lower_through_passes(found.step.module, target, pipeline=pipeline).passes
+    return next(one.number for one in passes if one.name == name and one.changed)
+
+
+def require_between(found: FirstBad, truth: int) -> None:
+    """The pass of this number lies behind the right state and not behind the wrong one."""
+    assert found.step is not None
+    label = f"step {found.step.index:02d}_{found.step.name} "
+    assert found.right.startswith(label)
+    assert found.wrong.startswith(label)
+    last_right = re.search(r"after pass (\d+)", found.right)
+    assert (int(last_right.group(1)) if last_right else 0) < truth <= found.number
+
+
+PLANTED: list[tuple[str, str, Change, tuple]] = [
+    ("LowerCrossThreadReduction", "first", subtract, VECTOR),
+    ("LowerInitBlock", "constant", change_constant, SUM),
+    ("LowerInitBlock", "short", shorten_loops, SUM),
+    ("PlanAndUpdateBufferAllocationLocation", "store", drop_store, VECTOR),
+    ("ConvertBlocksToOpaque", "subtract", subtract, VECTOR),
+    ("ConvertBlocksToOpaque", "unbound", subtract, SUM),
+    ("CompactBufferAllocation", "operands", swap_operands, NORM),
+    ("UnifyThreadBinding", "maximum", turn_maximum, RELU),
+    ("LowerOpaqueBlock", "guard", drop_guard, ODD),
+    ("LowerOpaqueBlock", "shift", shift_loads, SUM),
+    ("FlattenBuffer", "slow", and_sleep(subtract), VECTOR),
+    ("VectorizeLoop", "odd", at_odd_shapes(subtract), ODD),
+    ("StorageRewrite", "float16", in_float16(subtract), (*VECTOR, {"dtype": "float16"})),
+    ("LoopPartition", "operands", swap_operands, SOFTMAX),
+    ("UnrollLoop", "block", spoil_one_block, VECTOR),
+    ("UnrollLoop", "threads", lose_threads, VECTOR),
+    ("CommonSubexprElim", "maximum", turn_maximum, SOFTMAX),
+    ("AnnotateEntryFunc", "guard", drop_guard, ODD),
+    ("ThreadSync", "barriers", drop_barriers, (WINDOW,)),
+    ("LowerThreadAllreduce", "barriers", drop_barriers, (WINDOW,)),
+    ("MergeSharedMemoryAllocations", "subtract", subtract, (WINDOW,)),
+    ("SplitHostDevice", "block", spoil_one_block, VECTOR),
+    ("LowerWarpMemory", "store", drop_store, VECTOR),
+]
+
+
+@pytest.mark.parametrize(
+    ("behind", "change", "of"),
+    [(behind, change, of) for behind, _, change, of in PLANTED],
+    ids=[f"{behind}-{name}" for behind, name, *_ in PLANTED],
+)
+def test_a_wrong_pass_is_named(
+    monkeypatch: pytest.MonkeyPatch, behind: str, change: Change, of: tuple
+) -> None:
+    run = make_run(*of)
+    plant(monkeypatch, behind, change)
+    found = bisect_run(run).first_bad
+    assert found is not None
+    assert (found.kind, found.name, found.not_run) == ("pass", NAME, ())
+    assert found.number == find_truth(found)
+
+
+@pytest.mark.parametrize("change", [subtract, lose_threads, spoil_one_block])
+@pytest.mark.parametrize(("begin", "end"), [("FlattenBuffer", "UnrollLoop")])
+def test_what_cannot_be_interpreted_is_between(
+    monkeypatch: pytest.MonkeyPatch, change: Change, begin: str, end: str
+) -> None:
+    """Behind the wrong pass nothing can be run until a right one takes the obstacle away."""
+    run = make_run(*VECTOR)
+    plant(monkeypatch, begin, hide(change))
+    plant(monkeypatch, end, unhide)
+    found = bisect_run(run).first_bad
+    assert found is not None
+    assert found.kind == "between"
+    assert any("stack_alloca" in one for one in found.not_run)
+    require_between(found, find_truth(found))
+
+
+RIGHT: list[tuple[str, Change, tuple]] = [
+    ("LowerInitBlock", sleep, VECTOR),
+    ("LowerInitBlock", rename, SUM),
+    ("ConvertBlocksToOpaque", commute, SUM),
+    ("LowerOpaqueBlock", rename, VECTOR),
+    ("FlattenBuffer", round_otherwise, SOFTMAX),
+    ("UnrollLoop", round_otherwise, NORM),
+    ("UnrollLoop", commute, (WINDOW,)),
+    ("StorageRewrite", in_float16(subtract), VECTOR),
+    ("VectorizeLoop", at_odd_shapes(subtract), VECTOR),
+    ("LowerOpaqueBlock", drop_guard, VECTOR),
+    ("ThreadSync", rename, (WINDOW,)),
+]
+
+
+@pytest.mark.parametrize(
+    ("behind", "change", "of"),
+    RIGHT,
+    ids=[f"{one[0]}-{number}" for number, one in enumerate(RIGHT)],
+)
+def test_a_pass_that_is_right_here_is_not_accused(
+    monkeypatch: pytest.MonkeyPatch, behind: str, change: Change, of: tuple
+) -> None:
+    run = make_run(*of)
+    plant(monkeypatch, behind, change)
+    found = bisect_run(run)
+    assert found.first_bad is None, str(found.first_bad)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_pass_that_comes_several_times_is_named_by_its_number(
+    monkeypatch: pytest.MonkeyPatch, which: int
+) -> None:
+    plant(monkeypatch, "ThreadSync", drop_barriers, which=which)
+    found = bisect_run(make_run(WINDOW)).first_bad
+    assert found is not None
+    assert (found.kind, found.name) == ("pass", NAME)
+    assert found.number == find_truth(found)
+
+
+def test_a_pass_that_leaves_out_what_it_is_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It changes nothing, so that it is no stage by itself."""
+    replace_pass(monkeypatch, "ThreadSync", lambda module: module)
+    found = bisect_run(make_run(WINDOW)).first_bad
+    assert found is not None
+    assert (found.kind, found.name) == ("pass", "s_tir.ThreadSync")
+    assert found.step is not None
+    passes = lower_through_passes(found.step.module, GPU).passes
+    assert found.number == next(one.number for one in passes if one.name == "s_tir.ThreadSync")
+
+
+def test_a_module_that_is_refused_is_wrong_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind the wrong pass one of TVM's refuses the module, which is the innocent."""
+    plant(monkeypatch, "LowerInitBlock", subtract)
+    replace_pass(monkeypatch, "UnrollLoop", fail)
+    found = bisect_run(make_run(*VECTOR)).first_bad
+    assert found is not None
+    assert (found.kind, found.name) == ("pass", NAME)
+
+
+@pytest.mark.parametrize("pipeline", ["default", "tirstep"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_wrong_pass_of_a_pipeline_of_ones_own(
+    monkeypatch: pytest.MonkeyPatch, pipeline: str, is_first: bool
+) -> None:
+    """At its end the host's part cannot be interpreted any more."""
+    right = tvm.tirx.compilation_pipeline.PIPELINE_MAP["tirstep"]
+    right = s_tir.pipeline.default_s_tir_pipeline if pipeline == "default" else right
+
+    def own():
+        begin, *finalize = right()
+
+        @tvm.transform.module_pass(opt_level=0, name=NAME)
+        def planted(module: tvm.IRModule, _) -> tvm.IRModule:
+            return subtract(module)
+
+        both = [planted, begin] if is_first else [begin, planted]
+        return tvm.transform.Sequential(both), *finalize
+
+    monkeypatch.setitem(tvm.tirx.compilation_pipeline.PIPELINE_MAP, "own", own)
+    run = make_run(*VECTOR)
+    assert bisect_run(run, pipeline=pipeline).first_bad is None
+    found = bisect_run(run, pipeline="own").first_bad
+    assert found is not None
+    if is_first:
+        assert (found.kind, found.name) == ("pass", NAME)
+        assert found.number == find_truth(found, "own")
+    else:
+        assert found.kind == "between"
+        require_between(found, find_truth(found, "own"))
+
+
+def test_what_a_pipeline_does_outside_of_passes_is_no_passes_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next pass is given another module than the one before it made."""
+    default = s_tir.pipeline.default_s_tir_pipeline
+
+    def own():
+        begin, *finalize = default()
+
+        @tvm.transform.module_pass(opt_level=0, name="_pipeline")
+        def _pipeline(module: tvm.IRModule, _) -> tvm.IRModule:
+            return begin(subtract(module))
+
+        return _pipeline, *finalize
+
+    monkeypatch.setitem(tvm.tirx.compilation_pipeline.PIPELINE_MAP, "own", own)
+    found = bisect_run(make_run(*VECTOR), pipeline="own").first_bad
+    assert found is not None
+    assert found.kind == "between"
+    assert " before pass " in found.wrong
+    assert found.right
+
+
+@pytest.mark.parametrize("name", ["matmul_naive"])
+def test_unbound_steps_of_a_wrong_pipeline_accuse_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A right module whose blocks are opaque was called racy, and the pass that made them so."""
+    default = s_tir.pipeline.default_s_tir_pipeline
+    transform = FunctionType(default.__code__, default.__globals__)
+    monkeypatch.setitem(tvm.tirx.compilation_pipeline.PIPELINE_MAP, "own", transform)
+    plant(monkeypatch, "UnrollLoop", subtract)
+    found = bisect_run(make_run(name, {"m": 16, "n": 16, "k": 8}), pipeline="own").first_bad
+    assert found is not None
+    assert (found.kind, found.name) == ("pass", NAME)
+
+
+def test_what_a_pass_leaves_undefined_is_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can run what comes out of it, and a later pass refuses it."""
+    plant(monkeypatch, "LowerOpaqueBlock", forget_threads)
+    found = bisect_run(make_run(*VECTOR)).first_bad
+    assert found is not None
+    assert found.kind in ("between", "refused")
+    assert found.step is not None
+    truth = next(
+        one.number
+        for one in lower_through_passes(found.step.module, GPU).passes
+        if one.name == NAME
+    )
+    last_right = re.search(r"after pass (\d+)", found.right)
+    assert last_right is not None
+    assert int(last_right.group(1)) < truth
+    assert any(f"after {truth} {NAME}: the interpreter fails: " in one for one in found.not_run)
+
+
+def test_a_pass_that_takes_too_long_is_not_accused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is the one that runs when the time is over."""
+    run = make_run(*VECTOR)
+    plant(monkeypatch, "LowerOpaqueBlock", sleep)
+    monkeypatch.setenv("TIRSTEP_COMPILE_SECONDS", "0.1")
+    found = bisect_run(run)
+    assert found.first_bad is None
+    assert any("as TVM lowers it: compiling took more than 0.1 s" in one for one in found.not_run)
+
+
+def test_what_is_too_large_to_interpret_is_run_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pass that first makes it small enough is not accused of what is wrong before."""
+    run = make_run(*VECTOR)
+    monkeypatch.setattr(interpreter, "MAX_STORES", {"host": 1, "launch": 1})
+    assert bisect_run(run).first_bad is None
+    wrong = replace(run.steps[1], module=subtract(run.steps[1].module))
+    found = bisect_run(replace(run, steps=(run.steps[0], wrong, run.steps[2]))).first_bad
+    assert found is not None
+    assert (found.kind, found.number) in (("step", 1), ("between", 1))
+    assert found.right == "step 00_input as scheduled (right: cpu)"
+    assert found.wrong.startswith("step 01_")
+
+
+def test_an_expectation_that_nothing_meets_accuses_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only a late stage can be interpreted, it was CompactBufferAllocation."""
+    run = make_run("matmul_registers", {"m": 128, "n": 128, "k": 128})
+    inputs = run.problem.integer_inputs(0)
+    blank = np.full((128, 128), np.nan, "float32")
+    wrong = run.problem.reference(inputs)[0].astype("float32") + 1
+    found = find_bad_pass(run.steps[-1].module, [*inputs, blank], [wrong], GPU)
+    assert found is not None
+    assert (found.kind, found.number, found.wrong) == (
+        *("step", 0),
+        "the module as scheduled (wrong: cpu)",
+    )
+
+
+def test_iterations_that_say_that_they_may_run_at_once_need_not() -> None:
+    """A running sum whose iterator is spatial: in order it is right, and no race is told of."""
+    module = from_source(RUNNING_SUM)
+    array = np.arange(8, dtype="float32")
+    found = find_bad_pass(module, [array, np.zeros(8, "float32")], [np.cumsum(array)], "llvm")
+    assert found is None
+
+
+RUNNING_SUM = """
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.sblock("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = T.if_then_else(vi > 0, C[vi - 1], T.float32(0)) + A[vi]
+"""
+
+
+BOTH_KINDS = """
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+        static = T.sblock_alloc_buffer((64,), scope="shared")
+        dynamic = T.sblock_alloc_buffer((64,), scope="shared.dyn")
+        for _ in T.thread_binding(1, thread="blockIdx.x"):
+            for i in T.thread_binding(64, thread="threadIdx.x"):
+                with T.sblock("static"):
+                    vi = T.axis.spatial(64, i)
+                    static[vi] = A[vi]
+            for i in T.thread_binding(64, thread="threadIdx.x"):
+                with T.sblock("dynamic"):
+                    vi = T.axis.spatial(64, i)
+                    dynamic[vi] = static[63 - vi]
+            for i in T.thread_binding(64, thread="threadIdx.x"):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(64, i)
+                    C[vi] = dynamic[63 - vi]
+"""
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_barriers_for_two_kinds_of_shared_memory(
+    monkeypatch: pytest.MonkeyPatch, which: int
+) -> None:
+    """Threads are in order behind the second pass alone; the first may be at fault as well."""
+    module, array = from_source(BOTH_KINDS), np.arange(64, dtype="float32")
+    case = (module, [array, np.zeros(64, "float32")], [array], GPU)
+    assert find_bad_pass(*case) is None
+    plant(monkeypatch, "ThreadSync", drop_barriers, which=which)
+    found = find_bad_pass(*case)
+    assert found is not None
+    passes = lower_through_passes(module, GPU).passes
+    truth = next(one.number for one in passes if one.name == NAME and one.changed)
+    if found.kind == "pass":
+        assert found.number == truth
+    else:
+        first, last = (int(number) for number in re.findall(r"after pass (\d+)", found.label))
+        assert first < truth <= last
+
+
+TWO_KERNELS = """
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+        B = T.sblock_alloc_buffer((64,))
+        for i in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("B"):
+                vi = T.axis.spatial(64, i)
+                B[vi] = A[vi] * T.float32(3)
+        for i in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("C"):
+                vi = T.axis.spatial(64, i)
+                C[vi] = B[63 - vi] + A[vi]
+"""
+
+
+@pytest.mark.parametrize("behind", ["LowerOpaqueBlock", "ThreadSync", "LowerWarpMemory"])
+def test_a_wrong_pass_for_the_second_of_two_kernels(
+    monkeypatch: pytest.MonkeyPatch, behind: str
+) -> None:
+    module, array = from_source(TWO_KERNELS), np.arange(64, dtype="float32")
+    case = (module, [array, np.zeros(64, "float32")], [array[::-1] * 3 + array], GPU)
+    assert find_bad_pass(*case) is None
+    plant(monkeypatch, behind, subtract)
+    found = find_bad_pass(*case)
+    assert found is not None
+    assert (found.kind, found.name) == ("pass", NAME)
+    passes = lower_through_passes(module, GPU).passes
+    assert found.number == next(one.number for one in passes if one.name == NAME and one.changed)
+
+
+ROWS = ("row_sum_threads", {"m": 4, "n": 64})
+
+
+@pytest.mark.parametrize("behind", ["ThreadSync", "LowerOpaqueBlock", "LowerThreadAllreduce"])
+def test_a_wrong_pass_near_a_reduction_over_threads(
+    monkeypatch: pytest.MonkeyPatch, behind: str
+) -> None:
+    """From the barriers on, to the pass that makes shuffles of it, the reduction cannot be run."""
+    run = make_run(*ROWS)
+    module, problem = run.steps[-1].module, run.problem
+    inputs = problem.integer_inputs(0)
+    right = problem.reference(inputs)[0].astype("float32")
+    plant(monkeypatch, behind, spoil_one_block, which=1 if behind == "ThreadSync" else 0)
+    found = find_bad_pass(module, [*inputs, np.zeros_like(right)], [right], GPU)
+    assert found is not None
+    passes = lower_through_passes(module, GPU).passes
+    truth = next(one.number for one in passes if one.name == NAME and one.changed)
+    if behind == "ThreadSync":
+        assert found.kind == "between"
+        first, last = (int(number) for number in re.findall(r"after pass (\d+)", found.label))
+        assert first < truth <= last
+        assert any("'tvm_thread_allreduce'" in one for one in found.not_run)
+    else:
+        assert (found.kind, found.name, found.number) == ("pass", NAME, truth)
+
+
+@pytest.mark.parametrize("name", ["row_sum_threads", "softmax_online", "row_sum_rows"])
+def test_reductions_over_threads_are_run_in_every_stage_before_the_barriers(name: str) -> None:
+    run = run_golden(find_recipe(name))
+    stages = find_stages(lower_through_passes(run.steps[-1].module, GPU))
+    names = [one.name for one in stages]
+    first, last = (
+        names.index(f"s_tir.{one}") for one in ("LowerCrossThreadReduction", "ThreadSync")
+    )
+    assert last - first > 8
+    for stage in stages[first:last]:
+        assert stage.program is not None
+        device = interpreter.Interpreter(is_compact=stage.is_compact)
+        assert check_numbers(run.problem, stage.program, device, where=stage.name) == []

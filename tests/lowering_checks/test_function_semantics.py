@@ -1,0 +1,195 @@
+"""Functions whose semantics are registered with the simulator."""
+
+import doctest
+
+import numpy as np
+import pytest
+import tvm
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import DeviceError, get_device
+from tirstep.lowering_checks.devices.simulator import (
+    function_semantics,
+    register_semantics,
+    simulate,
+)
+
+SIMULATOR = get_device("simulator")
+VALUES = np.arange(32, dtype="float32") + 1
+
+
+def call(first: str, second: str = "", *, has_guard: bool = False) -> tvm.IRModule:
+    """Eight threads in each of two blocks call functions with their two elements of a tile."""
+    has_second = bool(second)
+    some = 5 if has_guard else 8
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        for block in T.thread_binding(2, thread="blockIdx.x"):
+            for thread in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    T.reads(A[0:32])
+                    T.writes(B[0:32])
+                    S = T.sblock_alloc_buffer((16,), "float32", scope="shared")
+                    for i in range(2):
+                        S[thread * 2 + i] = A[block * 16 + thread * 2 + i]
+                    if thread < some:
+                        T.evaluate(
+                            T.cuda.func_call(
+                                first,
+                                S.access_ptr("rw", offset=thread * 2, ptr_type="float32"),
+                                2,
+                                T.Cast("float32", thread),
+                                source_code="",
+                            )
+                        )
+                    if has_second:
+                        T.evaluate(T.cuda.func_call(second, source_code=""))
+                    for i in range(2):
+                        B[block * 16 + thread * 2 + i] = S[thread * 2 + i]
+
+    return tvm.IRModule({"main": main})
+
+
+def run(module: tvm.IRModule):
+    return simulate(module, [VALUES, np.full(32, np.nan, "float32")])
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """No semantics but those that a test registers."""
+    monkeypatch.setattr(function_semantics, "_REGISTERED", {})
+
+
+@pytest.fixture
+def documented(own):
+    """The semantics of the docstring's examples."""
+    for test in doctest.DocTestFinder().find(register_semantics):
+        for example in test.examples:
+            exec(example.source, {"np": np, "register_semantics": register_semantics})
+
+
+@pytest.mark.usefixtures("documented")
+def test_the_documented_semantics_stand_for_a_function() -> None:
+    result = run(call("scale_in_place"))
+    assert result.findings == []
+    expected = VALUES.reshape(2, 8, 2) * np.arange(8)[None, :, None]
+    np.testing.assert_array_equal(result.arguments[1], expected.ravel())
+
+
+def test_a_function_without_semantics_is_refused_in_a_sentence(own) -> None:
+    program = SIMULATOR.compile(call("wonder"))
+    with pytest.raises(DeviceError) as caught:
+        program([VALUES, VALUES])
+    assert str(caught.value) == (
+        "the simulator does not know the function 'wonder'; define it with "
+        "register_semantics('wonder') of tirstep.lowering_checks.devices.simulator, or choose "
+        "another device"
+    )
+
+
+@pytest.mark.usefixtures("documented")
+def test_deferred_work_takes_place_at_the_wait() -> None:
+    """Threads 0 to 4 begin; the others wait for nothing."""
+    waited = run(call("begin_scaling", "wait_for_scaling", has_guard=True))
+    assert waited.findings == []
+    factors = np.where(np.arange(8) < 5, np.arange(8), 1)
+    expected = VALUES.reshape(2, 8, 2) * factors[None, :, None]
+    np.testing.assert_array_equal(waited.arguments[1], expected.ravel())
+    forgotten = run(call("begin_scaling", has_guard=True))
+    np.testing.assert_array_equal(forgotten.arguments[1], VALUES)
+
+
+def test_a_function_that_writes_out_of_bounds_is_found(own) -> None:
+    @register_semantics("reach")
+    def reach(threads, target, count, factor):
+        target.store(9, factor)
+
+    finding = run(call("reach")).findings[0]
+    assert (finding.kind, finding.count) == ("out of bounds", 2 * 4)
+    assert (
+        "store to S[17] by thread (4, 0, 0) of block (0, 0, 0) (S has 16 elements)"
+        in finding.message
+    )
+
+
+def test_a_function_that_writes_what_a_neighbour_reads_races(own) -> None:
+    @register_semantics("hand_on")
+    def hand_on(threads, target, count, factor):
+        value = target.load(0)
+        target.store(2, value, threads.numbers < 7)
+
+    (finding,) = run(call("hand_on")).findings
+    assert finding.kind == "race"
+    assert (
+        "store to S[2] by thread (0, 0, 0) of block (0, 0, 0) and load by thread (1"
+        in finding.message
+    )
+
+
+@pytest.mark.parametrize(("size", "has_guard"), [(8, True), (16, False)])
+def test_a_function_that_needs_all_threads_of_a_group_says_so(own, size, has_guard) -> None:
+    @register_semantics("together")
+    def together(threads, target, count, factor):
+        assert threads.groups(size).shape == (0, size)
+
+    (finding,) = run(call("together", has_guard=has_guard)).findings
+    assert finding.kind == "divergent warp instruction"
+    assert finding.message == (
+        f"together reached by {5 if has_guard else 8} threads of the group of thread (0, 0, 0) of "
+        f"block (0, 0, 0), and not by all {size}"
+    )
+
+
+def test_a_function_may_sum_over_a_group(own) -> None:
+    @register_semantics("sum_up")
+    def sum_up(threads, target, count, factor):
+        groups = threads.groups(4)
+        sums = target.load(np.arange(count))[groups].sum(axis=1, keepdims=True)
+        target.store(np.arange(count), threads.spread(groups, np.repeat(sums, 4, axis=1)))
+
+    result = run(call("sum_up"))
+    assert result.findings == []
+    expected = VALUES.reshape(4, 4, 2).sum(axis=1, keepdims=True).repeat(4, axis=1)
+    np.testing.assert_array_equal(result.arguments[1], expected.ravel())
+
+
+def test_a_function_may_return_a_value(own) -> None:
+    @register_semantics("twice")
+    def twice(threads, value):
+        return value * 2
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        for thread in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("B"):
+                T.reads(A[thread])
+                T.writes(B[thread])
+                B[thread] = (
+                    T.cuda.func_call("twice", A[thread], source_code="", return_type="float32") + 1
+                )
+
+    result = run(tvm.IRModule({"main": main}))
+    assert result.findings == []
+    np.testing.assert_array_equal(result.arguments[1], VALUES * 2 + 1)
+
+
+def test_a_copy_in_flight_goes_to_shared_memory_alone(own) -> None:
+    @register_semantics("fly")
+    def fly(threads, target):
+        target.begin_store(0, 1)
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        for thread in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("B"):
+                T.reads(A[thread])
+                T.writes(B[thread])
+                R = T.sblock_alloc_buffer((1,), "float32", scope="local")
+                R[0] = A[thread]
+                T.evaluate(T.cuda.func_call("fly", R.data, source_code=""))
+                B[thread] = R[0]
+
+    program = SIMULATOR.compile(tvm.IRModule({"main": main}))
+    with pytest.raises(DeviceError, match="asynchronous copies into shared memory only, and R"):
+        program([VALUES, VALUES])

@@ -1,0 +1,120 @@
+"""Which iterations the interpreter runs at once where a schedule has few threads or none."""
+
+import numpy as np
+import pytest
+import tvm
+from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir.transform import (
+    ConvertBlocksToOpaque,
+    LowerInitBlock,
+    PlanAndUpdateBufferAllocationLocation,
+)
+from tvm.script import from_source
+from tvm.script import ir as I
+from tvm.script import tirx as T
+from tvm.tirx import AttrStmt
+
+from tirstep.lowering_checks import check_numbers
+from tirstep.lowering_checks.devices.simulator.flatten import flatten
+from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
+from tirstep.modules import matmul
+from tirstep.transforms.queries import find_all
+
+
+@I.ir_module
+class Sums:
+    """The sums of the rows of three pages, by one thread for each page."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((3, 4, 6), "float32"), B: T.Buffer((3, 4), "float32")):
+        for i in T.thread_binding(3, thread="blockIdx.y"):
+            for j, k in T.grid(4, 6):
+                with T.sblock("B"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        B[vi, vj] = T.float32(0)
+                    B[vi, vj] = B[vi, vj] + A[vi, vj, vk]
+
+
+BOUND = 'T.thread_binding(3, thread="blockIdx.y")'
+
+
+def edit(old, new):
+    lines = Sums.script().splitlines()
+    text = "\n".join(line for line in lines if "T.reads" not in line and "T.writes" not in line)
+    assert old in text
+    return from_source(text.replace(old, new))
+
+
+def run(module):
+    array = np.arange(72, dtype="float32").reshape(3, 4, 6)
+    program = Interpreter().compile(module)
+    _, sums = program([array, np.full((3, 4), np.nan, "float32")])
+    return np.array_equal(sums, array.sum(axis=2)), [finding.kind for finding in program.findings]
+
+
+@pytest.mark.parametrize(
+    ("binding", "threads"),
+    [
+        (BOUND, {"blockIdx.y": 3, "blockIdx.x": 4}),
+        ('T.thread_binding(3, thread="threadIdx.x")', {"threadIdx.x": 3, "blockIdx.x": 4}),
+        ('T.thread_binding(3, thread="vthread.x")', {"blockIdx.x": 4}),
+        ("range(3)", {"blockIdx.y": 3, "blockIdx.x": 4}),
+    ],
+)
+def test_loops_that_may_run_in_any_order_get_axes_that_are_free(binding, threads):
+    module = edit(BOUND, binding)
+    body = flatten(module["main"], in_order=True).body
+    found = {str(one.node.thread_tag): int(one.value) for one in find_all(body, AttrStmt)}
+    assert found == threads
+    assert run(module) == (True, [])
+
+
+def test_what_a_thread_has_for_itself_stays_with_it():
+    local = 'S = T.sblock_alloc_buffer((3, 4), scope="local")\n        for i in'
+    module = edit("for i in", local)
+    text = module.script().replace("B[vi, vj]", "S[vi, vj]")
+    body = flatten(from_source(text)["main"], in_order=True).body
+    assert [str(one.node.thread_tag) for one in find_all(body, AttrStmt)] == ["blockIdx.y"]
+
+
+def test_iterations_that_only_claim_any_order_are_a_race():
+    assert run(edit("B[vi, vj] + A[vi, vj, vk]", "A[vi, vj, vk]")) == (False, [])
+    right, findings = run(edit("B[vi, vj]", "B[vi, 0]"))
+    assert (right, set(findings)) == (False, {"race"})
+
+
+# ---- Opaque blocks, whose iterators are gone.
+
+
+def make_opaque(module):
+    sch = Schedule(module)
+    for block in sch.get_child_blocks(sch.get_sblock("root")):
+        sch.annotate(block, "kept", 1)
+    passes = [LowerInitBlock(), PlanAndUpdateBufferAllocationLocation(), ConvertBlocksToOpaque()]
+    return tvm.ir.transform.Sequential(passes)(sch.mod)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "axes", "is_right"),
+    [
+        (BOUND, BOUND, {"blockIdx.y": 3, "blockIdx.x": 4}, True),  # not k, which all sums share
+        (BOUND, "range(3)", {"blockIdx.x": 4, "blockIdx.y": 3}, True),
+        ("B[vi, vj] + A", "B[vi, 3 - vj] + A", {"blockIdx.y": 3}, False),  # another's sum
+    ],
+)
+def test_an_opaque_block_is_spread_where_iterations_share_no_element(old, new, axes, is_right):
+    module = make_opaque(edit(old, new))
+    found = find_all(module["main"].body, SBlock)
+    assert all(not block.iter_vars for block in found)
+    body = flatten(module["main"], in_order=True).body
+    taken = {str(one.node.thread_tag): int(one.value) for one in find_all(body, AttrStmt)}
+    assert taken == axes
+    assert run(module)[0] == is_right
+
+
+def test_a_naive_matmul_is_right_behind_the_pass_that_drops_iterators():
+    """All its loops are serial there, and the sum's is no other than the two outer ones."""
+    problem = matmul.problem(16, 8, 24)
+    module = make_opaque(problem.module)
+    assert check_numbers(problem, module, Interpreter(), where="here") == []

@@ -1,0 +1,372 @@
+"""Unfinished schedules: what is done by no thread, by several, or by the wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import tvm
+from pairs import compile_for_cuda
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import (
+    Device,
+    check_numbers,
+    check_ownership,
+    get_device,
+    judge_run,
+    run_default_example,
+    run_golden,
+    run_recipe,
+)
+from tirstep.modules import Problem, matmul, row_sum, softmax
+from tirstep.transforms import (
+    accumulate_in_registers,
+    bind_loop,
+    cache_write_at,
+    compute_block_at,
+    decompose_reduction_at,
+    fuse_loops,
+    keep_in_registers,
+    split_loop,
+    spread_over_threads,
+    stage_operand_at,
+    tile_block,
+)
+from tirstep.transforms.recipes import RECIPES, recipe
+from tirstep.transforms.recipes.recipe import Example
+
+Change = Callable[[Schedule], None]
+
+
+def get_loops(sch: Schedule, name: str) -> list[LoopRV]:
+    return list(sch.get_loops(sch.get_sblock(name)))
+
+
+def find(module: tvm.IRModule) -> list[str]:
+    findings = check_ownership(module, where="here")
+    assert all(finding.check == "threads" and finding.where == "here" for finding in findings)
+    return [finding.message for finding in findings]
+
+
+def is_wrong(problem: Problem, module: tvm.IRModule, device: Device | None = None) -> bool:
+    device = device or get_device("simulator")
+    return bool(check_numbers(problem, module, device, where="here"))
+
+
+def bind_fetch_only(sch: Schedule) -> None:
+    i, j, _ = get_loops(sch, "C")
+    bind_loop(sch, i, axis="blockIdx.x")
+    stage_operand_at(sch, sch.get_sblock("C"), j, operand=0, threads=32)
+
+
+def bind_beside_a_reduction(sch: Schedule) -> None:
+    i, k = get_loops(sch, "exp")
+    compute_block_at(sch, sch.get_sblock("max"), i)
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, k, axis="threadIdx.x")
+    for name in ("sum", "B"):
+        bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
+
+
+def bind_columns_around_a_sum(sch: Schedule) -> None:
+    """The GPU block of each column of B makes the sum of its row again, in global memory."""
+    _, k = get_loops(sch, "B")
+    compute_block_at(sch, sch.get_sblock("sum"), k)
+    bind_loop(sch, k, axis="blockIdx.x")
+    for name in ("max", "exp"):
+        bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
+
+
+def read_what_other_threads_sum(sch: Schedule) -> None:
+    """A sum over threads lies in global memory, where the first of them puts it."""
+    i, _ = get_loops(sch, "B")
+    compute_block_at(sch, sch.get_sblock("sum"), i)
+    bind_loop(sch, i, axis="blockIdx.x")
+    for name in ("sum", "B"):
+        spread_over_threads(sch, sch.get_sblock(name), threads=8)
+    for name in ("max", "exp"):
+        bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
+
+
+UPDATES = "threads along '{}' update {} (global memory) in block '{}', and nothing orders them"
+
+
+@pytest.mark.parametrize(
+    ("problem", "change", "sentence"),
+    [
+        (
+            matmul.problem(8, 8, 8),
+            bind_fetch_only,
+            "32 " + UPDATES.format("threadIdx.x", "C[0, 0]", "C"),
+        ),
+        (
+            softmax.problem(4, 8),
+            bind_beside_a_reduction,
+            "8 " + UPDATES.format("threadIdx.x", "largest[0]", "max"),
+        ),
+        (
+            softmax.problem(4, 8),
+            bind_columns_around_a_sum,
+            "8 " + UPDATES.format("blockIdx.x", "total[0]", "sum"),
+        ),
+        (
+            softmax.problem(4, 8),
+            read_what_other_threads_sum,
+            "a thread reads total[0] (global memory) in block 'B', which other threads along "
+            "'threadIdx.x' write in the same kernel, with no barrier (block 'sum')",
+        ),
+    ],
+    ids=["fetch only", "beside a reduction", "a sum in every GPU block", "a sum over threads"],
+)
+def test_what_the_simulator_calls_a_race_is_found_without_running_it(
+    problem: Problem, change: Change, sentence: str
+) -> None:
+    sch = Schedule(problem.module)
+    change(sch)
+    assert is_wrong(problem, sch.mod)
+    assert any(message.startswith(sentence) for message in find(sch.mod)), find(sch.mod)
+
+
+def test_registers_make_a_repeated_reduction_right() -> None:
+    problem = softmax.problem(4, 8)
+    sch = Schedule(problem.module)
+    bind_beside_a_reduction(sch)
+    keep_in_registers(sch, sch.get_sblock("max"))
+    assert find(sch.mod) == []
+    assert not is_wrong(problem, sch.mod)
+
+
+def test_shared_sums_of_threads_that_the_sum_does_not_use() -> None:
+    problem = matmul.problem(8, 8, 4)
+    sch = Schedule(problem.module)
+    i, j, _ = get_loops(sch, "C")
+    bind_loop(sch, i, axis="blockIdx.x")
+    copy = cache_write_at(sch, sch.get_sblock("C"), i, scope="shared")
+    bind_loop(sch, sch.get_loops(copy)[-1], axis="threadIdx.x")
+    assert is_wrong(problem, sch.mod)
+    assert find(sch.mod) == [
+        "8 threads along 'threadIdx.x' update C_shared[0, 0] (shared memory) in block 'C', and "
+        "nothing orders them; bind a loop of the block to 'threadIdx.x', or let each thread keep "
+        "its own in registers"
+    ]
+    bind_loop(sch, j, axis="threadIdx.x")
+    assert find(sch.mod) == []
+    assert not is_wrong(problem, sch.mod)
+
+
+def start_with_a_shared_result(sch: Schedule) -> LoopRV:
+    """C's sums and its copy on threads, under a loop that is left for the host."""
+    i, j, _ = get_loops(sch, "C")
+    copy = cache_write_at(sch, sch.get_sblock("C"), i, scope="shared")
+    bind_loop(sch, j, axis="threadIdx.x")
+    bind_loop(sch, sch.get_loops(copy)[-1], axis="threadIdx.x")
+    return i
+
+
+def test_shared_memory_of_two_kernels_is_none() -> None:
+    problem = matmul.problem(4, 8, 4)
+    sch = Schedule(problem.module)
+    i = start_with_a_shared_result(sch)
+    assert "float* __restrict__ C_shared_ptr" in compile_for_cuda(sch.mod)
+    assert find(sch.mod) == [
+        "block 'C_shared' reads 'C_shared' (shared memory), which block 'C' writes in another "
+        "kernel, so that TVM keeps one copy for all threads in global memory; bring them under one "
+        "bound loop, or keep it in global memory"
+    ]
+    bind_loop(sch, i, axis="blockIdx.x")
+    assert find(sch.mod) == []
+    assert "__shared__ alignas(64) float C_shared_ptr" in compile_for_cuda(sch.mod)
+    assert not is_wrong(problem, sch.mod)
+
+
+def test_registers_of_two_kernels_are_none() -> None:
+    """The sums begin in a kernel of their own, and all threads of the other one add to them."""
+    problem = softmax.problem(4, 8)
+    sch = Schedule(problem.module)
+    bind_beside_a_reduction(sch)
+    block = sch.get_sblock("max")
+    keep_in_registers(sch, block)
+    assert find(sch.mod) == []
+    decompose_reduction_at(sch, block, sch.get_loops(block)[0])
+    assert is_wrong(problem, sch.mod)
+    assert find(sch.mod) == [
+        "block 'max_update' reads 'largest_local' (local memory), which block 'max_init' writes in "
+        "another kernel, so that TVM keeps one copy for all threads in global memory; bring them "
+        "under one bound loop, or keep it in global memory"
+    ]
+
+
+def test_a_diagonal_through_a_guard_and_through_iterators() -> None:
+    """TVM takes both; `bind_loop` refuses both."""
+    sch = Schedule(matmul(8, 8, 4))
+    i, j, _ = get_loops(sch, "C")
+    sch.bind(i, "blockIdx.x")
+    plain = sch.copy()
+    plain.bind(j, "blockIdx.x")
+    assert find(plain.mod) == [
+        "56 of 64 iterations of block 'C' run in no thread, since its loops 'i' and 'j' are both "
+        "on 'blockIdx.x'; bind one of them to another axis, or bind the outer one first and fetch "
+        "or spread the inner one afterwards"
+    ]
+    copy = cache_write_at(sch, sch.get_sblock("C"), j)
+    spread_over_threads(sch, copy, threads=4, tail="guard")
+    sch.bind(j, "threadIdx.x")
+    assert any(
+        message.startswith("7 of 8 iterations of block 'C_local' run in no thread, since its loops")
+        for message in find(sch.mod)
+    ), find(sch.mod)
+
+
+def test_an_axis_with_two_extents() -> None:
+    sch = Schedule(matmul(8, 8, 4))
+    i, j, _ = get_loops(sch, "C")
+    bind_loop(sch, i, axis="blockIdx.x")
+    copy = cache_write_at(sch, sch.get_sblock("C"), i, scope="shared")
+    bind_loop(sch, j, axis="threadIdx.x")
+    inner = split_loop(sch, sch.get_loops(copy)[-1], inner=4).inner
+    sch.bind(inner, "threadIdx.x")
+    assert find(sch.mod) == [
+        "loop 'ax1_1' on 'threadIdx.x' runs 4 times and loop 'j' of the same kernel 8 times, and "
+        "it is launched with one of them; split the longer one"
+    ]
+
+
+def test_blocks_that_are_in_no_kernel() -> None:
+    sch = Schedule(softmax(4, 8))
+    assert find(sch.mod) == []  # nothing is bound: a program for the CPU
+    bind_loop(sch, get_loops(sch, "max")[0], axis="blockIdx.x")
+    assert find(sch.mod) == [
+        f"block '{name}' is in no kernel, and would run on the host on a GPU's memory; bind its "
+        "loops, or place it under a bound one"
+        for name in ("exp", "sum", "B")
+    ]
+
+
+def test_a_sum_over_the_outermost_threads() -> None:
+    """`bind_loop` refuses it: TVM gives all threads one cell for their parts of the sum."""
+    problem = row_sum.problem(1, 8)
+    sch = Schedule(problem.module)
+    fused = fuse_loops(sch, get_loops(sch, "B"))
+    sch.bind(fused, "threadIdx.x")
+    assert is_wrong(problem, sch.mod)
+    assert find(sch.mod) == [
+        "block 'B' reduces over the outermost bound loop of its kernel, 'i_k_fused' on "
+        "'threadIdx.x', whose threads would share one cell for their sums; bind a spatial loop "
+        "around it"
+    ]
+
+
+@I.ir_module
+class InPlace:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        for i in T.thread_binding(4, thread="blockIdx.x"):
+            for t in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("A"):
+                    vi = T.axis.spatial(16, i * 4 + t)
+                    T.where(i * 4 + t < 16)
+                    A[vi] = A[vi] * T.float32(2)
+                with T.sblock("B"):
+                    vi = T.axis.spatial(16, i * 4 + (t + 1) % 4)
+                    T.where(t < 4)
+                    B[vi] = A[vi]
+
+
+def test_in_place_updates_that_overlap_and_their_readers() -> None:
+    assert find(InPlace) == [
+        "2 threads along 'blockIdx.x' update A[4] (global memory) in block 'A', and nothing orders "
+        "them; bind a loop of the block to 'blockIdx.x', or let each thread keep its own in "
+        "registers",
+        "a thread reads A[1] (global memory) in block 'B', which other threads along 'threadIdx.x' "
+        "write in the same kernel, with no barrier (block 'A'); let the threads that write it read "
+        "it, or keep it in shared memory",
+    ]
+
+
+def make_open_sum(name: str) -> tvm.tirx.PrimFunc:
+    @T.prim_func(s_tir=True)
+    def total(a: T.handle, b: T.handle):
+        m, n = T.int32(), T.int32()
+        A = T.match_buffer(a, (m, n), "float32")
+        B = T.match_buffer(b, (m,), "float32")
+        for i, k in T.grid(m, n):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+    return total.with_attr("global_symbol", name)
+
+
+def test_open_sizes_and_several_functions() -> None:
+    functions = {name: make_open_sum(name) for name in ("first", "second")}
+    sch = Schedule(tvm.IRModule(functions))
+    for name in functions:
+        block = sch.get_sblock("B", func_name=name)
+        i, _ = sch.get_loops(block)
+        outer, inner = split_loop(sch, i, inner=4, tail="guard")
+        bind_loop(sch, outer, axis="blockIdx.x")
+        if name == "first":
+            bind_loop(sch, inner, axis="threadIdx.x")
+        else:
+            stage_operand_at(sch, block, inner, operand=0, threads=8)
+    assert find(sch.mod) == [
+        "second: 8 threads along 'threadIdx.x' update B[0] (global memory) in block 'B', and "
+        "nothing orders them; bind a loop of the block to 'threadIdx.x', or let each thread keep "
+        "its own in registers"
+    ]
+
+
+def test_a_large_kernel_is_judged_by_some_of_its_blocks_and_threads() -> None:
+    sch = Schedule(matmul(4096, 4096, 4096))
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(8, 8), per_thread=(2, 2))
+    right = sch.copy()
+    accumulate_in_registers(right, block, tile.threads[1])
+    for operand in (0, 1):
+        stage_operand_at(right, block, right.get_loops(block)[4], operand=operand, threads=(8, 8))
+    assert find(right.mod) == []
+    copy = cache_write_at(sch, block, tile.blocks[1], scope="shared")
+    fused = fuse_loops(sch, sch.get_loops(copy)[-2:])
+    sch.bind(split_loop(sch, fused, inner=16).inner, "blockIdx.x")
+    assert any("C_shared" in message for message in find(sch.mod))
+
+
+@recipe(
+    kernel="matmul",
+    blocks=("C",),
+    default_example=Example({"m": 8, "n": 8, "k": 8}),
+    golden=Example({"m": 8, "n": 8, "k": 8}),
+)
+def left_unfinished(sch: Schedule) -> Iterator[str]:
+    """Only the fetch is on threads."""
+    bind_fetch_only(sch)
+    yield "fetched"
+
+
+def test_the_last_step_of_a_recipe_is_judged_for_it_on_any_device() -> None:
+    run = run_default_example(left_unfinished)
+    verdicts = list(judge_run(run, get_device("cpu"), timed=False))
+    assert [len(verdict.findings) for verdict in verdicts] == [0, 1]
+    assert verdicts[-1].findings[0].check == "threads"
+    assert verdicts[-1].findings[0].place.startswith("left_unfinished")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_ends_finished_at_odd_sizes_too(name: str) -> None:
+    found = RECIPES[name]
+    if "guard" not in found.tails:
+        run = run_golden(found)
+    else:
+        odd = {
+            size: extent if size in "bck" else max(1, extent - 3)
+            for size, extent in found.golden.shape.items()
+        }
+        options, sizes = found.golden.options, {**found.golden.config, "tail": "guard"}
+        run = run_recipe(found, odd, options=options, config=sizes)
+    assert check_ownership(run.steps[-1].module) == []

@@ -1,0 +1,76 @@
+"""Sums that begin before their initialization: of loops that go over outputs and terms at once."""
+
+import pytest
+import tvm
+from pairs import refuses
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import Problem, matmul, matmul_bias_relu, row_sum
+from tirstep.transforms import (
+    compute_block_at,
+    decompose_reduction_at,
+    fuse_loops,
+    reorder_loops,
+    split_loop,
+    split_reduction,
+)
+
+
+def find_wrong(problem: Problem, module: tvm.IRModule) -> list[str]:
+    found = check_numbers(problem, module, get_device("cpu"), where="here")
+    return [finding.message for finding in found]
+
+
+def fuse_all(problem: Problem, name: str, *, inner: int) -> tuple[Schedule, list[LoopRV]]:
+    """One loop of outputs and terms, in two of which the second has `inner` iterations."""
+    sch = Schedule(problem.module)
+    fused = fuse_loops(sch, sch.get_loops(sch.get_sblock(name)))
+    return sch, list(split_loop(sch, fused, inner=inner, tail="guard"))
+
+
+@pytest.mark.parametrize("inner", [2, 3, 5])
+def test_an_order_in_which_a_later_term_comes_before_the_first(inner: int):
+    problem = row_sum.problem(3, 7)
+    plain, (outer, last) = fuse_all(problem, "B", inner=inner)
+    plain.reorder(last, outer)
+    assert "elements are wrong" in find_wrong(problem, plain.mod)[0]
+
+    sch, (outer, last) = fuse_all(problem, "B", inner=inner)
+    assert find_wrong(problem, sch.mod) == []
+    with refuses(
+        sch,
+        "reorder_loops: block 'B' would add to outputs before it initializes them, since loop "
+        "'i_k_fused_1' goes over both its outputs and its terms; take the initialization out",
+    ):
+        reorder_loops(sch, [last, outer])
+    decompose_reduction_at(sch, sch.get_sblock("B"), outer)
+    reorder_loops(sch, [last, outer])
+    assert find_wrong(problem, sch.mod) == []
+
+
+def test_loops_that_come_apart_where_they_were_fused_may_change_their_order():
+    problem = row_sum.problem(3, 7)
+    sch, (outer, last) = fuse_all(problem, "B", inner=7)
+    reorder_loops(sch, [last, outer])
+    assert find_wrong(problem, sch.mod) == []
+
+
+def test_the_order_of_a_reduction_s_own_loops_is_free():
+    problem = matmul.problem(3, 4, 10)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    split = split_reduction(sch, block, inner=4, tail="guard")
+    reorder_loops(sch, [split.inner, split.outer, sch.get_loops(block)[0]])
+    assert find_wrong(problem, sch.mod) == []
+
+
+def test_a_whole_sum_that_is_repeated_begins_anew_each_time():
+    """The product is computed again for each column of its consumer, in fused loops."""
+    problem = matmul_bias_relu.problem(3, 4, 5)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    compute_block_at(sch, block, sch.get_loops(sch.get_consumers(block)[0])[0])
+    fuse_loops(sch, sch.get_loops(block)[-2:])
+    assert find_wrong(problem, sch.mod) == []

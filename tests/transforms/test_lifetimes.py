@@ -1,0 +1,301 @@
+"""What a block reads of a buffer must have been written in the same life of it.
+
+Each refused schedule is made by TVM's primitives first, and shown to be wrong.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+import tvm
+from pairs import refuses
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import Problem, matmul, matmul_bias_relu
+from tirstep.transforms import (
+    accumulate_in_registers,
+    bind_loop,
+    cache_read_at,
+    cache_write_at,
+    fuse_epilogue_at,
+    fuse_loops,
+    reverse_compute_block_at,
+    split_loop,
+    stage_operand_at,
+)
+from tirstep.transforms.lifetimes import find_lost_reads
+
+
+def find_wrong(problem: Problem, module: tvm.IRModule, device: str = "cpu") -> list[str]:
+    found = check_numbers(problem, module, get_device(device), where="here")
+    return [finding.message for finding in found]
+
+
+class Parts(NamedTuple):
+    """A product whose rows and columns are one loop, in parts that cut through its rows."""
+
+    problem: Problem
+    sch: Schedule
+    block: SBlockRV
+    epilogue: SBlockRV
+    loop: LoopRV
+
+
+def cut_rows(columns: int = 20, scope: str | None = None) -> Parts:
+    problem = matmul_bias_relu.problem(12, columns, 4)
+    sch = Schedule(problem.module)
+    block, epilogue = sch.get_sblock("C"), sch.get_sblock("D")
+    loop = split_loop(sch, fuse_loops(sch, sch.get_loops(block)[:2]), inner=16).outer
+    bind_loop(sch, loop, axis="blockIdx.x")
+    return Parts(problem, sch, block, epilogue, loop)
+
+
+def move_epilogue(parts: Parts) -> None:
+    parts.sch.reverse_compute_at(parts.epilogue, parts.loop, preserve_unit_loops=True)
+
+
+def move_epilogue_of_registers(parts: Parts) -> None:
+    parts.sch.set_scope(parts.block, 0, "local")
+    move_epilogue(parts)
+
+
+def move_copy(parts: Parts) -> None:
+    copy = parts.sch.cache_write(parts.block, 0, "shared")
+    parts.sch.reverse_compute_at(copy, parts.loop, preserve_unit_loops=True)
+
+
+@pytest.mark.parametrize(
+    ("plain", "transform", "options", "read", "why"),
+    [
+        (
+            move_epilogue,
+            reverse_compute_block_at,
+            {},
+            "'D' would read C",
+            "nothing orders what the others on 'blockIdx.x' do; place it outside of the loops",
+        ),
+        (
+            move_epilogue_of_registers,
+            fuse_epilogue_at,
+            {},
+            "'D' would read C_local",
+            "TVM makes a new 'C_local' in each; place it outside of the loops that write",
+        ),
+        (
+            move_epilogue_of_registers,
+            accumulate_in_registers,
+            {},
+            "'D' would read C_local",
+            "TVM makes a new 'C_local' in each",
+        ),
+        (
+            move_copy,
+            cache_write_at,
+            {"scope": "shared"},
+            "'C_shared' would read C_shared",
+            "TVM makes a new 'C_shared' in each",
+        ),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_parts_of_rows_whose_reader_takes_whole_rows(
+    plain: Callable[[Parts], None],
+    transform: Callable[..., object],
+    options: dict[str, str],
+    read: str,
+    why: str,
+):
+    """TVM takes the box around 16 elements in rows of 20: the other 4 are another iteration's."""
+    parts = cut_rows()
+    plain(parts)
+    assert "elements are wrong" in find_wrong(parts.problem, parts.sch.mod)[0]
+
+    def run(parts: Parts) -> None:
+        _, sch, block, epilogue, loop = parts
+        of = {reverse_compute_block_at: (epilogue, loop), fuse_epilogue_at: (block, epilogue, loop)}
+        transform(sch, *of.get(transform, (block, loop)), **options)
+
+    parts = cut_rows()
+    with refuses(
+        parts.sch,
+        rf"{transform.__name__}: block {read}\[0, 16\], which block 'C' has not written by then in "
+        f"the same iteration of loop 'i_j_fused_0': {why}",
+    ):
+        run(parts)
+    whole = cut_rows(columns=16)
+    run(whole)
+    assert find_wrong(whole.problem, whole.sch.mod) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "threads", "vector", "depth", "element"),
+    [((20, 5, 5), (4, 3), 2, 3, "[4, 4]"), ((12, 20, 2), (2, 8), 1, 1, "[0, 16]")],
+)
+def test_a_fetch_that_is_copied_out_at_its_own_steps(
+    shape: tuple[int, int, int],
+    threads: tuple[int, int],
+    vector: int,
+    depth: int,
+    element: str,
+):
+    """A row is copied out in another step than it was fetched in."""
+    problem = matmul.problem(*shape)
+
+    def fetch(sch: Schedule, threads: tuple[int, int] = threads) -> tuple[SBlockRV, LoopRV]:
+        block = sch.get_sblock("C")
+        options = {"operand": 1, "threads": threads, "vector": vector}
+        copy = stage_operand_at(sch, block, sch.get_loops(block)[0], **options, tail="guard")
+        return copy, sch.get_loops(copy)[depth]
+
+    plain = Schedule(problem.module)
+    copy, loop = fetch(plain)
+    plain.reverse_compute_at(plain.cache_write(copy, 0, "shared"), loop, preserve_unit_loops=True)
+    assert "elements are wrong" in find_wrong(problem, plain.mod)[0]
+
+    sch = Schedule(problem.module)
+    copy, loop = fetch(sch)
+    with refuses(sch, f"cache_write_at: block 'B_shared_shared' would read .*\\{element[:-1]}\\]"):
+        cache_write_at(sch, copy, loop, scope="shared")
+
+
+def test_a_fetch_of_whole_rows_may_be_copied_out_at_its_own_steps():
+    problem = matmul.problem(12, 16, 4)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    options = {"operand": 1, "threads": (2, 8), "tail": "guard"}
+    copy = stage_operand_at(sch, block, sch.get_loops(block)[0], **options)
+    cache_write_at(sch, copy, sch.get_loops(copy)[1], scope="shared")
+    assert find_wrong(problem, sch.mod) == []
+
+
+@pytest.mark.parametrize("scope", ["local", "shared"])
+def test_a_copy_of_more_than_its_reader_has_a_guard_for(scope: str):
+    """Of a guarded loop of 3 steps, of which one runs, TVM copies all: two were never written."""
+    problem = matmul.problem(4, 6, 5)
+
+    def write(sch: Schedule) -> tuple[SBlockRV, LoopRV]:
+        block = sch.get_sblock("C")
+        i, j, _ = sch.get_loops(block)
+        bind_loop(sch, i, axis="blockIdx.x")
+        copy = cache_write_at(sch, block, j, scope="local")
+        return copy, split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").outer
+
+    plain = Schedule(problem.module)
+    copy, loop = write(plain)
+    plain.compute_at(plain.cache_read(copy, 0, scope), loop, preserve_unit_loops=True)
+    assert "uninitialized read" in find_wrong(problem, plain.mod, "simulator")[0]
+
+    sch = Schedule(problem.module)
+    copy, loop = write(sch)
+    with refuses(
+        sch,
+        rf"cache_read_at: block 'C_local_{scope}' would read C_local\[0, 1\], which block 'C' has "
+        "not written by then in the same iteration of loop 'j'",
+    ):
+        cache_read_at(sch, copy, loop, operand=0, scope=scope)
+    if scope == "shared":
+        with refuses(sch, r"stage_operand_at: block 'C_local_shared' would read C_local\[0, 1\]"):
+            stage_operand_at(sch, copy, loop, operand=0, threads=3)
+
+
+# What is found in a program, whatever made it.
+
+
+def make_window(*, read: int = 0, uses_after: bool = True, scope: str = "global", rows: int = 4):
+    """A buffer of which iteration i writes P[i], and reads P[i + read] behind it."""
+
+    @I.ir_module
+    class Window:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")
+        ):
+            P = T.sblock_alloc_buffer((16,), scope=scope)
+            for i in range(rows):
+                with T.sblock("P"):
+                    vi = T.axis.spatial(8, i)
+                    P[vi + 4] = A[vi]
+                with T.sblock("B"):
+                    vi = T.axis.spatial(8, i)
+                    T.where(i + read >= 0)
+                    B[vi] = P[vi + 4 + read]
+            for i in range(8):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(8, i)
+                    T.where(uses_after and i < rows)
+                    C[vi] = P[vi + 4]
+
+    @I.ir_module
+    class Alone:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            P = T.sblock_alloc_buffer((16,), scope=scope)
+            for i in range(rows):
+                with T.sblock("P"):
+                    vi = T.axis.spatial(8, i)
+                    P[vi + 4] = A[vi]
+                with T.sblock("B"):
+                    vi = T.axis.spatial(8, i)
+                    T.where(i + read >= 0)
+                    B[vi] = P[vi + 4 + read]
+
+    return Window if uses_after else Alone
+
+
+@pytest.mark.parametrize("scope", ["global", "shared", "local"])
+def test_an_earlier_iteration_counts_where_the_buffer_lives_on(scope: str):
+    """What is used behind the loop, too, TVM allocates in front of it."""
+    assert find_lost_reads(make_window(read=-1, scope=scope)) == {}
+    lost = find_lost_reads(make_window(read=-1, uses_after=False, scope=scope))
+    assert lost["B", "P"].element == "P[6]"
+    assert lost["B", "P"].loop == "i"
+
+
+@pytest.mark.parametrize("uses_after", [True, False])
+def test_a_later_iteration_never_counts(uses_after: bool):
+    lost = find_lost_reads(make_window(read=1, uses_after=uses_after))
+    assert lost["B", "P"].element == "P[5]"
+    assert lost["B", "P"].loop == ("" if uses_after else "i")
+    assert find_lost_reads(make_window(uses_after=uses_after)) == {}
+
+
+def make_copy(*, width: object = 1, begin: object = 0, guard: object = True, reader_first=False):
+    """Iterations of i that write P[2 i], P[2 i + 1], and copy some elements out."""
+
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((16,), "float32"),
+            N: T.Buffer((16,), "int32"),
+            B: T.Buffer((16,), "float32"),
+        ):
+            P = T.sblock_alloc_buffer((16,))
+            for i in range(8):
+                for j in range(2):
+                    with T.sblock("P"):
+                        v = T.axis.spatial(16, i * 2 + j)
+                        P[v] = A[v]
+                for j in range(width(i) if callable(width) else width):
+                    with T.sblock("B"):
+                        v = T.axis.spatial(16, i * 2 + begin + j)
+                        T.where(guard(i, j) if callable(guard) else guard)
+                        B[v] = P[v]
+
+    return After
+
+
+def test_loops_whose_extents_depend_on_others():
+    assert find_lost_reads(make_copy(width=lambda i: i % 2 + 1)) == {}
+    lost = find_lost_reads(make_copy(width=lambda i: i % 3 + 1))
+    assert lost["B", "P"].element == "P[6]"
+
+
+def test_guards_of_the_reader_and_of_the_writer():
+    assert find_lost_reads(make_copy(width=3))["B", "P"].element in ("P[2]", "P[14]")
+    assert find_lost_reads(make_copy(width=3, guard=lambda i, j: j < 2)) == {}
+    assert find_lost_reads(make_copy(begin=-1, guard=lambda i, j: i < 0)) == {}

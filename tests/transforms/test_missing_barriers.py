@@ -1,0 +1,114 @@
+"""Barriers that TVM leaves out: races are refused, and right programs stay accepted."""
+
+from collections.abc import Sequence
+
+import pytest
+from pairs import refuses
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import Problem, matmul, vector_add
+from tirstep.transforms import fuse_loops, set_pipeline, stage_operand_at, tile_block
+from tirstep.transforms.missing_barriers import find_missing_barriers
+
+REFUSAL = "threads would share elements of the shared buffer 'B_shared' with no barrier between: "
+
+
+def find_wrong(problem: Problem, sch: Schedule) -> list[str]:
+    found = check_numbers(problem, sch.mod, get_device("simulator"), where="here")
+    return [finding.message for finding in found]
+
+
+def tile(
+    problem: Problem, threads: Sequence[int], per_thread: Sequence[int] | None = None
+) -> tuple[Schedule, SBlockRV]:
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile_block(sch, block, threads=threads, per_thread=per_thread, tail="guard")
+    return sch, block
+
+
+def stage_plainly(
+    sch: Schedule, block: SBlockRV, depth: int, *, operand: int, threads: Sequence[int]
+) -> None:
+    """What `stage_operand_at` does at the block's loop of a depth, without its checks."""
+    copy = sch.cache_read(block, operand, "shared")
+    sch.compute_at(copy, sch.get_loops(block)[depth], preserve_unit_loops=True)
+    fused = sch.fuse(*sch.get_loops(copy)[depth + 1 :])
+    pieces = sch.split(fused, [None, *threads])[1:]
+    for piece, letter in zip(pieces, "yx"[-len(threads) :], strict=True):
+        sch.bind(piece, f"threadIdx.{letter}")
+
+
+@pytest.mark.parametrize(
+    ("k", "depth", "threads"),
+    [
+        pytest.param(1, 3, (3, 4), id="a guard lets one row of threads in"),
+        pytest.param(6, 4, (3, 4), id="so it does in a loop"),
+        pytest.param(6, 4, (4,), id="all rows write the same in a loop"),
+    ],
+)
+def test_a_tile_that_one_row_of_threads_fetches_for_all(
+    k: int, depth: int, threads: tuple[int, ...]
+):
+    """TVM takes ``S[ty * 4 + tx]`` where that is less than 4 for ``S[tx]``."""
+    problem = matmul.problem(20, 4, k, transpose_b=True)
+    plain, block = tile(problem, (3, 4), (3, 1))
+    stage_plainly(plain, block, depth, operand=1, threads=threads)
+    assert "race" in find_wrong(problem, plain)[0]
+    assert find_missing_barriers(plain.mod) == ["B_shared"]
+
+    sch, block = tile(problem, (3, 4), (3, 1))
+    loop = sch.get_loops(block)[depth]
+    with refuses(sch, "stage_operand_at: " + REFUSAL):
+        stage_operand_at(sch, block, loop, operand=1, threads=threads)
+
+
+def test_a_tile_that_is_fetched_again_before_the_barrier():
+    """The barrier that the other tile needs stands between its readers and this one's writers."""
+    problem = matmul.problem(20, 4, 6, transpose_b=True)
+    plain, block = tile(problem, (3, 4))
+    stage_plainly(plain, block, 4, operand=1, threads=(3, 4))
+    stage_plainly(plain, block, 4, operand=0, threads=(3, 4))
+    assert "race" in find_wrong(problem, plain)[0]
+    assert find_missing_barriers(plain.mod) == ["B_shared"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "threads", "per_thread", "stages"),
+    [
+        pytest.param((20, 4, 6), (3, 4), (3, 1), [(3, 1, (3, 4))], id="a tile of several rows"),
+        pytest.param((20, 4, 1), (3, 4), (3, 1), [(3, 1, 4)], id="all rows write the same once"),
+        pytest.param((20, 4, 2), (2, 8), None, [(3, 0, (2, 8))], id="read at other elements"),
+        pytest.param(
+            (20, 4, 6), (3, 4), None, [(4, 0, (3, 4)), (4, 1, (3, 4))], id="another's barrier"
+        ),
+    ],
+)
+def test_tiles_that_have_all_the_barriers_that_they_need(sizes, threads, per_thread, stages):
+    problem = matmul.problem(*sizes, transpose_b=True)
+    sch, block = tile(problem, threads, per_thread)
+    for depth, operand, shape in stages:
+        loop = sch.get_loops(block)[depth]
+        stage_operand_at(sch, block, loop, operand=operand, threads=shape)
+    assert find_wrong(problem, sch) == []
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_a_tile_of_which_each_thread_reads_what_it_wrote(depth: int):
+    problem = vector_add.problem(37)
+    sch, block = tile(problem, (8,))
+    for operand in (0, 1):
+        loop = sch.get_loops(block)[depth]
+        stage_operand_at(sch, block, loop, operand=operand, threads=8)
+    assert find_wrong(problem, sch) == []
+
+
+def test_a_race_that_was_there_before_is_no_fault_of_a_transform():
+    problem = matmul.problem(20, 4, 6, transpose_b=True)
+    sch, block = tile(problem, (3, 4), (3, 1))
+    stage_plainly(sch, block, 4, operand=1, threads=(3, 4))
+    set_pipeline(sch)
+    fuse_loops(sch, sch.get_loops(block)[-2:])
+    assert find_missing_barriers(sch.mod) == ["B_shared"]

@@ -1,0 +1,105 @@
+"""Iterations of an asynchronous pipeline that copy nothing, whose group TVM waits for all the same.
+
+Each refused schedule is made by TVM's primitives first, and shown to be a race.
+"""
+
+from typing import NamedTuple
+
+import pytest
+from pairs import refuses
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import Problem, matmul
+from tirstep.transforms import (
+    accumulate_in_registers,
+    decompose_reduction_at,
+    prefetch_asynchronously,
+    set_pass_option,
+    split_loop,
+    split_reduction,
+    stage_operand_at,
+    tile_block,
+    unroll_loop,
+)
+from tirstep.transforms.loops import Split
+
+
+class Staged(NamedTuple):
+    """A product in steps of 4 along k, in groups of some steps with a guard."""
+
+    problem: Problem
+    sch: Schedule
+    copies: list[SBlockRV]
+    steps: Split
+
+
+def stage(k: int, group: int) -> Staged:
+    problem = matmul.problem(16, 16, k)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile_block(sch, block, threads=(4, 4), per_thread=(4, 4), tail="guard")
+    threads = [loop for loop in sch.get_loops(block) if sch.get(loop).thread_binding is not None]
+    accumulate_in_registers(sch, block, threads[-1])
+    loop = split_reduction(sch, block, inner=4).outer
+    copies = [
+        stage_operand_at(sch, block, loop, operand=operand, threads=(4, 4), vector=4)
+        for operand in (0, 1)
+    ]
+    decompose_reduction_at(sch, block, loop)
+    return Staged(problem, sch, copies, split_loop(sch, loop, inner=group, tail="guard"))
+
+
+def find_wrong(staged: Staged) -> list[str]:
+    device = get_device("simulator")
+    found = check_numbers(staged.problem, staged.sch.mod, device, where="here")
+    return [finding.message for finding in found]
+
+
+def annotate(sch: Schedule, loop: LoopRV) -> None:
+    sch.annotate(loop, "software_pipeline_stage", [0, 0, 2])
+    sch.annotate(loop, "software_pipeline_order", [0, 1, 2])
+    sch.annotate(loop, "software_pipeline_async_stages", [0])
+    for name in ("tirx.use_async_copy", "tirx.disable_storage_rewrite"):
+        set_pass_option(sch, name=name, value=True)
+
+
+IDLE = r"block 'A_shared' would copy nothing in iterations? {}.* of loop 'k_0_1'.*; TVM leaves out"
+
+
+def test_a_pipeline_of_more_iterations_than_there_are_steps():
+    staged = stage(8, 3)
+    annotate(staged.sch, staged.steps.inner)
+    assert "is in flight" in find_wrong(staged)[0]
+    staged = stage(8, 3)
+    with refuses(staged.sch, f"prefetch_asynchronously: {IDLE.format(2)}"):
+        prefetch_asynchronously(staged.sch, staged.steps.inner, staged.copies)
+
+
+@pytest.mark.parametrize(("k", "idle"), [(16, 1), (20, 2)])
+def test_a_loop_around_a_pipeline_that_is_unrolled(k: int, idle: int):
+    """In the last of its copies TVM knows which iterations have nothing left to copy."""
+    staged = stage(k, 3)
+    annotate(staged.sch, staged.steps.inner)
+    staged.sch.unroll(staged.steps.outer)
+    assert "is in flight" in find_wrong(staged)[0]
+    staged = stage(k, 3)
+    prefetch_asynchronously(staged.sch, staged.steps.inner, staged.copies)
+    with refuses(staged.sch, f"unroll_loop: {IDLE.format(idle)}"):
+        unroll_loop(staged.sch, staged.steps.outer)
+    assert find_wrong(staged) == []
+
+
+@pytest.mark.parametrize(
+    ("k", "group", "stages", "unrolled"),
+    [(32, 5, 3, False), (32, 5, 3, True), (24, 3, 3, True), (12, 4, 2, False)],
+)
+def test_iterations_that_tvm_does_not_tell_apart_may_copy_nothing(
+    k: int, group: int, stages: int, unrolled: bool
+):
+    staged = stage(k, group)
+    prefetch_asynchronously(staged.sch, staged.steps.inner, staged.copies, stages=stages)
+    if unrolled:
+        unroll_loop(staged.sch, staged.steps.outer)
+    assert find_wrong(staged) == []

@@ -1,0 +1,205 @@
+"""Sums over threads: what is refused is wrong on the simulator, and what is not is right there."""
+
+import math
+
+import numpy as np
+import pytest
+import tvm
+from pairs import refuses
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.script import from_source
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import Problem, row_sum, softmax
+from tirstep.transforms import bind_loop, cache_write_at, inline_producers, split_loop
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.thread_sums import find_unordered_sums
+
+
+def make_sums(rows: int, columns: int, dtype: str) -> tvm.IRModule:
+    return from_source(
+        f"""
+@I.ir_module
+class Sums:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer(({rows}, {columns}), "{dtype}"), B: T.Buffer(({rows},), "{dtype}")):
+        for i, k in T.grid({rows}, {columns}):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.{dtype}(0)
+                B[vi] = B[vi] + A[vi, vk]
+"""
+    )
+
+
+def split_among(roles: str, dtype: str = "float32") -> tuple[Schedule, dict[str, LoopRV]]:
+    """Sums over some thread axes, as "x32 z2", with rows on others, as "y:2", and their loops."""
+    sizes = {one[0]: int(one[1:].removeprefix(":")) for one in roles.split()}
+    rows = {f"threadIdx.{one[0]}": sizes[one[0]] for one in roles.split() if ":" in one}
+    summed = {f"threadIdx.{one[0]}": sizes[one[0]] for one in roles.split() if ":" not in one}
+    sch = Schedule(make_sums(math.prod(rows.values()), 2 * math.prod(summed.values()), dtype))
+    i, k = sch.get_loops(sch.get_sblock("B"))
+    grid, *across = sch.split(i, [None, *rows.values()])
+    *along, rest = sch.split(k, [*summed.values(), None])
+    sch.reorder(grid, *across, *along, rest)
+    sch.bind(grid, "blockIdx.x")
+    return sch, dict(zip([*rows, *summed], [*across, *along], strict=True))
+
+
+def find_faults(module: tvm.IRModule) -> list[str]:
+    program = get_device("simulator").compile(module)
+    matrix, vector = module["main"].params
+    shape = [int(extent) for extent in matrix.shape]
+    ones = np.ones(shape, str(matrix.dtype))
+    program([ones, np.zeros(shape[:1], str(vector.dtype))])
+    return [str(finding) for finding in program.findings]
+
+
+UNSOUND = {
+    "x5 y8": "reduces over the 40 threads of 'threadIdx.x' and 'threadIdx.y': TVM's last steps",
+    "x8 z5": "reduces over the 40 threads of 'threadIdx.x' and 'threadIdx.z': TVM's last steps",
+    "x2 y3 z8": "the 48 threads of 'threadIdx.x' and 'threadIdx.y' and 'threadIdx.z': TVM's",
+    "x32 y:2 z2": "'threadIdx.x' and 'threadIdx.z', with 'threadIdx.y' between them: TVM's",
+    "x96 y:3 z2": "'threadIdx.x' and 'threadIdx.z', with 'threadIdx.y' between them: TVM's",
+    "y33": "the 33 threads of 'threadIdx.y': TVM's last steps would take for granted",
+    "int8 x4": "the 4 threads of 'threadIdx.x' in 'int8', which TVM does not shuffle: TVM's last",
+    "int8 y:2 x64": "the 64 threads of 'threadIdx.x' in 'int8', which TVM does not shuffle: TVM's",
+}
+SOUND = [
+    "x32",
+    "x5",
+    "x96 z2",
+    "x32 y3 z:2",
+    "x:2 y32",
+    "x:3 y96 z2",
+    "x16 y:2 z4",
+    "x24 y:3 z4",
+    "x8 y:2 z6",
+    "x:5 y2 z40",
+    "float16 y:2 x64",
+    "int8 x3",
+    "int8 y:2 x8",
+    "int8 x:4 y32",
+]
+
+
+@pytest.mark.parametrize("roles", [*UNSOUND, *SOUND])
+def test_the_steps_that_are_called_unordered_are_a_race(roles: str):
+    dtype = next((one for one in roles.split() if one[0] in "fi"), "float32")
+    sch, loops = split_among(roles.removeprefix(dtype).strip(), dtype)
+    for axis, loop in loops.items():
+        sch.bind(loop, axis)
+    problems = [fault.problem for fault in find_unordered_sums(sch.mod)]
+    faults = find_faults(sch.mod)
+    assert all(fault.startswith("race: ") and "red_buf0" in fault for fault in faults)
+    assert len(problems) == (roles in UNSOUND) == bool(faults)
+    assert all(UNSOUND[roles] in problem for problem in problems)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("roles", SOUND)
+def test_the_steps_that_are_called_ordered_are_right_on_a_gpu(roles: str):
+    dtype = next((one for one in roles.split() if one[0] in "fi"), "float32")
+    sch, loops = split_among(roles.removeprefix(dtype).strip(), dtype)
+    for axis, loop in loops.items():
+        sch.bind(loop, axis)
+    matrix = sch.mod["main"].params[0]
+    ones = np.ones([int(extent) for extent in matrix.shape], dtype)
+    program = get_device("cuda").compile(sch.mod)
+    for _ in range(20):
+        sums = program([ones, np.zeros(len(ones), dtype)])[-1]
+        np.testing.assert_array_equal(sums, ones.sum(axis=1, dtype=dtype))
+
+
+@pytest.mark.parametrize("roles", ["x8 z5", "x32 y:2 z2", "int8 x8"])
+def test_the_binding_that_makes_such_a_sum_is_refused(roles: str):
+    dtype = next((one for one in roles.split() if one[0] in "fi"), "float32")
+    sch, loops = split_among(roles.removeprefix(dtype).strip(), dtype)
+    *first, (axis, last) = loops.items()
+    for other, loop in first:
+        bind_loop(sch, loop, axis=other)
+    with refuses(sch, "bind_loop: block 'B' reduces over the .*: TVM's last steps would take"):
+        bind_loop(sch, last, axis=axis)
+
+
+def test_rows_that_come_between_the_threads_of_a_sum_later():
+    """Whichever is bound last is refused, and the axes in another order are right."""
+    sch, loops = split_among("x32 y:2 z2")
+    bind_loop(sch, loops["threadIdx.x"], axis="threadIdx.x")
+    bind_loop(sch, loops["threadIdx.z"], axis="threadIdx.z")
+    with refuses(sch, "bind_loop: block 'B' reduces over .*'threadIdx.y' between them"):
+        bind_loop(sch, loops["threadIdx.y"], axis="threadIdx.y")
+    sch, loops = split_among("x32 y:2 z2")
+    for axis, other in (("x", "x"), ("z", "y"), ("y", "z")):
+        bind_loop(sch, loops[f"threadIdx.{axis}"], axis=f"threadIdx.{other}")
+    assert find_faults(sch.mod) == []
+
+
+def find_wrong(problem: Problem, module: tvm.IRModule) -> list[str]:
+    found = check_numbers(problem, module, get_device("simulator"), where="here")
+    return [finding.message for finding in found]
+
+
+def keep_rows(m: int, rows: int, place: int) -> tuple[Problem, Schedule, LoopRV]:
+    """Sums of guarded rows in registers, of all rows of a thread (0) or of one (1)."""
+    problem = row_sum.problem(m, 8)
+    sch = Schedule(problem.module)
+    block: SBlockRV = sch.get_sblock("B")
+    around = split_loop(sch, sch.get_loops(block)[0], inner=rows, tail="guard")
+    bind_loop(sch, around.outer, axis="blockIdx.x")
+    cache_write_at(sch, block, around[place])
+    return problem, sch, sch.get_loops(block)[-1]
+
+
+@pytest.mark.parametrize(("m", "rows"), [(1, 2), (2, 4), (3, 4)])
+def test_the_sums_of_rows_that_do_not_exist_have_no_registers(m: int, rows: int):
+    problem, plain, loop = keep_rows(m, rows, 0)
+    plain.bind(loop, "threadIdx.x")
+    assert f"out of bounds: store to B_local[{m}]" in find_wrong(problem, plain.mod)[0]
+
+    problem, sch, loop = keep_rows(m, rows, 0)
+    with refuses(
+        sch,
+        rf"bind_loop: block 'B' reduces over threads, and .* < {m} is its only guard: TVM would "
+        "store the sums of outputs that do not exist into 'B_local'",
+    ):
+        bind_loop(sch, loop, axis="threadIdx.x")
+
+
+@pytest.mark.parametrize(
+    ("m", "rows", "place"), [(1, 2, 1), (2, 2, 0), (3, 2, 1), (5, 4, 1), (3, 4, 1), (8, 4, 0)]
+)
+def test_the_sums_of_rows_that_have_registers_are_right(m: int, rows: int, place: int):
+    problem, sch, loop = keep_rows(m, rows, place)
+    bind_loop(sch, loop, axis="threadIdx.x")
+    assert find_wrong(problem, sch.mod) == []
+
+
+@pytest.mark.parametrize("steps", [2, 6])
+def test_a_reader_that_knows_the_index_of_its_sums(steps: int):
+    """Of one row there is one index, 0: TVM no longer takes the registers for a thread's own."""
+    problem = softmax.problem(1, 32, online=True)
+
+    def make() -> tuple[Schedule, SBlockRV]:
+        sch = Schedule(problem.module)
+        running = RECIPES["softmax_online"].run(sch, rows=2, threads=8, vector=4, tail="guard")
+        for _ in range(steps):
+            next(running, None)
+        return sch, sch.get_sblock("B_local")
+
+    plain, block = make()
+    assert find_wrong(problem, plain.mod) == []
+    for producer in plain.get_producers(block):
+        if str(plain.get(producer).name_hint) not in ("statistics", "wide"):
+            plain.compute_inline(producer)
+    assert "out of bounds: store to total_local[1]" in find_wrong(problem, plain.mod)[0]
+
+    sch, block = make()
+    with refuses(
+        sch,
+        "inline_producers: block 'statistics' reduces over threads, and i_1 < 1 is its only guard: "
+        "TVM would store the sums of outputs that do not exist into '(total|top)_local'",
+    ):
+        inline_producers(sch, block)

@@ -1,0 +1,224 @@
+"""Barriers that TVM leaves out between threads that share elements of shared memory.
+
+TVM takes accesses at one index, such as ``S[threadIdx.x]``, for those of one thread, and puts no
+barrier between them. In a kernel with threads along threadIdx.y, too, all of these have that index.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from tvm.ir import IRModule, TensorLoad
+from tvm.s_tir import SBlock
+from tvm.tirx import BufferStore, For, ForKind
+from tvm_ffi import structural_equal
+
+from .enumeration import choose_values, read_expression
+from .lowering.partly import lower_around
+from .lowering.uses import Use, Uses, find_uses
+from .places import Place, find_places, is_among
+from .queries import constant, find_all, find_axis, is_used, substitute
+
+_ROOM = 1 << 14
+"""Iterations, of all threads together, that are tried: some hundredths of a second."""
+_THREADS = 64
+"""Threads that are tried before TVM is asked."""
+_Cells = dict[tuple[int, ...], dict[Any, set[int]]]
+"""For each iteration of loops: the numbers of the threads that use an element."""
+
+
+def find_missing_barriers(module: IRModule, *, is_last: bool = False) -> list[str]:
+    """The shared buffers, by name, that threads use in an order that nothing decides.
+
+    Asked is TVM: the module is lowered as far as to its barriers, where a part of the threads
+    alone writes elements, or several threads write the same ones. Empty where it does not lower.
+    Unless it `is_last`, also where a block has no loop yet on one of its kernel's thread axes: it
+    runs in all threads of that axis, and more transforms may change that.
+    """
+    functions = [function for _, function in module.functions_items()]
+    if not any(_may_share(function.body, is_last) for function in functions):
+        return []
+    lowered = lower_around(module, "s_tir.ThreadSync", times=2)
+    if lowered is None:
+        return []
+    found = (_find_in(find_uses(function)) for _, function in lowered.after.functions_items())
+    return list(dict.fromkeys(itertools.chain.from_iterable(found)))
+
+
+def _may_share(body: Any, is_last: bool) -> bool:
+    """Whether a block writes shared memory in a part of the threads, or in several at once."""
+    axes: dict[Any, dict[str, For]] = {}
+    places = [place for place in find_places(body) if not find_all(place.block.body, SBlock)]
+    places = [place for place in places if place.kernel is not None]
+    for place in places:
+        if place.kernel not in axes:
+            axes[place.kernel] = _find_axes(place.kernel)
+        missing = axes[place.kernel].keys() - {find_axis(loop) for loop in place.loops}
+        if missing and not is_last:
+            return False
+    return any(
+        _writes_together(place, axes[place.kernel], store.indices)
+        for place in places
+        for store in find_all(place.block.body, BufferStore)
+        if store.buffer.scope().startswith("shared")
+    )
+
+
+def _find_axes(kernel: Any) -> dict[str, For]:
+    """The axes along which a kernel has several threads, each with a loop on it."""
+    found: dict[str, For] = {}
+    for loop in find_all(kernel, For):
+        axis = find_axis(loop) or ""
+        if axis.startswith("threadIdx") and constant(loop.extent) != 1:
+            found.setdefault(axis, loop)
+    return found
+
+
+def _writes_together(place: Place, axes: dict[str, For], indices: Any) -> bool:
+    """Whether threads share what they write at indices, or are let in at one value of an axis.
+
+    Of the threads the first and the last ones along each axis are tried.
+    """
+    same = {
+        loop.loop_var: axes[str(find_axis(loop))].loop_var
+        for loop in place.loops
+        if find_axis(loop) in axes
+    }
+    try:
+        values = [
+            read_expression(substitute(substitute(index, place.values), same)) for index in indices
+        ]
+        guards = [read_expression(substitute(guard, same)) for guard in place.guards]
+    except TypeError:
+        return True
+    threads, written, let = list(axes.values()), set(), []
+    for point in itertools.product(*choose_values(threads, _THREADS)):
+        at = dict(zip([loop.loop_var for loop in threads], point, strict=True))
+        if all(guard(at) for guard in guards):
+            let.append(point)
+            written.add(tuple(value(at) for value in values))
+    return len(written) < len(let) or any(len(set(along)) == 1 for along in zip(*let, strict=True))
+
+
+def _find_in(uses: Uses) -> Iterator[str]:
+    """The shared buffers of a lowered function that lack a barrier."""
+    shared = [
+        use
+        for use in uses.uses
+        if use.buffer.scope().startswith("shared")
+        and use.launch
+        and all(index.ty.dtype.lanes == 1 for index in use.indices)
+    ]
+    for one, other in itertools.combinations(shared, 2):
+        if one.launch != other.launch or not one.buffer.same_as(other.buffer):
+            continue
+        if one.is_write == other.is_write or one.statement.same_as(other.statement):
+            continue
+        if not structural_equal(one.indices, other.indices):
+            continue
+        try:
+            if _Pair(uses, one, other).races():
+                yield str(one.buffer.name)
+        except TypeError:
+            continue  # an expression that is not known, a loaded one, say
+
+
+class _Pair:
+    """Two uses of elements at the same indices, the first one earlier in the program."""
+
+    def __init__(self, uses: Uses, first: Use, last: Use) -> None:
+        self.uses, self.first, self.last = uses, first, last
+        self.common = [loop for loop in first.loops if is_among(loop, last.loops)]
+        if any(constant(loop.min) != 0 for loop in (*first.loops, *last.loops)):
+            raise TypeError("loops that begin elsewhere are not tried")
+        threads = uses.threads[first.launch]
+        self._threads = [
+            dict(zip(threads, point, strict=True))
+            for point in itertools.product(*map(range, threads.values()))
+        ]
+        room = max(2, _ROOM // math.prod(threads.values()))
+        self._chosen = [list(values) for values in choose_values(self.common, room)]
+        self._cells: dict[int, _Cells] = {}
+
+    def races(self) -> bool:
+        """Whether some thread uses an element too early or too late for another one."""
+        is_open = not self._has_barrier(self.first.place, self.last.place)
+        if is_open and any(
+            self._clashes(self.first, at, self.last, at) for at in itertools.product(*self._chosen)
+        ):
+            return True
+        return any(
+            self._races_around(depth, *uses)
+            for depth in range(self.uses.outer[self.first.launch], len(self.common))
+            for uses in ((self.last, self.first), (self.first, self.last))
+        )
+
+    def _races_around(self, depth: int, early: Use, late: Use) -> bool:
+        """Whether a use clashes with one in the next iteration of a loop around both."""
+        loop, chosen = self.common[depth], self._chosen[depth]
+        begin, end = self.uses.spans[loop]
+        if (
+            loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED)
+            or self._has_barrier(early.place, end)
+            or self._has_barrier(begin, late.place)
+            or (late.is_write and not self._varies(late, loop))
+        ):
+            return False
+        return any(
+            self._clashes(early, at, late, (*at[:depth], at[depth] + 1, *at[depth + 1 :]))
+            for at in itertools.product(*self._chosen)
+            if at[depth] + 1 in chosen
+        )
+
+    def _has_barrier(self, begin: int, end: int) -> bool:
+        return any(begin <= place < end for place in self.uses.barriers)
+
+    def _varies(self, write: Use, loop: For) -> bool:
+        """Whether what is written may be something else in the next iteration of a loop."""
+        begin, end = self.uses.spans[loop]
+        inside = [use.buffer for use in self.uses.uses if use.is_write and begin <= use.place < end]
+        loads = find_all(write.value, TensorLoad)
+        return is_used(loop.loop_var, write.value) or any(
+            is_among(load.source, inside) for load in loads
+        )
+
+    def _clashes(self, early: Use, at: tuple[int, ...], late: Use, then: tuple[int, ...]) -> bool:
+        """Whether a thread uses an element late that another one uses early, each in an iteration.
+
+        A thread may read what it wrote itself: all that write an element at once write the same.
+        """
+        before = self._find_cells(early, at)
+        for element, threads in self._find_cells(late, then).items():
+            others = before.get(element, set())
+            if early.is_write:
+                threads = threads - others
+            if any(others - {thread} for thread in threads):
+                return True
+        return False
+
+    def _find_cells(self, use: Use, at: tuple[int, ...]) -> dict[Any, set[int]]:
+        """The elements of a use in one iteration of the common loops, and their threads."""
+        known = self._cells.setdefault(id(use), {})
+        if at not in known:
+            fixed = dict(zip([loop.loop_var for loop in self.common], at, strict=True))
+            known[at] = _collect(use, fixed, self._threads, self.common)
+        return known[at]
+
+
+def _collect(
+    use: Use, fixed: dict[Any, int], threads: list[dict[Any, int]], common: list[For]
+) -> dict[Any, set[int]]:
+    indices, guards = ([read_expression(one) for one in part] for part in (use.indices, use.guards))
+    own = [loop for loop in use.loops if not is_among(loop, common)]
+    found: dict[Any, set[int]] = defaultdict(set)
+    for iteration in itertools.product(*choose_values(own, 8)):
+        inside = dict(zip([loop.loop_var for loop in own], iteration, strict=True))
+        for number, thread in enumerate(threads):
+            point = {**fixed, **inside, **thread}
+            if all(guard(point) for guard in guards):
+                found[tuple(index(point) for index in indices)].add(number)
+    return found
