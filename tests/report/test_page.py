@@ -95,7 +95,7 @@ def test_blame_of_a_line_by_mouse_by_keyboard_and_in_the_column(visit: Open):
     wrote = blamed[place].step
     opened.press("d")
     opened.page.hover(f'tr[data-fresh="{place}"] td.code')
-    told = f"line {place + 1}|written by step|02_{wrote.name}|{wrote.source}"
+    told = f"line {place + 1}|written by step|02_{wrote.name}|{wrote.location}"
     assert "|".join(opened.texts("#status > *")) == told
     opened.press("c", "Home", *["ArrowDown"] * place)
     assert "|".join(opened.texts("#status > *")) == told

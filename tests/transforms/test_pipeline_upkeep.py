@@ -220,7 +220,9 @@ def test_what_was_wrong_before_a_transform_is_not_its_fault():
     copy, outer, step = step_over(sch, inner=5, copy_first=False)
     sch.decompose_reduction(sch.get_sblock("C"), outer)
     note_pipeline(sch, step, stages=3)
+    before = str(sch.mod)
     unroll_loop(sch, sch.get_loops(copy)[-2])
+    assert str(sch.mod) != before
 
 
 def make_pipeline(prefetch, **options) -> tuple[Problem, Schedule, SBlockRV, LoopRV]:

@@ -21,7 +21,7 @@ from tirstep.transforms.recipes import RECIPES
 @pytest.mark.parametrize("threads", [8, 32, 256])
 def test_the_sum_and_the_maximum_of_a_row_are_found_together(threads: int) -> None:
     run = run_recipe(
-        RECIPES["softmax_online"], {"m": 3, "n": 512}, sizes={"threads": threads, "vector": 2}
+        RECIPES["softmax_online"], {"m": 3, "n": 512}, config={"threads": threads, "vector": 2}
     )
     module = run.steps[-1].module
     assert not check_numbers(run.problem, module, get_device("simulator"), where="")
