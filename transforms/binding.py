@@ -9,26 +9,27 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .arguments import Int64
-from .errors import TransformError, composite, transform
+from .decorators import composite, transform
+from .errors import TransformError
 from .gpu_limits import MAX_THREADS
+from .legality.pipelines import STAGE
+from .legality.sums import require_single_terms
+from .legality.threads import (
+    require_axis_free,
+    require_axis_limit,
+    require_own_registers,
+    require_same_extents,
+    require_sound_reduction,
+    require_thread_limit,
+    require_virtual_threads_around_all,
+)
 from .loops import Tail, require_constant, require_countable, require_factors, require_serial
-from .pipeline_rules import STAGE
 from .queries import (
     find_block_name,
     find_loop_name,
     find_reduction_loops,
     find_spatial_loops,
 )
-from .registers import require_own_registers
-from .repetition import require_single_terms
-from .thread_axes import (
-    require_axis_free,
-    require_axis_limit,
-    require_same_extents,
-    require_sound_reduction,
-    require_thread_limit,
-)
-from .virtual_threads import require_virtual_threads_around_all
 
 THREAD_AXES = tuple(
     f"{level}.{letter}" for level in ("blockIdx", "threadIdx", "vthread") for letter in "xyz"

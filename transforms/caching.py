@@ -6,26 +6,19 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import SeqStmt
 
-from .coverage import require_computed
-from .errors import TransformError, composite
-from .loops import ASYNC
-from .pipeline_rules import STAGE
+from .decorators import composite
+from .errors import TransformError
+from .legality.lifetimes import require_computed
+from .legality.pipelines import ASYNC, STAGE
+from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .placement import (
     fuse_epilogue_at,
     require_around,
     require_outside_reductions,
     require_scalar_place,
 )
-from .queries import (
-    constant,
-    find_all,
-    find_block_name,
-    find_epilogue,
-    find_outer_loops,
-    is_reduction,
-)
-from .registers import require_own_registers
-from .virtual_threads import require_virtual_threads_around_all
+from .queries import find_block_name, find_epilogue, find_outer_loops, is_reduction
+from .tir import constant, find_all
 
 SCOPES = ("shared", "shared.dyn", "local")
 _WHY_NOT = {

@@ -11,27 +11,25 @@ from tvm.tirx import For
 
 from .binding import bind_loop
 from .caching import place_copy_at
-from .errors import TransformError, composite
+from .decorators import composite
+from .errors import TransformError
 from .gpu_limits import MAX_THREADS
 from .layout import require_copy
-from .legality import inlines
+from .legality.lowered_memory import require_one_room
+from .legality.net import inlines
+from .legality.threads import require_own_registers
 from .loops import Tail, require_countable, require_serial
 from .placement import inline_producers
 from .queries import (
-    constant,
-    find_all,
-    find_axis,
     find_block_name,
     find_extent,
     find_loop_name,
     find_outer_loops,
     find_own_loops,
     find_root,
-    find_row_stride,
     get_enclosing_kernel,
 )
-from .registers import require_own_registers
-from .rooms import require_one_room
+from .tir import constant, find_all, find_axis, find_row_stride
 from .vectorize import find_float8_fault, vectorize_loop
 
 

@@ -24,24 +24,27 @@ from tvm.tirx import (
 )
 from tvm_ffi import structural_equal
 
-from .errors import TransformError, composite
-from .places import is_among
+from .decorators import composite
+from .errors import TransformError
+from .legality.lowered_memory import require_one_room
 from .queries import (
-    constant,
-    find_all,
     find_block_name,
     find_blocks_under,
-    find_kind,
     find_own_loops,
     find_realize,
-    find_regions,
     find_root,
     find_row_length,
+)
+from .tir import (
+    constant,
+    find_all,
+    find_kind,
+    find_regions,
     find_row_stride,
+    is_among,
     is_choice,
     is_used,
 )
-from .rooms import require_one_room
 
 
 class Padding(NamedTuple):

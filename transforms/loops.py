@@ -13,27 +13,22 @@ from tvm.sym import Analyzer
 from tvm.tirx import For, ForKind, IterVar, floormod
 
 from .arguments import Int64
-from .errors import TransformError, composite, transform
+from .decorators import composite, transform
+from .errors import TransformError
+from .legality.pipelines import ASYNC
+from .legality.sums import require_single_terms
 from .queries import (
-    constant,
-    find_all,
-    find_axis,
     find_enclosing_loops,
     find_extent,
-    find_fed_iterators,
-    find_kind,
     find_loop_name,
     find_outer_loops,
     is_reduction,
 )
-from .repetition import require_single_terms
+from .tir import constant, find_all, find_axis, find_fed_iterators, find_kind
 
 UNROLL = "pragma_auto_unroll_max_step"
-ASYNC = "software_pipeline_async_stages"
-
 Tail = Literal["refuse", "guard"]
 """What happens where a size does not divide: refuse, or guard the rest with predicates."""
-
 PaddedTail = Literal["refuse", "guard", "pad"]
 """The same for a recipe that can also pad the whole problem with zeros."""
 

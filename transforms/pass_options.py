@@ -1,4 +1,4 @@
-"""Options of TVM's lowering passes that a schedule needs, kept in the module itself.
+"""Options of TVM's passes, and the pipeline, that a schedule needs, kept in the module itself.
 
 Some schedules mean what they say only under an option of the pass context: copies are asynchronous
 with ``tirx.use_async_copy``. The option is noted as an annotation of the root block, so that it
@@ -11,14 +11,13 @@ from __future__ import annotations
 import difflib
 
 import tvm
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from .arguments import Int64
-from .errors import TransformError, composite, query
-from .queries import find_all
-
-PREFIX = "pass_config."
+from .decorators import composite
+from .errors import TransformError
+from .passes.pipeline import KEY, PIPELINE, PIPELINES, PREFIX
 
 
 @composite
@@ -69,13 +68,24 @@ def require_root(sch: Schedule, who: str) -> SBlockRV:
     return sch.get_sblock("root")
 
 
-@query
-def find_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:
-    """The options of TVM's pass context that a module's transforms asked for, by name."""
-    options = {}
-    for _, function in module.functions_items():
-        for block in find_all(function.body, SBlock):
-            for key, value in block.annotations.items():
-                if str(key).startswith(PREFIX):
-                    options[str(key).removeprefix(PREFIX)] = value
-    return options
+@composite
+def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
+    """Note that the module is to be lowered with a pipeline of tirstep, or with TVM's own again.
+
+    ``tvm.compile(sch.mod, target, tir_pipeline=find_pipeline(sch.mod))`` lowers it so; the devices
+    of tirstep do it by themselves. Without it the module is as right, and may be slower.
+
+    rewrite: root block -> root block with ``T.sblock_attr({"tir_pipeline": name})``
+    consumes: nothing
+    requires: "tirstep" or "default"; a schedule that works on one function
+    """
+    if name not in PIPELINES:
+        raise TransformError(
+            "set_pipeline",
+            f"there is no pipeline {name!r} for scheduled modules",
+            f"use one of {', '.join(PIPELINES)}",
+        )
+    root = require_root(sch, "set_pipeline")
+    if KEY in sch.get(root).annotations:
+        sch.unannotate(root, KEY)
+    sch.annotate(root, KEY, name)

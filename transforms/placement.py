@@ -9,31 +9,26 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import ForKind, SeqStmt
 
-from .coverage import require_computed
-from .enumeration import count_points
-from .errors import TransformError, composite
-from .legality import inlines
-from .pipeline_rules import STAGE
+from .decorators import composite
+from .errors import TransformError
+from .legality.enumeration import count_points
+from .legality.lifetimes import require_computed
+from .legality.net import inlines
+from .legality.pipelines import STAGE
+from .legality.sums import require_single_terms
+from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .queries import (
-    constant,
-    find_all,
     find_block_name,
     find_extent,
-    find_fed_iterators,
-    find_kind,
     find_loop_name,
     find_outer_loops,
     find_realize,
     find_reduction_loops,
-    find_regions,
     find_root,
-    find_row_stride,
     is_around,
     is_reduction,
 )
-from .registers import require_own_registers
-from .repetition import require_single_terms
-from .virtual_threads import require_virtual_threads_around_all
+from .tir import constant, find_all, find_fed_iterators, find_kind, find_regions, find_row_stride
 
 
 @composite

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import tvm_ffi
+from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.sym import Analyzer
 from tvm.tirx import floormod
 
-from .errors import TransformError, composite
+from .decorators import composite
+from .errors import TransformError
+from .legality.sums import require_single_terms
 from .loops import Split, Tail, require_factors, require_serial
 from .queries import (
-    constant,
-    find_axis,
     find_block_name,
-    find_fed_iterators,
     find_loop_name,
     find_outer_loops,
     find_realize,
@@ -23,7 +26,9 @@ from .queries import (
     is_around,
     is_reduction,
 )
-from .repetition import require_single_terms
+from .tir import constant, find_axis, find_fed_iterators
+
+FLOAT = "float32"
 
 
 class PartialSums(NamedTuple):
@@ -165,3 +170,38 @@ def _require_plain_loops(sch: Schedule, who: str, block: SBlockRV) -> None:
             "leaves out where the parts are added up",
             "cut the reduction before its loops are split, or pad the block first with pad_block",
         )
+
+
+def combine_softmax(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Any]:
+    """Sum and maximum of two parts of a row: (sum of exp(a - maximum), maximum).
+
+    The sum comes first: TVM stores each value before it computes the next one, and the sum needs
+    the old maxima (M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018).
+    """
+    if any(str(value.ty.dtype) != FLOAT for value in (*ours, *theirs)):
+        return list(ours)  # a reduction of other types, such as the place of a maximum: not this
+    (total, largest), (other_total, other_largest) = ours, theirs
+    both = tirx.max(largest, other_largest)
+    scaled = total * tirx.exp(largest - both)
+    return [scaled + other_total * tirx.exp(other_largest - both), both]
+
+
+def identify_softmax(_values: Sequence[Any]) -> list[Any]:
+    """Sum and maximum of nothing."""
+    return [tirx.const(0, FLOAT), tirx.min_value(FLOAT)]
+
+
+def register_reducer(combine: Any, identify: Any, *, values: int) -> None:
+    """Tell TVM of a reduction of so many values; for the whole process, and for good.
+
+    `combine` gets the values of both sides and returns theirs together; `identify` those of
+    nothing.
+    """
+    functions = [tvm_ffi.convert(function) for function in (combine, identify)]
+    for function in functions:
+        # TVM drops them when Python has ended already, and crashes if nobody else holds them.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
+    tvm_ffi.get_global_func("s_tir.schedule.RegisterReducer")(values, *functions)
+
+
+register_reducer(combine_softmax, identify_softmax, values=2)

@@ -13,25 +13,15 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx.analysis import undefined_vars
 
 from .binding import bind_loop
-from .errors import TransformError, composite
+from .decorators import composite
+from .errors import TransformError
+from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
-from .lowering import set_pipeline
-from .pass_options import set_pass_option
+from .pass_options import set_pass_option, set_pipeline
 from .placement import require_around, require_scalar_place
-from .queries import (
-    find_all,
-    find_axis,
-    find_block_name,
-    find_enclosing_loops,
-    find_extent,
-    find_iterator_values,
-    find_own_loops,
-    find_root,
-    substitute,
-)
-from .registers import require_own_registers
+from .queries import find_block_name, find_enclosing_loops, find_extent, find_own_loops, find_root
+from .tir import find_all, find_axis, find_iterator_values, substitute
 from .vectorize import LANES, MAX_VECTOR_BYTES, vectorize_loop
-from .virtual_threads import require_virtual_threads_around_all
 
 
 class Spread(NamedTuple):

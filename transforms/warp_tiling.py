@@ -9,11 +9,12 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .binding import bind_loop
-from .errors import TransformError, composite
+from .decorators import composite
+from .errors import TransformError
 from .gpu_limits import WARP
+from .legality.sums import require_single_terms
 from .loops import Tail, require_constant, require_countable, require_factors, require_serial
 from .queries import find_block_name, find_reduction_loops, find_spatial_loops
-from .repetition import require_single_terms
 
 Inner = Literal["columns", "rows"]
 """Which loop of a tile is the innermost."""

@@ -26,7 +26,7 @@ from tirstep.transforms import (
     unroll_loop,
     vectorize_loop,
 )
-from tirstep.transforms.errors import composite, transform
+from tirstep.transforms.decorators import composite, transform
 
 
 def start(**options):

@@ -10,7 +10,7 @@ from tvm.s_tir.schedule import SBlockRV
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, matmul, vector_add
 from tirstep.transforms import fuse_loops, set_pipeline, stage_operand_at, tile_block
-from tirstep.transforms.missing_barriers import find_missing_barriers
+from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 
 REFUSAL = "threads would share elements of the shared buffer 'B_shared' with no barrier between: "
 

@@ -30,7 +30,7 @@ from tirstep.transforms import (
     stage_operand_at,
     tile_block,
 )
-from tirstep.transforms.places import find_places
+from tirstep.transforms.tir import find_places
 
 
 def start(problem: Problem, name: str = "C") -> tuple[Schedule, SBlockRV, list[LoopRV]]:

@@ -31,8 +31,7 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 
-from .places import is_among
-from .queries import constant, find_operands, is_used
+from ..tir import constant, find_operands, is_among, is_used
 
 _MOST = 2048
 """Iterations that are tried: some milliseconds."""

@@ -1,7 +1,8 @@
-"""Barriers that TVM leaves out between threads that share elements of shared memory.
+"""Memory of which TVM's lowering makes something else than the schedule says.
 
-TVM takes accesses at one index, such as ``S[threadIdx.x]``, for those of one thread, and puts no
-barrier between them. In a kernel with threads along threadIdx.y, too, all of these have that index.
+It leaves out barriers between threads that share elements (`find_missing_barriers`), changes
+indices where it gives a buffer one dimension (`find_changed_indices`), and compacts shared memory
+as if each thread had one of its own (`require_one_room`).
 """
 
 from __future__ import annotations
@@ -10,24 +11,60 @@ import functools
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tvm.ir import IRModule, TensorLoad
-from tvm.s_tir import SBlock
-from tvm.tirx import BufferStore, For, ForKind
+from tvm.ir import IRModule, Range, TensorLoad
+from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import transform as passes
+from tvm.sym import Analyzer
+from tvm.tirx import (
+    EQ,
+    Add,
+    And,
+    BufferStore,
+    Evaluate,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    Sub,
+    const,
+)
+from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
-from .enumeration import choose_values, read_expression
-from .lowering.partly import lower_around
-from .lowering.uses import Use, Uses, find_uses
-from .places import Place, find_places, is_among
-from .queries import constant, find_all, find_axis, is_used, substitute
+from ..errors import TransformError
+from ..passes.pipeline import lower_around
+from ..passes.uses import Use, Uses, Variables, find_uses
+from ..tir import (
+    Place,
+    constant,
+    find_all,
+    find_axis,
+    find_elements,
+    find_places,
+    is_among,
+    is_used,
+    substitute,
+)
+from .enumeration import choose_values, escapes, read_expression, takes_several_values
+from .pipelines import STAGE
+from .vectors import find_place
 
 _ROOM = 1 << 14
 """Iterations, of all threads together, that are tried: some hundredths of a second."""
 _THREADS = 64
 """Threads that are tried before TVM is asked."""
+_Cells = dict[tuple[int, ...], dict[Any, set[int]]]
+"""For each iteration of loops: the numbers of the threads that use an element."""
+_UNTIL_ROOMS = (
+    passes.LowerInitBlock,
+    passes.PlanAndUpdateBufferAllocationLocation,
+    passes.ConvertBlocksToOpaque,
+    passes.LiftThreadBinding,
+)
+"""What TVM does before it makes buffers as small as they can be."""
 
 
 class _Axis(NamedTuple):
@@ -36,10 +73,6 @@ class _Axis(NamedTuple):
     loop_var: Any
     extent: Any
     variables: tuple[Any, ...]
-
-
-_Cells = dict[tuple[int, ...], dict[Any, set[int]]]
-"""For each iteration of loops: the numbers of the threads that use an element."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -249,3 +282,139 @@ def _collect(
             if all(guard(point) for guard in guards):
                 found[tuple(index(point) for index in indices)].add(number)
     return found
+
+
+@functools.lru_cache(maxsize=4)
+def find_changed_indices(module: IRModule) -> list[str]:
+    """The buffers, by name, of which the lowered module uses other elements than the module.
+
+    Asked is TVM; the iterations that are tried are the first and the last ones of each loop. Empty
+    where it does not lower the module.
+    """
+    functions = [function for _, function in module.functions_items()]
+    if not any(_has_shifted_quotients(function.body) for function in functions):
+        return []
+    around = lower_around(module, "tirx.FlattenBuffer")
+    if around is None:
+        return []
+    found = []
+    for variable, function in around.before.functions_items():
+        uses = zip(find_uses(function).uses, find_uses(around.after[variable]).uses, strict=True)
+        ranges = Variables.of(function).ranges
+        found += [str(old.buffer.name) for old, new in uses if _differ(old, new, ranges)]
+    return list(dict.fromkeys(found))
+
+
+def _has_shifted_quotients(body: Any) -> bool:
+    """Whether a buffer's indices divide sums with several constants, or may do so in a pipeline."""
+    if not (find_all(body, FloorMod) or find_all(body, FloorDiv)):
+        return False
+    shifts: dict[Any, set[int]] = defaultdict(set)
+    for place in find_places(body):
+        pipelined = [loop.loop_var for loop in place.loops if STAGE in loop.annotations]
+        for buffer, quotient, shift in _find_shifts(place.block, tuple(place.values.items())):
+            if any(is_used(variable, quotient) for variable in pipelined):
+                return True
+            shifts[buffer].add(shift)
+    return any(len(one) > 1 for one in shifts.values())
+
+
+@functools.lru_cache(maxsize=256)  # a transform leaves most blocks as they are
+def _find_shifts(
+    block: SBlock, values: tuple[tuple[Any, Any], ...]
+) -> tuple[tuple[Any, Any, int], ...]:
+    """The buffer, the quotient and its constant of each quotient in the indices of a block."""
+    if find_all(block.body, SBlock):
+        return ()
+    named = dict(values)
+    return tuple(
+        (buffer, quotient, _find_shift(quotient.a))
+        for buffer, indices in find_elements(block.body)
+        for quotient in _find_quotients([substitute(one, named) for one in indices])
+    )
+
+
+def _find_quotients(indices: Iterable[Any]) -> list[Any]:
+    return [
+        quotient
+        for index in indices
+        for kind in (FloorMod, FloorDiv)
+        for quotient in find_all(index, kind)
+    ]
+
+
+def _find_shift(expression: Any) -> int:
+    """The constant in a sum."""
+    if isinstance(expression, Add):
+        return _find_shift(expression.a) + _find_shift(expression.b)
+    if isinstance(expression, Sub):
+        return _find_shift(expression.a) - _find_shift(expression.b)
+    return constant(expression) or 0
+
+
+def _differ(old: Use, new: Use, ranges: dict[Any, Range]) -> bool:
+    """Whether an element lies elsewhere in the buffer of one dimension, in a loop's iteration."""
+    dividends = [quotient.a for quotient in _find_quotients(old.indices)]
+    if all(structural_equal(one, dividends[0]) for one in dividends):
+        return False
+    expected, analyzer = find_place(old.buffer, list(old.indices)), Analyzer()
+    for variable, span in ranges.items():
+        analyzer.bind(variable, span)
+    if analyzer.can_prove_equal(expected, new.indices[0]):
+        return False
+    is_same = EQ(expected, new.indices[0])
+    is_let = functools.reduce(And, old.guards) if old.guards else const(1, "bool")
+    used = [*undefined_vars(is_same), *undefined_vars(is_let)]
+    loops = [
+        For(variable, span.min, span.extent, ForKind.SERIAL, Evaluate(0))
+        for variable, span in ranges.items()
+        if is_among(variable, used)
+    ]
+    return all(constant(loop.min) == 0 for loop in loops) and escapes(is_let, is_same, loops)
+
+
+def require_one_room(sch: Schedule, who: str) -> None:
+    """Refuse shared memory that TVM would make smaller, and begin elsewhere for each thread.
+
+    Of remainders of remainders, x % 13 % 4, TVM takes those of one thread for all that there are.
+    """
+    if not any(_has_remainders_of_remainders(function.body) for function in _find_functions(sch)):
+        return
+    laid_out = sch.mod
+    for lower in _UNTIL_ROOMS:
+        laid_out = lower()(laid_out)
+    compact = passes.CompactBufferAllocation()(laid_out)
+    for name, function in laid_out.functions_items():
+        before, after = (find_elements(body) for body in (function.body, compact[name].body))
+        loops = [one for one in find_all(function.body, For) if _is_thread(one)]
+        for (buffer, old), (_, new) in zip(before, after, strict=True):
+            if not buffer.scope().startswith("shared"):
+                continue
+            begins = [one - other for one, other in zip(old, new, strict=True)]
+            if any(takes_several_values(begin, loops) for begin in begins):
+                raise TransformError(
+                    who,
+                    f"TVM would make '{buffer.name}' smaller, as if each thread had one of its own "
+                    f"that begins elsewhere, since it reads and writes at {old[-1]} alone",
+                    "fold it into rows that divide its length, or leave it as it is",
+                )
+
+
+def _find_functions(sch: Schedule) -> list[Any]:
+    return [function for _, function in sch.mod.functions_items()]
+
+
+def _is_thread(loop: For) -> bool:
+    return (find_axis(loop) or "").startswith("threadIdx")
+
+
+def _has_remainders_of_remainders(body: Any) -> bool:
+    for place in find_places(body):
+        for buffer, indices in find_elements(place.block.body):
+            if not buffer.scope().startswith("shared"):
+                continue
+            for index in indices:
+                whole = substitute(index, place.values)
+                if any(find_all(one.a, FloorMod) for one in find_all(whole, FloorMod)):
+                    return True
+    return False
