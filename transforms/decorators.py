@@ -1,4 +1,4 @@
-"""Decorators of transforms, which check arguments, convert TVM's errors and undo what they refuse."""
+"""Decorators of transforms: they check arguments, convert TVM's errors and undo what is refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def transform(
         before, was = _copy(sch), _State.of(sch)
         result = run_call(function, bound)
         try:
-            _require_whole(function, was, sch)
+            _require_sound(function, was, sch)
         except TransformError as error:
             if before is None:
                 _tell_change(error, was, sch)
@@ -91,7 +91,7 @@ def composite(
         attempt, result = _try_on_copy(function, sch, bound, is_careful=False)
         if attempt.is_spoiled:  # and went on, from what a refusal had left half-done
             attempt, result = _try_on_copy(function, sch, bound, is_careful=True)
-        _require_whole(function, _State.of(sch), attempt.schedule)
+        _require_sound(function, _State.of(sch), attempt.schedule)
         _adopt(sch, attempt.schedule)
         return result
 
@@ -158,7 +158,7 @@ def _run_untried(
     was = _State.of(sch)
     try:
         result = _run_within(_Attempt(sch, False), function, bound)
-        _require_whole(function, was, sch)
+        _require_sound(function, was, sch)
     except TransformError as error:
         _tell_change(error, was, sch)
         raise
@@ -173,7 +173,7 @@ def _tell_change(error: TransformError, was: _State, sch: Schedule) -> None:
         )
 
 
-def _require_whole(function: Callable[..., object], was: _State, sch: Schedule) -> None:
+def _require_sound(function: Callable[..., object], was: _State, sch: Schedule) -> None:
     """Refuse what a transform made, if it lost or broke something on its way."""
     fault = find_fault(function, was.module, sch.mod, was.find_steps(sch))
     if fault is not None:

@@ -6,6 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from tvm.error import InternalError
@@ -18,6 +19,8 @@ NO_COPY = "unordered_map::at"
 """So `Schedule.copy` fails where a block is gone that TVM believes alive: tensorize of a loop."""
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
+_running: ContextVar[str] = ContextVar("_running", default="transform")
+"""The name of the innermost transform or question that runs."""
 
 
 class TransformError(ValueError):
@@ -27,6 +30,8 @@ class TransformError(ValueError):
     on a copy, and where it was refused half-way its advice says that the schedule has changed.
 
     The text is one sentence: who refuses, what is wrong with its names and numbers, what to do.
+    ``TransformError(problem, advice)`` names the transform that runs, ``TransformError(transform,
+    problem, advice)`` another one.
 
     Attributes
     ----------
@@ -39,7 +44,8 @@ class TransformError(ValueError):
     kernel_line : the kernel's ``file:line`` where TVM keeps it; None where it does not
     """
 
-    def __init__(self, transform: str, problem: str, advice: str) -> None:
+    def __init__(self, *parts: str) -> None:
+        transform, problem, advice = parts if len(parts) == 3 else (_running.get(), *parts)
         super().__init__(transform, problem, advice)
         self.transform = transform
         self.caller: str | None = None
@@ -57,8 +63,8 @@ class TransformError(ValueError):
         if self.kernel_line is not None:
             places.append(f"kernel {self.kernel_line}")
         where = f" [{'; '.join(places)}]" if places else ""
-        who = self.transform if self.caller is None else f"{self.caller}: {self.transform}"
-        return f"{who}: {self.problem}; {self.advice}{where}"
+        transform = self.transform if self.caller is None else f"{self.caller}: {self.transform}"
+        return f"{transform}: {self.problem}; {self.advice}{where}"
 
 
 def query(function: Callable[Options, Result]) -> Callable[Options, Result]:
@@ -84,6 +90,7 @@ def read_call(
 def run_call(function: Callable[..., Result], bound: inspect.BoundArguments) -> Result:
     """Call a function; what it and TVM refuse becomes a `TransformError` of its name."""
     name, kernel_line = function.__name__, _find_kernel_line(bound)
+    token = _running.set(name)
     try:
         return function(*bound.args, **bound.kwargs)
     except TransformError as error:
@@ -93,16 +100,18 @@ def run_call(function: Callable[..., Result], bound: inspect.BoundArguments) -> 
     except (ScheduleError, ValueError, InternalError) as error:
         if NO_COPY in str(error):
             refusal = TransformError(
-                name, "TVM cannot copy this schedule, to try it out", "tensorize after it"
+                "TVM cannot copy this schedule, to try it out", "tensorize after it"
             )
         elif not isinstance(error, ScheduleError) and "Check failed" not in str(error):
             raise
         else:
             refusal = TransformError(
-                name, f"TVM refuses: {_last_sentence(error)}", "see the schedule with sch.show()"
+                f"TVM refuses: {_last_sentence(error)}", "see the schedule with sch.show()"
             )
         refusal.kernel_line = kernel_line
         raise refusal from error
+    finally:
+        _running.reset(token)
 
 
 def _find_kernel_line(bound: inspect.BoundArguments) -> str | None:

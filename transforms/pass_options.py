@@ -36,9 +36,9 @@ def set_pass_option(sch: Schedule, *, name: str, value: bool | Int64) -> None:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else "tvm.transform.PassContext lists them"
-        raise TransformError("set_pass_option", f"TVM has no pass option '{name}'", hint)
+        raise TransformError(f"TVM has no pass option '{name}'", hint)
     _require_taken(name, value)
-    root, key = require_root(sch, "set_pass_option"), PREFIX + name
+    root, key = require_root(sch), PREFIX + name
     if key in sch.get(root).annotations:
         sch.unannotate(root, key)
     sch.annotate(root, key, value)
@@ -51,19 +51,18 @@ def _require_taken(name: str, value: bool | int) -> None:
         tvm.transform.PassContext(config={name: value})
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
         raise TransformError(
-            "set_pass_option",
             f"'{name}' takes a {kind}, and is given {value!r}",
             "give such options to tvm.transform.PassContext where you compile",
         ) from error
 
 
-def require_root(sch: Schedule, who: str) -> SBlockRV:
+def require_root(sch: Schedule) -> SBlockRV:
     """The root block of the function that a schedule works on; refuse one that works on none."""
     names = [str(variable.name_hint) for variable, _ in sch.mod.functions_items()]
     if sch.func_working_on is None and "main" not in names:
         listed = ", ".join(f"'{name}'" for name in names)
         raise TransformError(
-            who, f"the schedule works on none of {listed}", "name one with sch.work_on(name)"
+            f"the schedule works on none of {listed}", "name one with sch.work_on(name)"
         )
     return sch.get_sblock("root")
 
@@ -81,11 +80,10 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
     """
     if name not in PIPELINES:
         raise TransformError(
-            "set_pipeline",
             f"there is no pipeline {name!r} for scheduled modules",
             f"use one of {', '.join(PIPELINES)}",
         )
-    root = require_root(sch, "set_pipeline")
+    root = require_root(sch)
     if KEY in sch.get(root).annotations:
         sch.unannotate(root, KEY)
     sch.annotate(root, KEY, name)

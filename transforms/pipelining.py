@@ -35,9 +35,8 @@ def prefetch_fragments(sch: Schedule, loop: LoopRV) -> None:
         iteration all that it uses of them; sources that the loop does not write (TVM accepts
         others and computes with fragments of another iteration)
     """
-    who = "prefetch_fragments"
-    parts = require_pipeline(sch, who, loop)
-    require_own_tiles(sch, who, loop, require_registers(who, parts[:-1]))
+    parts = require_pipeline(sch, loop)
+    require_own_tiles(sch, loop, require_registers(parts[:-1]))
     copies, rest = len(parts) - 1, count_statements(parts[-1])
     sch.annotate(loop, STAGE, [0] * copies + [1] * rest)
     sch.annotate(loop, ORDER, list(range(copies + rest)))
@@ -57,9 +56,8 @@ def prefetch_through_registers(sch: Schedule, loop: LoopRV, copies: Sequence[SBl
         one statement that computes; copies of one store each into shared memory, and tiles as
         the fragments there
     """
-    who = "prefetch_through_registers"
-    parts = require_pipeline(sch, who, loop)
-    require_copies(sch, who, loop, copies, parts)
+    parts = require_pipeline(sch, loop)
+    require_copies(sch, loop, copies, parts)
     for copy in copies:
         sch.annotate(copy, LOCAL_STAGE, 1)
         sch.annotate(copy, DOUBLE_BUFFER, 0)
@@ -90,14 +88,12 @@ def prefetch_asynchronously(
         copy in each iteration (TVM leaves out the groups of others, and counts them when it
         waits); no `suggest_unrolling` of the loop or around it
     """
-    who = "prefetch_asynchronously"
-    parts = require_pipeline(sch, who, loop)
-    require_copies(sch, who, loop, copies, parts)
-    _require_stages(sch, who, loop, stages)
+    parts = require_pipeline(sch, loop)
+    require_copies(sch, loop, copies, parts)
+    _require_stages(sch, loop, stages)
     for node in [*find_enclosing_loops(sch, loop), sch.get(loop)]:
         if UNROLL in node.annotations:
             raise TransformError(
-                who,
                 f"loop '{node.loop_var.name}' is marked by suggest_unrolling, under which TVM "
                 "cannot say how many copies to wait for",
                 "suggest to unroll loops inside of the pipeline only",
@@ -116,95 +112,86 @@ def prefetch_asynchronously(
         set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
 
 
-def _require_stages(sch: Schedule, who: str, loop: LoopRV, stages: int) -> None:
-    extent = require_constant(sch, who, loop)
+def _require_stages(sch: Schedule, loop: LoopRV, stages: int) -> None:
+    extent = require_constant(sch, loop)
     if not 2 <= stages <= extent:
         raise TransformError(
-            who,
             f"stages={stages} does not fit loop '{find_loop_name(sch, loop)}' of {extent} "
             "iterations",
             f"use 2 to {extent}" if extent > 2 else "use 2",
         )
 
 
-def require_pipeline(sch: Schedule, who: str, loop: LoopRV) -> list[Any]:
+def require_pipeline(sch: Schedule, loop: LoopRV) -> list[Any]:
     """The statements of a loop's body; refuse a loop that cannot become a pipeline."""
     node, name = sch.get(loop), find_loop_name(sch, loop)
     if node.kind != ForKind.UNROLLED:
-        require_serial(sch, who, loop)
+        require_serial(sch, loop)
     if STAGE in node.annotations:
-        raise TransformError(who, f"loop '{name}' is a pipeline already", "pipeline a loop once")
+        raise TransformError(f"loop '{name}' is a pipeline already", "pipeline a loop once")
     for outer in find_enclosing_loops(sch, loop):
         if STAGE in outer.annotations:
             raise TransformError(
-                who,
                 f"loop '{outer.loop_var.name}' around loop '{name}' is a pipeline already, which "
                 "counts the statements in its body",
                 "pipeline the inner loop first",
             )
-    if require_constant(sch, who, loop) < 2:
-        raise TransformError(
-            who, f"loop '{name}' runs once", "leave it as it is, or use smaller steps"
-        )
+    if require_constant(sch, loop) < 2:
+        raise TransformError(f"loop '{name}' runs once", "leave it as it is, or use smaller steps")
     parts = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]
     if len(parts) < 2:
         raise TransformError(
-            who,
             f"loop '{name}' has one statement in its body, and nothing to fetch ahead",
             "place copies there first, with stage_operand_at or cache_read_at",
         )
     return parts
 
 
-def require_registers(who: str, parts: list[Any]) -> list[SBlock]:
+def require_registers(parts: list[Any]) -> list[SBlock]:
     """The blocks of statements that copy into registers; refuse one that does anything else."""
     blocks = [block for part in parts for block in find_all(part, SBlock)]
     for block in blocks:
         scopes = {str(region.source.scope()) for region in block.writes}
         if scopes != {"local"}:
             raise TransformError(
-                who,
                 f"block '{block.name_hint}' writes scope '{', '.join(sorted(scopes)) or None}', "
                 "not registers",
                 "pipeline copies into shared memory with prefetch_through_registers",
             )
-        _require_one_store(who, block)
+        _require_one_store(block)
     return blocks
 
 
 def require_copies(
-    sch: Schedule, who: str, loop: LoopRV, copies: Sequence[SBlockRV], parts: list[Any]
+    sch: Schedule, loop: LoopRV, copies: Sequence[SBlockRV], parts: list[Any]
 ) -> None:
     """Refuse a loop that is not the copies into shared memory, and one statement that computes."""
     name = find_loop_name(sch, loop)
     for index, copy in enumerate(copies):
-        scope = str(require_copy(sch, who, copy).source.scope())
+        scope = str(require_copy(sch, copy).source.scope())
         if scope not in ("shared", "shared.dyn"):
             raise TransformError(
-                who,
                 f"block '{find_block_name(sch, copy)}' writes scope '{scope}'",
                 "name copies into shared memory",
             )
         inside = find_all(parts[index], SBlock) if index < len(parts) else []
         if len(inside) != 1 or not inside[0].same_as(sch.get(copy)):
             raise TransformError(
-                who,
                 f"block '{find_block_name(sch, copy)}' is not statement {index + 1} of loop "
                 f"'{name}'",
                 "name the copies that stand first in the loop, in their order",
             )
-        _require_one_store(who, sch.get(copy))
+        _require_one_store(sch.get(copy))
     if not copies or len(parts) != len(copies) + 1:
         raise TransformError(
-            who,
             f"loop '{name}' has {len(parts)} statements for {len(copies)} copies",
             "name all copies of the loop; one statement that computes follows them "
             "(decompose the reduction outside of the loop first)",
         )
-    require_own_tiles(sch, who, loop, [sch.get(copy) for copy in copies])
+    require_own_tiles(sch, loop, [sch.get(copy) for copy in copies])
 
 
-def require_own_tiles(sch: Schedule, who: str, loop: LoopRV, copies: list[SBlock]) -> None:
+def require_own_tiles(sch: Schedule, loop: LoopRV, copies: list[SBlock]) -> None:
     """Refuse copies that are not all an iteration uses of their buffers, and all that uses them.
 
     An iteration of a pipeline has a part of each buffer for itself, filled before the iterations
@@ -217,7 +204,6 @@ def require_own_tiles(sch: Schedule, who: str, loop: LoopRV, copies: list[SBlock
         user = _find_user(_find_blocks_outside(sch, loop, inside), target)
         if user is not None:
             raise TransformError(
-                who,
                 f"block '{user}' uses '{target.name}' outside of loop '{name}', whose iterations "
                 "would have tiles of their own",
                 "give that block a copy of its own",
@@ -228,17 +214,14 @@ def require_own_tiles(sch: Schedule, who: str, loop: LoopRV, copies: list[SBlock
             for region in writer.writes:
                 if any(region.source.same_as(source) for source in sources):
                     raise TransformError(
-                        who,
                         f"block '{writer.name_hint}' writes '{region.source.name}' in loop "
                         f"'{name}', which block '{copy.name_hint}' would use ahead of it",
                         "leave such a loop as it is",
                     )
-        _require_whole_tile(sch, who, loop, copy, inside)
+        _require_whole_tile(sch, loop, copy, inside)
 
 
-def _require_whole_tile(
-    sch: Schedule, who: str, loop: LoopRV, copy: SBlock, inside: list[SBlock]
-) -> None:
+def _require_whole_tile(sch: Schedule, loop: LoopRV, copy: SBlock, inside: list[SBlock]) -> None:
     """TVM knows of each block whether its producers in the same iteration write all it reads."""
     target = copy.writes[0].source
     for reader in inside:
@@ -246,7 +229,6 @@ def _require_whole_tile(
             flags = sch.state._get_cached_flags(sch.state.get_sref(reader))
             if not flags.region_cover:
                 raise TransformError(
-                    who,
                     f"block '{reader.name_hint}' may read cells of '{target.name}' that block "
                     f"'{copy.name_hint}' does not write in the same iteration of loop "
                     f"'{find_loop_name(sch, loop)}'",
@@ -254,10 +236,9 @@ def _require_whole_tile(
                 )
 
 
-def _require_one_store(who: str, block: SBlock) -> None:
+def _require_one_store(block: SBlock) -> None:
     if block.init is not None or not isinstance(block.body, BufferStore):
         raise TransformError(
-            who,
             f"block '{block.name_hint}' is more than one store",
             "place copies in the loop with cache_read_at, and compute after them",
         )

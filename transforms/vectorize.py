@@ -36,12 +36,11 @@ def vectorize_loop(
         bytes; padded rows that keep the vectors aligned; float8 elements
         that are neighbours, or one repeated (CUDA's vectors of them cannot be taken apart)
     """
-    require_serial(sch, "vectorize_loop", loop)
-    lanes = require_constant(sch, "vectorize_loop", loop)
+    require_serial(sch, loop)
+    lanes = require_constant(sch, loop)
     name = find_loop_name(sch, loop)
     if lanes not in LANES:
         raise TransformError(
-            "vectorize_loop",
             f"loop '{name}' runs {lanes} times, and there are vectors of "
             f"{', '.join(map(str, LANES))} elements only",
             "split the loop by one of these first",
@@ -50,15 +49,13 @@ def vectorize_loop(
     if len(blocks) != 1 or find_all(sch.get(loop).body, For):
         names = ", ".join(f"'{block.name_hint}'" for block in blocks)
         raise TransformError(
-            "vectorize_loop",
             f"loop '{name}' is not the innermost loop of one block (inside: {names})",
             "vectorize the innermost loop of each block by itself",
         )
     _require_vector_size(sch, loop, lanes, max_vector_bytes)
-    require_aligned_rows(find_root(sch, loop), "vectorize_loop", blocks, lanes)
+    require_aligned_rows(find_root(sch, loop), blocks, lanes)
     if fault := find_float8_fault(sch, loop):
         raise TransformError(
-            "vectorize_loop",
             f"loop '{name}' makes vectors of {lanes} elements that {fault}, and CUDA does not "
             "compile them",
             "leave the loop as it is, or keep the layout",
@@ -72,7 +69,6 @@ def _require_vector_size(sch: Schedule, loop: LoopRV, lanes: int, limit: int) ->
             size = lanes * region.source.dtype.itemsize
             if size > limit:
                 raise TransformError(
-                    "vectorize_loop",
                     f"loop '{find_loop_name(sch, loop)}' makes vectors of {lanes} elements of "
                     f"'{region.source.name}' ({region.source.dtype}), {size} bytes, more than "
                     f"max_vector_bytes={limit}",
@@ -114,18 +110,15 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
         `vectorize_loop` requires
     """
     if vector < 1:
-        raise TransformError(
-            "vectorize_copy", f"vector={vector} is no size", "use an integer from 1 up"
-        )
+        raise TransformError(f"vector={vector} is no size", "use an integer from 1 up")
     own = find_own_loops(sch, block)
     if not own:
         raise TransformError(
-            "vectorize_copy",
             f"block '{find_block_name(sch, block)}' has no loop of its own",
             "vectorize the loop that it shares with vectorize_loop",
         )
-    require_serial(sch, "vectorize_copy", own[-1])
-    extent = require_constant(sch, "vectorize_copy", own[-1])
+    require_serial(sch, own[-1])
+    extent = require_constant(sch, own[-1])
     size = max(region.source.dtype.itemsize for region in find_regions(sch.get(block)))
     widest = min(vector, MAX_VECTOR_BYTES // size)
     fitting = [lanes for lanes in LANES if lanes <= widest and extent % lanes == 0]
@@ -153,14 +146,12 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
         iterators' elements of one intermediate buffer of constant row length; a vector of 2, 4, 8
         or 16 elements, and an offset from 0 to less than a vector
     """
-    who = "align_vectors"
     if vector not in LANES or offset not in range(vector):
         raise TransformError(
-            who,
             f"vector={vector} and offset={offset} are no vectors",
             f"give a vector of {', '.join(map(str, LANES))} elements and an offset within it",
         )
-    buffer = _require_whole(sch, who, block)
+    buffer = _require_whole(sch, block)
     rank, row = len(buffer.shape), constant(buffer.shape[-1]) or 0
 
     def place(*at: Any) -> tuple[Any, ...]:
@@ -180,9 +171,9 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
         sch.transform_block_layout(block, index_map)
 
 
-def _require_whole(sch: Schedule, who: str, block: SBlockRV) -> Any:
+def _require_whole(sch: Schedule, block: SBlockRV) -> Any:
     """The buffer that a block writes; refuse one that is not written as its iterators run."""
-    name, region = find_block_name(sch, block), require_copy(sch, who, block)
+    name, region = find_block_name(sch, block), require_copy(sch, block)
     advice = (
         "align a block before its loops are split or fused and before it is moved, or other blocks "
         "to it"
@@ -194,23 +185,20 @@ def _require_whole(sch: Schedule, who: str, block: SBlockRV) -> Any:
     )
     if not simple or not iterators:
         raise TransformError(
-            who,
             f"block '{name}' does not write '{region.source.name}' element by element in "
             f"{len(iterators)} loops, one for each dimension",
             advice,
         )
-    require_own_loops(sch, who, block, advice)
+    require_own_loops(sch, block, advice)
     buffer = region.source
     nodes = find_all(find_root(sch, block), SBlock)
     if not any(buffer.same_as(own) for node in nodes for own in node.alloc_buffers):
         raise TransformError(
-            who,
             f"block '{name}' writes '{buffer.name}', a tensor of the kernel's",
             "align an intermediate buffer, or a copy made by cache_read_at",
         )
     if constant(buffer.shape[-1]) is None:
         raise TransformError(
-            who,
             f"the rows of '{buffer.name}' have the symbolic length {buffer.shape[-1]}",
             "give the kernel its sizes",
         )

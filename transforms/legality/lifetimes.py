@@ -347,7 +347,7 @@ def _clip(begin: int, width: int, size: int) -> Sequence[int]:
     return range(max(begin, 0), min(begin + width, size))
 
 
-def require_computed(sch: Schedule, who: str, writer: SBlockRV, reader: SBlockRV) -> None:
+def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
     """Refuse a reader of elements that the block beside it does not compute.
 
     Behind a guard TVM may read more than the guard lets be written; and where a block reads at
@@ -367,13 +367,11 @@ def require_computed(sch: Schedule, who: str, writer: SBlockRV, reader: SBlockRV
             own, name = find_block_name(sch, writer), find_block_name(sch, reader)
             if not is_guarded:
                 raise TransformError(
-                    who,
                     f"block '{name}' would use elements of '{used.source.name}' that block '{own}' "
                     f"does not compute {excess}",
                     "choose a loop further out",
                 )
             raise TransformError(
-                who,
                 f"block '{own}' computes only elements of '{used.source.name}' where {predicate}, "
                 f"and block '{name}' would use more of them, {excess}",
                 "do this before the loops are split with a guard, or choose sizes that divide",

@@ -373,7 +373,7 @@ def _differ(old: Use, new: Use, ranges: dict[Any, Range]) -> bool:
     return all(constant(loop.min) == 0 for loop in loops) and escapes(is_let, is_same, loops)
 
 
-def require_one_room(sch: Schedule, who: str) -> None:
+def require_one_room(sch: Schedule) -> None:
     """Refuse shared memory that TVM would make smaller, and begin elsewhere for each thread.
 
     Of remainders of remainders, x % 13 % 4, TVM takes those of one thread for all that there are.
@@ -393,7 +393,6 @@ def require_one_room(sch: Schedule, who: str) -> None:
             begins = [one - other for one, other in zip(old, new, strict=True)]
             if any(takes_several_values(begin, loops) for begin in begins):
                 raise TransformError(
-                    who,
                     f"TVM would make '{buffer.name}' smaller, as if each thread had one of its own "
                     f"that begins elsewhere, since it reads and writes at {old[-1]} alone",
                     "fold it into rows that divide its length, or leave it as it is",

@@ -279,7 +279,7 @@ def _is_apart(own: Access, use: Access, loop: For) -> bool:
     )
 
 
-def require_single_terms(sch: Schedule, who: str, block: SBlockRV, name: str = "") -> None:
+def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None:
     """Refuse a schedule in which a reduction would take one of its terms several times.
 
     `name` is the block's, where it had another one before.
@@ -287,7 +287,6 @@ def require_single_terms(sch: Schedule, who: str, block: SBlockRV, name: str = "
     repeating = find_repetition(sch, block)
     if repeating is not None:
         raise TransformError(
-            who,
             f"loop '{repeating.loop_var.name}', which runs {repeating.extent} times, would add the "
             f"same terms to the sums of block '{name or find_block_name(sch, block)}' again in "
             "each iteration",

@@ -40,7 +40,6 @@ def require_axis_free(sch: Schedule, loop: LoopRV, axis: str) -> None:
     rivals = [other for other in lineage if find_axis(other) == axis]
     if rivals and axis.startswith("vthread"):
         raise TransformError(
-            "bind_loop",
             f"loop '{node.loop_var.name}': '{axis}' already drives loop "
             f"'{rivals[0].loop_var.name}' around or inside, and a virtual thread would do its own "
             "share of both only",
@@ -67,14 +66,12 @@ def _require_unused(place: Place, guards: list[Any], loop: For, rivals: list[For
         guarded = [one for one in (loop, rival) if not place.is_fed(one)]
         if not guarded:
             raise TransformError(
-                "bind_loop",
                 f"{what}so that only the diagonal would run",
                 "bind it to another axis, or fuse the two loops first",
             )
         name = guarded[0].loop_var.name
         guard = next(one for one in guards if is_used(guarded[0].loop_var, one))
         raise TransformError(
-            "bind_loop",
             f"{what}where '{name}' decides through the guard {guard} alone which threads run: "
             "each would do its own share, and those that the guard keeps out none",
             "bind it to another axis, or bind the outer loop first, and fetch or spread what is "
@@ -97,7 +94,6 @@ def require_same_extents(sch: Schedule, loop: LoopRV, axis: str) -> dict[str, Fo
         other = first.setdefault(used, node)
         if not _is_same_extent(node.extent, other.extent):
             raise TransformError(
-                "bind_loop",
                 f"loop '{other.loop_var.name}' runs {other.extent} times, and '{used}' has the "
                 f"extent {node.extent} at loop '{node.loop_var.name}' of the same kernel",
                 "split the loop so that both have one extent",
@@ -124,7 +120,6 @@ def require_thread_limit(
     if total > max_threads:
         product = " * ".join(f"{used}={size}" for used, size in sorted(sizes.items()))
         raise TransformError(
-            "bind_loop",
             f"loop '{find_loop_name(sch, loop)}' would make a block of {total} threads "
             f"({product}), more than max_threads={max_threads}",
             "split the loop and bind its inner part",
@@ -141,7 +136,6 @@ def require_axis_limit(sch: Schedule, loop: LoopRV, axis: str) -> None:
     if extent <= MAX_EXTENTS[wide]:
         advice = f"put the larger loop on {wide}, or {advice}"
     raise TransformError(
-        "bind_loop",
         f"loop '{find_loop_name(sch, loop)}' runs {extent} times, and a GPU takes {limit} on "
         f"'{axis}' at most",
         advice,
@@ -160,7 +154,6 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
         what = f"loop '{node.loop_var.name}' is a reduction of block '{realize.block.name_hint}'"
         if len(types) > 1:
             raise TransformError(
-                "bind_loop",
                 f"{what} and goes over its outputs as well: TVM would sum over all threads of the "
                 "loop, whichever output they work on",
                 "bind the spatial loops and the reduction apart, without fusing them",
@@ -168,7 +161,6 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
         extent = constant(node.extent) or 1
         if extent > WARP and extent % WARP:
             raise TransformError(
-                "bind_loop",
                 f"{what} over {extent} threads: TVM's last steps would take for granted that the "
                 "threads of a warp wait for one another",
                 f"use up to {WARP} threads, or a multiple of {WARP}",
@@ -199,7 +191,6 @@ def _require_begun_parts(outer: list[For], node: For, realize: SBlockRealize, wh
         ):
             return
     raise TransformError(
-        "bind_loop",
         f"{what}, of which each thread would take one element and begin with it instead of the "
         "maximum of nothing: elements of -inf, which are masked, would make a NaN",
         "split it and leave a part serial, with inner=1 at least",
@@ -212,11 +203,11 @@ def _make_shared_sums_error(what: str, outer: list[For]) -> TransformError:
         where = f"inside of loop '{outer[0].loop_var.name}', which is bound to nothing"
         advice = "bind the outer loop first"
     return TransformError(
-        "bind_loop", f"{what} {where}: its threads would share one cell for their sums", advice
+        f"{what} {where}: its threads would share one cell for their sums", advice
     )
 
 
-def require_virtual_threads_around_all(sch: Schedule, who: str, handle: LoopRV | SBlockRV) -> None:
+def require_virtual_threads_around_all(sch: Schedule, handle: LoopRV | SBlockRV) -> None:
     """Refuse a kernel of which a virtual thread does a part only.
 
     TVM hoists the loops of a vthread axis to the top of their kernel, so that blocks outside of
@@ -232,7 +223,6 @@ def require_virtual_threads_around_all(sch: Schedule, who: str, handle: LoopRV |
         for block in blocks:
             if not any(block.same_as(other) for other in [*inside, *_around(blocks, loop)]):
                 raise TransformError(
-                    who,
                     f"block '{block.name_hint}' stands outside of loop '{loop.loop_var.name}' on "
                     f"'{axis}', and TVM would repeat it for each virtual thread",
                     "keep all blocks of the kernel inside of that loop",
@@ -287,7 +277,7 @@ class _Access(NamedTuple):
         return ("blockIdx", "threadIdx") if self.scope == "local" else ("blockIdx",)
 
 
-def require_own_registers(sch: Schedule, who: str, handle: LoopRV | SBlockRV) -> None:
+def require_own_registers(sch: Schedule, handle: LoopRV | SBlockRV) -> None:
     """Refuse a schedule in which a thread would have to read the registers of another."""
     leak = find_register_leak(sch, handle)
     if leak is None:
@@ -295,7 +285,6 @@ def require_own_registers(sch: Schedule, who: str, handle: LoopRV | SBlockRV) ->
     what = "register" if leak.scope == "local" else "shared"
     if leak.guard:
         raise TransformError(
-            who,
             f"the guard {leak.guard} lets a part of '{leak.axis}' alone write the {what} buffer "
             f"'{leak.buffer}' in block '{leak.writer}', and block '{leak.reader}' would read it in "
             "all of them",
@@ -313,7 +302,6 @@ def require_own_registers(sch: Schedule, who: str, handle: LoopRV | SBlockRV) ->
             "over threads"
         )
     raise TransformError(
-        who,
         f"the {owners} of '{leak.axis}' write the {what} buffer '{leak.buffer}' in block "
         f"'{leak.writer}', and block '{leak.reader}' would read what other {owners} wrote: {why}",
         advice,
