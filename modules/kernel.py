@@ -20,6 +20,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -151,7 +152,9 @@ class Problem:
                 else tvm.tirx.IntImm("int64", size)
                 for name, size in self.shape.items()
             ]
-        return self.kernel.factory(*sizes, **self.options)
+        # The parser reads the source around every frame below it: in a thread there are few.
+        with ThreadPoolExecutor(max_workers=1) as parser:
+            return parser.submit(self.kernel.factory, *sizes, **self.options).result()
 
     @functools.cached_property
     def _arguments(self) -> tuple[Tensor, ...]:

@@ -189,7 +189,7 @@ def _compute(
         yield tuple(one(at) for one in compute)
 
 
-def choose_values(loops: list[For], room: int = _MOST) -> list[list[int]]:
+def choose_values(loops: Sequence[Any], room: int = _MOST) -> list[list[int]]:
     """The iterations of each loop that are tried: all, or the first and the last ones."""
     extents = [constant(loop.extent) or _MOST for loop in loops]
     chosen: list[list[int]] = [[] for _ in extents]

@@ -89,7 +89,7 @@ def transform(
             if before is None:
                 _tell_change(error, was, sch)
             else:
-                sch.__move_handle_from__(before)
+                _adopt(sch, before)
             raise
         return result
 
@@ -137,33 +137,51 @@ def composite(
     @functools.wraps(function)
     def tried_first(*args: Any, **options: Any) -> _Result:
         bound = _read(function, args, options)
-        first = next(iter(bound.arguments))
-        sch, around = bound.arguments[first], _under_way.get()
+        sch, around = next(iter(bound.arguments.values())), _under_way.get()
         if around is not None and around.schedule is sch and not around.is_careful:
             try:
                 return _run(function, bound)
             except Exception:
                 around.is_spoiled = True
                 raise
-        is_careful, copy = False, _copy(sch)
-        if copy is None:
+        if _copy(sch) is None:
             return _run_untried(function, sch, bound)
-        attempt = _Attempt(copy, is_careful)
-        bound.arguments[first] = attempt.schedule
-        try:
-            _run_within(attempt, function, bound)
-        except TransformError:
-            if not attempt.is_spoiled:
-                raise
-        if attempt.is_spoiled:
-            is_careful = True
-            bound.arguments[first] = sch.copy()
-            _run_within(_Attempt(bound.arguments[first], is_careful), function, bound)
-        _require_whole(function, _State.of(sch), bound.arguments[first])
-        bound.arguments[first] = sch
-        return _run_within(_Attempt(sch, is_careful), function, bound)
+        attempt, result = _try_on_copy(function, sch, bound, is_careful=False)
+        if attempt.is_spoiled:  # and went on, from what a refusal had left half-done
+            attempt, result = _try_on_copy(function, sch, bound, is_careful=True)
+        _require_whole(function, _State.of(sch), attempt.schedule)
+        _adopt(sch, attempt.schedule)
+        return result
 
     return tried_first
+
+
+def _try_on_copy(
+    function: Callable[..., _Result],
+    sch: Schedule,
+    bound: inspect.BoundArguments,
+    *,
+    is_careful: bool,
+) -> tuple[_Attempt, Any]:
+    """Run a composite on a copy; what is refused in a spoiled attempt is no refusal yet."""
+    attempt = _Attempt(sch.copy(), is_careful)
+    first = next(iter(bound.arguments))
+    bound.arguments[first] = attempt.schedule
+    try:
+        return attempt, _run_within(attempt, function, bound)
+    except TransformError:
+        if is_careful or not attempt.is_spoiled:
+            raise
+        return attempt, None
+    finally:
+        bound.arguments[first] = sch
+
+
+def _adopt(sch: Schedule, copy: Schedule) -> None:
+    """Make a schedule what its copy is; the copy is no schedule any more."""
+    old = Schedule.__new__(Schedule)
+    old.__move_handle_from__(sch)  # otherwise nothing would free it
+    sch.__move_handle_from__(copy)
 
 
 class _State(NamedTuple):

@@ -30,6 +30,7 @@ from .places import find_places, is_among
 from .queries import constant, find_all, find_elements, is_used, substitute
 
 
+@functools.lru_cache(maxsize=4)
 def find_changed_indices(module: IRModule) -> list[str]:
     """The buffers, by name, of which the lowered module uses other elements than the module.
 
@@ -57,13 +58,26 @@ def _has_shifted_quotients(body: Any) -> bool:
     shifts: dict[Any, set[int]] = defaultdict(set)
     for place in find_places(body):
         pipelined = [loop.loop_var for loop in place.loops if STAGE in loop.annotations]
-        elements = find_elements(place.block.body)
-        for buffer, indices in elements if not find_all(place.block.body, SBlock) else ():
-            for quotient in _find_quotients([substitute(one, place.values) for one in indices]):
-                if any(is_used(variable, quotient) for variable in pipelined):
-                    return True
-                shifts[buffer].add(_find_shift(quotient.a))
+        for buffer, quotient, shift in _find_shifts(place.block, tuple(place.values.items())):
+            if any(is_used(variable, quotient) for variable in pipelined):
+                return True
+            shifts[buffer].add(shift)
     return any(len(one) > 1 for one in shifts.values())
+
+
+@functools.lru_cache(maxsize=256)  # a transform leaves most blocks as they are
+def _find_shifts(
+    block: SBlock, values: tuple[tuple[Any, Any], ...]
+) -> tuple[tuple[Any, Any, int], ...]:
+    """The buffer, the quotient and its constant of each quotient in the indices of a block."""
+    if find_all(block.body, SBlock):
+        return ()
+    named = dict(values)
+    return tuple(
+        (buffer, quotient, _find_shift(quotient.a))
+        for buffer, indices in find_elements(block.body)
+        for quotient in _find_quotients([substitute(one, named) for one in indices])
+    )
 
 
 def _find_quotients(indices: Iterable[Any]) -> list[Any]:

@@ -9,11 +9,12 @@ another with none.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, TensorLoad
 from tvm.s_tir import SBlock
@@ -32,10 +33,21 @@ _THREADS = 64
 """Threads that are tried before TVM is asked."""
 _UNROLLED = 64
 """Iterations of unrolled loops that are written out; beyond, the loop is looked at as it stands."""
+
+
+class _Axis(NamedTuple):
+    """A thread axis of a kernel, as a loop on it, and the loops on it that are around a block."""
+
+    loop_var: Any
+    extent: Any
+    variables: tuple[Any, ...]
+
+
 _Cells = dict[tuple[int, ...], dict[Any, set[int]]]
 """For each iteration of loops: the numbers of the threads that use an element."""
 
 
+@functools.lru_cache(maxsize=4)
 def find_missing_barriers(module: IRModule, *, is_last: bool = False) -> list[str]:
     """The shared buffers, by name, that threads use in an order that nothing decides.
 
@@ -73,6 +85,8 @@ def _may_share(body: Any, is_last: bool) -> bool:
     """Whether a block writes shared memory in a part of the threads, or in several at once."""
     axes: dict[Any, dict[str, For]] = {}
     places = [place for place in find_places(body) if not find_all(place.block.body, SBlock)]
+    if not any(_find_shared_stores(place) for place in places):
+        return False
     places = [place for place in places if place.kernel is not None]
     for place in places:
         if place.kernel not in axes:
@@ -81,10 +95,26 @@ def _may_share(body: Any, is_last: bool) -> bool:
         if missing and not is_last:
             return False
     return any(
-        _writes_together(place, axes[place.kernel], store.indices)
+        _writes_together(place.key, _find_own_axes(place, axes[place.kernel]), store.indices)
         for place in places
-        for store in find_all(place.block.body, BufferStore)
-        if store.buffer.scope().startswith("shared")
+        for store in _find_shared_stores(place)
+    )
+
+
+def _find_shared_stores(place: Place) -> list[Any]:
+    stores = find_all(place.block.body, BufferStore)
+    return [store for store in stores if store.buffer.scope().startswith("shared")]
+
+
+def _find_own_axes(place: Place, axes: dict[str, For]) -> tuple[_Axis, ...]:
+    """Each axis of a kernel, with the variables of the loops on it that are around a block."""
+    return tuple(
+        _Axis(
+            loop.loop_var,
+            loop.extent,
+            tuple(one.loop_var for one in place.loops if find_axis(one) == axis),
+        )
+        for axis, loop in axes.items()
     )
 
 
@@ -98,26 +128,23 @@ def _find_axes(kernel: Any) -> dict[str, For]:
     return found
 
 
-def _writes_together(place: Place, axes: dict[str, For], indices: Any) -> bool:
+@functools.lru_cache(maxsize=256)  # a transform leaves most blocks as they are
+def _writes_together(place: tuple[Any, ...], axes: tuple[_Axis, ...], indices: Any) -> bool:
     """Whether threads share what they write at indices, or are let in at one value of an axis.
 
     Of the threads the first and the last ones along each axis are tried.
     """
-    same = {
-        loop.loop_var: axes[str(find_axis(loop))].loop_var
-        for loop in place.loops
-        if find_axis(loop) in axes
-    }
+    _, items, conditions = place
+    named = dict(items)
+    same = {variable: axis.loop_var for axis in axes for variable in axis.variables}
     try:
-        values = [
-            read_expression(substitute(substitute(index, place.values), same)) for index in indices
-        ]
-        guards = [read_expression(substitute(guard, same)) for guard in place.guards]
+        values = [read_expression(substitute(substitute(index, named), same)) for index in indices]
+        guards = [read_expression(substitute(guard, same)) for guard in conditions]
     except TypeError:
         return True
-    threads, written, let = list(axes.values()), set(), []
-    for point in itertools.product(*choose_values(threads, _THREADS)):
-        at = dict(zip([loop.loop_var for loop in threads], point, strict=True))
+    written, let = set(), []
+    for point in itertools.product(*choose_values(axes, _THREADS)):
+        at = dict(zip([axis.loop_var for axis in axes], point, strict=True))
         if all(guard(at) for guard in guards):
             let.append(point)
             written.add(tuple(value(at) for value in values))

@@ -43,6 +43,11 @@ class Place(NamedTuple):
         """The loops on axes of a level, such as ``"threadIdx"``, outermost first."""
         return [loop for loop in self.loops if (find_axis(loop) or "").startswith(level)]
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What it shares with the place of the same block in another module, if that is alike."""
+        return self.block, tuple(self.values.items()), self.guards
+
     def find_real_guards(self) -> list[Any]:
         """The guards that the extents of the loops do not imply."""
         analyzer = Analyzer()

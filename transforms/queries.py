@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -100,9 +101,14 @@ def walk(statement: Any, kind: type, visit: Callable[[Any], None]) -> None:
 
 def find_all(statement: Any, kind: type) -> list[Any]:
     """Every node of one kind in a statement, in program order."""
+    return list(_find_all(statement, kind))
+
+
+@functools.lru_cache(maxsize=4096)  # nodes never change, and most stay from one module to the next
+def _find_all(statement: Any, kind: type) -> tuple[Any, ...]:
     found: list[Any] = []
     walk(statement, kind, found.append)
-    return found
+    return tuple(found)
 
 
 def find_elements(statement: Any) -> list[tuple[Any, Any]]:
@@ -113,7 +119,12 @@ def find_elements(statement: Any) -> list[tuple[Any, Any]]:
 
 def is_used(variable: Any, expression: Any) -> bool:
     """Whether a variable stands in an expression."""
-    return any(variable.same_as(used) for used in undefined_vars(expression))
+    return any(variable.same_as(used) for used in _find_variables(expression))
+
+
+@functools.lru_cache(maxsize=4096)
+def _find_variables(expression: Any) -> tuple[Any, ...]:
+    return tuple(undefined_vars(expression))
 
 
 def is_choice(node: Any) -> bool:
@@ -243,4 +254,6 @@ def find_iterator_values(root: SBlock) -> dict[Any, Any]:
 
 def substitute(expression: Any, values: dict[Any, Any]) -> Any:
     """The expression with variables replaced; those without a value stay."""
+    if not values:
+        return expression
     return tvm_ffi.structural_map(expression, (Var, lambda var: values.get(var, var)))
