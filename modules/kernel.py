@@ -29,11 +29,16 @@ import numpy as np
 import tvm
 
 from tirstep.modules import corners, numeric
-from tirstep.modules.arguments import check_elements, check_symbolic, take_options, take_sizes
 from tirstep.modules.corners import Corner
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.errors import KernelError
 from tirstep.modules.numeric import Array
+from tirstep.modules.validation import (
+    KernelError,
+    check_elements,
+    check_symbolic,
+    take_options,
+    take_sizes,
+)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,17 @@
 It leaves out barriers between threads that share elements (`find_missing_barriers`), changes
 indices where it gives a buffer one dimension (`find_changed_indices`), and compacts shared memory
 as if each thread had one of its own (`require_one_room`).
+
+TVM takes accesses at one index, such as ``S[threadIdx.x]``, for those of one thread, and puts no
+barrier between them. In a kernel with threads along threadIdx.y, too, all of these have that index.
+Nor does it put one between two stores: a load between them brings the barriers. Where TVM unrolls a
+loop and finds that a copy of its body loads nothing, other threads' stores of the copies follow one
+another with none.
+
+In ``S[i % 2, (i + 1) % 2]`` there are two remainders of one variable, at different places. TVM lets
+the variable begin one element earlier for the second one, forgets that for the first one, and
+makes ``(i + 1) % 2 * 3`` of ``i % 2 * 2 + (i + 1) % 2``. Such indices come from a tile that is
+folded into rows and begins at another element for each thread or iteration.
 """
 
 from __future__ import annotations
@@ -24,10 +35,12 @@ from tvm.tirx import (
     And,
     BufferStore,
     Evaluate,
+    FloatImm,
     FloorDiv,
     FloorMod,
     For,
     ForKind,
+    IntImm,
     Sub,
     const,
 )
@@ -56,6 +69,8 @@ _ROOM = 1 << 14
 """Iterations, of all threads together, that are tried: some hundredths of a second."""
 _THREADS = 64
 """Threads that are tried before TVM is asked."""
+_UNROLLED = 64
+"""Iterations of unrolled loops that are written out; beyond, the loop is looked at as it stands."""
 _Cells = dict[tuple[int, ...], dict[Any, set[int]]]
 """For each iteration of loops: the numbers of the threads that use an element."""
 _UNTIL_ROOMS = (
@@ -80,18 +95,33 @@ def find_missing_barriers(module: IRModule, *, is_last: bool = False) -> list[st
     """The shared buffers, by name, that threads use in an order that nothing decides.
 
     Asked is TVM: the module is lowered as far as to its barriers, where a part of the threads
-    alone writes elements, or several threads write the same ones. Empty where it does not lower.
+    alone writes elements, several threads write the same ones, or an unrolled loop writes some
+    again. Empty where it does not lower.
     Unless it `is_last`, also where a block has no loop yet on one of its kernel's thread axes: it
     runs in all threads of that axis, and more transforms may change that.
     """
     functions = [function for _, function in module.functions_items()]
-    if not any(_may_share(function.body, is_last) for function in functions):
+    unrolls = any(_unrolls_stores(function.body) for function in functions)
+    if not unrolls and not any(_may_share(function.body, is_last) for function in functions):
         return []
-    lowered = lower_around(module, "s_tir.ThreadSync", times=2)
+    lowered = lower_around(module, "s_tir.ThreadSync", times=2, unrolls=unrolls)
     if lowered is None:
         return []
     found = (_find_in(find_uses(function)) for _, function in lowered.after.functions_items())
     return list(dict.fromkeys(itertools.chain.from_iterable(found)))
+
+
+def _unrolls_stores(body: Any) -> bool:
+    """Whether TVM writes out the iterations of a loop in which shared memory is written."""
+    loops = [
+        loop
+        for loop in find_all(body, For)
+        if loop.kind == ForKind.UNROLLED
+        and any(
+            store.buffer.scope().startswith("shared") for store in find_all(loop.body, BufferStore)
+        )
+    ]
+    return bool(loops) and math.prod(constant(loop.extent) or 1 for loop in loops) <= _UNROLLED
 
 
 def _may_share(body: Any, is_last: bool) -> bool:
@@ -173,22 +203,31 @@ def _find_in(uses: Uses) -> Iterator[str]:
         and use.launch
         and all(index.ty.dtype.lanes == 1 for index in use.indices)
     ]
-    for one, other in itertools.combinations(shared, 2):
-        if one.launch != other.launch or not one.buffer.same_as(other.buffer):
+    for first, last in itertools.combinations_with_replacement(shared, 2):
+        if first.launch != last.launch or not first.buffer.same_as(last.buffer):
             continue
-        if one.is_write == other.is_write or one.statement.same_as(other.statement):
-            continue
-        if not structural_equal(one.indices, other.indices):
+        if not _needs_barrier(first, last):
             continue
         try:
-            if _Pair(uses, one, other).races():
-                yield str(one.buffer.name)
+            if _Pair(uses, first, last).races():
+                yield str(first.buffer.name)
         except TypeError:
             continue  # an expression that is not known, a loaded one, say
 
 
+def _needs_barrier(first: Use, last: Use) -> bool:
+    """Whether TVM may have left out a barrier between two uses of a buffer, in whatever order."""
+    if first.is_write and last.is_write:
+        return True
+    return (
+        first.is_write != last.is_write
+        and not first.statement.same_as(last.statement)
+        and bool(structural_equal(first.indices, last.indices))
+    )
+
+
 class _Pair:
-    """Two uses of elements at the same indices, the first one earlier in the program."""
+    """Two uses of a buffer, the first one earlier in the program, or a store and itself."""
 
     def __init__(self, uses: Uses, first: Use, last: Use) -> None:
         self.uses, self.first, self.last = uses, first, last
@@ -207,14 +246,28 @@ class _Pair:
     def races(self) -> bool:
         """Whether some thread uses an element too early or too late for another one."""
         is_open = not self._has_barrier(self.first.place, self.last.place)
-        if is_open and any(
-            self._clashes(self.first, at, self.last, at) for at in itertools.product(*self._chosen)
+        if (
+            is_open
+            and not self._writes_the_same()
+            and any(
+                self._clashes(self.first, at, self.last, at)
+                for at in itertools.product(*self._chosen)
+            )
         ):
             return True
         return any(
             self._races_around(depth, *uses)
             for depth in range(self.uses.outer[self.first.launch], len(self.common))
             for uses in ((self.last, self.first), (self.first, self.last))
+        )
+
+    def _writes_the_same(self) -> bool:
+        """Whether both are stores, and of one value that no loop changes."""
+        first, last = self.first.value, self.last.value
+        if first is None or last is None:
+            return False
+        return self.first.place == self.last.place or bool(
+            structural_equal(first, last) and isinstance(first, IntImm | FloatImm)
         )
 
     def _races_around(self, depth: int, early: Use, late: Use) -> bool:
@@ -254,7 +307,7 @@ class _Pair:
         before = self._find_cells(early, at)
         for element, threads in self._find_cells(late, then).items():
             others = before.get(element, set())
-            if early.is_write:
+            if early.is_write and not late.is_write:
                 threads = threads - others
             if any(others - {thread} for thread in threads):
                 return True

@@ -102,11 +102,10 @@ def find_fault(
         _find_broken_sizes(old, new)
         or _find_lost_guard(before, after)
         or _find_broken_lowering(before, after)
-        or _find_changed_lowering(before, after)
     )
     if fault is None and (steps is None or not _LOOPS_ALONE.issuperset(steps)):
         fault = _find_lost_read(before, after)
-    return fault
+    return fault or _find_changed_lowering(before, after)
 
 
 def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:

@@ -24,8 +24,9 @@ PIPELINE = "tirstep"
 PIPELINES = (PIPELINE, "default")
 KEY = "tir_pipeline"
 PREFIX = "pass_config."
-_LEFT_OUT = ("tirx.VerifyMemory", "tirx.UnrollLoop")
-"""What asks for a target, and what may take minutes: copies of a loop's body say nothing new."""
+_NEEDS_TARGET = "tirx.VerifyMemory"
+_UNROLLING = "tirx.UnrollLoop"
+"""May take minutes, and is left out unless asked for: copies of a body seldom say anything new."""
 _MARK = "__tvm_ffi_error__"
 """What errors bear that came out of TVM, of whatever type."""
 
@@ -92,13 +93,16 @@ class Around(NamedTuple):
     after: tvm.IRModule
 
 
-def lower_around(module: tvm.IRModule, name: str, *, times: int = 1) -> Around | None:
+def lower_around(
+    module: tvm.IRModule, name: str, *, times: int = 1, unrolls: bool = False
+) -> Around | None:
     """Lower a module until a pass has run so many times, in the pipeline that the module asks for.
 
-    Loops stay as they are where TVM would unroll them. Returns the module before the first and
-    after the last of these runs; None where TVM refuses the module on the way.
+    Loops stay as they are where TVM would unroll them, unless `unrolls`. Returns the module before
+    the first and after the last of these runs; None where TVM refuses the module on the way.
     """
-    watch = _Watch(name, times)
+    left_out = {_NEEDS_TARGET} if unrolls else {_NEEDS_TARGET, _UNROLLING}
+    watch = _Watch(name, times, left_out)
     if find_pipeline(module) == PIPELINE:
         pipeline = tirx.get_tir_pipeline(PIPELINE)[0]
     else:
@@ -117,13 +121,13 @@ def lower_around(module: tvm.IRModule, name: str, *, times: int = 1) -> Around |
 class _Watch:
     """Notes what a pass is given and makes, and skips all passes after that."""
 
-    def __init__(self, name: str, times: int) -> None:
-        self.watched, self.left = name, times
+    def __init__(self, name: str, times: int, left_out: set[str]) -> None:
+        self.watched, self.left, self.left_out = name, times, left_out
         self.before: Any = None
         self.after: Any = None
 
     def should_run(self, _module: tvm.IRModule, info: Any) -> bool:
-        return self.left > 0 and info.name not in _LEFT_OUT
+        return self.left > 0 and info.name not in self.left_out
 
     def run_before_pass(self, module: tvm.IRModule, info: Any) -> None:
         if info.name == self.watched and self.before is None:

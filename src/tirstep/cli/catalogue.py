@@ -137,12 +137,34 @@ def _find_sources() -> Iterator[Path]:
             yield from sorted(Path(place).glob(pattern))
 
 
-def _read_stored() -> list[Entry] | None:
-    """What the file says; None where it is of other sources, or is not there."""
+def complete_recipe(incomplete: str) -> list[str]:
+    """The recipes whose names begin so, for a shell to offer."""
+    ladders = list_ladders(_read_stored(fresh=False) or ())
+    names = (recipe for ladder in ladders.values() for recipe in ladder)
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_kernel(incomplete: str) -> list[str]:
+    """The same of kernels that have a ladder."""
+    ladders = list_ladders(_read_stored(fresh=False) or ())
+    return [name for name, ladder in ladders.items() if ladder and name.startswith(incomplete)]
+
+
+def complete_either(incomplete: str) -> list[str]:
+    """The same of kernels and recipes."""
+    return [*complete_kernel(incomplete), *complete_recipe(incomplete)]
+
+
+def _read_stored(*, fresh: bool = True) -> list[Entry] | None:
+    """What the file says; None where it is not there or, with `fresh`, of other sources.
+
+    A shell that completes a name cannot wait for TVM, so it takes the file as it is.
+    """
     try:
         document = json.loads(FILE.read_text(encoding="utf-8"))
-        is_fresh = document["digest"] == find_digest()
-        return list(document["kernels"]) if is_fresh else None
+        if fresh and document["digest"] != find_digest():
+            return None
+        return list(document["kernels"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -7,9 +7,15 @@ from typing import Annotated
 
 import typer
 
+from .catalogue import complete_recipe
 from .parsers import whole_number
 
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe: see tirstep list.")]
+RecipeName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECIPE", help="A recipe: see tirstep list.", autocompletion=complete_recipe
+    ),
+]
 Shape = Annotated[
     str | None,
     typer.Option(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..catalogue import complete_kernel
 from ..options import Seed
 from ..refusals import UseError
 
@@ -16,6 +17,7 @@ Names = Annotated[
         metavar="NAME",
         show_default=False,
         help="Suites (matmul, bandwidth, convolution, tutorial) or kernels. [default: all]",
+        autocompletion=complete_kernel,
     ),
 ]
 File = Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..catalogue import require_recipe
+from ..catalogue import complete_recipe, require_recipe
 from ..options import DeviceName, Dtype, GoldenDir, Json, KernelOptions, Seed, Shape, Sizes
 from ..refusals import UseError
 from ..wishes import Request, make_wish
@@ -15,7 +15,12 @@ from ..wishes import Request, make_wish
 def command(
     recipes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RECIPE", show_default=False, help="Recipes: see tirstep list."),
+        typer.Argument(
+            metavar="RECIPE",
+            show_default=False,
+            help="Recipes: see tirstep list.",
+            autocompletion=complete_recipe,
+        ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Every recipe, and golden files that no recipe makes.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..catalogue import require_recipe
+from ..catalogue import complete_recipe, require_recipe
 from ..options import Context, Dtype, Json, KernelOptions, RecipeName, Shape, Sizes
 from ..wishes import make_pair, make_wish
 
@@ -20,7 +20,12 @@ After = Annotated[
 ]
 Against = Annotated[
     str | None,
-    typer.Option("--against", metavar="OTHER", help="Diff with a step of another recipe."),
+    typer.Option(
+        "--against",
+        metavar="OTHER",
+        help="Diff with a step of another recipe.",
+        autocompletion=complete_recipe,
+    ),
 ]
 OwnStep = Annotated[
     str | None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..catalogue import require_either
+from ..catalogue import complete_either, require_either
 from ..options import GoldenDir, Json
 from ..refusals import UseError
 
@@ -18,6 +18,7 @@ def command(
             metavar="[RECIPE]",
             show_default=False,
             help="Recipes, or kernels for their whole ladders. [default: those that have goldens]",
+            autocompletion=complete_either,
         ),
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Write them anew; not under CI.")] = False,

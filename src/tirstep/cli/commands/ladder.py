@@ -6,13 +6,18 @@ from typing import Annotated
 
 import typer
 
-from ..catalogue import require_kernel
+from ..catalogue import complete_kernel, require_kernel
 from ..options import DeviceName, Dtype, GoldenDir, Json, KernelOptions, Seed, Shape, Sizes
 from ..wishes import Request, make_wish
 
 
 def command(
-    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="A kernel: see tirstep list.")],
+    kernel: Annotated[
+        str,
+        typer.Argument(
+            metavar="KERNEL", help="A kernel: see tirstep list.", autocompletion=complete_kernel
+        ),
+    ],
     diff: Annotated[
         bool, typer.Option("--diff", help="First print each step's diff and verdicts, as it goes.")
     ] = False,

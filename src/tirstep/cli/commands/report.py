@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..catalogue import require_either
+from ..catalogue import complete_either, require_either
 from ..options import DeviceName, Dtype, GoldenDir, KernelOptions, Seed, Shape, Sizes, TargetName
 from ..wishes import Request, make_wish
 
@@ -18,6 +18,7 @@ def command(
         typer.Argument(
             metavar="RECIPE",
             help="Recipes, or kernels for their whole ladders: see tirstep list.",
+            autocompletion=complete_either,
         ),
     ],
     output: Annotated[
