@@ -75,7 +75,7 @@ def test_the_index_names_every_page():
     assert sorted(linked) == sorted(pages)
 
 
-@pytest.mark.parametrize("name", ["index.md", "api.md", "recipes.md", "transforms.md"])
+@pytest.mark.parametrize("name", ["index.md", "api.md", "commands.md", "recipes.md", "transforms.md"])
 def test_links_lead_to_files_and_headings(name: str):
     text = (DOCS / name).read_text()
     for file, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text):
