@@ -16,8 +16,8 @@ from tvm.tirx import For
 from tirstep.lowering_checks import run_default_example, run_golden, run_recipe
 from tirstep.modules import get_kernel, matmul, matmul_bias_relu, vector_add
 from tirstep.transforms import TransformError
-from tirstep.transforms.queries import find_all
 from tirstep.transforms.recipes import LADDERS, RECIPES, Example, Recipe, find_recipe, recipe
+from tirstep.transforms.tir import find_all
 
 ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
 BLOCKING = RECIPES["matmul_shared_blocking"]

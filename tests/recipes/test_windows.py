@@ -3,7 +3,7 @@
 import pytest
 
 from tirstep.lowering_checks import Counts, count_accesses, run_recipe
-from tirstep.modules.stencil import CONV1D_TILE
+from tirstep.modules.convolution import CONV1D_TILE
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, conv1d_fast
 

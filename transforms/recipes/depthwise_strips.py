@@ -14,7 +14,6 @@ from typing import NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from ..alignment import align_vectors
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, suggest_unrolling
@@ -22,7 +21,7 @@ from ..placement import compute_block_at
 from ..queries import find_extent, find_own_loops
 from ..reduction import decompose_reduction_at
 from ..rows import find_vector
-from ..vectorize import vectorize_copy, vectorize_loop
+from ..vectorize import align_vectors, vectorize_copy, vectorize_loop
 from .convolution import BLOCKS, SEED
 from .depthwise_fast import SHAPE, VECTOR
 from .depthwise_tiles import fit_planes, split_pixels

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from tvm.s_tir import Schedule
 
 from ..errors import TransformError
-from ..queries import constant
+from ..tir import constant
 from .best import find_best
 from .matmul_fast import BLOCKS, GEMM, SHAPE, matmul_grouped
 from .matmul_pipelined import matmul_async, matmul_prefetched, matmul_split_k

@@ -14,7 +14,7 @@ from ..fetching import fetch_cooperatively
 from ..gpu_limits import WARP
 from ..layout import pad_block, pad_longer_rows, transpose_tile
 from ..loops import fuse_loops, split_loop, suggest_unrolling
-from ..lowering import set_pipeline
+from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
 from ..placement import inline_producers
 from ..queries import find_extent, find_row_length, find_spatial_loops

@@ -14,7 +14,7 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import Trace
 
 from ..errors import TransformError
-from ..queries import find_all
+from ..tir import find_all
 from .expectations import Expectation, Expectations, read_expectations
 
 Body = Callable[..., Iterator[str]]

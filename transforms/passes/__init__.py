@@ -1,15 +1,12 @@
-"""Passes of our own on lowered modules, the pipeline that runs them among TVM's, and reducers.
+"""Passes of our own on lowered modules, and the pipeline that runs them among TVM's.
 
 ``tvm.compile(module, target, tir_pipeline="tirstep")`` is TVM's own pipeline with them; importing
 this package registers it. A module that wants it says so (`set_pipeline`).
 """
 
 from .barriers import DropRedundantBarriers
-from .conditions import DropImpliedConditions
-from .guarded_vectors import SplitGuardedVectors
-from .pipeline import PIPELINE, find_pipeline, set_pipeline
-from .reducers import register_reducer
-from .thread_dimensions import DropThreadDimensions
+from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
+from .pipeline import PIPELINE, find_pass_options, find_pipeline
 
 __all__ = [
     "PIPELINE",
@@ -17,7 +14,6 @@ __all__ = [
     "DropRedundantBarriers",
     "DropThreadDimensions",
     "SplitGuardedVectors",
+    "find_pass_options",
     "find_pipeline",
-    "register_reducer",
-    "set_pipeline",
 ]

@@ -3,11 +3,23 @@
 Each refusal is one sentence: the kernel, what is wrong with names and numbers, what to do.
 """
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.errors import KernelError, nearest
+
+class KernelError(ValueError):
+    """A kernel was asked for what it cannot be: one sentence of who, what, and what to do."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known names that look like `name`, or all of them: the tail of an error's sentence."""
+    names = list(known)
+    alike = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if alike:
+        return f"the nearest: {', '.join(alike)}"
+    return f"there are: {', '.join(names)}" if names else "there are none"
+
 
 # TVM computes indices in int32.
 _TOO_MANY_ELEMENTS = 2**31
@@ -82,7 +94,7 @@ def take_options(
         if options["out"] is None:
             options["out"] = acc
         # Back into int8 a sum would wrap round: that takes a scale, and is another kernel.
-        outs = [acc, dtype] if acc != dtype and dtype_facts(dtype).is_float else [acc]
+        outs = [acc, dtype] if acc != dtype and not dtype.startswith("int") else [acc]
         _check_choice(who, "out", options["out"], outs, f" with dtype={dtype!r} and acc={acc!r}")
     return options
 

@@ -18,6 +18,13 @@ from tvm.ir import IRModule
 from tvm.s_tir import SBlock
 from tvm.tirx import For, PrimFunc, Var
 
+from ..errors import Fault
+from ..tir import cached_by_module, constant
+from .lifetimes import find_lost_reads
+from .lowered_memory import find_changed_indices, find_missing_barriers
+from .pipelines import find_broken_pipelines
+from .sums import find_late_beginnings, find_lost_guards, find_unordered_sums
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _RENAMED = "_update"
 """How TVM renames a block whose initialization becomes a block of its own."""
@@ -40,13 +47,6 @@ _LOOPS_ALONE = {
     "Vectorize",
 }
 """Primitives that move no block, so that each still finds what it found before."""
-
-
-class Fault(NamedTuple):
-    """What a transform did to a function: the problem and the advice of a refusal."""
-
-    problem: str
-    advice: str
 
 
 class _Census(NamedTuple):
@@ -102,11 +102,10 @@ def find_fault(
         _find_broken_sizes(old, new)
         or _find_lost_guard(before, after)
         or _find_broken_lowering(before, after)
-        or _find_changed_lowering(before, after)
     )
     if fault is None and (steps is None or not _LOOPS_ALONE.issuperset(steps)):
         fault = _find_lost_read(before, after)
-    return fault
+    return fault or _find_changed_lowering(before, after)
 
 
 def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:
@@ -129,9 +128,6 @@ def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:
 
 def _find_broken_lowering(before: IRModule, after: IRModule) -> Fault | None:
     """What TVM would lower to another program, and would not have before."""
-    from .beginnings import find_late_beginnings  # these need the decorators, as below
-    from .pipeline_upkeep import find_broken_pipelines
-    from .thread_sums import find_unordered_sums
 
     for find in (find_late_beginnings, find_broken_pipelines, find_unordered_sums):
         faults = find(after)
@@ -143,7 +139,6 @@ def _find_broken_lowering(before: IRModule, after: IRModule) -> Fault | None:
 
 
 def _find_lost_guard(before: IRModule, after: IRModule) -> Fault | None:
-    from .lost_guards import find_lost_guards  # needs the decorators, which need this file
 
     for name, lost in find_lost_guards(after).items():
         if name not in find_lost_guards(before):
@@ -157,7 +152,6 @@ def _find_lost_guard(before: IRModule, after: IRModule) -> Fault | None:
 
 
 def _find_lost_read(before: IRModule, after: IRModule) -> Fault | None:
-    from .lifetimes import find_lost_reads  # needs the decorators, which need this file
 
     for key, lost in find_lost_reads(after).items():
         if key not in find_lost_reads(before):
@@ -178,9 +172,6 @@ def _find_lost_read(before: IRModule, after: IRModule) -> Fault | None:
 
 
 def _find_changed_lowering(before: IRModule, after: IRModule) -> Fault | None:
-    # These need the decorators, which need this file.
-    from .flattened_indices import find_changed_indices
-    from .missing_barriers import find_missing_barriers
 
     for name in _find_new(find_changed_indices, before, after):
         return Fault(
@@ -216,7 +207,7 @@ def _find_lost(old: Counter[str], new: Counter[str]) -> list[str]:
     ]
 
 
-@functools.lru_cache(maxsize=2)  # what one transform leaves behind, the next one finds
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
 def _count(module: IRModule) -> _Census:
     functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
     census = _Census(Counter(), set(), {}, {}, {}, {})
@@ -248,7 +239,7 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
     for buffer in read.keys() - written - parameters:
         census.unwritten[prefix + str(buffer.name)] = read[buffer]
     for loop in loops:
-        extent = _constant(loop.extent)
+        extent = constant(loop.extent)
         if extent is not None and extent < 1:
             census.extents[prefix + str(loop.loop_var.name)] = extent
     if large:
@@ -265,7 +256,7 @@ def _read_block(block: SBlock) -> _Facts:
         written,
         {region.source for region in block.reads},
         [(name, size) for name, size in sizes if size > _LARGEST],
-        math.prod(_constant(iterator.dom.extent) or 1 for iterator in block.iter_vars),
+        math.prod(constant(iterator.dom.extent) or 1 for iterator in block.iter_vars),
     )
 
 
@@ -274,14 +265,14 @@ def _count_elements(buffer: Var) -> int:
     """The elements of a buffer that is indexed with 32 bits; 0 where there are more bits."""
     if any(extent.ty.dtype.bits != 32 for extent in buffer.shape):
         return 0
-    return math.prod(_constant(extent) or 1 for extent in buffer.shape)
+    return math.prod(constant(extent) or 1 for extent in buffer.shape)
 
 
 def _count_points(blocks: list[Any], loops: list[Any], prefix: str, census: _Census) -> None:
     """Note blocks of so many points that loops over them can wrap around, and have done so."""
     for block in blocks:
         points = _read_block(block).points
-        around = [_constant(loop.extent) for loop in loops if _holds(loop, block)]
+        around = [constant(loop.extent) for loop in loops if _holds(loop, block)]
         runs = math.prod(extent or 0 for extent in around)
         if points > _LARGEST and None not in around and runs < points:
             census.short[prefix + str(block.name_hint)] = (runs, points)
@@ -291,9 +282,3 @@ def _holds(loop: For, block: SBlock) -> bool:
     found: list[Any] = []
     tvm_ffi.structural_walk(loop, [(SBlock, found.append)], order="pre")
     return any(block.same_as(one) for one in found)
-
-
-def _constant(extent: Any) -> int | None:
-    """As `queries.constant`, which this file cannot import: the decorators come before it."""
-    value = getattr(extent, "value", extent)
-    return int(value) if isinstance(value, int) else None

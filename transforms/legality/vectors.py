@@ -12,15 +12,13 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer
 from tvm.tirx import FloorDiv, FloorMod, For, ForKind, IfThenElse, Var, const
 
-from .places import Place
-from .queries import (
+from ..queries import find_enclosing_loops, find_realize, find_root
+from ..tir import (
+    Place,
     constant,
     find_all,
     find_elements,
-    find_enclosing_loops,
     find_iterator_values,
-    find_realize,
-    find_root,
     is_choice,
     is_used,
     substitute,

@@ -31,8 +31,7 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 
-from .places import is_among
-from .queries import constant, find_operands, is_used
+from ..tir import constant, find_operands, is_among, is_used
 
 _MOST = 2048
 """Iterations that are tried: some milliseconds."""
@@ -189,7 +188,7 @@ def _compute(
         yield tuple(one(at) for one in compute)
 
 
-def choose_values(loops: list[For], room: int = _MOST) -> list[list[int]]:
+def choose_values(loops: Sequence[Any], room: int = _MOST) -> list[list[int]]:
     """The iterations of each loop that are tried: all, or the first and the last ones."""
     extents = [constant(loop.extent) or _MOST for loop in loops]
     chosen: list[list[int]] = [[] for _ in extents]

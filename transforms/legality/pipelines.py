@@ -1,12 +1,11 @@
-"""What must hold of a pipeline as long as there is one: it is asked after every transform.
+"""Software pipelines whose annotations no longer fit their loops.
 
-A pipeline is a note on a loop, which TVM reads when it lowers the module. A transform that comes
-later may take away what the note counts on.
+A pipeline is an annotation of a loop, which TVM reads when it lowers the module. A transform that
+comes later may take away what the annotation counts on.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -17,18 +16,27 @@ from tvm.sym import Analyzer
 from tvm.tirx import For, ForKind, Not, PrimFunc, SeqStmt, const
 from tvm.tirx import all as all_of
 
-from .legality import Fault
-from .loops import ASYNC
-from .neighbours import find_scattered
-from .pipeline_rules import STAGE
-from .places import Place, find_places, is_among
-from .queries import constant, find_all, find_axis, is_used, substitute
+from ..errors import Fault
+from ..tir import (
+    Place,
+    cached_by_module,
+    constant,
+    find_all,
+    find_axis,
+    find_places,
+    is_among,
+    is_used,
+    substitute,
+)
+from .vectors import find_scattered
 
+STAGE = "software_pipeline_stage"
+ASYNC = "software_pipeline_async_stages"
 LOCAL_STAGE = "tirx.manifest_shared_memory_local_stage"
 _EARLIER = "do this before the loop becomes a pipeline"
 
 
-@functools.lru_cache(maxsize=2)  # what one transform leaves behind, the next one finds
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
 def find_broken_pipelines(module: IRModule) -> tuple[Fault, ...]:
     """Pipelines whose notes say something else than their loops.
 
