@@ -295,7 +295,7 @@ WRITERS = {
     "src/tirstep/files.py": "the writer itself",
     "src/tirstep/cli/export.py": "moves a whole folder to its place",
     "src/tirstep/cli/git.py": "the work tree of a repository that is being made",
-    "src/tirstep/cli/readme.py": "a program in a temporary folder",
+    "src/tirstep/cli/readme_outputs.py": "a program in a temporary folder",
     "src/tirstep/cli/streams.py": "/dev/null in the place of a closed stream",
     "src/tirstep/bench/farm_worker.py": "a channel, and libraries in a process's own folder",
     "src/tirstep/bench/workspaces.py": "beside a library in a process's own folder",

@@ -54,10 +54,8 @@ def make_profile(*names: str, **launch: str) -> ProfileRun:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A repository with a README, the goldens, and the results of a ladder on a GPU."""
-    parts = ("transforms", "recipes", "bench-tutorial")
-    marks = "\n".join(f"<!-- begin {name} -->\n<!-- end {name} -->" for name in parts)
-    first = "```python\nprint('+++')\n```\n<!-- begin first-diff -->\n<!-- end first-diff -->\n"
-    (tmp_path / "README.md").write_text(f"{first}{marks}\n")
+    marks = "<!-- begin bench-tutorial -->\n<!-- end bench-tutorial -->"
+    (tmp_path / "README.md").write_text(f"{marks}\n")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "golden").symlink_to(ROOT / "tests" / "golden")
     results = tmp_path / "results"

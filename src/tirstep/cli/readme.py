@@ -4,31 +4,23 @@ writes the pages of ladders and the plots."""
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import tirstep.transforms
-from tirstep.bench.markdown import to_markdown
-from tirstep.bench.tables import Table
 from tirstep.files import write_file
 from tirstep.lowering_checks.diff import diff_texts
-from tirstep.transforms.recipes import LADDERS
 
 from .bench_parts import find_bench_writers, make_all_plots
 from .ladder_pages import find_strays, make_pages
+from .readme_outputs import find_output_writers
 from .refusals import UseError
 from .screen import Screen
-from .texts import first_sentence
 
 Writer = Callable[[], str]
 
 _MARKER = re.compile(r"^<!-- (begin|end) ([\w-]+) -->$", re.MULTILINE)
 SPEED = Path("docs", "speed.md")
 """Beside the README: the tables and plots of all suites."""
-_SLOWEST_PROGRAM = 120  # seconds
 
 
 def fill_readme(readme: Path, results: Path, *, only_check: bool) -> int:
@@ -57,11 +49,7 @@ def fill_readme(readme: Path, results: Path, *, only_check: bool) -> int:
 
 def _fill_documents(readme: Path, results: Path) -> dict[Path, str]:
     before = readme.read_text(encoding="utf-8")
-    own: dict[str, Writer] = {
-        "first-diff": lambda: write_first_diff(before),
-        "transforms": write_transforms,
-        "recipes": write_recipes,
-    }
+    own = find_output_writers(before, readme.parent)
     texts = {readme: fill_markers(before, own | find_bench_writers(readme, results), str(readme))}
     if (speed := readme.parent / SPEED).is_file():
         writers = find_bench_writers(speed, results)
@@ -103,49 +91,3 @@ def fill_markers(text: str, writers: Mapping[str, Writer], who: str) -> str:
         _, _, tail = rest.partition(end)
         text = f"{head}{begin}\n{writer()}\n{end}{tail}"
     return text
-
-
-def write_first_diff(text: str) -> str:
-    """What the first Python program of a Markdown text prints, which is a diff."""
-    found = re.search(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    if found is None:
-        raise UseError("the file has no ```python block, whose output first-diff is; write one")
-    return f"```diff\n{run_program(found.group(1)).rstrip()}\n```"
-
-
-def run_program(program: str) -> str:
-    """What a program prints; raises `UseError` if it fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "program.py")  # a file, since TVMScript reads the source of its kernels
-        file.write_text(program, encoding="utf-8")
-        try:
-            done = subprocess.run(
-                [sys.executable, str(file)],
-                capture_output=True,
-                check=True,
-                encoding="utf-8",
-                timeout=_SLOWEST_PROGRAM,
-            )
-        except subprocess.SubprocessError as error:
-            lines = (getattr(error, "stderr", "") or "").strip().splitlines()
-            reason = lines[-1] if lines else str(error)
-            raise UseError(f"the first Python program fails: {reason}; mend it first") from None
-    return done.stdout
-
-
-def write_transforms() -> str:
-    """The table of all transforms and questions."""
-    public = {name: getattr(tirstep.transforms, name) for name in tirstep.transforms.__all__}
-    functions = {name: one for name, one in public.items() if not isinstance(one, type)}
-    rows = [[f"`{name}`", first_sentence(one.__doc__)] for name, one in functions.items()]
-    return to_markdown(Table(["transform", "what it does"], rows, 0))
-
-
-def write_recipes() -> str:
-    """The table of all ladders with their recipes, slow to fast."""
-    rows = [
-        [kernel if number == 0 else "", f"`{recipe.name}`", first_sentence(recipe.doc)]
-        for kernel, recipes in LADDERS.items()
-        for number, recipe in enumerate(recipes)
-    ]
-    return to_markdown(Table(["kernel", "recipe", "what it does"], rows, 0))

@@ -22,8 +22,8 @@ def command(
 ) -> int:
     """Fill README.md and docs/speed.md, and write docs/ladders.
 
-    Between markers: the first program's diff, the transforms, the recipes, and the tables of
-    tirstep bench. Also a page for each ladder that bench measured, and the plots beside the runs.
+    Between markers: what the programs and the commands above them print, and the tables of tirstep
+    bench. Also a page for each ladder that bench measured, and the plots beside the runs.
     """
     from ..readme import fill_readme
 
