@@ -8,18 +8,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ncu_profile
 import numpy as np
 import pytest
 from fake_machine import FakeMachine
+from ncu_launches import find_kernel_names, launch_all
+from ncu_profile import assign, find_ncu, profile_recipes, read_profile, read_table, write_profile
 from ncu_table import METRICS, make_table
 
 from tirstep.bench.contenders import find_contenders
 from tirstep.bench.errors import BenchError
-from tirstep.bench.profile import session
-from tirstep.bench.profile.counters import read_table
-from tirstep.bench.profile.launches import find_kernel_names, launch_all
-from tirstep.bench.profile.results import read_profile, write_profile
-from tirstep.bench.profile.session import assign, find_ncu, profile_recipes
 from tirstep.bench.works import Work
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import get_kernel
@@ -162,7 +160,7 @@ def ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file.write_text(FAKE_NCU.format(python=sys.executable))
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(session, "compile_all", lambda jobs, *_, **__: [""] * len(jobs))
+    monkeypatch.setattr(ncu_profile, "compile_all", lambda jobs, *_, **__: [""] * len(jobs))
     return tmp_path
 
 

@@ -55,13 +55,12 @@ def test_what_is_too_large_is_not_worked_out(
         Work("rows", row_sum.problem(m, 64), (RECIPES["row_sum_naive"],), ())
         for m in (32, 1 << 20, 64)
     ]
-    run = run_bench(
+    *_, run = run_bench(
         works,
         machine,
         Settings(rounds=1),
-        cache=tmp_path,
-        tell=lambda line: None,
-        on_case=lambda run, case: None,
+        tmp_path,
+        lambda line: None,
     )
     assert sorted(drawn) == [32, 64]
     assert [bool(case.skipped) for case in run.cases] == [False, True, False]

@@ -4,15 +4,15 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-
-from tirstep.bench.errors import BenchError
-from tirstep.bench.markdown import (
+from bench_markdown import (
     describe,
     find_newest,
     to_markdown,
     write_overview,
     write_suite,
 )
+
+from tirstep.bench.errors import BenchError
 from tirstep.bench.results import write_run
 from tirstep.bench.tables import (
     Table,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -14,25 +14,20 @@ from .compile_cache import installed
 from .contenders import needed_bytes
 from .machine import Machine
 from .references import Reference, look_ahead
-from .results import BenchRun, Case
+from .results import BenchRun
 from .works import Work
-
-OnCase = Callable[[BenchRun, Case], None]
 
 
 def run_bench(
     works: Sequence[Work],
     machine: Machine,
     settings: Settings,
-    *,
     cache: Path,
     tell: Tell,
-    on_case: OnCase,
-) -> BenchRun:
-    """Measure the ceilings and then the works, one after the other.
+) -> Iterator[BenchRun]:
+    """Measure the ceilings and then the works, one by one: the run so far, after each case.
 
-    `cache` is the folder of compiled kernels. `on_case` is called after each case with the run so
-    far, so that nothing is lost where the next one ends the process. Raises `BenchError` where a
+    `cache` is the folder of compiled kernels. Raises `BenchError` where a
     contender leaves the device unusable.
     """
     tell("measuring the machine's ceilings")
@@ -51,8 +46,7 @@ def run_bench(
             for work, find_reference in coming:
                 case = run_case(work, machine, settings, tell, find_reference, built)
                 run = run.add(case)
-                on_case(run, case)
-    return run
+                yield run
 
 
 def _look_ahead(

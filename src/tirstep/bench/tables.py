@@ -85,13 +85,15 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
 
 def make_summary(run: BenchRun, suite: str) -> Table:
     """A row for each case of a suite: the fastest recipe, its shares, its ratio to each peer."""
-    cases = _find_cases(run, suite)
-    bests = _find_bests(cases)
+    cases = get_measured_cases(run, suite)
+    bests = get_fastest_recipes(cases)
     shares = _choose_shares(bests, run.ceilings)
     header = ["kernel", "shape", "dtype", "recipe", "time µs", "rate", *shares]
     header += [f"× {NAMES[name]}" for name in GPU_PEERS] + [f"× {FIRST}"]
     rows = [_summarize(case, run.ceilings, [*shares.values()]) for case in cases]
-    means = [geometric_mean(_ratio(case, name) for case in cases) for name in (*GPU_PEERS, FIRST)]
+    means = [
+        geometric_mean(compute_ratio(case, name) for case in cases) for name in (*GPU_PEERS, FIRST)
+    ]
     reached = [
         geometric_mean(find(case, best, run.ceilings) for case, best in bests)
         for find in shares.values()
@@ -100,23 +102,6 @@ def make_summary(run: BenchRun, suite: str) -> Table:
         figures = [*map(format_share, reached), *map(format_ratio, means)]
         rows.append(["geometric mean", "", "", "", "", "", *figures])
     return Table(header, rows, len(header) - 4)
-
-
-def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
-    """A row for each kernel of some suites, each suite with the run that measured it.
-
-    Of each case the fastest recipe counts: the largest share of a ceiling, and the geometric mean
-    of the ratios to each peer, over the cases in which both have a time.
-    """
-    header = ["kernel", "cases", "of ceiling, at best", "× PyTorch", "lowest × PyTorch"]
-    header += [f"× {NAMES[name]}" for name in GPU_PEERS if name != "torch"]
-    rows = []
-    for suite, run in measured:
-        kernels: dict[str, list[Case]] = {}
-        for case in _find_cases(run, suite):
-            kernels.setdefault(case.kernel, []).append(case)
-        rows += [_summarize_kernel(cases, run.ceilings) for cases in kernels.values()]
-    return Table(header, rows, len(header) - 1)
 
 
 def find_reasons(case: Case) -> list[str]:
@@ -160,11 +145,11 @@ def format_ratio(value: float | None) -> str:
     return f"{value:.{_digits(value)}f}" if value < 10 else f"{value:,.1f}"
 
 
-def _find_cases(run: BenchRun, suite: str) -> list[Case]:
+def get_measured_cases(run: BenchRun, suite: str) -> list[Case]:
     return [case for case in run.cases if case.suite == suite and not case.skipped]
 
 
-def _find_bests(cases: Iterable[Case]) -> list[tuple[Case, Outcome]]:
+def get_fastest_recipes(cases: Iterable[Case]) -> list[tuple[Case, Outcome]]:
     """The cases in which a recipe has a time, each with the fastest."""
     return [(case, best) for case in cases if (best := find_best(case)) is not None]
 
@@ -181,22 +166,6 @@ def _choose_shares(
     }
 
 
-def _summarize_kernel(cases: Sequence[Case], ceilings: Ceilings) -> Row:
-    bests = _find_bests(cases)
-    shares = [of for case, best in bests if (of := share(case, best, ceilings)) is not None]
-    ratios = {name: [_ratio(case, name) for case in cases] for name in GPU_PEERS}
-    means = {name: format_ratio(geometric_mean(of)) for name, of in ratios.items()}
-    lowest = min((of for of in ratios["torch"] if of is not None), default=None)
-    return [
-        f"`{cases[0].kernel}`",
-        str(len(cases)),
-        format_share(max(shares, default=None)),
-        means.pop("torch"),
-        format_ratio(lowest),
-        *means.values(),
-    ]
-
-
 def _summarize(case: Case, ceilings: Ceilings, shares: Sequence[Share]) -> Row:
     best = find_best(case)
     head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), case.dtype]
@@ -204,11 +173,11 @@ def _summarize(case: Case, ceilings: Ceilings, shares: Sequence[Share]) -> Row:
         return [*head, *[NOTHING] * (3 + len(shares) + len(GPU_PEERS) + 1)]
     figures = [format_time(best), format_rate(case, best, ceilings, unit=True)]
     figures += [format_share(find(case, best, ceilings)) for find in shares]
-    ratios = [format_ratio(_ratio(case, name)) for name in (*GPU_PEERS, FIRST)]
+    ratios = [format_ratio(compute_ratio(case, name)) for name in (*GPU_PEERS, FIRST)]
     return [*head, f"`{best.contender}`", *figures, *ratios]
 
 
-def _ratio(case: Case, over: str) -> float | None:
+def compute_ratio(case: Case, over: str) -> float | None:
     best = find_best(case)
     name = find_first_rung(case) if over == FIRST else over
     return None if best is None or name is None else speedup(case, best, name)

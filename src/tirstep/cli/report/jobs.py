@@ -16,20 +16,17 @@ from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 
 from tirstep.caches import CacheWarning, find_cache
-from tirstep.lowering_checks import Counts, Verdict, get_device
+from tirstep.lowering_checks import Counts, get_device
 from tirstep.lowering_checks.compile.instruments import when_stuck
 from tirstep.transforms.recipes import RECIPES
 
-from ..judge import make_judge, plan
-from ..refusals import UseError
-from ..rungs import Rung
+from ..formatting import count
+from ..judging import make_judge
+from ..request import ExampleName, Request
 from ..screen import Screen
-from ..selection import ExampleName
-from ..stuck import end_command
-from ..texts import count
-from ..wishes import Request
-from .build import build_recipe
-from .counts import read_counts
+from ..streams import end_command
+from ..wrong_use import UseError
+from .build import build_recipe, read_counts
 from .model import RecipePart
 
 MOST_PROCESSES = 4  # each loads TVM: some hundred MB
@@ -126,16 +123,13 @@ def do_job(job: Job, screen: Screen) -> RecipePart:
     judge = make_judge(job.request)
     example: ExampleName = "seed" if judge.device.has_clock and job.checks else "golden"
     among = [RECIPES[name] for name in job.among]
-    (rung,) = plan([RECIPES[job.recipe]], judge, screen, example=example, among=among)
+    (rung,) = judge.plan([RECIPES[job.recipe]], screen.doing, example=example, among=among)
     counts: dict[int, Counts | None] = {}
-
-    def note(rung: Rung, verdict: Verdict) -> None:
-        counts[verdict.step.index] = read_counts(judge.device, verdict)
-
     if job.checks:
-        judge.climb(rung, screen, note, timed=True)
+        for verdict in judge.judge(rung, screen.doing, timed=True):
+            counts[verdict.step.index] = read_counts(judge.device, verdict)
     return build_recipe(
-        rung, is_judged=job.checks, target=job.target, counts=counts, doing=screen.doing
+        rung, is_judged=job.checks, target=job.target, counts=counts, tell=screen.doing
     )
 
 

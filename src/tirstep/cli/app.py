@@ -1,8 +1,8 @@
-"""The commands, in the order of the help: one module each, with its options and its help.
+"""The commands, in the order of the help: one module each, with its options, its help and its work.
 
-The next command is a module here with a function `command`, and its name in `COMMANDS`. Nothing
-here imports TVM, which takes a second: a command's work is in a module of `tirstep.cli` that is
-imported when it runs, after what its user got wrong was told.
+The next command is a module here with a function `command`, and its name in `COMMANDS`. At its top
+it imports nothing that needs TVM or rich, which take a second: `command` imports them after it has
+said what its user got wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ COMMANDS = (
     "report",
     "export",
     "golden",
-    "readme",
 )
 
 app = typer.Typer(
@@ -40,8 +39,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+_MODULES = {"list": "listing"}  # a module `list` would hide the type in its package
 for _name in COMMANDS:
-    app.command(_name)(import_module(f".{_name}", __name__).command)
+    _module = import_module(f".{_MODULES.get(_name, _name)}", __package__)
+    app.command(_name)(_module.command)
 
 
 def call(argv: list[str]) -> int:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import errno
 import re
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import typer
+
+from .formatting import join_alternatives
 
 if TYPE_CHECKING:
     from tirstep.transforms.errors import TransformError
@@ -23,7 +23,7 @@ _PARSING_ERROR = typer.BadParameter.__mro__[2]
 
 _OF_THE_SYSTEM = tuple(
     getattr(errno, name)
-    for name in (
+    for name in [
         "ENOSPC",
         "EDQUOT",
         "EFBIG",
@@ -33,10 +33,10 @@ _OF_THE_SYSTEM = tuple(
         "ENFILE",
         "ENOMEM",
         "EAGAIN",
-    )
+    ]
     if hasattr(errno, name)
 )
-"""What no call of ours can mend."""
+"""What no call of ours can fix."""
 
 
 class UseError(Exception):
@@ -44,7 +44,7 @@ class UseError(Exception):
 
 
 def find_sentence(error: Exception) -> str | None:
-    """What to tell the user of an error that is theirs to mend; None for any other."""
+    """What to tell the user of an error that is theirs to fix; None for any other."""
     if isinstance(error, UseError):
         return str(error)
     if isinstance(error, _PARSING_ERROR):
@@ -63,14 +63,14 @@ def find_sentence(error: Exception) -> str | None:
     from tirstep.transforms.errors import TransformError
 
     if isinstance(error, TransformError):
-        return spell_refusal(error)
+        return spell_error(error)
     if isinstance(error, BenchError | CheckError | DeviceError | KernelError):
         return str(error)
     return None
 
 
-def spell_refusal(error: TransformError) -> str:
-    """A recipe's refusal with its sizes as the command line takes them: ``--set tail=guard``.
+def spell_error(error: TransformError) -> str:
+    """A recipe's error with its config as the command line takes them: ``--set tail=guard``.
 
     What only a program can do, such as calling `pad_block`, is no advice here. Errors that come
     from no recipe of ours stay as they are.
@@ -101,25 +101,12 @@ def _choose_advice(advice: str, recipe: Recipe) -> str:
         return advice
     tails = [f'tail="{tail}"' for tail in recipe.tails if tail != "refuse"]
     kept = []
-    for one in re.split(r",? or |, ", advice):
-        if 'tail="' in one:
+    for choice in re.split(r",? or |, ", advice):
+        if 'tail="' in choice:
             kept += [f"pass {join_alternatives(tails)}"] if tails else []
-        elif "pad_block" not in one:
-            kept.append(one)
+        elif "pad_block" not in choice:
+            kept.append(choice)
     return join_alternatives(kept or ["choose other sizes"])
-
-
-def join_alternatives(words: list[str]) -> str:
-    """``a``, ``a or b``, ``a, b or c``."""
-    return " or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What to do about an unknown name: the names that look like it, or else all."""
-    names = list(known)
-    if alike := difflib.get_close_matches(name, names, n=3, cutoff=0.5):
-        return f"did you mean {join_alternatives(alike)}?"
-    return f"there are: {', '.join(names)}" if names else "there are none"
 
 
 def _describe_parsing_error(error: Exception) -> str:
