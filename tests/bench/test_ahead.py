@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from fake_machine import FakeMachine
 
-from tirstep.bench.ahead import compile_ahead
-from tirstep.bench.contenders import Built, find_contenders
-from tirstep.bench.errors import BenchError
-from tirstep.bench.farm import Job
-from tirstep.bench.works import Work
+from tirstep.bench import BenchError
+from tirstep.bench.candidates import Built, find_contenders
+from tirstep.bench.cases import Work
+from tirstep.bench.compile_pool import Job
+from tirstep.bench.session import compile_ahead
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 
@@ -41,7 +41,7 @@ class Farm:
 @pytest.fixture
 def farm(monkeypatch: pytest.MonkeyPatch) -> Farm:
     farm = Farm()
-    monkeypatch.setattr("tirstep.bench.ahead.compile_all", farm)
+    monkeypatch.setattr("tirstep.bench.session.compile_all", farm)
     return farm
 
 
@@ -72,7 +72,7 @@ def test_a_farm_that_does_not_start_leaves_all_to_their_turn(
     def fail(*rest: Any, **named: Any) -> list[str]:
         raise BenchError("the process that compiles candidates does not start")
 
-    monkeypatch.setattr("tirstep.bench.ahead.compile_all", fail)
+    monkeypatch.setattr("tirstep.bench.session.compile_all", fail)
     told: list[str] = []
     works = [make_work(EVEN), make_work(ODD)]
     assert compile_ahead(works, machine, tmp_path, told.append) == {}

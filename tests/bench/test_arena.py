@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from fake_machine import FakeMachine
 
-from tirstep.bench.arena import Settings, run_case
-from tirstep.bench.contenders import find_options, find_variants, needed_bytes
-from tirstep.bench.errors import BenchError
+from tirstep.bench import BenchError
+from tirstep.bench.candidates import find_options, find_variants, needed_bytes
+from tirstep.bench.cases import Work
 from tirstep.bench.machine import plan_repeats, take_turns
-from tirstep.bench.works import Work
+from tirstep.bench.run_case import Settings, run_case
 from tirstep.modules import conv1d, matmul
 from tirstep.transforms.recipes import RECIPES
 

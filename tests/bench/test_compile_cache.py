@@ -10,10 +10,9 @@ import pytest
 import tvm
 import tvm_ffi
 
+from tirstep.bench import BenchError
 from tirstep.bench.compile_cache import CALLBACK, find_cache_folder, find_key, installed
-from tirstep.bench.errors import BenchError
-from tirstep.bench.farm import Job, compile_all
-from tirstep.bench.farm_worker import compile_job
+from tirstep.bench.compile_pool import Job, compile_all, compile_job
 
 TARGET = tvm.target.Target("nvidia/nvidia-h100")
 
@@ -141,7 +140,7 @@ for line in sys.stdin:
 def test_a_process_is_killed_and_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     worker = tmp_path / "worker.py"
     worker.write_text(STAND_IN)
-    monkeypatch.setattr("tirstep.bench.farm.WORKER", (str(worker),))
+    monkeypatch.setattr("tirstep.bench.compile_pool.WORKER", (str(worker),))
     monkeypatch.setattr(os, "sched_getaffinity", lambda of: {0})
     wishes = ({}, {"sleep": 60}, {"answer": "refused: no"}, {"exit": 7}, {})
     jobs = [Job("matmul_naive", SHAPE, {}, wish) for wish in wishes]

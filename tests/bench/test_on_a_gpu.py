@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tvm
 
-from tirstep.bench.arena import Settings, run_case
+from tirstep.bench.accuracy import Reference
+from tirstep.bench.cases import Choice, Work, find_works
 from tirstep.bench.compile_cache import installed
-from tirstep.bench.references import Reference
 from tirstep.bench.results import from_document, to_document
+from tirstep.bench.run_case import Settings, run_case
 from tirstep.bench.search import Plan, search
 from tirstep.bench.session import run_bench
-from tirstep.bench.works import Choice, Work, find_works
 from tirstep.lowering_checks import run_recipe
 from tirstep.modules import Kernel, conv1d, depthwise_conv2d, matmul, vector_add
 from tirstep.transforms.recipes import RECIPES

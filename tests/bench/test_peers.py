@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import tvm
 
-from tirstep.bench.errors import PeerMissing
-from tirstep.bench.fma import THREADS, count_fma_operations, make_empty_kernel, make_fma_kernel
-from tirstep.bench.peers import find_function
-from tirstep.bench.peers.dlight import find_plain_target, schedule_by_default
+from tirstep.bench import PeerMissing
+from tirstep.bench.ceilings import THREADS, count_fma_operations, make_empty_kernel, make_fma_kernel
+from tirstep.bench.peers import find_function, find_plain_target, schedule_by_default
 from tirstep.lowering_checks.devices import CpuDevice, find_unbound_sblocks
 from tirstep.modules import conv1d
 

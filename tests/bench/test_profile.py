@@ -16,9 +16,9 @@ from ncu_launches import find_kernel_names, launch_all
 from ncu_profile import assign, find_ncu, profile_recipes, read_profile, read_table, write_profile
 from ncu_table import METRICS, make_table
 
-from tirstep.bench.contenders import find_contenders
-from tirstep.bench.errors import BenchError
-from tirstep.bench.works import Work
+from tirstep.bench import BenchError
+from tirstep.bench.candidates import find_contenders
+from tirstep.bench.cases import Work
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import LADDERS, find_recipe

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from fake_machine import FakeMachine
 
-from tirstep.bench.arena import Settings
-from tirstep.bench.references import AHEAD, Reference, look_ahead
+from tirstep.bench.accuracy import AHEAD, Reference, look_ahead
+from tirstep.bench.cases import Work
+from tirstep.bench.run_case import Settings
 from tirstep.bench.session import run_bench
-from tirstep.bench.works import Work
 from tirstep.modules import Problem, row_sum
 from tirstep.transforms.recipes import RECIPES
 

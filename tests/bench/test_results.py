@@ -8,9 +8,22 @@ from typing import Any
 
 import pytest
 
-from tirstep.bench.compare import compare_runs, find_differences
-from tirstep.bench.errors import BenchError
-from tirstep.bench.figures import (
+from tirstep.bench import BenchError
+from tirstep.bench.results import (
+    BenchRun,
+    Case,
+    Ceilings,
+    Outcome,
+    Time,
+    compare_runs,
+    find_differences,
+    read_run,
+    require_run_or_nothing,
+    summarize,
+    to_document,
+    write_run,
+)
+from tirstep.bench.tables import (
     find_before,
     find_best,
     find_first_rung,
@@ -20,18 +33,6 @@ from tirstep.bench.figures import (
     share,
     share_of_copy,
     speedup,
-)
-from tirstep.bench.results import (
-    BenchRun,
-    Case,
-    Ceilings,
-    Outcome,
-    Time,
-    read_run,
-    require_run_or_nothing,
-    summarize,
-    to_document,
-    write_run,
 )
 
 CEILINGS = Ceilings(4e12, {"float32": 6e13}, 2.0, {})

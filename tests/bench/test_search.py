@@ -11,12 +11,20 @@ import numpy as np
 import pytest
 from fake_machine import FakeMachine
 
-from tirstep.bench.arena import Settings
-from tirstep.bench.best import read_best, record_best, require_table
-from tirstep.bench.candidates import count_candidates, find_candidates
-from tirstep.bench.errors import BenchError
+from tirstep.bench import BenchError
 from tirstep.bench.results import Time
-from tirstep.bench.search import Found, Plan, classify, search
+from tirstep.bench.run_case import Settings
+from tirstep.bench.search import (
+    Found,
+    Plan,
+    classify,
+    count_candidates,
+    find_candidates,
+    read_best,
+    record_best,
+    require_table,
+    search,
+)
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 
@@ -224,7 +232,7 @@ def record(file: Path, found: Found) -> bool:
 AT_ONCE = """
 import os, sys
 from pathlib import Path
-from tirstep.bench.best import read_best, record_best
+from tirstep.bench.search import read_best, record_best
 from tirstep.bench.results import Time
 from tirstep.bench.search import Found, Plan
 from tirstep.modules import matmul

@@ -7,19 +7,19 @@ import pytest
 from bench_markdown import (
     describe,
     find_newest,
+    make_overview,
     to_markdown,
     write_overview,
     write_suite,
 )
 
-from tirstep.bench.errors import BenchError
+from tirstep.bench import BenchError
 from tirstep.bench.results import write_run
 from tirstep.bench.tables import (
     Table,
     find_reasons,
     format_ratio,
     make_case_table,
-    make_overview,
     make_summary,
 )
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from tirstep.bench.errors import BenchError
+from tirstep.bench import BenchError
+from tirstep.bench.cases import CPU_PEERS, GPU_PEERS, SUITES, Choice, Entry, Work, find_works
 from tirstep.bench.peers import PACKAGES
-from tirstep.bench.suites import CPU_PEERS, GPU_PEERS, SUITES, Entry
-from tirstep.bench.works import Choice, Work, find_works
 from tirstep.modules import KernelError
 from tirstep.transforms.recipes import LADDERS, RECIPES
 

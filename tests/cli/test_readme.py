@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from readme import SPEED
 
-from tirstep.bench.suites import SUITES
+from tirstep.bench.cases import SUITES
 from tirstep.transforms.recipes import RECIPES
 
 from .conftest import ROOT, Command

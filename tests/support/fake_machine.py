@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tirstep.bench.errors import PeerMissing
-from tirstep.bench.judging import Expectation
+from tirstep.bench import PeerMissing
+from tirstep.bench.accuracy import Expectation, Reference
 from tirstep.bench.machine import Launch, Replay, take_turns
-from tirstep.bench.references import Reference
 from tirstep.bench.results import Ceilings
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import Problem

@@ -12,9 +12,8 @@ import tvm
 from tirstep.modules import Problem
 from tirstep.modules.numeric import Array
 
-from .errors import BenchError, shorten
-from .judging import Expectation
-from .references import Reference
+from . import BenchError, shorten
+from .accuracy import Expectation, Reference
 from .results import Ceilings
 
 Launch = Callable[[], Any]

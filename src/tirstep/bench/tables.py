@@ -1,4 +1,4 @@
-"""Runs as tables of text: one for each case, and those of the documents in Markdown."""
+"""Metrics that follow from times, and runs as tables of text."""
 
 from __future__ import annotations
 
@@ -7,19 +7,101 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from .figures import (
-    find_before,
-    find_best,
-    find_first_rung,
-    find_floor,
-    geometric_mean,
-    rate,
-    share,
-    share_of_copy,
-    speedup,
-)
+from tirstep.transforms.recipes import LADDERS
+
+from .cases import GPU_PEERS
 from .results import BenchRun, Case, Ceilings, Outcome, Time
-from .suites import GPU_PEERS
+
+
+def find_outcome(case: Case, contender: str) -> Outcome | None:
+    """A contender's outcome; None if it did not take part."""
+    return next((one for one in case.outcomes if one.contender == contender), None)
+
+
+def find_time(case: Case, contender: str) -> float | None:
+    """A contender's median in microseconds; None without one."""
+    outcome = find_outcome(case, contender)
+    return None if outcome is None or outcome.time is None else outcome.time.median_us
+
+
+def find_floor(case: Case, ceilings: Ceilings) -> tuple[float, str]:
+    """The shortest possible time in microseconds, and what sets it: ``"memory"``, ``"arithmetic"``.
+
+    The larger of the bytes over the copy bandwidth and the operations over the peak of the dtype.
+    A peak that was not measured sets nothing.
+    """
+    memory = 1e6 * case.bytes / ceilings.copy
+    peak = ceilings.flops.get(case.dtype)
+    arithmetic = 0.0 if peak is None else 1e6 * case.flops / peak
+    return (arithmetic, "arithmetic") if arithmetic > memory else (memory, "memory")
+
+
+def share(case: Case, outcome: Outcome, ceilings: Ceilings) -> float | None:
+    """How much of the ceiling was reached: 1 is all of it. None on the CPU and without a time."""
+    if outcome.time is None or outcome.kind == "cpu":
+        return None
+    return find_floor(case, ceilings)[0] / outcome.time.median_us
+
+
+def share_of_copy(case: Case, outcome: Outcome, ceilings: Ceilings) -> float | None:
+    """The time of a copy that moves as many bytes, over the time taken: above 1 is faster.
+
+    None where arithmetic sets the floor, on the CPU, without a time, and in runs without copies.
+    """
+    copy = ceilings.copies_us.get(str(case.bytes))
+    bound_by_memory = find_floor(case, ceilings)[1] == "memory"
+    if copy is None or not bound_by_memory or outcome.time is None or outcome.kind == "cpu":
+        return None
+    return copy / outcome.time.median_us
+
+
+def rate(case: Case, outcome: Outcome, ceilings: Ceilings) -> tuple[float, str] | None:
+    """TFLOP/s, or TB/s where memory sets the floor; None without a time."""
+    if outcome.time is None:
+        return None
+    if find_floor(case, ceilings)[1] == "memory":
+        return case.bytes / outcome.time.median_us / 1e6, "TB/s"
+    return case.flops / outcome.time.median_us / 1e6, "TFLOP/s"
+
+
+def speedup(case: Case, outcome: Outcome, over: str) -> float | None:
+    """How often faster an outcome is than another contender: above 1 is faster."""
+    other = find_time(case, over)
+    if other is None or outcome.time is None or outcome.contender == over:
+        return None
+    return other / outcome.time.median_us
+
+
+def find_first_rung(case: Case) -> str | None:
+    """The first recipe of the kernel's ladder, with its tail; None where it did not take part."""
+    ladder = LADDERS.get(case.kernel, ())
+    recipes = (one.contender for one in case.outcomes if one.kind == "recipe")
+    first = next(recipes, "")
+    return first if ladder and first.split(" ")[0] == ladder[0].name else None
+
+
+def find_best(case: Case) -> Outcome | None:
+    """The fastest recipe; None where no recipe has a time."""
+    timed = [one for one in case.outcomes if one.kind == "recipe" and one.time is not None]
+    return min(timed, key=lambda one: one.time.median_us if one.time else math.inf, default=None)
+
+
+def find_before(case: Case, outcome: Outcome) -> str | None:
+    """The last recipe with a time before an outcome, in the order of the ladder."""
+    before = None
+    for one in case.outcomes:
+        if one.contender == outcome.contender:
+            return before
+        if one.kind == "recipe" and one.time is not None:
+            before = one.contender
+    return None
+
+
+def geometric_mean(ratios: Iterable[float | None]) -> float | None:
+    """Of the ratios that there are; None if there are none."""
+    logs = [math.log(ratio) for ratio in ratios if ratio is not None]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else None
+
 
 NAMES: Mapping[str, str] = MappingProxyType(
     {

@@ -16,10 +16,9 @@ from .request import Seed
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.bench.compare import Change
+    from tirstep.bench.cases import Choice, Work
     from tirstep.bench.machine import Machine
-    from tirstep.bench.results import BenchRun, Case, Time
-    from tirstep.bench.works import Choice, Work
+    from tirstep.bench.results import BenchRun, Case, Change, Time
 
     from .screen import Screen
 
@@ -93,7 +92,7 @@ def command(
         raise UseError("--json and --save both say where the run is written; give one")
     if compare is not None:
         return show_comparison(*compare)
-    from tirstep.bench.works import Choice
+    from tirstep.bench.cases import Choice
 
     shapes = [parse_sizes(text) for text in shape or []]
     choice = Choice(names or [], shapes, dtype, recipe or [], quick)
@@ -102,11 +101,11 @@ def command(
 
 def _measure(choice: Choice, seed: int, file: Path | None, folder: Path | None) -> int:
     """Measure what is chosen; 1 if a recipe of ours was wrong or failed."""
-    from tirstep.bench.arena import Settings
+    from tirstep.bench.cases import find_works
     from tirstep.bench.compile_cache import find_cache_folder
     from tirstep.bench.results import write_run
+    from tirstep.bench.run_case import Settings
     from tirstep.bench.session import run_bench
-    from tirstep.bench.works import find_works
 
     from .screen import Screen
 
@@ -182,8 +181,7 @@ def show_comparison(old: Path, new: Path) -> int:
     """Compare two files, candidate by candidate."""
     from rich.table import Table
 
-    from tirstep.bench.compare import compare_runs, find_differences
-    from tirstep.bench.results import read_run
+    from tirstep.bench.results import compare_runs, find_differences, read_run
 
     from .screen import Screen
 
@@ -241,7 +239,7 @@ def _show_machine(screen: Screen, run: BenchRun, works: Sequence[Work]) -> None:
 
 
 def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
-    from tirstep.bench.suites import TUTORIAL
+    from tirstep.bench.cases import TUTORIAL
     from tirstep.bench.tables import find_reasons, make_case_table
 
     from .tables import show_text_table
@@ -258,7 +256,7 @@ def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
 
 
 def _show_end(screen: Screen, run: BenchRun, absent: Sequence[str]) -> None:
-    from tirstep.bench.suites import SUITES
+    from tirstep.bench.cases import SUITES
     from tirstep.bench.tables import make_summary
 
     from .tables import show_text_table

@@ -90,7 +90,7 @@ def command(
     require_recipe(recipe)
     plans = make_plans(recipe, shape or [], request, among, limit, timeout)
     if into is not None:
-        from tirstep.bench.best import require_table
+        from tirstep.bench.search import require_table
 
         require_table(into)
     return search_all(plans, seed, into)
@@ -105,8 +105,7 @@ def make_plans(
     timeout: float,
 ) -> list[Plan]:
     """What is to be searched, for each shape; all that is asked for must be possible."""
-    from tirstep.bench.candidates import find_choices
-    from tirstep.bench.search import Plan
+    from tirstep.bench.search import Plan, find_choices
     from tirstep.modules import get_kernel
 
     picked = pick_recipe(name)
@@ -127,8 +126,8 @@ def make_plans(
 
 def search_all(plans: Sequence[Plan], seed: int, into: Path | None) -> int:
     """Search at each shape; 1 where no candidate was right."""
-    from tirstep.bench.arena import Settings
     from tirstep.bench.compile_cache import find_cache_folder
+    from tirstep.bench.run_case import Settings
     from tirstep.bench.search import search
 
     from .screen import Screen
@@ -154,7 +153,7 @@ def search_all(plans: Sequence[Plan], seed: int, into: Path | None) -> int:
 
 
 def _show(screen: Screen, plan: Plan, found: Found) -> None:
-    from tirstep.bench.candidates import count_candidates
+    from tirstep.bench.search import count_candidates
 
     recipe, problem = plan.recipe, plan.problem
     screen.line()
@@ -199,7 +198,7 @@ def _show_time(screen: Screen, who: str, time: Time | None) -> None:
 
 
 def _keep(screen: Screen, file: Path, plan: Plan, found: Found, machine: Machine) -> None:
-    from tirstep.bench.best import record_best
+    from tirstep.bench.search import record_best
 
     if record_best(file, plan, found, machine.device, machine.versions):
         screen.line((f"wrote {file}", "green"))

@@ -57,7 +57,7 @@ def find_sentence(error: Exception) -> str | None:
         return f"{error.strerror}; set TMPDIR to a folder that can be written"
     if isinstance(error, ImportError) or "tvm" not in sys.modules:
         return None
-    from tirstep.bench.errors import BenchError
+    from tirstep.bench import BenchError
     from tirstep.lowering_checks import CheckError, DeviceError
     from tirstep.modules import KernelError
     from tirstep.transforms.errors import TransformError

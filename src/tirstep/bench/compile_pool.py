@@ -1,28 +1,114 @@
 """Compiles many candidates on all cores, in processes that can hang or crash alone.
 
-TVM cannot be interrupted, and an unrolled schedule can take minutes; so each core
-has a process that fills the cache of compiled kernels, and is killed when a candidate takes too
-long. Whoever compiles such a candidate afterwards finds it in the cache.
+TVM cannot be interrupted, and an unrolled schedule can take minutes; so each core has a process
+that fills the cache of compiled kernels, and is killed when a candidate takes too long. What was
+compiled is found in the cache afterwards, or in a library. Run as a program, this module is such a
+process: it reads a job in each line and answers with a line.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import os
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TextIO
 
-from .errors import BenchError
+import tvm
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.tirx import PrimFunc
+
+from tirstep.lowering_checks import run_recipe
+from tirstep.lowering_checks.compile.compiling import compile_module
+from tirstep.modules import KernelError, get_kernel
+from tirstep.transforms.errors import TransformError
+from tirstep.transforms.recipes import find_recipe
+
+from . import BenchError, find_last_line
+from .compile_cache import installed
+from .peers import schedule_by_default
+
+_NUMBERS = itertools.count()
+
+
+def name_library() -> Path:
+    """A path that this process has not used yet; the file goes when the process ends."""
+    return Path(_make_folder().name, f"{next(_NUMBERS)}.so")
+
+
+@functools.cache
+def _make_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="tirstep-")
+
+
+class Workspace(NamedTuple):
+    """An intermediate tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def lift_workspaces(module: tvm.IRModule) -> tuple[tvm.IRModule, list[Workspace]]:
+    """Make the global intermediates of "main" its last arguments; which they are, in that order.
+
+    rewrite: ``main(A, C): P = alloc(...); ...`` -> ``main(A, C, P): ...``
+    """
+    function = module["main"]
+    root = function.body.block
+    lifted = [buffer for buffer in root.alloc_buffers if buffer.scope() == "global"]
+    if not lifted:
+        return module, []
+    block = SBlock(
+        root.iter_vars,
+        root.reads,
+        root.writes,
+        root.name_hint,
+        root.body,
+        root.init,
+        [buffer for buffer in root.alloc_buffers if buffer.scope() != "global"],
+        root.match_buffers,
+        root.annotations,
+        root.span,
+    )
+    main = PrimFunc(
+        [*function.params, *lifted],
+        SBlockRealize([], True, block),
+        function.ret_type,
+        function.attrs,
+        function.span,
+    )
+    workspaces = [
+        Workspace(tuple(int(size) for size in buffer.shape), str(buffer.dtype)) for buffer in lifted
+    ]
+    return tvm.IRModule({"main": main}), workspaces
+
+
+def write_workspaces(workspaces: Sequence[Workspace], library: Path) -> None:
+    """Keep them beside the library of their function."""
+    _find_file(library).write_text(json.dumps(workspaces), encoding="utf-8")
+
+
+def read_workspaces(library: Path) -> list[Workspace]:
+    """The workspaces of a library."""
+    said = json.loads(_find_file(library).read_text(encoding="utf-8"))
+    return [Workspace(tuple(shape), dtype) for shape, dtype in said]
+
+
+def _find_file(library: Path) -> Path:
+    return library.with_suffix(".workspaces.json")
+
 
 DLIGHT = "dlight"
-WORKER = ("-m", "tirstep.bench.farm_worker")
+WORKER = ("-m", "tirstep.bench.compile_pool")
 START_SECONDS = 120.0
 """What a process may take to import TVM, on a machine where all of them do at once."""
 
@@ -177,3 +263,62 @@ def _spell_target(target: Any) -> dict[str, object]:
     for name, value in attributes.items():
         attributes[name] = value if isinstance(value, int) else str(value)
     return {"kind": str(target.kind.name), **attributes}
+
+
+def serve(requests: TextIO, answers: TextIO) -> None:
+    """Take the target and the folder of the cache from the first line, then a job from each."""
+    setup = json.loads(requests.readline())
+    target = tvm.target.Target(setup["target"])
+    with installed(Path(setup["cache"])):
+        _answer(answers, "ready")
+        for line in requests:
+            _answer(answers, compile_job(json.loads(line), target))
+
+
+def compile_job(job: Mapping[str, Any], target: Any) -> str:
+    """Empty if the job compiled, otherwise why it did not."""
+    try:
+        scheduled = _schedule(job, target)
+    except (TransformError, KernelError) as error:
+        return f"refused: {error}"
+    try:
+        module, workspaces = lift_workspaces(scheduled)
+        executable = compile_module(module, target)
+        if job["library"]:
+            _export(executable, workspaces, Path(job["library"]))
+    except Exception as error:  # TVM, NVRTC and ptxas each have errors of their own
+        return f"failed: {type(error).__name__}: {find_last_line(error)[:200]}"
+    return ""
+
+
+def _schedule(job: Mapping[str, Any], target: Any) -> tvm.IRModule:
+    if job["recipe"] == DLIGHT:
+        problem = get_kernel(job["kernel"]).problem(**job["shape"], **job["options"])
+        return schedule_by_default(problem.module, target)
+    recipe = find_recipe(job["recipe"])
+    run = run_recipe(recipe, job["shape"], options=job["options"], config=job["config"])
+    return run.steps[-1].module
+
+
+def _export(executable: Any, workspaces: Sequence[Workspace], file: Path) -> None:
+    """Under another name first: whoever finds the file finds all of it."""
+    partial = file.with_name(f"partial-{file.name}")
+    try:
+        executable.export_library(str(partial))
+    except (RuntimeError, OSError):  # no linker: whoever wants it compiles it again
+        partial.unlink(missing_ok=True)
+        return
+    write_workspaces(workspaces, file)
+    partial.replace(file)
+
+
+def _answer(answers: TextIO, text: str) -> None:
+    answers.write(json.dumps(text) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    # What compilers print must not come between the answers.
+    channel = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    serve(sys.stdin, channel)

@@ -1,4 +1,4 @@
-"""One case: everybody computes the same inputs, is checked, and takes turns at the clock."""
+"""Runs one case: candidates compute the same inputs, are checked, and take turns at the clock."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from tirstep.modules import Problem
 from tirstep.modules.errors import KernelError
 from tirstep.transforms.errors import TransformError
 
-from .contenders import BuiltAhead, Contender, find_contenders, find_shortage
-from .errors import PeerMissing, shorten
-from .judging import Expectation
+from . import PeerMissing, shorten
+from .accuracy import Expectation, Reference
+from .candidates import BuiltAhead, Contender, find_contenders, find_shortage
+from .cases import Work
 from .machine import Launch, Machine, Replay, plan_repeats, require_alive
-from .references import Reference
 from .results import Case, Outcome, summarize
-from .works import Work
 
 Tell = Callable[[str], None]
 """Takes one line of progress."""
