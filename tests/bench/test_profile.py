@@ -17,8 +17,8 @@ from ncu_profile import assign, find_ncu, profile_recipes, read_profile, read_ta
 from ncu_table import METRICS, make_table
 
 from tirstep.bench import BenchError
-from tirstep.bench.candidates import find_contenders
-from tirstep.bench.cases import Work
+from tirstep.bench.candidates import list_candidates
+from tirstep.bench.cases import PlannedCase
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import LADDERS, find_recipe
@@ -134,12 +134,12 @@ def test_every_recipe_is_launched_once():
         return type("Executable", (dict,), {"mod": SimpleNamespace(imports=[part])})(executable)
 
     name = "vector_add_bound"
-    contenders = [f"{name} tail=guard", f"{name} tail=pad", name]
+    candidates = [f"{name} tail=guard", f"{name} tail=pad", name]
     request = {
         "kernel": "vector_add",
         "shape": {"n": 256},
         "options": {"dtype": "float32"},
-        "recipes": [{"contender": one, "recipe": name, "config": {}} for one in contenders],
+        "recipes": [{"contender": one, "recipe": name, "config": {}} for one in candidates],
         "seed": 0,
     }
     good, unwritten, failed = launch_all(request, compile_, Tensor, lambda: None)
@@ -148,7 +148,7 @@ def test_every_recipe_is_launched_once():
     assert unwritten.kernels == good.kernels
     assert unwritten.note.startswith("256 elements of the output were not written")
     assert (failed.kernels, failed.note) == ((), "RuntimeError: ptxas failed")
-    assert [one.recipe for one in (good, unwritten, failed)] == contenders
+    assert [one.recipe for one in (good, unwritten, failed)] == candidates
     assert calls.count("launched") == 2
     assert find_kernel_names("") == ()
 
@@ -201,9 +201,11 @@ def test_a_ladder_is_profiled(ncu: Path):
 def test_every_tail_is_profiled_under_the_name_that_it_has_in_a_benchmark(ncu: Path):
     """Only a benchmark says which of them is the fastest."""
     problem = get_kernel("matmul").problem(65, 65, 65)
-    work = Work("matmul", problem, (find_recipe("matmul_naive"), find_recipe("matmul_shared")), ())
-    contenders = list(find_contenders(work, {}))
-    names = [one.name for one in contenders]
+    planned = PlannedCase(
+        "matmul", problem, (find_recipe("matmul_naive"), find_recipe("matmul_shared")), ()
+    )
+    candidates = list(list_candidates(planned, {}))
+    names = [one.name for one in candidates]
     assert names[1:3] == ["matmul_shared tail=guard", "matmul_shared tail=pad"]
     answer = [{"recipe": name, "kernels": ["main_kernel"], "note": ""} for name in names]
     (ncu / "answer").write_text(json.dumps({"launched": answer}))
@@ -211,7 +213,7 @@ def test_every_tail_is_profiled_under_the_name_that_it_has_in_a_benchmark(ncu: P
     run = run_profile(ncu, ("matmul_naive", "matmul_shared"), 65)
     asked = json.loads((ncu / "request").read_text())["recipes"]
     assert [(one["contender"], one["config"]) for one in asked] == [
-        (one.name, one.config) for one in contenders
+        (one.name, one.config) for one in candidates
     ]
     assert all(run.find(name) is not None for name in names)
 

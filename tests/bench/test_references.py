@@ -9,7 +9,7 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench.accuracy import AHEAD, Reference, look_ahead
-from tirstep.bench.cases import Work
+from tirstep.bench.cases import PlannedCase
 from tirstep.bench.run_case import Settings
 from tirstep.bench.session import run_bench
 from tirstep.modules import Problem, row_sum
@@ -51,12 +51,12 @@ def test_what_is_too_large_is_not_worked_out(
 
     monkeypatch.setattr(Problem, "float_inputs", watch)
     machine.free = 1 << 20
-    works = [
-        Work("rows", row_sum.problem(m, 64), (RECIPES["row_sum_naive"],), ())
+    cases = [
+        PlannedCase("rows", row_sum.problem(m, 64), (RECIPES["row_sum_naive"],), ())
         for m in (32, 1 << 20, 64)
     ]
     *_, run = run_bench(
-        works,
+        cases,
         machine,
         Settings(rounds=1),
         tmp_path,

@@ -30,7 +30,7 @@ def test_a_case_as_a_table():
     case = make_case(matmul_naive=8000, rows=4000, broken=None, best=50, torch=60, numpy=9000)
     table = make_case_table(case, CEILINGS, with_before=True)
     assert table.header == [
-        *("contender", "time µs", "quartiles", "TFLOP/s", "of ceiling"),
+        *("candidate", "time µs", "quartiles", "TFLOP/s", "of ceiling"),
         *("× PyTorch", "× matmul_naive", "× rung before"),
     ]
     rows = {row[0]: row[1:] for row in table.rows}
@@ -127,7 +127,7 @@ def test_markdown_of_suites():
     )
     assert "| `matmul` | 1024×512×2048 | float32 | `best` | 50.0 |" in write_suite(run, "matmul")
     tutorial = write_suite(run, "tutorial")
-    assert "`matmul` at 1024×512×2048, float32:\n\n| contender | time µs |" in tutorial
+    assert "`matmul` at 1024×512×2048, float32:\n\n| candidate | time µs |" in tutorial
     assert "| × rung before |" in tutorial
     with pytest.raises(BenchError, match="no case of the suite 'bandwidth'; run: tirstep bench"):
         write_suite(run, "bandwidth")

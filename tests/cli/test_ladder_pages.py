@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ladder_pages import LONGEST_SHOWN, Program, describe_limit, find_diffs, write_diff
+from ladder_pages import LONGEST_SHOWN, GoldenProgram, describe_limit, find_diffs, write_diff
 from ncu_profile import ProfileRun, RecipeProfile, read_table, write_profile
 from ncu_table import make_table
 
@@ -140,8 +140,10 @@ def test_results_that_are_none(fill_documents: Command, tree: Path):
 
 
 def test_diffs_of_further_steps_or_of_both_ends():
-    def make(**texts: str) -> list[Program]:
-        return [Program(f"{n:02d}_{key}", text) for n, (key, text) in enumerate(texts.items())]
+    def make(**texts: str) -> list[GoldenProgram]:
+        return [
+            GoldenProgram(f"{n:02d}_{key}", text) for n, (key, text) in enumerate(texts.items())
+        ]
 
     first = make(input="a\n", bound="b\n")
     assert [str(one) for one in find_diffs(None, "first", first)] == [

@@ -9,7 +9,7 @@ import pytest
 from browser import NoBrowserError, open_browser
 
 from tirstep.cli.report.build import build_report
-from tirstep.cli.report.jobs import Job, do_job
+from tirstep.cli.report.jobs import RecipeJob, do_job
 from tirstep.cli.report.model import Report
 from tirstep.cli.report.render import render_report
 from tirstep.cli.request import make_request
@@ -24,7 +24,9 @@ NAMES = ("window_sum_bound", "window_sum_shared")
 def report() -> Report:
     """Two recipes, judged by the simulator."""
     request = make_request(None, None, None, None, device="simulator")
-    parts = [do_job(Job(name, NAMES, request, "cuda", checks=True), Screen()) for name in NAMES]
+    parts = [
+        do_job(RecipeJob(name, NAMES, request, "cuda", checks=True), Screen()) for name in NAMES
+    ]
     return build_report(parts, device=get_device("simulator"), target="cuda")
 
 

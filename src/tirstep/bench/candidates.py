@@ -14,7 +14,7 @@ from tirstep.modules.errors import KernelError
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
 
-from .cases import CPU_PEERS, Work
+from .cases import CPU_PEERS, PlannedCase
 from .machine import Launch, Machine
 
 Prepare = Callable[[Machine, Problem, Sequence[Any]], Launch]
@@ -25,7 +25,7 @@ DOUBLES_AT_ONCE = 6
 
 
 @dataclass(frozen=True)
-class Contender:
+class Candidate:
     """Who takes part: a recipe with its sizes, or a peer."""
 
     name: str
@@ -34,16 +34,16 @@ class Contender:
     config: dict[str, object]
 
 
-def find_shortage(problem: Problem, machine: Machine) -> str | None:
+def describe_shortage(problem: Problem, machine: Machine) -> str | None:
     """Why the device has too little memory for a problem; None if it has enough."""
-    wanted, free = needed_bytes(problem), machine.free_bytes()
+    wanted, free = compute_needed_bytes(problem), machine.free_bytes()
     if wanted <= free:
         return None
     return f"needs {wanted / 2**30:.1f} GiB on the device, and {free / 2**30:.1f} are free"
 
 
 @dataclass(frozen=True)
-class Built:
+class CompiledConfig:
     """Sizes with which a recipe takes part, and the file that it was compiled into.
 
     Attributes
@@ -55,32 +55,32 @@ class Built:
     library: Path | None
 
 
-BuiltAhead = Mapping[tuple[Problem, str], Sequence[Built]]
+CompiledAhead = Mapping[tuple[Problem, str], Sequence[CompiledConfig]]
 """By problem and by the name of a recipe or peer."""
 
 
-def needed_bytes(problem: Problem) -> int:
+def compute_needed_bytes(problem: Problem) -> int:
     """Device memory for a problem and its check: an estimate that errs upwards."""
     largest = max(math.prod(tensor.shape) for tensor in (*problem.inputs, *problem.outputs))
     return 3 * problem.bytes + DOUBLES_AT_ONCE * 8 * largest
 
 
-def find_contenders(work: Work, built: BuiltAhead) -> Iterator[Contender]:
-    """The recipes of a work, then its peers; what is not built is compiled in its turn."""
-    for recipe in work.recipes:
-        variants = built.get((work.problem, recipe.name)) or [
-            Built(sizes, None) for sizes in find_variants(recipe, work.problem)
+def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Candidate]:
+    """The recipes of a case, then its peers; what is not built is compiled in its turn."""
+    for recipe in planned.recipes:
+        variants = built.get((planned.problem, recipe.name)) or [
+            CompiledConfig(sizes, None) for sizes in list_configs_of(recipe, planned.problem)
         ]
         for sizes, library in ((one.config, one.library) for one in variants):
             prepare = _prepare_library(library) if library else prepare_recipe(recipe, sizes)
-            yield Contender(name_variant(recipe, sizes), "recipe", prepare, sizes)
-    for name in work.peers:
-        libraries = [one.library for one in built.get((work.problem, name), ()) if one.library]
+            yield Candidate(name_candidate(recipe, sizes), "recipe", prepare, sizes)
+    for name in planned.peers:
+        libraries = [one.library for one in built.get((planned.problem, name), ()) if one.library]
         prepare = _prepare_library(libraries[0]) if libraries else _prepare_peer(name)
-        yield Contender(name, "cpu" if name in CPU_PEERS else "peer", prepare, {})
+        yield Candidate(name, "cpu" if name in CPU_PEERS else "peer", prepare, {})
 
 
-def find_variants(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
+def list_configs_of(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
     """The sizes that a recipe takes part with: its own, or where these do not divide the shape,
     with each of its tails that can. Where none can, its own: they say why.
     """
@@ -91,12 +91,12 @@ def find_variants(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
     return [one for one in sizes[1:] if _takes(recipe, problem, one)] or [own]
 
 
-def name_variant(recipe: Recipe, sizes: Mapping[str, object]) -> str:
+def name_candidate(recipe: Recipe, sizes: Mapping[str, object]) -> str:
     """What a recipe is called with its sizes: ``matmul_tiled tail=guard``."""
     return f"{recipe.name} tail={sizes['tail']}" if "tail" in sizes else recipe.name
 
 
-def find_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
+def get_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
     """The kernel's options for a recipe: the problem's, but in the form that the recipe schedules.
 
     A ladder may begin with another textbook form of its kernel, such as conv1d over all positions
@@ -108,7 +108,7 @@ def find_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
 
 def _takes(recipe: Recipe, problem: Problem, sizes: dict[str, object]) -> bool:
     try:
-        run_recipe(recipe, problem.shape, options=find_options(recipe, problem), config=sizes)
+        run_recipe(recipe, problem.shape, options=get_options(recipe, problem), config=sizes)
     except (TransformError, KernelError):
         return False
     return True
@@ -118,7 +118,7 @@ def prepare_recipe(recipe: Recipe, sizes: dict[str, object]) -> Prepare:
     """What compiles a recipe's last step for some tensors."""
 
     def prepare(machine: Machine, problem: Problem, arguments: Sequence[Any]) -> Launch:
-        options = find_options(recipe, problem)
+        options = get_options(recipe, problem)
         run = run_recipe(recipe, problem.shape, options=options, config=sizes)
         return machine.compile(run.steps[-1].module, arguments)
 

@@ -120,7 +120,7 @@ SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Work:
+class PlannedCase:
     """A problem, the recipes and the peers that solve it, and the suite that asks for it."""
 
     suite: str
@@ -130,7 +130,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Choice:
+class CaseChoice:
     """What of the suites is wanted.
 
     Attributes
@@ -149,10 +149,10 @@ class Choice:
     quick: bool = False
 
 
-def find_works(
-    choice: Choice, suites: Mapping[str, Sequence[Entry]] = SUITES
-) -> tuple[list[Work], list[str]]:
-    """The works that are wanted, and the kernels of the suites that are not here.
+def plan_cases(
+    choice: CaseChoice, suites: Mapping[str, Sequence[Entry]] = SUITES
+) -> tuple[list[PlannedCase], list[str]]:
+    """The cases that are chosen, and the kernels of the suites that are not here.
 
     A suite has each problem once: the first entry that names it counts.
 
@@ -160,21 +160,21 @@ def find_works(
     `KernelError` for a shape that a kernel cannot have.
     """
     _require_known(choice, suites)
-    works: dict[object, Work] = {}
+    cases: dict[object, PlannedCase] = {}
     absent: dict[str, None] = {}
-    for suite, entry in _find_entries(choice, suites):
+    for suite, entry in _list_entries(choice, suites):
         if entry.kernel not in LADDERS:
             absent[entry.kernel] = None
             continue
-        for work in _expand(suite, _narrow(entry, choice), choice):
-            works.setdefault((suite, work.problem), work)
-    if not works:
+        for planned in _expand(suite, _narrow(entry, choice), choice):
+            cases.setdefault((suite, planned.problem), planned)
+    if not cases:
         here = f"{', '.join(absent)} is not here yet" if absent else "no recipe fits"
         raise BenchError(f"there is nothing to measure: {here}; see tirstep list")
-    return list(works.values()), list(absent)
+    return list(cases.values()), list(absent)
 
 
-def _require_known(choice: Choice, suites: Mapping[str, Sequence[Entry]]) -> None:
+def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[Entry]]) -> None:
     entries = [entry for one in suites.values() for entry in one]
     known = dict.fromkeys([*suites, *(entry.kernel for entry in entries), *LADDERS])
     for name in choice.names:
@@ -189,8 +189,8 @@ def _require_known(choice: Choice, suites: Mapping[str, Sequence[Entry]]) -> Non
             raise BenchError(f"there is no recipe '{name}'; {hint}")
 
 
-def _find_entries(
-    choice: Choice, suites: Mapping[str, Sequence[Entry]]
+def _list_entries(
+    choice: CaseChoice, suites: Mapping[str, Sequence[Entry]]
 ) -> Iterator[tuple[str, Entry]]:
     for name in choice.names or suites:
         if name in suites:
@@ -202,16 +202,16 @@ def _find_entries(
             for entry in entries
             if entry.kernel == name
         ]
-        yield from found or [(name, Entry(name, _seed_shapes(name)))]
+        yield from found or [(name, Entry(name, _get_default_shapes(name)))]
 
 
-def _seed_shapes(kernel: str) -> tuple[tuple[int, ...], ...]:
+def _get_default_shapes(kernel: str) -> tuple[tuple[int, ...], ...]:
     """The shapes of the tutorials, for a kernel that no suite has."""
     shapes = (tuple(recipe.default_example.shape.values()) for recipe in LADDERS[kernel])
     return tuple(dict.fromkeys(shapes))
 
 
-def _narrow(entry: Entry, choice: Choice) -> Entry:
+def _narrow(entry: Entry, choice: CaseChoice) -> Entry:
     """The entry with the shapes, types and recipes that are wanted."""
     shapes = tuple(choice.shapes) or entry.shapes
     options = entry.options
@@ -222,7 +222,7 @@ def _narrow(entry: Entry, choice: Choice) -> Entry:
     return dataclasses.replace(entry, shapes=shapes, options=options)
 
 
-def _expand(suite: str, entry: Entry, choice: Choice) -> Iterator[Work]:
+def _expand(suite: str, entry: Entry, choice: CaseChoice) -> Iterator[PlannedCase]:
     kernel = get_kernel(entry.kernel)
     ladder = LADDERS[entry.kernel]
     recipes = tuple(_pick(ladder, choice.recipes or entry.recipes))
@@ -231,7 +231,7 @@ def _expand(suite: str, entry: Entry, choice: Choice) -> Iterator[Work]:
     for shape in entry.shapes:
         for options in entry.options:
             problem = kernel.problem(*_fit(kernel, shape), **_known(kernel, options))
-            yield Work(suite, problem, recipes, entry.peers)
+            yield PlannedCase(suite, problem, recipes, entry.peers)
 
 
 def _pick(ladder: Sequence[Recipe], words: Sequence[str]) -> Iterator[Recipe]:

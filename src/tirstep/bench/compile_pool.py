@@ -117,7 +117,7 @@ Report = Callable[[int, str], None]
 
 
 @dataclass(frozen=True)
-class Job:
+class CompileJob:
     """A recipe to compile: names and values, since it goes to another process.
 
     Attributes
@@ -136,7 +136,7 @@ class Job:
 
 
 def compile_all(
-    jobs: Sequence[Job], target: Any, cache: Path, *, limit: float, report: Report
+    jobs: Sequence[CompileJob], target: Any, cache: Path, *, limit: float, report: Report
 ) -> list[str]:
     """Compile jobs into a cache; by job, empty if it compiled, otherwise why it did not.
 
@@ -151,7 +151,7 @@ def compile_all(
         workers.put(one)
     lock, done = threading.Lock(), 0
 
-    def compile_one(job: Job) -> str:
+    def compile_one(job: CompileJob) -> str:
         nonlocal done
         worker = workers.get()
         try:
@@ -184,7 +184,7 @@ class _Worker:
         self._process: subprocess.Popen[str] | None = None
         self._ended = False
 
-    def ask(self, job: Job, limit: float) -> str:
+    def ask(self, job: CompileJob, limit: float) -> str:
         if self._ended:
             return "crashed: the search was ended"
         if self._process is None:

@@ -30,7 +30,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one contender did in one case.
+    """What one candidate did in one case.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ def _is_of_bench(file: Path) -> bool:
 
 @dataclass(frozen=True)
 class Change:
-    """One contender in one case of both runs.
+    """One candidate in one case of both runs.
 
     Attributes
     ----------
@@ -238,7 +238,7 @@ class Change:
 def compare_runs(before: BenchRun, after: BenchRun) -> list[Change]:
     """The changes in the order of the newer run; what only the older one has comes last.
 
-    A contender without a time in either run is left out.
+    A candidate without a time in either run is left out.
     """
     old, new = _index(before), _index(after)
     keys = [*new, *(key for key in old if key not in new)]

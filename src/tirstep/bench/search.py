@@ -26,9 +26,9 @@ from tirstep.transforms.recipes.best import find_flaw
 
 from . import BenchError, PeerMissing
 from .accuracy import Expectation, Reference
-from .candidates import find_shortage, prepare_recipe
+from .candidates import describe_shortage, prepare_recipe
 from .compile_cache import installed
-from .compile_pool import Job, compile_all, name_library
+from .compile_pool import CompileJob, compile_all, name_library
 from .machine import Launch, Machine, Replay, require_alive
 from .results import Time, summarize, write_json
 from .run_case import Settings, Tell
@@ -40,13 +40,13 @@ Among = Mapping[str, tuple[object, ...]]
 """Values to choose from, by size: in place of those that a recipe declares."""
 
 
-def count_candidates(recipe: Recipe, fixed: Sizes, among: Among = NONE) -> int:
+def count_configs(recipe: Recipe, fixed: Sizes, among: Among = NONE) -> int:
     """How many combinations of choices a recipe has beside its `fixed` knobs."""
     choices = {**recipe.choices, **among}
     return math.prod(len(of) for name, of in choices.items() if name not in fixed)
 
 
-def find_choices(recipe: Recipe, among: Among) -> Among:
+def get_choices(recipe: Recipe, among: Among) -> Among:
     """The values of each size to search; raises `BenchError` for a recipe without any."""
     choices = {**recipe.choices, **among}
     if not choices:
@@ -54,7 +54,7 @@ def find_choices(recipe: Recipe, among: Among) -> Among:
     return choices
 
 
-def find_candidates(
+def list_configs(
     recipe: Recipe, fixed: Sizes, among: Among = NONE, *, limit: int | None, seed: int
 ) -> list[Sizes]:
     """All combinations of a recipe's choices, or `limit` of them at random; each once.
@@ -64,10 +64,10 @@ def find_candidates(
     choices or not: what is found is never slower than they. Where `among` has not its own value,
     the first one there is taken. Raises `BenchError` for a recipe without choices.
     """
-    choices = find_choices(recipe, among)
+    choices = get_choices(recipe, among)
     names = [name for name in choices if name not in fixed]
     values = [choices[name] for name in names]
-    total = count_candidates(recipe, fixed, among)
+    total = count_configs(recipe, fixed, among)
     own = {name: recipe.default_example.config.get(name, recipe.config[name]) for name in names}
     own |= {name: of[0] for name, of in among.items() if name in own and own[name] not in of}
     if limit is None or limit >= total:
@@ -100,7 +100,7 @@ HOPELESS = 3.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """What is searched.
 
     Attributes
@@ -122,7 +122,7 @@ class Plan:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """What a search found.
 
     Attributes
@@ -155,39 +155,41 @@ class Found:
         return self.peer.median_us / self.best.median_us
 
 
-def search(plan: Plan, machine: Machine, settings: Settings, *, cache: Path, tell: Tell) -> Found:
+def search(
+    plan: SearchPlan, machine: Machine, settings: Settings, *, cache: Path, tell: Tell
+) -> SearchResult:
     """Compile, check and time candidates; the best of them take turns once more with the peer.
 
     A candidate is checked on whole numbers, for which every order of summation gives the same
     bits, and nothing is tolerated; for a kernel that is no sum of products, within its own bound.
     Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
     """
-    candidates = find_candidates(
+    candidates = list_configs(
         plan.recipe, plan.fixed, plan.among, limit=plan.limit, seed=settings.seed
     )
-    found = Found(tried=len(candidates))
-    if shortage := find_shortage(plan.problem, machine):
+    found = SearchResult(tried=len(candidates))
+    if shortage := describe_shortage(plan.problem, machine):
         raise BenchError(f"{plan.problem} {shortage}; search at a smaller shape")
     with installed(cache):
         jobs = [_make_job(plan, sizes, name_library()) for sizes in candidates]
         compiled = _compile(plan, machine, cache, jobs, found, tell)
-        _Contest(plan, machine, settings, found, tell).run(compiled, candidates[0])
+        _ConfigRunner(plan, machine, settings, found, tell).run(compiled, candidates[0])
     return found
 
 
-def _make_job(plan: Plan, sizes: Sizes, library: Path) -> Job:
+def _make_job(plan: SearchPlan, sizes: Sizes, library: Path) -> CompileJob:
     shape, options = dict(plan.problem.shape), dict(plan.problem.options)
-    return Job(plan.recipe.name, shape, options, sizes, str(library))
+    return CompileJob(plan.recipe.name, shape, options, sizes, str(library))
 
 
 def _compile(
-    plan: Plan,
+    plan: SearchPlan,
     machine: Machine,
     cache: Path,
-    jobs: Sequence[Job],
-    found: Found,
+    jobs: Sequence[CompileJob],
+    found: SearchResult,
     tell: Tell,
-) -> list[Job]:
+) -> list[CompileJob]:
     """The candidates that compile; the others are counted."""
 
     def report(done: int, reason: str) -> None:
@@ -208,7 +210,7 @@ def classify(reason: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class _CheckedConfig:
     """Sizes whose result is exact, and how they are run."""
 
     config: Sizes
@@ -216,23 +218,23 @@ class _Candidate:
 
 
 @dataclass
-class _Contest:
+class _ConfigRunner:
     """Checks and times what compiled."""
 
-    plan: Plan
+    plan: SearchPlan
     machine: Machine
     settings: Settings
-    found: Found
+    found: SearchResult
     tell: Tell
 
-    def run(self, compiled: Sequence[Job], default: Sizes) -> None:
+    def run(self, compiled: Sequence[CompileJob], default: Sizes) -> None:
         """Screen the candidates in batches, and let the best of them take turns with the peer."""
         problem, machine = self.plan.problem, self.machine
         inputs = problem.integer_inputs(self.settings.seed)
         arguments = [machine.upload(array) for array in inputs]
         arguments.append(machine.upload(blank(problem.outputs[0])))
         expectation = machine.expect(Reference(problem, inputs, problem.is_exact))
-        best: list[tuple[float, _Candidate]] = []
+        best: list[tuple[float, _CheckedConfig]] = []
         for begin in range(0, len(compiled), BATCH):
             self.tell(f"checked and timed {begin} of {len(compiled)} candidates")
             batch = compiled[begin : begin + BATCH]
@@ -245,8 +247,8 @@ class _Contest:
             self._decide([candidate for _, candidate in best], arguments, default)
 
     def _admit(
-        self, job: Job, arguments: Sequence[Any], expectation: Expectation
-    ) -> _Candidate | None:
+        self, job: CompileJob, arguments: Sequence[Any], expectation: Expectation
+    ) -> _CheckedConfig | None:
         """A candidate if its result is exact; otherwise it is counted."""
         machine, skipped, output = self.machine, self.found.skipped, arguments[-1]
         sizes = dict(job.config)
@@ -263,9 +265,9 @@ class _Contest:
         if error is not None:
             skipped["wrong"] += 1
             return None
-        return _Candidate(sizes, replay)
+        return _CheckedConfig(sizes, replay)
 
-    def _prepare(self, job: Job, arguments: Sequence[Any]) -> Launch:
+    def _prepare(self, job: CompileJob, arguments: Sequence[Any]) -> Launch:
         """What the other process compiled, or the same again where it left no file."""
         library = Path(job.library)
         if library.exists():
@@ -273,7 +275,7 @@ class _Contest:
         prepare = prepare_recipe(self.plan.recipe, dict(job.config))
         return prepare(self.machine, self.plan.problem, arguments)
 
-    def _screen(self, candidates: Sequence[_Candidate]) -> list[tuple[float, _Candidate]]:
+    def _screen(self, candidates: Sequence[_CheckedConfig]) -> list[tuple[float, _CheckedConfig]]:
         """Rough times; what is far slower than the fastest is not run again."""
         replays = [one.replay for one in candidates]
         first = [seconds[0] for seconds in self.machine.time(replays, [1] * len(replays))]
@@ -283,7 +285,7 @@ class _Contest:
         return list(zip(medians, candidates, strict=True))
 
     def _decide(
-        self, finalists: Sequence[_Candidate], arguments: Sequence[Any], default: Sizes
+        self, finalists: Sequence[_CheckedConfig], arguments: Sequence[Any], default: Sizes
     ) -> None:
         """The fastest wins, on random floats: small whole numbers make a GPU a little faster."""
         self.tell(f"timing {len(finalists)} finalists")
@@ -310,7 +312,11 @@ class _Contest:
 
 
 def record_best(
-    file: Path, plan: Plan, found: Found, device: Mapping[str, object], versions: Mapping[str, str]
+    file: Path,
+    plan: SearchPlan,
+    found: SearchResult,
+    device: Mapping[str, object],
+    versions: Mapping[str, str],
 ) -> bool:
     """Put what was found into a file; False where the file has a faster recipe for the problem.
 
@@ -337,8 +343,8 @@ def require_table(file: Path) -> None:
 
 def _put(
     table: dict[str, Any],
-    plan: Plan,
-    found: Found,
+    plan: SearchPlan,
+    found: SearchResult,
     best: Time,
     device: Mapping[str, object],
     versions: Mapping[str, str],

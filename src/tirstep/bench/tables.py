@@ -13,18 +13,18 @@ from .cases import GPU_PEERS
 from .results import BenchRun, Case, Ceilings, Outcome, Time
 
 
-def find_outcome(case: Case, contender: str) -> Outcome | None:
-    """A contender's outcome; None if it did not take part."""
-    return next((one for one in case.outcomes if one.contender == contender), None)
+def find_outcome(case: Case, candidate: str) -> Outcome | None:
+    """A candidate's outcome; None if it did not take part."""
+    return next((one for one in case.outcomes if one.contender == candidate), None)
 
 
-def find_time(case: Case, contender: str) -> float | None:
-    """A contender's median in microseconds; None without one."""
-    outcome = find_outcome(case, contender)
+def find_time(case: Case, candidate: str) -> float | None:
+    """A candidate's median in microseconds; None without one."""
+    outcome = find_outcome(case, candidate)
     return None if outcome is None or outcome.time is None else outcome.time.median_us
 
 
-def find_floor(case: Case, ceilings: Ceilings) -> tuple[float, str]:
+def compute_floor(case: Case, ceilings: Ceilings) -> tuple[float, str]:
     """The shortest possible time in microseconds, and what sets it: ``"memory"``, ``"arithmetic"``.
 
     The larger of the bytes over the copy bandwidth and the operations over the peak of the dtype.
@@ -40,7 +40,7 @@ def share(case: Case, outcome: Outcome, ceilings: Ceilings) -> float | None:
     """How much of the ceiling was reached: 1 is all of it. None on the CPU and without a time."""
     if outcome.time is None or outcome.kind == "cpu":
         return None
-    return find_floor(case, ceilings)[0] / outcome.time.median_us
+    return compute_floor(case, ceilings)[0] / outcome.time.median_us
 
 
 def share_of_copy(case: Case, outcome: Outcome, ceilings: Ceilings) -> float | None:
@@ -49,7 +49,7 @@ def share_of_copy(case: Case, outcome: Outcome, ceilings: Ceilings) -> float | N
     None where arithmetic sets the floor, on the CPU, without a time, and in runs without copies.
     """
     copy = ceilings.copies_us.get(str(case.bytes))
-    bound_by_memory = find_floor(case, ceilings)[1] == "memory"
+    bound_by_memory = compute_floor(case, ceilings)[1] == "memory"
     if copy is None or not bound_by_memory or outcome.time is None or outcome.kind == "cpu":
         return None
     return copy / outcome.time.median_us
@@ -59,20 +59,20 @@ def rate(case: Case, outcome: Outcome, ceilings: Ceilings) -> tuple[float, str] 
     """TFLOP/s, or TB/s where memory sets the floor; None without a time."""
     if outcome.time is None:
         return None
-    if find_floor(case, ceilings)[1] == "memory":
+    if compute_floor(case, ceilings)[1] == "memory":
         return case.bytes / outcome.time.median_us / 1e6, "TB/s"
     return case.flops / outcome.time.median_us / 1e6, "TFLOP/s"
 
 
 def speedup(case: Case, outcome: Outcome, over: str) -> float | None:
-    """How often faster an outcome is than another contender: above 1 is faster."""
+    """How often faster an outcome is than another candidate: above 1 is faster."""
     other = find_time(case, over)
     if other is None or outcome.time is None or outcome.contender == over:
         return None
     return other / outcome.time.median_us
 
 
-def find_first_rung(case: Case) -> str | None:
+def get_first_rung(case: Case) -> str | None:
     """The first recipe of the kernel's ladder, with its tail; None where it did not take part."""
     ladder = LADDERS.get(case.kernel, ())
     recipes = (one.contender for one in case.outcomes if one.kind == "recipe")
@@ -80,13 +80,13 @@ def find_first_rung(case: Case) -> str | None:
     return first if ladder and first.split(" ")[0] == ladder[0].name else None
 
 
-def find_best(case: Case) -> Outcome | None:
+def get_fastest_recipe(case: Case) -> Outcome | None:
     """The fastest recipe; None where no recipe has a time."""
     timed = [one for one in case.outcomes if one.kind == "recipe" and one.time is not None]
     return min(timed, key=lambda one: one.time.median_us if one.time else math.inf, default=None)
 
 
-def find_before(case: Case, outcome: Outcome) -> str | None:
+def get_previous_rung(case: Case, outcome: Outcome) -> str | None:
     """The last recipe with a time before an outcome, in the order of the ladder."""
     before = None
     for one in case.outcomes:
@@ -134,21 +134,21 @@ class Table:
 def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False) -> Table:
     """Everybody who took part in a case: time with quartiles, rate, shares, speed-ups.
 
-    A speed-up above 1 says that the row is faster than the column's contender. The share of a copy
+    A speed-up above 1 says that the row is faster than the column's candidate. The share of a copy
     is there where memory binds the case.
     """
-    first = find_first_rung(case)
+    first = get_first_rung(case)
     over = {f"× {NAMES[name]}": name for name in GPU_PEERS if _took_part(case, name)}
     if first is not None and len([one for one in case.outcomes if one.kind == "recipe"]) > 1:
         over[f"× {first}"] = first
-    header = ["contender", "time µs", "quartiles", _unit(case, ceilings)]
+    header = ["candidate", "time µs", "quartiles", _unit(case, ceilings)]
     shares = _choose_shares([(case, one) for one in case.outcomes], ceilings)
     header += [*shares, *over]
     rows = []
     for outcome in case.outcomes:
         ratios = [speedup(case, outcome, name) for name in over.values()]
         if with_before and outcome.kind == "recipe":
-            before = find_before(case, outcome)
+            before = get_previous_rung(case, outcome)
             ratios.append(None if before is None else speedup(case, outcome, before))
         elif with_before:
             ratios.append(None)
@@ -187,7 +187,7 @@ def make_summary(run: BenchRun, suite: str) -> Table:
 
 
 def find_reasons(case: Case) -> list[str]:
-    """Why contenders of a case have no time, a sentence each."""
+    """Why candidates of a case have no time, a sentence each."""
     return [
         f"{NAMES.get(one.contender, one.contender)}: {one.status}: {one.note}"
         for one in case.outcomes
@@ -233,7 +233,7 @@ def get_measured_cases(run: BenchRun, suite: str) -> list[Case]:
 
 def get_fastest_recipes(cases: Iterable[Case]) -> list[tuple[Case, Outcome]]:
     """The cases in which a recipe has a time, each with the fastest."""
-    return [(case, best) for case in cases if (best := find_best(case)) is not None]
+    return [(case, best) for case in cases if (best := get_fastest_recipe(case)) is not None]
 
 
 def _choose_shares(
@@ -249,7 +249,7 @@ def _choose_shares(
 
 
 def _summarize(case: Case, ceilings: Ceilings, shares: Sequence[Share]) -> Row:
-    best = find_best(case)
+    best = get_fastest_recipe(case)
     head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), case.dtype]
     if best is None:
         return [*head, *[NOTHING] * (3 + len(shares) + len(GPU_PEERS) + 1)]
@@ -260,8 +260,8 @@ def _summarize(case: Case, ceilings: Ceilings, shares: Sequence[Share]) -> Row:
 
 
 def compute_ratio(case: Case, over: str) -> float | None:
-    best = find_best(case)
-    name = find_first_rung(case) if over == FIRST else over
+    best = get_fastest_recipe(case)
+    name = get_first_rung(case) if over == FIRST else over
     return None if best is None or name is None else speedup(case, best, name)
 
 
@@ -270,7 +270,7 @@ def _took_part(case: Case, name: str) -> bool:
 
 
 def _unit(case: Case, ceilings: Ceilings) -> str:
-    return "TB/s" if find_floor(case, ceilings)[1] == "memory" else "TFLOP/s"
+    return "TB/s" if compute_floor(case, ceilings)[1] == "memory" else "TFLOP/s"
 
 
 def _digits(value: float) -> int:

@@ -32,8 +32,8 @@ from tirstep.modules.numeric import Array, bound_storing, bound_sums
 
 from .accuracy import Expectation, Reference
 from .compile_pool import Workspace, lift_workspaces, read_workspaces
-from .machine import Launch, Replay, take_turns
-from .peers import find_function, schedule_by_default
+from .machine import Launch, Replay, order_turns
+from .peers import get_function, schedule_by_default
 from .peers.torch_functions import FUNCTIONS
 from .results import Ceilings
 
@@ -101,7 +101,7 @@ def _find_driver() -> str:
 FLUSH_OVER_L2 = 2
 """Each of the two buffers that clear the caches is this often the L2 cache."""
 WARM_UP_SECONDS = 0.2
-"""How long contenders run before the clock counts: an idle GPU has slower clocks."""
+"""How long candidates run before the clock counts: an idle GPU has slower clocks."""
 
 
 class TorchMachine:
@@ -140,7 +140,7 @@ class TorchMachine:
             "caches": "before each run a buffer is written and another one read, each "
             f"{FLUSH_OVER_L2} times the L2 cache",
             "flush_bytes": 2 * FLUSH_OVER_L2 * self._properties.L2_cache_size,
-            "order": "contenders take turns, each round begins with another one",
+            "order": "candidates take turns, each round begins with another one",
             "checked": "against float64 before and after the timed runs, outputs filled with NaN",
         }
 
@@ -189,7 +189,7 @@ class TorchMachine:
             arrays = [to_numpy(tensor) for tensor in inputs]
             settings = {**problem.shape, **problem.options}
             return functools.partial(problem.kernel.meaning.reference, *arrays, **settings)
-        function = find_function(name, problem.kernel.name)
+        function = get_function(name, problem.kernel.name)
         if name == "torch_cpu":
             return function([tensor.cpu() for tensor in inputs], None, problem)
         return function(inputs, output, problem)
@@ -249,7 +249,7 @@ class TorchMachine:
             self._flushing.run()
             torch.cuda.synchronize()
         pairs: list[list[tuple[Any, Any]]] = [[] for _ in replays]
-        for turn in take_turns(repeats):
+        for turn in order_turns(repeats):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             self._flushing.run()
             start.record()

@@ -16,7 +16,7 @@ from .request import Seed
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.bench.cases import Choice, Work
+    from tirstep.bench.cases import CaseChoice, PlannedCase
     from tirstep.bench.machine import Machine
     from tirstep.bench.results import BenchRun, Case, Change, Time
 
@@ -92,24 +92,24 @@ def command(
         raise UseError("--json and --save both say where the run is written; give one")
     if compare is not None:
         return show_comparison(*compare)
-    from tirstep.bench.cases import Choice
+    from tirstep.bench.cases import CaseChoice
 
     shapes = [parse_sizes(text) for text in shape or []]
-    choice = Choice(names or [], shapes, dtype, recipe or [], quick)
+    choice = CaseChoice(names or [], shapes, dtype, recipe or [], quick)
     return _measure(choice, seed, file, save)
 
 
-def _measure(choice: Choice, seed: int, file: Path | None, folder: Path | None) -> int:
+def _measure(choice: CaseChoice, seed: int, file: Path | None, folder: Path | None) -> int:
     """Measure what is chosen; 1 if a recipe of ours was wrong or failed."""
-    from tirstep.bench.cases import find_works
-    from tirstep.bench.compile_cache import find_cache_folder
+    from tirstep.bench.cases import plan_cases
+    from tirstep.bench.compile_cache import get_cache_folder
     from tirstep.bench.results import write_run
     from tirstep.bench.run_case import Settings
     from tirstep.bench.session import run_bench
 
     from .screen import Screen
 
-    works, absent = find_works(choice)
+    cases, absent = plan_cases(choice)
     machine = make_machine("bench")
     screen = Screen()
     if folder is not None:
@@ -118,9 +118,9 @@ def _measure(choice: Choice, seed: int, file: Path | None, folder: Path | None) 
     if choice.quick:
         settings = Settings(rounds=QUICK_ROUNDS, budget=settings.budget / 10, seed=seed)
     with _own(file), screen.working():
-        for run in run_bench(works, machine, settings, find_cache_folder(), screen.doing):
+        for run in run_bench(cases, machine, settings, get_cache_folder(), screen.doing):
             if len(run.cases) == 1:
-                _show_machine(screen, run, works)
+                _show_machine(screen, run, cases)
             _show_case(screen, run, run.cases[-1])
             if file is not None:
                 write_run(run, file)
@@ -137,7 +137,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(int(size) for size in re.split("[x×,]", text))
 
 
-def make_suffix(choice: Choice) -> str:
+def make_suffix(choice: CaseChoice) -> str:
     """What of a choice goes into a file's name: nothing where it is all."""
     shapes = ["x".join(map(str, shape)) for shape in choice.shapes]
     words = [*choice.names, *shapes, *([choice.dtype] if choice.dtype else []), *choice.recipes]
@@ -225,7 +225,7 @@ def _microseconds(time: Time | None) -> str:
     return "" if time is None else f"{time.median_us:,.1f}"
 
 
-def _show_machine(screen: Screen, run: BenchRun, works: Sequence[Work]) -> None:
+def _show_machine(screen: Screen, run: BenchRun, cases: Sequence[PlannedCase]) -> None:
     device, versions, ceilings = run.device, run.versions, run.ceilings
     screen.line(("device    ", "dim"), f"{device['name']} ({device['architecture']})")
     screen.line(
@@ -235,7 +235,7 @@ def _show_machine(screen: Screen, run: BenchRun, works: Sequence[Work]) -> None:
     measured = [f"copy {ceilings.copy / 1e12:.2f} TB/s", *peaks]
     screen.line(("ceilings  ", "dim"), ", ".join(measured))
     screen.line(("empty     ", "dim"), f"{ceilings.empty_us:.1f} us for a kernel of nothing")
-    screen.line(("cases     ", "dim"), str(len(works)))
+    screen.line(("cases     ", "dim"), str(len(cases)))
 
 
 def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
@@ -269,8 +269,8 @@ def _show_end(screen: Screen, run: BenchRun, absent: Sequence[str]) -> None:
     if absent:
         screen.line()
         screen.line((f"not here yet, so left out: {', '.join(absent)}", "dim"), wrap=True)
-    for title, contender, note in _find_failures(run):
-        screen.line((f"{title}: {contender}: ", "bold red"), note, wrap=True)
+    for title, candidate, note in _find_failures(run):
+        screen.line((f"{title}: {candidate}: ", "bold red"), note, wrap=True)
 
 
 def _find_failures(run: BenchRun) -> list[tuple[str, str, str]]:

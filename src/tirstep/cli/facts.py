@@ -82,12 +82,12 @@ def command(
     architectures = choose_architectures(arch or [], all_archs=all_archs)
     run = run_requested(pick_recipe(recipe), request, example="seed")
     steps = run.steps if step is None else (pick_step(run, step),)
-    options = Options(target, architectures, counts, _run_reference(run, request))
+    options = FactsOptions(target, architectures, counts, _run_reference(run, request))
     return show_facts(run, steps, options, as_json=json)
 
 
 @dataclass(frozen=True)
-class Options:
+class FactsOptions:
     """What is wanted to know; `reference` is the run whose facts a shape may lose."""
 
     target: str
@@ -96,7 +96,7 @@ class Options:
     reference: Run | None
 
 
-def show_facts(run: Run, steps: Sequence[Step], options: Options, *, as_json: bool) -> int:
+def show_facts(run: Run, steps: Sequence[Step], options: FactsOptions, *, as_json: bool) -> int:
     """Print the facts of some steps."""
     from .json_output import print_document, run_keys
     from .screen import Screen
@@ -152,7 +152,7 @@ def choose_architectures(names: Sequence[str], *, all_archs: bool) -> tuple[str,
     return chosen
 
 
-def _get_step_facts(screen: Screen, run: Run, step: Step, options: Options) -> _StepFacts:
+def _get_step_facts(screen: Screen, run: Run, step: Step, options: FactsOptions) -> _StepFacts:
     from tirstep.lowering_checks.facts import compile_everywhere, get_facts
     from tirstep.lowering_checks.steps import step_label
 
@@ -196,7 +196,7 @@ def _run_reference(run: Run, request: Request) -> Run | None:
         return None
 
 
-def _find_notes(facts: Facts, step: Step, options: Options) -> list[str]:
+def _find_notes(facts: Facts, step: Step, options: FactsOptions) -> list[str]:
     from tirstep.lowering_checks.facts import find_losses, get_facts
 
     reference = options.reference

@@ -72,12 +72,12 @@ def command(
     require_recipe(recipe)
     run = run_requested(pick_recipe(recipe), request)
     lowered = run.steps[-1] if step is None else pick_step(run, step)
-    options = Options(pass_name, changed, diff, context)
+    options = PassOptions(pass_name, changed, diff, context)
     return show_passes(run, lowered, target, options, as_json=json)
 
 
 @dataclass(frozen=True)
-class Options:
+class PassOptions:
     """What is to be shown; `pass_name` is of the only pass, by name or number."""
 
     pass_name: str | None
@@ -86,7 +86,7 @@ class Options:
     context: int
 
 
-def show_passes(run: Run, step: Step, target: str, options: Options, *, as_json: bool) -> int:
+def show_passes(run: Run, step: Step, target: str, options: PassOptions, *, as_json: bool) -> int:
     """Lower a step and show its passes; 1 where TVM refuses it."""
     from tirstep.lowering_checks import print_module
     from tirstep.lowering_checks.compile.passes import lower_through_passes
@@ -175,7 +175,7 @@ def _print_document(run: Run, step: Step, lowering: Lowering, passes: Sequence[D
     )
 
 
-def _pass_keys(shown: Pass, diffs: Diffs, options: Options) -> Document:
+def _pass_keys(shown: Pass, diffs: Diffs, options: PassOptions) -> Document:
     from tirstep.lowering_checks import print_module
 
     diff = diffs.get(shown.number)

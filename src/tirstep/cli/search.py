@@ -30,7 +30,7 @@ from .request import (
 if TYPE_CHECKING:
     from tirstep.bench.machine import Machine
     from tirstep.bench.results import Time
-    from tirstep.bench.search import Found, Plan
+    from tirstep.bench.search import SearchPlan, SearchResult
 
     from .screen import Screen
 
@@ -103,9 +103,9 @@ def make_plans(
     among: Mapping[str, tuple[object, ...]],
     limit: int | None,
     timeout: float,
-) -> list[Plan]:
+) -> list[SearchPlan]:
     """What is to be searched, for each shape; all that is asked for must be possible."""
-    from tirstep.bench.search import Plan, find_choices
+    from tirstep.bench.search import SearchPlan, get_choices
     from tirstep.modules import get_kernel
 
     picked = pick_recipe(name)
@@ -120,13 +120,13 @@ def make_plans(
     for name, values in among.items():
         for value in values:  # each must be one that the size can have
             choose_config(replace(request, config={name: value}), picked.config, picked.config)
-    find_choices(picked, among)
-    return [Plan(picked, problem, fixed, among, limit, timeout) for problem in problems]
+    get_choices(picked, among)
+    return [SearchPlan(picked, problem, fixed, among, limit, timeout) for problem in problems]
 
 
-def search_all(plans: Sequence[Plan], seed: int, into: Path | None) -> int:
+def search_all(plans: Sequence[SearchPlan], seed: int, into: Path | None) -> int:
     """Search at each shape; 1 where no candidate was right."""
-    from tirstep.bench.compile_cache import find_cache_folder
+    from tirstep.bench.compile_cache import get_cache_folder
     from tirstep.bench.run_case import Settings
     from tirstep.bench.search import search
 
@@ -141,7 +141,7 @@ def search_all(plans: Sequence[Plan], seed: int, into: Path | None) -> int:
                 plan,
                 machine,
                 Settings(seed=seed),
-                cache=find_cache_folder(),
+                cache=get_cache_folder(),
                 tell=screen.doing,
             )
         _show(screen, plan, found)
@@ -152,14 +152,14 @@ def search_all(plans: Sequence[Plan], seed: int, into: Path | None) -> int:
     return code
 
 
-def _show(screen: Screen, plan: Plan, found: Found) -> None:
-    from tirstep.bench.search import count_candidates
+def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
+    from tirstep.bench.search import count_configs
 
     recipe, problem = plan.recipe, plan.problem
     screen.line()
     shape, dtype = format_shape(problem.shape), problem.options["dtype"]
     screen.line((f"{recipe.name} at {shape}, {dtype}", "bold"))
-    total = count_candidates(recipe, plan.fixed, plan.among)
+    total = count_configs(recipe, plan.fixed, plan.among)
     tried = f"tried {count(found.tried, 'candidate')} of {total}"
     screen.line((tried, "dim"))
     for reason, number in found.skipped.most_common():
@@ -179,7 +179,7 @@ def _show(screen: Screen, plan: Plan, found: Found) -> None:
     screen.line((f"{'config':<9}", "dim"), words)
 
 
-def _explain(plan: Plan, found: Found) -> str:
+def _explain(plan: SearchPlan, found: SearchResult) -> str:
     """Why there is no winner: the commonest reason, and the tail that would let sizes run."""
     ((kind, number),) = found.skipped.most_common(1)
     sentence = f"{number} of {found.tried}, the first of them: {found.samples.get(kind, kind)}"
@@ -197,7 +197,9 @@ def _show_time(screen: Screen, who: str, time: Time | None) -> None:
         screen.line((f"{who:<9}", "dim"), f"{time.median_us:,.1f} us", (f"  {spread}", "dim"))
 
 
-def _keep(screen: Screen, file: Path, plan: Plan, found: Found, machine: Machine) -> None:
+def _keep(
+    screen: Screen, file: Path, plan: SearchPlan, found: SearchResult, machine: Machine
+) -> None:
     from tirstep.bench.search import record_best
 
     if record_best(file, plan, found, machine.device, machine.versions):

@@ -35,7 +35,7 @@ PACKAGES: Mapping[str, tuple[str, str, tuple[str, ...]]] = MappingProxyType(
 """By peer: the package, its name for people, and the modules here with the functions of kernels."""
 
 
-def find_function(peer: str, kernel: str) -> Prepare:
+def get_function(peer: str, kernel: str) -> Prepare:
     """What prepares a peer's kernel; raises `PeerMissing` where there is none."""
     package, name, modules = PACKAGES[peer]
     if importlib.util.find_spec(package) is None:
@@ -58,11 +58,11 @@ def schedule_by_default(module: tvm.IRModule, target: Any) -> tvm.IRModule:
         gpu.Transpose(),
         gpu.Fallback(),
     )
-    with find_plain_target(target):
+    with get_plain_target(target):
         return dlight.ApplyDefaultSchedule(*rules)(module)
 
 
-def find_plain_target(target: Any) -> Any:
+def get_plain_target(target: Any) -> Any:
     """A target with an architecture that dlight knows.
 
     It does not understand one such as sm_90a, and then leaves the tensor cores out without a word;

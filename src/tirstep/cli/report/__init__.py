@@ -83,7 +83,7 @@ def write_report(
 
     from ..screen import Screen
     from .build import build_report
-    from .jobs import Job, do_jobs
+    from .jobs import RecipeJob, do_jobs
     from .render import render_report
 
     among = tuple(recipe.name for recipe in pick_recipes(names))
@@ -92,7 +92,7 @@ def write_report(
     screen = Screen()
     with screen.working():
         device = get_device(request.device)
-        parts = do_jobs([Job(name, among, request, target, checks) for name in among], screen)
+        parts = do_jobs([RecipeJob(name, among, request, target, checks) for name in among], screen)
         _require_any(parts)
         report = build_report(parts, device=device if checks else None, target=target)
         page = render_report(report)

@@ -33,7 +33,7 @@ MOST_PROCESSES = 4  # each loads TVM: some hundred MB
 
 
 @dataclass(frozen=True)
-class Job:
+class RecipeJob:
     """One recipe of a report.
 
     Attributes
@@ -49,7 +49,7 @@ class Job:
     checks: bool
 
 
-def do_jobs(jobs: Sequence[Job], screen: Screen) -> list[RecipePart]:
+def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[RecipePart]:
     """The parts of the recipes, in the order of the jobs.
 
     Where times are taken, one job runs after the other. Raises what a job raises.
@@ -70,7 +70,7 @@ def do_jobs(jobs: Sequence[Job], screen: Screen) -> list[RecipePart]:
     return [parts[job.recipe] for job in jobs]
 
 
-def _do_all(jobs: Sequence[Job], processes: int, screen: Screen) -> dict[str, RecipePart]:
+def _do_all(jobs: Sequence[RecipeJob], processes: int, screen: Screen) -> dict[str, RecipePart]:
     """The parts by recipe, from several processes, which do not outlive this call."""
     context = multiprocessing.get_context("spawn")  # TVM has threads, which a fork would lose
     parts, others = {}, multiprocessing.active_children()
@@ -118,7 +118,7 @@ def _end_after(process: BaseProcess) -> None:
     os._exit(1)
 
 
-def do_job(job: Job, screen: Screen) -> RecipePart:
+def do_job(job: RecipeJob, screen: Screen) -> RecipePart:
     """Run, judge and lower one recipe."""
     judge = make_judge(job.request)
     example: ExampleName = "seed" if judge.device.has_clock and job.checks else "golden"
@@ -133,7 +133,7 @@ def do_job(job: Job, screen: Screen) -> RecipePart:
     )
 
 
-def _do_alone(job: Job) -> RecipePart:
+def _do_alone(job: RecipeJob) -> RecipePart:
     """A job in a process of its own, whose screen is quiet."""
     with when_stuck(lambda sentence: end_command(job.recipe, sentence)):
         return do_job(job, Screen())

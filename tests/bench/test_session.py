@@ -8,9 +8,9 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench import BenchError
-from tirstep.bench.candidates import Built, find_contenders
-from tirstep.bench.cases import Work
-from tirstep.bench.compile_pool import Job
+from tirstep.bench.candidates import CompiledConfig, list_candidates
+from tirstep.bench.cases import PlannedCase
+from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.session import compile_ahead
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
@@ -23,13 +23,13 @@ class Farm:
     """Compiles nothing; refuses shapes that are odd without a tail, and fails for one recipe."""
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
+        self.jobs: list[CompileJob] = []
 
-    def __call__(self, jobs: Sequence[Job], *rest: Any, **named: Any) -> list[str]:
+    def __call__(self, jobs: Sequence[CompileJob], *rest: Any, **named: Any) -> list[str]:
         self.jobs += jobs
         return [self._compile(job) for job in jobs]
 
-    def _compile(self, job: Job) -> str:
+    def _compile(self, job: CompileJob) -> str:
         if job.recipe == "matmul_shared":
             return "failed: CompileError: ptxas"
         if job.recipe == "matmul_tiled" and job.shape["m"] == 7 and "tail" not in job.config:
@@ -45,21 +45,21 @@ def farm(monkeypatch: pytest.MonkeyPatch) -> Farm:
     return farm
 
 
-def make_work(problem: Any, suite: str = "matmul", names: Sequence[str] = NAMES) -> Work:
-    return Work(suite, problem, tuple(RECIPES[name] for name in names), ("torch", "dlight"))
+def make_work(problem: Any, suite: str = "matmul", names: Sequence[str] = NAMES) -> PlannedCase:
+    return PlannedCase(suite, problem, tuple(RECIPES[name] for name in names), ("torch", "dlight"))
 
 
 def test_sizes_that_do_not_divide_give_way_to_tails(
     farm: Farm, machine: FakeMachine, tmp_path: Path
 ):
-    works = [make_work(EVEN), make_work(ODD), make_work(EVEN, "tutorial")]
-    built = compile_ahead(works, machine, tmp_path, lambda line: None)
+    cases = [make_work(EVEN), make_work(ODD), make_work(EVEN, "tutorial")]
+    built = compile_ahead(cases, machine, tmp_path, lambda line: None)
     tails = [tail for tail in RECIPES["matmul_tiled"].tails if tail != "refuse"]
     assert [one.config.get("tail") for one in built[ODD, "matmul_tiled"]] == tails
     assert [one.config for one in built[EVEN, "matmul_tiled"]] == [{}]
     assert len(built[EVEN, "dlight"]) == 1
     # What failed takes part without a library, to be compiled again and say why.
-    assert built[EVEN, "matmul_shared"] == [Built({}, None)]
+    assert built[EVEN, "matmul_shared"] == [CompiledConfig({}, None)]
     # One problem in two suites is compiled once.
     assert len(farm.jobs) == 2 * (len(NAMES) + 1) + len(tails)
     dlight = [job for job in farm.jobs if job.recipe == "dlight"]
@@ -74,26 +74,26 @@ def test_a_farm_that_does_not_start_leaves_all_to_their_turn(
 
     monkeypatch.setattr("tirstep.bench.session.compile_all", fail)
     told: list[str] = []
-    works = [make_work(EVEN), make_work(ODD)]
-    assert compile_ahead(works, machine, tmp_path, told.append) == {}
+    cases = [make_work(EVEN), make_work(ODD)]
+    assert compile_ahead(cases, machine, tmp_path, told.append) == {}
     assert told == ["the process that compiles candidates does not start"]
 
 
 @pytest.mark.usefixtures("farm")
 def test_few_contenders_are_not_compiled_ahead(machine: FakeMachine, tmp_path: Path):
-    work = make_work(EVEN, names=NAMES[:1])
-    assert compile_ahead([work], machine, tmp_path, lambda line: None) == {}
+    planned = make_work(EVEN, names=NAMES[:1])
+    assert compile_ahead([planned], machine, tmp_path, lambda line: None) == {}
 
 
 def test_a_tail_that_failed_ahead_takes_part_all_the_same():
     built = {
         (ODD, "matmul_tiled"): [
-            Built({"tail": "guard"}, Path("0.so")),
-            Built({"tail": "pad"}, None),
+            CompiledConfig({"tail": "guard"}, Path("0.so")),
+            CompiledConfig({"tail": "pad"}, None),
         ]
     }
-    contenders = list(find_contenders(make_work(ODD, names=("matmul_tiled",)), built))
-    assert [one.name for one in contenders[:2]] == [
+    candidates = list(list_candidates(make_work(ODD, names=("matmul_tiled",)), built))
+    assert [one.name for one in candidates[:2]] == [
         "matmul_tiled tail=guard",
         "matmul_tiled tail=pad",
     ]
@@ -103,13 +103,15 @@ def test_contenders_load_what_is_built(machine: FakeMachine, monkeypatch: pytest
     loaded: list[Path] = []
     monkeypatch.setattr(machine, "load", lambda library, arguments: loaded.append(library))
     built = {
-        (ODD, "matmul_tiled"): [Built({"tail": tail}, Path(tail)) for tail in ("guard", "pad")],
-        (ODD, "dlight"): [Built({}, Path("dlight"))],
+        (ODD, "matmul_tiled"): [
+            CompiledConfig({"tail": tail}, Path(tail)) for tail in ("guard", "pad")
+        ],
+        (ODD, "dlight"): [CompiledConfig({}, Path("dlight"))],
     }
-    contenders = list(find_contenders(make_work(ODD, names=("matmul_tiled",)), built))
+    candidates = list(list_candidates(make_work(ODD, names=("matmul_tiled",)), built))
     names = ["matmul_tiled tail=guard", "matmul_tiled tail=pad", "torch", "dlight"]
-    assert [one.name for one in contenders] == names
-    for one in contenders:
+    assert [one.name for one in candidates] == names
+    for one in candidates:
         if one.name != "torch":
             one.prepare(machine, ODD, [])
     assert loaded == [Path("guard"), Path("pad"), Path("dlight")]

@@ -9,9 +9,9 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench import BenchError
-from tirstep.bench.candidates import find_options, find_variants, needed_bytes
-from tirstep.bench.cases import Work
-from tirstep.bench.machine import plan_repeats, take_turns
+from tirstep.bench.candidates import compute_needed_bytes, get_options, list_configs_of
+from tirstep.bench.cases import PlannedCase
+from tirstep.bench.machine import order_turns, plan_repeats
 from tirstep.bench.run_case import Settings, run_case
 from tirstep.modules import conv1d, matmul
 from tirstep.transforms.recipes import RECIPES
@@ -21,8 +21,8 @@ NAIVE = RECIPES["matmul_naive"]
 
 
 def run(machine: FakeMachine, *peers: str, recipes: Any = (NAIVE,), **settings: Any) -> Any:
-    work = Work("matmul", PROBLEM, recipes, peers)
-    return run_case(work, machine, Settings(**{"rounds": 4, **settings}), lambda line: None)
+    planned = PlannedCase("matmul", PROBLEM, recipes, peers)
+    return run_case(planned, machine, Settings(**{"rounds": 4, **settings}), lambda line: None)
 
 
 def test_everybody_is_checked_and_timed(machine: FakeMachine):
@@ -114,27 +114,29 @@ def test_a_device_that_is_gone_ends_the_run(machine: FakeMachine):
 
 def test_a_recipe_that_refuses_says_why(machine: FakeMachine):
     half = matmul.problem(64, 48, 32, dtype="float16", out="float16")
-    work = Work("matmul", half, (NAIVE,), ())
-    (outcome,) = run_case(work, machine, Settings(rounds=2), lambda line: None).outcomes
+    planned = PlannedCase("matmul", half, (NAIVE,), ())
+    (outcome,) = run_case(planned, machine, Settings(rounds=2), lambda line: None).outcomes
     assert (outcome.status, outcome.time) == ("missing", None)
     assert outcome.note.startswith("matmul_naive: the module has the blocks 'C C_cast'")
 
 
 def test_a_shape_that_does_not_divide_takes_the_tails(machine: FakeMachine):
     blocking = RECIPES["matmul_shared_blocking"]
-    assert find_variants(blocking, matmul.problem(64, 64, 64)) == [{}]
-    variants = find_variants(blocking, matmul.problem(60, 50, 30))
+    assert list_configs_of(blocking, matmul.problem(64, 64, 64)) == [{}]
+    variants = list_configs_of(blocking, matmul.problem(60, 50, 30))
     assert variants == [{"tail": "guard"}, {"tail": "pad"}]
     # Where no tail helps, the recipe itself says why.
-    assert find_variants(NAIVE, matmul.problem(64, 48, 32, dtype="float16", out="float16")) == [{}]
+    assert list_configs_of(NAIVE, matmul.problem(64, 48, 32, dtype="float16", out="float16")) == [
+        {}
+    ]
 
 
 def test_a_recipe_gets_its_own_form_of_the_kernel(machine: FakeMachine):
     problem = conv1d.problem(40, 5)
     naive = RECIPES["conv1d_naive"]
-    assert find_options(naive, problem) == {**problem.options, "over": "output"}
+    assert get_options(naive, problem) == {**problem.options, "over": "output"}
     half = conv1d.problem(40, 5, dtype="float16")
-    assert find_options(naive, half)["dtype"] == "float16"
+    assert get_options(naive, half)["dtype"] == "float16"
     modules: list[str] = []
     compile_module = machine.compile
 
@@ -143,14 +145,14 @@ def test_a_recipe_gets_its_own_form_of_the_kernel(machine: FakeMachine):
         return compile_module(module, arguments)
 
     machine.compile = note  # type: ignore[method-assign]
-    work = Work("convolution", problem, (naive, RECIPES["conv1d_refactored"]), ())
-    case = run_case(work, machine, Settings(rounds=1), lambda line: None)
+    planned = PlannedCase("convolution", problem, (naive, RECIPES["conv1d_refactored"]), ())
+    case = run_case(planned, machine, Settings(rounds=1), lambda line: None)
     assert [one.status for one in case.outcomes] == ["ok", "ok"]
     assert modules[0] != modules[1]
 
 
 def test_too_little_memory_skips_the_shape(machine: FakeMachine):
-    machine.free = needed_bytes(PROBLEM) - 1
+    machine.free = compute_needed_bytes(PROBLEM) - 1
     case = run(machine, "torch")
     assert case.outcomes == ()
     assert case.skipped == "needs 0.0 GiB on the device, and 0.0 are free"
@@ -160,7 +162,7 @@ def test_too_little_memory_skips_the_shape(machine: FakeMachine):
 
 def test_needed_memory_is_more_than_what_is_there():
     large = matmul.problem(8192, 8192, 8192)
-    assert needed_bytes(large) > large.bytes + 4 * 8 * 8192**2
+    assert compute_needed_bytes(large) > large.bytes + 4 * 8 * 8192**2
 
 
 def test_inputs_follow_from_the_seed(machine: FakeMachine):
@@ -181,9 +183,9 @@ def test_repeats_are_planned():
 
 
 def test_turns():
-    assert [*take_turns([2, 1, 3])] == [0, 1, 2, 2, 0, 2]
-    assert [*take_turns([])] == []
-    assert sorted(take_turns([5, 0, 2])) == [0] * 5 + [2] * 2
+    assert [*order_turns([2, 1, 3])] == [0, 1, 2, 2, 0, 2]
+    assert [*order_turns([])] == []
+    assert sorted(order_turns([5, 0, 2])) == [0] * 5 + [2] * 2
 
 
 def test_settings_are_in_the_document():
