@@ -174,15 +174,11 @@ def _count_together(values: list[Any], conditions: list[Any], loops: list[For]) 
     if any(not is_of(variables, each) for each in (*values, *conditions)):
         return None
     try:
-        compute, kept = ([read_expression(each) for each in part] for part in (values, conditions))
+        compute = compile_expressions(values, conditions, variables)
     except TypeError:
         return None
-    seen = set()
-    for iteration in itertools.product(*map(range, known)):
-        at = dict(zip(variables, iteration, strict=True))
-        if all(one(at) for one in kept):
-            seen.add(tuple(one(at) for one in compute))
-    return len(seen)
+    seen = {compute(*iteration) for iteration in itertools.product(*map(range, known))}
+    return len(seen - {None})
 
 
 def is_of(variables: list[Any], expression: Any) -> bool:
@@ -195,13 +191,11 @@ def _compute(
 ) -> Iterator[tuple[Any, ...]]:
     """The values of expressions in the iterations that are tried; none if TVM's are not known."""
     try:
-        compute = [read_expression(expression) for expression in expressions]
+        compute = compile_expressions(expressions, (), [loop.loop_var for loop in loops])
     except TypeError:
         return
-    variables = [loop.loop_var for loop in loops]
     for iteration in itertools.product(*(chosen or choose_values(loops))):
-        at = dict(zip(variables, iteration, strict=True))
-        yield tuple(one(at) for one in compute)
+        yield compute(*iteration)
 
 
 def choose_values(loops: Sequence[Any], room: int = _MOST) -> list[list[int]]:
@@ -237,30 +231,28 @@ def read_expression(node: Any) -> Callable[[_Values], Any]:
 
 
 def compile_expressions(
-    nodes: Sequence[Any], conditions: Sequence[Any]
-) -> Callable[[_Values], tuple[int, ...] | None]:
-    """The values of expressions as one function of Python's, for many iterations.
+    nodes: Sequence[Any], conditions: Sequence[Any], variables: Sequence[Any]
+) -> Callable[..., Any]:
+    """The values of expressions as one function of the variables' values, for many iterations.
 
-    None where a condition does not hold; raises TypeError as `read_expression`.
+    It returns a tuple, or None where a condition does not hold. Other variables are zero. Raises
+    TypeError as `read_expression`.
     """
-    names: dict[str, Any] = {"min": min, "max": max}
+    names = {variable: f"v{place}" for place, variable in enumerate(variables)}
     values = ast.Tuple([_translate(node, names) for node in nodes], ast.Load())
-    body: ast.expr = values
-    if conditions:
-        tests = [ast.Constant(True), *(_translate(node, names) for node in conditions)]
-        body = ast.IfExp(ast.BoolOp(ast.And(), tests), values, ast.Constant(None))
-    parameters = ast.arguments([], [ast.arg("at")], None, [], [], None, [])
+    tests = [ast.Constant(True), *(_translate(node, names) for node in conditions)]
+    body = ast.IfExp(ast.BoolOp(ast.And(), [*tests, tests[0]]), values, ast.Constant(None))
+    places = [ast.arg(f"v{place}") for place in range(len(variables))]
+    parameters = ast.arguments([], places, None, [], [], None, [])
     program = ast.fix_missing_locations(ast.Expression(ast.Lambda(parameters, body)))
-    return eval(compile(program, "<indices>", "eval"), names)
+    return eval(compile(program, "<expressions>", "eval"), {"min": min, "max": max})
 
 
-def _translate(node: Any, names: dict[str, Any]) -> ast.expr:
-    """An expression in Python's syntax; its variables get names."""
+def _translate(node: Any, names: dict[Any, str]) -> ast.expr:
+    """An expression in Python's syntax."""
     if isinstance(node, Var):
-        name = f"v{len(names)}"
-        names[name] = node
-        get = ast.Attribute(ast.Name("at", ast.Load()), "get", ast.Load())
-        return ast.Call(get, [ast.Name(name, ast.Load()), ast.Constant(0)], [])
+        name = names.get(node)
+        return ast.Constant(0) if name is None else ast.Name(name, ast.Load())
     value = constant(node)
     if value is not None:
         return ast.Constant(value)

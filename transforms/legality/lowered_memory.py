@@ -66,7 +66,6 @@ from .enumeration import (
     choose_values,
     compile_expressions,
     escapes,
-    read_expression,
     takes_several_values,
 )
 from .pipelines import STAGE
@@ -188,16 +187,17 @@ def _writes_together(place: tuple[Any, ...], axes: tuple[_Axis, ...], indices: A
     named = dict(items)
     same = {variable: axis.loop_var for axis in axes for variable in axis.variables}
     try:
-        values = [read_expression(substitute(substitute(index, named), same)) for index in indices]
-        guards = [read_expression(substitute(guard, same)) for guard in conditions]
+        values = [substitute(substitute(index, named), same) for index in indices]
+        guards = [substitute(guard, same) for guard in conditions]
+        touch = compile_expressions(values, guards, [axis.loop_var for axis in axes])
     except TypeError:
         return True
     written, let = set(), []
     for point in itertools.product(*choose_values(axes, _THREADS)):
-        at = dict(zip([axis.loop_var for axis in axes], point, strict=True))
-        if all(guard(at) for guard in guards):
+        element = touch(*point)
+        if element is not None:
             let.append(point)
-            written.add(tuple(value(at) for value in values))
+            written.add(element)
     return len(written) < len(let) or any(len(set(along)) == 1 for along in zip(*let, strict=True))
 
 
@@ -242,10 +242,7 @@ class _Pair:
         if any(constant(loop.min) != 0 for loop in (*first.loops, *last.loops)):
             raise TypeError("loops that begin elsewhere are not tried")
         threads = uses.threads[first.launch]
-        self._threads = [
-            dict(zip(threads, point, strict=True))
-            for point in itertools.product(*map(range, threads.values()))
-        ]
+        self._threads = list(itertools.product(*map(range, threads.values())))
         room = max(2, _ROOM // math.prod(threads.values()))
         self._chosen = [list(values) for values in choose_values(self.common, room)]
         self._moving = {id(use): self._find_moving(use) for use in (first, last)}
@@ -336,12 +333,22 @@ class _Pair:
         """The elements of a use in one iteration of the common loops, and their threads."""
         known, key = self._cells.setdefault(id(use), {}), self._keep_moving(use, at)
         if key not in known:
-            fixed = dict(zip([loop.loop_var for loop in self.common], at, strict=True))
-            if id(use) not in self._touch:
-                self._touch[id(use)] = compile_expressions(use.indices, use.guards)
-            own = [loop for loop in use.loops if not is_among(loop, self.common)]
-            known[key] = _collect(self._touch[id(use)], fixed, own, self._threads)
+            known[key] = self._collect(use, at)
         return known[key]
+
+    def _collect(self, use: Use, at: tuple[int, ...]) -> dict[Any, set[int]]:
+        own = [loop for loop in use.loops if not is_among(loop, self.common)]
+        if id(use) not in self._touch:
+            loops = [loop.loop_var for loop in (*self.common, *own)]
+            variables = [*loops, *self.uses.threads[use.launch]]
+            self._touch[id(use)] = compile_expressions(use.indices, use.guards, variables)
+        touch, found = self._touch[id(use)], defaultdict(set)
+        for iteration in itertools.product(*choose_values(own, 8)):
+            for number, thread in enumerate(self._threads):
+                element = touch(*at, *iteration, *thread)
+                if element is not None:
+                    found[element].add(number)
+        return found
 
 
 def _clash(before: dict[Any, set[int]], after: dict[Any, set[int]], *, is_passed: bool) -> bool:
@@ -353,20 +360,6 @@ def _clash(before: dict[Any, set[int]], after: dict[Any, set[int]], *, is_passed
         if any(others - {thread} for thread in threads):
             return True
     return False
-
-
-def _collect(
-    touch: Any, fixed: dict[Any, int], own: list[For], threads: list[dict[Any, int]]
-) -> dict[Any, set[int]]:
-    """The elements that threads touch in iterations of a use's own loops."""
-    found: dict[Any, set[int]] = defaultdict(set)
-    for iteration in itertools.product(*choose_values(own, 8)):
-        inside = dict(zip([loop.loop_var for loop in own], iteration, strict=True))
-        for number, thread in enumerate(threads):
-            element = touch({**fixed, **inside, **thread})
-            if element is not None:
-                found[element].add(number)
-    return found
 
 
 @cached_by_module(4)
