@@ -41,13 +41,13 @@ def main(arguments: list[str]) -> int:
     if unknown := [name for name in wanted.kernel if name not in LADDERS]:
         parser.error(f"there is no ladder of {', '.join(unknown)}; there are {', '.join(LADDERS)}")
     try:
-        pages = {one.kernel: one.case for one in find_ladders(RESULTS)}
+        pages = {one.ladder.name: one.case for one in find_ladders(RESULTS)}
         kernels = find_kernels(wanted, [*pages])
         find_ncu()
         machine = make_machine("profile_ladder")
         for kernel in kernels:
             run = profile(kernel, wanted, pages.get(kernel), machine)
-            show(run, wanted.save / name_file(run, wanted))
+            show(run, wanted.save / name_file(kernel, run, wanted))
     except (BenchError, UseError, KernelError) as error:
         print(f"profile_ladder: {error}", file=sys.stderr)
         return 2
@@ -68,11 +68,11 @@ def find_kernels(wanted: argparse.Namespace, pages: Sequence[str]) -> Sequence[s
     return wanted.kernel or pages
 
 
-def name_file(run: ProfileRun, wanted: argparse.Namespace) -> str:
+def name_file(ladder: str, run: ProfileRun, wanted: argparse.Namespace) -> str:
     """A file's name: what was chosen is in it, as in those of `tirstep bench --save`."""
     shapes, recipes = [wanted.shape] if wanted.shape else [], wanted.recipe or []
     chosen = Wanted([], shapes, wanted.dtype, recipes, quick=False, seed=0).suffix
-    return f"profile-{run.kernel}-{slug(str(run.device['name']))}{chosen}.json"
+    return f"profile-{ladder}-{slug(str(run.device['name']))}{chosen}.json"
 
 
 def profile(
@@ -83,9 +83,9 @@ def profile(
     if wanted.shape:
         shape = parse_sizes(wanted.shape)
     else:
-        shape = tuple((page.shape if page else LADDERS[kernel][0].default_example.shape).values())
+        shape = tuple((page.shape if page else LADDERS[kernel].shape).values())
     dtype = wanted.dtype or (page.dtype if page else "float32")
-    works, _ = find_works(Choice([kernel], [shape], dtype, names, quick=True))
+    works, _ = find_works(Choice([LADDERS[kernel].kernel], [shape], dtype, names, quick=True))
     return profile_recipes(
         works[0].problem,
         works[0].recipes,

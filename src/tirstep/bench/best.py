@@ -1,6 +1,6 @@
-"""The file with the best sizes that searches found, by device, dtype and shape.
+"""The file with the best configs that searches found, by device, dtype and shape.
 
-``{device: {dtype: {shape: {recipe, sizes, us, ...}}}}``, where a shape is spelt 1024x512x2048.
+``{device: {dtype: {shape: {config, searched, us, ...}}}}``, where a shape is spelt 1024x512x2048.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tirstep.files import locked, require_writable
-from tirstep.transforms.recipes.best import find_flaw
+from tirstep.transforms.recipes.tuned import find_flaw
 
 from .errors import BenchError
 from .results import Time, write_json
@@ -22,7 +22,7 @@ from .search import Found, Plan
 def record_best(
     file: Path, plan: Plan, found: Found, device: Mapping[str, object], versions: Mapping[str, str]
 ) -> bool:
-    """Put what was found into a file; False where the file has a faster recipe for the problem.
+    """Put what was found into a file; False where the file has a faster one for the problem.
 
     Other processes may do the same at the same time. Raises `BenchError` for a file that holds
     something else, and if nothing was found.
@@ -60,8 +60,8 @@ def _put(
     if shape in shapes and float(shapes[shape]["us"]) <= best.median_us:
         return False
     shapes[shape] = {
-        "recipe": plan.recipe.name,
-        "config": found.config,
+        "config": {**plan.recipe.config, **(found.config or {})},
+        "searched": plan.recipe.name,
         "options": dict(problem.options),
         "us": round(best.median_us, 3),
         "us_lower": round(best.lower_us, 3),
@@ -92,7 +92,7 @@ def read_best(file: Path) -> dict[str, Any]:
         flaw = "it is no JSON"
     if flaw:
         raise BenchError(
-            f"{file} is no table of best sizes ({flaw}); give --into another file, or delete it"
+            f"{file} is no table of best configs ({flaw}); give --into another file, or delete it"
         )
     return dict(table)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from tirstep.transforms.recipes import LADDERS
+from tirstep.transforms.recipes import RECIPES, list_ladders
 
 from .results import Case, Ceilings, Outcome
 
@@ -70,11 +70,11 @@ def speedup(case: Case, outcome: Outcome, over: str) -> float | None:
 
 
 def find_first_rung(case: Case) -> str | None:
-    """The first recipe of the kernel's ladder, with its tail; None where it did not take part."""
-    ladder = LADDERS.get(case.kernel, ())
+    """The first recipe, with its tail; None where no ladder of the kernel begins with it."""
+    begins = {ladder[0].name for ladder in list_ladders(case.kernel)}
     recipes = (one.contender for one in case.outcomes if one.kind == "recipe")
     first = next(recipes, "")
-    return first if ladder and first.split(" ")[0] == ladder[0].name else None
+    return first if first.split(" ")[0] in begins else None
 
 
 def find_best(case: Case) -> Outcome | None:
@@ -84,14 +84,17 @@ def find_best(case: Case) -> Outcome | None:
 
 
 def find_before(case: Case, outcome: Outcome) -> str | None:
-    """The last recipe with a time before an outcome, in the order of the ladder."""
-    before = None
-    for one in case.outcomes:
-        if one.contender == outcome.contender:
-            return before
-        if one.kind == "recipe" and one.time is not None:
-            before = one.contender
-    return None
+    """The nearest base of a rung that has a time; of other recipes the last one before them."""
+    names = [one.contender for one in case.outcomes if one.kind == "recipe" and one.time]
+    recipe = RECIPES.get(outcome.contender.split(" ")[0])
+    while recipe is not None and recipe.base is not None:
+        recipe = RECIPES[recipe.base]
+        for name in names:
+            if name.split(" ")[0] == recipe.name:
+                return name
+    place = [one.contender for one in case.outcomes].index(outcome.contender)
+    earlier = {one.contender for one in case.outcomes[:place]}
+    return next((name for name in reversed(names) if name in earlier), None)
 
 
 def geometric_mean(ratios: Iterable[float | None]) -> float | None:

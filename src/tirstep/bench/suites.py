@@ -23,7 +23,7 @@ class Entry:
     ----------
     shapes : sizes by place; a kernel of one size takes their product
     options : of the kernel; an option that it does not have is left out
-    recipes : names, or ``"first"``, ``"last"`` or ``"all"`` of the kernel's ladder
+    recipes : names, ladders, or ``"first"``, ``"last"`` or ``"all"`` of the kernel's recipes
     peers : as `tirstep.bench.peers` names them
     """
 
@@ -72,6 +72,8 @@ SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
                     (1024, 768, 336),  # the nearest that tiles divide
                 ),
             ),
+            # The fast ladder where it fills the GPU.
+            Entry("matmul", ((4096, 4096, 4096),), recipes=("matmul",)),
             # The naive kernel takes seconds here, and would say nothing new.
             Entry(
                 "matmul",

@@ -1,4 +1,4 @@
-"""``tirstep ladder``: all recipes of a kernel, judged, in a table."""
+"""``tirstep ladder``: the recipes of a ladder, judged, in a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tirstep.lowering_checks import Verdict, count_accesses
 from tirstep.modules import KernelError
-from tirstep.transforms.recipes import LADDERS
+from tirstep.transforms.recipes import Ladder
 
 from .diff import change_words
 from .documents import device_keys, finding_keys, print_document, rung_documents
@@ -15,7 +15,7 @@ from .judge import Judge, make_judge, plan
 from .refusals import UseError
 from .rungs import Rung, baseline_of, find_common_shape
 from .screen import Screen
-from .selection import ExampleName, pick_kernel, spell_command
+from .selection import ExampleName, pick_ladder, spell_command
 from .steps import heading
 from .table import show_table
 from .texts import first_sentence
@@ -38,45 +38,47 @@ class Look:
     json: bool
 
 
-def show_ladder(kernel: str, request: Request, look: Look) -> int:
-    """Judge the ladder of a kernel and show it; 1 if any check failed."""
-    recipes = LADDERS[pick_kernel(kernel).name]
+def show_ladder(name: str, request: Request, look: Look) -> int:
+    """Judge a ladder and show it; 1 if any check failed."""
+    ladder = pick_ladder(name)
     judge = make_judge(request)
     example: ExampleName = "seed" if judge.device.has_clock else "golden"
     shape_from = example if request.wish.shape is None else "option"
     screen = Screen()
     with screen.working():
-        rungs = plan(recipes, judge, screen, example=example)
-        _require_any(kernel, rungs)
+        rungs = plan(ladder, judge, screen, example=example)
+        _require_any(name, rungs)
         if not look.json:
-            _show_begin(screen, kernel, judge, rungs, shape_from)
+            _show_begin(screen, name, judge, rungs, shape_from)
         for rung in rungs:
             _climb(rung, judge, screen, with_diffs=look.diffs and not look.json)
     is_good = not judge.folder and not any(rung.findings for rung in rungs)
     if look.json:
-        _print_document(kernel, judge, rungs, shape_from, with_diffs=look.diffs, is_good=is_good)
+        _print_document(
+            name, ladder, judge, rungs, shape_from, with_diffs=look.diffs, is_good=is_good
+        )
     else:
         _show_end(screen, judge, rungs, look)
     return 0 if is_good else 1
 
 
-def _require_any(kernel: str, rungs: Sequence[Rung]) -> None:
+def _require_any(name: str, rungs: Sequence[Rung]) -> None:
     """Where every recipe refuses, the user asked for what cannot be."""
     first = rungs[0].refusal
     if first is None or any(rung.refusal is None for rung in rungs):
         return
     if isinstance(first, KernelError):
         raise first
-    raise UseError(f"no recipe of {kernel} takes this; {rungs[0].recipe.name} says: {first}")
+    raise UseError(f"no recipe of {name} takes this; {rungs[0].recipe.name} says: {first}")
 
 
 def _show_begin(
-    screen: Screen, kernel: str, judge: Judge, rungs: Sequence[Rung], shape_from: str
+    screen: Screen, name: str, judge: Judge, rungs: Sequence[Rung], shape_from: str
 ) -> None:
     shape, where = find_common_shape(rungs), SHAPES[shape_from]
     title = f" at {shape}, {where}" if shape else f", each recipe at {where}"
     dtypes = {rung.run.problem.options["dtype"]: None for rung in rungs if rung.run}
-    screen.line((kernel, "bold"), title, f", {', '.join(dtypes)}" if dtypes else "")
+    screen.line((name, "bold"), title, f", {', '.join(dtypes)}" if dtypes else "")
     say_where(screen, judge)
     if judge.folder:
         screen.line()
@@ -144,7 +146,8 @@ def _show_next(screen: Screen, rungs: Sequence[Rung], request: Request, look: Lo
 
 
 def _print_document(
-    kernel: str,
+    name: str,
+    ladder: Ladder,
     judge: Judge,
     rungs: Sequence[Rung],
     shape_from: str,
@@ -155,7 +158,8 @@ def _print_document(
     baseline = baseline_of(rungs)
     print_document(
         "ladder",
-        kernel=kernel,
+        ladder=name,
+        kernel=ladder[0].kernel,
         device=device_keys(judge.device),
         golden_dir=judge.golden_dir,
         seed=judge.request.seed,

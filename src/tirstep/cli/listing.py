@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from rich.table import Table
 from rich.text import Text
 
-from .catalogue import Entry, list_ladders, read_catalogue, refuse_either
+from .catalogue import Entry, name_recipes, read_catalogue, refuse_either
 from .json_output import print_document
 from .refusals import UseError
 from .screen import Screen
-from .texts import first_sentence, spell
+from .texts import first_sentence, spell_config
 
 
 def list_kernels(name: str | None, *, with_steps: bool, as_json: bool) -> int:
-    """List everything, one kernel with its ladder, or one recipe."""
+    """List everything, one kernel with its ladders, one ladder, or one recipe."""
     chosen = _choose(name)
     if as_json:
         public = [{key: one for key, one in entry.items() if key != "told"} for entry in chosen]
@@ -27,10 +28,14 @@ def list_kernels(name: str | None, *, with_steps: bool, as_json: bool) -> int:
             screen.line()
         _show_kernel(screen, kernel)
         recipes = kernel["recipes"]
-        if name is not None and name != kernel["kernel"]:
+        if name in [recipe["recipe"] for recipe in recipes]:
             _show_recipe(screen, recipes[0])
-        else:
-            _show_ladder(screen, recipes, with_steps=with_steps or name is not None)
+            continue
+        several = len({recipe["ladder"] for recipe in recipes}) > 1
+        for ladder, rungs in itertools.groupby(recipes, lambda recipe: recipe["ladder"]):
+            if several or ladder != kernel["kernel"]:
+                screen.line((f"  ladder {ladder}", "bold dim"))
+            _show_ladder(screen, [*rungs], with_steps=with_steps or name is not None)
     if name is None and screen.is_terminal:
         screen.line()
         screen.line(("tirstep list NAME tells more of a kernel or a recipe.", "dim"))
@@ -43,11 +48,11 @@ def _choose(name: str | None) -> list[Entry]:
         return catalogue
     chosen = [kernel for kernel in catalogue if kernel["kernel"] == name]
     for kernel in catalogue:
-        recipes = [recipe for recipe in kernel["recipes"] if recipe["recipe"] == name]
-        chosen += [{**kernel, "recipes": recipes}] if recipes else []
+        recipes = [one for one in kernel["recipes"] if name in (one["recipe"], one["ladder"])]
+        is_new = recipes and kernel["kernel"] != name
+        chosen += [{**kernel, "recipes": recipes}] if is_new else []
     if not chosen:
-        ladders = list_ladders(catalogue)
-        raise UseError(str(refuse_either(name, ladders)))
+        raise UseError(str(refuse_either(name, name_recipes(catalogue))))
     return chosen
 
 
@@ -66,8 +71,10 @@ def _show_ladder(screen: Screen, recipes: Sequence[Entry], *, with_steps: bool) 
     table.add_column()
     for number, recipe in enumerate(recipes, 1):
         about = Text(first_sentence(recipe["doc"]))
-        if recipe["config"]:
-            about.append(f"\n{_list_sizes(recipe)}", "dim")
+        if recipe["delta"]:
+            about = Text.assemble((f"{spell_config(recipe['delta'])}  ", "bold"), about)
+        elif recipe["config"]:
+            about.append(f"\n{spell_config(recipe['config'])}", "dim")
         if with_steps:
             about.append(f"\n{' → '.join(recipe['steps'])}", "dim")
         table.add_row(str(number), recipe["recipe"], about)
@@ -81,19 +88,22 @@ def _show_recipe(screen: Screen, recipe: Entry) -> None:
         screen.line(f"  {line}".rstrip())
     screen.line()
     rows = {
-        "config": _list_sizes(recipe) or "none",
+        "adds": _describe_delta(recipe),
+        "config": spell_config(recipe["config"]) or "none",
         "steps": " → ".join(recipe["steps"]),
         "tutorial": _describe_example(recipe["default_example"]),
         "golden": _describe_example(recipe["golden"]),
     }
     for label, text in rows.items():
+        if not text:
+            continue
         screen.line((f"  {label:<10}", "dim"), text)
 
 
-def _list_sizes(recipe: Entry) -> str:
-    return ", ".join(f"{name}={spell(value)}" for name, value in recipe["config"].items())
+def _describe_delta(recipe: Entry) -> str:
+    return f"{spell_config(recipe['delta'])} to {recipe['base']}" if recipe["base"] else ""
 
 
 def _describe_example(example: Entry) -> str:
     named = {**example["shape"], **example["options"], **example["config"]}
-    return ", ".join(f"{name}={spell(value)}" for name, value in named.items())
+    return spell_config(named)

@@ -21,7 +21,7 @@ from .bench_parts import find_bench_writers, make_all_plots
 from .ladder_pages import find_strays, make_pages
 from .refusals import UseError
 from .screen import Screen
-from .texts import first_sentence
+from .texts import first_sentence, spell_config
 
 Writer = Callable[[], str]
 
@@ -144,8 +144,13 @@ def write_transforms() -> str:
 def write_recipes() -> str:
     """The table of all ladders with their recipes, slow to fast."""
     rows = [
-        [kernel if number == 0 else "", f"`{recipe.name}`", first_sentence(recipe.doc)]
-        for kernel, recipes in LADDERS.items()
-        for number, recipe in enumerate(recipes)
+        [
+            name if number == 0 else "",
+            f"`{recipe.name}`",
+            f"`{spell_config(recipe.delta)}`" if recipe.delta else "",
+            first_sentence(recipe.doc),
+        ]
+        for name, ladder in LADDERS.items()
+        for number, recipe in enumerate(ladder)
     ]
-    return to_markdown(Table(["kernel", "recipe", "what it does"], rows, 0))
+    return to_markdown(Table(["ladder", "recipe", "adds", "why"], rows, 0))

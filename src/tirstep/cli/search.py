@@ -15,6 +15,7 @@ from tirstep.bench.machine import Machine
 from tirstep.bench.results import Time
 from tirstep.bench.search import Found, Plan, search
 from tirstep.modules import get_kernel
+from tirstep.transforms.recipes import Recipe, Rung
 
 from .bench import make_machine
 from .refusals import join_alternatives
@@ -51,10 +52,11 @@ def search_sizes(recipe_name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt
     options: dict[str, Any] = {**recipe.default_example.options, **wish.options}
     wanted = parsed or [dict(recipe.default_example.shape)]
     problems = [kernel.problem(*one.values(), **options) for one in wanted]
-    fixed = choose_sizes(wish, recipe.config, recipe.config)
+    wish, hunt = _join_pairs(recipe, wish, hunt)
+    fixed = choose_sizes(wish, recipe, recipe.config)
     for name, values in hunt.among.items():
         for value in values:  # each must be one that the size can have
-            choose_sizes(replace(wish, config={name: value}), recipe.config, recipe.config)
+            choose_sizes(replace(wish, config={name: value}), recipe, recipe.config)
     find_choices(recipe, hunt.among)
     if hunt.into is not None:
         require_table(hunt.into)
@@ -77,6 +79,22 @@ def search_sizes(recipe_name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt
         elif hunt.into is not None:
             _keep(screen, hunt.into, plan, found, machine)
     return code
+
+
+def _join_pairs(recipe: Recipe, wish: Wish, hunt: Hunt) -> tuple[Wish, Hunt]:
+    """``threads=16,16`` is one value where a knob takes pairs; several are ``16x16,8x16``."""
+    pairs = {
+        name: values
+        for name, values in hunt.among.items()
+        if isinstance(recipe, Rung) and name in recipe.config and recipe.has_pairs(name)
+        if all(isinstance(value, int) for value in values)
+    }
+    among = {
+        name: tuple(dict.fromkeys(values))
+        for name, values in hunt.among.items()
+        if name not in pairs
+    }
+    return replace(wish, config={**wish.config, **pairs}), replace(hunt, among=among)
 
 
 def _show(screen: Screen, plan: Plan, found: Found) -> None:
@@ -126,4 +144,4 @@ def _keep(screen: Screen, file: Path, plan: Plan, found: Found, machine: Machine
     if record_best(file, plan, found, machine.device, machine.versions):
         screen.line((f"wrote {file}", "green"))
     else:
-        screen.line((f"{file} has a faster recipe for this, which stays", "yellow"))
+        screen.line((f"{file} has a faster config for this, which stays", "yellow"))

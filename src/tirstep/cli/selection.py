@@ -10,10 +10,10 @@ from typing import Literal, TypeAlias
 from tirstep.lowering_checks import GoldenStore, Run, run_recipe
 from tirstep.lowering_checks.golden import INPUTS, VERSION_FILE
 from tirstep.lowering_checks.steps import step_label
-from tirstep.modules import Kernel, get_kernel, kernels
-from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe, Step
+from tirstep.modules import get_kernel, kernels
+from tirstep.transforms.recipes import LADDERS, RECIPES, Ladder, Recipe, Step
 
-from .catalogue import Ladders, refuse_kernel, refuse_recipe
+from .catalogue import Ladders, refuse_ladder, refuse_recipe
 from .refusals import UseError, nearest
 from .texts import spell
 from .wishes import Request, Wish, choose_sizes, parse_shape
@@ -26,7 +26,7 @@ ExampleName: TypeAlias = Literal["golden", "seed"]
 def pick_recipe(name: str) -> Recipe:
     """The recipe of a name; an unknown one is refused with the nearest names."""
     if name not in RECIPES:
-        raise UseError(refuse_recipe(name, _list_ladders()) or f"'{name}' is no recipe")
+        raise UseError(refuse_recipe(name, _name_recipes()) or f"'{name}' is no recipe")
     return RECIPES[name]
 
 
@@ -42,16 +42,17 @@ def pick_recipes(names: Sequence[str]) -> list[Recipe]:
     return list(picked.values())
 
 
-def pick_kernel(name: str) -> Kernel:
-    """The kernel of a name that has a ladder."""
-    sentence = refuse_kernel(name, _list_ladders())
+def pick_ladder(name: str) -> Ladder:
+    """The ladder of a name; that of a kernel is its fast one."""
+    sentence = refuse_ladder(name, _name_recipes())
     if sentence is not None:
         raise UseError(sentence)
-    return get_kernel(name)
+    return LADDERS[name]
 
 
-def _list_ladders() -> Ladders:
-    return {name: [one.name for one in LADDERS.get(name, ())] for name in kernels()}
+def _name_recipes() -> Ladders:
+    names = dict.fromkeys([*LADDERS, *kernels()])
+    return {name: [recipe.name for recipe in LADDERS.get(name, ())] for name in names}
 
 
 def pick_step(run: Run, name: str) -> Step:
@@ -76,7 +77,7 @@ def run_wished(
     does not have is passed over if one of the recipes `among` has it.
     """
     all_known = {name: None for one in (recipe, *among) for name in one.config}
-    chosen = choose_sizes(wish, recipe.config, all_known)
+    chosen = choose_sizes(wish, recipe, all_known)
     base = recipe.golden if wish.shape is None and example == "golden" else recipe.default_example
     shape = base.shape
     if wish.shape is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 
 def first_sentence(doc: str | None) -> str:
@@ -19,4 +20,11 @@ def count(number: int, noun: str) -> str:
 
 def spell(value: object) -> str:
     """A value as ``--set`` and ``--option`` take it."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(spell, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def spell_config(config: Mapping[str, object]) -> str:
+    """Knobs with their values, ``threads=16,16 tile_k=8``."""
+    return " ".join(f"{name}={spell(value)}" for name, value in config.items())

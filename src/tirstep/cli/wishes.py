@@ -6,10 +6,13 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
+from typing import TYPE_CHECKING
 
 from .refusals import UseError, nearest
 from .texts import count, spell
+
+if TYPE_CHECKING:
+    from tirstep.transforms.recipes import Recipe
 
 
 @dataclass(frozen=True)
@@ -123,24 +126,21 @@ def parse_shape(text: str, kernel: str, names: Sequence[str]) -> dict[str, int]:
     return {name: int(given[name]) for name in names}
 
 
-def choose_sizes(
-    wish: Wish, known: Mapping[str, object], all_known: Collection[str]
-) -> dict[str, object]:
+def choose_sizes(wish: Wish, recipe: Recipe, all_known: Collection[str]) -> dict[str, object]:
     """The sizes of a wish that one of several recipes has.
 
-    `known` are that recipe's sizes with their defaults, `all_known` those of all the recipes asked
-    for; a size that none of them has is refused, and so is a value that no size can have.
+    `all_known` are those of all the recipes asked for; a size that none of them has is refused, and
+    so is a value that no size can have.
     """
     for name in wish.config:
         if name not in all_known:
             hint = nearest(name, all_known)
             raise UseError(f"no recipe that is asked for has a size '{name}'; {hint}")
-    chosen = {name: value for name, value in wish.config.items() if name in known}
+    chosen = {name: value for name, value in wish.config.items() if name in recipe.config}
     for name, value in chosen.items():
-        # A bool is an int to Python; a size it is not.
-        is_size = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-        if type(known[name]) in (int, NoneType) and not is_size:
-            raise UseError(f"--set {name}={spell(value)}: give a whole number from 1 up")
+        wanted = "" if name in recipe.words else recipe.explain_wrong(name, value)
+        if wanted:
+            raise UseError(f"--set {name}={spell(value)}: give {wanted}")
     return chosen
 
 
@@ -159,7 +159,7 @@ def separate_lists(
             raise UseError(f"--set {text}: give --set NAME=VALUE,VALUE")
         if name in several or any(one.partition("=")[0] == name for one in single):
             raise UseError(f"--set {name} is given twice; give all of its values at once")
-        several[name] = tuple(dict.fromkeys(map(_parse_value, parts)))
+        several[name] = tuple(map(_parse_value, parts))
     return single, several
 
 
@@ -178,4 +178,6 @@ def _parse_settings(option: str, texts: Sequence[str]) -> dict[str, object]:
 def _parse_value(text: str) -> object:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
+    if re.fullmatch(r"-?\d+([x,]-?\d+)+", text):  # 16x8 among several: threads=16x8,8x8
+        return tuple(map(int, re.split("[x,]", text)))
     return int(text) if re.fullmatch(r"-?\d+", text) else text

@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
-from ..catalogue import require_kernel
+from ..catalogue import require_ladder
 from ..options import DeviceName, Dtype, GoldenDir, Json, KernelOptions, Seed, Shape, Sizes
 from ..wishes import Request, make_wish
 
 
 def command(
-    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="A kernel: see tirstep list.")],
+    name: Annotated[
+        str, typer.Argument(metavar="LADDER", help="A ladder, or a kernel's: see tirstep list.")
+    ],
     diff: Annotated[
         bool, typer.Option("--diff", help="First print each step's diff and verdicts, as it goes.")
     ] = False,
@@ -26,7 +28,7 @@ def command(
     config: Sizes = None,
     json: Json = False,
 ) -> int:
-    """Judge all recipes of a kernel, slow to fast, in a table.
+    """Judge all recipes of a ladder, slow to fast, in a table.
 
     Goldens and numbers of every step, the lines that each recipe changes, and on a GPU its time.
 
@@ -34,7 +36,7 @@ def command(
     CPU that of its goldens. A size given with --set goes to every recipe that has it.
     """
     request = Request(make_wish(shape, dtype, option, config), golden_dir, device, seed)
-    require_kernel(kernel)
+    require_ladder(name)
     from ..ladder import Look, show_ladder
 
-    return show_ladder(kernel, request, Look(diffs=diff, steps=steps, json=json))
+    return show_ladder(name, request, Look(diffs=diff, steps=steps, json=json))

@@ -1,4 +1,4 @@
-"""The pages as files: ``docs/ladders/<kernel>.md`` and the plot beside each."""
+"""The pages as files: ``docs/ladders/<ladder>.md`` and the plot beside each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def make_pages(root: Path, results: Path) -> dict[Path, str]:
     `BenchError` for a file of results that is none.
     """
     texts = {}
-    for ladder in find_ladders(results):
-        goldens = {recipe.name: read_programs(root / GOLDENS, recipe) for recipe in ladder.recipes}
-        texts[root / PAGES / f"{ladder.kernel}.md"] = write_page(ladder, goldens)
-        texts[root / PAGES / f"{ladder.kernel}.svg"] = draw_plot(ladder)
+    for measured in find_ladders(results):
+        name, recipes = measured.ladder.name, measured.ladder
+        goldens = {recipe.name: read_programs(root / GOLDENS, recipe) for recipe in recipes}
+        texts[root / PAGES / f"{name}.md"] = write_page(measured, goldens)
+        texts[root / PAGES / f"{name}.svg"] = draw_plot(measured)
     return texts
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tirstep.bench.profile.results import ProfileRun, read_profile
 from tirstep.bench.results import BenchRun, Case, Outcome, read_run
-from tirstep.transforms.recipes import LADDERS, Recipe
+from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
 
 
 @dataclass(frozen=True)
-class Ladder:
+class MeasuredLadder:
     """What a page is made of; `profile` is of the same kernel, shape, type and device."""
 
-    kernel: str
-    recipes: tuple[Recipe, ...]
+    ladder: Ladder
     run: BenchRun
     case: Case
     profile: ProfileRun | None
@@ -34,25 +34,26 @@ class Ladder:
         return outcomes[0] if outcomes else None
 
 
-def find_ladders(folder: Path) -> list[Ladder]:
+def find_ladders(folder: Path) -> list[MeasuredLadder]:
     """The ladders that the runs in a folder have measured.
 
     A ladder counts as measured by a case in which more than half of its recipes have a time. Of
-    several such cases the one counts that has the most of them; then the one that was profiled;
-    then the newest run's first. Raises `BenchError` for a file that is no run or no profile.
+    several such cases the one counts that has the most of them; then the one at the ladder's own
+    shape; then the one that was profiled; then the newest run's first. Raises `BenchError` for a
+    file that is no run or no profile.
     """
     runs = [read_run(file) for file in find_runs(folder)]
     profiles = [read_profile(file) for file in sorted(folder.glob("profile-*.json"))]
     found = []
-    for kernel, recipes in LADDERS.items():
-        ladders = [
-            Ladder(kernel, recipes, run, case, _find_profile(profiles, run, case))
+    for ladder in LADDERS.values():
+        measured = [
+            MeasuredLadder(ladder, run, _narrow(case, ladder), _find_profile(profiles, run, case))
             for run in sorted(runs, key=lambda run: run.date, reverse=True)
             for case in run.cases
-            if case.kernel == kernel
+            if case.kernel == ladder.kernel
         ]
-        best = max(ladders, key=lambda one: (_count_timed(one), one.profile is not None), default=0)
-        if isinstance(best, Ladder) and 2 * _count_timed(best) > len(recipes):
+        best = max(measured, key=_rank, default=None)
+        if best is not None and 2 * _count_timed(best) > len(ladder):
             found.append(best)
     return found
 
@@ -63,8 +64,24 @@ def find_runs(folder: Path) -> list[Path]:
     return [file for file in files if not file.stem.endswith("-quick")]
 
 
-def _count_timed(ladder: Ladder) -> int:
-    outcomes = [ladder.find_outcome(recipe) for recipe in ladder.recipes]
+def _narrow(case: Case, ladder: Ladder) -> Case:
+    """The case with the recipes of a ladder alone, beside the peers."""
+    names = {recipe.name for recipe in ladder}
+    outcomes = [
+        outcome
+        for outcome in case.outcomes
+        if outcome.kind != "recipe" or outcome.contender.split(" ")[0] in names
+    ]
+    return dataclasses.replace(case, outcomes=tuple(outcomes))
+
+
+def _rank(measured: MeasuredLadder) -> tuple[int, bool, bool]:
+    is_own_shape = dict(measured.case.shape) == dict(measured.ladder.shape)
+    return _count_timed(measured), is_own_shape, measured.profile is not None
+
+
+def _count_timed(measured: MeasuredLadder) -> int:
+    outcomes = [measured.find_outcome(recipe) for recipe in measured.ladder]
     return sum(one is not None and one.time is not None for one in outcomes)
 
 

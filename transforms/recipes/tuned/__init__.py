@@ -1,7 +1,7 @@
-"""The sizes that searches found best, in one JSON file for each kernel, and how they are picked.
+"""The configs that searches found best, in one JSON file for each kernel, and how one is picked.
 
-``tirstep search`` writes the files, with what was measured beside the sizes:
-``{device: {dtype: {"1024x512x2048": {"recipe": name, "config": {...}, ...}}}}``.
+``tirstep search`` writes the files, with what was measured beside the config:
+``{device: {dtype: {"1024x512x2048": {"config": {...}, "us": ..., ...}}}}``.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from ...errors import TransformError
 FOLDER = Path(__file__).parent
 
 
-class Choice(NamedTuple):
-    """A recipe by name, its sizes, and the shape at which they were found."""
+class Tuned(NamedTuple):
+    """A config, and the shape at which it was found."""
 
-    recipe: str
     config: Mapping[str, object]
     shape: tuple[int, ...]
 
 
-def find_best(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) -> Choice:
+def choose_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) -> Tuned:
     """What a search found for a shape, or for the nearest one by the sum of the sizes' ratios.
 
     A dtype that was not searched takes what was found for float32. Raises `TransformError` for a
@@ -36,22 +35,23 @@ def find_best(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) -> 
     table = _read(kernel)
     if device not in table:
         raise TransformError(
-            "find_best",
-            f"there are no sizes of {kernel} for '{device}'",
-            f"use one of {', '.join(table) or 'none yet'}, or search some: tirstep search",
+            "choose_tuned",
+            f"there is no config of {kernel} for '{device}'",
+            f"use one of {', '.join(table) or 'none yet'}, or search: tirstep search",
         )
     types = table[device]
     shapes = types.get(dtype) or types.get("float32") or next(iter(types.values()))
-    for one in shapes:
-        if one.count("x") + 1 != len(shape):
+    for known in shapes:
+        if known.count("x") + 1 != len(shape):
             raise TransformError(
-                "find_best",
-                f"{FOLDER / kernel}.json has the shape {one}, and {kernel} has {len(shape)} sizes",
+                "choose_tuned",
+                f"{FOLDER / kernel}.json has the shape {known}, and {kernel} has "
+                f"{len(shape)} sizes",
                 "take the file that tirstep came with, or search again: tirstep search",
             )
-    name = min(shapes, key=lambda one: _distance(_parse(one), shape))
+    name = min(shapes, key=lambda known: _distance(_parse(known), shape))
     entry = shapes[name]
-    return Choice(str(entry["recipe"]), dict(entry["config"]), _parse(name))
+    return Tuned(dict(entry["config"]), _parse(name))
 
 
 @cache
@@ -66,15 +66,15 @@ def _read(kernel: str) -> dict[str, Any]:
         flaw = "it is no JSON"
     if flaw:
         raise TransformError(
-            "find_best",
-            f"{file} is no table of best sizes: {flaw}",
+            "choose_tuned",
+            f"{file} is no table of best configs: {flaw}",
             "take the file that tirstep came with, or delete it and search again: tirstep search",
         )
     return dict(table)
 
 
 def find_flaw(table: Any) -> str:
-    """Why something is no table of best sizes; empty where it is one."""
+    """Why something is no table of best configs; empty where it is one."""
     if not isinstance(table, dict):
         return "it is no object of devices"
     for device, types in table.items():
@@ -88,20 +88,14 @@ def find_flaw(table: Any) -> str:
             for shape, entry in shapes.items():
                 if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", shape, re.ASCII):
                     return f"'{shape}' is no shape"
-                if not _is_entry(entry):
-                    return f"{shape} of {dtype} of '{device}' has no recipe with sizes"
+                if not isinstance(entry, dict) or not isinstance(entry.get("config"), dict):
+                    return f"{shape} of {dtype} of '{device}' has no config"
     return ""
-
-
-def _is_entry(entry: Any) -> bool:
-    if not isinstance(entry, dict):
-        return False
-    return isinstance(entry.get("recipe"), str) and isinstance(entry.get("config"), dict)
 
 
 def _parse(shape: str) -> tuple[int, ...]:
     return tuple(int(size) for size in shape.split("x"))
 
 
-def _distance(one: Sequence[int], other: Sequence[int]) -> float:
-    return sum(abs(math.log2(a / b)) for a, b in zip(one, other, strict=True))
+def _distance(shape: Sequence[int], other: Sequence[int]) -> float:
+    return sum(abs(math.log2(a / b)) for a, b in zip(shape, other, strict=True))
