@@ -25,9 +25,10 @@ def test_all_suites_by_default():
     assert [work.suite for work in works] == ["one", "one", "one", "two"]
     # A kernel of one size takes the product of a shape.
     assert shapes(works) == [(64, 48, 32), (8, 8, 8), (128,), (8, 8, 8)]
-    ladder = LADDERS["matmul"]
-    assert works[0].recipes == (ladder[0], ladder[-1])
-    assert works[3].recipes == ladder
+    recipes = tuple(recipe for recipe in RECIPES.values() if recipe.kernel == "matmul")
+    assert works[0].recipes == (recipes[0], recipes[-1])
+    assert [recipe.name for recipe in works[0].recipes] == ["matmul_naive", "matmul_best"]
+    assert works[3].recipes == recipes
     assert works[3].peers == ("torch",)
     assert absent == ["no_such_kernel"]
 
@@ -39,6 +40,10 @@ def test_a_suite_a_kernel_and_other_wishes():
     # A kernel that no suite has is measured at the shapes of its tutorials.
     works, _ = find_works(Choice(["window_sum"]), SMALL)
     assert shapes(works) == [tuple(LADDERS["window_sum"][0].default_example.shape.values())]
+    # A ladder of another name than its kernel's has its own shape, and its recipes alone.
+    ((work,), _) = find_works(Choice(["step-by-step"]), SMALL)
+    assert shapes([work]) == [(512, 512, 512)]
+    assert work.recipes == LADDERS["step-by-step"].recipes
     works, _ = find_works(Choice(["one"], quick=True), SMALL)
     assert shapes(works) == [(64, 48, 32), (128,)]
     works, _ = find_works(Choice(["two"], [(4, 5, 6)], "float16", ["matmul_tiled"]), SMALL)
@@ -82,7 +87,7 @@ def test_the_suites_can_run():
     for entries in SUITES.values():
         for entry in entries:
             assert set(entry.peers) <= known
-            assert set(entry.recipes) <= {"first", "last", "all", *RECIPES}
+            assert set(entry.recipes) <= {"first", "last", "all", *LADDERS, *RECIPES}
 
 
 def test_the_suites_have_the_shapes_of_the_tutorials():

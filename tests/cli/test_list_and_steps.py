@@ -65,6 +65,14 @@ def test_list_as_json(command: Command):
     assert set(recipe["default_example"]) == {"shape", "options", "config"}
 
 
+def test_a_pair_of_the_command_line_is_a_pair_of_the_recipe(command: Command):
+    wish = ("--shape", "64x64x64", "--set", "threads=4,8", "--set", "thread_tile=8x4")
+    document = command("steps", "matmul_strips", *wish, "--json").document
+    assert document["config"]["threads"] == [4, 8]
+    assert document["config"]["thread_tile"] == [8, 4]
+    assert 'T.thread_binding(32, thread="threadIdx.x")' in document["steps"][1]["tir"]
+
+
 def test_steps_print_a_program_for_each(command: Command):
     result = command("steps", "vector_add_bound")
     run = run_golden(find_recipe("vector_add_bound"))

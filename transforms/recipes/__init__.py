@@ -7,16 +7,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ..errors import TransformError
-from .activations import (
-    gelu_batches,
-    gelu_bound,
-    gelu_persistent,
-    gelu_vectors,
-    relu_batches,
-    relu_bound,
-    relu_persistent,
-    relu_vectors,
-)
 from .conv1d_fast import (
     conv1d_coalesced,
     conv1d_folded,
@@ -36,12 +26,7 @@ from .depthwise_fast import (
     depthwise_conv2d_shared,
 )
 from .depthwise_strips import depthwise_conv2d_strips
-from .elementwise import (
-    vector_add_batches,
-    vector_add_bound,
-    vector_add_persistent,
-    vector_add_vectors,
-)
+from .elementwise import GELU, RELU, VECTOR_ADD
 from .gemm import MATMUL
 from .ladder import Ladder, Rung, describe_delta
 from .matmul import (
@@ -102,15 +87,9 @@ def _order(title: str, *recipes: Recipe, name: str = "") -> Ladder:
 
 
 _ALL = (
-    _order(
-        "vectors and batches of them",
-        vector_add_bound,
-        vector_add_vectors,
-        vector_add_batches,
-        vector_add_persistent,
-    ),
-    _order("vectors and batches of them", relu_bound, relu_vectors, relu_batches, relu_persistent),
-    _order("vectors and batches of them", gelu_bound, gelu_vectors, gelu_batches, gelu_persistent),
+    VECTOR_ADD,
+    RELU,
+    GELU,
     _order(
         "tiles through shared memory",
         transpose_naive,

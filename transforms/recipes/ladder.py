@@ -71,36 +71,42 @@ class Family:
         *,
         why: str,
         expects: Expects | None = None,
+        golden: Mapping[str, object] = MappingProxyType({}),
+        at: Mapping[str, int] | None = None,
+        searched: tuple[str, ...] = (),
         changes: Mapping[str, object] = MappingProxyType({}),
+        **values: object,
     ) -> Rung:
-        """The first rung, ``<kernel>_<name>``: the schedule with the defaults of its config.
+        """The first rung, ``<kernel>_<name>``: the defaults of the config, but for some values.
 
-        `changes` are other values of fields of the recipe, such as ``symbolic``.
+        The options are those of `Rung.plus`.
         """
         defaults = {knob.name: knob.default for knob in dataclasses.fields(self.config)}
+        small = {**self.small.config, **golden}
         rung = Rung(
             name=f"{self.kernel}_{name}",
             doc="",
             kernel=self.kernel,
-            config=defaults,
+            config={**defaults, **values},
             blocks=self.blocks,
             default_example=self.default_example,
-            golden=self.small,
-            choices=self._find_choices(self.tiles),
+            golden=dataclasses.replace(self.small, shape=at or self.small.shape, config=small),
+            choices=self.find_choices([*self.tiles, *values, *searched]),
             symbolic=self.symbolic,
             expects=read_expectations(expects),
             body=self.schedule,
             why=why,
             family=self,
+            grown={**values, **golden},
         )
-        return rung._describe(changes)
+        return rung.describe(changes)
 
     def get_least(self, name: str) -> int:
         """The least number that a knob takes."""
         (found,) = [knob for knob in dataclasses.fields(self.config) if knob.name == name]
         return int(found.metadata["least"])
 
-    def _find_choices(self, names: Sequence[str]) -> dict[str, tuple[object, ...]]:
+    def find_choices(self, names: Sequence[str]) -> dict[str, tuple[object, ...]]:
         knobs = dataclasses.fields(self.config)
         choices = {knob.name: knob.metadata["choices"] for knob in knobs if knob.name in names}
         return {name: values for name, values in choices.items() if values}
@@ -125,6 +131,7 @@ class Rung(Recipe):
         why: str,
         expects: Expects | None = None,
         golden: Mapping[str, object] = MappingProxyType({}),
+        at: Mapping[str, int] | None = None,
         searched: tuple[str, ...] = (),
         changes: Mapping[str, object] = MappingProxyType({}),
         **delta: object,
@@ -132,8 +139,9 @@ class Rung(Recipe):
         """The rung ``<kernel>_<name>``: this one with one knob at another value.
 
         `why` is one line for whoever reads the ladder. `golden` are values for the goldens, in
-        place of the delta's and beside it; `searched` knobs have choices, too, as those that a
-        rung sets have; `expects` comes in place of the base's; `changes` as for `Family.root`.
+        place of the delta's and beside it, and `at` their shape, in place of the base's; `searched`
+        knobs have choices, too, as those that a rung sets have; `expects` comes in place of the
+        base's; `changes` are other values of fields of the recipe, such as ``symbolic``.
         """
         if (
             len(delta) != 1
@@ -154,17 +162,17 @@ class Rung(Recipe):
             self,
             name=f"{family.kernel}_{name}",
             config=config,
-            golden=dataclasses.replace(self.golden, config=shown),
-            choices=family._find_choices([*self.choices, *delta, *searched]),
+            golden=dataclasses.replace(self.golden, shape=at or self.golden.shape, config=shown),
+            choices=family.find_choices([*self.choices, *delta, *searched]),
             expects=self.expects if expects is None else read_expectations(expects),
             base=self.name,
             delta=MappingProxyType(delta),
             why=why,
             grown=grown,
         )
-        return made._describe(changes)
+        return made.describe(changes)
 
-    def _describe(self, changes: Mapping[str, object]) -> Rung:
+    def describe(self, changes: Mapping[str, object]) -> Rung:
         """With a docstring out of what is declared."""
         knobs = dataclasses.fields(self.family.config)
         added = describe_delta(self)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import tvm
 from tvm.s_tir import SBlock, Schedule
-from tvm.s_tir.schedule import Trace
+from tvm.s_tir.schedule import SBlockRV, Trace
 
 from ..errors import TransformError
 from ..queries import find_all
@@ -183,8 +183,7 @@ class Recipe:
                 )
 
     def _require_blocks(self, sch: Schedule) -> None:
-        nodes = find_all(sch.mod[sch.func_working_on].body, SBlock)
-        names = " ".join(str(node.name_hint) for node in nodes if node.name_hint != "root")
+        names = " ".join(_name_sblocks(sch))
         if names not in self.blocks:
             accepted = " or ".join(f"'{form}'" for form in self.blocks)
             raise TransformError(
@@ -235,6 +234,16 @@ def recipe(
         )
 
     return make
+
+
+def get_sblocks(sch: Schedule) -> list[SBlockRV]:
+    """The sblocks of a kernel in program order, for schedules of several kernels."""
+    return [sch.get_sblock(name) for name in _name_sblocks(sch)]
+
+
+def _name_sblocks(sch: Schedule) -> list[str]:
+    nodes = find_all(sch.mod[sch.func_working_on].body, SBlock)
+    return [str(node.name_hint) for node in nodes if node.name_hint != "root"]
 
 
 def _find_yield_line(generator: Any) -> str:
