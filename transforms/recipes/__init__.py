@@ -44,30 +44,9 @@ from .matmul_blocking import (
     matmul_local_blocking,
     matmul_shared_blocking,
 )
-from .matvec import matvec_naive, matvec_rows, matvec_threads, matvec_vectors
 from .movement import transpose_naive, transpose_padded, transpose_shared, transpose_vectors
-from .normalizations import (
-    layer_norm_naive,
-    layer_norm_registers,
-    layer_norm_rows,
-    layer_norm_threads,
-    rms_norm_naive,
-    rms_norm_registers,
-    rms_norm_rows,
-    rms_norm_threads,
-)
 from .recipe import Example, Recipe, Step, recipe
-from .rows import (
-    row_sum_naive,
-    row_sum_rows,
-    row_sum_threads,
-    row_sum_vectors,
-    softmax_naive,
-    softmax_online,
-    softmax_registers,
-    softmax_rows,
-    softmax_threads,
-)
+from .rows import ROWS
 from .stencil import (
     conv1d_memory_hierarchy,
     conv1d_naive,
@@ -97,33 +76,8 @@ _ALL = (
         transpose_padded,
         transpose_vectors,
     ),
-    _order(
-        "threads that share a row", row_sum_naive, row_sum_threads, row_sum_vectors, row_sum_rows
-    ),
-    _order(
-        "threads that share a row",
-        softmax_naive,
-        softmax_threads,
-        softmax_registers,
-        softmax_online,
-        softmax_rows,
-    ),
-    _order(
-        "threads that share a row",
-        rms_norm_naive,
-        rms_norm_threads,
-        rms_norm_registers,
-        rms_norm_rows,
-    ),
-    _order(
-        "threads that share a row",
-        layer_norm_naive,
-        layer_norm_threads,
-        layer_norm_registers,
-        layer_norm_rows,
-    ),
+    *ROWS,
     _order('"GPU and hardware acceleration, part 1"', window_sum_bound, window_sum_shared),
-    _order("threads that share a row", matvec_naive, matvec_threads, matvec_vectors, matvec_rows),
     _order(
         "the GEMM tutorial, v0 to v4",
         matmul_naive,

@@ -54,6 +54,7 @@ class Family:
     schedule : ``schedule(sch, config)``, which yields the names of its steps
     small : the example of the goldens, with the knobs that all of them have
     tiles : the knobs that every rung may be searched by, before a rung sets them
+    options : of the kernel, which a rung may set in place of a knob
     """
 
     kernel: str
@@ -64,6 +65,7 @@ class Family:
     small: Example
     tiles: tuple[str, ...] = ()
     symbolic: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
     def root(
         self,
@@ -136,25 +138,24 @@ class Rung(Recipe):
         changes: Mapping[str, object] = MappingProxyType({}),
         **delta: object,
     ) -> Rung:
-        """The rung ``<kernel>_<name>``: this one with one knob at another value.
+        """The rung ``<kernel>_<name>``: this one with one knob, or option, at another value.
 
         `why` is one line for whoever reads the ladder. `golden` are values for the goldens, in
         place of the delta's and beside it, and `at` their shape, in place of the base's; `searched`
         knobs have choices, too, as those that a rung sets have; `expects` comes in place of the
         base's; `changes` are other values of fields of the recipe, such as ``symbolic``.
         """
-        if (
-            len(delta) != 1
-            or not set(delta) <= set(self.config)
-            or delta.items() <= self.config.items()
-        ):
+        family, small = self.family, self.family.small
+        option = {name: value for name, value in delta.items() if name in family.options}
+        knobs = {} if option else delta
+        is_known = set(knobs) <= set(self.config) and not knobs.items() <= self.config.items()
+        if len(delta) != 1 or not (option or is_known):
             raise TransformError(
                 "plus", f"the rung '{name}' sets {dict(delta)}", "set one knob to another value"
             )
-        family, small = self.family, self.family.small
-        config = {**self.config, **delta}
-        grown = {**self.grown, **delta, **golden}
-        shown = {**grown, **small.config, **delta, **golden}
+        config = {**self.config, **knobs}
+        grown = {**self.grown, **knobs, **golden}
+        shown = {**grown, **small.config, **knobs, **golden}
         shown = {
             knob: shown[knob] for knob in config if shown.get(knob, config[knob]) != config[knob]
         }
@@ -162,7 +163,10 @@ class Rung(Recipe):
             self,
             name=f"{family.kernel}_{name}",
             config=config,
-            golden=dataclasses.replace(self.golden, shape=at or self.golden.shape, config=shown),
+            default_example=_with_options(self.default_example, option),
+            golden=dataclasses.replace(
+                _with_options(self.golden, option), shape=at or self.golden.shape, config=shown
+            ),
             choices=family.find_choices([*self.choices, *delta, *searched]),
             expects=self.expects if expects is None else read_expectations(expects),
             base=self.name,
@@ -222,6 +226,10 @@ def _is_pair(value: object, least: int | None) -> bool:
     if not (isinstance(value, list | tuple) and len(value) == 2):
         return False
     return all(type(it) is int and (least is None or it >= least) for it in value)
+
+
+def _with_options(example: Example, option: Mapping[str, object]) -> Example:
+    return dataclasses.replace(example, options={**example.options, **option})
 
 
 def read_pairs(config: Mapping[str, object]) -> dict[str, object]:
