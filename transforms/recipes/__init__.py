@@ -7,12 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ..errors import TransformError
-from .conv1d_fast import (
-    conv1d_coalesced,
-    conv1d_folded,
-    conv1d_registers,
-    conv1d_window,
-)
+from .conv1d_fast import CONV1D
 from .convolution import (
     depthwise_conv2d_blocks_2d,
     depthwise_conv2d_fused_blocks,
@@ -44,7 +39,6 @@ from .matmul_blocking import (
     matmul_local_blocking,
     matmul_shared_blocking,
 )
-from .movement import transpose_naive, transpose_padded, transpose_shared, transpose_vectors
 from .recipe import Example, Recipe, Step, recipe
 from .rows import ROWS
 from .stencil import (
@@ -57,6 +51,7 @@ from .stencil import (
     window_sum_bound,
     window_sum_shared,
 )
+from .transpose import LADDER as TRANSPOSE
 
 
 def _order(title: str, *recipes: Recipe, name: str = "") -> Ladder:
@@ -69,13 +64,7 @@ _ALL = (
     VECTOR_ADD,
     RELU,
     GELU,
-    _order(
-        "tiles through shared memory",
-        transpose_naive,
-        transpose_shared,
-        transpose_padded,
-        transpose_vectors,
-    ),
+    TRANSPOSE,
     *ROWS,
     _order('"GPU and hardware acceleration, part 1"', window_sum_bound, window_sum_shared),
     _order(
@@ -103,18 +92,16 @@ _ALL = (
     MATMUL,
     _order('the blocking of "GPU and hardware acceleration"', matmul_bias_relu_shared_blocking),
     _order(
-        "a window in shared memory",
+        "the convolution tutorials, from the naive kernel to the unrolled one",
         conv1d_naive,
         conv1d_refactored,
         conv1d_threads,
         conv1d_threads_2d,
         conv1d_memory_hierarchy,
         conv1d_unrolled,
-        conv1d_window,
-        conv1d_registers,
-        conv1d_folded,
-        conv1d_coalesced,
+        name="conv1d-tutorial",
     ),
+    CONV1D,
     _order(
         "tiles of the padded image",
         depthwise_conv2d_naive,
