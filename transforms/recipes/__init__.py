@@ -15,12 +15,7 @@ from .convolution import (
     depthwise_conv2d_outer_fusion,
     depthwise_conv2d_threads_2d,
 )
-from .depthwise_fast import (
-    depthwise_conv2d_planes,
-    depthwise_conv2d_registers,
-    depthwise_conv2d_shared,
-)
-from .depthwise_strips import depthwise_conv2d_strips
+from .depthwise_fast import DEPTHWISE
 from .elementwise import GELU, RELU, VECTOR_ADD
 from .gemm import MATMUL
 from .ladder import Ladder, Rung, describe_delta
@@ -103,17 +98,15 @@ _ALL = (
     ),
     CONV1D,
     _order(
-        "tiles of the padded image",
+        "the convolution tutorial, from images on blocks to fused loops",
         depthwise_conv2d_naive,
         depthwise_conv2d_blocks_2d,
         depthwise_conv2d_fused_blocks,
         depthwise_conv2d_threads_2d,
         depthwise_conv2d_outer_fusion,
-        depthwise_conv2d_shared,
-        depthwise_conv2d_registers,
-        depthwise_conv2d_planes,
-        depthwise_conv2d_strips,
+        name="depthwise-tutorial",
     ),
+    DEPTHWISE,
 )
 LADDERS: Mapping[str, Ladder] = MappingProxyType({ladder.name: ladder for ladder in _ALL})
 """By name: a kernel's fast ladder has the kernel's name, a tutorial's one of its own."""
