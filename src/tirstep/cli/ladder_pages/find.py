@@ -37,7 +37,7 @@ class MeasuredLadder:
 def find_ladders(folder: Path) -> list[MeasuredLadder]:
     """The ladders that the runs in a folder have measured.
 
-    A ladder counts as measured by a case in which more than half of its recipes have a time. Of
+    A ladder counts as measured by a case in which its first and its last recipe have a time. Of
     several such cases the one counts that has the most of them; then the one at the ladder's own
     shape; then the one that was profiled; then the newest run's first. Raises `BenchError` for a
     file that is no run or no profile.
@@ -52,9 +52,7 @@ def find_ladders(folder: Path) -> list[MeasuredLadder]:
             for case in run.cases
             if case.kernel == ladder.kernel
         ]
-        best = max(measured, key=_rank, default=None)
-        if best is not None and 2 * _count_timed(best) > len(ladder):
-            found.append(best)
+        found += sorted(filter(_is_whole, measured), key=_rank, reverse=True)[:1]
     return found
 
 
@@ -73,6 +71,11 @@ def _narrow(case: Case, ladder: Ladder) -> Case:
         if outcome.kind != "recipe" or outcome.contender.split(" ")[0] in names
     ]
     return dataclasses.replace(case, outcomes=tuple(outcomes))
+
+
+def _is_whole(measured: MeasuredLadder) -> bool:
+    ends = [measured.find_outcome(recipe) for recipe in (measured.ladder[0], measured.ladder[-1])]
+    return all(outcome is not None and outcome.time is not None for outcome in ends)
 
 
 def _rank(measured: MeasuredLadder) -> tuple[int, bool, bool]:
