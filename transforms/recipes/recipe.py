@@ -122,7 +122,7 @@ class Recipe:
     def steps(self, module: tvm.IRModule, **config: object) -> list[Step]:
         """The steps on a fresh schedule of a module, the module itself as step 0."""
         sch = Schedule(module)
-        line = inspect.getsourcelines(self.body)[1]
+        line = self.body.__code__.co_firstlineno
         first = Step(0, "input", module, _copy_trace(sch), f"{self._file()}:{line}")
         return [first, *self.run(sch, **config)]
 

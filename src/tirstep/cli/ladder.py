@@ -18,7 +18,7 @@ from .screen import Screen
 from .selection import ExampleName, pick_ladder, spell_command
 from .steps import heading
 from .table import show_table
-from .texts import first_sentence
+from .texts import describe_recipe
 from .verdicts import say_where, show_findings, verdict_words
 from .wishes import Request
 
@@ -101,7 +101,7 @@ def _climb(rung: Rung, judge: Judge, screen: Screen, *, with_diffs: bool) -> Non
 
     if with_diffs:
         screen.line()
-        about = first_sentence(rung.recipe.doc)
+        about = describe_recipe(rung.recipe)
         screen.line((rung.recipe.name, "bold underline"), (f"  {about}", "dim"), wrap=True)
     judge.climb(rung, screen, report, timed=True)
     if judge.device.name == "simulator" and rung.run is not None and not rung.findings:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tirstep.transforms.recipes import Recipe
 
 
 def first_sentence(doc: str | None) -> str:
@@ -11,6 +15,12 @@ def first_sentence(doc: str | None) -> str:
     paragraph = " ".join((doc or "").strip().split("\n\n")[0].split())
     # The dots of "a + ... + z" end nothing.
     return re.split(r"(?<=[^.][.!?])\s+(?=[A-Z`])", paragraph, maxsplit=1)[0]
+
+
+def describe_recipe(recipe: Recipe) -> str:
+    """What a rung adds, and why; of other recipes the first sentence of their docstring."""
+    added = f"{spell_config(recipe.delta)}: " if recipe.delta else ""
+    return added + first_sentence(recipe.doc)
 
 
 def count(number: int, noun: str) -> str:

@@ -87,7 +87,7 @@ def _write_rung(
     programs: Sequence[Program],
 ) -> list[str]:
     file = Path(inspect.getfile(recipe.body)).name
-    added = f"`{spell_config(recipe.delta)}` to `{recipe.base}`: " if recipe.base else ""
+    added = f"Adds `{spell_config(recipe.delta)}` to `{recipe.base}`. " if recipe.base else ""
     parts = [added + first_sentence(recipe.doc), _write_gain(measured, recipe)]
     earlier = [] if before is None else before[1]
     new = _name_steps(find_added(earlier, programs))

@@ -12,7 +12,7 @@ from tirstep.lowering_checks import Counts, Device
 
 from ..rungs import Rung
 from ..selection import format_shape
-from ..texts import first_sentence
+from ..texts import describe_recipe
 from .model import RecipePart, Report
 from .roofline import find_peaks
 from .steps import Doing, StepBuilder, finding_part
@@ -48,7 +48,7 @@ def build_recipe(
     builder = StepBuilder(rung, counts, target, doing)
     return RecipePart(
         name=rung.recipe.name,
-        about=first_sentence(rung.recipe.doc),
+        about=describe_recipe(rung.recipe),
         kernel=rung.recipe.kernel,
         shape="" if problem is None else format_shape(problem.shape),
         dtype="" if problem is None else str(problem.options["dtype"]),
