@@ -1,12 +1,12 @@
-"""``tirstep readme``: fills the generated parts, and holds the documents to them."""
+"""``make readme``: fills the generated parts, and holds the documents to them."""
 
 import re
 from pathlib import Path
 
 import pytest
+from readme import SPEED
 
-from tirstep.bench.suites import SUITES
-from tirstep.cli.readme import SPEED
+from tirstep.bench.cases import SUITES
 
 from .conftest import ROOT, Command
 
@@ -45,15 +45,15 @@ def readme(tmp_path: Path) -> Path:
     return file
 
 
-def test_every_part_is_filled(command: Command, readme: Path, tmp_path: Path):
+def test_every_part_is_filled(fill_documents: Command, readme: Path, tmp_path: Path):
     options = ("--readme", readme, "--results", tmp_path)
-    stale = command("readme", *options, "--check")
+    stale = fill_documents(*options, "--check")
     assert stale.code == 1
     assert "\n-old\n" in stale.out
-    assert "is stale: write it anew with `tirstep readme`" in stale.out
+    assert "is stale: write it again with `make readme`" in stale.out
     assert "\nold\n" in readme.read_text()
 
-    assert command("readme", *options).code == 0
+    assert fill_documents(*options).code == 0
     text = readme.read_text()
     assert "<!-- begin output-diff -->\n```diff\n--- before\n+++ after\n```\n<!-- end" in text
     assert (
@@ -67,8 +67,8 @@ def test_every_part_is_filled(command: Command, readme: Path, tmp_path: Path):
     assert text.endswith("<!-- end commands -->\n\nthe end\n")
     assert "\nold\n" not in text
 
-    assert command("readme", *options, "--check").code == 0
-    assert "is up to date" in command("readme", *options).out
+    assert fill_documents(*options, "--check").code == 0
+    assert "is up to date" in fill_documents(*options).out
     assert [path.name for path in readme.parent.iterdir()] == ["README.md"]
 
 
@@ -94,19 +94,19 @@ def test_every_part_is_filled(command: Command, readme: Path, tmp_path: Path):
     ],
 )
 def test_a_readme_that_cannot_be_filled(
-    command: Command, readme: Path, tmp_path: Path, find: str, replace: str, sentence: str
+    fill_documents: Command, readme: Path, tmp_path: Path, find: str, replace: str, sentence: str
 ):
     before = readme.read_text().replace(find, replace, 1)
     readme.write_text(before)
-    result = command("readme", "--readme", readme, "--results", tmp_path)
+    result = fill_documents("--readme", readme, "--results", tmp_path)
     assert (result.code, result.out) == (2, "")
     assert sentence in result.err
     assert len(result.err.splitlines()) == 1
     assert readme.read_text() == before
 
 
-def test_the_documents_are_as_generated(command: Command):
-    result = command("readme", "--check")
+def test_the_documents_are_as_generated(fill_documents: Command):
+    result = fill_documents("--check")
     assert result.code == 0, result.out + result.err
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
 import operator
@@ -53,6 +54,21 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     NE: operator.ne,
     And: operator.and_,
     Or: operator.or_,
+}
+_SYMBOLS: dict[type, ast.operator | ast.cmpop] = {
+    Add: ast.Add(),
+    Sub: ast.Sub(),
+    Mul: ast.Mult(),
+    FloorDiv: ast.FloorDiv(),
+    FloorMod: ast.Mod(),
+    And: ast.BitAnd(),
+    Or: ast.BitOr(),
+    LT: ast.Lt(),
+    LE: ast.LtE(),
+    GT: ast.Gt(),
+    GE: ast.GtE(),
+    EQ: ast.Eq(),
+    NE: ast.NotEq(),
 }
 _Values = dict[Any, int]
 
@@ -218,3 +234,47 @@ def read_expression(node: Any) -> Callable[[_Values], Any]:
         raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
     left, right = read_expression(node.a), read_expression(node.b)
     return lambda at: combine(left(at), right(at))
+
+
+def compile_expressions(
+    nodes: Sequence[Any], conditions: Sequence[Any]
+) -> Callable[[_Values], tuple[int, ...] | None]:
+    """The values of expressions as one function of Python's, for many iterations.
+
+    None where a condition does not hold; raises TypeError as `read_expression`.
+    """
+    names: dict[str, Any] = {"min": min, "max": max}
+    values = ast.Tuple([_translate(node, names) for node in nodes], ast.Load())
+    body: ast.expr = values
+    if conditions:
+        tests = [ast.Constant(True), *(_translate(node, names) for node in conditions)]
+        body = ast.IfExp(ast.BoolOp(ast.And(), tests), values, ast.Constant(None))
+    parameters = ast.arguments([], [ast.arg("at")], None, [], [], None, [])
+    program = ast.fix_missing_locations(ast.Expression(ast.Lambda(parameters, body)))
+    return eval(compile(program, "<indices>", "eval"), names)
+
+
+def _translate(node: Any, names: dict[str, Any]) -> ast.expr:
+    """An expression in Python's syntax; its variables get names."""
+    if isinstance(node, Var):
+        name = f"v{len(names)}"
+        names[name] = node
+        get = ast.Attribute(ast.Name("at", ast.Load()), "get", ast.Load())
+        return ast.Call(get, [ast.Name(name, ast.Load()), ast.Constant(0)], [])
+    value = constant(node)
+    if value is not None:
+        return ast.Constant(value)
+    if isinstance(node, Cast):
+        return _translate(node.value, names)
+    if isinstance(node, Not):
+        return ast.UnaryOp(ast.Not(), _translate(node.a, names))
+    if type(node) not in _OPERATORS:
+        raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
+    left, right = _translate(node.a, names), _translate(node.b, names)
+    symbol = _SYMBOLS.get(type(node))
+    if isinstance(symbol, ast.operator):
+        return ast.BinOp(left, symbol, right)
+    if isinstance(symbol, ast.cmpop):
+        return ast.Compare(left, [symbol], [right])
+    name = "min" if isinstance(node, Min) else "max"
+    return ast.Call(ast.Name(name, ast.Load()), [left, right], [])

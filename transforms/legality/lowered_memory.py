@@ -62,7 +62,13 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .enumeration import choose_values, escapes, read_expression, takes_several_values
+from .enumeration import (
+    choose_values,
+    compile_expressions,
+    escapes,
+    read_expression,
+    takes_several_values,
+)
 from .pipelines import STAGE
 from .vectors import find_place
 
@@ -242,7 +248,19 @@ class _Pair:
         ]
         room = max(2, _ROOM // math.prod(threads.values()))
         self._chosen = [list(values) for values in choose_values(self.common, room)]
+        self._moving = {id(use): self._find_moving(use) for use in (first, last)}
         self._cells: dict[int, _Cells] = {}
+        self._known: dict[tuple[Any, ...], bool] = {}
+        self._touch: dict[int, Any] = {}
+
+    def _find_moving(self, use: Use) -> list[int]:
+        """The depths of the common loops that decide what a use touches."""
+        asked = (*use.indices, *use.guards)
+        return [
+            depth
+            for depth, loop in enumerate(self.common)
+            if any(is_used(loop.loop_var, expression) for expression in asked)
+        ]
 
     def races(self) -> bool:
         """Whether some thread uses an element too early or too late for another one."""
@@ -305,36 +323,49 @@ class _Pair:
 
         A thread may read what it wrote itself: all that write an element at once write the same.
         """
-        before = self._find_cells(early, at)
-        for element, threads in self._find_cells(late, then).items():
-            others = before.get(element, set())
-            if early.is_write and not late.is_write:
-                threads = threads - others
-            if any(others - {thread} for thread in threads):
-                return True
-        return False
+        key = id(early), self._keep_moving(early, at), id(late), self._keep_moving(late, then)
+        if key not in self._known:
+            before, after = self._find_cells(early, at), self._find_cells(late, then)
+            self._known[key] = _clash(before, after, is_passed=early.is_write and not late.is_write)
+        return self._known[key]
+
+    def _keep_moving(self, use: Use, at: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(at[depth] for depth in self._moving[id(use)])
 
     def _find_cells(self, use: Use, at: tuple[int, ...]) -> dict[Any, set[int]]:
         """The elements of a use in one iteration of the common loops, and their threads."""
-        known = self._cells.setdefault(id(use), {})
-        if at not in known:
+        known, key = self._cells.setdefault(id(use), {}), self._keep_moving(use, at)
+        if key not in known:
             fixed = dict(zip([loop.loop_var for loop in self.common], at, strict=True))
-            known[at] = _collect(use, fixed, self._threads, self.common)
-        return known[at]
+            if id(use) not in self._touch:
+                self._touch[id(use)] = compile_expressions(use.indices, use.guards)
+            own = [loop for loop in use.loops if not is_among(loop, self.common)]
+            known[key] = _collect(self._touch[id(use)], fixed, own, self._threads)
+        return known[key]
+
+
+def _clash(before: dict[Any, set[int]], after: dict[Any, set[int]], *, is_passed: bool) -> bool:
+    """Whether a thread uses an element of another one; none that `is_passed` on to itself."""
+    for element, threads in after.items():
+        others = before.get(element, set())
+        if is_passed:
+            threads = threads - others
+        if any(others - {thread} for thread in threads):
+            return True
+    return False
 
 
 def _collect(
-    use: Use, fixed: dict[Any, int], threads: list[dict[Any, int]], common: list[For]
+    touch: Any, fixed: dict[Any, int], own: list[For], threads: list[dict[Any, int]]
 ) -> dict[Any, set[int]]:
-    indices, guards = ([read_expression(one) for one in part] for part in (use.indices, use.guards))
-    own = [loop for loop in use.loops if not is_among(loop, common)]
+    """The elements that threads touch in iterations of a use's own loops."""
     found: dict[Any, set[int]] = defaultdict(set)
     for iteration in itertools.product(*choose_values(own, 8)):
         inside = dict(zip([loop.loop_var for loop in own], iteration, strict=True))
         for number, thread in enumerate(threads):
-            point = {**fixed, **inside, **thread}
-            if all(guard(point) for guard in guards):
-                found[tuple(index(point) for index in indices)].add(number)
+            element = touch({**fixed, **inside, **thread})
+            if element is not None:
+                found[element].add(number)
     return found
 
 

@@ -152,7 +152,6 @@ def _find_lost_guard(before: IRModule, after: IRModule) -> Fault | None:
 
 
 def _find_lost_read(before: IRModule, after: IRModule) -> Fault | None:
-
     for key, lost in find_lost_reads(after).items():
         if key not in find_lost_reads(before):
             what = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
@@ -172,7 +171,6 @@ def _find_lost_read(before: IRModule, after: IRModule) -> Fault | None:
 
 
 def _find_changed_lowering(before: IRModule, after: IRModule) -> Fault | None:
-
     for name in _find_new(find_changed_indices, before, after):
         return Fault(
             f"TVM would use other elements of '{name}' than the schedule does: it takes remainders "
