@@ -25,7 +25,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-gpu fuzz sanitize check golden catalogue mutants adversarial bench bench-simulator screenshots pages docs dist format typing clean
+.PHONY: help run test test-lowest test-gpu fuzz sanitize check golden catalogue mutants adversarial bench readme bench-simulator screenshots pages docs dist format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -90,7 +90,10 @@ bench-simulator: $(STAMP) ## measure what the simulator costs, and write docs/si
 
 bench: $(STAMP) ## time recipes and peers on a GPU, and fill the documents' tables
 	$(VENV)/bin/tirstep bench $(ARGS) --save benchmarks/results
-	$(VENV)/bin/tirstep readme
+	$(PY) docs/build/readme.py
+
+readme: $(STAMP) ## fill README.md and docs/speed.md, write docs/ladders and the plots (ARGS=--check)
+	$(PY) docs/build/readme.py $(ARGS)
 
 screenshots: $(STAMP) ## the pictures of the report in docs/images, in Chromium (the extra `browser`)
 	$(PY) tests/support/screenshots.py

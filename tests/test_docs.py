@@ -69,15 +69,26 @@ def test_a_rung_says_what_it_adds():
     assert recipes_page.describe_change(plain) == "What it does."
 
 
+def test_a_ladder_says_what_it_is_and_where_it_is_timed():
+    class Titled(list):
+        title, shape = "vectors, one knob a rung", {"m": 6, "n": 64}
+
+    ladder = Titled(LADDERS["relu"])
+    heading, title, kernel, table, _ = recipes_page.write_ladder("relu", ladder)
+    assert (heading, title) == ("## `relu`", "Vectors, one knob a rung, timed at 6×64.")
+    assert kernel.startswith("B = max(A, 0)")
+    assert table.count("| `relu_") == len(ladder)
+
+
 def test_the_index_names_every_page():
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - {"index.md"}
     linked = re.findall(r"^- \[.+?\]\((.+?)\)", (DOCS / "index.md").read_text(), re.MULTILINE)
     assert sorted(linked) == sorted(pages)
 
 
-@pytest.mark.parametrize("name", ["index.md", "api.md", "recipes.md", "transforms.md"])
+@pytest.mark.parametrize("name", ["index", "api", "commands", "recipes", "transforms"])
 def test_links_lead_to_files_and_headings(name: str):
-    text = (DOCS / name).read_text()
+    text = (DOCS / f"{name}.md").read_text()
     for file, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text):
         assert not file or (DOCS / file).is_file()
         assert not anchor or f"# `{anchor}`\n" in text

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import tvm_ffi
-from tvm.ir import Call, Range, TensorLoad
+from tvm.ir import Call, IRModule, Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import And, BufferStore, Evaluate, For, ForKind, IfThenElse, IterVar, Not, Select, Var
@@ -21,6 +21,29 @@ _KIND_NAMES = {
     ForKind.UNROLLED: "unrolled",
     ForKind.THREAD_BINDING: "thread-bound",
 }
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def cached_by_module(size: int) -> Callable[[_Function], _Function]:
+    """Keep the last `size` results of a function of a module, which may get other functions later.
+
+    A module is the same object after ``module["main"] = function``, while functions never change.
+    """
+
+    def wrap(function: _Function) -> _Function:
+        @functools.lru_cache(maxsize=size)
+        def ask(module: IRModule, _functions: tuple[Any, ...], **options: Any) -> Any:
+            return function(module, **options)
+
+        @functools.wraps(function)
+        def cached(module: IRModule, **options: Any) -> Any:
+            return ask(module, tuple(body for _, body in module.functions_items()), **options)
+
+        return cast(_Function, cached)
+
+    return wrap
 
 
 def constant(expression: Any) -> int | None:

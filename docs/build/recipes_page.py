@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pages import DOCS, GENERATED, update_page, write_table
 
@@ -32,12 +33,12 @@ def make_page() -> str:
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
-def write_ladder(name: str, ladder: Sequence[Recipe]) -> Iterator[str]:
+def write_ladder(name: str, ladder: Any) -> Iterator[str]:
     """A ladder's part of the page."""
-    kernel = get_kernel(ladder[0].kernel)
-    title = getattr(ladder, "title", "")
     yield f"## `{name}`"
-    yield "\n".join(filter(None, [title, describe_kernel(kernel)]))
+    if title := getattr(ladder, "title", ""):
+        yield f"{title[0].upper()}{title[1:]}, timed at {spell_shape(ladder.shape)}."
+    yield describe_kernel(get_kernel(ladder[0].kernel))
     rows = [
         [str(number), f"`{recipe.name}`", describe_change(recipe), describe_shape(recipe)]
         for number, recipe in enumerate(ladder, 1)
@@ -71,10 +72,13 @@ def describe_change(recipe: Recipe) -> str:
 def describe_shape(recipe: Recipe) -> str:
     """The shape of its example, and the kernel's options there."""
     example = recipe.default_example
-    shape = "×".join(str(extent) for extent in example.shape.values())
-    return ", ".join(
-        [shape, *(f"{name}={spell(value)}" for name, value in example.options.items())]
-    )
+    options = (f"{name}={spell(value)}" for name, value in example.options.items())
+    return ", ".join([spell_shape(example.shape), *options])
+
+
+def spell_shape(shape: Mapping[str, int]) -> str:
+    """``1024×512×2048``."""
+    return "×".join(map(str, shape.values()))
 
 
 if __name__ == "__main__":

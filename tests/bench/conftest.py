@@ -19,5 +19,5 @@ def no_farm(monkeypatch: pytest.MonkeyPatch) -> None:
     def compile_all(jobs: Any, target: Any, cache: Path, *, limit: float, report: Any) -> list[str]:
         return [""] * len(jobs)
 
-    monkeypatch.setattr("tirstep.bench.ahead.compile_all", compile_all)
+    monkeypatch.setattr("tirstep.bench.session.compile_all", compile_all)
     monkeypatch.setattr("tirstep.bench.search.compile_all", compile_all)

@@ -10,10 +10,9 @@ import pytest
 import tvm
 import tvm_ffi
 
-from tirstep.bench.compile_cache import CALLBACK, find_cache_folder, find_key, installed
-from tirstep.bench.errors import BenchError
-from tirstep.bench.farm import Job, compile_all
-from tirstep.bench.farm_worker import compile_job
+from tirstep.bench import BenchError
+from tirstep.bench.compile_cache import CALLBACK, compute_key, get_cache_folder, installed
+from tirstep.bench.compile_pool import CompileJob, compile_all, compile_job
 
 TARGET = tvm.target.Target("nvidia/nvidia-h100")
 
@@ -76,13 +75,13 @@ def test_a_damaged_entry_is_compiled_anew(compiled: list[str], tmp_path: Path, d
 
 
 def test_the_key_has_all_that_decides(monkeypatch: pytest.MonkeyPatch):
-    keys = {find_key("a"), find_key("b")}
+    keys = {compute_key("a"), compute_key("b")}
     with TARGET:
-        keys.add(find_key("a"))
+        keys.add(compute_key("a"))
     monkeypatch.setenv("TVM_CUDA_PTXAS_EXTRA_OPTS", "-O1")
-    keys.add(find_key("a"))
-    monkeypatch.setattr("tirstep.bench.compile_cache._find_compilers", lambda: ("other",))
-    keys.add(find_key("a"))
+    keys.add(compute_key("a"))
+    monkeypatch.setattr("tirstep.bench.compile_cache._get_compilers", lambda: ("other",))
+    keys.add(compute_key("a"))
     assert len(keys) == 5
 
 
@@ -102,15 +101,15 @@ def test_a_compiler_s_error_is_not_kept(compiled: list[str], tmp_path: Path):
 
 def test_the_folder_is_the_user_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert find_cache_folder() == tmp_path / "tirstep" / "cubins"
+    assert get_cache_folder() == tmp_path / "tirstep" / "cubins"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert find_cache_folder() == tmp_path / ".cache" / "tirstep" / "cubins"
+    assert get_cache_folder() == tmp_path / ".cache" / "tirstep" / "cubins"
 
 
 SHAPE = {"m": 64, "n": 48, "k": 32}
-GOOD = Job("matmul_naive", SHAPE, {"dtype": "float32"}, {})
-REFUSED = Job("matmul_tiled", {"m": 7, "n": 5, "k": 3}, {"dtype": "float32"}, {})
+GOOD = CompileJob("matmul_naive", SHAPE, {"dtype": "float32"}, {})
+REFUSED = CompileJob("matmul_tiled", {"m": 7, "n": 5, "k": 3}, {"dtype": "float32"}, {})
 
 
 def test_a_job_says_why_it_does_not_compile(monkeypatch: pytest.MonkeyPatch):
@@ -141,10 +140,10 @@ for line in sys.stdin:
 def test_a_process_is_killed_and_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     worker = tmp_path / "worker.py"
     worker.write_text(STAND_IN)
-    monkeypatch.setattr("tirstep.bench.farm.WORKER", (str(worker),))
+    monkeypatch.setattr("tirstep.bench.compile_pool.WORKER", (str(worker),))
     monkeypatch.setattr(os, "sched_getaffinity", lambda of: {0})
-    wishes = ({}, {"sleep": 60}, {"answer": "refused: no"}, {"exit": 7}, {})
-    jobs = [Job("matmul_naive", SHAPE, {}, wish) for wish in wishes]
+    compilations = ({}, {"sleep": 60}, {"answer": "refused: no"}, {"exit": 7}, {})
+    jobs = [CompileJob("matmul_naive", SHAPE, {}, compilation) for compilation in compilations]
     told: list[int] = []
     reasons = compile_all(
         jobs, TARGET, tmp_path, limit=3, report=lambda done, reason: told.append(done)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tirstep.bench.errors import LONGEST_NOTE, BenchError, PeerMissing, find_last_line, shorten
+from tirstep.bench import LONGEST_NOTE, BenchError, PeerMissing, find_last_line, shorten
 
 
 @pytest.mark.parametrize(

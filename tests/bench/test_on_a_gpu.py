@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tvm
 
-from tirstep.bench.arena import Settings, run_case
+from tirstep.bench.accuracy import Reference
+from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
 from tirstep.bench.compile_cache import installed
-from tirstep.bench.references import Reference
 from tirstep.bench.results import from_document, to_document
-from tirstep.bench.search import Plan, search
+from tirstep.bench.run_case import Settings, run_case
+from tirstep.bench.search import SearchPlan, search
 from tirstep.bench.session import run_bench
-from tirstep.bench.works import Choice, Work, find_works
 from tirstep.lowering_checks import run_recipe
 from tirstep.modules import Kernel, conv1d, depthwise_conv2d, matmul, vector_add
 from tirstep.transforms.recipes import RECIPES
@@ -30,8 +30,8 @@ def machine() -> Any:
 
 
 def measure(machine: Any, problem: Any, recipe: str, *peers: str) -> Any:
-    work = Work("matmul", problem, (RECIPES[recipe],), peers)
-    return run_case(work, machine, Settings(rounds=3), lambda line: None)
+    planned = PlannedCase("matmul", problem, (RECIPES[recipe],), peers)
+    return run_case(planned, machine, Settings(rounds=3), lambda line: None)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -59,8 +59,8 @@ def test_triton_s_convolutions_are_right(
     machine: Any, kernel: Kernel, sizes: tuple[int, ...], dtype: str
 ):
     problem = kernel.problem(*sizes, dtype=dtype)
-    work = Work("convolution", problem, (), ("torch", "triton"))
-    outcomes = run_case(work, machine, Settings(rounds=3), lambda line: None).outcomes
+    planned = PlannedCase("convolution", problem, (), ("torch", "triton"))
+    outcomes = run_case(planned, machine, Settings(rounds=3), lambda line: None).outcomes
     assert [(one.contender, one.status, one.note) for one in outcomes] == [
         ("torch", "ok", ""),
         ("triton", "ok", ""),
@@ -118,17 +118,10 @@ def test_a_replay_outlives_a_larger_workspace(machine: Any):
 
 
 def test_a_whole_run(machine: Any, tmp_path: Path):
-    works, _ = find_works(Choice(["convolution"], quick=True))
-    seen: list[str] = []
-    run = run_bench(
-        works,
-        machine,
-        Settings(rounds=3),
-        cache=tmp_path,
-        tell=lambda line: None,
-        on_case=lambda run, case: seen.append(case.title),
-    )
-    assert seen == [case.title for case in run.cases]
+    cases, _ = plan_cases(CaseChoice(["convolution"], quick=True))
+    runs = [*run_bench(cases, machine, Settings(rounds=3), tmp_path, lambda line: None)]
+    run = runs[-1]
+    assert [len(so_far.cases) for so_far in runs] == [*range(1, len(cases) + 1)]
     assert from_document(to_document(run), "it") == run
     assert run.ceilings.copy > 0
     assert run.ceilings.flops["float32"] > 0
@@ -146,7 +139,7 @@ def test_a_copy_that_does_not_fit_is_not_measured(machine: Any):
 
 def test_a_search_in_other_processes(machine: Any, tmp_path: Path):
     fixed = {"local_x": 4, "block_y": 8, "block_x": 8, "tile_k": 8, "vector": 4}
-    plan = Plan(RECIPES["matmul_shared_blocking"], matmul.problem(256, 256, 256), dict(fixed))
+    plan = SearchPlan(RECIPES["matmul_shared_blocking"], matmul.problem(256, 256, 256), dict(fixed))
     found = search(plan, machine, Settings(rounds=3), cache=tmp_path, tell=lambda line: None)
     assert (found.tried, dict(found.skipped)) == (4, {})
     assert found.best is not None

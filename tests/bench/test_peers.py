@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import tvm
 
-from tirstep.bench.errors import PeerMissing
-from tirstep.bench.fma import THREADS, count_fma_operations, make_empty_kernel, make_fma_kernel
-from tirstep.bench.peers import find_function
-from tirstep.bench.peers.dlight import find_plain_target, schedule_by_default
+from tirstep.bench import PeerMissing
+from tirstep.bench.ceilings import THREADS, count_fma_operations, make_empty_kernel, make_fma_kernel
+from tirstep.bench.peers import get_function, get_plain_target, schedule_by_default
 from tirstep.lowering_checks.devices import CpuDevice, find_unbound_sblocks
 from tirstep.modules import conv1d
 
@@ -15,20 +14,20 @@ from tirstep.modules import conv1d
 def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(PeerMissing, match=r"^Triton is not installed$"):
-        find_function("triton", "matmul")
+        get_function("triton", "matmul")
 
 
 def test_a_kernel_that_a_peer_does_not_have():
     pytest.importorskip("torch")
     with pytest.raises(PeerMissing, match=r"^the benchmark has no PyTorch function for no_such$"):
-        find_function("torch", "no_such")
+        get_function("torch", "no_such")
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a", "sm_100f"])
 def test_dlight_gets_an_architecture_that_it_knows(arch: str):
     attributes = dict(tvm.target.Target("nvidia/nvidia-h100").attrs)
     target = tvm.target.Target({"kind": "cuda", **attributes, "arch": arch})
-    plain = find_plain_target(target)
+    plain = get_plain_target(target)
     assert str(plain.attrs["arch"]) == arch.rstrip("af")
     assert plain.attrs["max_threads_per_block"] == target.attrs["max_threads_per_block"]
 

@@ -4,9 +4,7 @@ import dataclasses
 import xml.etree.ElementTree as ET
 
 import pytest
-
-from tirstep.bench.plots import draw_bars, draw_roofline
-from tirstep.bench.plots.shown import COLOURS, FASTEST, OTHERS, find_shown, make_legend
+from plots import COLOURS, FASTEST, OTHERS, draw_bars, draw_roofline, find_shown, make_legend
 
 from .test_results import make_case, make_run
 

@@ -8,19 +8,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ncu_profile
 import numpy as np
 import pytest
 from fake_machine import FakeMachine
+from ncu_launches import find_kernel_names, launch_all
+from ncu_profile import assign, find_ncu, profile_recipes, read_profile, read_table, write_profile
 from ncu_table import METRICS, make_table
 
-from tirstep.bench.contenders import find_contenders
-from tirstep.bench.errors import BenchError
-from tirstep.bench.profile import session
-from tirstep.bench.profile.counters import read_table
-from tirstep.bench.profile.launches import find_kernel_names, launch_all
-from tirstep.bench.profile.results import read_profile, write_profile
-from tirstep.bench.profile.session import assign, find_ncu, profile_recipes
-from tirstep.bench.works import Work
+from tirstep.bench import BenchError
+from tirstep.bench.candidates import list_candidates
+from tirstep.bench.cases import PlannedCase
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import LADDERS, find_recipe
@@ -136,12 +134,12 @@ def test_every_recipe_is_launched_once():
         return type("Executable", (dict,), {"mod": SimpleNamespace(imports=[part])})(executable)
 
     name = "vector_add_bound"
-    contenders = [f"{name} tail=guard", f"{name} tail=pad", name]
+    candidates = [f"{name} tail=guard", f"{name} tail=pad", name]
     request = {
         "kernel": "vector_add",
         "shape": {"n": 256},
         "options": {"dtype": "float32"},
-        "recipes": [{"contender": one, "recipe": name, "config": {}} for one in contenders],
+        "recipes": [{"contender": one, "recipe": name, "config": {}} for one in candidates],
         "seed": 0,
     }
     good, unwritten, failed = launch_all(request, compile_, Tensor, lambda: None)
@@ -150,7 +148,7 @@ def test_every_recipe_is_launched_once():
     assert unwritten.kernels == good.kernels
     assert unwritten.note.startswith("256 elements of the output were not written")
     assert (failed.kernels, failed.note) == ((), "RuntimeError: ptxas failed")
-    assert [one.recipe for one in (good, unwritten, failed)] == contenders
+    assert [one.recipe for one in (good, unwritten, failed)] == candidates
     assert calls.count("launched") == 2
     assert find_kernel_names("") == ()
 
@@ -162,7 +160,7 @@ def ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file.write_text(FAKE_NCU.format(python=sys.executable))
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(session, "compile_all", lambda jobs, *_, **__: [""] * len(jobs))
+    monkeypatch.setattr(ncu_profile, "compile_all", lambda jobs, *_, **__: [""] * len(jobs))
     return tmp_path
 
 
@@ -203,9 +201,11 @@ def test_a_ladder_is_profiled(ncu: Path):
 def test_every_tail_is_profiled_under_the_name_that_it_has_in_a_benchmark(ncu: Path):
     """Only a benchmark says which of them is the fastest."""
     problem = get_kernel("matmul").problem(65, 65, 65)
-    work = Work("matmul", problem, (find_recipe("matmul_naive"), find_recipe("matmul_shared")), ())
-    contenders = list(find_contenders(work, {}))
-    names = [one.name for one in contenders]
+    planned = PlannedCase(
+        "matmul", problem, (find_recipe("matmul_naive"), find_recipe("matmul_shared")), ()
+    )
+    candidates = list(list_candidates(planned, {}))
+    names = [one.name for one in candidates]
     assert names[1:3] == ["matmul_shared tail=guard", "matmul_shared tail=pad"]
     answer = [{"recipe": name, "kernels": ["main_kernel"], "note": ""} for name in names]
     (ncu / "answer").write_text(json.dumps({"launched": answer}))
@@ -213,7 +213,7 @@ def test_every_tail_is_profiled_under_the_name_that_it_has_in_a_benchmark(ncu: P
     run = run_profile(ncu, ("matmul_naive", "matmul_shared"), 65)
     asked = json.loads((ncu / "request").read_text())["recipes"]
     assert [(one["contender"], one["config"]) for one in asked] == [
-        (one.name, one.config) for one in contenders
+        (one.name, one.config) for one in candidates
     ]
     assert all(run.find(name) is not None for name in names)
 

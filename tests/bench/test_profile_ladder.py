@@ -1,4 +1,4 @@
-"""benchmarks/profile_ladder.py: what it is asked for, its files, and the tails on a page."""
+"""docs/build/profile_ladders.py: what it is asked for, its files, and the tails on a page."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 from fake_machine import FakeMachine
+from ladder_pages import GoldenProgram, MeasuredLadder, write_page
+from ncu_profile import ProfileRun, RecipeProfile, read_profile, read_table
 from ncu_table import make_table
 
-from tirstep.bench.profile.counters import read_table
-from tirstep.bench.profile.results import ProfileRun, RecipeProfile, read_profile
 from tirstep.bench.results import Case, Outcome, Time
-from tirstep.cli.ladder_pages.changes import Program
-from tirstep.cli.ladder_pages.find import Ladder
-from tirstep.cli.ladder_pages.page import write_page
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import LADDERS, Recipe, find_recipe
 
@@ -45,7 +42,7 @@ def make_profile(kernel: str, shape: dict[str, int], **durations: str) -> Profil
 def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """The script on a machine without a profiler and without results."""
     spec = importlib.util.spec_from_file_location(
-        "profile_ladder", ROOT / "benchmarks" / "profile_ladder.py"
+        "profile_ladders", ROOT / "docs/build/profile_ladders.py"
     )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -117,9 +114,9 @@ def test_a_page_shows_the_counters_of_the_tail_that_it_shows():
     )
     case = Case("matmul", "matmul", shape, {"dtype": "float32"}, 210, 284, outcomes)
     both = make_profile("matmul", shape, matmul_shared__guard="1000", matmul_shared__pad="2000")
-    goldens = {recipe.name: [Program("00_input", "a\n"), Program("01_bound", "b\n")]}
-    page = write_page(Ladder("matmul", (recipe,), make_run(case), case, both), goldens)
+    goldens = {recipe.name: [GoldenProgram("00_input", "a\n"), GoldenProgram("01_bound", "b\n")]}
+    page = write_page(MeasuredLadder("matmul", (recipe,), make_run(case), case, both), goldens)
     assert "| `main_kernel` | (16×4) × 256 | 2.0 |" in page
     guarded = make_profile("matmul", shape, matmul_shared__guard="1000")
-    page = write_page(Ladder("matmul", (recipe,), make_run(case), case, guarded), goldens)
+    page = write_page(MeasuredLadder("matmul", (recipe,), make_run(case), case, guarded), goldens)
     assert "Profiler: –, not profiled in this run." in page

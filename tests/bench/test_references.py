@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from fake_machine import FakeMachine
 
-from tirstep.bench.arena import Settings
-from tirstep.bench.references import AHEAD, Reference, look_ahead
+from tirstep.bench.accuracy import AHEAD, Reference, look_ahead
+from tirstep.bench.cases import PlannedCase
+from tirstep.bench.run_case import Settings
 from tirstep.bench.session import run_bench
-from tirstep.bench.works import Work
 from tirstep.modules import Problem, row_sum
 from tirstep.transforms.recipes import RECIPES
 
@@ -51,17 +51,16 @@ def test_what_is_too_large_is_not_worked_out(
 
     monkeypatch.setattr(Problem, "float_inputs", watch)
     machine.free = 1 << 20
-    works = [
-        Work("rows", row_sum.problem(m, 64), (RECIPES["row_sum_naive"],), ())
+    cases = [
+        PlannedCase("rows", row_sum.problem(m, 64), (RECIPES["row_sum_naive"],), ())
         for m in (32, 1 << 20, 64)
     ]
-    run = run_bench(
-        works,
+    *_, run = run_bench(
+        cases,
         machine,
         Settings(rounds=1),
-        cache=tmp_path,
-        tell=lambda line: None,
-        on_case=lambda run, case: None,
+        tmp_path,
+        lambda line: None,
     )
     assert sorted(drawn) == [32, 64]
     assert [bool(case.skipped) for case in run.cases] == [False, True, False]

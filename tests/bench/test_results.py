@@ -8,30 +8,31 @@ from typing import Any
 
 import pytest
 
-from tirstep.bench.compare import compare_runs, find_differences
-from tirstep.bench.errors import BenchError
-from tirstep.bench.figures import (
-    find_before,
-    find_best,
-    find_first_rung,
-    find_floor,
-    geometric_mean,
-    rate,
-    share,
-    share_of_copy,
-    speedup,
-)
+from tirstep.bench import BenchError
 from tirstep.bench.results import (
     BenchRun,
     Case,
     Ceilings,
     Outcome,
     Time,
+    compare_runs,
+    find_differences,
     read_run,
     require_run_or_nothing,
     summarize,
     to_document,
     write_run,
+)
+from tirstep.bench.tables import (
+    compute_floor,
+    geometric_mean,
+    get_fastest_recipe,
+    get_first_rung,
+    get_previous_rung,
+    rate,
+    share,
+    share_of_copy,
+    speedup,
 )
 
 CEILINGS = Ceilings(4e12, {"float32": 6e13}, 2.0, {})
@@ -140,17 +141,17 @@ def test_a_run_an_older_run_and_nothing_may_be_replaced(tmp_path: Path):
 
 def test_floor_is_the_larger_of_arithmetic_and_memory():
     case = make_case()
-    assert find_floor(case, CEILINGS) == (pytest.approx(2**31 / 6e13 * 1e6), "arithmetic")
+    assert compute_floor(case, CEILINGS) == (pytest.approx(2**31 / 6e13 * 1e6), "arithmetic")
     slow_memory = dataclasses.replace(CEILINGS, copy=1e10)
-    assert find_floor(case, slow_memory) == (pytest.approx(1468.0064), "memory")
+    assert compute_floor(case, slow_memory) == (pytest.approx(1468.0064), "memory")
     # A type whose peak nobody measured is held against the memory alone.
     unknown = dataclasses.replace(CEILINGS, flops={})
-    assert find_floor(case, unknown)[1] == "memory"
+    assert compute_floor(case, unknown)[1] == "memory"
 
 
 def test_shares_rates_and_speedups():
     case = make_case(matmul_naive=8000, rows=4000, broken=None, best=50, torch=60, numpy=9000)
-    best = find_best(case)
+    best = get_fastest_recipe(case)
     assert best is not None
     assert best.contender == "best"
     assert share(case, best, CEILINGS) == pytest.approx(2**31 / 6e13 / 50e-6)
@@ -158,11 +159,11 @@ def test_shares_rates_and_speedups():
     assert speedup(case, best, "torch") == pytest.approx(1.2)
     assert speedup(case, best, "best") is None
     assert speedup(case, best, "triton") is None
-    assert find_first_rung(case) == "matmul_naive"
-    assert find_first_rung(make_case(matmul_tiled=40)) is None
+    assert get_first_rung(case) == "matmul_naive"
+    assert get_first_rung(make_case(matmul_tiled=40)) is None
     # A rung without a time is passed over.
-    assert find_before(case, best) == "rows"
-    assert find_before(case, case.outcomes[0]) is None
+    assert get_previous_rung(case, best) == "rows"
+    assert get_previous_rung(case, case.outcomes[0]) is None
     assert share(case, case.outcomes[-1], CEILINGS) is None  # the CPU has other ceilings
     assert share(case, case.outcomes[2], CEILINGS) is None
 

@@ -11,12 +11,20 @@ import numpy as np
 import pytest
 from fake_machine import FakeMachine
 
-from tirstep.bench.arena import Settings
-from tirstep.bench.best import read_best, record_best, require_table
-from tirstep.bench.candidates import count_candidates, find_candidates
-from tirstep.bench.errors import BenchError
+from tirstep.bench import BenchError
 from tirstep.bench.results import Time
-from tirstep.bench.search import Found, Plan, classify, search
+from tirstep.bench.run_case import Settings
+from tirstep.bench.search import (
+    SearchPlan,
+    SearchResult,
+    classify,
+    count_configs,
+    list_configs,
+    read_best,
+    record_best,
+    require_table,
+    search,
+)
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 
@@ -27,38 +35,38 @@ RECIPE = dataclasses.replace(
 
 def test_candidates_are_all_or_a_sample():
     recipe = RECIPES["matmul_shared_blocking"]
-    every = find_candidates(recipe, {}, limit=None, seed=0)
-    total = count_candidates(recipe, {})
+    every = list_configs(recipe, {}, limit=None, seed=0)
+    total = count_configs(recipe, {})
     assert len(every) == total == 4 * 4 * 3 * 3 * 3 * 3
     assert len({tuple(one.items()) for one in every}) == total
     # The recipe's own sizes come first.
     assert every[0] == {name: recipe.config[name] for name in recipe.choices}
-    some = find_candidates(recipe, {}, limit=20, seed=1)
+    some = list_configs(recipe, {}, limit=20, seed=1)
     assert some[0] == every[0]
     assert 20 <= len(some) <= 21
     assert all(one in every for one in some)
-    assert some == find_candidates(recipe, {}, limit=20, seed=1)
-    assert some != find_candidates(recipe, {}, limit=20, seed=2)
-    fixed = find_candidates(recipe, {"tail": "guard", "vector": 2}, limit=None, seed=0)
-    assert len(fixed) == count_candidates(recipe, {"vector": 2}) == total // 3
+    assert some == list_configs(recipe, {}, limit=20, seed=1)
+    assert some != list_configs(recipe, {}, limit=20, seed=2)
+    fixed = list_configs(recipe, {"tail": "guard", "vector": 2}, limit=None, seed=0)
+    assert len(fixed) == count_configs(recipe, {"vector": 2}) == total // 3
     assert all(one["tail"] == "guard" and one["vector"] == 2 for one in fixed)
     among = {"vector": (1, 16), "tail": ("pad",)}
-    few = find_candidates(recipe, {"tail": "guard"}, among, limit=None, seed=0)
-    assert len(few) == count_candidates(recipe, {"tail": "guard"}, among)
+    few = list_configs(recipe, {"tail": "guard"}, among, limit=None, seed=0)
+    assert len(few) == count_configs(recipe, {"tail": "guard"}, among)
     assert {one["vector"] for one in few} == {1, 16}
 
 
 def test_a_recipe_without_choices_is_refused():
     with pytest.raises(BenchError, match="matmul_naive declares no choices"):
-        find_candidates(RECIPES["matmul_naive"], {}, limit=None, seed=0)
+        list_configs(RECIPES["matmul_naive"], {}, limit=None, seed=0)
 
 
 BLOCKING = dataclasses.replace(RECIPES["matmul_shared_blocking"], choices={"local_y": (2, 4)})
 FIXED = {"local_x": 2, "block_y": 4, "block_x": 8, "tile_k": 4, "vector": 1}
-PLAN = Plan(BLOCKING, matmul.problem(32, 32, 16), FIXED)
+PLAN = SearchPlan(BLOCKING, matmul.problem(32, 32, 16), FIXED)
 
 
-def run_search(machine: FakeMachine, plan: Plan = PLAN) -> Found:
+def run_search(machine: FakeMachine, plan: SearchPlan = PLAN) -> SearchResult:
     return search(plan, machine, Settings(rounds=3), cache=Path("unused"), tell=lambda line: None)
 
 
@@ -161,8 +169,8 @@ def test_too_little_memory_is_told(machine: FakeMachine):
         run_search(machine)
 
 
-def make_found(us: float) -> Found:
-    found = Found({"tile": 8}, Time(us, us, us, 3), Time(60, 60, 60, 3), tried=12)
+def make_found(us: float) -> SearchResult:
+    found = SearchResult({"tile": 8}, Time(us, us, us, 3), Time(60, 60, 60, 3), tried=12)
     found.skipped["wrong"] = 2
     return found
 
@@ -170,7 +178,7 @@ def make_found(us: float) -> Found:
 def test_the_table_keeps_the_fastest(tmp_path: Path):
     file = tmp_path / "best.json"
     device: dict[str, object] = {"name": "Test GPU", "architecture": "sm_90"}
-    plans = [Plan(RECIPE, matmul.problem(size, 48, 32)) for size in (256, 64)]
+    plans = [SearchPlan(RECIPE, matmul.problem(size, 48, 32)) for size in (256, 64)]
     assert read_best(file) == {}
     assert record_best(file, plans[0], make_found(50), device, {"torch": "2"})
     assert record_best(file, plans[1], make_found(5), device, {})
@@ -189,7 +197,7 @@ def test_the_table_keeps_the_fastest(tmp_path: Path):
 def test_a_table_that_is_none(tmp_path: Path):
     file = tmp_path / "best.json"
     with pytest.raises(BenchError, match="no candidate of matmul_tiled ran and was exact"):
-        record_best(file, PLAN_OF_NOTHING, Found(), {"name": "a"}, {})
+        record_best(file, PLAN_OF_NOTHING, SearchResult(), {"name": "a"}, {})
     entry = '{"us": 1, "config": {}, "recipe": "matmul_tiled"}'
     for text in (
         *("{", "[]", "[1, 2]", "1", "null", '{"a": {}}', '{"a": []}', '{"a": {"float32": {}}}'),
@@ -216,7 +224,7 @@ def test_a_table_that_is_none(tmp_path: Path):
     assert record(file, make_found(1))
 
 
-def record(file: Path, found: Found) -> bool:
+def record(file: Path, found: SearchResult) -> bool:
     return record_best(file, PLAN_OF_NOTHING, found, {"name": "a", "architecture": "b"}, {})
 
 
@@ -224,9 +232,9 @@ def record(file: Path, found: Found) -> bool:
 AT_ONCE = """
 import os, sys
 from pathlib import Path
-from tirstep.bench.best import read_best, record_best
+from tirstep.bench.search import read_best, record_best
 from tirstep.bench.results import Time
-from tirstep.bench.search import Found, Plan
+from tirstep.bench.search import SearchPlan, SearchResult
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 
@@ -235,8 +243,8 @@ for process in range(4):
     child = os.fork()
     if not child:
         for number in range(10):
-            plan = Plan(RECIPES["matmul_tiled"], matmul.problem(process + 1, number + 1, 8))
-            found = Found({"tile": 8}, Time(5, 5, 5, 3))
+            plan = SearchPlan(RECIPES["matmul_tiled"], matmul.problem(process + 1, number + 1, 8))
+            found = SearchResult({"tile": 8}, Time(5, 5, 5, 3))
             assert record_best(file, plan, found, {"name": "GPU", "architecture": "a"}, {})
         os._exit(0)
     children.append(child)
@@ -252,4 +260,4 @@ def test_of_four_searches_at_once_every_record_stays(tmp_path: Path):
     assert (done.stdout, done.returncode) == ("40 best.json\n", 0), done.stderr
 
 
-PLAN_OF_NOTHING = Plan(RECIPE, matmul.problem(64, 48, 32))
+PLAN_OF_NOTHING = SearchPlan(RECIPE, matmul.problem(64, 48, 32))

@@ -9,9 +9,8 @@ import re
 from pathlib import Path
 
 import pytest
+from ncu_profile import KernelProfile, read_profile
 
-from tirstep.bench.profile.counters import KernelProfile
-from tirstep.bench.profile.results import read_profile
 from tirstep.bench.results import BenchRun, read_run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "speed.md"

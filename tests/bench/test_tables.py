@@ -4,22 +4,22 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-
-from tirstep.bench.errors import BenchError
-from tirstep.bench.markdown import (
+from bench_markdown import (
     describe,
     find_newest,
+    make_overview,
     to_markdown,
     write_overview,
     write_suite,
 )
+
+from tirstep.bench import BenchError
 from tirstep.bench.results import write_run
 from tirstep.bench.tables import (
     Table,
     find_reasons,
     format_ratio,
     make_case_table,
-    make_overview,
     make_summary,
 )
 
@@ -30,7 +30,7 @@ def test_a_case_as_a_table():
     case = make_case(matmul_naive=8000, rows=4000, broken=None, best=50, torch=60, numpy=9000)
     table = make_case_table(case, CEILINGS, with_before=True)
     assert table.header == [
-        *("contender", "time µs", "quartiles", "TFLOP/s", "of ceiling"),
+        *("candidate", "time µs", "quartiles", "TFLOP/s", "of ceiling"),
         *("× PyTorch", "× matmul_naive", "× rung before"),
     ]
     rows = {row[0]: row[1:] for row in table.rows}
@@ -127,7 +127,7 @@ def test_markdown_of_suites():
     )
     assert "| `matmul` | 1024×512×2048 | float32 | `best` | 50.0 |" in write_suite(run, "matmul")
     tutorial = write_suite(run, "tutorial")
-    assert "`matmul` at 1024×512×2048, float32:\n\n| contender | time µs |" in tutorial
+    assert "`matmul` at 1024×512×2048, float32:\n\n| candidate | time µs |" in tutorial
     assert "| × rung before |" in tutorial
     with pytest.raises(BenchError, match="no case of the suite 'bandwidth'; run: tirstep bench"):
         write_suite(run, "bandwidth")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import readme
 import tvm
 from tvm.script import from_source
 
@@ -41,6 +42,18 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     for name in ("CI", "FORCE_COLOR", "NO_COLOR", "COLUMNS", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def fill_documents(capfd: pytest.CaptureFixture[str]) -> Command:
+    """Run ``docs/build/readme.py ARGUMENTS``."""
+
+    def call(*arguments: object) -> Result:
+        capfd.readouterr()
+        code = readme.main([str(argument) for argument in arguments])
+        return Result(code, *capfd.readouterr())
+
+    return call
 
 
 @pytest.fixture
@@ -97,10 +110,10 @@ def wrong_vector_add(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def clock_device(monkeypatch: pytest.MonkeyPatch) -> ClockDevice:
     device = ClockDevice()
-    monkeypatch.setattr("tirstep.cli.judge.get_device", lambda name: device)
+    monkeypatch.setattr("tirstep.cli.judging.get_device", lambda name: device)
     return device
 
 
 @pytest.fixture
 def broken_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tirstep.cli.judge.get_device", lambda name: BrokenDevice())
+    monkeypatch.setattr("tirstep.cli.judging.get_device", lambda name: BrokenDevice())

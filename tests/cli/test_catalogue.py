@@ -68,9 +68,9 @@ def test_writing_it_makes_it_fresh(tmp_path: Path):
 
 def test_what_is_no_kernel_with_a_ladder_is_told_so():
     ladders = {"plain": [], "matmul": ["matmul_naive"]}
-    refuse = catalogue.refuse_kernel
+    refuse = catalogue.explain_unknown_kernel
     assert refuse("plain", ladders) == "the kernel 'plain' has no recipes; there are: matmul"
     assert "is a recipe of the kernel matmul" in (refuse("matmul_naive", ladders) or "")
     assert refuse("matmul", ladders) is None
-    assert catalogue.refuse_recipe("matmul_naive", ladders) is None
-    assert catalogue.refuse_either("plain", ladders) is None
+    assert catalogue.explain_unknown_recipe("matmul_naive", ladders) is None
+    assert catalogue.explain_unknown_name("plain", ladders) is None

@@ -43,7 +43,9 @@ def test_good_recipes(command: Command):
 
 
 def test_all_recipes_and_orphans(command: Command, goldens: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tirstep.cli.check.RECIPES", {"a": find_recipe("vector_add_bound")})
+    monkeypatch.setattr(
+        "tirstep.transforms.recipes.RECIPES", {"vector_add_bound": find_recipe("vector_add_bound")}
+    )
     (goldens / "vector_add_bound" / "03_more.py").write_text("")
     result = command("check", "--all", "--golden-dir", goldens, *CPU)
     assert result.code == 1
@@ -108,7 +110,7 @@ def test_wrong_numbers_name_the_command_that_finds_who_is_at_fault(
     monkeypatch.chdir(tmp_path)  # tirstep why writes its script there
     wish = "--shape 2048 --dtype float16 --set threads=64 --seed 3"
     result = command("check", "vector_add_bound", *wish.split(), *CPU)
-    assert result.out.endswith(f"who is at fault?  tirstep why vector_add_bound {wish}\n")
+    assert result.out.endswith(f"find the first bad step:  tirstep why vector_add_bound {wish}\n")
     _, *words = result.out.splitlines()[-1].partition("tirstep ")[2].split()
     why = command("why", *words)
     assert (why.code, why.err) == (1, "")
@@ -141,7 +143,7 @@ def test_what_only_an_odd_shape_shows_is_found(command: Command, tmp_path: Path,
     assert "\n  at an odd shape            numbers failed on cpu 1025 tail=guard\n" in result.out
     assert result.out.count("elements are wrong (integers, seed 0)") == 1
     words = "tirstep why vector_add_bound --shape 1025 --set tail=guard"
-    assert result.out.endswith(f"1 finding\nwho is at fault?  {words}\n")
+    assert result.out.endswith(f"1 finding\nfind the first bad step:  {words}\n")
     monkeypatch.chdir(tmp_path)
     assert command(*words.split()[1:]).code == 1
 
@@ -178,7 +180,7 @@ def test_seed_is_passed_on(command: Command, wrong_vector_add: None):
 
 def test_recipe_that_refuses_its_own_example(command: Command, monkeypatch: pytest.MonkeyPatch):
     wrong = dataclasses.replace(find_recipe("vector_add_bound"), golden=Example({"n": 100}))
-    monkeypatch.setattr("tirstep.cli.selection.RECIPES", {"vector_add_bound": wrong})
+    monkeypatch.setattr("tirstep.transforms.recipes.RECIPES", {"vector_add_bound": wrong})
     result = command("check", "vector_add_bound", *CPU)
     assert result.code == 1
     assert "vector_add_bound: the recipe refuses its own example: split_loop: " in result.out

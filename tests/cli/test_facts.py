@@ -2,7 +2,6 @@
 
 import pytest
 
-from tirstep.cli import facts as facts_command
 from tirstep.lowering_checks import (
     CheckError,
     DeviceError,
@@ -102,7 +101,7 @@ def test_what_the_simulator_does_not_know_has_no_counts(
     def refuse(problem: object, module: object) -> None:
         raise DeviceError("the simulator does not know this")
 
-    monkeypatch.setattr(facts_command, "count_accesses", refuse)
+    monkeypatch.setattr("tirstep.lowering_checks.count_accesses", refuse)
     result = command("facts", "vector_add_bound", "--counts")
     assert result.code == 0
     assert "no counts  02_bound: the simulator does not know this" in result.out.splitlines()

@@ -15,7 +15,7 @@ NAME, KERNEL = "vector_add_bound", "inputs/vector_add_1024.py"
 @pytest.fixture
 def goldens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The goldens of the only recipe that there is, in tests/golden of a folder of its own."""
-    monkeypatch.setattr("tirstep.cli.golden.RECIPES", {NAME: find_recipe(NAME)})
+    monkeypatch.setattr("tirstep.transforms.recipes.RECIPES", {NAME: find_recipe(NAME)})
     root = tmp_path / "tests" / "golden"
     shutil.copytree(ROOT / "tests" / "golden" / NAME, root / NAME)
     shutil.copy(ROOT / "tests" / "golden" / "TVM_VERSION", root)

@@ -11,7 +11,7 @@ import pytest
 
 import tirstep
 from tirstep.cli import main
-from tirstep.cli.commands import COMMANDS
+from tirstep.cli.app import COMMANDS
 
 from .conftest import ROOT, Command
 
@@ -148,7 +148,7 @@ def test_interrupt_is_130(monkeypatch: pytest.MonkeyPatch):
     def interrupt(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tirstep.cli.listing.list_kernels", interrupt)
+    monkeypatch.setattr("tirstep.cli.listing.read_catalogue", interrupt)
     assert main(["list"]) == 130
 
 
@@ -156,14 +156,14 @@ def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch):
     def fail(*args: object, **options: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("tirstep.cli.listing.list_kernels", fail)
+    monkeypatch.setattr("tirstep.cli.listing.read_catalogue", fail)
     with pytest.raises(ZeroDivisionError, match="ours"):
         main(["list"])
 
 
 def test_every_option_is_named_in_the_source():
     """typer 0.27 makes a name of an option's metavar where none is given: ``--RECIPE``."""
-    sources = [*CLI.glob("*.py"), *(CLI / "commands").glob("*.py")]
+    sources = CLI.rglob("*.py")
     calls = [
         node
         for source in sources

@@ -19,7 +19,7 @@ CPU = ("--device", "cpu")
 def one_rung(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ladder of vector_add with its first recipe alone, whose output is short."""
     ladders = {**LADDERS, "vector_add": (find_recipe("vector_add_bound"),)}
-    monkeypatch.setattr("tirstep.cli.ladder.LADDERS", ladders)
+    monkeypatch.setattr("tirstep.transforms.recipes.LADDERS", ladders)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def short_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ladder of matmul with three recipes, one of them for n up to 1024 only."""
     names = ("matmul_naive", "matmul_rows_on_blocks", "matmul_tiled")
     recipes = tuple(find_recipe(name) for name in names)
-    monkeypatch.setattr("tirstep.cli.ladder.LADDERS", {"matmul": recipes})
+    monkeypatch.setattr("tirstep.transforms.recipes.LADDERS", {"matmul": recipes})
 
 
 def rows(out: str) -> list[list[str]]:
@@ -147,7 +147,7 @@ def test_without_a_shape_a_gpu_takes_those_of_the_tutorials(
             (find_recipe("window_sum_shared"), 384),
         )
     )
-    monkeypatch.setattr("tirstep.cli.ladder.LADDERS", {"window_sum": ladder})
+    monkeypatch.setattr("tirstep.transforms.recipes.LADDERS", {"window_sum": ladder})
     result = command("ladder", "window_sum")
     assert result.out.startswith("window_sum, each recipe at the shape of the tutorial, float32\n")
     first, second = rows(result.out)
@@ -218,7 +218,7 @@ def test_on_the_simulator_the_accesses_are_counted(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ):
     ladder = (find_recipe("window_sum_bound"), find_recipe("window_sum_shared"))
-    monkeypatch.setattr("tirstep.cli.ladder.LADDERS", {"window_sum": ladder})
+    monkeypatch.setattr("tirstep.transforms.recipes.LADDERS", {"window_sum": ladder})
     result = command("ladder", "window_sum", "--device", "simulator", "--steps")
     assert result.code == 0
     header = next(line for line in result.out.splitlines() if line.startswith("recipe"))

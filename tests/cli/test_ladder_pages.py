@@ -1,4 +1,4 @@
-"""``tirstep readme`` writes docs/ladders from the runs and profiles that there are."""
+"""``make readme`` writes docs/ladders from the runs and profiles that there are."""
 
 import dataclasses
 import json
@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ladder_pages import LONGEST_SHOWN, GoldenProgram, describe_limit, find_diffs, write_diff
+from ncu_profile import ProfileRun, RecipeProfile, read_table, write_profile
 from ncu_table import make_table
 
-from tirstep.bench.profile.counters import read_table
-from tirstep.bench.profile.results import ProfileRun, RecipeProfile, write_profile
 from tirstep.bench.results import BenchRun, Case, Ceilings, Outcome, Time, write_run
-from tirstep.cli.ladder_pages.changes import LONGEST_SHOWN, Program, find_diffs, write_diff
-from tirstep.cli.ladder_pages.words import describe_limit
 from tirstep.transforms.recipes import LADDERS
 
 from .conftest import ROOT, Command
@@ -54,10 +52,8 @@ def make_profile(*names: str, **launch: str) -> ProfileRun:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A repository with a README, the goldens, and the results of a ladder on a GPU."""
-    parts = ("transforms", "recipes", "bench-tutorial")
-    marks = "\n".join(f"<!-- begin {name} -->\n<!-- end {name} -->" for name in parts)
-    first = "```python\nprint('+++')\n```\n<!-- begin first-diff -->\n<!-- end first-diff -->\n"
-    (tmp_path / "README.md").write_text(f"{first}{marks}\n")
+    marks = "<!-- begin bench-tutorial -->\n<!-- end bench-tutorial -->"
+    (tmp_path / "README.md").write_text(f"{marks}\n")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "golden").symlink_to(ROOT / "tests" / "golden")
     results = tmp_path / "results"
@@ -67,24 +63,24 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def fill(command: Command, tree: Path, *options: str) -> Any:
+def fill(fill_documents: Command, tree: Path, *options: str) -> Any:
     files = ("--readme", tree / "README.md", "--results", tree / "results")
-    return command("readme", *files, *options)
+    return fill_documents(*files, *options)
 
 
-def test_a_page_is_written_and_held_in_step(command: Command, tree: Path):
+def test_a_page_is_written_and_held_in_step(fill_documents: Command, tree: Path):
     write_profile(make_profile(*CONV[:2]), tree / "results" / "profile-conv1d-test-gpu.json")
     newer = dataclasses.replace(make_profile(CONV[0]), date="2999")  # of fewer recipes
     write_profile(newer, tree / "results" / "profile-conv1d-part.json")
     page = tree / "docs" / "ladders" / "conv1d.md"
-    stale = fill(command, tree, "--check")
+    stale = fill(fill_documents, tree, "--check")
     assert stale.code == 1
-    assert "conv1d.md is stale: write it anew" in stale.out
+    assert "conv1d.md is stale: write it again" in stale.out
     assert not page.exists()
 
-    assert fill(command, tree).code == 0
+    assert fill(fill_documents, tree).code == 0
     assert sorted(one.name for one in page.parent.iterdir()) == ["conv1d.md", "conv1d.svg"]
-    assert fill(command, tree, "--check").out.endswith("README.md is up to date\n")
+    assert fill(fill_documents, tree, "--check").out.endswith("README.md is up to date\n")
     text = page.read_text()
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert headings == [f"## {place}. `{name}`" for place, name in enumerate(CONV, 1)]
@@ -103,12 +99,12 @@ def test_a_page_is_written_and_held_in_step(command: Command, tree: Path):
 
     stray = page.with_name("matmul.md")
     stray.write_text("old")
-    result = fill(command, tree)
+    result = fill(fill_documents, tree)
     assert result.code == 1
     assert "matmul.md is of no ladder with results: remove it" in result.out
 
 
-def test_what_was_measured_best_makes_the_page(command: Command, tree: Path):
+def test_what_was_measured_best_makes_the_page(fill_documents: Command, tree: Path):
     """Neither a rough run nor a part of the ladder counts, however new."""
     page = tree / "docs" / "ladders" / "conv1d.md"
     few = make_run(make_case(**dict.fromkeys(CONV[:3], 1.0)), date="2027")
@@ -117,33 +113,35 @@ def test_what_was_measured_best_makes_the_page(command: Command, tree: Path):
     write_run(rough, tree / "results" / "bench-test-gpu-quick.json")
     other = dataclasses.replace(make_profile(*CONV), device={"name": "Other GPU"})
     write_profile(other, tree / "results" / "profile-conv1d-other-gpu.json")
-    assert fill(command, tree).code == 0
+    assert fill(fill_documents, tree).code == 0
     assert "**800.0 µs**" in page.read_text()
     assert "Profiler" not in page.read_text()
     assert "| 1.0 |" in (tree / "README.md").read_text()  # the newest run that is not rough
 
     page.unlink()
     (tree / "results" / "bench-test-gpu-tutorial.json").unlink()
-    result = fill(command, tree, "--check")  # half of the ladder is no ladder
+    result = fill(fill_documents, tree, "--check")  # half of the ladder is no ladder
     assert "conv1d.svg is of no ladder with results" in result.out
 
 
-def test_results_that_are_none(command: Command, tree: Path):
+def test_results_that_are_none(fill_documents: Command, tree: Path):
     file = tree / "results" / "profile-conv1d-test-gpu.json"
     file.write_text(json.dumps({"command": "bench"}))
-    result = fill(command, tree)
+    result = fill(fill_documents, tree)
     assert (result.code, result.out) == (2, "")
     assert "profile-conv1d-test-gpu.json is no profile of tirstep" in result.err
     file.unlink()
     (tree / "tests" / "golden").unlink()
-    result = fill(command, tree)
+    result = fill(fill_documents, tree)
     assert "has no goldens of conv1d_naive; write them: make golden" in result.err
     assert not (tree / "docs").exists()
 
 
 def test_diffs_of_further_steps_or_of_both_ends():
-    def make(**texts: str) -> list[Program]:
-        return [Program(f"{n:02d}_{key}", text) for n, (key, text) in enumerate(texts.items())]
+    def make(**texts: str) -> list[GoldenProgram]:
+        return [
+            GoldenProgram(f"{n:02d}_{key}", text) for n, (key, text) in enumerate(texts.items())
+        ]
 
     first = make(input="a\n", bound="b\n")
     assert [str(one) for one in find_diffs(None, "first", first)] == [
@@ -204,7 +202,7 @@ def test_what_binds_a_kernel():
     assert describe_limit(RecipeProfile("a", (bare,)), run) == ""
 
 
-def test_the_tables_of_all_suites(command: Command, tree: Path):
+def test_the_tables_of_all_suites(fill_documents: Command, tree: Path):
     """Each suite in a file of its own, or all in one: the newest that has a suite counts."""
     speed = tree / "docs" / "speed.md"
     speed.parent.mkdir()
@@ -218,7 +216,7 @@ def test_the_tables_of_all_suites(command: Command, tree: Path):
         "<!-- begin bench-tutorial -->\n<!-- end bench-tutorial -->", ""
     )
     readme.write_text(f"{text}\n{marks}\n")
-    lacking = fill(command, tree)
+    lacking = fill(fill_documents, tree)
     assert (lacking.code, lacking.out) == (2, "")
     assert "no file has the suite 'matmul'; write one on a GPU with: make bench" in lacking.err
 
@@ -226,7 +224,7 @@ def test_the_tables_of_all_suites(command: Command, tree: Path):
     write_run(make_run(*cases), tree / "results" / "bench-test-gpu.json")
     faster = make_case("matmul", conv1d_naive=90.0, conv1d_unrolled=10.0)
     write_run(make_run(faster, date="2027"), tree / "results" / "bench-test-gpu-matmul.json")
-    assert fill(command, tree).code == 0
+    assert fill(fill_documents, tree).code == 0
     text = readme.read_text()
     parts = [text.split(f"<!-- begin bench-{name} -->")[1].split("<!-- end")[0] for name in suites]
     row = "| `conv1d` | 16384×32 | float32 | `conv1d_unrolled` | {} | {} TB/s |"
@@ -239,11 +237,11 @@ def test_the_tables_of_all_suites(command: Command, tree: Path):
     plot = tree / "results" / "bench-test-gpu-matmul-matmul-float32-bars.svg"
     assert f"![matmul, float32: bars](../results/{plot.name})" in speed.read_text()
     assert "conv1d_unrolled: 10.0 µs" in plot.read_text()
-    assert fill(command, tree, "--check").code == 0
+    assert fill(fill_documents, tree, "--check").code == 0
 
     for file in (speed, plot):
         old = file.read_text()
         file.write_text(old.replace("float32", "float64"))
-        stale = fill(command, tree, "--check")
-        assert (stale.code, f"{file} is stale: write it anew" in stale.out) == (1, True)
+        stale = fill(fill_documents, tree, "--check")
+        assert (stale.code, f"{file} is stale: write it again" in stale.out) == (1, True)
         file.write_text(old)

@@ -14,8 +14,8 @@ from typing import TextIO
 import pytest
 
 from tirstep.cli import main
-from tirstep.cli.commands import COMMANDS
-from tirstep.cli.refusals import find_sentence
+from tirstep.cli.app import COMMANDS
+from tirstep.cli.wrong_use import find_sentence
 
 from .conftest import ROOT, Command
 
@@ -33,7 +33,6 @@ CALLS = {
     "report": ("report", "vector_add_bound", "--no-checks", "-o", "{folder}/report.html"),
     "export": ("export", "vector_add_bound", "{folder}/export"),
     "golden": ("golden", "--write", "vector_add_bound", "--golden-dir", "{folder}/golden"),
-    "readme": ("readme", "--check"),
 }
 ELSEWHERE = {"bench", "search"}
 """They need a GPU; the same `Screen` prints for them."""
@@ -135,12 +134,14 @@ def test_what_the_system_refuses_is_a_sentence(name: str):
     assert find_sentence(OSError(errno.EINVAL, "a defect")) is None
 
 
-def test_without_a_folder_for_temporary_files(command: Command, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_folder_for_temporary_files(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     def fail(*arguments: object, **named: object) -> None:
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
 
     monkeypatch.setattr("tempfile.mkdtemp", fail)
-    result = command("readme", "--check")
+    result = command("export", "vector_add_bound", tmp_path / "export")
     assert (result.code, result.out) == (2, "")
     assert result.err == (
         "tirstep: No usable temporary directory found in ['/tmp']; set TMPDIR to a folder that can "
@@ -179,8 +180,8 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object, **named: object) -> None:
         pytest.fail("it worked before it looked whether it can write")
 
-    for name in ("report.command.do_jobs", "why.bisect_run"):
-        monkeypatch.setattr(f"tirstep.cli.{name}", fail)
+    for name in ("cli.report.jobs.do_jobs", "lowering_checks.bisect.bisect_run"):
+        monkeypatch.setattr(f"tirstep.{name}", fail)
 
 
 def make_places(folder: Path) -> dict[str, Path]:

@@ -148,7 +148,7 @@ def add_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         yield "registers"
 
     known = {**RECIPES, "fused_first": fused_first}
-    monkeypatch.setattr("tirstep.cli.selection.RECIPES", known)
+    monkeypatch.setattr("tirstep.transforms.recipes.RECIPES", known)
 
 
 REMEDY = "C stays in global memory inside a kernel: keep_in_registers, or cache_read_at into shared"

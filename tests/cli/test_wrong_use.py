@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tirstep.cli.refusals import spell_refusal
+from tirstep.cli.wrong_use import spell_error
 from tirstep.transforms import TransformError
 
 from .conftest import Command
@@ -48,9 +48,9 @@ WRONG = [
     ("diff matmul_naive --context 2.5", "--context 2.5", "0"),
     ("check matmul_naive --seed x", "--seed x", "0"),
     ("search matmul_split_k --limit 0", "--limit 0", "1"),
-    ("search matmul_split_k --patience 0.5", "--patience 0.5", "1"),
-    ("search matmul_split_k --patience nan", "--patience nan", "1"),
-    ("search matmul_split_k --patience inf", "--patience inf", "1"),
+    ("search matmul_split_k --timeout 0.5", "--timeout 0.5", "1"),
+    ("search matmul_split_k --timeout nan", "--timeout nan", "1"),
+    ("search matmul_split_k --timeout inf", "--timeout inf", "1"),
     ("export matmul_naive out --as tar", "--as tar", "git"),
     ("check", "check", "--all"),
     ("check matmul_naive --all", "check", "--all"),
@@ -71,7 +71,6 @@ WRONG = [
     ("ladder transpose --shape 7x5", "transpose 5", "tail"),
     ("golden --golden-dir tests/cli", "tests/cli TVM_VERSION", "--golden-dir"),
     ("golden --golden-dir README.md", "README.md", "--golden-dir"),
-    ("readme --readme nowhere.md", "nowhere.md", ""),
 ]
 
 
@@ -109,7 +108,7 @@ def test_cuda_without_a_gpu(command: Command, monkeypatch: pytest.MonkeyPatch):
 
 def test_goldens_are_not_written_under_ci(command: Command, tmp_path, monkeypatch):
     monkeypatch.setenv("CI", "true")
-    monkeypatch.setattr("tirstep.cli.golden.RECIPES", {})
+    monkeypatch.setattr("tirstep.transforms.recipes.RECIPES", {})
     result = command("golden", "--write", "--all", "--golden-dir", tmp_path / "golden")
     assert result.code == 2
     assert find_missing(result.err, "goldens CI") == []
@@ -130,7 +129,7 @@ def test_a_recipes_advice_is_what_its_user_can_do():
     def spell(recipe: str, problem: str = "loop 'i' runs 30 times") -> str:
         error = TransformError("split_loop", problem, advice)
         error.recipe, error.step, error.line = recipe, "input", "a.py:1"
-        text = spell_refusal(error)
+        text = spell_error(error)
         assert text.endswith(f"[recipe {recipe}, after step 'input', a.py:1]")
         assert (error.advice, error.problem) == (advice, problem)  # a program still reads these
         return text.partition("; ")[2].partition(" [")[0]
@@ -147,4 +146,4 @@ def test_a_recipes_advice_is_what_its_user_can_do():
         assert "pad_block" not in told
         assert 'tail="guard"' not in told
     foreign = TransformError("split_loop", "loop 'i' runs 30 times", advice)
-    assert spell_refusal(foreign) == str(foreign)
+    assert spell_error(foreign) == str(foreign)

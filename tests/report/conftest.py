@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from browser import NoBrowserError, open_browser
 
-from tirstep.cli.report import Report, build_report, render_report
-from tirstep.cli.report.jobs import Job, do_job
+from tirstep.cli.report.build import build_report
+from tirstep.cli.report.jobs import RecipeJob, do_job
+from tirstep.cli.report.model import Report
+from tirstep.cli.report.render import render_report
+from tirstep.cli.request import make_request
 from tirstep.cli.screen import Screen
-from tirstep.cli.wishes import Request, make_wish
 from tirstep.lowering_checks import get_device
 
 SCREEN = {"width": 1280, "height": 900}
@@ -21,8 +23,10 @@ NAMES = ("window_sum_bound", "window_sum_shared")
 @pytest.fixture(scope="session")
 def report() -> Report:
     """Two recipes, judged by the simulator."""
-    request = Request(make_wish(None, None, None, None), None, "simulator", 0)
-    parts = [do_job(Job(name, NAMES, request, "cuda", checks=True), Screen()) for name in NAMES]
+    request = make_request(None, None, None, None, device="simulator")
+    parts = [
+        do_job(RecipeJob(name, NAMES, request, "cuda", checks=True), Screen()) for name in NAMES
+    ]
     return build_report(parts, device=get_device("simulator"), target="cuda")
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tirstep.cli.report import Report, render_report
-from tirstep.cli.report.model import RecipePart
-from tirstep.cli.report.render import SCRIPTS, unpack_document
+from tirstep.cli.report.model import RecipePart, Report
+from tirstep.cli.report.render import SCRIPTS, render_report, unpack_document
 
 PAGE = Path(__file__).resolve().parents[2] / "src" / "tirstep" / "cli" / "report" / "page"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tirstep.cli.report import Report, render_report
-from tirstep.cli.report.model import FindingPart, Peaks, TimePart
+from tirstep.cli.report.model import FindingPart, Peaks, Report, TimePart
+from tirstep.cli.report.render import render_report
 from tirstep.lowering_checks import print_module, run_golden
 from tirstep.lowering_checks.diff import blame_step
 from tirstep.transforms.recipes import RECIPES

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tirstep.cli.report import Report, render_report
 from tirstep.cli.report.loops import Nest, find_buffers, find_nests
-from tirstep.cli.report.model import as_document
-from tirstep.cli.report.render import SCRIPTS, STYLES, unpack_document
-from tirstep.cli.report.texts import Text, TextTable
+from tirstep.cli.report.model import Report, Text, TextTable, as_document
+from tirstep.cli.report.render import SCRIPTS, STYLES, render_report, unpack_document
 from tirstep.lowering_checks import print_module, run_golden
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.transforms.recipes import RECIPES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tirstep.cli.report.roofline import find_peaks
+from tirstep.cli.report.build import find_peaks
 from tirstep.lowering_checks.devices import is_cuda_available
 
 

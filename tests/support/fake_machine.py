@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tirstep.bench.errors import PeerMissing
-from tirstep.bench.judging import Expectation
-from tirstep.bench.machine import Launch, Replay, take_turns
-from tirstep.bench.references import Reference
+from tirstep.bench import PeerMissing
+from tirstep.bench.accuracy import Expectation, Reference
+from tirstep.bench.machine import Launch, Replay, order_turns
 from tirstep.bench.results import Ceilings
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import Problem
@@ -86,7 +85,7 @@ class FakeMachine:
     def time(self, replays: Sequence[Replay], repeats: Sequence[int]) -> list[list[float]]:
         """The n-th replay that was ever recorded takes `seconds[n]`, or a millisecond."""
         times: list[list[float]] = [[] for _ in replays]
-        for turn in take_turns(repeats):
+        for turn in order_turns(repeats):
             place = next(n for n, one in enumerate(self.recorded) if one is replays[turn])
             self.runs.append(place)
             times[turn].append(self.seconds[place] if place < len(self.seconds) else 1e-3)

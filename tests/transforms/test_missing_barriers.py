@@ -159,3 +159,14 @@ def test_a_tile_that_an_unrolled_loop_fetches_again():
     loop = sch.get_loops(block)[-1]
     stage_operand_at(sch, block, loop, operand=0, threads=(3, 4))
     assert find_wrong(problem, sch) == []
+
+
+def test_a_module_that_gets_another_function_is_looked_at_again():
+    problem = matmul.problem(20, 4, 6, transpose_b=True)
+    wrong, block = tile(problem, (3, 4), (3, 1))
+    stage_plainly(wrong, block, 4, operand=1, threads=(3, 4))
+    right, _ = tile(problem, (3, 4), (3, 1))
+    module = right.mod
+    assert find_missing_barriers(module) == []
+    module["main"] = wrong.mod["main"]
+    assert find_missing_barriers(module) == ["B_shared"]

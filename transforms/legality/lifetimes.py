@@ -29,6 +29,7 @@ from ..queries import find_block_name, find_outer_loops, find_realize, find_root
 from ..tir import (
     Access,
     Place,
+    cached_by_module,
     constant,
     find_accesses,
     find_all,
@@ -106,7 +107,7 @@ class _TooManyError(Exception):
     """More elements than are looked at, or some that the loops alone do not tell."""
 
 
-@functools.lru_cache(maxsize=2)  # what one transform leaves behind, the next one finds
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
 def find_lost_reads(module: IRModule) -> dict[tuple[str, str], LostRead]:
     """What blocks read of buffers that was not written in the same life, by reader and buffer.
 
@@ -194,7 +195,7 @@ def _find_life(module: IRModule, buffer: Any) -> tuple[Any, ...]:
     return ()
 
 
-@functools.lru_cache(maxsize=1)
+@cached_by_module(1)
 def _allocate(module: IRModule) -> list[Place]:
     """The blocks of a module where TVM has put its allocations."""
     placed = passes.PlanAndUpdateBufferAllocationLocation()(passes.LowerInitBlock()(module))

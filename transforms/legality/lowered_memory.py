@@ -52,6 +52,7 @@ from ..passes.pipeline import lower_around
 from ..passes.uses import Use, Uses, Variables, find_uses
 from ..tir import (
     Place,
+    cached_by_module,
     constant,
     find_all,
     find_axis,
@@ -95,7 +96,7 @@ class _Axis(NamedTuple):
     variables: tuple[Any, ...]
 
 
-@functools.lru_cache(maxsize=4)
+@cached_by_module(4)
 def find_missing_barriers(module: IRModule, *, is_last: bool = False) -> list[str]:
     """The shared buffers, by name, that threads use in an order that nothing decides.
 
@@ -361,7 +362,7 @@ def _clash(before: dict[Any, set[int]], after: dict[Any, set[int]], *, is_passed
     return False
 
 
-@functools.lru_cache(maxsize=4)
+@cached_by_module(4)
 def find_changed_indices(module: IRModule) -> list[str]:
     """The buffers, by name, of which the lowered module uses other elements than the module.
 

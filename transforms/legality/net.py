@@ -19,7 +19,7 @@ from tvm.s_tir import SBlock
 from tvm.tirx import For, PrimFunc, Var
 
 from ..errors import Fault
-from ..tir import constant
+from ..tir import cached_by_module, constant
 from .lifetimes import find_lost_reads
 from .lowered_memory import find_changed_indices, find_missing_barriers
 from .pipelines import find_broken_pipelines
@@ -205,7 +205,7 @@ def _find_lost(old: Counter[str], new: Counter[str]) -> list[str]:
     ]
 
 
-@functools.lru_cache(maxsize=2)  # what one transform leaves behind, the next one finds
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
 def _count(module: IRModule) -> _Census:
     functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
     census = _Census(Counter(), set(), {}, {}, {}, {})

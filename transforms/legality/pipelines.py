@@ -6,7 +6,6 @@ comes later may take away what the annotation counts on.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from tvm.tirx import all as all_of
 from ..errors import Fault
 from ..tir import (
     Place,
+    cached_by_module,
     constant,
     find_all,
     find_axis,
@@ -36,7 +36,7 @@ LOCAL_STAGE = "tirx.manifest_shared_memory_local_stage"
 _EARLIER = "do this before the loop becomes a pipeline"
 
 
-@functools.lru_cache(maxsize=2)  # what one transform leaves behind, the next one finds
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
 def find_broken_pipelines(module: IRModule) -> tuple[Fault, ...]:
     """Pipelines whose notes say something else than their loops.
 

@@ -7,7 +7,6 @@ the same term more than once (`require_single_terms`).
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ from ..queries import find_block_name, find_outer_loops, find_realize, find_root
 from ..tir import (
     Access,
     Place,
+    cached_by_module,
     constant,
     find_accesses,
     find_all,
@@ -41,7 +41,7 @@ _ORDERED = 3
 """So many threads add up in one step behind a barrier."""
 
 
-@functools.lru_cache(maxsize=2)  # what one transform leaves behind, the next one finds
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
 def find_late_beginnings(module: IRModule) -> tuple[Fault, ...]:
     """Blocks that would add to outputs before they initialize them."""
     return tuple(_find_late_beginnings(module))
@@ -98,7 +98,7 @@ def _is_reduced(iterator: IterVar) -> bool:
     return bool(iterator.iter_type == IterVar.CommReduce)
 
 
-@functools.lru_cache(maxsize=2)  # what one transform leaves behind, the next one finds
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
 def find_unordered_sums(module: IRModule) -> tuple[Fault, ...]:
     """Sums over threads that TVM would add up in a race."""
     functions = [one for _, one in module.functions_items() if isinstance(one, PrimFunc)]
@@ -186,7 +186,7 @@ class LostGuard(NamedTuple):
     buffer: str
 
 
-@functools.lru_cache(maxsize=2)  # what one transform leaves behind, the next one finds
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
 def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
     """The reductions over threads that need the guard which TVM loses, by the block's name.
 

@@ -1,70 +1,133 @@
-"""The configs that a recipe declares worth searching, and a sample of them."""
+"""What is timed in a case: recipes with their configs, and peers as baselines."""
 
 from __future__ import annotations
 
-import itertools
 import math
-import random
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from tirstep.lowering_checks import run_recipe
+from tirstep.modules import Problem
+from tirstep.modules.validation import KernelError
+from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
 
-from .errors import BenchError
+from .cases import CPU_PEERS, PlannedCase
+from .machine import Launch, Machine
 
-Sizes = dict[str, object]
-NONE: Mapping[str, tuple[object, ...]] = MappingProxyType({})
+Prepare = Callable[[Machine, Problem, Sequence[Any]], Launch]
 
-Among = Mapping[str, tuple[object, ...]]
-"""Values to choose from, by size: in place of those that a recipe declares."""
-
-
-def count_candidates(recipe: Recipe, fixed: Sizes, among: Among = NONE) -> int:
-    """How many combinations of choices a recipe has beside its `fixed` knobs."""
-    choices = {**recipe.choices, **among}
-    return math.prod(len(of) for name, of in choices.items() if name not in fixed)
+TYPES = ("dtype", "acc", "out")
+DOUBLES_AT_ONCE = 6
+"""Tensors in float64 that a check holds, each as large as the largest of a problem."""
 
 
-def find_choices(recipe: Recipe, among: Among) -> Among:
-    """The values of each size to search; raises `BenchError` for a recipe without any."""
-    choices = {**recipe.choices, **among}
-    if not choices:
-        raise BenchError(f"{recipe.name} declares no choices, so there is nothing to search")
-    return choices
+@dataclass(frozen=True)
+class Candidate:
+    """Who takes part: a recipe with its sizes, or a peer."""
+
+    name: str
+    kind: str
+    prepare: Prepare
+    config: dict[str, object]
 
 
-def find_candidates(
-    recipe: Recipe, fixed: Sizes, among: Among = NONE, *, limit: int | None, seed: int
-) -> list[Sizes]:
-    """All combinations of a recipe's choices, or `limit` of them at random; each once.
+def describe_shortage(problem: Problem, machine: Machine) -> str | None:
+    """Why the device has too little memory for a problem; None if it has enough."""
+    wanted, free = compute_needed_bytes(problem), machine.free_bytes()
+    if wanted <= free:
+        return None
+    return f"needs {wanted / 2**30:.1f} GiB on the device, and {free / 2**30:.1f} are free"
 
-    `fixed` knobs are the same in all of them, and those in `among` have these values in place of
-    the recipe's. The config that the recipe has by itself comes first, whether they are among its
-    choices or not: what is found is never slower than they. Where `among` has not its own value,
-    the first one there is taken. Raises `BenchError` for a recipe without choices.
+
+@dataclass(frozen=True)
+class CompiledConfig:
+    """Sizes with which a recipe takes part, and the file that it was compiled into.
+
+    Attributes
+    ----------
+    library : None where it failed, and is compiled again in its turn, to say why
     """
-    choices = find_choices(recipe, among)
-    names = [name for name in choices if name not in fixed]
-    values = [choices[name] for name in names]
-    total = count_candidates(recipe, fixed, among)
-    own = {name: recipe.default_example.config.get(name, recipe.config[name]) for name in names}
-    own |= {name: of[0] for name, of in among.items() if name in own and own[name] not in of}
-    if limit is None or limit >= total:
-        picked = [dict(zip(names, one, strict=True)) for one in itertools.product(*values)]
-    else:
-        places = random.Random(seed).sample(range(total), limit)
-        picked = [_unrank(place, names, values) for place in places]
-    return _unique([{**config, **fixed} for config in (own, *picked)])
+
+    config: dict[str, object]
+    library: Path | None
 
 
-def _unrank(place: int, names: list[str], values: list[tuple[object, ...]]) -> Sizes:
-    """The combination at a place of the product, the last size running fastest."""
-    config: Sizes = {}
-    for name, of in reversed([*zip(names, values, strict=True)]):
-        place, rest = divmod(place, len(of))
-        config[name] = of[rest]
-    return {name: config[name] for name in names}
+CompiledAhead = Mapping[tuple[Problem, str], Sequence[CompiledConfig]]
+"""By problem and by the name of a recipe or peer."""
 
 
-def _unique(config: list[Sizes]) -> list[Sizes]:
-    return [*{tuple(one.items()): one for one in config}.values()]
+def compute_needed_bytes(problem: Problem) -> int:
+    """Device memory for a problem and its check: an estimate that errs upwards."""
+    largest = max(math.prod(tensor.shape) for tensor in (*problem.inputs, *problem.outputs))
+    return 3 * problem.bytes + DOUBLES_AT_ONCE * 8 * largest
+
+
+def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Candidate]:
+    """The recipes of a case, then its peers; what is not built is compiled in its turn."""
+    for recipe in planned.recipes:
+        variants = built.get((planned.problem, recipe.name)) or [
+            CompiledConfig(sizes, None) for sizes in list_configs_of(recipe, planned.problem)
+        ]
+        for sizes, library in ((one.config, one.library) for one in variants):
+            prepare = _prepare_library(library) if library else prepare_recipe(recipe, sizes)
+            yield Candidate(name_candidate(recipe, sizes), "recipe", prepare, sizes)
+    for name in planned.peers:
+        libraries = [one.library for one in built.get((planned.problem, name), ()) if one.library]
+        prepare = _prepare_library(libraries[0]) if libraries else _prepare_peer(name)
+        yield Candidate(name, "cpu" if name in CPU_PEERS else "peer", prepare, {})
+
+
+def list_configs_of(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
+    """The sizes that a recipe takes part with: its own, or where these do not divide the shape,
+    with each of its tails that can. Where none can, its own: they say why.
+    """
+    own = dict(recipe.default_example.config)
+    sizes = [own, *({**own, "tail": tail} for tail in recipe.tails if tail != "refuse")]
+    if _takes(recipe, problem, own):
+        return [own]
+    return [one for one in sizes[1:] if _takes(recipe, problem, one)] or [own]
+
+
+def name_candidate(recipe: Recipe, sizes: Mapping[str, object]) -> str:
+    """What a recipe is called with its sizes: ``matmul_tiled tail=guard``."""
+    return f"{recipe.name} tail={sizes['tail']}" if "tail" in sizes else recipe.name
+
+
+def get_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
+    """The kernel's options for a recipe: the problem's, but in the form that the recipe schedules.
+
+    A ladder may begin with another textbook form of its kernel, such as conv1d over all positions
+    of the signal; types are always the problem's.
+    """
+    form = {name: of for name, of in recipe.default_example.options.items() if name not in TYPES}
+    return {**problem.options, **form}
+
+
+def _takes(recipe: Recipe, problem: Problem, sizes: dict[str, object]) -> bool:
+    try:
+        run_recipe(recipe, problem.shape, options=get_options(recipe, problem), config=sizes)
+    except (TransformError, KernelError):
+        return False
+    return True
+
+
+def prepare_recipe(recipe: Recipe, sizes: dict[str, object]) -> Prepare:
+    """What compiles a recipe's last step for some tensors."""
+
+    def prepare(machine: Machine, problem: Problem, arguments: Sequence[Any]) -> Launch:
+        options = get_options(recipe, problem)
+        run = run_recipe(recipe, problem.shape, options=options, config=sizes)
+        return machine.compile(run.steps[-1].module, arguments)
+
+    return prepare
+
+
+def _prepare_library(library: Path) -> Prepare:
+    return lambda machine, problem, arguments: machine.load(library, arguments)
+
+
+def _prepare_peer(name: str) -> Prepare:
+    return lambda machine, problem, arguments: machine.prepare_peer(name, problem, arguments)

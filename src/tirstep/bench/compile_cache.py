@@ -35,7 +35,7 @@ PACKAGES = ("apache-tvm", "cuda-bindings", "nvidia-cuda-nvrtc")
 Compile = Callable[[str], bytes]
 
 
-def find_cache_folder() -> Path:
+def get_cache_folder() -> Path:
     """``tirstep/cubins`` in the user's cache folder: XDG_CACHE_HOME, or ~/.cache."""
     return find_cache("cubins")
 
@@ -59,7 +59,7 @@ class CompileCache:
 
     def __call__(self, source: str) -> bytes:
         """The machine code of a source, from the folder if it is there."""
-        file = self.folder / find_key(source)
+        file = self.folder / compute_key(source)
         content = take(file)
         if content is not None:
             self.hits += 1
@@ -85,17 +85,17 @@ def installed(folder: Path) -> Iterator[CompileCache]:
         tvm_ffi.register_global_func(CALLBACK, original, override=True)
 
 
-def find_key(source: str) -> str:
+def compute_key(source: str) -> str:
     """The name of a source's file: a digest of all that decides what is made of it."""
     target = tvm.target.Target.current(allow_none=True)
     parts = [source, "" if target is None else str(target.attrs.get("arch", ""))]
     parts += [f"{name}={os.environ.get(name, '')}" for name in OPTIONS]
-    parts += [*_find_compilers()]
+    parts += [*_get_compilers()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 @functools.cache
-def _find_compilers() -> tuple[str, ...]:
+def _get_compilers() -> tuple[str, ...]:
     """The versions of what compiles; the toolkit's stands in its folder's name or its link."""
     found = [os.path.realpath(shutil.which("nvcc") or "")]
     for package in PACKAGES:

@@ -12,9 +12,8 @@ import tvm
 from tirstep.modules import Problem
 from tirstep.modules.numeric import Array
 
-from .errors import BenchError, shorten
-from .judging import Expectation
-from .references import Reference
+from . import BenchError, shorten
+from .accuracy import Expectation, Reference
 from .results import Ceilings
 
 Launch = Callable[[], Any]
@@ -48,7 +47,7 @@ class Machine(Protocol):
 
     @property
     def versions(self) -> dict[str, str]:
-        """Of the driver and of all that contenders are made of."""
+        """Of the driver and of all that candidates are made of."""
 
     @property
     def method(self) -> dict[str, object]:
@@ -131,7 +130,7 @@ def plan_repeats(seconds: Sequence[float], rounds: int, budget: float) -> list[i
     ]
 
 
-def take_turns(repeats: Sequence[int]) -> Iterator[int]:
+def order_turns(repeats: Sequence[int]) -> Iterator[int]:
     """Whose turn it is: rounds of all that have runs left, each beginning with another one.
 
     So the drift of the clock touches all of them alike, and none always follows the same other.

@@ -1,28 +1,95 @@
-"""The search for a recipe's fastest sizes: every candidate is exact before it may win."""
+"""The search for a recipe's fastest config: every candidate is exact before it may win.
+
+The best that were found are kept in a file, by device, dtype and shape:
+``{device: {dtype: {shape: {recipe, config, us, ...}}}}``, where a shape is spelt 1024x512x2048.
+"""
 
 from __future__ import annotations
 
+import datetime
+import itertools
+import json
+import math
+import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from tirstep.files import locked, require_writable
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
+from tirstep.transforms.recipes.best import find_flaw
 
-from .arena import Settings, Tell
-from .candidates import Among, Sizes, find_candidates
+from . import BenchError, PeerMissing
+from .accuracy import Expectation, Reference
+from .candidates import describe_shortage, prepare_recipe
 from .compile_cache import installed
-from .contenders import find_shortage, prepare_recipe
-from .errors import BenchError, PeerMissing
-from .farm import Job, compile_all
-from .judging import Expectation
-from .libraries import name_library
+from .compile_pool import CompileJob, compile_all, name_library
 from .machine import Launch, Machine, Replay, require_alive
-from .references import Reference
-from .results import Time, summarize
+from .results import Time, summarize, write_json
+from .run_case import Settings, Tell
+
+Sizes = dict[str, object]
+NONE: Mapping[str, tuple[object, ...]] = MappingProxyType({})
+
+Among = Mapping[str, tuple[object, ...]]
+"""Values to choose from, by size: in place of those that a recipe declares."""
+
+
+def count_configs(recipe: Recipe, fixed: Sizes, among: Among = NONE) -> int:
+    """How many combinations of choices a recipe has beside its `fixed` knobs."""
+    choices = {**recipe.choices, **among}
+    return math.prod(len(of) for name, of in choices.items() if name not in fixed)
+
+
+def get_choices(recipe: Recipe, among: Among) -> Among:
+    """The values of each size to search; raises `BenchError` for a recipe without any."""
+    choices = {**recipe.choices, **among}
+    if not choices:
+        raise BenchError(f"{recipe.name} declares no choices, so there is nothing to search")
+    return choices
+
+
+def list_configs(
+    recipe: Recipe, fixed: Sizes, among: Among = NONE, *, limit: int | None, seed: int
+) -> list[Sizes]:
+    """All combinations of a recipe's choices, or `limit` of them at random; each once.
+
+    `fixed` knobs are the same in all of them, and those in `among` have these values in place of
+    the recipe's. The config that the recipe has by itself comes first, whether they are among its
+    choices or not: what is found is never slower than they. Where `among` has not its own value,
+    the first one there is taken. Raises `BenchError` for a recipe without choices.
+    """
+    choices = get_choices(recipe, among)
+    names = [name for name in choices if name not in fixed]
+    values = [choices[name] for name in names]
+    total = count_configs(recipe, fixed, among)
+    own = {name: recipe.default_example.config.get(name, recipe.config[name]) for name in names}
+    own |= {name: of[0] for name, of in among.items() if name in own and own[name] not in of}
+    if limit is None or limit >= total:
+        picked = [dict(zip(names, one, strict=True)) for one in itertools.product(*values)]
+    else:
+        places = random.Random(seed).sample(range(total), limit)
+        picked = [_unrank(place, names, values) for place in places]
+    return _unique([{**config, **fixed} for config in (own, *picked)])
+
+
+def _unrank(place: int, names: list[str], values: list[tuple[object, ...]]) -> Sizes:
+    """The combination at a place of the product, the last size running fastest."""
+    config: Sizes = {}
+    for name, of in reversed([*zip(names, values, strict=True)]):
+        place, rest = divmod(place, len(of))
+        config[name] = of[rest]
+    return {name: config[name] for name in names}
+
+
+def _unique(config: list[Sizes]) -> list[Sizes]:
+    return [*{tuple(one.items()): one for one in config}.values()]
+
 
 SCREENING_ROUNDS = 5
 FINALISTS = 8
@@ -33,7 +100,7 @@ HOPELESS = 3.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """What is searched.
 
     Attributes
@@ -55,7 +122,7 @@ class Plan:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """What a search found.
 
     Attributes
@@ -88,39 +155,41 @@ class Found:
         return self.peer.median_us / self.best.median_us
 
 
-def search(plan: Plan, machine: Machine, settings: Settings, *, cache: Path, tell: Tell) -> Found:
+def search(
+    plan: SearchPlan, machine: Machine, settings: Settings, *, cache: Path, tell: Tell
+) -> SearchResult:
     """Compile, check and time candidates; the best of them take turns once more with the peer.
 
     A candidate is checked on whole numbers, for which every order of summation gives the same
     bits, and nothing is tolerated; for a kernel that is no sum of products, within its own bound.
     Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
     """
-    candidates = find_candidates(
+    candidates = list_configs(
         plan.recipe, plan.fixed, plan.among, limit=plan.limit, seed=settings.seed
     )
-    found = Found(tried=len(candidates))
-    if shortage := find_shortage(plan.problem, machine):
+    found = SearchResult(tried=len(candidates))
+    if shortage := describe_shortage(plan.problem, machine):
         raise BenchError(f"{plan.problem} {shortage}; search at a smaller shape")
     with installed(cache):
         jobs = [_make_job(plan, sizes, name_library()) for sizes in candidates]
         compiled = _compile(plan, machine, cache, jobs, found, tell)
-        _Contest(plan, machine, settings, found, tell).run(compiled, candidates[0])
+        _ConfigRunner(plan, machine, settings, found, tell).run(compiled, candidates[0])
     return found
 
 
-def _make_job(plan: Plan, sizes: Sizes, library: Path) -> Job:
+def _make_job(plan: SearchPlan, sizes: Sizes, library: Path) -> CompileJob:
     shape, options = dict(plan.problem.shape), dict(plan.problem.options)
-    return Job(plan.recipe.name, shape, options, sizes, str(library))
+    return CompileJob(plan.recipe.name, shape, options, sizes, str(library))
 
 
 def _compile(
-    plan: Plan,
+    plan: SearchPlan,
     machine: Machine,
     cache: Path,
-    jobs: Sequence[Job],
-    found: Found,
+    jobs: Sequence[CompileJob],
+    found: SearchResult,
     tell: Tell,
-) -> list[Job]:
+) -> list[CompileJob]:
     """The candidates that compile; the others are counted."""
 
     def report(done: int, reason: str) -> None:
@@ -141,7 +210,7 @@ def classify(reason: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class _CheckedConfig:
     """Sizes whose result is exact, and how they are run."""
 
     config: Sizes
@@ -149,23 +218,23 @@ class _Candidate:
 
 
 @dataclass
-class _Contest:
+class _ConfigRunner:
     """Checks and times what compiled."""
 
-    plan: Plan
+    plan: SearchPlan
     machine: Machine
     settings: Settings
-    found: Found
+    found: SearchResult
     tell: Tell
 
-    def run(self, compiled: Sequence[Job], default: Sizes) -> None:
+    def run(self, compiled: Sequence[CompileJob], default: Sizes) -> None:
         """Screen the candidates in batches, and let the best of them take turns with the peer."""
         problem, machine = self.plan.problem, self.machine
         inputs = problem.integer_inputs(self.settings.seed)
         arguments = [machine.upload(array) for array in inputs]
         arguments.append(machine.upload(blank(problem.outputs[0])))
         expectation = machine.expect(Reference(problem, inputs, problem.is_exact))
-        best: list[tuple[float, _Candidate]] = []
+        best: list[tuple[float, _CheckedConfig]] = []
         for begin in range(0, len(compiled), BATCH):
             self.tell(f"checked and timed {begin} of {len(compiled)} candidates")
             batch = compiled[begin : begin + BATCH]
@@ -178,8 +247,8 @@ class _Contest:
             self._decide([candidate for _, candidate in best], arguments, default)
 
     def _admit(
-        self, job: Job, arguments: Sequence[Any], expectation: Expectation
-    ) -> _Candidate | None:
+        self, job: CompileJob, arguments: Sequence[Any], expectation: Expectation
+    ) -> _CheckedConfig | None:
         """A candidate if its result is exact; otherwise it is counted."""
         machine, skipped, output = self.machine, self.found.skipped, arguments[-1]
         sizes = dict(job.config)
@@ -196,9 +265,9 @@ class _Contest:
         if error is not None:
             skipped["wrong"] += 1
             return None
-        return _Candidate(sizes, replay)
+        return _CheckedConfig(sizes, replay)
 
-    def _prepare(self, job: Job, arguments: Sequence[Any]) -> Launch:
+    def _prepare(self, job: CompileJob, arguments: Sequence[Any]) -> Launch:
         """What the other process compiled, or the same again where it left no file."""
         library = Path(job.library)
         if library.exists():
@@ -206,7 +275,7 @@ class _Contest:
         prepare = prepare_recipe(self.plan.recipe, dict(job.config))
         return prepare(self.machine, self.plan.problem, arguments)
 
-    def _screen(self, candidates: Sequence[_Candidate]) -> list[tuple[float, _Candidate]]:
+    def _screen(self, candidates: Sequence[_CheckedConfig]) -> list[tuple[float, _CheckedConfig]]:
         """Rough times; what is far slower than the fastest is not run again."""
         replays = [one.replay for one in candidates]
         first = [seconds[0] for seconds in self.machine.time(replays, [1] * len(replays))]
@@ -216,7 +285,7 @@ class _Contest:
         return list(zip(medians, candidates, strict=True))
 
     def _decide(
-        self, finalists: Sequence[_Candidate], arguments: Sequence[Any], default: Sizes
+        self, finalists: Sequence[_CheckedConfig], arguments: Sequence[Any], default: Sizes
     ) -> None:
         """The fastest wins, on random floats: small whole numbers make a GPU a little faster."""
         self.tell(f"timing {len(finalists)} finalists")
@@ -240,3 +309,105 @@ class _Contest:
         except PeerMissing:
             return None
         return self.machine.record(launch, arguments[-1])
+
+
+def record_best(
+    file: Path,
+    plan: SearchPlan,
+    found: SearchResult,
+    device: Mapping[str, object],
+    versions: Mapping[str, str],
+) -> bool:
+    """Put what was found into a file; False where the file has a faster recipe for the problem.
+
+    Other processes may do the same at the same time. Raises `BenchError` for a file that holds
+    something else, and if nothing was found.
+    """
+    if found.best is None:
+        raise BenchError(f"no candidate of {plan.recipe.name} ran and was exact")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with locked(file):
+        table = read_best(file)
+        if not _put(table, plan, found, found.best, device, versions):
+            return False
+        write_json(_sort(table), file)
+    return True
+
+
+def require_table(file: Path) -> None:
+    """Raise before a search what `record_best` would raise after it."""
+    read_best(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    require_writable(file)
+
+
+def _put(
+    table: dict[str, Any],
+    plan: SearchPlan,
+    found: SearchResult,
+    best: Time,
+    device: Mapping[str, object],
+    versions: Mapping[str, str],
+) -> bool:
+    """The same for the table itself."""
+    problem = plan.problem
+    shapes = table.setdefault(str(device["name"]), {}).setdefault(problem.options["dtype"], {})
+    shape = "x".join(map(str, problem.shape.values()))
+    if shape in shapes and float(shapes[shape]["us"]) <= best.median_us:
+        return False
+    shapes[shape] = {
+        "recipe": plan.recipe.name,
+        "config": found.config,
+        "options": dict(problem.options),
+        "us": round(best.median_us, 3),
+        "us_lower": round(best.lower_us, 3),
+        "us_upper": round(best.upper_us, 3),
+        "peer": plan.peer,
+        "peer_us": None if found.peer is None else round(found.peer.median_us, 3),
+        "ratio": None if found.ratio is None else round(found.ratio, 4),
+        "architecture": device["architecture"],
+        "tried": found.tried,
+        "skipped": dict(sorted(found.skipped.items())),
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "versions": dict(versions),
+    }
+    return True
+
+
+def read_best(file: Path) -> dict[str, Any]:
+    """The table of a file; empty where there is no file, or nothing in it.
+
+    Raises `BenchError` for a file that holds something else.
+    """
+    if not file.exists() or (file.is_file() and not file.stat().st_size):
+        return {}
+    try:
+        table = json.loads(file.read_text(encoding="utf-8"))
+        flaw = find_flaw(table) or _find_untimed(table)
+    except ValueError:
+        flaw = "it is no JSON"
+    if flaw:
+        raise BenchError(
+            f"{file} is no table of best sizes ({flaw}); give --into another file, or delete it"
+        )
+    return dict(table)
+
+
+def _find_untimed(table: Mapping[str, Any]) -> str:
+    for types in table.values():
+        for shapes in types.values():
+            for shape, one in shapes.items():
+                if not isinstance(one.get("us"), int | float):
+                    return f"{shape} has no time"
+    return ""
+
+
+def _sort(table: dict[str, Any]) -> dict[str, Any]:
+    """In one order, whoever wrote first: a table under version control changes where it changed."""
+    return {
+        device: {
+            dtype: dict(sorted(shapes.items(), key=lambda one: [*map(int, one[0].split("x"))]))
+            for dtype, shapes in sorted(types.items())
+        }
+        for device, types in sorted(table.items())
+    }

@@ -1,43 +1,142 @@
-"""A whole run: the ceilings, then every case, each reported as it comes."""
+"""A whole run: candidates are compiled on all cores, the ceilings are measured, and then every
+case, each reported as it comes.
+"""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .ahead import compile_ahead
-from .arena import Settings, Tell, draw_reference, run_case
-from .compile_cache import installed
-from .contenders import needed_bytes
-from .machine import Machine
-from .references import Reference, look_ahead
-from .results import BenchRun, Case
-from .works import Work
+from tirstep.modules import Problem
+from tirstep.transforms.recipes import Recipe
 
-OnCase = Callable[[BenchRun, Case], None]
+from . import BenchError
+from .accuracy import Reference, look_ahead
+from .candidates import CompiledAhead, CompiledConfig, compute_needed_bytes, get_options
+from .cases import PlannedCase
+from .compile_cache import installed
+from .compile_pool import DLIGHT, CompileJob, compile_all, name_library
+from .machine import Machine
+from .results import BenchRun
+from .run_case import Settings, Tell, draw_reference, run_case
+
+COMPILE_LIMIT = 120.0
+"""Seconds that one candidate may take to compile."""
+FEW_JOBS = 4
+"""So few are compiled when they are needed: processes take seconds to start."""
+
+
+@dataclass(frozen=True)
+class _Compilation:
+    """A candidate to compile: a recipe with its config, or dlight without one."""
+
+    problem: Problem
+    recipe: Recipe | None
+    config: Mapping[str, object]
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name if self.recipe else DLIGHT
+
+    def make_job(self) -> CompileJob:
+        problem = self.problem
+        options = get_options(self.recipe, problem) if self.recipe else dict(problem.options)
+        return CompileJob(
+            self.name,
+            dict(problem.shape),
+            options,
+            dict(self.config),
+            str(name_library()),
+            kernel=problem.kernel.name,
+        )
+
+
+def compile_ahead(
+    cases: Sequence[PlannedCase], machine: Machine, cache: Path, tell: Tell
+) -> CompiledAhead:
+    """Compile the recipes of cases, and dlight's schedules where it is a peer.
+
+    A recipe takes part with its own sizes, or where these do not divide the shape, with each of its
+    tails that can. What is not in the answer, or has no library, is compiled when its turn comes.
+    """
+    compilations = [
+        _Compilation(planned.problem, recipe, recipe.default_example.config)
+        for planned in cases
+        for recipe in planned.recipes
+    ]
+    compilations += [
+        _Compilation(planned.problem, None, {}) for planned in cases if DLIGHT in planned.peers
+    ]
+    compilations = [
+        *{
+            (compilation.problem, compilation.name): compilation for compilation in compilations
+        }.values()
+    ]
+    if len(compilations) <= FEW_JOBS:
+        return {}
+    built: dict[tuple[Problem, str], list[CompiledConfig]] = {}
+    refused = _compile(compilations, machine, cache, tell, built)
+    tails = [
+        _Compilation(each.problem, each.recipe, {**each.config, "tail": tail})
+        for each in refused
+        if each.recipe is not None
+        for tail in each.recipe.tails
+        if tail not in ("refuse", each.config.get("tail"))
+    ]
+    if tails:
+        _compile(tails, machine, cache, tell, built)
+    return built
+
+
+def _compile(
+    compilations: Sequence[_Compilation],
+    machine: Machine,
+    cache: Path,
+    tell: Tell,
+    built: dict[tuple[Problem, str], list[CompiledConfig]],
+) -> list[_Compilation]:
+    """Add what compiled to `built`; returns what was refused."""
+    jobs = [compilation.make_job() for compilation in compilations]
+
+    def report(done: int, reason: str) -> None:
+        tell(f"compiled {done} of {len(jobs)} candidates")
+
+    try:
+        reasons = compile_all(jobs, machine.target, cache, limit=COMPILE_LIMIT, report=report)
+    except BenchError as error:  # each can still be compiled in its turn
+        tell(str(error))
+        return []
+    refused = []
+    for compilation, job, reason in zip(compilations, jobs, reasons, strict=True):
+        if reason.startswith("refused:"):
+            refused.append(compilation)
+        else:
+            library = Path(job.library)
+            one = CompiledConfig(
+                dict(compilation.config), library if not reason and library.exists() else None
+            )
+            built.setdefault((compilation.problem, compilation.name), []).append(one)
+    return refused
 
 
 def run_bench(
-    works: Sequence[Work],
+    cases: Sequence[PlannedCase],
     machine: Machine,
     settings: Settings,
-    *,
     cache: Path,
     tell: Tell,
-    on_case: OnCase,
-) -> BenchRun:
-    """Measure the ceilings and then the works, one after the other.
+) -> Iterator[BenchRun]:
+    """Measure the ceilings and then the cases, one by one: the run so far, after each case.
 
-    `cache` is the folder of compiled kernels. `on_case` is called after each case with the run so
-    far, so that nothing is lost where the next one ends the process. Raises `BenchError` where a
-    contender leaves the device unusable.
+    `cache` is the folder of compiled kernels. Raises `BenchError` where a
+    candidate leaves the device unusable.
     """
     tell("measuring the machine's ceilings")
-    dtypes = dict.fromkeys(str(work.problem.options["dtype"]) for work in works)
-    moved = dict.fromkeys(work.problem.bytes for work in works)
+    dtypes = dict.fromkeys(str(planned.problem.options["dtype"]) for planned in cases)
+    moved = dict.fromkeys(planned.problem.bytes for planned in cases)
     with installed(cache):
         run = BenchRun(
             machine.device,
@@ -46,30 +145,29 @@ def run_bench(
             {**machine.method, **asdict(settings)},
             machine.measure_ceilings([*dtypes], [*moved]),
         )
-        built = compile_ahead(works, machine, cache, tell)
-        with closing(_look_ahead(works, machine, settings)) as coming:
-            for work, find_reference in coming:
-                case = run_case(work, machine, settings, tell, find_reference, built)
+        built = compile_ahead(cases, machine, cache, tell)
+        with closing(_look_ahead(cases, machine, settings)) as coming:
+            for planned, find_reference in coming:
+                case = run_case(planned, machine, settings, tell, find_reference, built)
                 run = run.add(case)
-                on_case(run, case)
-    return run
+                yield run
 
 
 def _look_ahead(
-    works: Sequence[Work], machine: Machine, settings: Settings
-) -> Generator[tuple[Work, Callable[[], Reference] | None], None, None]:
-    """Each work, with what returns its reference unless it is too large for the device."""
+    cases: Sequence[PlannedCase], machine: Machine, settings: Settings
+) -> Generator[tuple[PlannedCase, Callable[[], Reference] | None], None, None]:
+    """Each case, with what returns its reference unless it is too large for the device."""
     most = machine.free_bytes()
 
-    def fits(work: Work) -> bool:
-        return needed_bytes(work.problem) <= most
+    def fits(planned: PlannedCase) -> bool:
+        return compute_needed_bytes(planned.problem) <= most
 
-    def work_out(work: Work) -> Reference:
-        reference = draw_reference(work, settings)
-        if not machine.has_reference(work.problem):
+    def work_out(planned: PlannedCase) -> Reference:
+        reference = draw_reference(planned, settings)
+        if not machine.has_reference(planned.problem):
             _ = reference.right, reference.bound
         return reference
 
-    ahead = look_ahead([work for work in works if fits(work)], work_out)
-    for work in works:
-        yield work, next(ahead) if fits(work) else None
+    ahead = look_ahead([planned for planned in cases if fits(planned)], work_out)
+    for planned in cases:
+        yield planned, next(ahead) if fits(planned) else None

@@ -1,4 +1,4 @@
-"""Runs as tables of text: one for each case, and those of the documents in Markdown."""
+"""Metrics that follow from times, and runs as tables of text."""
 
 from __future__ import annotations
 
@@ -7,19 +7,101 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from .figures import (
-    find_before,
-    find_best,
-    find_first_rung,
-    find_floor,
-    geometric_mean,
-    rate,
-    share,
-    share_of_copy,
-    speedup,
-)
+from tirstep.transforms.recipes import LADDERS
+
+from .cases import GPU_PEERS
 from .results import BenchRun, Case, Ceilings, Outcome, Time
-from .suites import GPU_PEERS
+
+
+def find_outcome(case: Case, candidate: str) -> Outcome | None:
+    """A candidate's outcome; None if it did not take part."""
+    return next((one for one in case.outcomes if one.contender == candidate), None)
+
+
+def find_time(case: Case, candidate: str) -> float | None:
+    """A candidate's median in microseconds; None without one."""
+    outcome = find_outcome(case, candidate)
+    return None if outcome is None or outcome.time is None else outcome.time.median_us
+
+
+def compute_floor(case: Case, ceilings: Ceilings) -> tuple[float, str]:
+    """The shortest possible time in microseconds, and what sets it: ``"memory"``, ``"arithmetic"``.
+
+    The larger of the bytes over the copy bandwidth and the operations over the peak of the dtype.
+    A peak that was not measured sets nothing.
+    """
+    memory = 1e6 * case.bytes / ceilings.copy
+    peak = ceilings.flops.get(case.dtype)
+    arithmetic = 0.0 if peak is None else 1e6 * case.flops / peak
+    return (arithmetic, "arithmetic") if arithmetic > memory else (memory, "memory")
+
+
+def share(case: Case, outcome: Outcome, ceilings: Ceilings) -> float | None:
+    """How much of the ceiling was reached: 1 is all of it. None on the CPU and without a time."""
+    if outcome.time is None or outcome.kind == "cpu":
+        return None
+    return compute_floor(case, ceilings)[0] / outcome.time.median_us
+
+
+def share_of_copy(case: Case, outcome: Outcome, ceilings: Ceilings) -> float | None:
+    """The time of a copy that moves as many bytes, over the time taken: above 1 is faster.
+
+    None where arithmetic sets the floor, on the CPU, without a time, and in runs without copies.
+    """
+    copy = ceilings.copies_us.get(str(case.bytes))
+    bound_by_memory = compute_floor(case, ceilings)[1] == "memory"
+    if copy is None or not bound_by_memory or outcome.time is None or outcome.kind == "cpu":
+        return None
+    return copy / outcome.time.median_us
+
+
+def rate(case: Case, outcome: Outcome, ceilings: Ceilings) -> tuple[float, str] | None:
+    """TFLOP/s, or TB/s where memory sets the floor; None without a time."""
+    if outcome.time is None:
+        return None
+    if compute_floor(case, ceilings)[1] == "memory":
+        return case.bytes / outcome.time.median_us / 1e6, "TB/s"
+    return case.flops / outcome.time.median_us / 1e6, "TFLOP/s"
+
+
+def speedup(case: Case, outcome: Outcome, over: str) -> float | None:
+    """How often faster an outcome is than another candidate: above 1 is faster."""
+    other = find_time(case, over)
+    if other is None or outcome.time is None or outcome.contender == over:
+        return None
+    return other / outcome.time.median_us
+
+
+def get_first_rung(case: Case) -> str | None:
+    """The first recipe of the kernel's ladder, with its tail; None where it did not take part."""
+    ladder = LADDERS.get(case.kernel, ())
+    recipes = (one.contender for one in case.outcomes if one.kind == "recipe")
+    first = next(recipes, "")
+    return first if ladder and first.split(" ")[0] == ladder[0].name else None
+
+
+def get_fastest_recipe(case: Case) -> Outcome | None:
+    """The fastest recipe; None where no recipe has a time."""
+    timed = [one for one in case.outcomes if one.kind == "recipe" and one.time is not None]
+    return min(timed, key=lambda one: one.time.median_us if one.time else math.inf, default=None)
+
+
+def get_previous_rung(case: Case, outcome: Outcome) -> str | None:
+    """The last recipe with a time before an outcome, in the order of the ladder."""
+    before = None
+    for one in case.outcomes:
+        if one.contender == outcome.contender:
+            return before
+        if one.kind == "recipe" and one.time is not None:
+            before = one.contender
+    return None
+
+
+def geometric_mean(ratios: Iterable[float | None]) -> float | None:
+    """Of the ratios that there are; None if there are none."""
+    logs = [math.log(ratio) for ratio in ratios if ratio is not None]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else None
+
 
 NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -52,21 +134,21 @@ class Table:
 def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False) -> Table:
     """Everybody who took part in a case: time with quartiles, rate, shares, speed-ups.
 
-    A speed-up above 1 says that the row is faster than the column's contender. The share of a copy
+    A speed-up above 1 says that the row is faster than the column's candidate. The share of a copy
     is there where memory binds the case.
     """
-    first = find_first_rung(case)
+    first = get_first_rung(case)
     over = {f"× {NAMES[name]}": name for name in GPU_PEERS if _took_part(case, name)}
     if first is not None and len([one for one in case.outcomes if one.kind == "recipe"]) > 1:
         over[f"× {first}"] = first
-    header = ["contender", "time µs", "quartiles", _unit(case, ceilings)]
+    header = ["candidate", "time µs", "quartiles", _unit(case, ceilings)]
     shares = _choose_shares([(case, one) for one in case.outcomes], ceilings)
     header += [*shares, *over]
     rows = []
     for outcome in case.outcomes:
         ratios = [speedup(case, outcome, name) for name in over.values()]
         if with_before and outcome.kind == "recipe":
-            before = find_before(case, outcome)
+            before = get_previous_rung(case, outcome)
             ratios.append(None if before is None else speedup(case, outcome, before))
         elif with_before:
             ratios.append(None)
@@ -85,13 +167,15 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
 
 def make_summary(run: BenchRun, suite: str) -> Table:
     """A row for each case of a suite: the fastest recipe, its shares, its ratio to each peer."""
-    cases = _find_cases(run, suite)
-    bests = _find_bests(cases)
+    cases = get_measured_cases(run, suite)
+    bests = get_fastest_recipes(cases)
     shares = _choose_shares(bests, run.ceilings)
     header = ["kernel", "shape", "dtype", "recipe", "time µs", "rate", *shares]
     header += [f"× {NAMES[name]}" for name in GPU_PEERS] + [f"× {FIRST}"]
     rows = [_summarize(case, run.ceilings, [*shares.values()]) for case in cases]
-    means = [geometric_mean(_ratio(case, name) for case in cases) for name in (*GPU_PEERS, FIRST)]
+    means = [
+        geometric_mean(compute_ratio(case, name) for case in cases) for name in (*GPU_PEERS, FIRST)
+    ]
     reached = [
         geometric_mean(find(case, best, run.ceilings) for case, best in bests)
         for find in shares.values()
@@ -102,25 +186,8 @@ def make_summary(run: BenchRun, suite: str) -> Table:
     return Table(header, rows, len(header) - 4)
 
 
-def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
-    """A row for each kernel of some suites, each suite with the run that measured it.
-
-    Of each case the fastest recipe counts: the largest share of a ceiling, and the geometric mean
-    of the ratios to each peer, over the cases in which both have a time.
-    """
-    header = ["kernel", "cases", "of ceiling, at best", "× PyTorch", "lowest × PyTorch"]
-    header += [f"× {NAMES[name]}" for name in GPU_PEERS if name != "torch"]
-    rows = []
-    for suite, run in measured:
-        kernels: dict[str, list[Case]] = {}
-        for case in _find_cases(run, suite):
-            kernels.setdefault(case.kernel, []).append(case)
-        rows += [_summarize_kernel(cases, run.ceilings) for cases in kernels.values()]
-    return Table(header, rows, len(header) - 1)
-
-
 def find_reasons(case: Case) -> list[str]:
-    """Why contenders of a case have no time, a sentence each."""
+    """Why candidates of a case have no time, a sentence each."""
     return [
         f"{NAMES.get(one.contender, one.contender)}: {one.status}: {one.note}"
         for one in case.outcomes
@@ -160,13 +227,13 @@ def format_ratio(value: float | None) -> str:
     return f"{value:.{_digits(value)}f}" if value < 10 else f"{value:,.1f}"
 
 
-def _find_cases(run: BenchRun, suite: str) -> list[Case]:
+def get_measured_cases(run: BenchRun, suite: str) -> list[Case]:
     return [case for case in run.cases if case.suite == suite and not case.skipped]
 
 
-def _find_bests(cases: Iterable[Case]) -> list[tuple[Case, Outcome]]:
+def get_fastest_recipes(cases: Iterable[Case]) -> list[tuple[Case, Outcome]]:
     """The cases in which a recipe has a time, each with the fastest."""
-    return [(case, best) for case in cases if (best := find_best(case)) is not None]
+    return [(case, best) for case in cases if (best := get_fastest_recipe(case)) is not None]
 
 
 def _choose_shares(
@@ -181,36 +248,20 @@ def _choose_shares(
     }
 
 
-def _summarize_kernel(cases: Sequence[Case], ceilings: Ceilings) -> Row:
-    bests = _find_bests(cases)
-    shares = [of for case, best in bests if (of := share(case, best, ceilings)) is not None]
-    ratios = {name: [_ratio(case, name) for case in cases] for name in GPU_PEERS}
-    means = {name: format_ratio(geometric_mean(of)) for name, of in ratios.items()}
-    lowest = min((of for of in ratios["torch"] if of is not None), default=None)
-    return [
-        f"`{cases[0].kernel}`",
-        str(len(cases)),
-        format_share(max(shares, default=None)),
-        means.pop("torch"),
-        format_ratio(lowest),
-        *means.values(),
-    ]
-
-
 def _summarize(case: Case, ceilings: Ceilings, shares: Sequence[Share]) -> Row:
-    best = find_best(case)
+    best = get_fastest_recipe(case)
     head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), case.dtype]
     if best is None:
         return [*head, *[NOTHING] * (3 + len(shares) + len(GPU_PEERS) + 1)]
     figures = [format_time(best), format_rate(case, best, ceilings, unit=True)]
     figures += [format_share(find(case, best, ceilings)) for find in shares]
-    ratios = [format_ratio(_ratio(case, name)) for name in (*GPU_PEERS, FIRST)]
+    ratios = [format_ratio(compute_ratio(case, name)) for name in (*GPU_PEERS, FIRST)]
     return [*head, f"`{best.contender}`", *figures, *ratios]
 
 
-def _ratio(case: Case, over: str) -> float | None:
-    best = find_best(case)
-    name = find_first_rung(case) if over == FIRST else over
+def compute_ratio(case: Case, over: str) -> float | None:
+    best = get_fastest_recipe(case)
+    name = get_first_rung(case) if over == FIRST else over
     return None if best is None or name is None else speedup(case, best, name)
 
 
@@ -219,7 +270,7 @@ def _took_part(case: Case, name: str) -> bool:
 
 
 def _unit(case: Case, ceilings: Ceilings) -> str:
-    return "TB/s" if find_floor(case, ceilings)[1] == "memory" else "TFLOP/s"
+    return "TB/s" if compute_floor(case, ceilings)[1] == "memory" else "TFLOP/s"
 
 
 def _digits(value: float) -> int:

@@ -1,6 +1,6 @@
 """The machine for real: one GPU through PyTorch, whose stream, tensors and clock all share.
 
-TVM's kernels read and write PyTorch's tensors (DLPack) on PyTorch's stream, so that all contenders
+TVM's kernels read and write PyTorch's tensors (DLPack) on PyTorch's stream, so that all candidates
 are launched, recorded and timed in one way.
 """
 
@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
+import os
+import platform
+import subprocess
 import time
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +27,81 @@ from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices import find_unbound_sblocks
 from tirstep.lowering_checks.devices.device import convert_tvm_errors
 from tirstep.modules import Problem
+from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array, bound_storing, bound_sums
 
-from .judging import Expectation
-from .machine import Launch, Replay, take_turns
-from .peers import find_function
-from .peers.dlight import schedule_by_default
+from .accuracy import Expectation, Reference
+from .compile_pool import Workspace, lift_workspaces, read_workspaces
+from .machine import Launch, Replay, order_turns
+from .peers import get_function, schedule_by_default
 from .peers.torch_functions import FUNCTIONS
-from .references import Reference
 from .results import Ceilings
-from .torch_arrays import to_numpy, to_torch
-from .torch_facts import describe_device, find_versions
-from .workspaces import Workspace, lift_workspaces, read_workspaces
+
+
+def to_torch(array: Array) -> Any:
+    """A tensor of the CPU; PyTorch takes no types of ml_dtypes, but their bits."""
+    array = np.ascontiguousarray(array)
+    if array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        bits = torch.from_numpy(array.view(f"u{array.itemsize}"))
+        return bits.view(getattr(torch, array.dtype.name))
+    return torch.from_numpy(array)
+
+
+def to_numpy(tensor: Any) -> Array:
+    """An array of the CPU."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        bits = tensor.cpu().view(torch.uint16 if dtype == "bfloat16" else torch.uint8)
+        return bits.numpy().view(dtype_facts(dtype).numpy)
+    return tensor.cpu().numpy()
+
+
+PACKAGES = ("apache-tvm", "apache-tvm-ffi", "torch", "triton", "numpy")
+
+
+def describe_device(properties: Any, architecture: str) -> dict[str, object]:
+    """The GPU's facts by PyTorch; sizes in bytes."""
+    return {
+        "name": str(properties.name),
+        "architecture": architecture,
+        "multiprocessors": int(properties.multi_processor_count),
+        "memory_bytes": int(properties.total_memory),
+        "l2_bytes": int(properties.L2_cache_size),
+        "cpu": platform.processor() or platform.machine(),
+        "cpu_cores": len(os.sched_getaffinity(0)),
+    }
+
+
+def find_versions() -> dict[str, str]:
+    """By name; what is not there is left out."""
+    import tirstep
+
+    found = {"tirstep": tirstep.__version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    found["cuda"] = str(torch.version.cuda)
+    found["cudnn"] = str(torch.backends.cudnn.version())
+    if driver := _find_driver():
+        found["driver"] = driver
+    return found
+
+
+def _find_driver() -> str:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
 
 FLUSH_OVER_L2 = 2
 """Each of the two buffers that clear the caches is this often the L2 cache."""
 WARM_UP_SECONDS = 0.2
-"""How long contenders run before the clock counts: an idle GPU has slower clocks."""
+"""How long candidates run before the clock counts: an idle GPU has slower clocks."""
 
 
 class TorchMachine:
@@ -78,7 +140,7 @@ class TorchMachine:
             "caches": "before each run a buffer is written and another one read, each "
             f"{FLUSH_OVER_L2} times the L2 cache",
             "flush_bytes": 2 * FLUSH_OVER_L2 * self._properties.L2_cache_size,
-            "order": "contenders take turns, each round begins with another one",
+            "order": "candidates take turns, each round begins with another one",
             "checked": "against float64 before and after the timed runs, outputs filled with NaN",
         }
 
@@ -127,7 +189,7 @@ class TorchMachine:
             arrays = [to_numpy(tensor) for tensor in inputs]
             settings = {**problem.shape, **problem.options}
             return functools.partial(problem.kernel.meaning.reference, *arrays, **settings)
-        function = find_function(name, problem.kernel.name)
+        function = get_function(name, problem.kernel.name)
         if name == "torch_cpu":
             return function([tensor.cpu() for tensor in inputs], None, problem)
         return function(inputs, output, problem)
@@ -187,7 +249,7 @@ class TorchMachine:
             self._flushing.run()
             torch.cuda.synchronize()
         pairs: list[list[tuple[Any, Any]]] = [[] for _ in replays]
-        for turn in take_turns(repeats):
+        for turn in order_turns(repeats):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             self._flushing.run()
             start.record()
@@ -208,7 +270,7 @@ class TorchMachine:
 
     def measure_ceilings(self, dtypes: Sequence[str], moved: Sequence[int]) -> Ceilings:
         """See `tirstep.bench.torch_ceilings`."""
-        from .torch_ceilings import measure_ceilings
+        from .ceilings import measure_ceilings
 
         return measure_ceilings(self, self._properties, dtypes, moved)
 

@@ -1,8 +1,8 @@
 """The command ``tirstep``.
 
-`commands` declares the commands with their options and help, a module each; the work of each is in
-a module of its own here that is imported when it runs, since TVM alone takes a second to import.
-`documents` has the keys of ``--json``. Exit codes: 0 good, 1 a check failed, 2 wrong use.
+Each command has a module of its own, with its options, its help and its work; `app` names them.
+`request` has the options that several share, `judging` the checks, `json_output` the keys of
+``--json``. Exit codes: 0 good, 1 a check failed, 2 wrong use.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ PIPE_CLOSED = 128 + 13
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default on the arguments of this process; return the exit code."""
-    from .commands import call
-    from .refusals import find_sentence
+    from .app import call
     from .streams import OutputError, cache_warnings_told, complain, standard_streams
+    from .wrong_use import find_sentence
 
     try:
         with standard_streams(), cache_warnings_told():

@@ -7,61 +7,129 @@ import importlib.util
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.table import Table as RichTable
+import typer
 
-from tirstep.bench.arena import Settings
-from tirstep.bench.compare import Change, compare_runs, find_differences
-from tirstep.bench.compile_cache import find_cache_folder
-from tirstep.bench.machine import Machine
-from tirstep.bench.results import (
-    BenchRun,
-    Case,
-    Time,
-    read_run,
-    require_run_or_nothing,
-    write_run,
-)
-from tirstep.bench.session import run_bench
-from tirstep.bench.suites import SUITES, TUTORIAL
-from tirstep.bench.tables import NAMES, Table, find_reasons, format_ratio, make_case_table
-from tirstep.bench.tables import make_summary as summarize_suite
-from tirstep.bench.works import Choice, Work, find_works
-from tirstep.files import locked, write_file
-from tirstep.lowering_checks.devices import is_cuda_available
+from .catalogue import complete_kernel
+from .request import Seed
+from .wrong_use import UseError
 
-from .bench_parts import make_plots
-from .refusals import UseError
-from .screen import Screen
+if TYPE_CHECKING:
+    from tirstep.bench.cases import CaseChoice, PlannedCase
+    from tirstep.bench.machine import Machine
+    from tirstep.bench.results import BenchRun, Case, Change, Time
+
+    from .screen import Screen
 
 QUICK_ROUNDS = 5
 VERDICT_STYLES = {"faster": "green", "slower": "bold red", "same": "dim"}
 
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NAME",
+        show_default=False,
+        help="Suites (matmul, bandwidth, convolution, tutorial) or kernels. [default: all]",
+        autocompletion=complete_kernel,
+    ),
+]
+File = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write the run to a file, after each case."),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--save",
+        metavar="DIR",
+        help="Write it into a folder instead, named after the GPU.",
+    ),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="One shape of each entry, few rounds: does all run?")
+]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape", metavar="SIZES", help="Only this shape, 1024x512x2048; may be repeated."
+    ),
+]
+Type = Annotated[
+    str | None,
+    typer.Option("--dtype", metavar="TYPE", help="Only this data type, such as float16."),
+]
+Recipes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--recipe", metavar="RECIPE", help="Instead of the suite's recipes; may be repeated."
+    ),
+]
+Pair = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(
+        "--compare", metavar="OLD NEW", help="Measure nothing; compare two files of --json."
+    ),
+]
 
-@dataclass(frozen=True)
-class Wanted:
-    """What `bench` is asked to measure, as its user spelt it."""
 
-    names: Sequence[str]
-    shapes: Sequence[str]
-    dtype: str | None
-    recipes: Sequence[str]
-    quick: bool
-    seed: int
+def command(
+    names: Names = None,
+    file: File = None,
+    save: Folder = None,
+    quick: Quick = False,
+    shape: Shapes = None,
+    dtype: Type = None,
+    recipe: Recipes = None,
+    seed: Seed = 0,
+    compare: Pair = None,
+) -> int:
+    """Time recipes against PyTorch, Triton and dlight on a GPU.
 
-    @property
-    def choice(self) -> Choice:
-        """The same for the suites."""
-        shapes = [parse_sizes(text) for text in self.shapes]
-        return Choice(self.names, shapes, self.dtype, self.recipes, self.quick)
+    All run in one process, on the same tensors and the same stream, in turns and with cold caches;
+    whoever computes something wrong gets no time. Needs the extra bench: pip install '.[bench]'.
+    """
+    if file is not None and save is not None:
+        raise UseError("--json and --save both say where the run is written; give one")
+    if compare is not None:
+        return show_comparison(*compare)
+    from tirstep.bench.cases import CaseChoice
 
-    @property
-    def suffix(self) -> str:
-        """What of it goes into a file's name: nothing where it is all."""
-        words = [*self.names, *self.shapes, *([self.dtype] if self.dtype else []), *self.recipes]
-        return "".join(f"-{word}" for word in [*words, *(["quick"] if self.quick else [])])
+    shapes = [parse_sizes(text) for text in shape or []]
+    choice = CaseChoice(names or [], shapes, dtype, recipe or [], quick)
+    return _measure(choice, seed, file, save)
+
+
+def _measure(choice: CaseChoice, seed: int, file: Path | None, folder: Path | None) -> int:
+    """Measure what is chosen; 1 if a recipe of ours was wrong or failed."""
+    from tirstep.bench.cases import plan_cases
+    from tirstep.bench.compile_cache import get_cache_folder
+    from tirstep.bench.results import write_run
+    from tirstep.bench.run_case import Settings
+    from tirstep.bench.session import run_bench
+
+    from .screen import Screen
+
+    cases, absent = plan_cases(choice)
+    machine = make_machine("bench")
+    screen = Screen()
+    if folder is not None:
+        file = folder / f"bench-{slug(str(machine.device['name']))}{make_suffix(choice)}.json"
+    settings = Settings(seed=seed)
+    if choice.quick:
+        settings = Settings(rounds=QUICK_ROUNDS, budget=settings.budget / 10, seed=seed)
+    with _own(file), screen.working():
+        for run in run_bench(cases, machine, settings, get_cache_folder(), screen.doing):
+            if len(run.cases) == 1:
+                _show_machine(screen, run, cases)
+            _show_case(screen, run, run.cases[-1])
+            if file is not None:
+                write_run(run, file)
+    _show_end(screen, run, absent)
+    if file is not None:
+        screen.line((f"wrote {file}", "green"))
+    return 1 if _find_failures(run) else 0
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
@@ -71,46 +139,19 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(int(size) for size in re.split("[x×,]", text))
 
 
-def show_run(wanted: Wanted, file: Path | None, folder: Path | None) -> int:
-    """Measure what is wanted; 1 if a recipe of ours was wrong or failed."""
-    works, absent = find_works(wanted.choice)
-    machine = make_machine("bench")
-    screen = Screen()
-    if folder is not None:
-        file = folder / f"bench-{slug(str(machine.device['name']))}{wanted.suffix}.json"
-    settings = Settings(seed=wanted.seed)
-    if wanted.quick:
-        settings = Settings(rounds=QUICK_ROUNDS, budget=settings.budget / 10, seed=wanted.seed)
-
-    def on_case(run: BenchRun, case: Case) -> None:
-        if len(run.cases) == 1:
-            _show_machine(screen, run, works)
-        _show_case(screen, run, case)
-        if file is not None:
-            write_run(run, file)
-
-    with _own(file), screen.working():
-        run = run_bench(
-            works,
-            machine,
-            settings,
-            cache=find_cache_folder(),
-            tell=screen.doing,
-            on_case=on_case,
-        )
-    _show_end(screen, run, absent)
-    if file is not None:
-        screen.line((f"wrote {file}", "green"))
-    if folder is not None and file is not None:
-        for plot, text in make_plots(run, file).items():
-            write_file(plot, text)
-            screen.line((f"wrote {plot}", "green"))
-    return 1 if _find_faults(run) else 0
+def make_suffix(choice: CaseChoice) -> str:
+    """What of a choice goes into a file's name: nothing where it is all."""
+    shapes = ["x".join(map(str, shape)) for shape in choice.shapes]
+    words = [*choice.names, *shapes, *([choice.dtype] if choice.dtype else []), *choice.recipes]
+    return "".join(f"-{word}" for word in [*words, *(["quick"] if choice.quick else [])])
 
 
 @contextlib.contextmanager
 def _own(file: Path | None) -> Iterator[None]:
     """A file into which this process alone writes its run, if anything can be written there."""
+    from tirstep.bench.results import require_run_or_nothing
+    from tirstep.files import locked
+
     if file is None:
         yield
         return
@@ -121,6 +162,8 @@ def _own(file: Path | None) -> Iterator[None]:
 
 def make_machine(command: str) -> Machine:
     """The GPU; raises `UseError` where there is none, and where PyTorch is missing."""
+    from tirstep.lowering_checks.devices import is_cuda_available
+
     if not is_cuda_available():
         raise UseError(
             f"{command} needs a GPU, and this machine has no CUDA device that TVM can use; run it "
@@ -137,15 +180,21 @@ def make_machine(command: str) -> Machine:
 
 
 def show_comparison(old: Path, new: Path) -> int:
-    """Compare two files, contender by contender."""
+    """Compare two files, candidate by candidate."""
+    from rich.table import Table
+
+    from tirstep.bench.results import compare_runs, find_differences, read_run
+
+    from .screen import Screen
+
     before, after = read_run(old), read_run(new)
     screen = Screen()
     for sentence in find_differences(before, after):
         screen.line((sentence, "yellow"))
-    table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for header, justify in (
         ("case", "left"),
-        ("contender", "left"),
+        ("candidate", "left"),
         ("before µs", "right"),
         ("after µs", "right"),
         ("speed-up", "right"),
@@ -156,7 +205,7 @@ def show_comparison(old: Path, new: Path) -> int:
     for change in changes:
         table.add_row(*_change_cells(change), style=VERDICT_STYLES.get(change.verdict))
     screen.table(table)
-    counts = {word: sum(one.verdict == word for one in changes) for word in VERDICT_STYLES}
+    counts = {word: sum(change.verdict == word for change in changes) for word in VERDICT_STYLES}
     screen.line(", ".join(f"{count} {word}" for word, count in counts.items()))
     return 0
 
@@ -167,6 +216,8 @@ def slug(name: str) -> str:
 
 
 def _change_cells(change: Change) -> list[str]:
+    from tirstep.bench.tables import NAMES, format_ratio
+
     name = NAMES.get(change.contender, change.contender)
     times = [_microseconds(change.before), _microseconds(change.after)]
     return [change.title, name, *times, format_ratio(change.ratio), change.verdict]
@@ -176,18 +227,25 @@ def _microseconds(time: Time | None) -> str:
     return "" if time is None else f"{time.median_us:,.1f}"
 
 
-def _show_machine(screen: Screen, run: BenchRun, works: Sequence[Work]) -> None:
+def _show_machine(screen: Screen, run: BenchRun, cases: Sequence[PlannedCase]) -> None:
     device, versions, ceilings = run.device, run.versions, run.ceilings
     screen.line(("device    ", "dim"), f"{device['name']} ({device['architecture']})")
-    screen.line(("versions  ", "dim"), ", ".join(f"{key} {of}" for key, of in versions.items()))
+    screen.line(
+        ("versions  ", "dim"), ", ".join(f"{key} {version}" for key, version in versions.items())
+    )
     peaks = [f"{dtype} {flops / 1e12:.1f} TFLOP/s" for dtype, flops in ceilings.flops.items()]
     measured = [f"copy {ceilings.copy / 1e12:.2f} TB/s", *peaks]
     screen.line(("ceilings  ", "dim"), ", ".join(measured))
     screen.line(("empty     ", "dim"), f"{ceilings.empty_us:.1f} us for a kernel of nothing")
-    screen.line(("cases     ", "dim"), str(len(works)))
+    screen.line(("cases     ", "dim"), str(len(cases)))
 
 
 def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
+    from tirstep.bench.cases import TUTORIAL
+    from tirstep.bench.tables import find_reasons, make_case_table
+
+    from .tables import show_text_table
+
     screen.line()
     screen.line((case.title, "bold"), (f"  {case.suite}", "dim"))
     if case.skipped:
@@ -200,34 +258,28 @@ def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
 
 
 def _show_end(screen: Screen, run: BenchRun, absent: Sequence[str]) -> None:
+    from tirstep.bench.cases import SUITES
+    from tirstep.bench.tables import make_summary
+
+    from .tables import show_text_table
+
     for suite in SUITES:
         if any(case.suite == suite and not case.skipped for case in run.cases):
             screen.line()
             screen.line((f"{suite}: the fastest recipe of each case", "bold"))
-            show_text_table(screen, summarize_suite(run, suite))
+            show_text_table(screen, make_summary(run, suite))
     if absent:
         screen.line()
         screen.line((f"not here yet, so left out: {', '.join(absent)}", "dim"), wrap=True)
-    for title, contender, note in _find_faults(run):
-        screen.line((f"{title}: {contender}: ", "bold red"), note, wrap=True)
+    for title, candidate, note in _find_failures(run):
+        screen.line((f"{title}: {candidate}: ", "bold red"), note, wrap=True)
 
 
-def _find_faults(run: BenchRun) -> list[tuple[str, str, str]]:
-    """What of our own was wrong or failed; a peer's trouble is no failure of ours."""
+def _find_failures(run: BenchRun) -> list[tuple[str, str, str]]:
+    """What of our own was wrong or failed; a peer's failure is none of ours."""
     return [
-        (case.title, one.contender, one.note)
+        (case.title, outcome.contender, outcome.note)
         for case in run.cases
-        for one in case.outcomes
-        if one.kind == "recipe" and one.status in ("wrong", "failed")
+        for outcome in case.outcomes
+        if outcome.kind == "recipe" and outcome.status in ("wrong", "failed")
     ]
-
-
-def show_text_table(screen: Screen, table: Table) -> None:
-    """A table of text in columns."""
-    shown = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for place, header in enumerate(table.header):
-        is_figure = place >= len(table.header) - table.right
-        shown.add_column(header, justify="right" if is_figure else "left", no_wrap=True)
-    for row in table.rows:
-        shown.add_row(*(cell.strip("`") for cell in row))
-    screen.table(shown)

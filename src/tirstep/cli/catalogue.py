@@ -1,8 +1,8 @@
 """What there is, known without TVM, which takes a second to import: names, texts, sizes, steps.
 
 It stands in catalogue.json beside this file, with a digest of the sources that it was made from
-(``make catalogue``). Where these have changed since, it is made anew from the kernels and recipes
-themselves, so that it may be slow and is never wrong.
+(``make catalogue``). Where these have changed since, it is made again from the kernels and recipes
+themselves: it may be slow and is never wrong.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from tirstep.files import write_file
 
-from .refusals import UseError, nearest
-from .texts import count, spell
+from .formatting import count, spell, suggest
+from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.modules import Kernel
@@ -41,17 +41,17 @@ def read_catalogue() -> list[Entry]:
 
 def require_recipe(name: str) -> None:
     """Refuse an unknown recipe at once; where TVM must be imported to know, that is left to it."""
-    _require(name, refuse_recipe)
+    _require(name, explain_unknown_recipe)
 
 
 def require_kernel(name: str) -> None:
     """The same of a kernel that has a ladder."""
-    _require(name, refuse_kernel)
+    _require(name, explain_unknown_kernel)
 
 
 def require_either(name: str) -> None:
     """The same of what is a kernel or a recipe."""
-    _require(name, refuse_either)
+    _require(name, explain_unknown_name)
 
 
 def _require(name: str, refuse: Callable[[str, Ladders], str | None]) -> None:
@@ -61,7 +61,7 @@ def _require(name: str, refuse: Callable[[str, Ladders], str | None]) -> None:
         raise UseError(sentence)
 
 
-def refuse_recipe(name: str, ladders: Ladders) -> str | None:
+def explain_unknown_recipe(name: str, ladders: Ladders) -> str | None:
     """What to say of a name that is no recipe; None of a recipe."""
     recipes = [recipe for ladder in ladders.values() for recipe in ladder]
     if name in recipes:
@@ -71,10 +71,10 @@ def refuse_recipe(name: str, ladders: Ladders) -> str | None:
             f"'{name}' is a kernel, and a ladder of {count(len(ladders[name]), 'recipe')}: name "
             f"one of them (tirstep list {name}), or see all with tirstep ladder {name}"
         )
-    return f"there is no recipe '{name}'; {nearest(name, recipes)}"
+    return f"there is no recipe '{name}'; {suggest(name, recipes)}"
 
 
-def refuse_kernel(name: str, ladders: Ladders) -> str | None:
+def explain_unknown_kernel(name: str, ladders: Ladders) -> str | None:
     """What to say of a name that is no kernel with a ladder; None of one."""
     if ladders.get(name):
         return None
@@ -86,16 +86,16 @@ def refuse_kernel(name: str, ladders: Ladders) -> str | None:
             )
     if name in ladders:
         known = [kernel for kernel, ladder in ladders.items() if ladder]
-        return f"the kernel '{name}' has no recipes; {nearest(name, known)}"
-    return f"there is no kernel '{name}'; {nearest(name, ladders)}"
+        return f"the kernel '{name}' has no recipes; {suggest(name, known)}"
+    return f"there is no kernel '{name}'; {suggest(name, ladders)}"
 
 
-def refuse_either(name: str, ladders: Ladders) -> str | None:
+def explain_unknown_name(name: str, ladders: Ladders) -> str | None:
     """What to say of a name that is neither a kernel nor a recipe; None of one that is."""
     names = [*ladders, *(recipe for ladder in ladders.values() for recipe in ladder)]
     if name in names:
         return None
-    return f"there is no kernel or recipe '{name}'; {nearest(name, names)}"
+    return f"there is no kernel or recipe '{name}'; {suggest(name, names)}"
 
 
 def make_catalogue() -> list[Entry]:
@@ -115,7 +115,7 @@ def _spell(digest: str, catalogue: Sequence[Entry]) -> str:
     """JSON with a line for each kernel and each recipe, so that git shows what changed."""
     kernels = []
     for kernel in catalogue:
-        head = json.dumps({key: one for key, one in kernel.items() if key != "recipes"})
+        head = json.dumps({key: value for key, value in kernel.items() if key != "recipes"})
         recipes = ",\n".join(json.dumps(recipe) for recipe in kernel["recipes"])
         kernels.append(f'{head[:-1]}, "recipes": [\n{recipes}\n]}}')
     return f'{{"digest": "{digest}", "kernels": [\n' + ",\n".join(kernels) + "\n]}\n"

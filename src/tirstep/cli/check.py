@@ -3,46 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
-from tirstep.lowering_checks import Finding, Run, Verdict, run_default_example, run_golden
-from tirstep.lowering_checks.expectations import check_expectations
-from tirstep.lowering_checks.steps import step_label
-from tirstep.lowering_checks.verdict import numbers_word
-from tirstep.transforms.recipes import RECIPES, Recipe
+import typer
 
-from .documents import device_keys, finding_keys, print_document, rung_documents
-from .judge import Judge, make_judge, plan
-from .rungs import Rung
-from .screen import WORD_STYLES, Screen
-from .selection import format_shape, pick_recipe, spell_command
-from .texts import count
-from .verdicts import say_where, show_findings, verdict_words
-from .wishes import Request
+from .catalogue import complete_recipe, require_recipe
+from .formatting import count, format_shape
+from .request import (
+    Config,
+    DeviceName,
+    Dtype,
+    GoldenDir,
+    Json,
+    KernelOptions,
+    Request,
+    Seed,
+    Shape,
+    make_request,
+    pick_recipe,
+    spell_command,
+)
+from .wrong_use import UseError
+
+if TYPE_CHECKING:
+    from tirstep.lowering_checks import Finding
+    from tirstep.transforms.recipes import Recipe
+
+    from .judging import Judge, Rung
+    from .screen import Screen
+
+
+def command(
+    recipes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RECIPE",
+            show_default=False,
+            help="Recipes: see tirstep list.",
+            autocompletion=complete_recipe,
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every recipe, and golden files that no recipe makes.")
+    ] = False,
+    golden_dir: GoldenDir = None,
+    device: DeviceName = "auto",
+    seed: Seed = 0,
+    shape: Shape = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    config: Config = None,
+    json: Json = False,
+) -> int:
+    """Hold each step against its golden, and its numbers against NumPy."""
+    request = make_request(shape, dtype, option, config, golden_dir, device, seed)
+    names = recipes or []
+    if everything == bool(names):
+        raise UseError("name the recipes to check, or give --all" + (", not both" * everything))
+    if everything and not request.is_of_examples:
+        raise UseError("--all checks every recipe at its example; name recipes for another config")
+    for name in names:
+        require_recipe(name)
+    return check_recipes(names, request, as_json=json)
 
 
 def check_recipes(names: Sequence[str], request: Request, *, as_json: bool) -> int:
     """Check the named recipes, or all of them where no name is given; 1 if anything is wrong."""
-    recipes = [pick_recipe(name) for name in dict.fromkeys(names)] or list(RECIPES.values())
-    judge = make_judge(request)
-    report = _Report(Screen(), quiet=as_json)
-    with report.screen.working():
-        rungs = plan(recipes, judge, report.screen, example="golden")
-        for rung in rungs:
-            # A recipe named by its user should run: what it refuses is wrong use.
-            if rung.refusal is not None:
-                raise rung.refusal
-        report.begin(judge)
-        for rung in rungs:
-            judge.climb(rung, report.screen, report.step, timed=False, at_odd_shape=True)
-            report.odd_shape(rung)
-            rung.trouble.extend(_find_broken_expectations(rung.recipe))
-            report.findings(rung.trouble)
-        orphans = [] if names or judge.store is None else _find_orphans(judge)
-        report.findings(orphans)
-    folder = [*judge.folder, *orphans]
-    is_good = not folder and not any(rung.findings for rung in rungs)
-    report.end(rungs, folder, request)
+    from .json_output import device_keys, finding_keys, print_document
+    from .judging import make_judge, rung_documents
+    from .screen import Screen
+
+    judge, screen = make_judge(request), Screen(quiet=as_json)
+    rungs, orphans = _check(names, judge, screen)
+    findings = [*judge.folder_findings, *orphans]
+    is_good = not findings and not any(rung.findings for rung in rungs)
+    _show_end(screen, rungs, len(findings), request)
     if as_json:
         print_document(
             "check",
@@ -50,97 +86,112 @@ def check_recipes(names: Sequence[str], request: Request, *, as_json: bool) -> i
             golden_dir=judge.golden_dir,
             seed=request.seed,
             ok=is_good,
-            findings=[finding_keys(finding) for finding in folder],
+            findings=[finding_keys(finding) for finding in findings],
             recipes=rung_documents(rungs),
         )
     return 0 if is_good else 1
 
 
+def _check(
+    names: Sequence[str], judge: Judge, screen: Screen
+) -> tuple[list[Rung], Sequence[Finding]]:
+    """Judge the named recipes, or all of them; with these also goldens that no recipe makes."""
+    from tirstep.transforms.recipes import RECIPES
+
+    from .judging import show_findings, show_judge
+
+    recipes = [pick_recipe(name) for name in dict.fromkeys(names)] or list(RECIPES.values())
+    with screen.working():
+        rungs = judge.plan(recipes, screen.doing, example="golden")
+        for rung in rungs:
+            # A recipe named by its user should run: what it refuses is wrong use.
+            if rung.error is not None:
+                raise rung.error
+        show_judge(screen, judge)
+        show_findings(screen, judge.folder_findings)
+        for rung in rungs:
+            _check_recipe(rung, judge, screen)
+            rung.own_findings.extend(_find_broken_expectations(rung.recipe))
+            _show_findings_apart(screen, rung.own_findings)
+        orphans = [] if names else _find_orphans(judge)
+        _show_findings_apart(screen, orphans)
+    return rungs, orphans
+
+
+def _check_recipe(rung: Rung, judge: Judge, screen: Screen) -> None:
+    """Judge a recipe, with a line for each step and one for the odd shape."""
+    from tirstep.lowering_checks.steps import step_label
+
+    from .judging import show_findings, verdict_words
+    from .screen import WORD_STYLES
+
+    if rung.run is None:
+        return
+    width = max(len(step_label(step)) for step in rung.run.steps)
+    for verdict in judge.judge(rung, screen.doing, timed=False, at_odd_shape=True):
+        if len(rung.verdicts) == 1:
+            screen.line()
+            shape = format_shape(rung.run.problem.shape)
+            screen.line((rung.recipe.name, "bold"), (f"  {shape}", "dim"))
+        screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
+        show_findings(screen, verdict.findings)
+    if rung.odd is not None:
+        word = "failed" if rung.odd.findings else "ok"
+        screen.line(
+            f"  {'at an odd shape':<{width + len('   golden ok       ')}}",
+            ("numbers ", "dim"),
+            (word, WORD_STYLES[word]),
+            (f" on {rung.odd.checked_on}", "dim"),
+        )
+        show_findings(screen, rung.odd.findings)
+
+
 def _find_broken_expectations(recipe: Recipe) -> list[Finding]:
-    """What a recipe expects of its lowering, at the sizes of its tutorial."""
+    """What a recipe expects of its lowering, with the config of its tutorial."""
+    from tirstep.lowering_checks import run_default_example
+    from tirstep.lowering_checks.expectations import check_expectations
+
     if not recipe.expects:
         return []
     run = run_default_example(recipe)
     return [finding for step in run.steps for finding in check_expectations(run, step)]
 
 
-def _find_orphans(judge: Judge) -> list[Finding]:
-    assert judge.store is not None
+def _find_orphans(judge: Judge) -> Sequence[Finding]:
+    from tirstep.lowering_checks import run_golden
+    from tirstep.transforms.recipes import RECIPES
+
+    if judge.store is None:
+        return ()
     return judge.store.find_orphans([run_golden(recipe) for recipe in RECIPES.values()])
 
 
-@dataclass
-class _Report:
-    """What people see of a check."""
+def _show_findings_apart(screen: Screen, findings: Sequence[Finding]) -> None:
+    from .judging import show_findings
 
-    screen: Screen
-    quiet: bool
-    _shown: Rung | None = None
-
-    def begin(self, judge: Judge) -> None:
-        if not self.quiet:
-            say_where(self.screen, judge)
-            show_findings(self.screen, judge.folder)
-
-    def step(self, rung: Rung, verdict: Verdict) -> None:
-        if self.quiet or rung.run is None:
-            return
-        if self._shown is not rung:
-            self._shown = rung
-            shape = format_shape(rung.run.problem.shape)
-            self.screen.line()
-            self.screen.line((rung.recipe.name, "bold"), (f"  {shape}", "dim"))
-        width = max(len(step_label(step)) for step in rung.run.steps)
-        self.screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
-        show_findings(self.screen, verdict.findings)
-
-    def odd_shape(self, rung: Rung) -> None:
-        """The line below the steps, with what was looked at besides the example."""
-        if self.quiet or rung.run is None or rung.odd is None:
-            return
-        width = max(len(step_label(step)) for step in rung.run.steps)
-        word = "failed" if rung.odd.findings else "ok"
-        self.screen.line(
-            f"  {'at an odd shape':<{width + len('   golden ok       ')}}",
-            ("numbers ", "dim"),
-            (word, WORD_STYLES[word]),
-            (f" on {rung.odd.checked_on}", "dim"),
-        )
-        show_findings(self.screen, rung.odd.findings)
-
-    def findings(self, findings: Sequence[Finding]) -> None:
-        if findings and not self.quiet:
-            self.screen.line()
-            show_findings(self.screen, findings)
-
-    def end(self, rungs: Sequence[Rung], folder: Sequence[Finding], request: Request) -> None:
-        if self.quiet:
-            return
-        found = len(folder) + sum(len(rung.findings) for rung in rungs)
-        modules = sum(len(rung.verdicts) for rung in rungs)
-        checked = f"{count(len(rungs), 'recipe')}, {count(modules, 'module')}: "
-        self.screen.line()
-        if found:
-            self.screen.line(checked, (count(found, "finding"), "bold red"))
-        else:
-            self.screen.line(checked, ("all good", "green"))
-        for rung in rungs:
-            if rung.run is None:
-                continue
-            words = None
-            if numbers_word(rung.verdicts) == "failed":
-                words = spell_command("why", rung.run, request)
-            elif rung.odd is not None and rung.odd.findings:
-                words = spell_command("why", rung.odd.run, _wish_for(rung.odd.run, request))
-            if words is not None:
-                self.screen.line(("who is at fault?  ", "dim"), words)
+    if findings:
+        screen.line()
+        show_findings(screen, findings)
 
 
-def _wish_for(run: Run, request: Request) -> Request:
-    """The same request for the shape and the tail of a run."""
-    wish = replace(
-        request.wish,
-        shape=format_shape(run.problem.shape),
-        config={**request.wish.config, **run.config},
-    )
-    return replace(request, wish=wish)
+def _show_end(screen: Screen, rungs: Sequence[Rung], other_findings: int, request: Request) -> None:
+    """How much was found, and the commands that find the first bad step of what is wrong."""
+    from tirstep.lowering_checks.verdict import numbers_word
+
+    found = other_findings + sum(len(rung.findings) for rung in rungs)
+    modules = sum(len(rung.verdicts) for rung in rungs)
+    checked = f"{count(len(rungs), 'recipe')}, {count(modules, 'module')}: "
+    screen.line()
+    screen.line(checked, (count(found, "finding"), "bold red") if found else ("all good", "green"))
+    for rung in rungs:
+        run = rung.run
+        if run is not None and numbers_word(rung.verdicts) != "failed":
+            run = rung.odd.run if rung.odd is not None and rung.odd.findings else None
+        if run is None:
+            continue
+        asked = request
+        if run is not rung.run:
+            shape, config = format_shape(run.problem.shape), {**request.config, **run.config}
+            asked = replace(request, shape=shape, config=config)
+        words = spell_command("why", run, asked)
+        screen.line(("find the first bad step:  ", "dim"), words)

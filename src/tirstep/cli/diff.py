@@ -2,64 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
-from tirstep.lowering_checks import Diff, Run, diff_modules
-from tirstep.lowering_checks.steps import step_label
-from tirstep.transforms.recipes import Step
+import typer
 
-from .documents import Document, print_document, run_keys
-from .screen import Part, Screen
-from .selection import pick_recipe, pick_step, run_wished
-from .wishes import Pair, Wish
+from .catalogue import complete_recipe, require_recipe
+from .request import (
+    Config,
+    Context,
+    Dtype,
+    Json,
+    KernelOptions,
+    RecipeName,
+    Request,
+    Shape,
+    make_request,
+    pick_recipe,
+    pick_step,
+    run_requested,
+)
+from .wrong_use import UseError
 
-Place = tuple[Run, Step]
+if TYPE_CHECKING:
+    from tirstep.lowering_checks import Diff, Run
+    from tirstep.transforms.recipes import Step
+
+    Place = tuple[Run, Step]
+
+Before = Annotated[
+    str | None,
+    typer.Argument(metavar="FROM", show_default=False, help="A step, by name or number."),
+]
+After = Annotated[
+    str | None,
+    typer.Argument(metavar="TO", show_default=False, help="Another. [default: the last]"),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        metavar="OTHER",
+        help="Diff with a step of another recipe.",
+        autocompletion=complete_recipe,
+    ),
+]
+OwnStep = Annotated[
+    str | None,
+    typer.Option(
+        "--step", metavar="STEP", help="With --against: RECIPE's step. [default: the last]"
+    ),
+]
+OtherStep = Annotated[
+    str | None,
+    typer.Option(
+        "--against-step", metavar="STEP", help="With --against: OTHER's step. [default: the last]"
+    ),
+]
 
 
-def print_diffs(pair: Pair, wish: Wish, *, context: int, as_json: bool) -> int:
-    """Print diffs that ``patch`` understands; several have a heading each, which it skips."""
-    run = None if pair.against is not None else run_wished(pick_recipe(pair.recipe), wish)
-    places = list(_neighbours(run)) if run and pair.before is None else [_places(pair, wish, run)]
-    diffs = [_diff(before, after, context) for before, after in places]
+def command(
+    recipe: RecipeName,
+    before: Before = None,
+    after: After = None,
+    against: Against = None,
+    step: OwnStep = None,
+    against_step: OtherStep = None,
+    context: Context = 3,
+    shape: Shape = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    config: Config = None,
+    json: Json = False,
+) -> int:
+    """Print the diff of each step, or of any two steps.
+
+    Both steps may be of one recipe, or of two. What is printed in a pipe is what patch reads.
+    """
+    if against is None and (step, against_step) != (None, None):
+        raise UseError("--step and --against-step go with --against; without it, give FROM and TO")
+    if against is not None and (before, after) != (None, None):
+        raise UseError("FROM and TO go without --against; with it, give --step and --against-step")
+    request = make_request(shape, dtype, option, config)
+    require_recipe(recipe)
+    if against is not None:
+        require_recipe(against)
+        pairs = [_pair_recipes(recipe, against, (step, against_step), request)]
+    else:
+        pairs = _pair_steps(run_requested(pick_recipe(recipe), request), before, after)
+    return _print_diffs(pairs, against, context, as_json=json)
+
+
+def _print_diffs(
+    pairs: Sequence[tuple[Place, Place]], against: str | None, context: int, *, as_json: bool
+) -> int:
+    """Print diffs that ``patch`` understands."""
+    from .json_output import diff_keys, print_document, run_keys
+    from .screen import Screen, diff_heading
+
+    diffs = [_diff(*pair, context) for pair in pairs]
     if as_json:
-        _print_document(pair, places[0][0][0], diffs)
+        keys = [diff_keys(diff) for diff in diffs]
+        print_document("diff", **run_keys(pairs[0][0][0]), against=against, diffs=keys)
         return 0
     screen = Screen()
-    for number, ((_, (_, step)), diff) in enumerate(zip(places, diffs, strict=True)):
+    for number, ((_, (_, last)), diff) in enumerate(zip(pairs, diffs, strict=True)):
         if number:
             screen.line()
-        if screen.is_terminal or len(diffs) > 1:
-            screen.line(*heading(diff, step))
+        if screen.is_terminal or len(diffs) > 1:  # several have a heading each, which patch skips
+            screen.line(*diff_heading(diff, last))
         screen.diff(diff.lines)
     return 0
 
 
-def heading(diff: Diff, step: Step) -> list[Part]:
-    """The line above a diff: its steps, the lines it adds and removes, the recipe's source line."""
-    steps = (f"# {diff.before} → {diff.after}  ", "bold")
-    if not diff.lines:
-        return [steps, ("no difference", "dim")]
-    return [steps, *change_words(diff), (f"  {step.location}", "dim")]
+def _pair_recipes(
+    recipe: str, against: str, steps: tuple[str | None, str | None], request: Request
+) -> tuple[Place, Place]:
+    """A step of each of two recipes, by default the last."""
+    recipes = [pick_recipe(recipe), pick_recipe(against)]
+    first, second = (run_requested(picked, request, among=recipes) for picked in recipes)
+    return _place(first, steps[0]), _place(second, steps[1])
 
 
-def change_words(diff: Diff | None) -> list[Part]:
-    """``+12 −3``; nothing where there is nothing to compare with."""
-    if diff is None:
-        return []
-    return [(f"+{diff.added}", "green"), (f" −{diff.removed}", "red")]
-
-
-def _neighbours(run: Run) -> Iterator[tuple[Place, Place]]:
-    for before, after in zip(run.steps, run.steps[1:], strict=False):
-        yield (run, before), (run, after)
-
-
-def _places(pair: Pair, wish: Wish, run: Run | None) -> tuple[Place, Place]:
-    if run is not None:
-        return _place(run, pair.before), _place(run, pair.after)
-    recipes = [pick_recipe(pair.recipe), pick_recipe(str(pair.against))]
-    first, second = (run_wished(recipe, wish, among=recipes) for recipe in recipes)
-    return _place(first, pair.before), _place(second, pair.after)
+def _pair_steps(run: Run, before: str | None, after: str | None) -> list[tuple[Place, Place]]:
+    """Two steps of a run, or all neighbours."""
+    if before is not None:
+        return [(_place(run, before), _place(run, after))]
+    return [((run, one), (run, two)) for one, two in itertools.pairwise(run.steps)]
 
 
 def _place(run: Run, step: str | None) -> Place:
@@ -67,24 +137,10 @@ def _place(run: Run, step: str | None) -> Place:
 
 
 def _diff(before: Place, after: Place, context: int) -> Diff:
-    names = (_name(*before), _name(*after))
-    return diff_modules(before[1].module, after[1].module, names=names, context=context)
+    from tirstep.lowering_checks import diff_modules
+    from tirstep.lowering_checks.steps import step_label
 
-
-def _name(run: Run, step: Step) -> str:
-    return f"{run.recipe.name}/{step_label(step)}"
-
-
-def _print_document(pair: Pair, run: Run, diffs: list[Diff]) -> None:
-    keys = [_diff_keys(diff) for diff in diffs]
-    print_document("diff", **run_keys(run), against=pair.against, diffs=keys)
-
-
-def _diff_keys(diff: Diff) -> Document:
-    return {
-        "before": diff.before,
-        "after": diff.after,
-        "added": diff.added,
-        "removed": diff.removed,
-        "diff": str(diff),
-    }
+    names = tuple(f"{run.recipe.name}/{step_label(step)}" for run, step in (before, after))
+    return diff_modules(
+        before[1].module, after[1].module, names=(names[0], names[1]), context=context
+    )

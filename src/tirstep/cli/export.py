@@ -1,39 +1,103 @@
-"""``tirstep export``: a recipe as a git repository, one commit for each step."""
+"""``tirstep export``: a recipe as a git repository, one commit for each step.
+
+Repositories are made by the git of the machine, and are the same on every machine: nothing of the
+user counts, no configuration, no templates, no signing, no line endings, no dates.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 import shutil
+import subprocess
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from tirstep.lowering_checks import CheckError, Run, print_module
-from tirstep.lowering_checks.compile.compiling import get_target
-from tirstep.lowering_checks.compile.passes import Lowering, lower_through_passes
-from tirstep.lowering_checks.facts import facts_of_lowering
-from tirstep.lowering_checks.steps import step_label
-from tirstep.modules import Problem
-from tirstep.transforms.recipes import Step
+import typer
 
-from .git import Repository, require_git
-from .refusals import UseError
-from .screen import Screen
-from .selection import format_shape, pick_recipe, run_wished
-from .texts import count, first_sentence
-from .wishes import Wish
+from .catalogue import require_recipe
+from .formatting import count, first_sentence, format_shape
+from .request import (
+    Config,
+    Dtype,
+    KernelOptions,
+    RecipeName,
+    Request,
+    Shape,
+    TargetName,
+    make_request,
+    one_of,
+    pick_recipe,
+    run_requested,
+)
+from .wrong_use import UseError
 
+if TYPE_CHECKING:
+    from tirstep.lowering_checks import Run
+    from tirstep.lowering_checks.compile.passes import Lowering
+    from tirstep.modules import Problem
+    from tirstep.transforms.recipes import Step
+
+FORMS = ("git",)
+"""What a recipe can be exported as."""
 MODULE, FACTS = "module.py", "facts.txt"
 SOURCES = {"cuda": "kernel.cu", "opencl": "kernel.cl", "llvm": "kernel.ll"}
+AUTHOR, EMAIL = "tirstep", "tirstep@localhost"
+EPOCH, MINUTE = 946684800, 60  # 2000-01-01 in UTC: the date of step 0
+MARK = "tirstep.export"
+# Files of the user's that git finds without any configuration: $XDG_CONFIG_HOME/git/attributes.
+_WITHOUT_FILES = tuple(
+    word
+    for name in ("attributesFile", "excludesFile", "hooksPath")
+    for word in ("-c", f"core.{name}={os.devnull}")
+)
 
 
-def export_recipe(name: str, wish: Wish, folder: Path, *, target: str, force: bool) -> int:
+def command(
+    recipe: RecipeName,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where to; a new folder, or an empty one.")
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--as", metavar="|".join(FORMS), parser=one_of("--as", FORMS), help="What to write."
+        ),
+    ] = "git",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace DIR, if an export made it.")
+    ] = False,
+    target: TargetName = "cuda",
+    shape: Shape = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    config: Config = None,
+) -> int:
+    """Write a recipe as a git repository with a commit for each step.
+
+    module.py is the step's TIR, kernel.cu its device source, facts.txt its facts, and the message
+    has the lines of the trace. So git log -p, git blame, git diff and git bisect run work on a
+    schedule. The same recipe gives the same hashes on every machine.
+    """
+    request = make_request(shape, dtype, option, config)
+    require_recipe(recipe)
+    return export_recipe(recipe, request, folder, target=target, force=force)
+
+
+def export_recipe(name: str, request: Request, folder: Path, *, target: str, force: bool) -> int:
     """Write the repository. Nothing stands in the folder before all of it is made."""
+    from tirstep.lowering_checks.compile.compiling import get_target
+
+    from .screen import Screen
+
     recipe = pick_recipe(name)
     get_target(target)
     require_git()
     _require_room(folder, force)
-    run = run_wished(recipe, wish)
+    run = run_requested(recipe, request)
     screen, place = Screen(), folder.absolute()
     beside = tempfile.TemporaryDirectory(prefix=".tirstep-", dir=place.parent)
     with screen.working(), beside as scratch:
@@ -41,18 +105,20 @@ def export_recipe(name: str, wish: Wish, folder: Path, *, target: str, force: bo
         repository = Repository.create(made)
         for step in run.steps:
             screen.doing(f"lowering {run.label(step)}")
-            repository.commit(
-                find_files(run.problem, step, target), find_message(run, step), step.index
-            )
+            files = make_files(run.problem, step, target)
+            repository.commit(files, make_message(run, step), step.index)
         head = repository.head()
         _put(made, place)
     commits = count(len(run.steps), "commit")
-    screen.line((str(folder), "bold"), f"  {recipe.name}, {commits}, head {head[:12]}")
+    screen.line((str(folder), "bold"), f"  {run.recipe.name}, {commits}, head {head[:12]}")
     return 0
 
 
-def find_files(problem: Problem, step: Step, target: str) -> dict[str, str]:
+def make_files(problem: Problem, step: Step, target: str) -> dict[str, str]:
     """The files of a step: its TIR, and the device source and the facts where it has them."""
+    from tirstep.lowering_checks import print_module
+    from tirstep.lowering_checks.compile.passes import lower_through_passes
+
     lowering = lower_through_passes(step.module, target)
     files = {MODULE: print_module(step.module)}
     if lowering.source.strip():
@@ -60,8 +126,10 @@ def find_files(problem: Problem, step: Step, target: str) -> dict[str, str]:
     return {**files, FACTS: _facts_text(lowering, problem)}
 
 
-def find_message(run: Run, step: Step) -> str:
+def make_message(run: Run, step: Step) -> str:
     """The message of a step's commit: its name, what it added to the trace, where it ends."""
+    from tirstep.lowering_checks.steps import step_label
+
     about = first_sentence(run.recipe.doc) if step.index == 0 else ""
     shape = f"{run.recipe.kernel} {format_shape(run.problem.shape)} {run.problem.options['dtype']}"
     added = _trace_lines(step)[len(_trace_lines(run.steps[step.index - 1])) if step.index else 0 :]
@@ -83,6 +151,9 @@ def _trace_lines(step: Step) -> list[str]:
 
 
 def _facts_text(lowering: Lowering, problem: Problem) -> str:
+    from tirstep.lowering_checks import CheckError
+    from tirstep.lowering_checks.facts import facts_of_lowering
+
     try:
         facts = facts_of_lowering(lowering, problem=problem)
     except CheckError as error:
@@ -128,3 +199,92 @@ def _put(made: Path, folder: Path) -> None:
         raise
     if had_one:
         shutil.rmtree(aside)
+
+
+def require_git() -> str:
+    """Where git is; raises `UseError` where it is missing."""
+    found = shutil.which("git")
+    if found is None:
+        raise UseError("there is no git here, which tirstep export needs; install it")
+    return found
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A git repository in a folder."""
+
+    folder: Path
+
+    @classmethod
+    def create(cls, folder: Path) -> Repository:
+        """A new one in a folder that is not there yet, marked as ours."""
+        folder.mkdir()
+        repository = cls(folder)
+        repository.call("init", "--quiet", "--template=", "--initial-branch=main")
+        repository.call("config", MARK, "1")
+        repository.call("config", "core.autocrlf", "false")
+        return repository
+
+    def is_ours(self) -> bool:
+        """Whether `create` made it."""
+        config = self.folder / ".git" / "config"
+        if not config.is_file():
+            return False
+        done = self._run("config", "--file", str(config.absolute()), "--get", MARK)
+        return done.returncode == 0 and done.stdout.strip() == "1"
+
+    def commit(self, files: Mapping[str, str], message: str, number: int) -> None:
+        """Make these the files of the repository, and commit them, even if none changed."""
+        for path in self.folder.iterdir():
+            if path.name != ".git" and path.name not in files:
+                path.unlink()
+        for name, text in files.items():
+            (self.folder / name).write_bytes(text.encode())
+        self.call("add", "--all", "--force")
+        date = f"{EPOCH + number * MINUTE} +0000"
+        options = ("--quiet", "--allow-empty", "--no-verify", "--cleanup=verbatim")
+        self.call("commit", *options, "--file=-", text=message, date=date)
+
+    def head(self) -> str:
+        """The hash of the last commit."""
+        return self.call("rev-parse", "HEAD").strip()
+
+    def call(self, *arguments: str, text: str = "", date: str | None = None) -> str:
+        """What git prints; raises `UseError` with its reason where it fails."""
+        done = self._run(*arguments, text=text, date=date)
+        if done.returncode:
+            reason = done.stderr.strip().splitlines() or ["no reason given"]
+            raise UseError(f"git {arguments[0]} failed in {self.folder}: {reason[-1]}")
+        return done.stdout
+
+    def _run(
+        self, *arguments: str, text: str = "", date: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [require_git(), *_WITHOUT_FILES, *arguments],
+            cwd=self.folder,
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            env=_environment(date),
+        )
+
+
+def _environment(date: str | None) -> dict[str, str]:
+    """The machine's environment without git's variables and the user's configuration."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    dates = {} if date is None else {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+    return {
+        **kept,
+        **dates,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_DEFAULT_HASH": "sha1",
+        "GIT_AUTHOR_NAME": AUTHOR,
+        "GIT_AUTHOR_EMAIL": EMAIL,
+        "GIT_COMMITTER_NAME": AUTHOR,
+        "GIT_COMMITTER_EMAIL": EMAIL,
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+    }

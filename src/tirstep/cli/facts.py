@@ -4,34 +4,112 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from tirstep.lowering_checks import DeviceError, Run, count_accesses, run_recipe
-from tirstep.lowering_checks.facts import (
-    ARCHITECTURES,
-    CompiledFacts,
-    Fact,
-    Facts,
-    compile_everywhere,
-    counted_rows,
-    find_losses,
-    get_architecture,
-    get_compiler,
-    get_facts,
+import typer
+
+from .catalogue import require_recipe
+from .formatting import format_shape
+from .request import (
+    Config,
+    Dtype,
+    Json,
+    KernelOptions,
+    OnlyStep,
+    RecipeName,
+    Request,
+    Shape,
+    TargetName,
+    make_request,
+    pick_recipe,
+    pick_step,
+    run_requested,
 )
-from tirstep.lowering_checks.steps import step_label
-from tirstep.modules import KernelError
-from tirstep.transforms.errors import TransformError
-from tirstep.transforms.recipes import Step
+from .wrong_use import UseError
 
-from .documents import Document, print_document, run_keys
-from .facts_table import print_facts
-from .screen import Screen
-from .selection import format_shape, pick_recipe, pick_step, run_wished
-from .wishes import Wish
+if TYPE_CHECKING:
+    from tirstep.lowering_checks import Run
+    from tirstep.lowering_checks.facts import CompiledFacts, Fact, Facts
+    from tirstep.transforms.recipes import Step
+
+    from .json_output import Document
+    from .screen import Screen
 
 WITHOUT_NVDISASM = (
     "there is no nvdisasm here to read the machine code with; pip install 'tirstep[cuda]'"
 )
+
+
+def command(
+    recipe: RecipeName,
+    step: OnlyStep = None,
+    target: TargetName = "cuda",
+    arch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arch",
+            metavar="ARCH",
+            help="Compile for this architecture, such as sm_80; may be given several times.",
+        ),
+    ] = None,
+    all_archs: Annotated[
+        bool, typer.Option("--all-archs", help="Compile for every architecture from sm_75 on.")
+    ] = False,
+    counts: Annotated[
+        bool,
+        typer.Option(
+            "--counts",
+            help="Count what the first GPU block does, on the simulator: seconds for each step.",
+        ),
+    ] = False,
+    shape: Shape = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    config: Config = None,
+    json: Json = False,
+) -> int:
+    """Say what the GPU gets of each step.
+
+    The launch, memory accesses, barriers; with --arch or --all-archs also registers, spills,
+    occupancy and instructions, for which it needs a compiler for CUDA (pip install 'tirstep[cuda]',
+    or nvcc), but no GPU; with --counts traffic and bank conflicts. What stands in a loop, and a
+    call of a helper, counts once. Without --shape, that of the tutorial that the recipe comes from.
+    """
+    if arch and all_archs:
+        raise UseError("--all-archs is every architecture; give it without --arch")
+    request = make_request(shape, dtype, option, config)
+    require_recipe(recipe)
+    architectures = choose_architectures(arch or [], all_archs=all_archs)
+    run = run_requested(pick_recipe(recipe), request, example="seed")
+    steps = run.steps if step is None else (pick_step(run, step),)
+    options = FactsOptions(target, architectures, counts, _run_reference(run, request))
+    return show_facts(run, steps, options, as_json=json)
+
+
+@dataclass(frozen=True)
+class FactsOptions:
+    """What is wanted to know; `reference` is the run whose facts a shape may lose."""
+
+    target: str
+    architectures: Sequence[str]
+    counts: bool
+    reference: Run | None
+
+
+def show_facts(run: Run, steps: Sequence[Step], options: FactsOptions, *, as_json: bool) -> int:
+    """Print the facts of some steps."""
+    from .json_output import print_document, run_keys
+    from .screen import Screen
+
+    screen = Screen()
+    with screen.working():
+        found = [_get_step_facts(screen, run, step, options) for step in steps]
+    if as_json:
+        keys = [_step_keys(facts) for facts in found]
+        print_document("facts", **run_keys(run), target=options.target, steps=keys)
+    else:
+        _show(screen, run, found)
+    return 0
 
 
 @dataclass(frozen=True)
@@ -39,7 +117,7 @@ class _Counted:
     """The facts that the simulator counted, or why there are none."""
 
     rows: Sequence[Fact] = ()
-    refusal: str | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,159 +131,152 @@ class _StepFacts:
     """
 
     step: Step
+    label: str
     facts: Facts
     notes: Sequence[str]
     counted: _Counted | None
     compiled: Sequence[CompiledFacts]
 
 
-def find_architectures(names: Sequence[str], *, all_archs: bool) -> tuple[str, ...]:
+def choose_architectures(names: Sequence[str], *, all_archs: bool) -> tuple[str, ...]:
     """The names of architectures that are asked for; an unknown one, or none to compile with, is
     refused.
     """
-    wanted = tuple(ARCHITECTURES) if all_archs else tuple(dict.fromkeys(names))
-    for name in wanted:
+    from tirstep.lowering_checks.facts import ARCHITECTURES, get_architecture, get_compiler
+
+    chosen = tuple(ARCHITECTURES) if all_archs else tuple(dict.fromkeys(names))
+    for name in chosen:
         get_architecture(name)
-    if wanted:
+    if chosen:
         get_compiler()
-    return wanted
+    return chosen
 
 
-def show_facts(
-    name: str,
-    wish: Wish,
-    step_name: str | None,
-    target: str,
-    architectures: Sequence[str],
-    *,
-    counts: bool,
-    as_json: bool,
-) -> int:
-    """Print the facts of the steps of a recipe, or of one of them; with `counts`, those of the
-    simulator, too.
-    """
-    run = run_wished(pick_recipe(name), wish, example="seed")
-    steps = run.steps if step_name is None else (pick_step(run, step_name),)
-    screen = Screen()
-    reference = _run_reference(run, wish)
-    found = []
-    with screen.working():
-        for step in steps:
-            screen.doing(f"lowering {run.label(step)}")
-            facts = get_facts(step.module, target, problem=run.problem)
-            notes = _find_notes(facts, step, reference, target)
-            counted = None
-            if counts and facts.refusal is None:
-                screen.doing(f"counting {run.label(step)}")
-                counted = _count(run, step)
-            compiled: Sequence[CompiledFacts] = ()
-            if architectures and facts.refusal is None and facts.language == "cuda":
-                screen.doing(f"compiling {run.label(step)}")
-                compiled = compile_everywhere(facts, architectures)
-            found.append(_StepFacts(step, facts, notes, counted, compiled))
-    if as_json:
-        print_document("facts", **run_keys(run), target=target, steps=[_keys(o) for o in found])
-    else:
-        _print(screen, run, found)
-    return 0
+def _get_step_facts(screen: Screen, run: Run, step: Step, options: FactsOptions) -> _StepFacts:
+    from tirstep.lowering_checks.facts import compile_everywhere, get_facts
+    from tirstep.lowering_checks.steps import step_label
+
+    screen.doing(f"lowering {run.label(step)}")
+    facts = get_facts(step.module, options.target, problem=run.problem)
+    notes = _find_notes(facts, step, options)
+    counted = None
+    if options.counts and facts.refusal is None:
+        screen.doing(f"counting {run.label(step)}")
+        counted = _count(run, step)
+    compiled: Sequence[CompiledFacts] = ()
+    if options.architectures and facts.refusal is None and facts.language == "cuda":
+        screen.doing(f"compiling {run.label(step)}")
+        compiled = compile_everywhere(facts, options.architectures)
+    return _StepFacts(step, step_label(step), facts, notes, counted, compiled)
 
 
 def _count(run: Run, step: Step) -> _Counted:
+    from tirstep.lowering_checks import DeviceError, count_accesses
+    from tirstep.lowering_checks.facts import counted_rows
+
     try:
         counts = count_accesses(run.problem, step.module)
         return _Counted(tuple(counted_rows(counts, run.problem.bytes)))
     except DeviceError as error:
-        return _Counted(refusal=str(error))
+        return _Counted(error=str(error))
 
 
-def _run_reference(run: Run, wish: Wish) -> Run | None:
-    """The recipe at its tutorial's shape, with the sizes and options that are wished."""
-    if wish.shape is None:
+def _run_reference(run: Run, request: Request) -> Run | None:
+    """The recipe at its tutorial's shape, with the config and options that are requested."""
+    from tirstep.lowering_checks import run_recipe
+    from tirstep.modules import KernelError
+    from tirstep.transforms.errors import TransformError
+
+    if request.shape is None:
         return None
-    recipe = run.recipe
+    shape, config = run.recipe.default_example.shape, dict(run.config)
     try:
-        return run_recipe(
-            recipe,
-            recipe.default_example.shape,
-            options=run.problem.options,
-            config=dict(run.config),
-        )
+        return run_recipe(run.recipe, shape, options=run.problem.options, config=config)
     except (TransformError, KernelError):
         return None
 
 
-def _find_notes(facts: Facts, step: Step, reference: Run | None, target: str) -> list[str]:
-    twins = {} if reference is None else {one.name: one for one in reference.steps}
+def _find_notes(facts: Facts, step: Step, options: FactsOptions) -> list[str]:
+    from tirstep.lowering_checks.facts import find_losses, get_facts
+
+    reference = options.reference
+    twins = {} if reference is None else {twin.name: twin for twin in reference.steps}
     if reference is None or step.name not in twins:
         return []
-    theirs = get_facts(twins[step.name].module, target, problem=reference.problem)
+    theirs = get_facts(twins[step.name].module, options.target, problem=reference.problem)
     return find_losses(facts, theirs, place=f"at {format_shape(reference.problem.shape)}")
 
 
-def _print(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
+def _show(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
+    from .tables import show_facts_table
+
     screen.line((run.recipe.name, "bold"), (f"  {format_shape(run.problem.shape)}", "dim"))
-    lowered = [one for one in found if one.facts.refusal is None]
+    lowered = [facts for facts in found if facts.facts.refusal is None]
     if lowered:
-        print_facts(screen, {step_label(one.step): _rows(one) for one in lowered})
-    for one in lowered:
-        if one.compiled:
-            _print_compiled(screen, one)
-    remarks = [remark for one in found for remark in _remarks(one)]
+        show_facts_table(screen, {facts.label: _rows(facts) for facts in lowered})
+    for facts in lowered:
+        if facts.compiled:
+            _show_compiled(screen, facts)
+    remarks = [remark for facts in found for remark in _remarks(facts)]
     if remarks:
         screen.line()
     for word, style, sentence in remarks:
         screen.line((f"{word}  ", style), sentence, wrap=True)
 
 
-def _rows(one: _StepFacts) -> Sequence[Fact]:
-    return (*one.facts.rows(), *(one.counted.rows if one.counted is not None else ()))
+def _rows(found: _StepFacts) -> Sequence[Fact]:
+    return (*found.facts.rows(), *(found.counted.rows if found.counted is not None else ()))
 
 
-def _remarks(one: _StepFacts) -> Iterator[tuple[str, str, str]]:
+def _remarks(found: _StepFacts) -> Iterator[tuple[str, str, str]]:
     """What is to be said of a step below the tables: a word, its style, and a sentence."""
-    label = step_label(one.step)
-    if one.facts.refusal is not None:
-        yield "no facts", "dim", f"{label}: {one.facts.refusal}"
-    if one.counted is not None and one.counted.refusal is not None:
-        yield "no counts", "dim", f"{label}: {one.counted.refusal}"
-    for note in one.notes:
-        yield "note", "yellow", f"{label}: {note}"
+    if found.facts.refusal is not None:
+        yield "no facts", "dim", f"{found.label}: {found.facts.refusal}"
+    if found.counted is not None and found.counted.error is not None:
+        yield "no counts", "dim", f"{found.label}: {found.counted.error}"
+    for note in found.notes:
+        yield "note", "yellow", f"{found.label}: {note}"
 
 
-def _print_compiled(screen: Screen, one: _StepFacts) -> None:
+def _show_compiled(screen: Screen, found: _StepFacts) -> None:
+    from .tables import show_facts_table
+
     screen.line()
-    compiler = one.compiled[0].compiler
-    screen.line((step_label(one.step), "bold"), (f"  compiled by {compiler}", "dim"))
-    ran = {each.architecture: each.rows() for each in one.compiled if each.refusal is None}
+    compiler = found.compiled[0].compiler
+    screen.line((found.label, "bold"), (f"  compiled by {compiler}", "dim"))
+    ran = {each.architecture: each.rows() for each in found.compiled if each.refusal is None}
     if ran:
-        print_facts(screen, ran)
-    for each in one.compiled:
+        show_facts_table(screen, ran)
+    for each in found.compiled:
         if each.refusal is not None:
             screen.line(("refused  ", "bold red"), each.refusal, wrap=True)
-    if any(kernel.instructions is None for each in one.compiled for kernel in each.kernels):
+    if any(kernel.instructions is None for each in found.compiled for kernel in each.kernels):
         screen.line(("no instructions  ", "dim"), WITHOUT_NVDISASM, wrap=True)
 
 
-def _keys(one: _StepFacts) -> Document:
+def _step_keys(found: _StepFacts) -> Document:
+    counted = found.counted
     return {
-        "number": one.step.index,
-        "name": one.step.name,
-        "source": one.step.location,
-        "refused": one.facts.refusal,
-        "notes": list(one.notes),
-        "facts": [fact._asdict() for fact in one.facts.rows()] if one.facts.kernels else [],
-        "counted": None if one.counted is None else _counted_keys(one.counted),
+        "number": found.step.index,
+        "name": found.step.name,
+        "source": found.step.location,
+        "refused": found.facts.refusal,
+        "notes": list(found.notes),
+        "facts": _fact_keys(found.facts.rows()) if found.facts.kernels else [],
+        "counted": None
+        if counted is None
+        else {"refused": counted.error, "facts": _fact_keys(counted.rows)},
         "compiled": [
             {
                 "architecture": each.architecture,
                 "compiler": each.compiler,
                 "refused": each.refusal,
-                "facts": [fact._asdict() for fact in each.rows()],
+                "facts": _fact_keys(each.rows()),
             }
-            for each in one.compiled
+            for each in found.compiled
         ],
     }
 
 
-def _counted_keys(counted: _Counted) -> Document:
-    return {"refused": counted.refusal, "facts": [fact._asdict() for fact in counted.rows]}
+def _fact_keys(facts: Sequence[Fact]) -> list[Document]:
+    return [fact._asdict() for fact in facts]

@@ -1,36 +1,106 @@
-"""``tirstep golden``: which goldens differ from what the recipes make, and writing them anew."""
+"""``tirstep golden``: which goldens differ from what the recipes make, and writing them again."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from tirstep.lowering_checks import Finding, GoldenStore, Run, run_golden
-from tirstep.transforms.recipes import RECIPES, Recipe
+import typer
 
-from .documents import finding_keys, print_document
-from .refusals import UseError
-from .screen import Screen
-from .selection import find_store_to_write, pick_recipes
-from .texts import count
-from .verdicts import show_findings
+from .catalogue import complete_either, require_either
+from .formatting import count
+from .request import GOLDEN_DIR, GoldenDir, Json, pick_recipes
+from .wrong_use import UseError
+
+if TYPE_CHECKING:
+    from tirstep.lowering_checks import Finding, GoldenStore, Run
+    from tirstep.transforms.recipes import Recipe
+
+    from .screen import Screen
 
 
-def compare_goldens(
-    names: Sequence[str], golden_dir: Path | None, *, every: bool, as_json: bool
+def command(
+    recipes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RECIPE]",
+            show_default=False,
+            help="Recipes, or kernels for their whole ladders. [default: those that have goldens]",
+            autocompletion=complete_either,
+        ),
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write them anew; not under CI.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="All recipes of tirstep, also those without goldens.")
+    ] = False,
+    golden_dir: GoldenDir = None,
+    json: Json = False,
 ) -> int:
-    """Say what writing would change, and what no recipe makes; 1 if anything."""
-    store, screen = find_store_to_write(golden_dir), Screen()
-    recipes = _choose(store, names, every)
+    """Say which goldens would change, or write them anew.
+
+    Writing touches the folders of these recipes and their kernels alone: there it deletes the
+    goldens of steps that are no more. Files that no recipe makes are told, and stay.
+    """
+    names = recipes or []
+    if names and every:
+        raise UseError("RECIPE and --all both say which goldens are meant; give one")
+    for name in names:
+        require_either(name)
+    return check_goldens(names, golden_dir, every=every, write=write, as_json=json)
+
+
+def check_goldens(
+    names: Sequence[str], golden_dir: Path | None, *, every: bool, write: bool, as_json: bool
+) -> int:
+    """Compare or write; 1 for differences, and for files that no recipe makes. Raises `CheckError`
+    for writing under CI.
+    """
+    from tirstep.lowering_checks import run_golden
+
+    from .json_output import finding_keys, print_document
+    from .screen import Screen
+
+    store, screen = find_store_to_write(golden_dir), Screen(quiet=as_json)
+    runs, changed = [], []
+    chosen = _choose(store, names, every)
     with screen.working():
-        runs = _run_all(recipes, screen)
-    findings = store.check_version()
-    findings += [one for run in runs for step in store.check(run) for one in step]
-    findings += _find_orphans(store, runs, names)
+        for recipe in chosen:
+            screen.doing(recipe.name)
+            runs.append(run_golden(recipe))
+        if write:
+            changed = store.write(runs, environment=os.environ)
+    findings = [] if write else _find_differences(store, runs)
+    ours = {run.recipe.name for run in runs}
+    orphans = store.find_orphans(runs)
+    findings += [each for each in orphans if not names or each.where.partition("/")[0] in ours]
     if as_json:
-        _print_document(store, written=False, changed=[], findings=findings)
-        return 1 if findings else 0
+        print_document(
+            "golden",
+            golden_dir=str(store.root),
+            written=write,
+            ok=not findings,
+            changed=[str(path) for path in changed],
+            findings=[finding_keys(finding) for finding in findings],
+        )
+    elif write:
+        _show_written(screen, store, changed, findings)
+    else:
+        _show_differences(screen, store, runs, findings)
+    return 1 if findings else 0
+
+
+def _find_differences(store: GoldenStore, runs: Sequence[Run]) -> list[Finding]:
+    findings = [finding for run in runs for step in store.check(run) for finding in step]
+    return [*store.check_version(), *findings]
+
+
+def _show_differences(
+    screen: Screen, store: GoldenStore, runs: Sequence[Run], findings: Sequence[Finding]
+) -> None:
+    from .judging import show_findings
+
     show_findings(screen, findings)
     files = count(sum(len(run.steps) for run in runs), "golden")
     if findings:
@@ -39,25 +109,13 @@ def compare_goldens(
         screen.line(f"{files}: ", (told, "bold red"))
     else:
         screen.line(f"{files} in {store.root}: ", ("as the recipes make them", "green"))
-    return 1 if findings else 0
 
 
-def write_goldens(
-    names: Sequence[str], golden_dir: Path | None, *, every: bool, as_json: bool
-) -> int:
-    """Write the goldens anew and say what changed; 1 where files stay that no recipe makes.
+def _show_written(
+    screen: Screen, store: GoldenStore, changed: Sequence[Path], findings: Sequence[Finding]
+) -> None:
+    from .judging import show_findings
 
-    Raises `CheckError` under CI.
-    """
-    store, screen = find_store_to_write(golden_dir), Screen()
-    recipes = _choose(store, names, every)
-    with screen.working():
-        runs = _run_all(recipes, screen)
-        changed = store.write(runs, environment=os.environ)
-        orphans = _find_orphans(store, runs, names)
-    if as_json:
-        _print_document(store, written=True, changed=changed, findings=orphans)
-        return 1 if orphans else 0
     for path in changed:
         word, style = ("wrote  ", "green") if path.exists() else ("deleted", "red")
         screen.line((word, style), f" {path}")
@@ -65,12 +123,13 @@ def write_goldens(
         screen.line(f"{count(len(changed), 'file')} changed in {store.root}; read them in git")
     else:
         screen.line(f"nothing changed in {store.root}")
-    show_findings(screen, orphans)
-    return 1 if orphans else 0
+    show_findings(screen, findings)
 
 
 def _choose(store: GoldenStore, names: Sequence[str], every: bool) -> list[Recipe]:
     """The recipes that are named, or all, or else those that have goldens in the folder."""
+    from tirstep.transforms.recipes import RECIPES
+
     if names or every:
         return pick_recipes(names or [*RECIPES])
     if found := [RECIPES[name] for name in store.find_recipes() if name in RECIPES]:
@@ -81,30 +140,32 @@ def _choose(store: GoldenStore, names: Sequence[str], every: bool) -> list[Recip
     )
 
 
-def _find_orphans(store: GoldenStore, runs: Sequence[Run], names: Sequence[str]) -> list[Finding]:
-    """What no recipe makes; with names, in the folders of these recipes."""
-    ours = {run.recipe.name for run in runs}
-    found = store.find_orphans(runs)
-    return [one for one in found if not names or one.where.partition("/")[0] in ours]
+def find_store_to_write(folder: Path | None) -> GoldenStore:
+    """The goldens of a folder, to be written: never a folder of other things."""
+    from tirstep.lowering_checks import GoldenStore
+    from tirstep.lowering_checks.golden import VERSION_FILE
+
+    root = folder or GOLDEN_DIR
+    if folder is None and not root.parent.is_dir():
+        raise UseError(
+            f"there is no folder {root.parent} here; run this at the top of the repository, "
+            "or give --golden-dir"
+        )
+    if root.exists() and not root.is_dir():
+        raise UseError(f"{root} is no folder; give --golden-dir the folder of the goldens")
+    if root.is_dir() and not (root / VERSION_FILE).is_file() and _has_other_things(root):
+        raise UseError(
+            f"{root} has files but no {VERSION_FILE}, so it may be no folder of goldens; give "
+            "--golden-dir another folder, a new one or an empty one"
+        )
+    return GoldenStore(root)
 
 
-def _run_all(recipes: Iterable[Recipe], screen: Screen) -> list[Run]:
-    runs = []
-    for recipe in recipes:
-        screen.doing(recipe.name)
-        runs.append(run_golden(recipe))
-    return runs
+def _has_other_things(root: Path) -> bool:
+    """Than goldens whose writing was ended before the version of TVM, which comes last."""
+    from tirstep.lowering_checks.golden import INPUTS, VERSION_FILE
+    from tirstep.transforms.recipes import RECIPES
 
-
-def _print_document(
-    store: GoldenStore, *, written: bool, changed: Iterable[Path], findings: Iterable[Finding]
-) -> None:
-    found = [finding_keys(finding) for finding in findings]
-    print_document(
-        "golden",
-        golden_dir=str(store.root),
-        written=written,
-        ok=not found,
-        changed=[str(path) for path in changed],
-        findings=found,
-    )
+    left = (".tirstep-", f".{VERSION_FILE}")  # of processes that were killed
+    names = {path.name for path in root.iterdir()} - {INPUTS, *RECIPES}
+    return not all(name.startswith(left) for name in names)

@@ -1,13 +1,64 @@
-"""How a document of ``--json`` is printed; `documents` says what its keys are."""
+"""The documents of ``--json``: one object on standard output, with these keys.
+
+Every document has ``command`` and ``versions`` ({tirstep, tvm}). Where nothing was measured or
+asked, a key is there and null. Shapes of recipes are objects of sizes by name; times are in
+microseconds.
+
+``list``
+    kernels: [{kernel, doc, shape (names of its extents), dtypes, options, recipes: [{recipe, doc,
+    kernel, config (with defaults), default_example and golden ({shape, options, config}), steps}]}]
+``steps``
+    recipe, shape, options, config, steps: [{number, name, source, tir, trace}]
+``diff``
+    recipe, against (null, or the other recipe), diffs: [{before, after, added, removed, diff}]
+``lower``
+    recipe, shape, options, config, step, target, passes_run (how many), refused (by which pass and
+    why, or null), passes: [{number, name, changed, time_us, added, removed; with ``--diff`` also
+    diff, with ``--pass`` also tir}]
+``source``
+    recipe, shape, options, config, target; step, language, text; or with ``--diff`` diffs, as above
+``facts``
+    recipe, shape, options, config, target, steps: [{number, name, source, refused, notes, facts:
+    [FACT], compiled: [{architecture, compiler, refused, facts: [FACT]}]}]
+``check``
+    device, golden_dir, seed, ok, findings (of the whole folder: its version, its orphans),
+    recipes: [RECIPE]
+``ladder``
+    kernel, device, golden_dir, seed, ok, shape_from ("option", "seed" or "golden"), shape (as
+    ``--shape`` takes it; null where the recipes differ), baseline (the recipe that speed-ups are
+    over), findings (of the whole folder: its version), recipes: [RECIPE]
+``golden``
+    golden_dir, written (whether --write was given), ok, changed (paths), findings (what would
+    change, and files that no recipe makes; with --write the latter alone)
+DEVICE
+    {name, description}
+RECIPE
+    recipe, summary, status ("ok", "failed" or "skipped"), reason (why skipped), shape, options,
+    config, golden and numbers ("ok", "failed" or null), checked_on, added, removed (lines, from the
+    kernel as it was written to the last step), TIME, speedup, odd_shape (of `check`: {shape,
+    config, numbers, checked_on} of the last step at a shape that no tile divides; null where the
+    recipe takes none or has failed already), findings, steps: [STEP]
+STEP
+    number, name, source, golden, numbers, checked_on, added, removed (against the step before),
+    TIME, findings; with ``--diff`` also diff
+TIME
+    time_us (the median), time_us_lower and time_us_upper (the quartiles), repeats, gflops
+FACT
+    {group, key (of an expectation; empty for text), name, value, unit}
+FINDING
+    {check, where, source (the recipe's line, or empty), message, detail}
+"""
 
 from __future__ import annotations
 
 import json
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 import tirstep
 
-from .screen import emit
+if TYPE_CHECKING:
+    from tirstep.lowering_checks import Device, Diff, Finding, Run
 
 Document = dict[str, object]
 
@@ -15,7 +66,8 @@ Document = dict[str, object]
 def print_document(command: str, **keys: object) -> None:
     """Print the document of a command."""
     versions = {"tirstep": tirstep.__version__, "tvm": _find_tvm_version()}
-    emit(json.dumps({"command": command, "versions": versions, **keys}, indent=2, default=str))
+    document = {"command": command, "versions": versions, **keys}
+    print(json.dumps(document, indent=2, default=str), flush=True)
 
 
 def _find_tvm_version() -> str:
@@ -26,3 +78,40 @@ def _find_tvm_version() -> str:
         import tvm
 
         return str(tvm.__version__)
+
+
+def device_keys(device: Device) -> Document:
+    """DEVICE of the module's docstring."""
+    return {"name": device.name, "description": device.description}
+
+
+def finding_keys(finding: Finding) -> Document:
+    """FINDING of the module's docstring."""
+    return {
+        "check": finding.check,
+        "where": finding.where,
+        "source": finding.location,
+        "message": finding.message,
+        "detail": finding.detail,
+    }
+
+
+def run_keys(run: Run) -> Document:
+    """What ran: recipe, shape, options and config."""
+    return {
+        "recipe": run.recipe.name,
+        "shape": dict(run.problem.shape),
+        "options": dict(run.problem.options),
+        "config": {**run.recipe.config, **run.config},
+    }
+
+
+def diff_keys(diff: Diff) -> Document:
+    """A diff of ``diff`` and ``source``."""
+    return {
+        "before": diff.before,
+        "after": diff.after,
+        "added": diff.added,
+        "removed": diff.removed,
+        "diff": str(diff),
+    }

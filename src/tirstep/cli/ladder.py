@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from tirstep.lowering_checks import Verdict, count_accesses
-from tirstep.modules import KernelError
-from tirstep.transforms.recipes import LADDERS
+import typer
 
-from .diff import change_words
-from .documents import device_keys, finding_keys, print_document, rung_documents
-from .judge import Judge, make_judge, plan
-from .refusals import UseError
-from .rungs import Rung, baseline_of, find_common_shape
-from .screen import Screen
-from .selection import ExampleName, pick_kernel, spell_command
-from .steps import heading
-from .table import show_table
-from .texts import first_sentence
-from .verdicts import say_where, show_findings, verdict_words
-from .wishes import Request
+from .catalogue import complete_kernel, require_kernel
+from .formatting import first_sentence
+from .request import (
+    Config,
+    DeviceName,
+    Dtype,
+    ExampleName,
+    GoldenDir,
+    Json,
+    KernelOptions,
+    Request,
+    Seed,
+    Shape,
+    make_request,
+    pick_kernel,
+    spell_command,
+)
+from .wrong_use import UseError
+
+if TYPE_CHECKING:
+    from .judging import Judge, Rung
+    from .screen import Screen
 
 SHAPES = {
     "option": "as given with --shape",
@@ -29,41 +37,73 @@ SHAPES = {
 }
 
 
-@dataclass(frozen=True)
-class Look:
-    """How a ladder is shown: with every step's diff before it, with rows for steps, as JSON."""
+def command(
+    kernel: Annotated[
+        str,
+        typer.Argument(
+            metavar="KERNEL", help="A kernel: see tirstep list.", autocompletion=complete_kernel
+        ),
+    ],
+    diff: Annotated[
+        bool, typer.Option("--diff", help="First print each step's diff and verdicts, as it goes.")
+    ] = False,
+    steps: Annotated[bool, typer.Option("--steps", help="A row for each step, too.")] = False,
+    golden_dir: GoldenDir = None,
+    device: DeviceName = "auto",
+    seed: Seed = 0,
+    shape: Shape = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    config: Config = None,
+    json: Json = False,
+) -> int:
+    """Judge all recipes of a kernel, slow to fast, in a table.
 
-    diffs: bool
-    steps: bool
-    json: bool
+    Goldens and numbers of every step, the lines that each recipe changes, and on a GPU its time.
+
+    Without --shape, a GPU takes each recipe's shape from the tutorial that it comes from, and the
+    CPU that of its goldens. A size given with --set goes to every recipe that has it.
+    """
+    request = make_request(shape, dtype, option, config, golden_dir, device, seed)
+    require_kernel(kernel)
+    return judge_ladder(kernel, request, with_diffs=diff, with_steps=steps, as_json=json)
 
 
-def show_ladder(kernel: str, request: Request, look: Look) -> int:
+def judge_ladder(
+    kernel: str, request: Request, *, with_diffs: bool, with_steps: bool, as_json: bool
+) -> int:
     """Judge the ladder of a kernel and show it; 1 if any check failed."""
+    from tirstep.transforms.recipes import LADDERS
+
+    from .judging import make_judge
+    from .screen import Screen
+
     recipes = LADDERS[pick_kernel(kernel).name]
-    judge = make_judge(request)
+    judge, screen = make_judge(request), Screen(quiet=as_json)
     example: ExampleName = "seed" if judge.device.has_clock else "golden"
-    shape_from = example if request.wish.shape is None else "option"
-    screen = Screen()
+    shape_from = example if request.shape is None else "option"
     with screen.working():
-        rungs = plan(recipes, judge, screen, example=example)
+        rungs = judge.plan(recipes, screen.doing, example=example)
         _require_any(kernel, rungs)
-        if not look.json:
-            _show_begin(screen, kernel, judge, rungs, shape_from)
+        _show_begin(screen, kernel, judge, rungs, shape_from)
         for rung in rungs:
-            _climb(rung, judge, screen, with_diffs=look.diffs and not look.json)
-    is_good = not judge.folder and not any(rung.findings for rung in rungs)
-    if look.json:
-        _print_document(kernel, judge, rungs, shape_from, with_diffs=look.diffs, is_good=is_good)
+            _judge(rung, judge, screen, with_diffs=with_diffs and not as_json)
+    is_good = not judge.folder_findings and not any(rung.findings for rung in rungs)
+    if as_json:
+        _print_document(kernel, judge, rungs, shape_from, with_diffs=with_diffs, is_good=is_good)
     else:
-        _show_end(screen, judge, rungs, look)
+        _show_end(screen, judge, rungs, with_steps=with_steps)
+        if not with_diffs:
+            _show_findings_and_next(screen, rungs, request)
     return 0 if is_good else 1
 
 
 def _require_any(kernel: str, rungs: Sequence[Rung]) -> None:
     """Where every recipe refuses, the user asked for what cannot be."""
-    first = rungs[0].refusal
-    if first is None or any(rung.refusal is None for rung in rungs):
+    from tirstep.modules import KernelError
+
+    first = rungs[0].error
+    if first is None or any(rung.error is None for rung in rungs):
         return
     if isinstance(first, KernelError):
         raise first
@@ -73,63 +113,72 @@ def _require_any(kernel: str, rungs: Sequence[Rung]) -> None:
 def _show_begin(
     screen: Screen, kernel: str, judge: Judge, rungs: Sequence[Rung], shape_from: str
 ) -> None:
-    shape, where = find_common_shape(rungs), SHAPES[shape_from]
+    from .judging import get_common_shape, show_findings, show_judge
+
+    shape, where = get_common_shape(rungs), SHAPES[shape_from]
     title = f" at {shape}, {where}" if shape else f", each recipe at {where}"
     dtypes = {rung.run.problem.options["dtype"]: None for rung in rungs if rung.run}
     screen.line((kernel, "bold"), title, f", {', '.join(dtypes)}" if dtypes else "")
-    say_where(screen, judge)
-    if judge.folder:
+    show_judge(screen, judge)
+    if judge.folder_findings:
         screen.line()
-    show_findings(screen, judge.folder)
+    show_findings(screen, judge.folder_findings)
 
 
-def _climb(rung: Rung, judge: Judge, screen: Screen, *, with_diffs: bool) -> None:
-    def report(rung: Rung, verdict: Verdict) -> None:
-        if not with_diffs or rung.run is None:
-            return
-        screen.line()
-        words = heading(rung.run, verdict.step)
-        if verdict.diff is None:
-            screen.line(*words)
-        else:
-            screen.line(*words, "  ", *change_words(verdict.diff))
-            screen.diff(verdict.diff.lines)
-        screen.line(*verdict_words(verdict))
-        show_findings(screen, verdict.findings)
+def _judge(rung: Rung, judge: Judge, screen: Screen, *, with_diffs: bool) -> None:
+    """Judge a recipe; with its diffs, what is found of each step is shown as it comes."""
+    from tirstep.lowering_checks import count_accesses
+
+    from .judging import show_findings, verdict_words
+    from .screen import change_words, step_heading
 
     if with_diffs:
         screen.line()
         about = first_sentence(rung.recipe.doc)
         screen.line((rung.recipe.name, "bold underline"), (f"  {about}", "dim"), wrap=True)
-    judge.climb(rung, screen, report, timed=True)
+    for verdict in judge.judge(rung, screen.doing, timed=True):
+        if not with_diffs:
+            continue
+        screen.line()
+        heading = step_heading(verdict.run, verdict.step)
+        if verdict.diff is None:
+            screen.line(*heading)
+        else:
+            screen.line(*heading, "  ", *change_words(verdict.diff))
+            screen.diff(verdict.diff.lines)
+        screen.line(*verdict_words(verdict))
+        show_findings(screen, verdict.findings)
     if judge.device.name == "simulator" and rung.run is not None and not rung.findings:
         rung.counts = count_accesses(rung.run.problem, rung.run.steps[-1].module)
-    if with_diffs and rung.refusal is not None:
-        screen.line(("skipped: ", "yellow"), str(rung.refusal), wrap=True)
+    if with_diffs and rung.error is not None:
+        screen.line(("skipped: ", "yellow"), str(rung.error), wrap=True)
     if with_diffs:
-        show_findings(screen, rung.trouble)
+        show_findings(screen, rung.own_findings)
 
 
-def _show_end(screen: Screen, judge: Judge, rungs: Sequence[Rung], look: Look) -> None:
+def _show_end(screen: Screen, judge: Judge, rungs: Sequence[Rung], *, with_steps: bool) -> None:
+    from .tables import show_ladder_table
+
     screen.line()
-    show_table(screen, rungs, judge.device, with_steps=look.steps)
-    skipped = [rung for rung in rungs if rung.refusal is not None]
+    show_ladder_table(screen, rungs, judge.device, with_steps=with_steps)
+    skipped = [rung for rung in rungs if rung.error is not None]
     if skipped:
         screen.line()
     for rung in skipped:
-        words = ((f"{rung.recipe.name} skipped: ", "yellow"), str(rung.refusal))
+        words = ((f"{rung.recipe.name} skipped: ", "yellow"), str(rung.error))
         screen.line(*words, wrap=True)
+
+
+def _show_findings_and_next(screen: Screen, rungs: Sequence[Rung], request: Request) -> None:
+    """All findings, and where to look next: of the last recipe that ran."""
+    from .judging import show_findings
+
     found = [finding for rung in rungs for finding in rung.findings]
-    if found and not look.diffs:
+    if found:
         screen.line()
         show_findings(screen, found)
-    _show_next(screen, rungs, judge.request, look)
-
-
-def _show_next(screen: Screen, rungs: Sequence[Rung], request: Request, look: Look) -> None:
-    """Where to look next: of the last recipe that ran."""
     last = next((rung.run for rung in reversed(rungs) if rung.run is not None), None)
-    if look.diffs or last is None:
+    if last is None:
         return
     places = {
         "diff": "what each of its steps changed",
@@ -152,7 +201,10 @@ def _print_document(
     with_diffs: bool,
     is_good: bool,
 ) -> None:
-    baseline = baseline_of(rungs)
+    from .json_output import device_keys, finding_keys, print_document
+    from .judging import find_baseline, get_common_shape, rung_documents
+
+    baseline = find_baseline(rungs)
     print_document(
         "ladder",
         kernel=kernel,
@@ -161,8 +213,8 @@ def _print_document(
         seed=judge.request.seed,
         ok=is_good,
         shape_from=shape_from,
-        shape=find_common_shape(rungs),
+        shape=get_common_shape(rungs),
         baseline=None if baseline is None else baseline.recipe.name,
-        findings=[finding_keys(finding) for finding in judge.folder],
+        findings=[finding_keys(finding) for finding in judge.folder_findings],
         recipes=rung_documents(rungs, with_diffs=with_diffs),
     )

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
-from rich.table import Table
-from rich.text import Text
+import typer
 
-from .catalogue import Entry, list_ladders, read_catalogue, refuse_either
-from .json_output import print_document
-from .refusals import UseError
-from .screen import Screen
-from .texts import first_sentence, spell
+from .catalogue import Entry, complete_either, explain_unknown_name, list_ladders, read_catalogue
+from .formatting import first_sentence, spell
+from .request import Json
+from .wrong_use import UseError
+
+if TYPE_CHECKING:
+    from .screen import Screen
 
 
-def list_kernels(name: str | None, *, with_steps: bool, as_json: bool) -> int:
-    """List everything, one kernel with its ladder, or one recipe."""
+def command(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            show_default=False,
+            help="Only this kernel or recipe.",
+            autocompletion=complete_either,
+        ),
+    ] = None,
+    steps: Annotated[bool, typer.Option("--steps", help="With the steps of every recipe.")] = False,
+    json: Json = False,
+) -> int:
+    """List kernels, ladders and recipes, with their knobs and steps."""
+    from .json_output import print_document
+    from .screen import Screen
+
     chosen = _choose(name)
-    if as_json:
-        public = [{key: one for key, one in entry.items() if key != "told"} for entry in chosen]
+    if json:
+        public = [{key: entry[key] for key in entry if key != "told"} for entry in chosen]
         print_document("list", kernels=public)
         return 0
     screen = Screen()
@@ -30,7 +47,7 @@ def list_kernels(name: str | None, *, with_steps: bool, as_json: bool) -> int:
         if name is not None and name != kernel["kernel"]:
             _show_recipe(screen, recipes[0])
         else:
-            _show_ladder(screen, recipes, with_steps=with_steps or name is not None)
+            _show_ladder(screen, recipes, with_steps=steps or name is not None)
     if name is None and screen.is_terminal:
         screen.line()
         screen.line(("tirstep list NAME tells more of a kernel or a recipe.", "dim"))
@@ -47,7 +64,7 @@ def _choose(name: str | None) -> list[Entry]:
         chosen += [{**kernel, "recipes": recipes}] if recipes else []
     if not chosen:
         ladders = list_ladders(catalogue)
-        raise UseError(str(refuse_either(name, ladders)))
+        raise UseError(str(explain_unknown_name(name, ladders)))
     return chosen
 
 
@@ -60,6 +77,9 @@ def _show_kernel(screen: Screen, kernel: Entry) -> None:
 
 
 def _show_ladder(screen: Screen, recipes: Sequence[Entry], *, with_steps: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", style="dim", min_width=4)
     table.add_column(style="cyan", no_wrap=True)
@@ -67,7 +87,7 @@ def _show_ladder(screen: Screen, recipes: Sequence[Entry], *, with_steps: bool) 
     for number, recipe in enumerate(recipes, 1):
         about = Text(first_sentence(recipe["doc"]))
         if recipe["config"]:
-            about.append(f"\n{_list_sizes(recipe)}", "dim")
+            about.append(f"\n{_spell_config(recipe)}", "dim")
         if with_steps:
             about.append(f"\n{' → '.join(recipe['steps'])}", "dim")
         table.add_row(str(number), recipe["recipe"], about)
@@ -81,7 +101,7 @@ def _show_recipe(screen: Screen, recipe: Entry) -> None:
         screen.line(f"  {line}".rstrip())
     screen.line()
     rows = {
-        "config": _list_sizes(recipe) or "none",
+        "config": _spell_config(recipe) or "none",
         "steps": " → ".join(recipe["steps"]),
         "tutorial": _describe_example(recipe["default_example"]),
         "golden": _describe_example(recipe["golden"]),
@@ -90,7 +110,7 @@ def _show_recipe(screen: Screen, recipe: Entry) -> None:
         screen.line((f"  {label:<10}", "dim"), text)
 
 
-def _list_sizes(recipe: Entry) -> str:
+def _spell_config(recipe: Entry) -> str:
     return ", ".join(f"{name}={spell(value)}" for name, value in recipe["config"].items())
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from .stuck import end_command
+from .streams import end_command
+
+if TYPE_CHECKING:
+    from tirstep.lowering_checks import Diff, Run
+    from tirstep.transforms.recipes import Step
 
 Part = str | tuple[str, str]
 """A piece of a line: text, or text and its style."""
@@ -36,15 +40,40 @@ class _Console(Console):
         raise BrokenPipeError  # and not an exit with 1, which here means that a check failed
 
 
-def emit(text: str) -> None:
-    """Print text as it is."""
-    print(text, flush=True)
+def change_words(diff: Diff | None) -> list[Part]:
+    """``+12 −3``; nothing where there is nothing to compare with."""
+    if diff is None:
+        return []
+    return [(f"+{diff.added}", "green"), (f" −{diff.removed}", "red")]
+
+
+def step_heading(run: Run, step: Step) -> list[Part]:
+    """The line above a step: its recipe, number and name, and the recipe's source line."""
+    from tirstep.lowering_checks.steps import step_label
+
+    return [
+        (f"# {run.recipe.name} ", "bold"),
+        (step_label(step), "bold cyan"),
+        (f"  {step.location}", "dim"),
+    ]
+
+
+def diff_heading(diff: Diff, step: Step) -> list[Part]:
+    """The line above a diff: its steps, the lines it adds and removes, the recipe's source line."""
+    steps = (f"# {diff.before} → {diff.after}  ", "bold")
+    if not diff.lines:
+        return [steps, ("no difference", "dim")]
+    return [steps, *change_words(diff), (f"  {step.location}", "dim")]
 
 
 class Screen:
-    """Standard output, and a line of progress on standard error while work goes on."""
+    """Standard output, and a line of progress on standard error while work goes on.
 
-    def __init__(self) -> None:
+    With `quiet`, for ``--json``, only the progress is shown.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
         width = None if sys.stdout.isatty() else _ENDLESS
         self._out = _Console(width=width, highlight=False, markup=False, emoji=False)
         self._wide = _Console(width=_ENDLESS, highlight=False, markup=False, emoji=False)
@@ -88,7 +117,7 @@ class Screen:
             self._print(Text(line, next(styles, "")), soft_wrap=True)
 
     def table(self, table: Table) -> None:
-        """Print a table at the width that it needs: figures cut short would be wrong."""
+        """Print a table at the width that it needs: numbers cut short would be wrong."""
         self._print_table(table, self._wide)
 
     def prose_table(self, table: Table) -> None:
@@ -125,11 +154,13 @@ class Screen:
             self._status.stop()
 
     def _print(self, text: Text, *, soft_wrap: bool) -> None:
+        if self._quiet:
+            return
         self._stop_status()
         self._out.print(text, soft_wrap=soft_wrap)
 
     def _print_table(self, table: Table, console: Console) -> None:
-        if self.is_terminal:
+        if self.is_terminal and not self._quiet:
             self._stop_status()
             console.print(table)
             return

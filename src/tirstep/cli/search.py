@@ -1,90 +1,165 @@
-"""``tirstep search``: the fastest sizes of a recipe, shape by shape."""
+"""``tirstep search``: a recipe's fastest config, shape by shape."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from tirstep.bench.arena import Settings
-from tirstep.bench.best import record_best, require_table
-from tirstep.bench.candidates import count_candidates, find_choices
-from tirstep.bench.compile_cache import find_cache_folder
-from tirstep.bench.machine import Machine
-from tirstep.bench.results import Time
-from tirstep.bench.search import Found, Plan, search
-from tirstep.modules import get_kernel
+import typer
 
 from .bench import make_machine
-from .refusals import join_alternatives
-from .screen import Screen
-from .selection import format_shape, pick_recipe
-from .texts import count, spell
-from .wishes import Wish, choose_sizes, parse_shape
+from .catalogue import require_recipe
+from .formatting import count, format_shape, join_alternatives, spell
+from .request import (
+    Config,
+    Dtype,
+    KernelOptions,
+    RecipeName,
+    Request,
+    Seed,
+    at_least,
+    choose_config,
+    make_request,
+    parse_shape,
+    pick_recipe,
+    separate_lists,
+)
+
+if TYPE_CHECKING:
+    from tirstep.bench.machine import Machine
+    from tirstep.bench.results import Time
+    from tirstep.bench.search import SearchPlan, SearchResult
+
+    from .screen import Screen
+
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit",
+        metavar="N",
+        parser=at_least("--limit", 1, int),
+        help="So many candidates at random. [default: all of them]",
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        parser=at_least("--timeout", 1, float),
+        help="What one candidate may take to compile.",
+    ),
+]
 
 
-@dataclass(frozen=True)
-class Hunt:
-    """How a search is done.
+def command(
+    recipe: RecipeName,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shape",
+            metavar="SIZES",
+            help="The kernel's shape, 1024x512x2048; may be repeated. [default: those of the "
+            "recipe's tutorial]",
+        ),
+    ] = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    config: Config = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    timeout: Timeout = 60,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into", metavar="FILE", help="A table of the best configs to put the winners into."
+        ),
+    ] = None,
+) -> int:
+    """Find a recipe's fastest config on a GPU.
 
-    Attributes
-    ----------
-    limit : None for all candidates
-    among : values to choose from, by size, in place of the recipe's choices
-    patience : seconds that a candidate may take to compile
-    into : None to keep nothing
+    The candidates are the values that the recipe declares as choices; one given with --set is the
+    same in all of them, and --set tile_k=8,16 has these two in place of its choices. Every
+    candidate is checked exactly before it may win. The best of them take turns with PyTorch at the
+    end. A table keeps the faster one where it has an entry for the shape already.
     """
+    single, among = separate_lists(config or [])
+    request = make_request(None, dtype, option, single)
+    require_recipe(recipe)
+    plans = make_plans(recipe, shape or [], request, among, limit, timeout)
+    if into is not None:
+        from tirstep.bench.search import require_table
 
-    limit: int | None
-    among: Mapping[str, tuple[object, ...]]
-    seed: int
-    patience: float
-    into: Path | None
+        require_table(into)
+    return search_all(plans, seed, into)
 
 
-def search_sizes(recipe_name: str, shapes: Sequence[str], wish: Wish, hunt: Hunt) -> int:
-    """Search at each shape; 1 where no candidate was right."""
-    recipe = pick_recipe(recipe_name)
-    kernel = get_kernel(recipe.kernel)
-    parsed = [parse_shape(text, recipe.kernel, kernel.size_names) for text in shapes]
-    options: dict[str, Any] = {**recipe.default_example.options, **wish.options}
-    wanted = parsed or [dict(recipe.default_example.shape)]
-    problems = [kernel.problem(*one.values(), **options) for one in wanted]
-    fixed = choose_sizes(wish, recipe.config, recipe.config)
-    for name, values in hunt.among.items():
+def make_plans(
+    name: str,
+    texts: Sequence[str],
+    request: Request,
+    among: Mapping[str, tuple[object, ...]],
+    limit: int | None,
+    timeout: float,
+) -> list[SearchPlan]:
+    """What is to be searched, for each shape; all that is asked for must be possible."""
+    from tirstep.bench.search import SearchPlan, get_choices
+    from tirstep.modules import get_kernel
+
+    picked = pick_recipe(name)
+    kernel = get_kernel(picked.kernel)
+    shapes = [parse_shape(text, picked.kernel, kernel.size_names) for text in texts]
+    options: dict[str, Any] = {**picked.default_example.options, **request.options}
+    problems = [
+        kernel.problem(*sizes.values(), **options)
+        for sizes in shapes or [dict(picked.default_example.shape)]
+    ]
+    fixed = choose_config(request, picked.config, picked.config)
+    for name, values in among.items():
         for value in values:  # each must be one that the size can have
-            choose_sizes(replace(wish, config={name: value}), recipe.config, recipe.config)
-    find_choices(recipe, hunt.among)
-    if hunt.into is not None:
-        require_table(hunt.into)
+            choose_config(replace(request, config={name: value}), picked.config, picked.config)
+    get_choices(picked, among)
+    return [SearchPlan(picked, problem, fixed, among, limit, timeout) for problem in problems]
+
+
+def search_all(plans: Sequence[SearchPlan], seed: int, into: Path | None) -> int:
+    """Search at each shape; 1 where no candidate was right."""
+    from tirstep.bench.compile_cache import get_cache_folder
+    from tirstep.bench.run_case import Settings
+    from tirstep.bench.search import search
+
+    from .screen import Screen
+
     machine = make_machine("search")
     screen, code = Screen(), 0
     screen.line(("device  ", "dim"), str(machine.device["name"]))
-    for problem in problems:
-        plan = Plan(recipe, problem, fixed, hunt.among, hunt.limit, hunt.patience)
+    for plan in plans:
         with screen.working():
             found = search(
                 plan,
                 machine,
-                Settings(seed=hunt.seed),
-                cache=find_cache_folder(),
+                Settings(seed=seed),
+                cache=get_cache_folder(),
                 tell=screen.doing,
             )
         _show(screen, plan, found)
         if found.best is None:
             code = 1
-        elif hunt.into is not None:
-            _keep(screen, hunt.into, plan, found, machine)
+        elif into is not None:
+            _keep(screen, into, plan, found, machine)
     return code
 
 
-def _show(screen: Screen, plan: Plan, found: Found) -> None:
+def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
+    from tirstep.bench.search import count_configs
+
     recipe, problem = plan.recipe, plan.problem
     screen.line()
     shape, dtype = format_shape(problem.shape), problem.options["dtype"]
     screen.line((f"{recipe.name} at {shape}, {dtype}", "bold"))
-    total = count_candidates(recipe, plan.fixed, plan.among)
+    total = count_configs(recipe, plan.fixed, plan.among)
     tried = f"tried {count(found.tried, 'candidate')} of {total}"
     screen.line((tried, "dim"))
     for reason, number in found.skipped.most_common():
@@ -101,16 +176,16 @@ def _show(screen: Screen, plan: Plan, found: Found) -> None:
         screen.line((f"{'ratio':<9}", "dim"), f"{found.ratio:.3f} times as fast as {plan.peer}")
     chosen = {name: value for name, value in found.config.items() if value is not None}
     words = " ".join(f"--set {name}={spell(value)}" for name, value in chosen.items())
-    screen.line((f"{'sizes':<9}", "dim"), words)
+    screen.line((f"{'config':<9}", "dim"), words)
 
 
-def _explain(plan: Plan, found: Found) -> str:
+def _explain(plan: SearchPlan, found: SearchResult) -> str:
     """Why there is no winner: the commonest reason, and the tail that would let sizes run."""
     ((kind, number),) = found.skipped.most_common(1)
     sentence = f"{number} of {found.tried}, the first of them: {found.samples.get(kind, kind)}"
     tails = [f"--set tail={tail}" for tail in plan.recipe.tails if tail != "refuse"]
     is_open = "tail" not in plan.fixed and "tail" not in plan.among
-    if not (tails and is_open and any('tail="' in one for one in found.samples.values())):
+    if not (tails and is_open and any('tail="' in text for text in found.samples.values())):
         return sentence
     shape = format_shape(plan.problem.shape)
     return f"none of these sizes divides {shape}: pass {join_alternatives(tails)}; {sentence}"
@@ -122,7 +197,11 @@ def _show_time(screen: Screen, who: str, time: Time | None) -> None:
         screen.line((f"{who:<9}", "dim"), f"{time.median_us:,.1f} us", (f"  {spread}", "dim"))
 
 
-def _keep(screen: Screen, file: Path, plan: Plan, found: Found, machine: Machine) -> None:
+def _keep(
+    screen: Screen, file: Path, plan: SearchPlan, found: SearchResult, machine: Machine
+) -> None:
+    from tirstep.bench.search import record_best
+
     if record_best(file, plan, found, machine.device, machine.versions):
         screen.line((f"wrote {file}", "green"))
     else:

@@ -2,45 +2,69 @@
 
 from __future__ import annotations
 
-from tirstep.lowering_checks import Run, print_module
-from tirstep.lowering_checks.steps import step_label
-from tirstep.transforms.recipes import Step
+from typing import TYPE_CHECKING, Annotated
 
-from .documents import print_document, run_keys
-from .screen import Part, Screen
-from .selection import pick_recipe, pick_step, run_wished
-from .wishes import Wish
+import typer
+
+from .catalogue import require_recipe
+from .request import (
+    Config,
+    Dtype,
+    Json,
+    KernelOptions,
+    OnlyStep,
+    RecipeName,
+    Shape,
+    make_request,
+    pick_recipe,
+    pick_step,
+    run_requested,
+)
+
+if TYPE_CHECKING:
+    from tirstep.transforms.recipes import Step
+
+    from .json_output import Document
 
 
-def print_steps(name: str, wish: Wish, *, only: str | None, as_trace: bool, as_json: bool) -> int:
-    """Print the steps of a recipe, or only one of them.
+def command(
+    recipe: RecipeName,
+    step: OnlyStep = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Print the traces, as Python, and not the TIR.")
+    ] = False,
+    shape: Shape = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    config: Config = None,
+    json: Json = False,
+) -> int:
+    """Print the TIR of each step of a recipe, as TVMScript."""
+    request = make_request(shape, dtype, option, config)
+    require_recipe(recipe)
+    from tirstep.lowering_checks import print_module
 
-    Headings are comments of Python, so that in a pipe what is printed stays a program.
-    """
-    run = run_wished(pick_recipe(name), wish)
-    steps = run.steps if only is None else (pick_step(run, only),)
-    if as_json:
+    from .json_output import print_document, run_keys
+    from .screen import Screen, step_heading
+
+    run = run_requested(pick_recipe(recipe), request)
+    steps = run.steps if step is None else (pick_step(run, step),)
+    if json:
         print_document("steps", **run_keys(run), steps=[_step_keys(step) for step in steps])
         return 0
     screen = Screen()
-    for number, step in enumerate(steps):
+    for number, shown in enumerate(steps):
         if number:
             screen.line()
-        screen.line(*heading(run, step))
-        screen.program(str(step.trace) if as_trace else print_module(step.module))
+        # Headings are comments of Python, so that in a pipe what is printed stays a program.
+        screen.line(*step_heading(run, shown))
+        screen.program(str(shown.trace) if trace else print_module(shown.module))
     return 0
 
 
-def heading(run: Run, step: Step) -> list[Part]:
-    """The line above a step: its recipe, number and name, and the recipe's source line."""
-    return [
-        (f"# {run.recipe.name} ", "bold"),
-        (step_label(step), "bold cyan"),
-        (f"  {step.location}", "dim"),
-    ]
+def _step_keys(step: Step) -> Document:
+    from tirstep.lowering_checks import print_module
 
-
-def _step_keys(step: Step) -> dict[str, object]:
     return {
         "number": step.index,
         "name": step.name,

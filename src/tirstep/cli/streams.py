@@ -7,7 +7,9 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
+
+_SHOW_CURSOR = "\x1b[?25h"
 
 
 class OutputError(Exception):
@@ -43,6 +45,20 @@ def complain(sentence: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             print(f"tirstep: {sentence}", file=sys.stderr, flush=True)
+
+
+def end_command(doing: str, sentence: str) -> NoReturn:
+    """Say what does not end, and end this process with 1: a check that cannot be made has failed.
+
+    TVM keeps the main thread, so that no exception would ever get there. What was printed before is
+    handed on; a line of progress, which hides the cursor, gives it back.
+    """
+    sys.stdout.flush()
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\n{_SHOW_CURSOR}")
+    where = f"{doing}: " if doing else ""
+    print(f"tirstep: {where}{sentence}", file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What ``tirstep why`` does: names the first bad step or pass, and writes a script of it."""
+"""``tirstep why``: names the first bad step or pass, and writes a script of it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,71 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from tirstep.lowering_checks.bisect import (
-    FirstBad,
-    RunBisection,
-    bisect_run,
-    require_ours,
-    run_reproducer,
-    write_reproducer,
+import typer
+
+from .catalogue import require_recipe
+from .formatting import count, format_shape
+from .request import (
+    Config,
+    Dtype,
+    KernelOptions,
+    RecipeName,
+    Request,
+    Seed,
+    Shape,
+    make_request,
+    pick_recipe,
+    run_requested,
 )
-from tirstep.lowering_checks.steps import step_label
+from .wrong_use import UseError
 
-from .refusals import UseError
-from .screen import Screen
-from .selection import format_shape, pick_recipe, run_wished
-from .texts import count
-from .wishes import Wish
+if TYPE_CHECKING:
+    from tirstep.lowering_checks.bisect import FirstBad, RunBisection
+
+    from .screen import Screen
 
 
-def explain(name: str, wish: Wish, *, seed: int, script: Path | None) -> int:
+def command(
+    recipe: RecipeName,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            "--script",
+            "-o",
+            metavar="FILE",
+            help="Where to write what reproduces it. [default: why_RECIPE.py]",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    shape: Shape = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    config: Config = None,
+) -> int:
+    """Name the step, or the pass of TVM, that makes a recipe wrong.
+
+    Every step is run as it stands, and then as TVM lowers it. The first bad one is printed with its
+    diff, and written as a script that shows it with TVM and NumPy alone.
+    """
+    request = make_request(shape, dtype, option, config, seed=seed)
+    require_recipe(recipe)
+    return explain(recipe, request, script)
+
+
+def explain(name: str, request: Request, script: Path | None) -> int:
     """Name the first bad step or pass and write a script of it; 1 if there is one."""
-    run = run_wished(pick_recipe(name), wish)
+    from tirstep.lowering_checks.bisect import (
+        bisect_run,
+        require_ours,
+        run_reproducer,
+        write_reproducer,
+    )
+
+    from .screen import Screen
+
+    run = run_requested(pick_recipe(name), request)
     path = script or Path(f"why_{run.recipe.name}.py")
     if not path.parent.is_dir():
         raise UseError(f"there is no folder {path.parent}; give --script a file in one that is")
@@ -34,12 +78,12 @@ def explain(name: str, wish: Wish, *, seed: int, script: Path | None) -> int:
     screen = Screen()
     with screen.working():
         screen.doing(f"running the steps of {run.recipe.name}")
-        found = bisect_run(run, seed=seed)
-    place = f"{run.recipe.name}  {format_shape(run.problem.shape)}, seed {seed}"
+        found = bisect_run(run, seed=request.seed)
+    place = f"{run.recipe.name}  {format_shape(run.problem.shape)}, seed {request.seed}"
     if found.first_bad is None:
-        _tell_that_all_is_well(screen, place, len(run.steps), found)
+        _show_that_all_is_well(screen, place, len(run.steps), found)
         return 0
-    _tell_first_bad(screen, place, found, found.first_bad)
+    _show_first_bad(screen, place, found, found.first_bad)
     with screen.working():
         screen.doing("running the script")
         write_reproducer(found.first_bad, path)
@@ -51,19 +95,21 @@ def explain(name: str, wish: Wish, *, seed: int, script: Path | None) -> int:
     return 1
 
 
-def _tell_that_all_is_well(screen: Screen, place: str, steps: int, found: RunBisection) -> None:
+def _show_that_all_is_well(screen: Screen, place: str, steps: int, found: RunBisection) -> None:
     screen.line((f"{place}: ", "bold"), ("nothing is wrong", "green"))
     screen.line((f"{count(steps, 'step')}, as they stand and as TVM lowers them", "dim"))
-    _tell_judged(screen, found)
+    _show_judged(screen, found)
     for text, steps_of in _group(found.not_run).items():
         told = f"in {count(steps_of, 'step')}, {text}"
         screen.line(("not run ", "yellow"), told, wrap=True)
 
 
-def _tell_judged(screen: Screen, found: RunBisection) -> None:
+def _show_judged(screen: Screen, found: RunBisection) -> None:
     """Which device ran what, and in how many steps."""
     told: dict[str, list[str]] = {}
-    for (device, what), steps in Counter((one.device, one.state) for one in found.judged).items():
+    for (device, what), steps in Counter(
+        (each.device, each.state) for each in found.judged
+    ).items():
         told.setdefault(device, []).append(f"{count(steps, 'step')} {what}")
     for device, whats in told.items():
         screen.line(("judged  ", "dim"), f"by {device}: {', '.join(whats)}", wrap=True)
@@ -72,22 +118,24 @@ def _tell_judged(screen: Screen, found: RunBisection) -> None:
 def _group(not_run: Sequence[str]) -> Counter[str]:
     """What could not be run, and in how many steps; a pass has another number in each step."""
     return Counter(
-        re.sub(r"^all from \d+", "all passes from", one.partition(", ")[2]) for one in not_run
+        re.sub(r"^all from \d+", "all passes from", text.partition(", ")[2]) for text in not_run
     )
 
 
-def _tell_first_bad(screen: Screen, place: str, found: RunBisection, bad: FirstBad) -> None:
+def _show_first_bad(screen: Screen, place: str, found: RunBisection, bad: FirstBad) -> None:
+    from tirstep.lowering_checks.steps import step_label
+
     screen.line((f"{place}: ", "bold"), (_name(bad), "bold red"), wrap=True)
     if bad.step is not None and bad.is_pass:
         screen.line(("step    ", "dim"), _explain(bad, step_label(bad.step)), wrap=True)
     if bad.step is not None:
         screen.line(("source  ", "dim"), bad.step.location)
     screen.line(("wrong   ", "dim"), bad.finding.message, wrap=True)
-    _tell_judged(screen, found)
-    for one in bad.not_run:
-        screen.line(("not run ", "yellow"), f"{one}; it may be the first bad as well", wrap=True)
-    for one in found.not_run:
-        screen.line(("not run ", "yellow"), one, wrap=True)
+    _show_judged(screen, found)
+    for text in bad.not_run:
+        screen.line(("not run ", "yellow"), f"{text}; it may be the first bad as well", wrap=True)
+    for text in found.not_run:
+        screen.line(("not run ", "yellow"), text, wrap=True)
     screen.line()
     if bad.source:
         for line in bad.source.splitlines():

@@ -25,7 +25,7 @@ from planted.subjects import REST
 from programs import PROGRAMS, Program
 from programs.program import BOUNDS
 
-from tirstep.bench.compile_cache import find_cache_folder, installed
+from tirstep.bench.compile_cache import get_cache_folder, installed
 from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.compile.compiling import compile_module
 
@@ -70,7 +70,7 @@ def build(number: int) -> Callable[..., None]:
     name = f"{PREFIX}_{number}"
     function = PROGRAMS[number].module["main"]
     function = function.with_attrs({"global_symbol": name, "target": target})
-    with installed(find_cache_folder()):
+    with installed(get_cache_folder()):
         return compile_module(tvm.IRModule({name: function}), target, pipeline=REST)[name]
 
 

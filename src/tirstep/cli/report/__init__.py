@@ -1,12 +1,143 @@
-"""The HTML report: `build` makes its data from runs and verdicts, `render` makes the page of it.
+"""``tirstep report``: judges the recipes, builds the report, and writes the page.
 
-The page is the files of the folder `page`, put together as they are: no build step, no network.
+`jobs` judges and lowers, `build` makes the values of `model`, and `render` the page of them: the
+files of the folder `page`, put together as they are, without a build step and without a network.
 """
 
 from __future__ import annotations
 
-from .build import build_recipe, build_report
-from .model import Report
-from .render import render_report
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-__all__ = ["Report", "build_recipe", "build_report", "render_report"]
+import typer
+
+from ..catalogue import complete_either, require_either
+from ..formatting import count
+from ..request import (
+    Config,
+    DeviceName,
+    Dtype,
+    GoldenDir,
+    KernelOptions,
+    Request,
+    Seed,
+    Shape,
+    TargetName,
+    make_request,
+    pick_recipes,
+)
+from ..wrong_use import UseError
+
+if TYPE_CHECKING:
+    from ..screen import Screen
+    from .model import FindingPart, RecipePart, Report
+
+HEAD = 2000  # bytes of a page that hold its marker
+
+
+def command(
+    recipes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RECIPE",
+            help="Recipes, or kernels for their whole ladders: see tirstep list.",
+            autocompletion=complete_either,
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The HTML file to write.")
+    ] = Path("report.html"),
+    checks: Annotated[
+        bool, typer.Option("--checks/--no-checks", help="Check, count and time the steps, too.")
+    ] = True,
+    target: TargetName = "cuda",
+    golden_dir: GoldenDir = None,
+    device: DeviceName = "auto",
+    seed: Seed = 0,
+    shape: Shape = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    config: Config = None,
+) -> int:
+    """Write an HTML page of every step and every lowering pass.
+
+    One HTML file, opened from disk: diffs and blame of TIR and CUDA, loop nests, facts, traces,
+    verdicts, and times or the simulator's counts. A report of ours is replaced, no other file.
+
+    Without --shape, a GPU takes each recipe's shape from the tutorial that it comes from, and the
+    CPU that of its goldens.
+    """
+    request = make_request(shape, dtype, option, config, golden_dir, device, seed)
+    for name in recipes:
+        require_either(name)
+    return write_report(recipes, request, output, target=target, checks=checks)
+
+
+def write_report(
+    names: Sequence[str], request: Request, output: Path, *, target: str, checks: bool
+) -> int:
+    """Write the page; 1 if a check failed."""
+    from tirstep.files import write_file
+    from tirstep.lowering_checks import get_device
+    from tirstep.lowering_checks.compile.compiling import get_target
+
+    from ..screen import Screen
+    from .build import build_report
+    from .jobs import RecipeJob, do_jobs
+    from .render import render_report
+
+    among = tuple(recipe.name for recipe in pick_recipes(names))
+    get_target(target)
+    _require_ours(output)
+    screen = Screen()
+    with screen.working():
+        device = get_device(request.device)
+        parts = do_jobs([RecipeJob(name, among, request, target, checks) for name in among], screen)
+        _require_any(parts)
+        report = build_report(parts, device=device if checks else None, target=target)
+        page = render_report(report)
+    write_file(output, page)
+    _show_end(screen, output, report, len(page.encode()))
+    return 1 if any(_get_findings(part) for part in parts) else 0
+
+
+def _require_ours(path: Path) -> None:
+    """Refuse, before the work, to write where there is no folder or over another's file."""
+    from tirstep.files import require_writable
+
+    from .render import MARKER
+
+    if not path.parent.is_dir():
+        raise UseError(f"there is no folder {path.parent}; give --output a file in one that is")
+    if path.exists():
+        text = path.read_bytes()[:HEAD] if path.is_file() else None
+        if text is None or (text and MARKER.encode() not in text):  # an empty file is no loss
+            raise UseError(f"{path} is no report of tirstep's; it stays: give another name")
+    require_writable(path)
+
+
+def _require_any(parts: Sequence[RecipePart]) -> None:
+    """Where every recipe refuses, the user asked for what cannot be."""
+    if all(part.refusal is not None for part in parts):
+        raise UseError(f"no recipe takes this; {parts[0].name} says: {parts[0].refusal}")
+
+
+def _get_findings(part: RecipePart) -> list[FindingPart]:
+    of_steps = [each for step in part.steps if step.checks for each in step.checks.findings]
+    return [*of_steps, *part.trouble]
+
+
+def _show_end(screen: Screen, output: Path, report: Report, size: int) -> None:
+    steps = sum(len(part.steps) for part in report.recipes)
+    passes = sum(len(step.passes) for part in report.recipes for step in part.steps)
+    screen.line(
+        (str(output), "bold"),
+        f"  {count(len(report.recipes), 'recipe')}, {count(steps, 'step')}, "
+        f"{passes} passes that changed something, {size / 1e6:.1f} MB",
+    )
+    for part in report.recipes:
+        if part.refusal is not None:
+            screen.line((f"{part.name} skipped: ", "yellow"), part.refusal, wrap=True)
+        for finding in _get_findings(part):
+            screen.line((f"{finding.where}: ", "bold red"), finding.message, wrap=True)

@@ -2,20 +2,61 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import tvm
 
 import tirstep
-from tirstep.lowering_checks import Counts, Device
+from tirstep.lowering_checks import (
+    CheckError,
+    Counts,
+    Device,
+    Finding,
+    Run,
+    Verdict,
+    print_module,
+)
+from tirstep.lowering_checks.compile.passes import Lowering, lower_through_passes
+from tirstep.lowering_checks.devices import SimulatorDevice
+from tirstep.lowering_checks.devices.simulator.access_counts import AccessCounts
+from tirstep.lowering_checks.diff import blame_texts, carry_blame
+from tirstep.lowering_checks.facts import counted_rows, facts_of_lowering
+from tirstep.lowering_checks.steps import step_label
+from tirstep.lowering_checks.verdict import golden_word, numbers_word
+from tirstep.modules import Problem
+from tirstep.transforms.recipes import Step
 
-from ..rungs import Rung
-from ..selection import format_shape
-from ..texts import first_sentence
-from .model import RecipePart, Report
-from .roofline import find_peaks
-from .steps import Doing, StepBuilder, finding_part
+from ..formatting import first_sentence, format_shape
+from ..judging import Rung, Tell
+from .loops import find_buffers, find_nests
+from .model import (
+    ChecksPart,
+    CountsPart,
+    FactPart,
+    FactsPart,
+    FindingPart,
+    PassPart,
+    Peaks,
+    RecipePart,
+    Report,
+    SourcePart,
+    StepPart,
+    Text,
+    TimePart,
+)
+
+Functions = tuple[tuple[str, int], ...]
+COMPACTS = "s_tir.CompactBufferAllocation"
+
+# CUDA driver API, CUdevice_attribute.
+CLOCK_RATE, MEMORY_CLOCK_RATE, MEMORY_BUS_WIDTH = 13, 36, 37
+MULTIPROCESSORS, MAJOR, MINOR = 16, 75, 76
+# CUDA C++ Programming Guide, "Arithmetic Instructions": float32 multiply-adds a clock and SM.
+LANES = {(7, 0): 64, (7, 5): 64, (8, 0): 64}
+LANES_SINCE_8_6 = 128
 
 
 def build_report(parts: Sequence[RecipePart], *, device: Device | None, target: str) -> Report:
@@ -36,16 +77,16 @@ def build_recipe(
     is_judged: bool,
     target: str,
     counts: Mapping[int, Counts | None] = MappingProxyType({}),
-    doing: Doing = lambda text: None,
+    tell: Tell = lambda text: None,
 ) -> RecipePart:
     """Lower every step of a recipe, and put together all that the page shows of it.
 
-    `counts` are the simulator's, by the numbers of the steps; `doing` hears what goes on.
+    `counts` are the simulator's, by the numbers of the steps; `tell` hears what goes on.
     """
     run = rung.run
     problem = None if run is None else run.problem
     sizes = {} if run is None else {**run.recipe.config, **run.config}
-    builder = StepBuilder(rung, counts, target, doing)
+    builder = StepBuilder(rung, counts, target, tell)
     return RecipePart(
         name=rung.recipe.name,
         about=first_sentence(rung.recipe.doc),
@@ -54,10 +95,10 @@ def build_recipe(
         dtype="" if problem is None else str(problem.options["dtype"]),
         config={name: str(value) for name, value in sizes.items()},
         status=rung.status if is_judged or rung.status != "ok" else None,
-        refusal=None if rung.refusal is None else str(rung.refusal),
+        refusal=None if rung.error is None else str(rung.error),
         flops=None if problem is None else problem.flops,
         bytes=None if problem is None else problem.bytes,
-        trouble=tuple(finding_part(one) for one in rung.trouble),
+        trouble=tuple(map(finding_part, rung.own_findings)),
         steps=() if run is None else builder.build(run),
     )
 
@@ -68,4 +109,207 @@ def _find_title(parts: Sequence[RecipePart]) -> str:
     kernels = ", ".join(dict.fromkeys(part.kernel for part in parts))
     shapes = {part.shape.replace("x", "×") for part in ran}
     dtypes = {part.dtype for part in ran}
-    return " ".join([kernels, *(one.pop() for one in (shapes, dtypes) if len(one) == 1)])
+    return " ".join([kernels, *(names.pop() for names in (shapes, dtypes) if len(names) == 1)])
+
+
+@dataclass(frozen=True)
+class StepBuilder:
+    """Makes the parts of one rung's steps; `counts` are by the steps' numbers."""
+
+    rung: Rung
+    counts: Mapping[int, Counts | None]
+    target: str
+    tell: Tell
+
+    def build(self, run: Run) -> tuple[StepPart, ...]:
+        """All steps of the run."""
+        programs = [Text.of(print_module(step.module)) for step in run.steps]
+        authors = blame_texts([program.lines for program in programs])
+        lowerings = []
+        for step in run.steps:
+            self.tell(f"lowering {run.label(step)}")
+            lowerings.append(lower_through_passes(step.module, self.target))
+        sources = self._sources(lowerings)
+        return tuple(
+            self._step(run, *parts)
+            for parts in zip(run.steps, programs, authors, lowerings, sources, strict=True)
+        )
+
+    def _step(
+        self,
+        run: Run,
+        step: Step,
+        program: Text,
+        authors: Sequence[int],
+        lowering: Lowering,
+        source: SourcePart,
+    ) -> StepPart:
+        counts = self.counts.get(step.index)
+        compacted = [each.module for each in lowering.passes if each.name == COMPACTS]
+        verdict = next((each for each in self.rung.verdicts if each.step is step), None)
+        return StepPart(
+            label=step_label(step),
+            name=step.name,
+            source=step.location,
+            tir=program,
+            authors=tuple(authors),
+            trace=Text.of(str(step.trace)),
+            device_source=source,
+            passes=_pass_parts(lowering, program, tuple(authors)),
+            pass_count=len(lowering.passes),
+            nests=find_nests(step.module),
+            buffers=find_buffers(step.module, compacted[0] if compacted else None),
+            facts=list_facts(lowering, run.problem, counts),
+            checks=None if verdict is None else _checks_part(verdict),
+            time=None if verdict is None else _time_part(self.rung, verdict),
+            counts=None if counts is None else counts_part(counts),
+        )
+
+    def _sources(self, lowerings: Sequence[Lowering]) -> list[SourcePart]:
+        """The sources of successive steps: the first that has one is the author of all of it."""
+        parts, before, authors = [], Text(()), list[int]()
+        for step, lowering in enumerate(lowerings):
+            text = Text.of(lowering.source)
+            if not text.lines:
+                missing = "there is no device code" if not lowering.failed else str(lowering.failed)
+                parts.append(SourcePart(lowering.language, None, (), missing))
+                continue
+            authors = carry_blame(authors, before.lines, text.lines, author=step)
+            before = text
+            parts.append(SourcePart(lowering.language, text, tuple(authors), None))
+        return parts
+
+
+def _pass_parts(
+    lowering: Lowering, program: Text, authors: tuple[int, ...]
+) -> tuple[PassPart, ...]:
+    """The passes that changed the module, with the blame of the text that each was given."""
+    parts: list[PassPart] = []
+    known, last = {program: authors}, program
+    printed = {_find_functions(lowering.module): program}
+    for each in lowering.changed:
+        before, after = (_print_once(module, printed) for module in (each.before, each.module))
+        if before not in known:  # a part of the module alone, the device's perhaps
+            known[before] = _carry(known[last], last, before, each.number)
+        known[after] = _carry(known[before], before, after, each.number)
+        last = after
+        spent = round(each.seconds * 1e3, 3)
+        parts.append(PassPart(each.number, each.name, spent, before, after, known[after]))
+    return tuple(parts)
+
+
+def _carry(authors: tuple[int, ...], before: Text, after: Text, number: int) -> tuple[int, ...]:
+    return tuple(carry_blame(authors, before.lines, after.lines, author=-number))
+
+
+def _print_once(module: tvm.IRModule, printed: dict[Functions, Text]) -> Text:
+    """A module's text; printing takes far longer than seeing that it was printed already."""
+    functions = _find_functions(module)
+    if functions not in printed:
+        printed[functions] = Text.of(print_module(module))
+    return printed[functions]
+
+
+def _find_functions(module: tvm.IRModule) -> Functions:
+    """The functions by name and identity; they never change, and the log of passes keeps them."""
+    return tuple(
+        (str(name.name_hint), hash(function)) for name, function in module.functions_items()
+    )
+
+
+def finding_part(finding: Finding) -> FindingPart:
+    """A finding, for the page."""
+    return FindingPart(
+        finding.check, finding.where, finding.location, finding.message, finding.detail
+    )
+
+
+def _checks_part(verdict: Verdict) -> ChecksPart:
+    return ChecksPart(
+        golden=golden_word([verdict]),
+        numbers=numbers_word([verdict]),
+        checked_on=verdict.checked_on,
+        findings=tuple(map(finding_part, verdict.findings)),
+    )
+
+
+def _time_part(rung: Rung, verdict: Verdict) -> TimePart | None:
+    timing = verdict.timing
+    if timing is None:
+        return None
+    return TimePart(
+        median=timing.median * 1e6,
+        lower=timing.lower * 1e6,
+        upper=timing.upper * 1e6,
+        repeats=timing.repeats,
+        gflops=(rung.flops_per_second(timing) or 0) / 1e9,
+    )
+
+
+def list_facts(lowering: Lowering, problem: Problem, counts: Counts | None) -> FactsPart:
+    """The facts of a lowered step, with what the simulator counted; or why there are none."""
+    try:
+        facts = facts_of_lowering(lowering, problem=problem)
+    except CheckError as error:
+        return FactsPart((), str(error))
+    if not facts.kernels:
+        return FactsPart((), facts.refusal)
+    counted = () if counts is None else counted_rows(counts, problem.bytes)
+    rows = tuple(
+        FactPart(row.group, row.key or row.name, row.name, row.value, row.unit)
+        for row in (*facts.rows(), *counted)
+    )
+    return FactsPart(rows, facts.refusal)
+
+
+def read_counts(device: Device, verdict: Verdict) -> Counts | None:
+    """The counts of the run that gave a verdict, asked at once: a device keeps its last run's.
+
+    None for other devices, and for a step that is wrong or that the simulator did not run.
+    """
+    if not isinstance(device, SimulatorDevice) or device.counts is None or verdict.numbers:
+        return None
+    if not verdict.checked_on.startswith(f"{device.name} "):
+        return None
+    return device.counts
+
+
+def counts_part(counts: Counts) -> CountsPart:
+    """The counts of a module's launches, for the page."""
+    far = counts.scopes.get("global", AccessCounts())
+    near = counts.scopes.get("shared", AccessCounts())
+    return CountsPart(
+        blocks=counts.blocks,
+        barriers=counts.barriers,
+        requests=far.requests,
+        sectors=far.sectors,
+        bytes=far.bytes,
+        traffic=counts.traffic,
+        shared_requests=near.requests,
+        bank_conflicts=near.bank_conflicts,
+    )
+
+
+def find_peaks() -> Peaks | None:
+    """The float32 and memory peaks of the first GPU from its clocks; None without a driver.
+
+    They are the roofs of a roofline: Williams et al., CACM 52(4), 2009.
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    device = ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
+        return None
+
+    def read(attribute: int) -> int:
+        value = ctypes.c_int()
+        code = driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+        return 0 if code else value.value
+
+    lanes = LANES.get((read(MAJOR), read(MINOR)), LANES_SINCE_8_6)
+    flops = 2.0 * lanes * read(MULTIPROCESSORS) * read(CLOCK_RATE) * 1e3
+    # Memory moves data on both edges of its clock.
+    moved = 2.0 * read(MEMORY_CLOCK_RATE) * 1e3 * read(MEMORY_BUS_WIDTH) / 8
+    return Peaks(flops / 1e9, moved / 1e9) if flops and moved else None

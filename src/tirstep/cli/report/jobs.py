@@ -16,27 +16,24 @@ from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 
 from tirstep.caches import CacheWarning, find_cache
-from tirstep.lowering_checks import Counts, Verdict, get_device
+from tirstep.lowering_checks import Counts, get_device
 from tirstep.lowering_checks.compile.instruments import when_stuck
 from tirstep.transforms.recipes import RECIPES
 
-from ..judge import make_judge, plan
-from ..refusals import UseError
-from ..rungs import Rung
+from ..formatting import count
+from ..judging import make_judge
+from ..request import ExampleName, Request
 from ..screen import Screen
-from ..selection import ExampleName
-from ..stuck import end_command
-from ..texts import count
-from ..wishes import Request
-from .build import build_recipe
-from .counts import read_counts
+from ..streams import end_command
+from ..wrong_use import UseError
+from .build import build_recipe, read_counts
 from .model import RecipePart
 
 MOST_PROCESSES = 4  # each loads TVM: some hundred MB
 
 
 @dataclass(frozen=True)
-class Job:
+class RecipeJob:
     """One recipe of a report.
 
     Attributes
@@ -52,7 +49,7 @@ class Job:
     checks: bool
 
 
-def do_jobs(jobs: Sequence[Job], screen: Screen) -> list[RecipePart]:
+def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[RecipePart]:
     """The parts of the recipes, in the order of the jobs.
 
     Where times are taken, one job runs after the other. Raises what a job raises.
@@ -73,7 +70,7 @@ def do_jobs(jobs: Sequence[Job], screen: Screen) -> list[RecipePart]:
     return [parts[job.recipe] for job in jobs]
 
 
-def _do_all(jobs: Sequence[Job], processes: int, screen: Screen) -> dict[str, RecipePart]:
+def _do_all(jobs: Sequence[RecipeJob], processes: int, screen: Screen) -> dict[str, RecipePart]:
     """The parts by recipe, from several processes, which do not outlive this call."""
     context = multiprocessing.get_context("spawn")  # TVM has threads, which a fork would lose
     parts, others = {}, multiprocessing.active_children()
@@ -121,25 +118,22 @@ def _end_after(process: BaseProcess) -> None:
     os._exit(1)
 
 
-def do_job(job: Job, screen: Screen) -> RecipePart:
+def do_job(job: RecipeJob, screen: Screen) -> RecipePart:
     """Run, judge and lower one recipe."""
     judge = make_judge(job.request)
     example: ExampleName = "seed" if judge.device.has_clock and job.checks else "golden"
     among = [RECIPES[name] for name in job.among]
-    (rung,) = plan([RECIPES[job.recipe]], judge, screen, example=example, among=among)
+    (rung,) = judge.plan([RECIPES[job.recipe]], screen.doing, example=example, among=among)
     counts: dict[int, Counts | None] = {}
-
-    def note(rung: Rung, verdict: Verdict) -> None:
-        counts[verdict.step.index] = read_counts(judge.device, verdict)
-
     if job.checks:
-        judge.climb(rung, screen, note, timed=True)
+        for verdict in judge.judge(rung, screen.doing, timed=True):
+            counts[verdict.step.index] = read_counts(judge.device, verdict)
     return build_recipe(
-        rung, is_judged=job.checks, target=job.target, counts=counts, doing=screen.doing
+        rung, is_judged=job.checks, target=job.target, counts=counts, tell=screen.doing
     )
 
 
-def _do_alone(job: Job) -> RecipePart:
+def _do_alone(job: RecipeJob) -> RecipePart:
     """A job in a process of its own, whose screen is quiet."""
     with when_stuck(lambda sentence: end_command(job.recipe, sentence)):
         return do_job(job, Screen())

@@ -12,7 +12,47 @@ from dataclasses import dataclass
 from typing import Any
 
 from .loops import Buffer, Nest
-from .texts import Text, TextTable
+
+
+@dataclass(frozen=True)
+class Text:
+    """A program, by its lines."""
+
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Text:
+        """A text, without the empty lines around it."""
+        return cls(tuple(text.strip("\n").splitlines()))
+
+
+class TextTable:
+    """Every line once, and every text as the places of its lines.
+
+    Attributes
+    ----------
+    lines : the distinct lines
+    texts : the distinct texts, each as places in `lines`
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.texts: list[list[int]] = []
+        self._places: dict[str, int] = {}
+        self._numbers: dict[Text, int] = {}
+
+    def add(self, text: Text) -> int:
+        """Keep a text; its number in `texts`."""
+        if text not in self._numbers:
+            self._numbers[text] = len(self.texts)
+            self.texts.append([self._place(line) for line in text.lines])
+        return self._numbers[text]
+
+    def _place(self, line: str) -> int:
+        if line not in self._places:
+            self._places[line] = len(self.lines)
+            self.lines.append(line)
+        return self._places[line]
 
 
 @dataclass(frozen=True)
@@ -210,16 +250,16 @@ def _as_json(value: Any, table: TextTable) -> Any:
     if isinstance(value, Text):
         return table.add(value)
     if dataclasses.is_dataclass(value):
-        pairs = ((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))
+        pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
         return {
-            name: _as_json(one, table)
-            for name, one in pairs
-            if one is not None and one is not False and one not in ("", ())
+            name: _as_json(item, table)
+            for name, item in pairs
+            if item is not None and item is not False and item not in ("", ())
         }
     if isinstance(value, Mapping):
-        return {name: _as_json(one, table) for name, one in value.items()}
+        return {name: _as_json(item, table) for name, item in value.items()}
     if isinstance(value, tuple):
-        if all(type(one) is int for one in value):
+        if all(type(item) is int for item in value):
             return list(value)
-        return [_as_json(one, table) for one in value]
+        return [_as_json(item, table) for item in value]
     return value

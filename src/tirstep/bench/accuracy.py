@@ -1,0 +1,108 @@
+"""What a problem's output must be in float64, worked out while the GPU measures others, and whether
+a candidate's output is that, within the kernel's own bound.
+
+The same code checks arrays of NumPy and tensors of PyTorch: `xp` is the module they belong to.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tirstep.lowering_checks.numeric import describe_wrong, find_wrong
+from tirstep.modules import Problem
+from tirstep.modules.numeric import Array, bound_storing
+
+AHEAD = 3
+"""So many threads, and so many references of problems to come."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Inputs of a problem, and what is expected of them, computed when it is first asked for.
+
+    Attributes
+    ----------
+    is_exact : for whole numbers, where nothing is tolerated
+    """
+
+    problem: Problem
+    inputs: Sequence[Array]
+    is_exact: bool = False
+
+    @cached_property
+    def right(self) -> Array:
+        """The output in float64."""
+        return np.asarray(self.problem.reference(self.inputs)[0])
+
+    @cached_property
+    def bound(self) -> Array:
+        """How far from it each element may be."""
+        if self.is_exact:
+            return np.zeros_like(self.right)
+        return np.asarray(self.problem.error_bound(self.inputs)[0])
+
+
+def look_ahead(
+    items: Iterable[T], work_out: Callable[[T], Reference]
+) -> Iterator[Callable[[], Reference]]:
+    """What returns an item's reference, for each in order; those of later items are begun."""
+    with ThreadPoolExecutor(AHEAD) as pool:
+        coming: deque[Future[Reference]] = deque()
+        try:
+            for item in items:
+                coming.append(pool.submit(work_out, item))
+                if len(coming) > AHEAD:
+                    yield coming.popleft().result
+            while coming:
+                yield coming.popleft().result
+        finally:
+            for one in coming:
+                one.cancel()
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What an output must be, in float64, and how far from it each element may be.
+
+    Attributes
+    ----------
+    name, dtype : of the output
+    """
+
+    name: str
+    dtype: str
+    expected: Any
+    bound: Any
+    xp: Any
+
+    def stored_in(self, dtype: str) -> Expectation:
+        """The expectation for a peer whose result is of another type: it may round once more."""
+        if dtype == self.dtype:
+            return self
+        bound = bound_storing(self.expected, self.bound, dtype, self.xp)
+        return replace(self, dtype=dtype, bound=bound)
+
+    def find_error(self, output: Any) -> str | None:
+        """One sentence of what is wrong with an output in float64; None if it is right.
+
+        A NaN is wrong: it is what outputs are filled with, and stays where nothing is written.
+        """
+        if tuple(output.shape) != tuple(self.expected.shape):
+            return f"the shape is {tuple(output.shape)}, not {tuple(self.expected.shape)}"
+        ends = (self.expected - self.bound, self.expected + self.bound)
+        wrong = find_wrong(output, self.expected, ends, self.xp)
+        if not wrong.any():
+            return None
+        right = self.expected
+        return describe_wrong(
+            self.name, output, right, ends, wrong, reference="float64", xp=self.xp
+        )

@@ -1,0 +1,256 @@
+"""What is measured: suites of kernels, shapes, types and peers, and what is chosen of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from tirstep.modules import Kernel, Problem, get_kernel
+from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
+
+from . import BenchError
+
+GPU_PEERS = ("torch", "triton", "dlight")
+CPU_PEERS = ("numpy", "torch_cpu")
+TUTORIAL = "tutorial"
+"""The suite of whole ladders: what it shows is every recipe, and not the fastest alone."""
+
+FLOAT32: Mapping[str, object] = {"dtype": "float32"}
+FLOAT16: Mapping[str, object] = {"dtype": "float16", "out": "float16"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kernel at some shapes and types.
+
+    Attributes
+    ----------
+    shapes : sizes by place; a kernel of one size takes their product
+    options : of the kernel; an option that it does not have is left out
+    recipes : names, or ``"first"``, ``"last"`` or ``"all"`` of the kernel's ladder
+    peers : as `tirstep.bench.peers` names them
+    """
+
+    kernel: str
+    shapes: tuple[tuple[int, ...], ...]
+    options: tuple[Mapping[str, object], ...] = (FLOAT32,)
+    recipes: tuple[str, ...] = ("first", "last")
+    peers: tuple[str, ...] = GPU_PEERS
+
+
+# Larger than the L2 cache of an H100 or H200, but for the shape that no tile divides.
+PLANES = ((4096, 4096), (8192, 8192), (16384, 1024), (1021, 4099))
+OVER_MEMORY = (
+    "row_sum",
+    "softmax",
+    "layer_norm",
+    "rms_norm",
+    "transpose",
+    "relu",
+    "gelu",
+    "vector_add",
+    "matvec",
+)
+
+WINDOWS = (
+    "conv1d_unrolled",
+    "conv1d_window",
+    "conv1d_registers",
+    "conv1d_folded",
+    "conv1d_coalesced",
+)
+
+SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
+    {
+        "matmul": (
+            Entry(
+                "matmul",
+                (
+                    (1024, 512, 2048),
+                    (512, 512, 512),
+                    (1024, 1024, 1024),
+                    (2048, 2048, 2048),
+                    (16, 4096, 4096),
+                    (8192, 128, 8192),
+                    (1000, 777, 333),
+                    (1024, 768, 336),  # the nearest that tiles divide
+                ),
+            ),
+            # The naive kernel takes seconds here, and would say nothing new.
+            Entry(
+                "matmul",
+                ((4096, 4096, 4096), (8192, 8192, 8192), (4096, 1024, 4096)),
+                recipes=("last",),
+            ),
+        ),
+        # All recipes: which of a ladder's upper ones is the fastest depends on shape and type.
+        "bandwidth": tuple(
+            Entry(kernel, PLANES, options=(FLOAT32, FLOAT16), recipes=("all",))
+            for kernel in OVER_MEMORY
+        ),
+        # The shapes of the convolution tutorials, and one that fills a GPU.
+        "convolution": (
+            Entry("conv1d", ((16384, 32),), recipes=("all",)),
+            # The naive kernel walks over the whole signal for each output.
+            Entry("conv1d", ((1 << 24, 32),), recipes=WINDOWS),
+            Entry("depthwise_conv2d", ((3, 4, 16, 32, 7), (4096, 4, 16, 32, 7)), recipes=("all",)),
+        ),
+        TUTORIAL: (
+            Entry(
+                "matmul",
+                ((1024, 512, 2048), (256,) * 3, (512,) * 3, (1024,) * 3, (2048,) * 3),
+                recipes=("all",),
+                peers=GPU_PEERS + CPU_PEERS,
+            ),
+            Entry("conv1d", ((16384, 32),), recipes=("all",), peers=GPU_PEERS + CPU_PEERS),
+            Entry(
+                "depthwise_conv2d",
+                ((3, 4, 16, 32, 7),),
+                recipes=("all",),
+                peers=GPU_PEERS + CPU_PEERS,
+            ),
+        ),
+    }
+)
+
+
+@dataclass(frozen=True)
+class PlannedCase:
+    """A problem, the recipes and the peers that solve it, and the suite that asks for it."""
+
+    suite: str
+    problem: Problem
+    recipes: tuple[Recipe, ...]
+    peers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CaseChoice:
+    """What of the suites is wanted.
+
+    Attributes
+    ----------
+    names : suites, or kernels with all that the suites have of them; all suites if there are none
+    shapes : instead of those of the suites; a shape of another number of sizes than a kernel has
+        is refused
+    dtype, recipes : only these; recipes come instead of those that a suite names
+    quick : only the first shape and type of each entry
+    """
+
+    names: Sequence[str] = ()
+    shapes: Sequence[tuple[int, ...]] = ()
+    dtype: str | None = None
+    recipes: Sequence[str] = ()
+    quick: bool = False
+
+
+def plan_cases(
+    choice: CaseChoice, suites: Mapping[str, Sequence[Entry]] = SUITES
+) -> tuple[list[PlannedCase], list[str]]:
+    """The cases that are chosen, and the kernels of the suites that are not here.
+
+    A suite has each problem once: the first entry that names it counts.
+
+    Raises `BenchError` for a name that is neither suite nor kernel and for unknown recipes,
+    `KernelError` for a shape that a kernel cannot have.
+    """
+    _require_known(choice, suites)
+    cases: dict[object, PlannedCase] = {}
+    absent: dict[str, None] = {}
+    for suite, entry in _list_entries(choice, suites):
+        if entry.kernel not in LADDERS:
+            absent[entry.kernel] = None
+            continue
+        for planned in _expand(suite, _narrow(entry, choice), choice):
+            cases.setdefault((suite, planned.problem), planned)
+    if not cases:
+        here = f"{', '.join(absent)} is not here yet" if absent else "no recipe fits"
+        raise BenchError(f"there is nothing to measure: {here}; see tirstep list")
+    return list(cases.values()), list(absent)
+
+
+def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[Entry]]) -> None:
+    entries = [entry for one in suites.values() for entry in one]
+    known = dict.fromkeys([*suites, *(entry.kernel for entry in entries), *LADDERS])
+    for name in choice.names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+            raise BenchError(f"there is no suite and no kernel '{name}'; {hint}")
+    for name in choice.recipes:
+        if name not in RECIPES:
+            near = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else "see tirstep list"
+            raise BenchError(f"there is no recipe '{name}'; {hint}")
+
+
+def _list_entries(
+    choice: CaseChoice, suites: Mapping[str, Sequence[Entry]]
+) -> Iterator[tuple[str, Entry]]:
+    for name in choice.names or suites:
+        if name in suites:
+            yield from ((name, entry) for entry in suites[name])
+            continue
+        found = [
+            (suite, entry)
+            for suite, entries in suites.items()
+            for entry in entries
+            if entry.kernel == name
+        ]
+        yield from found or [(name, Entry(name, _get_default_shapes(name)))]
+
+
+def _get_default_shapes(kernel: str) -> tuple[tuple[int, ...], ...]:
+    """The shapes of the tutorials, for a kernel that no suite has."""
+    shapes = (tuple(recipe.default_example.shape.values()) for recipe in LADDERS[kernel])
+    return tuple(dict.fromkeys(shapes))
+
+
+def _narrow(entry: Entry, choice: CaseChoice) -> Entry:
+    """The entry with the shapes, types and recipes that are wanted."""
+    shapes = tuple(choice.shapes) or entry.shapes
+    options = entry.options
+    if choice.dtype is not None:
+        options = ({**options[0], "dtype": choice.dtype, "out": choice.dtype},)
+    if choice.quick:
+        shapes, options = shapes[:1], options[:1]
+    return dataclasses.replace(entry, shapes=shapes, options=options)
+
+
+def _expand(suite: str, entry: Entry, choice: CaseChoice) -> Iterator[PlannedCase]:
+    kernel = get_kernel(entry.kernel)
+    ladder = LADDERS[entry.kernel]
+    recipes = tuple(_pick(ladder, choice.recipes or entry.recipes))
+    if not recipes:
+        return
+    for shape in entry.shapes:
+        for options in entry.options:
+            problem = kernel.problem(*_fit(kernel, shape), **_known(kernel, options))
+            yield PlannedCase(suite, problem, recipes, entry.peers)
+
+
+def _pick(ladder: Sequence[Recipe], words: Sequence[str]) -> Iterator[Recipe]:
+    """The recipes of a ladder by name or by ``first``, ``last``, ``all``, in its order."""
+    wanted = {recipe.name for recipe in ladder if recipe.name in words or "all" in words}
+    if "first" in words:
+        wanted.add(ladder[0].name)
+    if "last" in words:
+        wanted.add(ladder[-1].name)
+    return (recipe for recipe in ladder if recipe.name in wanted)
+
+
+def _fit(kernel: Kernel, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (math.prod(shape),) if len(kernel.size_names) == 1 else shape
+
+
+def _known(kernel: Kernel, options: Mapping[str, object]) -> dict[str, Any]:
+    """The options that a kernel has; its output's type only where it is not the only one."""
+    known = {name: value for name, value in options.items() if name in kernel.options}
+    if known.get("out") == known.get("dtype") and str(known.get("dtype")).startswith("int"):
+        del known["out"]  # sums of integers do not go back into a narrow type
+    return known

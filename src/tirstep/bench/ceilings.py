@@ -1,0 +1,175 @@
+"""A GPU's own limits, measured as candidates are: copies, multiplications, an empty launch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from .machine import Launch, Machine
+from .results import Ceilings, summarize
+
+THREADS = 256
+CHAINS = 8
+UNROLLED = 64
+
+
+def make_fma_kernel(blocks: int, steps: int) -> tvm.IRModule:
+    """A bound module: each thread has 8 chains of `steps` dependent sums c = c * X[0] + X[1].
+
+    `blocks` blocks of 256 threads; `steps` is a multiple of 64. X has 2 elements, Y one for each
+    thread. The chains do not depend on each other, so that the units of an SM are always fed, and
+    each ends in Y, so that none of them can be left out. See `count_fma_operations`.
+    """
+    all_threads, rounds = blocks * THREADS, steps // UNROLLED
+
+    @I.ir_module
+    class FMA:
+        @T.prim_func(s_tir=True)
+        def main(X: T.Buffer((2,), "float32"), Y: T.Buffer((all_threads,), "float32")):
+            T.func_attr({"tirx.noalias": True})
+            sums = T.sblock_alloc_buffer((all_threads, CHAINS), "float32", scope="local")
+            for b in T.thread_binding(blocks, thread="blockIdx.x"):
+                for t in T.thread_binding(THREADS, thread="threadIdx.x"):
+                    for c in T.unroll(CHAINS):
+                        with T.sblock("begin"):
+                            vi = T.axis.spatial(all_threads, b * THREADS + t)
+                            vc = T.axis.spatial(CHAINS, c)
+                            sums[vi, vc] = T.Cast("float32", vi + vc)
+                    for _ in T.serial(rounds):
+                        for _ in T.unroll(UNROLLED):
+                            for c in T.unroll(CHAINS):
+                                with T.sblock("step"):
+                                    vi = T.axis.spatial(all_threads, b * THREADS + t)
+                                    vc = T.axis.opaque(CHAINS, c)
+                                    sums[vi, vc] = sums[vi, vc] * X[0] + X[1]
+                    for c in T.unroll(CHAINS):
+                        with T.sblock("end"):
+                            vi = T.axis.spatial(all_threads, b * THREADS + t)
+                            vc = T.axis.reduce(CHAINS, c)
+                            with T.init():
+                                Y[vi] = T.float32(0)
+                            Y[vi] = Y[vi] + sums[vi, vc]
+
+    return FMA
+
+
+def count_fma_operations(blocks: int, steps: int) -> int:
+    """Two for each multiplication with its addition."""
+    return 2 * blocks * THREADS * CHAINS * steps
+
+
+def make_empty_kernel() -> tvm.IRModule:
+    """A bound module of one thread that writes one number: its time is what a launch takes."""
+
+    @I.ir_module
+    class Empty:
+        @T.prim_func(s_tir=True)
+        def main(Y: T.Buffer((1,), "float32")):
+            T.func_attr({"tirx.noalias": True})
+            for b in T.thread_binding(1, thread="blockIdx.x"):
+                with T.sblock("Y"):
+                    vi = T.axis.spatial(1, b)
+                    Y[vi] = T.float32(1)
+
+    return Empty
+
+
+ROUNDS = 15
+COPY_BYTES = (1 << 30, 1 << 28)
+MATRIX = 8192
+BLOCKS_PER_SM = 8
+FMA_STEPS = 1 << 16
+
+
+def measure_ceilings(
+    machine: Machine, properties: Any, dtypes: Sequence[str], moved: Sequence[int]
+) -> Ceilings:
+    """Copy bandwidth in bytes a second, peaks in operations a second, the empty launch in us.
+
+    `moved` are numbers of bytes, read and written, whose copies are timed, too, but for those that
+    do not fit into the device's memory. The peak of float32 is that of multiplications and
+    additions in registers; that of float16 and bfloat16 is what PyTorch reaches in a large matrix
+    product. Other types have none.
+    """
+
+    import torch
+
+    how: dict[str, str] = {}
+    copy, how["copy"] = _measure_copy(machine)
+    flops: dict[str, float] = {}
+    for dtype in dict.fromkeys(dtypes):
+        if dtype == "float32":
+            flops[dtype], how[dtype] = _measure_fma(machine, properties.multi_processor_count)
+        elif dtype in ("float16", "bfloat16"):
+            flops[dtype], how[dtype] = _measure_product(machine, getattr(torch, dtype))
+    one = torch.empty(1, device="cuda")
+    (empty,) = _time(machine, machine.compile(make_empty_kernel(), [one]))
+    how["empty"] = "a kernel of one thread that writes one number"
+    fitting = [size for size in moved if 2 * size <= machine.free_bytes()]
+    copies = {str(size): 1e6 * min(_time_copies(machine, size // 8)) for size in fitting}
+    how["copies_us"] = "by the driver or by a kernel with another sign, whichever is faster"
+    machine.clear()
+    return Ceilings(copy, flops, 1e6 * empty, how, copies)
+
+
+def _measure_copy(machine: Machine) -> tuple[float, str]:
+    """The fastest of several."""
+    rates = {}
+    for size in COPY_BYTES:
+        words = min(size, machine.free_bytes() // 8) // 4
+        by_driver, by_kernel = _time_copies(machine, words)
+        mebibytes = 4 * words >> 20
+        rates[f"a copy of {mebibytes} MiB by the driver"] = 8 * words / by_driver
+        rates[f"a kernel that copies {mebibytes} MiB with another sign"] = 8 * words / by_kernel
+    how = max(rates, key=lambda one: rates[one])
+    return rates[how], f"{how}, bytes read and written: the fastest of {len(rates)} copies"
+
+
+def _time_copies(machine: Machine, words: int) -> tuple[float, float]:
+    """Seconds in which the driver and a kernel copy so many words of four bytes.
+
+    The driver's own copy is slow in a recorded graph at some sizes.
+    """
+
+    import torch
+
+    words = max(words, 1)
+    source, target = torch.rand(words, device="cuda"), torch.empty(words, device="cuda")
+    launches = (
+        functools.partial(target.copy_, source),
+        functools.partial(torch.neg, source, out=target),
+    )
+    by_driver, by_kernel = _time(machine, *launches)
+    return by_driver, by_kernel
+
+
+def _measure_fma(machine: Machine, multiprocessors: int) -> tuple[float, str]:
+    import torch
+
+    blocks = BLOCKS_PER_SM * multiprocessors
+    x = torch.tensor([0.999, 0.001], device="cuda")
+    y = torch.empty(blocks * THREADS, device="cuda")
+    (seconds,) = _time(machine, machine.compile(make_fma_kernel(blocks, FMA_STEPS), [x, y]))
+    how = "multiplications with additions in registers, eight independent chains for each thread"
+    return count_fma_operations(blocks, FMA_STEPS) / seconds, how
+
+
+def _measure_product(machine: Machine, dtype: Any) -> tuple[float, str]:
+    import torch
+
+    a, b = (torch.rand(MATRIX, MATRIX, device="cuda").sub_(0.5).to(dtype) for _ in range(2))
+    out = torch.empty_like(a)
+    (seconds,) = _time(machine, lambda: torch.mm(a, b, out=out))
+    return 2 * MATRIX**3 / seconds, f"torch.mm of {MATRIX}×{MATRIX}×{MATRIX}, random values"
+
+
+def _time(machine: Machine, *launches: Launch) -> list[float]:
+    """The median of each in seconds; they take turns."""
+    replays = [machine.record(launch, None) for launch in launches]
+    times = machine.time(replays, [ROUNDS] * len(replays))
+    return [summarize(seconds).median_us / 1e6 for seconds in times]

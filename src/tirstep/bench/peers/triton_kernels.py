@@ -1,0 +1,384 @@
+"""Triton's kernels, as its tutorials write them, autotuned: the matrix product, rows, maps and
+convolutions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from tirstep.modules import Problem
+from tirstep.modules.roundings import EPSILON
+
+from . import Prepare
+
+
+def bench_briefly(call: Callable[[], object], quantiles: Sequence[float]) -> Any:
+    """Time one configuration: shorter than Triton does by default, since there are many."""
+    return triton.testing.do_bench(call, warmup=5, rep=20, quantiles=quantiles)
+
+
+def _matmul_configs(dtype: torch.dtype) -> list[triton.Config]:
+    """Tiles (m, n, k), warps, stages: FMA units want other ones than tensor cores."""
+    fma = (
+        (128, 128, 16, 8, 2),
+        (128, 128, 16, 4, 3),
+        (128, 64, 16, 4, 3),
+        (128, 64, 32, 8, 2),
+        (64, 128, 16, 4, 3),
+        (64, 64, 32, 4, 3),
+        (64, 64, 16, 4, 3),
+        (64, 32, 32, 4, 3),
+        (32, 64, 32, 4, 3),
+        (32, 32, 32, 2, 4),
+        (16, 64, 64, 4, 3),
+        (16, 32, 64, 2, 4),
+    )
+    tensor_cores = (
+        (128, 256, 64, 8, 3),
+        (256, 128, 64, 8, 3),
+        (128, 128, 64, 4, 4),
+        (128, 128, 64, 8, 4),
+        (128, 128, 32, 4, 4),
+        (128, 64, 64, 4, 4),
+        (64, 128, 64, 4, 4),
+        (64, 64, 64, 4, 4),
+        (64, 32, 64, 4, 5),
+        (32, 64, 64, 4, 5),
+        (16, 64, 128, 4, 4),
+    )
+    return [
+        triton.Config({"BM": m, "BN": n, "BK": k, "GROUP": 8}, num_warps=warps, num_stages=stages)
+        for m, n, k, warps, stages in (fma if dtype == torch.float32 else tensor_cores)
+    ]
+
+
+def _matmul_kernel(
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    m,
+    n,
+    k,
+    b_row,
+    b_column,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP: tl.constexpr,
+):
+    """One tile of C; tiles are taken in groups of rows, so that a group's operands stay in L2."""
+    rows_of_tiles = tl.cdiv(m, BM)
+    columns_of_tiles = tl.cdiv(n, BN)
+    place = tl.program_id(0)
+    group = place // (GROUP * columns_of_tiles)
+    height = min(rows_of_tiles - group * GROUP, GROUP)
+    within = place % (GROUP * columns_of_tiles)
+    row = (group * GROUP + within % height) * BM + tl.arange(0, BM)
+    column = (within // height) * BN + tl.arange(0, BN)
+    depth = tl.arange(0, BK)
+    # 64 bits: 8192 rows of 8192 elements are near the end of 32.
+    a = a_ptr + row[:, None].to(tl.int64) * k + depth[None, :]
+    b = b_ptr + depth[:, None] * b_row + column[None, :].to(tl.int64) * b_column
+    total = tl.zeros((BM, BN), dtype=tl.float32)
+    for start in range(0, k, BK):
+        inside = start + depth < k
+        left = tl.load(a, mask=(row[:, None] < m) & inside[None, :], other=0.0)
+        right = tl.load(b, mask=inside[:, None] & (column[None, :] < n), other=0.0)
+        total = tl.dot(left, right, total, input_precision="ieee")
+        a += BK
+        b += BK * b_row
+    c = c_ptr + row[:, None].to(tl.int64) * n + column[None, :]
+    mask = (row[:, None] < m) & (column[None, :] < n)
+    tl.store(c, total.to(c_ptr.dtype.element_ty), mask=mask)
+
+
+_matmul_jitted = triton.jit(_matmul_kernel)
+_tuned: dict[torch.dtype, Any] = {}
+
+
+def _matmul(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
+    a, b = inputs
+    (m, k), n = a.shape, out.shape[1]
+    transposed = bool(problem.options.get("transpose_b"))
+    rows, columns = (1, k) if transposed else (n, 1)
+    if a.dtype not in _tuned:
+        _tuned[a.dtype] = triton.autotune(
+            _matmul_configs(a.dtype), key=["m", "n", "k"], do_bench=bench_briefly
+        )(_matmul_jitted)
+
+    def grid(sizes: Mapping[str, int]) -> tuple[int]:
+        return (triton.cdiv(m, sizes["BM"]) * triton.cdiv(n, sizes["BN"]),)
+
+    def launch() -> Any:
+        _tuned[a.dtype][grid](a, b, out, m, n, k, rows, columns)
+        return out
+
+    return launch
+
+
+_MATMULS: Mapping[str, Prepare] = MappingProxyType({"matmul": _matmul})
+
+
+ROW_WARPS = (2, 4, 8, 16, 32)
+
+
+def _tune_rows(function: Any) -> Any:
+    """Tune the warps of a program, which holds a whole row, for each length of rows."""
+    configs = [triton.Config({}, num_warps=warps) for warps in ROW_WARPS]
+    return triton.autotune(configs, key=["n"], do_bench=bench_briefly)(triton.jit(function))
+
+
+def _row_sum_kernel(x, y, n, N: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, N)
+    values = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    tl.store(y + row, tl.sum(values, axis=0).to(y.dtype.element_ty))
+
+
+def _softmax_kernel(x, y, n, N: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, N)
+    values = tl.load(x + row * n + at, mask=at < n, other=float("-inf")).to(tl.float32)
+    grown = tl.exp(values - tl.max(values, axis=0))
+    result = grown / tl.sum(grown, axis=0)
+    tl.store(y + row * n + at, result.to(y.dtype.element_ty), mask=at < n)
+
+
+def _layer_norm_kernel(x, scale, shift, y, n, eps, N: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, N)
+    values = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    centred = tl.where(at < n, values - tl.sum(values, axis=0) / n, 0.0)
+    result = centred * tl.rsqrt(tl.sum(centred * centred, axis=0) / n + eps)
+    result = result * tl.load(scale + at, mask=at < n).to(tl.float32)
+    result = result + tl.load(shift + at, mask=at < n).to(tl.float32)
+    tl.store(y + row * n + at, result.to(y.dtype.element_ty), mask=at < n)
+
+
+def _rms_norm_kernel(x, scale, y, n, eps, N: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, N)
+    values = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    result = values * tl.rsqrt(tl.sum(values * values, axis=0) / n + eps)
+    result = result * tl.load(scale + at, mask=at < n).to(tl.float32)
+    tl.store(y + row * n + at, result.to(y.dtype.element_ty), mask=at < n)
+
+
+def _matvec_kernel(x, v, y, n, N: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, N)
+    values = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    values *= tl.load(v + at, mask=at < n, other=0.0).to(tl.float32)
+    tl.store(y + row, tl.sum(values, axis=0).to(y.dtype.element_ty))
+
+
+_row_sum = _tune_rows(_row_sum_kernel)
+_softmax = _tune_rows(_softmax_kernel)
+_layer_norm = _tune_rows(_layer_norm_kernel)
+_rms_norm = _tune_rows(_rms_norm_kernel)
+_matvec = _tune_rows(_matvec_kernel)
+
+
+def _prepare_rows(kernel: Any, *, with_eps: bool = False) -> Prepare:
+    def prepare(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
+        x = inputs[0]
+        rows, n = x.shape
+        power = triton.next_power_of_2(n)
+        eps = (EPSILON,) if with_eps else ()
+
+        def launch() -> Any:
+            kernel[(rows,)](*inputs, out, n, *eps, N=power)
+            return out
+
+        return launch
+
+    return prepare
+
+
+_ROWS: Mapping[str, Prepare] = MappingProxyType(
+    {
+        "row_sum": _prepare_rows(_row_sum),
+        "softmax": _prepare_rows(_softmax),
+        "layer_norm": _prepare_rows(_layer_norm, with_eps=True),
+        "rms_norm": _prepare_rows(_rms_norm, with_eps=True),
+        "matvec": _prepare_rows(_matvec),
+    }
+)
+
+
+MAP_BLOCKS = ((512, 4), (1024, 4), (2048, 8), (4096, 8))
+MAP_TILES = ((32, 32, 4), (64, 32, 4), (32, 64, 4), (64, 64, 8), (128, 32, 8))
+
+
+def _tune_map(function: Any) -> Any:
+    configs = [triton.Config({"BLOCK": size}, num_warps=warps) for size, warps in MAP_BLOCKS]
+    return triton.autotune(configs, key=["n"], do_bench=bench_briefly)(triton.jit(function))
+
+
+def _add_kernel(a, b, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(a + at, mask=at < n) + tl.load(b + at, mask=at < n), mask=at < n)
+
+
+def _relu_kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.maximum(tl.load(x + at, mask=at < n), 0.0), mask=at < n)
+
+
+def _gelu_kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + at, mask=at < n).to(tl.float32)
+    # The approximation with tanh, which is this: x / (1 + exp(-2 z)), 2 sqrt(2 / pi) = 1.5957691.
+    z = 1.5957691216057308 * (values + 0.044715 * values * values * values)
+    result = values / (1.0 + tl.exp(-z))
+    tl.store(y + at, result.to(y.dtype.element_ty), mask=at < n)
+
+
+def _transpose_kernel(x, y, rows, n, BM: tl.constexpr, BN: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
+    column = tl.program_id(1).to(tl.int64) * BN + tl.arange(0, BN)
+    mask = (row[:, None] < rows) & (column[None, :] < n)
+    values = tl.load(x + row[:, None] * n + column[None, :], mask=mask)
+    turned = (column[:, None] < n) & (row[None, :] < rows)
+    tl.store(y + column[:, None] * rows + row[None, :], tl.trans(values), mask=turned)
+
+
+_add, _relu, _gelu = _tune_map(_add_kernel), _tune_map(_relu_kernel), _tune_map(_gelu_kernel)
+_transpose_tuned = triton.autotune(
+    [triton.Config({"BM": m, "BN": n}, num_warps=warps) for m, n, warps in MAP_TILES],
+    key=["rows", "n"],
+    do_bench=bench_briefly,
+)(triton.jit(_transpose_kernel))
+
+
+def _prepare_map(kernel: Any) -> Prepare:
+    def prepare(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
+        n = out.numel()
+
+        def launch() -> Any:
+            kernel[lambda sizes: (triton.cdiv(n, sizes["BLOCK"]),)](*inputs, out, n)
+            return out
+
+        return launch
+
+    return prepare
+
+
+def _transpose(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
+    (x,) = inputs
+    rows, n = x.shape
+
+    def grid(sizes: Mapping[str, int]) -> tuple[int, int]:
+        return triton.cdiv(rows, sizes["BM"]), triton.cdiv(n, sizes["BN"])
+
+    def launch() -> Any:
+        _transpose_tuned[grid](x, out, rows, n)
+        return out
+
+    return launch
+
+
+_MAPS: Mapping[str, Prepare] = MappingProxyType(
+    {
+        "vector_add": _prepare_map(_add),
+        "relu": _prepare_map(_relu),
+        "gelu": _prepare_map(_gelu),
+        "transpose": _transpose,
+    }
+)
+
+
+CONVOLUTION_BLOCKS = (128, 256, 512, 1024, 2048)
+CONVOLUTION_WARPS = (1, 4, 8)
+UNROLLED = 8
+"""Taps of a step of conv1d: its number of taps is not bounded."""
+
+
+def _tune_convolution(function: Any, key: Sequence[str]) -> Any:
+    configs = [
+        triton.Config({"BLOCK": size}, num_warps=warps)
+        for size in CONVOLUTION_BLOCKS
+        for warps in CONVOLUTION_WARPS
+        if 1 <= size // (32 * warps) <= 16
+    ]
+    return triton.autotune(configs, key=[*key], do_bench=bench_briefly)(triton.jit(function))
+
+
+def _conv1d_kernel(signal, taps, y, m, n, BLOCK: tl.constexpr, STEP: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for start in range(0, n, STEP):
+        for step in tl.static_range(STEP):
+            tap = start + step
+            weight = tl.load(taps + tap, mask=tap < n, other=0.0).to(tl.float32)
+            inside = (at >= tap) & (at - tap < m)
+            total += tl.load(signal + at - tap, mask=inside, other=0.0).to(tl.float32) * weight
+    tl.store(y + at, total.to(y.dtype.element_ty), mask=at < m + n - 1)
+
+
+def _depthwise_kernel(
+    x, filters, y, images, channels, height, width, BLOCK: tl.constexpr, K: tl.constexpr
+):
+    """Some pixels of one plane; the filter's taps are unrolled."""
+    blocks = tl.cdiv(height * width, BLOCK)
+    plane = (tl.program_id(0) // blocks).to(tl.int64)
+    pixel = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    row, column = pixel // width, pixel % width
+    first = x + plane * height * width
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for down in tl.static_range(K):
+        for right in tl.static_range(K):
+            from_row, from_column = row + (down - K // 2), column + (right - K // 2)
+            inside = (from_row >= 0) & (from_row < height)
+            inside &= (from_column >= 0) & (from_column < width)
+            value = tl.load(first + from_row * width + from_column, mask=inside, other=0.0)
+            weight = tl.load(filters + (plane % channels) * K * K + down * K + right)
+            total += value.to(tl.float32) * weight.to(tl.float32)
+    to = y + plane * height * width + pixel
+    tl.store(to, total.to(y.dtype.element_ty), mask=pixel < height * width)
+
+
+_conv1d_tuned = _tune_convolution(_conv1d_kernel, ["m", "n"])
+_depthwise_tuned = _tune_convolution(
+    _depthwise_kernel, ["images", "channels", "height", "width", "K"]
+)
+
+
+def _conv1d(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
+    signal, taps = inputs
+
+    def launch() -> Any:
+        _conv1d_tuned[lambda sizes: (triton.cdiv(out.numel(), sizes["BLOCK"]),)](
+            signal, taps, out, signal.numel(), taps.numel(), STEP=UNROLLED
+        )
+        return out
+
+    return launch
+
+
+def _depthwise(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
+    x, filters = inputs
+    images, channels, height, width = x.shape
+
+    def grid(sizes: Mapping[str, int]) -> tuple[int]:
+        return (images * channels * triton.cdiv(height * width, sizes["BLOCK"]),)
+
+    def launch() -> Any:
+        _depthwise_tuned[grid](x, filters, out, *x.shape, K=filters.shape[-1])
+        return out
+
+    return launch
+
+
+_CONVOLUTIONS: Mapping[str, Prepare] = MappingProxyType(
+    {"conv1d": _conv1d, "depthwise_conv2d": _depthwise}
+)
+
+
+FUNCTIONS: Mapping[str, Prepare] = MappingProxyType({**_MATMULS, **_ROWS, **_MAPS, **_CONVOLUTIONS})

@@ -1,0 +1,80 @@
+"""The commands, in the order of the help: one module each, with its options, its help and its work.
+
+The next command is a module here with a function `command`, and its name in `COMMANDS`. At its top
+it imports nothing that needs TVM or rich, which take a second: `command` imports them after it has
+said what its user got wrong.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+COMMANDS = (
+    "list",
+    "steps",
+    "diff",
+    "lower",
+    "source",
+    "facts",
+    "check",
+    "why",
+    "ladder",
+    "bench",
+    "search",
+    "report",
+    "export",
+    "golden",
+)
+
+app = typer.Typer(
+    name="tirstep",
+    help="A workbench for TensorIR schedules: kernels go through their recipes step by step, and "
+    "every step can be printed, diffed, checked and timed.",
+    epilog="Exit codes: 0 good, 1 a check failed, 2 wrong use.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+_MODULES = {"list": "listing"}  # a module `list` would hide the type in its package
+for _name in COMMANDS:
+    _module = import_module(f".{_MODULES.get(_name, _name)}", __package__)
+    app.command(_name)(_module.command)
+
+
+def call(argv: list[str]) -> int:
+    """Parse the arguments and run a command; its exit code. Errors are the caller's."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=argv or ["--help"], prog_name="tirstep", standalone_mode=False)
+    except typer.Abort:  # Ctrl-C, in some versions of typer
+        raise KeyboardInterrupt from None
+    return code if isinstance(code, int) else 0
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        import tirstep
+
+        try:
+            tvm = f"apache-tvm {version('apache-tvm')}"
+        except PackageNotFoundError:
+            tvm = "no apache-tvm installed by pip"
+        print(f"tirstep {tirstep.__version__} ({tvm})")
+        raise typer.Exit
+
+
+@app.callback()
+def _callback(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Options before the command."""

@@ -1,0 +1,42 @@
+"""Small pieces of prose."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+
+def first_sentence(doc: str | None) -> str:
+    """The first sentence of a docstring, on one line."""
+    paragraph = " ".join((doc or "").strip().split("\n\n")[0].split())
+    # The dots of "a + ... + z" end nothing.
+    return re.split(r"(?<=[^.][.!?])\s+(?=[A-Z`])", paragraph, maxsplit=1)[0]
+
+
+def count(number: int, noun: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def spell(value: object) -> str:
+    """A value as ``--set`` and ``--option`` take it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def format_shape(shape: Mapping[str, int]) -> str:
+    """A shape as ``--shape`` takes it."""
+    return "x".join(map(str, shape.values()))
+
+
+def join_alternatives(words: Sequence[str]) -> str:
+    """``a``, ``a or b``, ``a, b or c``."""
+    return " or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """What to do about an unknown name: the names that look like it, or else all."""
+    names = list(known)
+    if alike := difflib.get_close_matches(name, names, n=3, cutoff=0.5):
+        return f"did you mean {join_alternatives(alike)}?"
+    return f"there are: {', '.join(names)}" if names else "there are none"

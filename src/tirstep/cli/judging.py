@@ -1,0 +1,304 @@
+"""Judges recipes: plans what to run, holds it against the checks, and says what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tirstep.lowering_checks import (
+    Counts,
+    Device,
+    Diff,
+    Finding,
+    GoldenStore,
+    Run,
+    Verdict,
+    diff_steps,
+    get_device,
+    judge_run,
+)
+from tirstep.lowering_checks.devices import Timing
+from tirstep.lowering_checks.steps import step_label
+from tirstep.lowering_checks.verdict import golden_word, numbers_word
+from tirstep.modules import KernelError
+from tirstep.transforms.errors import TransformError
+from tirstep.transforms.recipes import Recipe
+
+from .formatting import first_sentence, format_shape
+from .json_output import Document, finding_keys, run_keys
+from .request import GOLDEN_DIR, ExampleName, Request, find_store, run_requested
+from .screen import WORD_STYLES, Part, Screen
+
+Tell = Callable[[str], None]
+"""Takes a line of progress."""
+
+
+@dataclass
+class Rung:
+    """A recipe of a ladder with the verdicts of its steps.
+
+    Attributes
+    ----------
+    run : None where the recipe refused
+    error : why the recipe does not take the request; it counts as skipped
+    own_findings : of the whole recipe, such as a broken expectation of its lowering
+    counts : of the last step's accesses; None where they were not counted
+    odd : what the last step computes at an odd shape; None where that was not looked at
+    """
+
+    recipe: Recipe
+    run: Run | None = None
+    verdicts: list[Verdict] = field(default_factory=list)
+    error: Exception | None = None
+    own_findings: list[Finding] = field(default_factory=list)
+    counts: Counts | None = None
+    odd: Verdict | None = None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All that is wrong with the recipe."""
+        steps = [finding for verdict in self.verdicts for finding in verdict.findings]
+        return [*steps, *(self.odd.findings if self.odd else ()), *self.own_findings]
+
+    @property
+    def change(self) -> Diff | None:
+        """From the kernel as it was written to the last step."""
+        return None if self.run is None else diff_steps(self.run.steps[0], self.run.steps[-1])
+
+    @property
+    def timing(self) -> Timing | None:
+        """Of the last step."""
+        return self.verdicts[-1].timing if self.verdicts and not self.own_findings else None
+
+    @property
+    def status(self) -> str:
+        """``"ok"``, ``"failed"`` or ``"skipped"``."""
+        if self.error is not None:
+            return "skipped"
+        return "failed" if self.findings else "ok"
+
+    @property
+    def checked_on(self) -> list[str]:
+        """The devices and shapes that numbers were checked on, that of the last step first."""
+        return list(dict.fromkeys(verdict.checked_on for verdict in reversed(self.verdicts)))
+
+    def flops_per_second(self, timing: Timing | None) -> float | None:
+        """Operations by the kernel's own count, whatever the schedule computes twice."""
+        if timing is None or self.run is None:
+            return None
+        return self.run.problem.flops / timing.median
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What recipes are held against.
+
+    Attributes
+    ----------
+    store : None where there is no folder of goldens
+    folder_findings : of that folder as a whole: its version of TVM. If there are any, its files
+        are not looked at: they would all differ.
+    """
+
+    request: Request
+    device: Device
+    store: GoldenStore | None
+    folder_findings: list[Finding]
+
+    @property
+    def golden_dir(self) -> str | None:
+        """The folder of goldens, as it was given."""
+        return None if self.store is None else str(self.store.root)
+
+    def plan(
+        self,
+        recipes: Sequence[Recipe],
+        tell: Tell,
+        *,
+        example: ExampleName,
+        among: Sequence[Recipe] = (),
+    ) -> list[Rung]:
+        """The runs of some recipes as requested, by default at one of their examples.
+
+        A recipe that refuses what was requested is to be skipped. One that refuses its own example
+        is wrong. `among` are all that the request is for, where these are not.
+        """
+        rungs = []
+        for recipe in recipes:
+            rung = Rung(recipe)
+            rungs.append(rung)
+            tell(recipe.name)
+            try:
+                rung.run = run_requested(
+                    recipe, self.request, example=example, among=among or recipes
+                )
+            except (TransformError, KernelError) as error:
+                if self.request.is_of_examples:
+                    message = f"the recipe refuses its own example: {error}"
+                    rung.own_findings.append(Finding("recipe", recipe.name, message))
+                else:
+                    rung.error = error
+        return rungs
+
+    def judge(
+        self, rung: Rung, tell: Tell, *, timed: bool, at_odd_shape: bool = False
+    ) -> Iterator[Verdict]:
+        """Judge a planned rung: the verdict of each step as it comes, which the rung keeps."""
+        run = rung.run
+        if run is None:
+            return
+        verdicts = judge_run(
+            run,
+            self.device,
+            store=None if self.folder_findings else self.store,
+            seed=self.request.seed,
+            timed=timed,
+            at_odd_shape=at_odd_shape,
+        )
+        for place in (*map(step_label, run.steps), "at an odd shape"):
+            tell(f"{run.recipe.name} {place}")
+            verdict = next(verdicts, None)
+            if verdict is None:
+                return
+            if verdict.run is run:
+                rung.verdicts.append(verdict)
+                yield verdict
+            else:
+                rung.odd = verdict
+
+
+def make_judge(request: Request) -> Judge:
+    """Find the device and the goldens that are asked for."""
+    store = find_store(request.golden_dir)
+    findings = [] if store is None else store.check_version()
+    return Judge(request, get_device(request.device), store, findings)
+
+
+def find_baseline(rungs: Sequence[Rung]) -> Rung | None:
+    """What speed-ups are over: the first rung that has a time."""
+    return next((rung for rung in rungs if rung.timing is not None), None)
+
+
+def compute_speedup(rung: Rung, baseline: Rung | None) -> float | None:
+    """How often faster a rung is; None at another shape or type, where times do not compare."""
+    if baseline is None or baseline.run is None or rung.run is None:
+        return None
+    if rung.timing is None or baseline.timing is None:
+        return None
+    if _shape_and_dtype(rung.run) != _shape_and_dtype(baseline.run):
+        return None
+    return baseline.timing.median / rung.timing.median
+
+
+def _shape_and_dtype(run: Run) -> tuple[Mapping[str, int], object]:
+    return dict(run.problem.shape), run.problem.options["dtype"]
+
+
+def get_common_shape(rungs: Sequence[Rung]) -> str | None:
+    """The shape of all rungs that run, as ``--shape`` takes it; None where they differ."""
+    shapes = {format_shape(rung.run.problem.shape) for rung in rungs if rung.run is not None}
+    return shapes.pop() if len(shapes) == 1 else None
+
+
+def show_judge(screen: Screen, judge: Judge) -> None:
+    """The lines above verdicts: which device was taken, and whether there are goldens."""
+    screen.line(("device  ", "dim"), judge.device.description)
+    if judge.golden_dir is None:
+        text = f"skipped: there is no {GOLDEN_DIR} below the current folder; give --golden-dir"
+        screen.line(("golden  ", "dim"), text)
+    else:
+        screen.line(("golden  ", "dim"), judge.golden_dir)
+
+
+def verdict_words(verdict: Verdict) -> list[Part]:
+    """``golden ok   numbers ok on cpu 64x48x32``, and the time where there is one."""
+    golden, numbers = golden_word([verdict]) or "none", numbers_word([verdict]) or "none"
+    words: list[Part] = [
+        ("golden ", "dim"),
+        (f"{golden:<9}", WORD_STYLES[golden]),
+        ("numbers ", "dim"),
+        (numbers, WORD_STYLES[numbers]),
+        (f" on {verdict.checked_on}", "dim"),
+    ]
+    if verdict.timing is not None:
+        words += [("   time ", "dim"), f"{verdict.timing.median * 1e6:.1f} us"]
+    return words
+
+
+def show_findings(screen: Screen, findings: Sequence[Finding]) -> None:
+    """Findings in full: the sentence, and the diff or whatever there is to look at."""
+    for finding in findings:
+        screen.line((f"{finding.place}: ", "bold red"), finding.message, wrap=True)
+        if finding.detail:
+            screen.diff(finding.detail.splitlines())
+
+
+def rung_documents(rungs: Sequence[Rung], *, with_diffs: bool = False) -> list[Document]:
+    """RECIPE of `json_output`, for each rung."""
+    baseline = find_baseline(rungs)
+    return [_recipe_keys(rung, compute_speedup(rung, baseline), with_diffs) for rung in rungs]
+
+
+def _recipe_keys(rung: Rung, ratio: float | None, with_diffs: bool) -> Document:
+    run = rung.run
+    return {
+        **({"shape": None, "options": None, "config": None} if run is None else run_keys(run)),
+        "recipe": rung.recipe.name,
+        "summary": first_sentence(rung.recipe.doc),
+        "status": rung.status,
+        "reason": None if rung.error is None else str(rung.error),
+        "golden": golden_word(rung.verdicts),
+        "numbers": numbers_word(rung.verdicts),
+        "checked_on": rung.checked_on,
+        **_change_keys(rung.change),
+        **_time_keys(rung, rung.timing),
+        "speedup": ratio,
+        "odd_shape": _odd_keys(rung.odd),
+        "findings": [finding_keys(finding) for finding in rung.findings],
+        "steps": [_step_keys(rung, verdict, with_diffs) for verdict in rung.verdicts],
+    }
+
+
+def _odd_keys(odd: Verdict | None) -> Document | None:
+    if odd is None:
+        return None
+    return {
+        "shape": dict(odd.run.problem.shape),
+        "config": {**odd.run.recipe.config, **odd.run.config},
+        "numbers": "failed" if odd.findings else "ok",
+        "checked_on": odd.checked_on,
+    }
+
+
+def _step_keys(rung: Rung, verdict: Verdict, with_diffs: bool) -> Document:
+    diff = {"diff": None if verdict.diff is None else str(verdict.diff)} if with_diffs else {}
+    return {
+        "number": verdict.step.index,
+        "name": verdict.step.name,
+        "source": verdict.step.location,
+        "golden": golden_word([verdict]),
+        "numbers": numbers_word([verdict]),
+        "checked_on": verdict.checked_on,
+        **_change_keys(verdict.diff),
+        **_time_keys(rung, verdict.timing),
+        "findings": [finding_keys(finding) for finding in verdict.findings],
+        **diff,
+    }
+
+
+def _change_keys(diff: Diff | None) -> Document:
+    return {
+        "added": None if diff is None else diff.added,
+        "removed": None if diff is None else diff.removed,
+    }
+
+
+def _time_keys(rung: Rung, timing: Timing | None) -> Document:
+    flops = rung.flops_per_second(timing)
+    return {
+        "time_us": None if timing is None else timing.median * 1e6,
+        "time_us_lower": None if timing is None else timing.lower * 1e6,
+        "time_us_upper": None if timing is None else timing.upper * 1e6,
+        "repeats": None if timing is None else timing.repeats,
+        "gflops": None if flops is None else flops / 1e9,
+    }

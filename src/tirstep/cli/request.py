@@ -1,0 +1,374 @@
+"""What the user asks of a kernel and of its recipes: the options that commands share, how they are
+read, and the recipes, steps, runs and goldens that they name.
+
+Nothing here imports TVM before a name or an option was found to be right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
+
+import typer
+
+from .catalogue import complete_recipe, explain_unknown_kernel, explain_unknown_recipe
+from .formatting import count, spell, suggest
+from .wrong_use import UseError
+
+if TYPE_CHECKING:
+    from tirstep.lowering_checks import GoldenStore, Run
+    from tirstep.modules import Kernel
+    from tirstep.transforms.recipes import Recipe, Step
+
+GOLDEN_DIR = Path("tests/golden")
+
+ExampleName: TypeAlias = Literal["golden", "seed"]
+Number = TypeVar("Number", int, float)
+
+
+def at_least(option: str, least: int, kind: Callable[[str], Number]) -> Callable[[object], Number]:
+    """A reader of numbers >= `least`; `kind` is int or float."""
+    noun = "an integer" if kind is int else "a number"
+
+    def read(value: object) -> Number:
+        text = str(value)  # typer has defaults read, too
+        with contextlib.suppress(ValueError):
+            if least <= (number := kind(text)) < math.inf:
+                return number
+        raise UseError(f"{option} {text}: must be {noun} >= {least}")
+
+    return read
+
+
+def one_of(option: str, known: Sequence[str]) -> Callable[[str], str]:
+    """A reader of a few words."""
+
+    def read(text: str) -> str:
+        if text not in known:
+            raise UseError(f"{option} {text}: choose {' or '.join(known)}")
+        return text
+
+    return read
+
+
+RecipeName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECIPE", help="A recipe: see tirstep list.", autocompletion=complete_recipe
+    ),
+]
+Shape = Annotated[
+    str | None,
+    typer.Option(
+        "--shape",
+        metavar="SIZES",
+        help="The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: those of the "
+        "recipe's example]",
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option("--dtype", metavar="TYPE", help="The kernel's data type, such as float16."),
+]
+KernelOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", metavar="NAME=VALUE", help="An option of the kernel: transpose_b=true."
+    ),
+]
+Config = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A size of the recipe: tile_k=8."),
+]
+OnlyStep = Annotated[
+    str | None,
+    typer.Option("--step", metavar="STEP", help="Only this step, by name or number."),
+]
+StepName = Annotated[
+    str | None,
+    typer.Option("--step", metavar="STEP", help="A step, by name or number. [default: the last]"),
+]
+TargetName = Annotated[
+    str,
+    typer.Option(
+        "--target", metavar="TARGET", help="cuda, opencl, llvm, sm_80 and the like, or TVM's tags."
+    ),
+]
+DeviceName = Annotated[
+    str,
+    typer.Option(
+        "--device", metavar="NAME", help="Where modules run: auto, cuda, simulator, host or cpu."
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed", metavar="N", parser=at_least("--seed", 0, int), help="Of the random inputs."
+    ),
+]
+Context = Annotated[
+    int,
+    typer.Option(
+        "--context",
+        metavar="N",
+        parser=at_least("--context", 0, int),
+        help="Lines around a change.",
+        show_default=True,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+GoldenDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--golden-dir",
+        metavar="DIR",
+        help="The folder of the goldens. [default: tests/golden, if any]",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a recipe, over its example, and how it is to be checked.
+
+    Attributes
+    ----------
+    shape : as in ``--shape``; None for the shape of the recipe's example
+    options : the kernel's, its dtype among them
+    config : the recipe's own
+    golden_dir : None for tests/golden below the current folder, if it is there
+    device : a device's name, or ``"auto"``
+    seed : of the random inputs
+    """
+
+    shape: str | None
+    options: Mapping[str, object]
+    config: Mapping[str, object]
+    golden_dir: Path | None = None
+    device: str = "auto"
+    seed: int = 0
+
+    @property
+    def is_of_examples(self) -> bool:
+        """Whether the examples are to be taken as they are."""
+        return self.shape is None and not self.options and not self.config
+
+
+def make_request(
+    shape: str | None,
+    dtype: str | None,
+    options: Sequence[str] | None,
+    config: Sequence[str] | None,
+    golden_dir: Path | None = None,
+    device: str = "auto",
+    seed: int = 0,
+) -> Request:
+    """The request of the options ``--shape``, ``--dtype``, ``--option``, ``--set`` and so on."""
+    chosen = _parse_settings("--option", options or ())
+    if dtype is not None:
+        if chosen.get("dtype", dtype) != dtype:
+            raise UseError(f"--dtype {dtype} and --option dtype={chosen['dtype']}; give one")
+        chosen["dtype"] = dtype
+    settings = _parse_settings("--set", config or ())
+    return Request(shape, chosen, settings, golden_dir, device, seed)
+
+
+def _parse_settings(option: str, texts: Sequence[str]) -> dict[str, object]:
+    settings: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise UseError(f"{option} {text}: give {option} NAME=VALUE")
+        if settings.get(name, _parse_value(value)) != _parse_value(value):
+            raise UseError(f"{option} {name} is given twice, with different values; give it once")
+        settings[name] = _parse_value(value)
+    return settings
+
+
+def _parse_value(text: str) -> object:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
+
+
+def separate_lists(
+    texts: Sequence[str],
+) -> tuple[list[str], dict[str, tuple[object, ...]]]:
+    """The settings with one value as they are, and those with several, ``tile_k=8,16``, by name."""
+    single = [text for text in texts if "," not in text]
+    several: dict[str, tuple[object, ...]] = {}
+    for text in texts:
+        if "," not in text:
+            continue
+        name, _, values = text.partition("=")
+        parts = values.split(",")
+        if not (name and all(parts)) or "," in name:
+            raise UseError(f"--set {text}: give --set NAME=VALUE,VALUE")
+        if name in several or any(other.partition("=")[0] == name for other in single):
+            raise UseError(f"--set {name} is given twice; give all of its values at once")
+        several[name] = tuple(dict.fromkeys(map(_parse_value, parts)))
+    return single, several
+
+
+def parse_shape(text: str, kernel: str, names: Sequence[str]) -> dict[str, int]:
+    """The sizes of a kernel from ``1024x512x2048``, by place, or ``m=64,n=48,k=32``, by name."""
+    sample = {name: 64 >> place for place, name in enumerate(names)}
+    advice = (
+        f"{kernel} has the sizes {', '.join(names)}: give --shape "
+        f"{'x'.join(map(str, sample.values()))}, or "
+        f"--shape {','.join(f'{name}={size}' for name, size in sample.items())}"
+    )
+    if "=" not in text:
+        sizes = re.split("[x×,]", text)
+        if len(sizes) != len(names):
+            raise UseError(f"--shape {text} has {count(len(sizes), 'size')}, and {advice}")
+        given = dict(zip(names, sizes, strict=True))
+    else:
+        pairs = [part.partition("=") for part in text.split(",")]
+        given = {name.strip(): size.strip() for name, _, size in pairs}
+        if sorted(name.strip() for name, _, _ in pairs) != sorted(names):
+            raise UseError(f"--shape {text} does not give each size once; {advice}")
+    for name, size in given.items():
+        if not re.fullmatch(r"-?\d+", size):
+            raise UseError(f"--shape {text}: {name} is {size!r}, which is no integer; {advice}")
+    return {name: int(given[name]) for name in names}
+
+
+def choose_config(
+    request: Request, known: Mapping[str, object], all_known: Collection[str]
+) -> dict[str, object]:
+    """The config of a request that one of several recipes has.
+
+    `known` is that recipe's config with its defaults, `all_known` has the names of all the recipes
+    asked for; a name that none of them has is refused, and so is a value that no size can have.
+    """
+    for name in request.config:
+        if name not in all_known:
+            hint = suggest(name, all_known)
+            raise UseError(f"no recipe that is asked for has a size '{name}'; {hint}")
+    chosen = {name: value for name, value in request.config.items() if name in known}
+    for name, value in chosen.items():
+        # A bool is an int to Python; a size it is not.
+        is_size = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if type(known[name]) in (int, NoneType) and not is_size:
+            raise UseError(f"--set {name}={spell(value)}: must be an integer >= 1")
+    return chosen
+
+
+def pick_recipe(name: str) -> Recipe:
+    """The recipe of a name; an unknown one is refused with the nearest names."""
+    from tirstep.transforms.recipes import RECIPES
+
+    if name not in RECIPES:
+        sentence = explain_unknown_recipe(name, _list_ladders())
+        raise UseError(sentence or f"'{name}' is no recipe")
+    return RECIPES[name]
+
+
+def pick_recipes(names: Sequence[str]) -> list[Recipe]:
+    """The recipes of some names, each once; the name of a kernel stands for its ladder."""
+    from tirstep.transforms.recipes import LADDERS, RECIPES
+
+    picked: dict[str, Recipe] = {}
+    for name in names:
+        if name not in RECIPES and name not in LADDERS:
+            hint = suggest(name, [*LADDERS, *RECIPES])
+            raise UseError(f"there is no recipe or ladder '{name}'; {hint}")
+        for recipe in LADDERS[name] if name in LADDERS else (RECIPES[name],):
+            picked[recipe.name] = recipe
+    return list(picked.values())
+
+
+def pick_kernel(name: str) -> Kernel:
+    """The kernel of a name that has a ladder."""
+    from tirstep.modules import get_kernel
+
+    sentence = explain_unknown_kernel(name, _list_ladders())
+    if sentence is not None:
+        raise UseError(sentence)
+    return get_kernel(name)
+
+
+def _list_ladders() -> dict[str, list[str]]:
+    from tirstep.modules import kernels
+    from tirstep.transforms.recipes import LADDERS
+
+    return {name: [recipe.name for recipe in LADDERS.get(name, ())] for name in kernels()}
+
+
+def pick_step(run: Run, name: str) -> Step:
+    """The step of a name, a number, or both as in a golden's file name."""
+    from tirstep.lowering_checks.steps import step_label
+
+    for step in run.steps:
+        if name in (step.name, str(step.index), f"{step.index:02d}", step_label(step)):
+            return step
+    if name.isdecimal():
+        last = run.steps[-1].index
+        raise UseError(f"{run.recipe.name} has no step {name}; its steps are 0 to {last}")
+    known = [step.name for step in run.steps]
+    raise UseError(f"{run.recipe.name} has no step '{name}'; {suggest(name, known)}")
+
+
+def run_requested(
+    recipe: Recipe,
+    request: Request,
+    *,
+    example: ExampleName = "golden",
+    among: Sequence[Recipe] = (),
+) -> Run:
+    """Run a recipe as requested.
+
+    What the request leaves open is as in one of the recipe's examples: `example`, or where the
+    request has a shape the default one, whose config is the recipe's own. A knob of the request
+    that this recipe does not have is passed over if one of the recipes `among` has it.
+    """
+    from tirstep.lowering_checks import run_recipe
+    from tirstep.modules import get_kernel
+
+    all_known = {name: None for other in (recipe, *among) for name in other.config}
+    chosen = choose_config(request, recipe.config, all_known)
+    is_golden = request.shape is None and example == "golden"
+    base = recipe.golden if is_golden else recipe.default_example
+    shape = base.shape
+    if request.shape is not None:
+        shape = parse_shape(request.shape, recipe.kernel, get_kernel(recipe.kernel).size_names)
+    return run_recipe(
+        recipe,
+        shape,
+        options={**base.options, **request.options},
+        config={**base.config, **chosen},
+    )
+
+
+def find_store(folder: Path | None) -> GoldenStore | None:
+    """The goldens of a folder, by default of tests/golden if the current folder has it."""
+    from tirstep.lowering_checks import GoldenStore
+
+    if folder is None:
+        return GoldenStore(GOLDEN_DIR) if GOLDEN_DIR.is_dir() else None
+    if not folder.is_dir():
+        raise UseError(f"there is no folder {folder}; give --golden-dir the folder of the goldens")
+    return GoldenStore(folder)
+
+
+def spell_command(name: str, run: Run, request: Request) -> str:
+    """The command line that asks another command for a run as it was requested."""
+    words = ["tirstep", name, run.recipe.name]
+    words += [] if request.shape is None else ["--shape", request.shape]
+    options = dict(request.options)
+    if "dtype" in options:
+        words += ["--dtype", spell(options.pop("dtype"))]
+    config = {key: value for key, value in request.config.items() if key in run.recipe.config}
+    for option, settings in {"--option": options, "--set": config}.items():
+        for key, value in settings.items():
+            words += [option, f"{key}={spell(value)}"]
+    words += ["--seed", str(request.seed)] if request.seed else []
+    return shlex.join(words)

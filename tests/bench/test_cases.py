@@ -1,0 +1,101 @@
+"""What the suites and the wishes of a user come to."""
+
+import pytest
+
+from tirstep.bench import BenchError
+from tirstep.bench.cases import (
+    CPU_PEERS,
+    GPU_PEERS,
+    SUITES,
+    CaseChoice,
+    Entry,
+    PlannedCase,
+    plan_cases,
+)
+from tirstep.bench.peers import PACKAGES
+from tirstep.modules import KernelError
+from tirstep.transforms.recipes import LADDERS, RECIPES
+
+SMALL = {
+    "one": (Entry("matmul", ((64, 48, 32), (8, 8, 8))), Entry("vector_add", ((32, 4),))),
+    "two": (Entry("matmul", ((8, 8, 8),), recipes=("all",), peers=("torch",)),),
+    "three": (Entry("no_such_kernel", ((1, 2),)),),
+}
+
+
+def shapes(cases: list[PlannedCase]) -> list[tuple[int, ...]]:
+    return [tuple(planned.problem.shape.values()) for planned in cases]
+
+
+def test_all_suites_by_default():
+    cases, absent = plan_cases(CaseChoice(), SMALL)
+    assert [planned.suite for planned in cases] == ["one", "one", "one", "two"]
+    # A kernel of one size takes the product of a shape.
+    assert shapes(cases) == [(64, 48, 32), (8, 8, 8), (128,), (8, 8, 8)]
+    ladder = LADDERS["matmul"]
+    assert cases[0].recipes == (ladder[0], ladder[-1])
+    assert cases[3].recipes == ladder
+    assert cases[3].peers == ("torch",)
+    assert absent == ["no_such_kernel"]
+
+
+def test_a_suite_a_kernel_and_other_wishes():
+    assert {planned.suite for planned in plan_cases(CaseChoice(["two"]), SMALL)[0]} == {"two"}
+    cases, _ = plan_cases(CaseChoice(["vector_add"]), SMALL)
+    assert [planned.problem.kernel.name for planned in cases] == ["vector_add"]
+    # A kernel that no suite has is measured at the shapes of its tutorials.
+    cases, _ = plan_cases(CaseChoice(["window_sum"]), SMALL)
+    assert shapes(cases) == [tuple(LADDERS["window_sum"][0].default_example.shape.values())]
+    cases, _ = plan_cases(CaseChoice(["one"], quick=True), SMALL)
+    assert shapes(cases) == [(64, 48, 32), (128,)]
+    cases, _ = plan_cases(CaseChoice(["two"], [(4, 5, 6)], "float16", ["matmul_tiled"]), SMALL)
+    assert shapes(cases) == [(4, 5, 6)]
+    assert dict(cases[0].problem.options)["out"] == "float16"
+    assert cases[0].recipes == (RECIPES["matmul_tiled"],)
+    # Two entries of a suite come to one problem: it is measured once.
+    double = {"one": (Entry("matmul", ((8, 8, 8),)), Entry("matmul", ((9, 9, 9),)))}
+    assert len(plan_cases(CaseChoice(["one"], [(4, 5, 6)]), double)[0]) == 1
+
+
+def test_integer_types_keep_their_own_outputs():
+    cases, _ = plan_cases(CaseChoice(["two"], dtype="int8"), SMALL)
+    assert cases[0].problem.outputs[0].dtype == "int32"
+
+
+@pytest.mark.parametrize(
+    ("choice", "sentence"),
+    [
+        (CaseChoice(["matmull"]), "no suite and no kernel 'matmull'; did you mean matmul"),
+        (CaseChoice(["three"]), "there is nothing to measure: no_such_kernel is not here yet"),
+        (CaseChoice(recipes=["matmul_tilde"]), "there is no recipe 'matmul_tilde'; did you mean"),
+        (
+            CaseChoice(["vector_add"], recipes=["matmul_tiled"]),
+            "nothing to measure: no recipe fits",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(choice: CaseChoice, sentence: str):
+    with pytest.raises(BenchError, match=sentence):
+        plan_cases(choice, SMALL)
+
+
+def test_a_shape_of_too_many_sizes_is_refused():
+    with pytest.raises(KernelError, match="got 4 sizes"):
+        plan_cases(CaseChoice(["two"], [(1, 2, 3, 4)]), SMALL)
+
+
+def test_the_suites_can_run():
+    cases, _ = plan_cases(CaseChoice())
+    assert {planned.suite for planned in cases} >= {"matmul", "convolution", "tutorial"}
+    known = {*PACKAGES, "dlight", "numpy"}
+    assert known == {*GPU_PEERS, *CPU_PEERS}
+    for entries in SUITES.values():
+        for entry in entries:
+            assert set(entry.peers) <= known
+            assert set(entry.recipes) <= {"first", "last", "all", *RECIPES}
+
+
+def test_the_suites_have_the_shapes_of_the_tutorials():
+    tutorial = [entry for entry in SUITES["tutorial"] if entry.kernel == "matmul"]
+    wanted = [(1024, 512, 2048), *((size,) * 3 for size in (256, 512, 1024, 2048))]
+    assert [*tutorial[0].shapes] == wanted

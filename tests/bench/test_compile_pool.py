@@ -1,0 +1,33 @@
+"""Intermediate tensors become arguments, and nothing else of a program changes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tirstep.bench.compile_pool import lift_workspaces, read_workspaces, write_workspaces
+from tirstep.lowering_checks import run_golden
+from tirstep.lowering_checks.devices import get_device
+from tirstep.transforms.recipes import RECIPES
+
+
+def test_the_parts_of_split_k_are_an_argument(tmp_path: Path):
+    run = run_golden(RECIPES["matmul_split_k"])
+    module, workspaces = lift_workspaces(run.steps[-1].module)
+    assert workspaces == [((2, 64, 48), "float32")]
+    assert [param.name for param in module["main"].params] == ["A", "B", "C", "C.rf"]
+    write_workspaces(workspaces, tmp_path / "0.so")
+    assert read_workspaces(tmp_path / "0.so") == workspaces
+    inputs = run.problem.integer_inputs(0)
+    blanks = [np.full(shape, np.nan, "float32") for shape in ((64, 48), (2, 64, 48))]
+    product, parts = get_device("simulator").compile(module)([*inputs, *blanks])[2:]
+    assert np.array_equal(product, run.problem.reference(inputs)[0])
+    assert np.array_equal(parts.sum(0), product)
+
+
+@pytest.mark.parametrize("recipe", ["matmul_shared", "window_sum_shared"])
+def test_a_program_of_one_launch_stays_as_it_is(recipe: str):
+    module = run_golden(RECIPES[recipe]).steps[-1].module
+    lifted, workspaces = lift_workspaces(module)
+    assert workspaces == []
+    assert lifted.same_as(module)
