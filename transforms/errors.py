@@ -14,6 +14,7 @@ from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .arguments import UnfitError, read_arguments
+from .tir import make_former_names
 
 NO_COPY = "unordered_map::at"
 """So `Schedule.copy` fails where a block is gone that TVM believes alive: tensorize of a loop."""
@@ -168,3 +169,8 @@ class Fault(NamedTuple):
 
     problem: str
     advice: str
+
+
+__getattr__ = make_former_names(
+    __name__, {name: f"tirstep.transforms.decorators.{name}" for name in ("composite", "transform")}
+)

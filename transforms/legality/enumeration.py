@@ -32,7 +32,7 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 
-from ..tir import constant, find_operands, is_among, is_used
+from ..tir import constant, get_operands, is_among, is_used
 
 _MOST = 2048
 """Iterations that are tried: some milliseconds."""
@@ -145,7 +145,7 @@ def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | N
     What shares no loops is counted apart. None where there are too many, or an expression is not
     one of the loops alone.
     """
-    rest = [*values, *find_operands(predicate, And)]
+    rest = [*values, *get_operands(predicate, And)]
     left, total = list(loops), 1
     while rest:
         group, mine = [rest.pop(0)], []

@@ -25,7 +25,7 @@ from tvm.tirx import Add, And, FloorDiv, For, Min, Mul, PrimFunc, Sub, const
 from tvm_ffi import structural_equal
 
 from ..errors import TransformError
-from ..queries import find_block_name, find_outer_loops, find_realize, find_root
+from ..queries import get_outer_loops, get_realize, get_root, get_sblock_name
 from ..tir import (
     Access,
     Place,
@@ -33,9 +33,9 @@ from ..tir import (
     constant,
     find_accesses,
     find_all,
-    find_axis,
-    find_iterator_values,
-    find_places,
+    get_axis,
+    get_iterator_values,
+    get_places,
     is_among,
     is_used,
     substitute,
@@ -123,7 +123,7 @@ def find_lost_reads(module: IRModule) -> dict[tuple[str, str], LostRead]:
 
 
 def _look_at(module: IRModule, function: PrimFunc, found: dict[tuple[str, str], LostRead]) -> None:
-    places = find_places(function.body.block)
+    places = get_places(function.body.block)
     owned = {one for place in places for one in place.block.alloc_buffers}
     writes: dict[Any, list[_Use]] = {buffer: [] for buffer in owned}
     reads: list[_Use] = []
@@ -190,7 +190,7 @@ def _find_life(module: IRModule, buffer: Any) -> tuple[Any, ...]:
     common = ("threadIdx",) if str(buffer.scope()).startswith("shared") else ()
     for place in _allocate(module):
         if is_among(buffer, place.block.alloc_buffers):
-            around = [one for one in place.loops if not (find_axis(one) or "").startswith(common)]
+            around = [one for one in place.loops if not (get_axis(one) or "").startswith(common)]
             return tuple(loop.loop_var for loop in around)
     return ()
 
@@ -203,7 +203,7 @@ def _allocate(module: IRModule) -> list[Place]:
         place
         for _, function in placed.functions_items()
         if isinstance(function, PrimFunc)
-        for place in find_places(function.body)
+        for place in get_places(function.body)
         if place.block.alloc_buffers
     ]
 
@@ -222,7 +222,7 @@ def _try_lives(read: _Use, writers: _Writers, life: tuple[Any, ...]) -> LostRead
         loop
         for loop in read.loops
         if is_among(loop.loop_var, life)
-        or (_is_global(read) and find_axis(loop) and all(_is_in(loop, one) for one, _ in writers))
+        or (_is_global(read) and get_axis(loop) and all(_is_in(loop, one) for one, _ in writers))
     ]
     budget = _Budget(_MOST)
     reads = _Visits(read, read, fixed, budget)
@@ -239,7 +239,7 @@ def _try_lives(read: _Use, writers: _Writers, life: tuple[Any, ...]) -> LostRead
                 read.access.place.name,
                 writers[0][0].access.place.name,
                 str(fixed[-1].loop_var.name) if fixed else "",
-                str(find_axis(fixed[-1]) or "") if fixed and _is_global(read) else "",
+                str(get_axis(fixed[-1]) or "") if fixed and _is_global(read) else "",
             )
     return None
 
@@ -293,7 +293,7 @@ class _Visits:
         access, self._budget = use.access, budget
         free = [loop for loop in use.loops if not is_among(loop, fixed)]
         self._clock = [
-            loop.loop_var for loop in free if is_among(loop, read.loops) and find_axis(loop) is None
+            loop.loop_var for loop in free if is_among(loop, read.loops) and get_axis(loop) is None
         ]
         needed = [*(part.min for part in access.ranges), *access.guards]
         used: list[For] = []
@@ -354,7 +354,7 @@ def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
     Behind a guard TVM may read more than the guard lets be written; and where a block reads at
     ``(i + 3) // 4``, TVM may take it for one that reads at ``i // 4``, without a guard.
     """
-    predicate = find_realize(sch, writer).predicate
+    predicate = get_realize(sch, writer).predicate
     for region in sch.get(writer).writes:
         for used in sch.get(reader).reads:
             if not used.source.same_as(region.source):
@@ -365,7 +365,7 @@ def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
             excess = _find_excess(sch, writer, region, reader, used)
             if not excess:
                 continue
-            own, name = find_block_name(sch, writer), find_block_name(sch, reader)
+            own, name = get_sblock_name(sch, writer), get_sblock_name(sch, reader)
             if not is_guarded:
                 raise TransformError(
                     f"block '{name}' would use elements of '{used.source.name}' that block '{own}' "
@@ -382,7 +382,7 @@ def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
 def _is_shared(sch: Schedule, writer: SBlockRV, buffer: Any) -> bool:
     """Whether another block writes a buffer, too."""
     node = sch.get(writer)
-    others = [one for one in find_all(find_root(sch, writer), SBlock) if not one.same_as(node)]
+    others = [one for one in find_all(get_root(sch, writer), SBlock) if not one.same_as(node)]
     return any(region.source.same_as(buffer) for one in others for region in one.writes)
 
 
@@ -393,7 +393,7 @@ def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV,
     predicates; what lies behind the buffer's end does not count, and what cannot be told from the
     writer's indices is taken for whole. Of a writer without a guard only what is tried counts.
     """
-    outer, around = find_outer_loops(sch, writer), find_outer_loops(sch, reader)
+    outer, around = get_outer_loops(sch, writer), get_outer_loops(sch, reader)
     shared = [loop for loop in outer if is_among(loop, around)]
     have, need = (
         _describe_region(sch, writer, region, shared),
@@ -404,7 +404,7 @@ def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV,
     own_loops = ([one for one in each if not is_among(one, shared)] for each in (outer, around))
     loops = [shared, *own_loops]
     is_known, excess = _estimate_excess(have, need, shared, region.source.shape)
-    is_guarded = constant(find_realize(sch, writer).predicate) != 1
+    is_guarded = constant(get_realize(sch, writer).predicate) != 1
     if not is_known or (excess and not is_guarded):
         is_missed = _misses(have, need, loops, region.source.shape)
         return "in the same iteration of the loops around both" if is_missed else ""
@@ -474,11 +474,11 @@ def _find_least(expression: Any) -> list[Any]:
 
 def _describe_region(sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]) -> _Description:
     """What a block uses of a buffer, in iterations of the loops that are fixed."""
-    values = find_iterator_values(find_root(sch, block))
+    values = get_iterator_values(get_root(sch, block))
     domains = {
         loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
-        for loop in find_outer_loops(sch, block)
+        for loop in get_outer_loops(sch, block)
         if not is_among(loop, fixed)
     }
-    predicate = substitute(find_realize(sch, block).predicate, values)
+    predicate = substitute(get_realize(sch, block).predicate, values)
     return [substitute(each, values) for each in region.region], domains, predicate

@@ -55,9 +55,9 @@ from ..tir import (
     cached_by_module,
     constant,
     find_all,
-    find_axis,
-    find_elements,
-    find_places,
+    get_axis,
+    get_elements,
+    get_places,
     is_among,
     is_used,
     substitute,
@@ -133,14 +133,14 @@ def _unrolls_stores(body: Any) -> bool:
 def _may_share(body: Any, is_last: bool) -> bool:
     """Whether a block writes shared memory in a part of the threads, or in several at once."""
     axes: dict[Any, dict[str, For]] = {}
-    places = [place for place in find_places(body) if not find_all(place.block.body, SBlock)]
+    places = [place for place in get_places(body) if not find_all(place.block.body, SBlock)]
     if not any(_find_shared_stores(place) for place in places):
         return False
     places = [place for place in places if place.kernel is not None]
     for place in places:
         if place.kernel not in axes:
             axes[place.kernel] = _find_axes(place.kernel)
-        missing = axes[place.kernel].keys() - {find_axis(loop) for loop in place.loops}
+        missing = axes[place.kernel].keys() - {get_axis(loop) for loop in place.loops}
         if missing and not is_last:
             return False
     return any(
@@ -161,7 +161,7 @@ def _find_own_axes(place: Place, axes: dict[str, For]) -> tuple[_Axis, ...]:
         _Axis(
             loop.loop_var,
             loop.extent,
-            tuple(one.loop_var for one in place.loops if find_axis(one) == axis),
+            tuple(one.loop_var for one in place.loops if get_axis(one) == axis),
         )
         for axis, loop in axes.items()
     )
@@ -171,7 +171,7 @@ def _find_axes(kernel: Any) -> dict[str, For]:
     """The axes along which a kernel has several threads, each with a loop on it."""
     found: dict[str, For] = {}
     for loop in find_all(kernel, For):
-        axis = find_axis(loop) or ""
+        axis = get_axis(loop) or ""
         if axis.startswith("threadIdx") and constant(loop.extent) != 1:
             found.setdefault(axis, loop)
     return found
@@ -388,7 +388,7 @@ def _has_shifted_quotients(body: Any) -> bool:
     if not (find_all(body, FloorMod) or find_all(body, FloorDiv)):
         return False
     shifts: dict[Any, set[int]] = defaultdict(set)
-    for place in find_places(body):
+    for place in get_places(body):
         pipelined = [loop.loop_var for loop in place.loops if STAGE in loop.annotations]
         for buffer, quotient, shift in _find_shifts(place.block, tuple(place.values.items())):
             if any(is_used(variable, quotient) for variable in pipelined):
@@ -407,7 +407,7 @@ def _find_shifts(
     named = dict(values)
     return tuple(
         (buffer, quotient, _find_shift(quotient.a))
-        for buffer, indices in find_elements(block.body)
+        for buffer, indices in get_elements(block.body)
         for quotient in _find_quotients([substitute(one, named) for one in indices])
     )
 
@@ -463,7 +463,7 @@ def require_one_room(sch: Schedule) -> None:
         laid_out = lower()(laid_out)
     compact = passes.CompactBufferAllocation()(laid_out)
     for name, function in laid_out.functions_items():
-        before, after = (find_elements(body) for body in (function.body, compact[name].body))
+        before, after = (get_elements(body) for body in (function.body, compact[name].body))
         loops = [one for one in find_all(function.body, For) if _is_thread(one)]
         for (buffer, old), (_, new) in zip(before, after, strict=True):
             if not buffer.scope().startswith("shared"):
@@ -482,12 +482,12 @@ def _find_functions(sch: Schedule) -> list[Any]:
 
 
 def _is_thread(loop: For) -> bool:
-    return (find_axis(loop) or "").startswith("threadIdx")
+    return (get_axis(loop) or "").startswith("threadIdx")
 
 
 def _has_remainders_of_remainders(body: Any) -> bool:
-    for place in find_places(body):
-        for buffer, indices in find_elements(place.block.body):
+    for place in get_places(body):
+        for buffer, indices in get_elements(place.block.body):
             if not buffer.scope().startswith("shared"):
                 continue
             for index in indices:

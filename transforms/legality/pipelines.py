@@ -22,8 +22,8 @@ from ..tir import (
     cached_by_module,
     constant,
     find_all,
-    find_axis,
-    find_places,
+    get_axis,
+    get_places,
     is_among,
     is_used,
     substitute,
@@ -52,7 +52,7 @@ def _find_broken_pipelines(module: IRModule) -> Iterator[Fault]:
         if not isinstance(function, PrimFunc):
             continue
         loops = [loop for loop in find_all(function.body, For) if STAGE in loop.annotations]
-        places = find_places(function.body) if loops else []
+        places = get_places(function.body) if loops else []
         for loop in loops:
             yield from _find_other_statements(loop)
             if ASYNC in loop.annotations:
@@ -202,7 +202,7 @@ class _Pipeline(NamedTuple):
 
     def is_used_again(self, at: range, values: dict[For, range]) -> bool:
         """Whether something else is copied to the place of an iteration's copies afterwards."""
-        serial = [loop for loop in self._find_outer_loops() if find_axis(loop) is None]
+        serial = [loop for loop in self._find_outer_loops() if get_axis(loop) is None]
         if any(constant(loop.extent) != 1 for loop in serial):
             return True
         later = range(at.start + self.ahead + 1, at.stop + self.ahead + 1)

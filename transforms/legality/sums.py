@@ -21,7 +21,7 @@ from tvm.tirx.analysis import undefined_vars
 
 from ..errors import Fault, TransformError
 from ..gpu_limits import WARP
-from ..queries import find_block_name, find_outer_loops, find_realize, find_root
+from ..queries import get_outer_loops, get_realize, get_root, get_sblock_name
 from ..tir import (
     Access,
     Place,
@@ -29,8 +29,8 @@ from ..tir import (
     constant,
     find_accesses,
     find_all,
-    find_axis,
-    find_places,
+    get_axis,
+    get_places,
     is_among,
     is_used,
 )
@@ -51,7 +51,7 @@ def _find_late_beginnings(module: IRModule) -> Iterator[Fault]:
     for _, function in module.functions_items():
         if not isinstance(function, PrimFunc) or not _has_sums(function):
             continue
-        for place in find_places(function.body):
+        for place in get_places(function.body):
             mixing = _find_mixing_loop(place) if place.block.init is not None else None
             if mixing is not None and _begins_late(place):
                 yield Fault(
@@ -106,14 +106,14 @@ def find_unordered_sums(module: IRModule) -> tuple[Fault, ...]:
         fault
         for function in functions
         if _has_threads(function)
-        for place in find_places(function.body)
+        for place in get_places(function.body)
         if _find_axes(place)
         for fault in _find_unordered_steps(place)
     )
 
 
 def _has_threads(function: PrimFunc) -> bool:
-    return any(find_axis(loop) in _AXES for loop in find_all(function.body, For))
+    return any(get_axis(loop) in _AXES for loop in find_all(function.body, For))
 
 
 def _find_axes(place: Place) -> dict[str, int]:
@@ -122,7 +122,7 @@ def _find_axes(place: Place) -> dict[str, int]:
     if place.block.init is None or not reduced:
         return {}
     return {
-        str(find_axis(loop)): constant(loop.extent) or 1
+        str(get_axis(loop)): constant(loop.extent) or 1
         for loop in place.find_bound("threadIdx")
         if any(is_used(loop.loop_var, one) for one in reduced)
     }
@@ -145,9 +145,9 @@ def _find_unordered_steps(place: Place) -> Iterator[Fault]:
     """
     summed = _find_axes(place)
     others = {
-        str(find_axis(loop)): constant(loop.extent) or 1
+        str(get_axis(loop)): constant(loop.extent) or 1
         for loop in find_all(place.kernel, For)
-        if find_axis(loop) in _AXES and find_axis(loop) not in summed
+        if get_axis(loop) in _AXES and get_axis(loop) not in summed
     }
     several = math.prod(others.values()) > 1
     first = next((at for at, axis in enumerate(_AXES) if others.get(axis, 1) > 1), len(_AXES))
@@ -197,7 +197,7 @@ def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
     for _, function in module.functions_items():
         if not isinstance(function, PrimFunc) or not _has_guarded_sums(function):
             continue
-        places = [one for one in find_places(function.body.block) if not _holds_blocks(one)]
+        places = [one for one in get_places(function.body.block) if not _holds_blocks(one)]
         for place in places:
             if not _loses_guard(place):
                 continue
@@ -288,7 +288,7 @@ def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None
     if repeating is not None:
         raise TransformError(
             f"loop '{repeating.loop_var.name}', which runs {repeating.extent} times, would add the "
-            f"same terms to the sums of block '{name or find_block_name(sch, block)}' again in "
+            f"same terms to the sums of block '{name or get_sblock_name(sch, block)}' again in "
             "each iteration",
             "keep the initialization and the whole reduction inside of that loop",
         )
@@ -298,7 +298,7 @@ def find_repetition(sch: Schedule, block: SBlockRV) -> For | None:
     """A loop that has a reduction take its terms again; None for maxima, which do not mind."""
     if _is_idempotent(sch.get(block)):
         return None
-    realize = find_realize(sch, block)
+    realize = get_realize(sch, block)
     return find_repeating_loop(realize, _find_summing_loops(sch, block, realize))
 
 
@@ -339,7 +339,7 @@ def _find_summing_loops(sch: Schedule, block: SBlockRV, realize: SBlockRealize) 
     ]
     if not reducing:
         return []
-    loops = find_outer_loops(sch, block)
+    loops = get_outer_loops(sch, block)
     if realize.block.init is None:
         starts = _find_starts(sch, block)
         return [loop for loop in loops if not any(_holds(loop, start) for start in starts)]
@@ -354,7 +354,7 @@ def _find_starts(sch: Schedule, block: SBlockRV) -> list[SBlock]:
     node, outputs = sch.get(block), [region.source for region in sch.get(block).writes]
     return [
         other
-        for other in find_all(find_root(sch, block), SBlock)
+        for other in find_all(get_root(sch, block), SBlock)
         if not other.same_as(node)
         and any(is_among(region.source, outputs) for region in other.writes)
     ]

@@ -20,7 +20,9 @@ from ..fetching import fetch_cooperatively
 from ..layout import pad_shared_rows
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, suggest_unrolling
 from ..placement import compute_block_at
-from ..queries import find_extent, find_own_loops, find_row_length
+from ..queries import find_row_length
+from ..queries import get_extent as find_extent
+from ..queries import get_own_loops as find_own_loops
 from ..reduction import decompose_reduction_at
 from ..rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy, vectorize_loop

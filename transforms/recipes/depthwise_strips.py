@@ -18,7 +18,8 @@ from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, suggest_unrolling
 from ..placement import compute_block_at
-from ..queries import find_extent, find_own_loops
+from ..queries import get_extent as find_extent
+from ..queries import get_own_loops as find_own_loops
 from ..reduction import decompose_reduction_at
 from ..rows import find_vector
 from ..vectorize import align_vectors, vectorize_copy, vectorize_loop

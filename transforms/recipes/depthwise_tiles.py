@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..loops import Tail, split_loop
-from ..queries import find_extent
+from ..queries import get_extent as find_extent
 from ..warp_tiling import find_group
 
 

@@ -12,7 +12,7 @@ from tvm.tirx import Cast
 from ..binding import bind_loop
 from ..loops import Tail, reorder_loops, split_loop, unroll_loop
 from ..pass_options import set_pipeline
-from ..queries import find_extent
+from ..queries import get_extent as find_extent
 from ..rows import find_vector, find_widest, spread_over_threads
 from ..tir import find_all
 from ..vectorize import vectorize_loop

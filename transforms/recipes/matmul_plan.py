@@ -17,7 +17,9 @@ from ..loops import fuse_loops, split_loop, suggest_unrolling
 from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
 from ..placement import inline_producers
-from ..queries import find_extent, find_row_length, find_spatial_loops
+from ..queries import find_row_length
+from ..queries import get_extent as find_extent
+from ..queries import get_spatial_loops as find_spatial_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
 from ..vectorize import vectorize_copy, vectorize_loop
 from ..warp_tiling import Inner, find_group, tile_in_warps

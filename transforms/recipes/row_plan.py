@@ -15,7 +15,8 @@ from ..errors import TransformError
 from ..gpu_limits import MAX_THREADS, WARP
 from ..loops import Tail, split_loop, unroll_loop
 from ..placement import compute_block_at
-from ..queries import find_extent, is_reduction
+from ..queries import get_extent as find_extent
+from ..queries import is_reduction
 from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
 from ..vectorize import vectorize_loop
 
