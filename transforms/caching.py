@@ -130,7 +130,7 @@ def _require_no_async_copy(sch: Schedule, block: SBlockRV) -> None:
         parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else []
         stages = loop.annotations.get(STAGE, []) if ASYNC in loop.annotations else []
         for part, stage in zip(parts, stages, strict=False):
-            if stage == 0 and any(target.same_as(one) for one in find_all(part, SBlock)):
+            if stage == 0 and any(target.same_as(item) for item in find_all(part, SBlock)):
                 raise TransformError(
                     f"block '{get_sblock_name(sch, block)}' is copied asynchronously for the next "
                     f"iterations of loop '{loop.loop_var.name}', straight from global memory",

@@ -118,7 +118,7 @@ def run_call(function: Callable[..., Result], bound: inspect.BoundArguments) -> 
 def _find_kernel_line(bound: inspect.BoundArguments) -> str | None:
     """The file and line of the first handle's statement, where the parser left them."""
     sch, *others = bound.arguments.values()
-    for handle in [one for given in others for one in _flatten(given)]:
+    for handle in [item for given in others for item in _flatten(given)]:
         node = sch.get(handle)
         for statement in (node, getattr(node, "body", None)):
             span = getattr(statement, "span", None)
@@ -130,7 +130,7 @@ def _find_kernel_line(bound: inspect.BoundArguments) -> str | None:
 def _flatten(argument: Any) -> list[Any]:
     """The handles in an argument."""
     given = argument if isinstance(argument, (list, tuple)) else [argument]
-    return [one for one in given if isinstance(one, (LoopRV, SBlockRV))]
+    return [item for item in given if isinstance(item, (LoopRV, SBlockRV))]
 
 
 def _last_sentence(error: Exception) -> str:

@@ -256,7 +256,7 @@ def require_own_loops(sch: Schedule, block: SBlockRV, advice: str) -> None:
     """
     realize, own = get_realize(sch, block), get_own_loops(sch, block)
     loops = sch.get_loops(block)
-    strange = next((one for one in loops if len(get_sblocks_under(sch, one)) > 1), None)
+    strange = next((loop for loop in loops if len(get_sblocks_under(sch, loop)) > 1), None)
     fault = ""
     if len(own) < len(realize.iter_values) and strange is not None:
         others = [str(node.name_hint) for node in get_sblocks_under(sch, strange)]
@@ -309,7 +309,7 @@ def _require_zero_terms(sch: Schedule, block: SBlockRV, multiples: Sequence[int]
         and (constant(iterator.dom.extent) or 1) % multiple
     ]
     alone = [
-        isinstance(node.body, BufferStore) and _is_zero_sum(node.body, [one]) for one in padded
+        isinstance(node.body, BufferStore) and _is_zero_sum(node.body, [item]) for item in padded
     ]
     if not all(alone):
         names = ", ".join(f"'{var.name}'" for var in padded)

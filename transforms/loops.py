@@ -261,9 +261,9 @@ def _require_kept_guard(sch: Schedule, loop: LoopRV, tile: int, given: str) -> N
     if extent is not None and extent % tile == 0:
         return
     inside = find_all(node, For)
-    bound = [one for one in [*get_enclosing_loops(sch, loop), *inside] if get_axis(one)]
+    bound = [item for item in [*get_enclosing_loops(sch, loop), *inside] if get_axis(item)]
     for realize in find_all(node, SBlockRealize) if bound else ():
-        reduced = [fed for one in bound for fed in get_fed_iterators(realize, one)]
+        reduced = [fed for item in bound for fed in get_fed_iterators(realize, item)]
         over_threads = any(iterator.iter_type == IterVar.CommReduce for iterator in reduced)
         if over_threads and constant(realize.predicate) == 1 and _feeds_output(realize, node):
             raise TransformError(

@@ -175,7 +175,7 @@ def _require_fed(sch: Schedule, block: SBlockRV, loops: list[LoopRV]) -> None:
             node = sch.get(loop)
         except ValueError:
             continue  # it was the block's alone, and is gone
-        encloses = any(node.same_as(one) for one in around)
+        encloses = any(node.same_as(item) for item in around)
         if encloses and not list(get_fed_iterators(realize, node)):
             raise TransformError(
                 f"block '{get_sblock_name(sch, block)}' would compute the same in all "

@@ -123,7 +123,9 @@ def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
 
     A consumer that reduces is none: it needs results of other threads.
     """
-    consumers = [one for one in sch.get_consumers(block) if not is_reduction(sch, one)]
+    consumers = [
+        consumer for consumer in sch.get_consumers(block) if not is_reduction(sch, consumer)
+    ]
     owned = [
         buffer for node in find_all(get_root(sch, block), SBlock) for buffer in node.alloc_buffers
     ]

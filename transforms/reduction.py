@@ -144,7 +144,9 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
     over_parts = next(
         loop
         for loop in loops
-        if any(one.var.same_as(first) for one in get_fed_iterators(realize, sch.get(loop)))
+        if any(
+            iterator.var.same_as(first) for iterator in get_fed_iterators(realize, sch.get(loop))
+        )
     )
     rest = [loop for loop in loops if not sch.get(loop).same_as(sch.get(over_parts))]
     sch.reorder(over_parts, *rest)

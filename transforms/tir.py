@@ -240,7 +240,7 @@ def _visit(
     elif isinstance(node, SBlockRealize):
         own = zip(node.block.iter_vars, node.iter_values, strict=True)
         guards = (*guards, *_split(substitute(node.predicate, values)))
-        values = {**values, **{one.var: substitute(value, values) for one, value in own}}
+        values = {**values, **{item.var: substitute(value, values) for item, value in own}}
     elif isinstance(node, SBlock):
         found.append(Place(node, loops, values, guards))
     if isinstance(node, IfThenElse):
@@ -254,7 +254,7 @@ def _visit(
 
 
 def _split(condition: Any) -> list[Any]:
-    return [one for one in get_operands(condition, And) if constant(one) != 1]
+    return [operand for operand in get_operands(condition, And) if constant(operand) != 1]
 
 
 def _find_children(node: Any) -> list[Any]:
@@ -307,7 +307,7 @@ class Access:
     @functools.cached_property
     def guards(self) -> list[Any]:
         """The conditions that all hold where it is done."""
-        inner = [substitute(one, self.place.values) for one in self.pattern.conditions]
+        inner = [substitute(condition, self.place.values) for condition in self.pattern.conditions]
         return [*self.place.guards, *inner]
 
 
@@ -318,7 +318,7 @@ def find_accesses(place: Place) -> tuple[list[Access], list[Access]]:
     declares are taken.
     """
     writes, reads = get_patterns(place.block)
-    return [Access(place, one) for one in writes], [Access(place, one) for one in reads]
+    return [Access(place, write) for write in writes], [Access(place, read) for read in reads]
 
 
 @functools.lru_cache(maxsize=64)  # a transform leaves most blocks as they are
@@ -331,11 +331,11 @@ def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
     found = []
     for at, (buffer, indices) in enumerate(elements):
         conditions = _find_conditions(body, indices) if at >= stores else []
-        known = tuple(one for one in conditions if _is_known(one))
-        ranges = tuple(Range.from_min_extent(one, 1) for one in indices)
+        known = tuple(condition for condition in conditions if _is_known(condition))
+        ranges = tuple(Range.from_min_extent(index, 1) for index in indices)
         found.append(Pattern(buffer, ranges, known, branch or len(known) < len(conditions)))
     opaque = block.match_buffers or find_all(body, Evaluate) or find_all(body, For)
-    if not opaque and not any(_depends_on_data(one) for one in found):
+    if not opaque and not any(_depends_on_data(item) for item in found):
         return found[:stores], found[stores:]
     is_chosen = bool(_find_choices(body))
     regions = [

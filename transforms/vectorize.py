@@ -88,7 +88,7 @@ def find_float8_fault(sch: Schedule, loop: LoopRV) -> str:
     trial = sch.copy()
     trial.vectorize(loop)
     apart = find_taken_apart(trial, trial.get_sblock(block.name_hint))
-    faults = (f"{how} in '{of.name}' ({of.dtype})" for how, of in apart if _is_float8(of))
+    faults = (f"{how} in '{item.name}' ({item.dtype})" for how, item in apart if _is_float8(item))
     return next(faults, "")
 
 

@@ -161,7 +161,7 @@ def _find_own_axes(place: Place, axes: dict[str, For]) -> tuple[_Axis, ...]:
         _Axis(
             loop.loop_var,
             loop.extent,
-            tuple(one.loop_var for one in place.loops if get_axis(one) == axis),
+            tuple(loop.loop_var for loop in place.loops if get_axis(loop) == axis),
         )
         for axis, loop in axes.items()
     )
@@ -394,7 +394,7 @@ def _has_shifted_quotients(body: Any) -> bool:
             if any(is_used(variable, quotient) for variable in pipelined):
                 return True
             shifts[buffer].add(shift)
-    return any(len(one) > 1 for one in shifts.values())
+    return any(len(shift) > 1 for shift in shifts.values())
 
 
 @functools.lru_cache(maxsize=256)  # a transform leaves most blocks as they are
@@ -408,7 +408,7 @@ def _find_shifts(
     return tuple(
         (buffer, quotient, _find_shift(quotient.a))
         for buffer, indices in get_elements(block.body)
-        for quotient in _find_quotients([substitute(one, named) for one in indices])
+        for quotient in _find_quotients([substitute(index, named) for index in indices])
     )
 
 
@@ -433,7 +433,7 @@ def _find_shift(expression: Any) -> int:
 def _differ(old: Use, new: Use, ranges: dict[Any, Range]) -> bool:
     """Whether an element lies elsewhere in the buffer of one dimension, in a loop's iteration."""
     dividends = [quotient.a for quotient in _find_quotients(old.indices)]
-    if all(structural_equal(one, dividends[0]) for one in dividends):
+    if all(structural_equal(dividend, dividends[0]) for dividend in dividends):
         return False
     expected, analyzer = find_place(old.buffer, list(old.indices)), Analyzer()
     for variable, span in ranges.items():
@@ -464,11 +464,11 @@ def require_one_room(sch: Schedule) -> None:
     compact = passes.CompactBufferAllocation()(laid_out)
     for name, function in laid_out.functions_items():
         before, after = (get_elements(body) for body in (function.body, compact[name].body))
-        loops = [one for one in find_all(function.body, For) if _is_thread(one)]
+        loops = [item for item in find_all(function.body, For) if _is_thread(item)]
         for (buffer, old), (_, new) in zip(before, after, strict=True):
             if not buffer.scope().startswith("shared"):
                 continue
-            begins = [one - other for one, other in zip(old, new, strict=True)]
+            begins = [item - other for item, other in zip(old, new, strict=True)]
             if any(takes_several_values(begin, loops) for begin in begins):
                 raise TransformError(
                     f"TVM would make '{buffer.name}' smaller, as if each thread had one of its own "
@@ -492,6 +492,6 @@ def _has_remainders_of_remainders(body: Any) -> bool:
                 continue
             for index in indices:
                 whole = substitute(index, place.values)
-                if any(find_all(one.a, FloorMod) for one in find_all(whole, FloorMod)):
+                if any(find_all(item.a, FloorMod) for item in find_all(whole, FloorMod)):
                     return True
     return False

@@ -233,7 +233,7 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
         census.large.update((prefix + name, size) for name, size in facts.large)
         large = large or facts.points > _LARGEST
     parameters = set(function.params)
-    census.outputs.update(prefix + str(one.name) for one in parameters & written)
+    census.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
         census.unwritten[prefix + str(buffer.name)] = read[buffer]
     for loop in loops:
@@ -279,4 +279,4 @@ def _count_points(blocks: list[Any], loops: list[Any], prefix: str, census: _Cen
 def _holds(loop: For, block: SBlock) -> bool:
     found: list[Any] = []
     tvm_ffi.structural_walk(loop, [(SBlock, found.append)], order="pre")
-    return any(block.same_as(one) for one in found)
+    return any(block.same_as(item) for item in found)

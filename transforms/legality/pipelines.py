@@ -106,7 +106,7 @@ def _find_lost_groups(pipeline: _Pipeline) -> Iterator[Fault]:
     first = range(pipeline.ahead)
     pieces = [*_part(first), *pipeline.cut(range(pipeline.ahead, pipeline.extent))]
     for values in pipeline.find_unrolled_values():
-        lost = [one for one in pieces if pipeline.is_never(pipeline.copies, one, values)]
+        lost = [piece for piece in pieces if pipeline.is_never(pipeline.copies, piece, values)]
         if lost and len(lost) < len(pieces):
             yield Fault(
                 f"block '{pipeline.copies[0].name}' would copy nothing "
@@ -188,13 +188,14 @@ class _Pipeline(NamedTuple):
         """The values of the unrolled loops around the pipeline that guards in it ask for."""
         guards = [guard for place in (*self.copies, *self.users) for guard in place.guards]
         unrolled = [
-            one
-            for one in self._find_outer_loops()
-            if one.kind == ForKind.UNROLLED and any(is_used(one.loop_var, each) for each in guards)
+            loop
+            for loop in self._find_outer_loops()
+            if loop.kind == ForKind.UNROLLED
+            and any(is_used(loop.loop_var, each) for each in guards)
         ]
-        extents = [range(constant(one.extent) or 0) for one in unrolled]
+        extents = [range(constant(item.extent) or 0) for item in unrolled]
         for values in itertools.product(*extents):
-            yield {one: range(at, at + 1) for one, at in zip(unrolled, values, strict=True)}
+            yield {item: range(at, at + 1) for item, at in zip(unrolled, values, strict=True)}
 
     def _find_outer_loops(self) -> list[For]:
         loops = (*self.copies, *self.users)[0].loops
@@ -219,7 +220,9 @@ class _Pipeline(NamedTuple):
     def say_where(self, piece: range, values: dict[For, range]) -> str:
         first, last = piece.start, piece.stop - 1
         which = f"iteration {first}" if first == last else f"iterations {first} to {last}"
-        others = " and ".join(f"'{one.loop_var.name}' is {at.start}" for one, at in values.items())
+        others = " and ".join(
+            f"'{item.loop_var.name}' is {at.start}" for item, at in values.items()
+        )
         where = f"in {which} of loop '{self.loop.loop_var.name}'"
         return f"{where} where {others}" if others else where
 
@@ -228,7 +231,7 @@ def _excludes(block: Place, chosen: dict[For, range]) -> bool:
     """Whether a block's guards let no iteration through, where some loops are in a part."""
     analyzer, single = Analyzer(), {}
     for loop in block.loops:
-        part = next((part for one, part in chosen.items() if one.same_as(loop)), None)
+        part = next((part for item, part in chosen.items() if item.same_as(loop)), None)
         if part is None:
             analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
             continue
@@ -238,4 +241,4 @@ def _excludes(block: Place, chosen: dict[For, range]) -> bool:
         else:
             analyzer.bind(loop.loop_var, Range.from_min_extent(first, len(part)))
     met = [substitute(guard, single) for guard in block.guards]
-    return any(analyzer.can_prove(Not(one)) for one in [*met, all_of(*met)])
+    return any(analyzer.can_prove(Not(item)) for item in [*met, all_of(*met)])

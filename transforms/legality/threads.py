@@ -63,14 +63,14 @@ def _require_unused(place: Place, guards: list[Any], loop: For, rivals: list[For
             continue
         what = f"loop '{loop.loop_var.name}': '{get_axis(rival)}' already drives loop "
         what += f"'{rival.loop_var.name}' of block '{place.name}', "
-        guarded = [one for one in (loop, rival) if not place.is_fed(one)]
+        guarded = [item for item in (loop, rival) if not place.is_fed(item)]
         if not guarded:
             raise TransformError(
                 f"{what}so that only the diagonal would run",
                 "bind it to another axis, or fuse the two loops first",
             )
         name = guarded[0].loop_var.name
-        guard = next(one for one in guards if is_used(guarded[0].loop_var, one))
+        guard = next(guard for guard in guards if is_used(guarded[0].loop_var, guard))
         raise TransformError(
             f"{what}where '{name}' decides through the guard {guard} alone which threads run: "
             "each would do its own share, and those that the guard keeps out none",
@@ -146,7 +146,7 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
     """Refuse a reduction over threads that TVM lowers to something else."""
     node = sch.get(loop)
     outer = get_enclosing_loops(sch, loop)
-    on_host = not any("Idx" in (get_axis(one) or "") for one in outer)
+    on_host = not any("Idx" in (get_axis(item) or "") for item in outer)
     for realize in find_all(node, SBlockRealize):
         types = {iterator.iter_type for iterator in get_fed_iterators(realize, node)}
         if IterVar.CommReduce not in types:
@@ -449,8 +449,10 @@ def _is_same(write: _Access, read: _Access, fixed: dict[Any, Any]) -> bool:
         return False
     renamed = {b.loop_var: a.loop_var for a, b in zip(ours, theirs, strict=True)}
     return all(
-        structural_equal(one, other)
-        for one, other in zip(_place(write, fixed), _place(read, {**fixed, **renamed}), strict=True)
+        structural_equal(item, other)
+        for item, other in zip(
+            _place(write, fixed), _place(read, {**fixed, **renamed}), strict=True
+        )
     )
 
 

@@ -141,4 +141,4 @@ def _number_vectors(indices: list[Any], loop: For, analyzer: Analyzer) -> list[A
             numbered.append((total, known))
         return type(division)(known, division.b)
 
-    return [tvm_ffi.structural_map(one, ((FloorDiv, FloorMod), number)) for one in indices]
+    return [tvm_ffi.structural_map(index, ((FloorDiv, FloorMod), number)) for index in indices]

@@ -82,7 +82,7 @@ def _find_thread_dimensions(
             continue
         indices = [analyzer.simplify(indices[at]) for indices in uses]
         used = undefined_vars(indices[0])
-        of_thread = used and all(any(var.same_as(one) for one in threads) for var in used)
+        of_thread = used and all(any(var.same_as(thread) for thread in threads) for var in used)
         if of_thread and all(tvm_ffi.structural_equal(index, indices[0]) for index in indices):
             found.append(at)
     return found

@@ -274,7 +274,7 @@ class _Walk:
             conditions = []
             for call in choices:
                 for case, holds in ((call.args[1], True), (call.args[2], False)):
-                    if any(load.same_as(one) for one in find_all(case, TensorLoad)):
+                    if any(load.same_as(item) for item in find_all(case, TensorLoad)):
                         condition = self._variables.expand(call.args[0])
                         conditions.append(condition if holds else Not(condition))
             self._note(load, statement, loops, (*guards, *conditions))
