@@ -1,4 +1,4 @@
-"""The one error of the transforms, and the decorator of questions, which converts TVM's errors."""
+"""The error of the transforms, and the decorator of queries, which converts TVM's errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_COPY = "unordered_map::at"
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
 _running: ContextVar[str] = ContextVar("_running", default="transform")
-"""The name of the innermost transform or question that runs."""
+"""The name of the innermost running transform or query."""
 
 
 class TransformError(ValueError):
@@ -31,7 +31,7 @@ class TransformError(ValueError):
     on a copy, and where it was refused half-way its advice says that the schedule has changed.
 
     The text is one sentence: who refuses, what is wrong with its names and numbers, what to do.
-    ``TransformError(problem, advice)`` names the transform that runs, ``TransformError(transform,
+    ``TransformError(problem, advice)`` names the running transform, ``TransformError(transform,
     problem, advice)`` another one.
 
     Attributes
@@ -69,7 +69,7 @@ class TransformError(ValueError):
 
 
 def query(function: Callable[Options, Result]) -> Callable[Options, Result]:
-    """Wrap a public question about a schedule or a module, as `transform` wraps a transform."""
+    """Wrap a public query of a schedule or a module, as `transform` wraps a transform."""
 
     @functools.wraps(function)
     def checked(*args: Options.args, **options: Options.kwargs) -> Result:

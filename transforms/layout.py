@@ -252,7 +252,7 @@ def _find_new(sch: Schedule, blocks: Sequence[SBlockRV], old: list[SBlock]) -> t
 def require_own_loops(sch: Schedule, block: SBlockRV, advice: str) -> None:
     """Refuse a block whose loops TVM would replace, and which are more than its plain iteration.
 
-    TVM makes these loops anew: other blocks in them would be gone, and kinds and predicates, too.
+    TVM recreates these loops: other blocks in them would be gone, and kinds and predicates, too.
     """
     realize, own = get_realize(sch, block), get_own_loops(sch, block)
     loops = sch.get_loops(block)

@@ -1,4 +1,4 @@
-"""Questions about a schedule and its handles; they change nothing."""
+"""Queries of a schedule and its handles; they change nothing."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
 
     A rim of three elements around rows of a tensor shifts them against the tensor's vectors; with
     an offset of one they meet again, and a vector is loaded as one or is zero as one. Places
-    without an element hold zeros. The pipeline "tirstep" drops the question for these
+    without an element hold zeros. The pipeline "tirstep" removes the condition for these
     (`set_pipeline`), which would keep the vectors apart.
 
     rewrite: ``for x in 10: P[x] = if_then_else(3 <= x < 7, A[x - 3], 0)`` ->

@@ -186,7 +186,7 @@ def _describe(use: _Use, shared: list[For]) -> tuple[list[Range], dict[Any, Rang
 
 
 def _find_life(module: IRModule, buffer: Any) -> tuple[Any, ...]:
-    """The variables of the loops in whose iterations TVM allocates a buffer anew."""
+    """The variables of the loops in each of whose iterations TVM allocates a new buffer."""
     common = ("threadIdx",) if str(buffer.scope()).startswith("shared") else ()
     for place in _allocate(module):
         if is_among(buffer, place.block.alloc_buffers):

@@ -74,7 +74,7 @@ from .vectors import find_place
 _ROOM = 1 << 14
 """Iterations, of all threads together, that are tried: some hundredths of a second."""
 _THREADS = 64
-"""Threads that are tried before TVM is asked."""
+"""Threads that are evaluated before the module is lowered."""
 _UNROLLED = 64
 """Iterations of unrolled loops that are written out; beyond, the loop is looked at as it stands."""
 _Cells = dict[tuple[int, ...], dict[Any, set[int]]]

@@ -1,6 +1,6 @@
-"""What must hold after every transform, whichever it was: a net behind their own checks.
+"""Invariants that are checked after every transform, behind its own checks.
 
-A transform may fail in a way that nobody thought of. So the function before it and after it are
+A transform may fail in an unforeseen way. So the functions before and after it are
 compared: no block is lost, every buffer that is read is written, and in the same life of it, every
 loop runs at least once, TVM loses no guard, and lowers pipelines and sums to what they say.
 """
@@ -61,7 +61,7 @@ class _Census(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What is asked of one block."""
+    """Facts about one block."""
 
     name: str
     written: set[Any]

@@ -122,8 +122,8 @@ def _find_lost_waits(pipeline: _Pipeline) -> Iterator[Fault]:
     """Copies that nothing waits for before the next ones go to the same place.
 
     TVM leaves out the wait of iterations in which nothing is computed. What was copied for them is
-    still in flight when its place is used again, by a later iteration or when the pipeline begins
-    anew. It makes the last iterations one by one, as many as are ahead.
+    still in flight when its place is used again, by a later iteration or when the pipeline
+    restarts. It makes the last iterations one by one, as many as are ahead.
     """
     steady = pipeline.extent - pipeline.ahead
     pieces = [*pipeline.cut(range(steady)), *_part(range(steady, pipeline.extent))]

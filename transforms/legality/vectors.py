@@ -56,7 +56,7 @@ def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]
 
 
 def _find_conditions(sch: Schedule, block: SBlockRV) -> list[Any]:
-    """What is asked before and in a block, in loop variables alone."""
+    """The conditions around and in a block, in loop variables alone."""
     values, body = get_iterator_values(get_root(sch, block)), sch.get(block).body
     conditions = [node.condition for node in find_all(body, IfThenElse)]
     conditions += [node.args[0] for node in find_all(body, Call) if is_choice(node)]

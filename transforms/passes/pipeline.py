@@ -1,7 +1,7 @@
 """The pipeline "tirstep": TVM's own for scheduled modules, with our passes among them.
 
-`get_pipeline` and `get_pass_options` read what a module asks for; `lower_around` lowers it a part
-of the way.
+`get_pipeline` and `get_pass_options` read what a module requests; `lower_around` lowers it up
+to a pass.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Around(NamedTuple):
 def lower_around(
     module: tvm.IRModule, name: str, *, times: int = 1, unrolls: bool = False
 ) -> Around | None:
-    """Lower a module until a pass has run so many times, in the pipeline that the module asks for.
+    """Lower a module until a pass has run so many times, in the pipeline that the module requests.
 
     Loops stay as they are where TVM would unroll them, unless `unrolls`. Returns the module before
     the first and after the last of these runs; None where TVM refuses the module on the way.
