@@ -21,9 +21,9 @@ from tirstep.transforms.tir import (
     Place,
     constant,
     find_all,
-    find_axis,
-    find_elements,
-    find_regions,
+    get_axis,
+    get_elements,
+    get_regions,
     is_among,
     is_choice,
     substitute,
@@ -157,7 +157,7 @@ class Grid:
 def find_accesses(place: Place) -> tuple[list[BlockAccess], list[BlockAccess]]:
     """What a block writes and what it reads; nothing for a block that holds others."""
     block, body = place.block, place.block.body
-    elements = find_elements(body)
+    elements = get_elements(body)
     stores = len(find_all(body, BufferStore))
     branch = bool(find_all(body, IfThenElse))
     listed = []
@@ -186,7 +186,7 @@ def find_accesses(place: Place) -> tuple[list[BlockAccess], list[BlockAccess]]:
             tuple(substitute(part, place.values) for part in region.region),
             may_skip,
         )
-        for region in find_regions(block)
+        for region in get_regions(block)
     ]
     reads = len(block.reads)
     return regions[reads:], regions[:reads]
@@ -226,12 +226,12 @@ def find_reduced_axes(place: Place) -> set[str]:
         if iterator.iter_type == IterVar.CommReduce
     ]
     used = {var for value in reduced for var in undefined_vars(value)}
-    return {str(find_axis(loop)) for loop in place.find_bound("threadIdx") if loop.loop_var in used}
+    return {str(get_axis(loop)) for loop in place.find_bound("threadIdx") if loop.loop_var in used}
 
 
 def find_key(loop: For) -> Any:
     """What stands for a loop: its axis if it is bound, otherwise its variable."""
-    return find_axis(loop) or loop.loop_var
+    return get_axis(loop) or loop.loop_var
 
 
 def find_used_loops(place: Place, expressions: Iterable[Any]) -> list[For]:
@@ -291,7 +291,7 @@ def enumerate_access(
     guards = [
         guard
         for guard in place.find_real_guards()
-        if not any(find_axis(loop) in reduced for loop in find_used_loops(place, [guard]))
+        if not any(get_axis(loop) in reduced for loop in find_used_loops(place, [guard]))
     ]
     starts = [part.min for part in access.ranges]
     used = find_used_loops(place, [*starts, *guards])

@@ -22,8 +22,8 @@ from tirstep.transforms.tir import (
     Place,
     constant,
     find_all,
-    find_axis,
-    find_places,
+    get_axis,
+    get_places,
     is_among,
     is_used,
 )
@@ -73,7 +73,7 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
     for variable, function in module.functions_items():
         if not isinstance(function, tvm.tirx.PrimFunc):
             continue
-        places = [place for place in find_places(function.body) if _is_leaf(place)]
+        places = [place for place in get_places(function.body) if _is_leaf(place)]
         if any(place.kernel is not None for place in places):
             name = "" if len(module.functions) == 1 else f"{variable.name_hint}: "
             messages.update(dict.fromkeys(name + message for message in _judge(places)))
@@ -125,7 +125,7 @@ class _Kernel:
             for level in levels:
                 for loop in place.find_bound(level):
                     if constant(loop.extent) != 1:
-                        found.setdefault(str(find_axis(loop)), loop)
+                        found.setdefault(str(get_axis(loop)), loop)
         return found
 
     @property
@@ -158,7 +158,7 @@ def _find_unequal_extents(kernel: _Kernel) -> Iterator[str]:
     seen: dict[str, tuple[int, str]] = {}
     for place in kernel.places:
         for loop in (loop for level in GPU_AXES for loop in place.find_bound(level)):
-            extent, axis, name = constant(loop.extent), str(find_axis(loop)), loop.loop_var.name
+            extent, axis, name = constant(loop.extent), str(get_axis(loop)), loop.loop_var.name
             if extent is None:
                 continue
             other, first = seen.setdefault(axis, (extent, str(name)))
@@ -175,9 +175,9 @@ def _find_lost_iterations(place: Place) -> Iterator[str]:
     guards = place.find_real_guards()
     uses = [*place.values.values(), *guards]
     bound = [loop for loop in find_used_loops(place, uses) if constant(loop.extent) != 1]
-    bound = [loop for loop in bound if (find_axis(loop) or "").startswith(GPU_AXES)]
-    axes = [find_axis(loop) for loop in bound]
-    rivals = [loop for loop in bound if axes.count(find_axis(loop)) > 1]
+    bound = [loop for loop in bound if (get_axis(loop) or "").startswith(GPU_AXES)]
+    axes = [get_axis(loop) for loop in bound]
+    rivals = [loop for loop in bound if axes.count(get_axis(loop)) > 1]
     if not rivals:
         return
     try:
@@ -189,7 +189,7 @@ def _find_lost_iterations(place: Place) -> Iterator[str]:
         names = " and ".join(f"'{loop.loop_var.name}'" for loop in rivals[:2])
         yield (
             f"{lost} of {len(wanted)} iterations of block '{place.name}' run in no thread, since "
-            f"its loops {names} are both on '{find_axis(rivals[0])}'; bind one of them to another "
+            f"its loops {names} are both on '{get_axis(rivals[0])}'; bind one of them to another "
             "axis, or bind the outer one first and fetch or spread the inner one afterwards"
         )
 
@@ -197,10 +197,10 @@ def _find_lost_iterations(place: Place) -> Iterator[str]:
 def _find_outer_reduction(place: Place) -> Iterator[str]:
     """A reduction over the outermost bound loop: TVM gives its threads one cell for their sums."""
     kernel = place.kernel
-    if kernel is not None and find_axis(kernel) in find_reduced_axes(place):
+    if kernel is not None and get_axis(kernel) in find_reduced_axes(place):
         yield (
             f"block '{place.name}' reduces over the outermost bound loop of its kernel, "
-            f"'{kernel.loop_var.name}' on '{find_axis(kernel)}', whose threads would share one "
+            f"'{kernel.loop_var.name}' on '{get_axis(kernel)}', whose threads would share one "
             "cell for their sums; bind a spatial loop around it"
         )
 
@@ -383,7 +383,7 @@ def _find_foreign(
     grid.common = frozenset(
         find_key(loop)
         for loop in read.place.loops
-        if find_axis(loop) is None and all(is_among(loop, w.place.loops) for w in writes)
+        if get_axis(loop) is None and all(is_among(loop, w.place.loops) for w in writes)
     )
     written = [
         _list_written(grid.fresh(), write, own, axes, host)
@@ -464,7 +464,7 @@ def _find_owner_axes(write: BlockAccess, read: BlockAccess, axes: dict[str, For]
     used = {find_key(loop) for loop in find_used_loops(write.place, _find_uses(write))}
     if write.scope.startswith("shared"):
         used -= {
-            find_axis(loop)
+            get_axis(loop)
             for loop in write.place.find_bound("threadIdx")
             if write.place.is_fed(loop) or not is_among(loop, read.place.loops)
         }

@@ -29,7 +29,7 @@ from .loops import (
     unroll_loop,
 )
 from .pass_options import set_pass_option, set_pipeline
-from .passes.pipeline import find_pass_options, find_pipeline
+from .passes.pipeline import get_pass_options, get_pipeline
 from .pipelining import (
     prefetch_asynchronously,
     prefetch_fragments,
@@ -41,7 +41,7 @@ from .placement import (
     inline_producers,
     reverse_compute_block_at,
 )
-from .queries import find_epilogue, find_reduction_loops, find_spatial_loops
+from .queries import find_epilogue, get_reduction_loops, get_spatial_loops
 from .reduction import (
     PartialSums,
     decompose_reduction_at,
@@ -54,6 +54,7 @@ from .rows import (
     keep_in_registers,
     spread_over_threads,
 )
+from .tir import make_former_names
 from .vectorize import align_vectors, vectorize_copy, vectorize_loop
 from .warp_tiling import WarpTile, tile_in_warps
 
@@ -75,13 +76,13 @@ __all__ = [
     "decompose_reduction_at",
     "fetch_cooperatively",
     "find_epilogue",
-    "find_pass_options",
-    "find_pipeline",
-    "find_reduction_loops",
-    "find_spatial_loops",
     "fold_tile",
     "fuse_epilogue_at",
     "fuse_loops",
+    "get_pass_options",
+    "get_pipeline",
+    "get_reduction_loops",
+    "get_spatial_loops",
     "inline_producers",
     "keep_in_registers",
     "pad_block",
@@ -106,3 +107,11 @@ __all__ = [
     "vectorize_copy",
     "vectorize_loop",
 ]
+
+__getattr__ = make_former_names(
+    __name__,
+    {
+        f"find_{name}": f"{__name__}.get_{name}"
+        for name in ("pass_options", "pipeline", "reduction_loops", "spatial_loops")
+    },
+)

@@ -68,13 +68,15 @@ def read_arguments(
         bound = signature.bind(*args, **options)
     except TypeError:
         raise _explain_call(function, args, options) from None
-    sch = next((one for one in bound.arguments.values() if isinstance(one, Schedule)), None)
+    sch = next(
+        (argument for argument in bound.arguments.values() if isinstance(argument, Schedule)), None
+    )
     for name, value in bound.arguments.items():
         how, kind = signature.parameters[name].kind, kinds[name]
         if how == inspect.Parameter.VAR_POSITIONAL:
-            bound.arguments[name] = tuple(_fit(kind, name, one, sch) for one in value)
+            bound.arguments[name] = tuple(_fit(kind, name, item, sch) for item in value)
         elif how == inspect.Parameter.VAR_KEYWORD:
-            bound.arguments[name] = {key: _fit(kind, key, one, sch) for key, one in value.items()}
+            bound.arguments[name] = {key: _fit(kind, key, item, sch) for key, item in value.items()}
         else:
             bound.arguments[name] = _fit(kind, name, value, sch)
     return bound
@@ -153,7 +155,7 @@ def _fit_literal(choices: Sequence[Any], name: str, value: Any) -> Any:
     for choice in choices:
         if type(value) is type(choice) and value == choice:
             return choice
-    known = [one for one in choices if isinstance(one, str)]
+    known = [choice for choice in choices if isinstance(choice, str)]
     near = difflib.get_close_matches(value, known, n=1) if isinstance(value, str) else []
     listed = " or ".join(f"{name}={show(choice, code=True)}" for choice in choices)
     hint = f"did you mean {name}={show(near[0], code=True)}?" if near else f"use {listed}"
@@ -173,14 +175,14 @@ def _fit_sequence(kind: Any, name: str, value: Any, sch: Schedule | None) -> Any
         )
     is_named = kind not in _HANDLES  # by their place; a handle's kind tells which one it is
     entries = [
-        _fit(kind, f"{name}[{place}]" if is_named else name, one, sch)
-        for place, one in enumerate(value)
+        _fit(kind, f"{name}[{place}]" if is_named else name, item, sch)
+        for place, item in enumerate(value)
     ]
     return entries if isinstance(value, list) else tuple(entries)
 
 
 def _fit_integer(kind: Any, name: str, value: Any) -> int:
-    bits = next((one for one in typing.get_args(kind) if isinstance(one, Bits)), Bits(32)).count
+    bits = next((arg for arg in typing.get_args(kind) if isinstance(arg, Bits)), Bits(32)).count
     if isinstance(value, bool) or not isinstance(value, int):
         raise UnfitError(f"{name}={show(value)} is not an integer", _advise(int))
     largest = 2 ** (bits - 1) - 1
@@ -231,7 +233,7 @@ def _describe(kind: Any) -> str:
     if kind in _HANDLES:
         return f"a {_HANDLES[kind][0]} handle"
     if typing.get_origin(kind) is Literal:
-        return " or ".join(show(one, code=True) for one in typing.get_args(kind))
+        return " or ".join(show(arg, code=True) for arg in typing.get_args(kind))
     if typing.get_origin(kind) in (Union, types.UnionType):
         return " or ".join(map(_describe, typing.get_args(kind)))
     return _WORDS[kind][1] if kind in _WORDS else f"of the type {getattr(kind, '__name__', kind)}"
@@ -248,21 +250,31 @@ def _explain_call(
     """Why a call does not fit a function's parameters."""
     signature, kinds = _find_parameters(function)
     parameters = list(signature.parameters.values())
-    takes = [one.name for one in parameters if one.kind != inspect.Parameter.KEYWORD_ONLY]
-    others = [one.name for one in parameters[1:]]
+    takes = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind != inspect.Parameter.KEYWORD_ONLY
+    ]
+    others = [parameter.name for parameter in parameters[1:]]
     for name in options:
         if name not in signature.parameters:
-            free = [one for one in others[len(args[1:]) :] if one not in options] or others
+            free = [other for other in others[len(args[1:]) :] if other not in options] or others
             near = difflib.get_close_matches(name, free, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(others)}"
             return UnfitError(f"there is no parameter '{name}'", hint)
     if len(args) > len(takes):
-        return _explain_surplus(kinds, takes, args, [one for one in others if one not in takes])
+        return _explain_surplus(
+            kinds, takes, args, [other for other in others if other not in takes]
+        )
     for name in takes[: len(args)]:
         if name in options:
             return UnfitError(f"{name} is given by place and by name", "give it once")
     given = {*takes[: len(args)], *options}
-    missing = [one.name for one in parameters if one.default is one.empty and one.name not in given]
+    missing = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.name not in given
+    ]
     kind = kinds[missing[0]]
     what = _HANDLES[kind][1] if kind in _HANDLES else f"pass {missing[0]}=..., {_describe(kind)}"
     return UnfitError(f"{missing[0]} is missing", what)
@@ -275,7 +287,7 @@ def _explain_surplus(
     value = args[len(takes)]
     if type(value) in _HANDLES:
         word = _HANDLES[type(value)][0]
-        listed = [one for one in takes if typing.get_origin(kinds[one]) is Sequence]
+        listed = [take for take in takes if typing.get_origin(kinds[take]) is Sequence]
         hint = f"pass one list, as {listed[-1]}=[...]" if listed else f"drop the last {word}"
         return UnfitError(f"there is a {word} handle too many", hint)
     fitting = [name for name in named if _fits(kinds[name], name, value)]

@@ -25,10 +25,10 @@ from .legality.threads import (
 )
 from .loops import Tail, require_constant, require_countable, require_factors, require_serial
 from .queries import (
-    find_block_name,
-    find_loop_name,
-    find_reduction_loops,
-    find_spatial_loops,
+    get_loop_name,
+    get_reduction_loops,
+    get_sblock_name,
+    get_spatial_loops,
 )
 
 THREAD_AXES = tuple(
@@ -62,7 +62,7 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
         loop goes over nothing but the reduction; threads that TVM adds up with barriers where they
         are needed: up to a warp or a multiple of it along axes that follow each other, in 32 bits
     """
-    name = find_loop_name(sch, loop)
+    name = get_loop_name(sch, loop)
     if axis not in THREAD_AXES:
         raise TransformError(
             f"loop '{name}': thread axis '{axis}' does not exist",
@@ -89,7 +89,7 @@ def _require_no_pipeline(sch: Schedule, loop: LoopRV) -> None:
     """Refuse a loop whose iterations overlap: TVM lowers no pipeline over threads."""
     if STAGE in sch.get(loop).annotations:
         raise TransformError(
-            f"loop '{find_loop_name(sch, loop)}' prefetches for its next iteration, which has to "
+            f"loop '{get_loop_name(sch, loop)}' prefetches for its next iteration, which has to "
             "come after it in the same thread",
             "bind another loop, or bind before prefetching",
         )
@@ -124,7 +124,7 @@ def tile_block(
     for loop, (many, each) in zip(loops, sizes, strict=True):
         require_serial(sch, loop)
         require_factors(sch, loop, {"threads": many, "per_thread": each}, tail)
-    reductions = find_reduction_loops(sch, block)
+    reductions = get_reduction_loops(sch, block)
     levels = []
     for loop, (many, each) in zip(loops, sizes, strict=True):
         factors = [None, many] if per_thread is None else [None, many, each]
@@ -151,11 +151,11 @@ def _read_tile(
     per_thread: Sequence[int] | None,
     axes: Sequence[str] | None,
 ) -> tuple[list[tuple[int, int]], Sequence[str], list[LoopRV]]:
-    spatial = find_spatial_loops(sch, block)
+    spatial = get_spatial_loops(sch, block)
     count = len(threads)
     if not 1 <= count <= min(3, len(spatial)):
         raise TransformError(
-            f"threads has {count} entries, and block '{find_block_name(sch, block)}' has "
+            f"threads has {count} entries, and block '{get_sblock_name(sch, block)}' has "
             f"{len(spatial)} spatial loops",
             "give one entry for each loop to be tiled, at most three",
         )

@@ -17,7 +17,7 @@ from .placement import (
     require_outside_reductions,
     require_scalar_place,
 )
-from .queries import find_block_name, find_epilogue, find_outer_loops, is_reduction
+from .queries import find_epilogue, get_outer_loops, get_sblock_name, is_reduction
 from .tir import constant, find_all
 
 SCOPES = ("shared", "shared.dyn", "local")
@@ -55,7 +55,7 @@ def place_copy_at(
     reads = [str(region.source.name) for region in sch.get(block).reads]
     if not 0 <= operand < len(reads):
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' has no operand {operand}, it reads "
+            f"block '{get_sblock_name(sch, block)}' has no operand {operand}, it reads "
             f"{', '.join(f'{index}: {name}' for index, name in enumerate(reads))}",
             "count the operands from 0",
         )
@@ -112,7 +112,7 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
     """
     if not is_reduction(sch, block):
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' reduces nothing",
+            f"block '{get_sblock_name(sch, block)}' reduces nothing",
             "use cache_write_at to keep a result in registers",
         )
     require_around(sch, loop, block)
@@ -126,13 +126,13 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
 def _require_no_async_copy(sch: Schedule, block: SBlockRV) -> None:
     """Refuse a copy in a pipeline's asynchronous stage: cp.async reads global memory alone."""
     target = sch.get(block)
-    for loop in find_outer_loops(sch, block):
+    for loop in get_outer_loops(sch, block):
         parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else []
         stages = loop.annotations.get(STAGE, []) if ASYNC in loop.annotations else []
         for part, stage in zip(parts, stages, strict=False):
-            if stage == 0 and any(target.same_as(one) for one in find_all(part, SBlock)):
+            if stage == 0 and any(target.same_as(item) for item in find_all(part, SBlock)):
                 raise TransformError(
-                    f"block '{find_block_name(sch, block)}' is copied asynchronously for the next "
+                    f"block '{get_sblock_name(sch, block)}' is copied asynchronously for the next "
                     f"iterations of loop '{loop.loop_var.name}', straight from global memory",
                     "cache its operand before prefetching",
                 )

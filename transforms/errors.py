@@ -1,4 +1,4 @@
-"""The one error of the transforms, and the decorator of questions, which converts TVM's errors."""
+"""The error of the transforms, and the decorator of queries, which converts TVM's errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .arguments import UnfitError, read_arguments
+from .tir import make_former_names
 
 NO_COPY = "unordered_map::at"
 """So `Schedule.copy` fails where a block is gone that TVM believes alive: tensorize of a loop."""
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
 _running: ContextVar[str] = ContextVar("_running", default="transform")
-"""The name of the innermost transform or question that runs."""
+"""The name of the innermost running transform or query."""
 
 
 class TransformError(ValueError):
@@ -30,7 +31,7 @@ class TransformError(ValueError):
     on a copy, and where it was refused half-way its advice says that the schedule has changed.
 
     The text is one sentence: who refuses, what is wrong with its names and numbers, what to do.
-    ``TransformError(problem, advice)`` names the transform that runs, ``TransformError(transform,
+    ``TransformError(problem, advice)`` names the running transform, ``TransformError(transform,
     problem, advice)`` another one.
 
     Attributes
@@ -68,7 +69,7 @@ class TransformError(ValueError):
 
 
 def query(function: Callable[Options, Result]) -> Callable[Options, Result]:
-    """Wrap a public question about a schedule or a module, as `transform` wraps a transform."""
+    """Wrap a public query of a schedule or a module, as `transform` wraps a transform."""
 
     @functools.wraps(function)
     def checked(*args: Options.args, **options: Options.kwargs) -> Result:
@@ -117,7 +118,7 @@ def run_call(function: Callable[..., Result], bound: inspect.BoundArguments) -> 
 def _find_kernel_line(bound: inspect.BoundArguments) -> str | None:
     """The file and line of the first handle's statement, where the parser left them."""
     sch, *others = bound.arguments.values()
-    for handle in [one for given in others for one in _flatten(given)]:
+    for handle in [item for given in others for item in _flatten(given)]:
         node = sch.get(handle)
         for statement in (node, getattr(node, "body", None)):
             span = getattr(statement, "span", None)
@@ -129,7 +130,7 @@ def _find_kernel_line(bound: inspect.BoundArguments) -> str | None:
 def _flatten(argument: Any) -> list[Any]:
     """The handles in an argument."""
     given = argument if isinstance(argument, (list, tuple)) else [argument]
-    return [one for one in given if isinstance(one, (LoopRV, SBlockRV))]
+    return [item for item in given if isinstance(item, (LoopRV, SBlockRV))]
 
 
 def _last_sentence(error: Exception) -> str:
@@ -168,3 +169,8 @@ class Fault(NamedTuple):
 
     problem: str
     advice: str
+
+
+__getattr__ = make_former_names(
+    __name__, {name: f"tirstep.transforms.decorators.{name}" for name in ("composite", "transform")}
+)

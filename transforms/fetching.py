@@ -21,15 +21,15 @@ from .legality.threads import require_own_registers
 from .loops import Tail, require_countable, require_serial
 from .placement import inline_producers
 from .queries import (
-    find_block_name,
-    find_extent,
-    find_loop_name,
-    find_outer_loops,
-    find_own_loops,
-    find_root,
     get_enclosing_kernel,
+    get_extent,
+    get_loop_name,
+    get_outer_loops,
+    get_own_loops,
+    get_root,
+    get_sblock_name,
 )
-from .tir import constant, find_all, find_axis, find_row_stride
+from .tir import constant, find_all, find_row_stride, get_axis
 from .vectorize import find_float8_fault, vectorize_loop
 
 
@@ -114,7 +114,7 @@ def _can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
 def _require_fetch(
     sch: Schedule, block: SBlockRV, shape: tuple[int, ...], vector: int, tail: str
 ) -> list[LoopRV]:
-    name = find_block_name(sch, block)
+    name = get_sblock_name(sch, block)
     target = require_copy(sch, block).source
     if target.scope() not in ("shared", "shared.dyn"):
         raise TransformError(
@@ -129,8 +129,8 @@ def _require_fetch(
         )
     if vector not in (1, 2, 4, 8, 16):
         raise TransformError(f"vector={vector} is no vector", "use 1, 2, 4, 8 or 16")
-    own = find_own_loops(sch, block)
-    if not own or not find_outer_loops(sch, own[0]):
+    own = get_own_loops(sch, block)
+    if not own or not get_outer_loops(sch, own[0]):
         raise TransformError(
             f"block '{name}' does not stand under a loop of its consumer, with loops of its own",
             "place it with cache_read_at before fetching",
@@ -144,13 +144,13 @@ def _require_fetch(
 
 def _require_known_axes(sch: Schedule, loop: LoopRV, shape: tuple[int, ...]) -> None:
     """Refuse more axes than the kernel has: all else would run once for each of their threads."""
-    axes = {find_axis(node) or "" for node in find_all(get_enclosing_kernel(sch, loop), For)}
+    axes = {get_axis(node) or "" for node in find_all(get_enclosing_kernel(sch, loop), For)}
     known = sorted(axis for axis in axes if axis.startswith("threadIdx"))
     for letter, extent in zip("xyz", shape[::-1], strict=False):
         if known and extent > 1 and f"threadIdx.{letter}" not in known:
             raise TransformError(
                 f"threads={shape} needs threadIdx.{letter} above loop "
-                f"'{find_loop_name(sch, loop)}', and the kernel's threads are on "
+                f"'{get_loop_name(sch, loop)}', and the kernel's threads are on "
                 f"{' and '.join(known)} only",
                 "give the extents that the compute loops bind",
             )
@@ -159,10 +159,10 @@ def _require_known_axes(sch: Schedule, loop: LoopRV, shape: tuple[int, ...]) -> 
 def _require_whole_shares(
     sch: Schedule, block: SBlockRV, own: list[LoopRV], threads: int, vector: int, tail: str
 ) -> None:
-    name = find_block_name(sch, block)
+    name = get_sblock_name(sch, block)
     if tail == "guard":
         return
-    extents = [find_extent(sch, loop) for loop in own]
+    extents = [get_extent(sch, loop) for loop in own]
     elements = None if None in extents else math.prod(extent or 0 for extent in extents)
     if elements is None or elements % (threads * vector):
         raise TransformError(
@@ -185,6 +185,6 @@ def _find_run(sch: Schedule, block: SBlockRV, extents: list[int | None]) -> int:
     run = 1
     for extent, whole in zip(extents[::-1], target.shape[::-1], strict=False):
         run *= extent or 1
-        if extent != constant(whole) or find_row_stride(find_root(sch, block), target) is not None:
+        if extent != constant(whole) or find_row_stride(get_root(sch, block), target) is not None:
             break
     return run

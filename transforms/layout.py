@@ -28,19 +28,19 @@ from .decorators import composite
 from .errors import TransformError
 from .legality.lowered_memory import require_one_room
 from .queries import (
-    find_block_name,
-    find_blocks_under,
-    find_own_loops,
-    find_realize,
-    find_root,
     find_row_length,
+    get_own_loops,
+    get_realize,
+    get_root,
+    get_sblock_name,
+    get_sblocks_under,
 )
 from .tir import (
     constant,
     find_all,
-    find_kind,
-    find_regions,
     find_row_stride,
+    get_kind,
+    get_regions,
     is_among,
     is_choice,
     is_used,
@@ -66,7 +66,7 @@ def pad_shared_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
         tile that the padding would misalign. TVM's storage_align pads to something else unless
         it is given the row's exact length, which is read off the loops here, and less than that.
     """
-    name = find_block_name(sch, block)
+    name = get_sblock_name(sch, block)
     target = require_copy(sch, block)
     if target.source.scope() not in ("shared", "shared.dyn"):
         raise TransformError(
@@ -114,7 +114,7 @@ def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
     requires: a copy block into ``shared`` or ``shared.dyn`` memory of two dimensions or more,
         whose rows are not padded yet
     """
-    name = find_block_name(sch, block)
+    name = get_sblock_name(sch, block)
     buffer = require_copy(sch, block).source
     if buffer.scope() not in ("shared", "shared.dyn") or len(buffer.shape) < 2:
         raise TransformError(
@@ -122,7 +122,7 @@ def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
             f"{len(buffer.shape)} dimensions",
             "transpose a shared tile of two dimensions or more",
         )
-    if find_row_stride(find_root(sch, block), buffer) is not None:
+    if find_row_stride(get_root(sch, block), buffer) is not None:
         raise TransformError(
             f"the rows of '{buffer.name}' are padded already", "transpose before padding"
         )
@@ -145,7 +145,7 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
         alone, which TVM would take for all of it; none that begins at any element of a row, where
         TVM would take i % row and (i + 1) % row for the same
     """
-    name = find_block_name(sch, block)
+    name = get_sblock_name(sch, block)
     buffer = require_copy(sch, block).source
     if buffer.scope() not in ("shared", "shared.dyn") or not buffer.shape:
         raise TransformError(
@@ -158,7 +158,7 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
             f"row={row} and padding={padding} are no rows",
             "give a row of at least 1 element, and a padding from 0 to less than a row",
         )
-    if find_row_stride(find_root(sch, block), buffer) is not None:
+    if find_row_stride(get_root(sch, block), buffer) is not None:
         raise TransformError(
             f"the rows of '{buffer.name}' are padded already", "fold a tile before padding"
         )
@@ -180,18 +180,18 @@ def require_copy(sch: Schedule, block: SBlockRV) -> Any:
     writes = sch.get(block).writes
     if len(writes) != 1:
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' writes {len(writes)} buffers",
+            f"block '{get_sblock_name(sch, block)}' writes {len(writes)} buffers",
             "pass the copy block that cache_read_at returned",
         )
     return writes[0]
 
 
 def _require_no_vectors(sch: Schedule, block: SBlockRV, buffer: Any, stride: int) -> None:
-    for loop in find_all(find_root(sch, block), For):
+    for loop in find_all(get_root(sch, block), For):
         if loop.kind != ForKind.VECTORIZED or stride % (constant(loop.extent) or 1) == 0:
             continue
         for user in find_all(loop, SBlock):
-            if any(region.source.same_as(buffer) for region in find_regions(user)):
+            if any(region.source.same_as(buffer) for region in get_regions(user)):
                 raise TransformError(
                     f"block '{user.name_hint}' uses '{buffer.name}' in vectors of {loop.extent}, "
                     f"and rows of {stride} elements would misalign them",
@@ -215,7 +215,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         iterator in the indices that are padded (of one element TVM may know the index, and the
         other iterations would use the same one)
     """
-    name = find_block_name(sch, block)
+    name = get_sblock_name(sch, block)
     iterators = sch.get(block).iter_vars
     if len(multiples) != len(iterators) or min(multiples, default=0) < 1:
         raise TransformError(
@@ -225,7 +225,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         )
     advice = "pad a block before its loops are split or fused or shared with other blocks"
     require_own_loops(sch, block, advice)
-    for region in find_regions(sch.get(block)):
+    for region in get_regions(sch.get(block)):
         if region.source.scope() != "global":
             raise TransformError(
                 f"block '{name}' uses '{region.source.name}' in scope '{region.source.scope()}', "
@@ -235,7 +235,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
     _require_room(sch, block, multiples)
     _require_zero_terms(sch, block, multiples)
     _require_padded_outputs(sch, block, multiples)
-    old = find_all(find_root(sch, block), SBlock)
+    old = find_all(get_root(sch, block), SBlock)
     sch.pad_einsum(block, list(multiples))
     operands = _find_new(sch, sch.get_producers(block), old)
     crop = next(iter(_find_new(sch, sch.get_consumers(block), old)), None)
@@ -252,25 +252,25 @@ def _find_new(sch: Schedule, blocks: Sequence[SBlockRV], old: list[SBlock]) -> t
 def require_own_loops(sch: Schedule, block: SBlockRV, advice: str) -> None:
     """Refuse a block whose loops TVM would replace, and which are more than its plain iteration.
 
-    TVM makes these loops anew: other blocks in them would be gone, and kinds and predicates, too.
+    TVM recreates these loops: other blocks in them would be gone, and kinds and predicates, too.
     """
-    realize, own = find_realize(sch, block), find_own_loops(sch, block)
+    realize, own = get_realize(sch, block), get_own_loops(sch, block)
     loops = sch.get_loops(block)
-    strange = next((one for one in loops if len(find_blocks_under(sch, one)) > 1), None)
+    strange = next((loop for loop in loops if len(get_sblocks_under(sch, loop)) > 1), None)
     fault = ""
     if len(own) < len(realize.iter_values) and strange is not None:
-        others = [str(node.name_hint) for node in find_blocks_under(sch, strange)]
-        others.remove(find_block_name(sch, block))
+        others = [str(node.name_hint) for node in get_sblocks_under(sch, strange)]
+        others.remove(get_sblock_name(sch, block))
         fault = f"shares loop '{sch.get(strange).loop_var.name}' with block '{others[0]}'"
     elif not _is_plain(realize, [sch.get(loop) for loop in own]):
         count = len(realize.iter_values)
         fault = f"does not have one loop for each of its {count} iterators"
     for node in map(sch.get, own):
         if not fault and (node.kind != ForKind.SERIAL or len(node.annotations)):
-            state = find_kind(node) if node.kind != ForKind.SERIAL else "annotated"
+            state = get_kind(node) if node.kind != ForKind.SERIAL else "annotated"
             fault = f"has the {state} loop '{node.loop_var.name}'"
     if fault:
-        raise TransformError(f"block '{find_block_name(sch, block)}' {fault}", advice)
+        raise TransformError(f"block '{get_sblock_name(sch, block)}' {fault}", advice)
 
 
 def _is_plain(realize: Any, loops: list[For]) -> bool:
@@ -309,12 +309,12 @@ def _require_zero_terms(sch: Schedule, block: SBlockRV, multiples: Sequence[int]
         and (constant(iterator.dom.extent) or 1) % multiple
     ]
     alone = [
-        isinstance(node.body, BufferStore) and _is_zero_sum(node.body, [one]) for one in padded
+        isinstance(node.body, BufferStore) and _is_zero_sum(node.body, [item]) for item in padded
     ]
     if not all(alone):
         names = ", ".join(f"'{var.name}'" for var in padded)
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' reduces over {names}, and the zeros that would "
+            f"block '{get_sblock_name(sch, block)}' reduces over {names}, and the zeros that would "
             "be padded there count: it is no sum of products of the padded operands",
             'pad its other iterators only (a multiple of 1), and split the rest with tail="guard"',
         )
@@ -330,7 +330,7 @@ def _require_padded_outputs(sch: Schedule, block: SBlockRV, multiples: Sequence[
         if is_spatial and extent % multiple and not is_among(iterator.var, indices):
             raise TransformError(
                 f"iterator '{iterator.var.name}' is no index of what block "
-                f"'{find_block_name(sch, block)}' writes, and its {-extent % multiple} new "
+                f"'{get_sblock_name(sch, block)}' writes, and its {-extent % multiple} new "
                 "iterations would store over the old ones",
                 "pad its other iterators only (a multiple of 1)",
             )

@@ -18,13 +18,13 @@ from .errors import TransformError
 from .legality.pipelines import ASYNC
 from .legality.sums import require_single_terms
 from .queries import (
-    find_enclosing_loops,
-    find_extent,
-    find_loop_name,
-    find_outer_loops,
+    get_enclosing_loops,
+    get_extent,
+    get_loop_name,
+    get_outer_loops,
     is_reduction,
 )
-from .tir import constant, find_all, find_axis, find_fed_iterators, find_kind
+from .tir import constant, find_all, get_axis, get_fed_iterators, get_kind
 
 UNROLL = "pragma_auto_unroll_max_step"
 Tail = Literal["refuse", "guard"]
@@ -75,8 +75,8 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
         body = sch.get(outer).body
         if not (isinstance(body, For) and body.same_as(sch.get(inner))):
             raise TransformError(
-                f"loop '{find_loop_name(sch, inner)}' does not stand directly inside "
-                f"loop '{find_loop_name(sch, outer)}'",
+                f"loop '{get_loop_name(sch, inner)}' does not stand directly inside "
+                f"loop '{get_loop_name(sch, outer)}'",
                 "bring them together with reorder_loops first",
             )
     require_countable(sch, loops)
@@ -92,20 +92,20 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
     requires: different loops of one block, with no other statement between them; no loop that
         repeats a whole sum, as that of a consumer which was inlined, comes inside of the sum
     """
-    names = [find_loop_name(sch, loop) for loop in loops]
+    names = [get_loop_name(sch, loop) for loop in loops]
     nodes = [sch.get(loop) for loop in loops]
     for index, node in enumerate(nodes):
         if any(node.same_as(other) for other in nodes[:index]):
             raise TransformError(f"loop '{names[index]}' is given twice", "name each loop once")
-    depths = [len(find_outer_loops(sch, loop)) for loop in loops]
+    depths = [len(get_outer_loops(sch, loop)) for loop in loops]
     if loops:
         innermost = loops[depths.index(max(depths))]
-        chain = [*find_outer_loops(sch, innermost), sch.get(innermost)]
+        chain = [*get_outer_loops(sch, innermost), sch.get(innermost)]
         for name, node in zip(names, nodes, strict=True):
             if not any(node.same_as(link) for link in chain):
                 raise TransformError(
                     f"loop '{name}' is not in one chain with "
-                    f"loop '{find_loop_name(sch, innermost)}'",
+                    f"loop '{get_loop_name(sch, innermost)}'",
                     "reorder loops of one block only",
                 )
         _require_same_sums(sch, loops, innermost)
@@ -134,7 +134,7 @@ def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: Int64 = 256) -> None:
     """
     require_serial(sch, loop)
     extent = require_constant(sch, loop)
-    copies = extent * _count_copies(find_enclosing_loops(sch, loop))
+    copies = extent * _count_copies(get_enclosing_loops(sch, loop))
     nests = [find_all(inner, For) for inner in find_all(sch.get(loop).body, For)]
     chains = [
         [nest[0] for nest in nests if any(leaf.same_as(n) for n in nest)] for leaf, *_ in nests
@@ -142,7 +142,7 @@ def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: Int64 = 256) -> None:
     copies *= max(map(_count_copies, chains), default=1)
     if copies > limit:
         raise TransformError(
-            f"loop '{find_loop_name(sch, loop)}' would make {copies} copies of its body, "
+            f"loop '{get_loop_name(sch, loop)}' would make {copies} copies of its body, "
             f"more than limit={limit}",
             "split the loop and unroll its inner part, or raise limit",
         )
@@ -162,7 +162,7 @@ def suggest_unrolling(sch: Schedule, loop: LoopRV, *, limit: int = 2048) -> None
         asynchronous copies at or inside of the loop (TVM could not say how many to wait for)
     """
     require_serial(sch, loop)
-    name = find_loop_name(sch, loop)
+    name = get_loop_name(sch, loop)
     if limit < 1:
         raise TransformError(f"limit={limit} is no size", "use 1 or more")
     if UNROLL in sch.get(loop).annotations:
@@ -189,20 +189,20 @@ def require_serial(sch: Schedule, loop: LoopRV) -> None:
     node = sch.get(loop)
     if node.kind == ForKind.SERIAL:
         return
-    axis = find_axis(node)
-    state = find_kind(node) if axis is None else f"bound to '{axis}'"
+    axis = get_axis(node)
+    state = get_kind(node) if axis is None else f"bound to '{axis}'"
     raise TransformError(
-        f"loop '{find_loop_name(sch, loop)}' is already {state}",
+        f"loop '{get_loop_name(sch, loop)}' is already {state}",
         "do this while the loop is still serial",
     )
 
 
 def require_constant(sch: Schedule, loop: LoopRV) -> int:
     """The loop's extent; refuse a symbolic one."""
-    extent = find_extent(sch, loop)
+    extent = get_extent(sch, loop)
     if extent is None:
         raise TransformError(
-            f"loop '{find_loop_name(sch, loop)}' has the symbolic extent {sch.get(loop).extent}",
+            f"loop '{get_loop_name(sch, loop)}' has the symbolic extent {sch.get(loop).extent}",
             'split it with tail="guard" first and use the inner loop',
         )
     return extent
@@ -220,7 +220,7 @@ def require_factors(sch: Schedule, loop: LoopRV, factors: dict[str, int], tail: 
     if tail == "guard":
         _require_kept_guard(sch, loop, product, given)
         return
-    extent, name = find_extent(sch, loop), find_loop_name(sch, loop)
+    extent, name = get_extent(sch, loop), get_loop_name(sch, loop)
     if extent is None:
         rest = floormod(sch.get(loop).extent, product)
         if Analyzer().can_prove_equal(rest, 0):
@@ -242,11 +242,11 @@ def _require_room(sch: Schedule, loop: LoopRV, tile: int, given: str) -> None:
 
     TVM computes (extent + tile - 1) // tile in that type, where the sum wraps around.
     """
-    node, extent = sch.get(loop), find_extent(sch, loop)
+    node, extent = sch.get(loop), get_extent(sch, loop)
     limit = find_largest_index(node)
     if (1 if extent is None else extent) + tile - 1 > limit:
         raise TransformError(
-            f"loop '{find_loop_name(sch, loop)}' runs {node.extent} times, and rounded up to a "
+            f"loop '{get_loop_name(sch, loop)}' runs {node.extent} times, and rounded up to a "
             f"multiple of {given} that is beyond {node.loop_var.ty}, which ends at {limit}",
             "choose a smaller size, or give the kernel int64 loops",
         )
@@ -257,13 +257,13 @@ def _require_kept_guard(sch: Schedule, loop: LoopRV, tile: int, given: str) -> N
 
     TVM leaves it out where the sums are stored, and stores those of outputs that do not exist.
     """
-    node, extent = sch.get(loop), find_extent(sch, loop)
+    node, extent = sch.get(loop), get_extent(sch, loop)
     if extent is not None and extent % tile == 0:
         return
     inside = find_all(node, For)
-    bound = [one for one in [*find_enclosing_loops(sch, loop), *inside] if find_axis(one)]
+    bound = [item for item in [*get_enclosing_loops(sch, loop), *inside] if get_axis(item)]
     for realize in find_all(node, SBlockRealize) if bound else ():
-        reduced = [fed for one in bound for fed in find_fed_iterators(realize, one)]
+        reduced = [fed for item in bound for fed in get_fed_iterators(realize, item)]
         over_threads = any(iterator.iter_type == IterVar.CommReduce for iterator in reduced)
         if over_threads and constant(realize.predicate) == 1 and _feeds_output(realize, node):
             raise TransformError(
@@ -276,7 +276,7 @@ def _require_kept_guard(sch: Schedule, loop: LoopRV, tile: int, given: str) -> N
 
 def _feeds_output(realize: SBlockRealize, loop: For) -> bool:
     """Whether a loop feeds a spatial iterator of a block, and no reduction."""
-    types = {iterator.iter_type for iterator in find_fed_iterators(realize, loop)}
+    types = {iterator.iter_type for iterator in get_fed_iterators(realize, loop)}
     return bool(types) and IterVar.CommReduce not in types
 
 

@@ -3,7 +3,7 @@
 Some schedules mean what they say only under an option of the pass context: copies are asynchronous
 with ``tirx.use_async_copy``. The option is noted as an annotation of the root block, so that it
 is printed, held in goldens, replayed by the trace, and goes along with the module. TVM itself does
-not read it: whoever compiles the module passes `find_pass_options` to ``PassContext``.
+not read it: whoever compiles the module passes `get_pass_options` to ``PassContext``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .passes.pipeline import KEY, PIPELINE, PIPELINES, PREFIX
 def set_pass_option(sch: Schedule, *, name: str, value: bool | Int64) -> None:
     """Note that the module is to be compiled with an option of TVM's pass context.
 
-    ``tvm.transform.PassContext(config=find_pass_options(sch.mod))`` compiles it so; the devices of
+    ``tvm.transform.PassContext(config=get_pass_options(sch.mod))`` compiles it so; the devices of
     tirstep do it by themselves. Setting an option again replaces its value.
 
     rewrite: root block -> root block with ``T.sblock_attr({"pass_config.<name>": value})``
@@ -71,7 +71,7 @@ def require_root(sch: Schedule) -> SBlockRV:
 def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
     """Note that the module is to be lowered with a pipeline of tirstep, or with TVM's own again.
 
-    ``tvm.compile(sch.mod, target, tir_pipeline=find_pipeline(sch.mod))`` lowers it so; the devices
+    ``tvm.compile(sch.mod, target, tir_pipeline=get_pipeline(sch.mod))`` lowers it so; the devices
     of tirstep do it by themselves. Without it the module is as right, and may be slower.
 
     rewrite: root block -> root block with ``T.sblock_attr({"tir_pipeline": name})``

@@ -15,8 +15,8 @@ from .layout import require_copy
 from .legality.pipelines import ASYNC, LOCAL_STAGE, STAGE, count_statements
 from .loops import UNROLL, require_constant, require_serial
 from .pass_options import set_pass_option
-from .queries import find_block_name, find_enclosing_loops, find_loop_name, find_root
-from .tir import find_all, find_regions
+from .queries import get_enclosing_loops, get_loop_name, get_root, get_sblock_name
+from .tir import find_all, get_regions
 
 ORDER = "software_pipeline_order"
 DOUBLE_BUFFER = "double_buffer_scope"
@@ -91,7 +91,7 @@ def prefetch_asynchronously(
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts)
     _require_stages(sch, loop, stages)
-    for node in [*find_enclosing_loops(sch, loop), sch.get(loop)]:
+    for node in [*get_enclosing_loops(sch, loop), sch.get(loop)]:
         if UNROLL in node.annotations:
             raise TransformError(
                 f"loop '{node.loop_var.name}' is marked by suggest_unrolling, under which TVM "
@@ -116,7 +116,7 @@ def _require_stages(sch: Schedule, loop: LoopRV, stages: int) -> None:
     extent = require_constant(sch, loop)
     if not 2 <= stages <= extent:
         raise TransformError(
-            f"stages={stages} does not fit loop '{find_loop_name(sch, loop)}' of {extent} "
+            f"stages={stages} does not fit loop '{get_loop_name(sch, loop)}' of {extent} "
             "iterations",
             f"use 2 to {extent}" if extent > 2 else "use 2",
         )
@@ -124,12 +124,12 @@ def _require_stages(sch: Schedule, loop: LoopRV, stages: int) -> None:
 
 def require_pipeline(sch: Schedule, loop: LoopRV) -> list[Any]:
     """The statements of a loop's body; refuse a loop that cannot become a pipeline."""
-    node, name = sch.get(loop), find_loop_name(sch, loop)
+    node, name = sch.get(loop), get_loop_name(sch, loop)
     if node.kind != ForKind.UNROLLED:
         require_serial(sch, loop)
     if STAGE in node.annotations:
         raise TransformError(f"loop '{name}' is a pipeline already", "pipeline a loop once")
-    for outer in find_enclosing_loops(sch, loop):
+    for outer in get_enclosing_loops(sch, loop):
         if STAGE in outer.annotations:
             raise TransformError(
                 f"loop '{outer.loop_var.name}' around loop '{name}' is a pipeline already, which "
@@ -166,18 +166,18 @@ def require_copies(
     sch: Schedule, loop: LoopRV, copies: Sequence[SBlockRV], parts: list[Any]
 ) -> None:
     """Refuse a loop that is not the copies into shared memory, and one statement that computes."""
-    name = find_loop_name(sch, loop)
+    name = get_loop_name(sch, loop)
     for index, copy in enumerate(copies):
         scope = str(require_copy(sch, copy).source.scope())
         if scope not in ("shared", "shared.dyn"):
             raise TransformError(
-                f"block '{find_block_name(sch, copy)}' writes scope '{scope}'",
+                f"block '{get_sblock_name(sch, copy)}' writes scope '{scope}'",
                 "name copies into shared memory",
             )
         inside = find_all(parts[index], SBlock) if index < len(parts) else []
         if len(inside) != 1 or not inside[0].same_as(sch.get(copy)):
             raise TransformError(
-                f"block '{find_block_name(sch, copy)}' is not statement {index + 1} of loop "
+                f"block '{get_sblock_name(sch, copy)}' is not statement {index + 1} of loop "
                 f"'{name}'",
                 "name the copies that stand first in the loop, in their order",
             )
@@ -197,7 +197,7 @@ def require_own_tiles(sch: Schedule, loop: LoopRV, copies: list[SBlock]) -> None
     An iteration of a pipeline has a part of each buffer for itself, filled before the iterations
     in front of it are done.
     """
-    name = find_loop_name(sch, loop)
+    name = get_loop_name(sch, loop)
     inside = find_all(sch.get(loop), SBlock)
     for copy in copies:
         target = copy.writes[0].source
@@ -231,7 +231,7 @@ def _require_whole_tile(sch: Schedule, loop: LoopRV, copy: SBlock, inside: list[
                 raise TransformError(
                     f"block '{reader.name_hint}' may read cells of '{target.name}' that block "
                     f"'{copy.name_hint}' does not write in the same iteration of loop "
-                    f"'{find_loop_name(sch, loop)}'",
+                    f"'{get_loop_name(sch, loop)}'",
                     "copy all that an iteration reads",
                 )
 
@@ -249,7 +249,7 @@ def _find_blocks_outside(sch: Schedule, loop: LoopRV, inside: list[SBlock]) -> l
     node = sch.get(loop)
     return [
         block
-        for block in find_all(find_root(sch, loop), SBlock)
+        for block in find_all(get_root(sch, loop), SBlock)
         if not any(block.same_as(other) for other in inside)
         and not any(node.same_as(other) for other in find_all(block.body, For))
     ]
@@ -257,6 +257,6 @@ def _find_blocks_outside(sch: Schedule, loop: LoopRV, inside: list[SBlock]) -> l
 
 def _find_user(blocks: list[SBlock], buffer: Any) -> str | None:
     for block in blocks:
-        if any(region.source.same_as(buffer) for region in find_regions(block)):
+        if any(region.source.same_as(buffer) for region in get_regions(block)):
             return str(block.name_hint)
     return None

@@ -18,17 +18,17 @@ from .legality.pipelines import STAGE
 from .legality.sums import require_single_terms
 from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .queries import (
-    find_block_name,
-    find_extent,
-    find_loop_name,
-    find_outer_loops,
-    find_realize,
-    find_reduction_loops,
-    find_root,
+    get_extent,
+    get_loop_name,
+    get_outer_loops,
+    get_realize,
+    get_reduction_loops,
+    get_root,
+    get_sblock_name,
     is_around,
     is_reduction,
 )
-from .tir import constant, find_all, find_fed_iterators, find_kind, find_regions, find_row_stride
+from .tir import constant, find_all, find_row_stride, get_fed_iterators, get_kind, get_regions
 
 
 @composite
@@ -93,15 +93,15 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     """
     consumers = list(sch.get_consumers(block))
     if len(consumers) != 1 or not sch.get(consumers[0]).same_as(sch.get(epilogue)):
-        names = ", ".join(f"'{find_block_name(sch, consumer)}'" for consumer in consumers)
+        names = ", ".join(f"'{get_sblock_name(sch, consumer)}'" for consumer in consumers)
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' has the consumers {names or 'none'}, "
-            f"not just '{find_block_name(sch, epilogue)}'",
+            f"block '{get_sblock_name(sch, block)}' has the consumers {names or 'none'}, "
+            f"not just '{get_sblock_name(sch, epilogue)}'",
             "inline or cache the other consumers first",
         )
     if is_reduction(sch, epilogue):
         raise TransformError(
-            f"block '{find_block_name(sch, epilogue)}' reduces, and would need results of other "
+            f"block '{get_sblock_name(sch, epilogue)}' reduces, and would need results of other "
             "threads",
             "leave it a kernel of its own, and keep results in registers with cache_write_at",
         )
@@ -128,8 +128,8 @@ def inline_producers(sch: Schedule, block: SBlockRV) -> None:
         `block`; a block that reads nothing but the kernel's arguments is left as it is
     """
     for producer in sch.get_producers(block):
-        name = find_block_name(sch, producer)
-        readers = [f"'{find_block_name(sch, reader)}'" for reader in sch.get_consumers(producer)]
+        name = get_sblock_name(sch, producer)
+        readers = [f"'{get_sblock_name(sch, reader)}'" for reader in sch.get_consumers(producer)]
         if is_reduction(sch, producer):
             raise TransformError(
                 f"block '{name}' reduces, and a reduction cannot stand inside of an expression",
@@ -146,39 +146,39 @@ def inline_producers(sch: Schedule, block: SBlockRV) -> None:
 
 def _require_before(sch: Schedule, block: SBlockRV, consumers: list[SBlockRV]) -> None:
     """Refuse a schedule in which a block is computed after one that uses it."""
-    order = find_all(find_root(sch, block), SBlock)
+    order = find_all(get_root(sch, block), SBlock)
     place = next(index for index, node in enumerate(order) if node.same_as(sch.get(block)))
     for consumer in consumers:
         if any(sch.get(consumer).same_as(earlier) for earlier in order[:place]):
             raise TransformError(
-                f"block '{find_block_name(sch, block)}' would be computed after block "
-                f"'{find_block_name(sch, consumer)}', which uses it",
+                f"block '{get_sblock_name(sch, block)}' would be computed after block "
+                f"'{get_sblock_name(sch, consumer)}', which uses it",
                 "place it in front of its consumers, with compute_block_at",
             )
 
 
 def _find_feeding_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
     """The loops that decide, by more than one iteration, what a block computes."""
-    realize = find_realize(sch, block)
+    realize = get_realize(sch, block)
     return [
         loop
         for loop in sch.get_loops(block)
-        if find_extent(sch, loop) != 1 and list(find_fed_iterators(realize, sch.get(loop)))
+        if get_extent(sch, loop) != 1 and list(get_fed_iterators(realize, sch.get(loop)))
     ]
 
 
 def _require_fed(sch: Schedule, block: SBlockRV, loops: list[LoopRV]) -> None:
     """Refuse a block around which loops stay that decided what it computes, and do no longer."""
-    realize, around = find_realize(sch, block), find_outer_loops(sch, block)
+    realize, around = get_realize(sch, block), get_outer_loops(sch, block)
     for loop in loops:
         try:
             node = sch.get(loop)
         except ValueError:
             continue  # it was the block's alone, and is gone
-        encloses = any(node.same_as(one) for one in around)
-        if encloses and not list(find_fed_iterators(realize, node)):
+        encloses = any(node.same_as(item) for item in around)
+        if encloses and not list(get_fed_iterators(realize, node)):
             raise TransformError(
-                f"block '{find_block_name(sch, block)}' would compute the same in all "
+                f"block '{get_sblock_name(sch, block)}' would compute the same in all "
                 f"{node.extent} iterations of its loop '{node.loop_var.name}'",
                 "place it at a loop of a producer that does not stand in the block's own loops",
             )
@@ -189,7 +189,7 @@ def _require_whole(sch: Schedule, block: SBlockRV) -> None:
 
     A padding, say, has a rim of zeros that reads nothing: TVM leaves it out.
     """
-    loops, realize = find_outer_loops(sch, block), find_realize(sch, block)
+    loops, realize = get_outer_loops(sch, block), get_realize(sch, block)
     around = [constant(loop.extent) for loop in loops]
     points = [constant(iterator.dom.extent) for iterator in sch.get(block).iter_vars]
     if None in around or None in points:
@@ -201,7 +201,7 @@ def _require_whole(sch: Schedule, block: SBlockRV) -> None:
         runs = runs if counted is None else counted
     if runs < needed:
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' would compute {runs} of its {needed} elements: "
+            f"block '{get_sblock_name(sch, block)}' would compute {runs} of its {needed} elements: "
             "those that read what its producers make there",
             "leave it where it is, or inline it into its consumers",
         )
@@ -211,30 +211,30 @@ def require_around(sch: Schedule, loop: LoopRV, block: SBlockRV) -> None:
     """Refuse a loop that is none of the block's."""
     if not is_around(sch, loop, block):
         raise TransformError(
-            f"loop '{find_loop_name(sch, loop)}' is not around block "
-            f"'{find_block_name(sch, block)}'",
+            f"loop '{get_loop_name(sch, loop)}' is not around block "
+            f"'{get_sblock_name(sch, block)}'",
             "choose one of sch.get_loops(block)",
         )
 
 
 def require_outside_reductions(sch: Schedule, loop: LoopRV, block: SBlockRV) -> None:
     """Refuse a place where the block's sums are not complete yet."""
-    for reduction in find_reduction_loops(sch, block):
+    for reduction in get_reduction_loops(sch, block):
         node = sch.get(reduction)
-        if any(node.same_as(at) for at in [*find_outer_loops(sch, loop), sch.get(loop)]):
+        if any(node.same_as(at) for at in [*get_outer_loops(sch, loop), sch.get(loop)]):
             raise TransformError(
-                f"loop '{find_loop_name(sch, loop)}' is at or inside of the reduction loop "
-                f"'{find_loop_name(sch, reduction)}', where the sum is not complete",
+                f"loop '{get_loop_name(sch, loop)}' is at or inside of the reduction loop "
+                f"'{get_loop_name(sch, reduction)}', where the sum is not complete",
                 "choose a loop outside of the reductions",
             )
 
 
 def require_scalar_place(sch: Schedule, loop: LoopRV) -> None:
     """Refuse to place a block at or inside a vectorized loop, or in a copy of a pipeline."""
-    for node in [*find_outer_loops(sch, loop), sch.get(loop)]:
+    for node in [*get_outer_loops(sch, loop), sch.get(loop)]:
         if node.kind == ForKind.VECTORIZED:
             raise TransformError(
-                f"loop '{find_loop_name(sch, loop)}' is at or inside of the {find_kind(node)} loop "
+                f"loop '{get_loop_name(sch, loop)}' is at or inside of the {get_kind(node)} loop "
                 f"'{node.loop_var.name}', where TVM would compute wrong values without an error",
                 "place the block at a loop outside of it, or vectorize afterwards",
             )
@@ -246,14 +246,14 @@ def _require_outside_pipelined_copies(sch: Schedule, loop: LoopRV) -> None:
 
     A pipeline says for each statement of its body when it runs, and its last one computes.
     """
-    nodes = [*find_outer_loops(sch, loop), sch.get(loop)]
+    nodes = [*get_outer_loops(sch, loop), sch.get(loop)]
     for outer, inner in itertools.zip_longest(nodes, nodes[1:]):
         if STAGE not in outer.annotations:
             continue
         parts = list(outer.body.seq) if isinstance(outer.body, SeqStmt) else [outer.body]
         if inner is None or not inner.same_as(parts[-1]):
             raise TransformError(
-                f"loop '{find_loop_name(sch, loop)}' is or stands in a copy of the pipeline "
+                f"loop '{get_loop_name(sch, loop)}' is or stands in a copy of the pipeline "
                 f"'{outer.loop_var.name}', which has a stage for each statement of its body",
                 "place blocks there before the loop becomes a pipeline",
             )
@@ -262,7 +262,7 @@ def _require_outside_pipelined_copies(sch: Schedule, loop: LoopRV) -> None:
 def require_aligned_rows(root: SBlock, blocks: list[SBlock], lanes: int) -> None:
     """Refuse vectors in padded rows that do not begin at multiples of the vector's length."""
     for block in blocks:
-        for region in find_regions(block):
+        for region in get_regions(block):
             stride = find_row_stride(root, region.source)
             if stride is not None and stride % lanes:
                 raise TransformError(

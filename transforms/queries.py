@@ -1,4 +1,4 @@
-"""Questions about a schedule and its handles; they change nothing."""
+"""Queries of a schedule and its handles; they change nothing."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For, IterVar
 
 from .errors import query
-from .tir import constant, find_all, find_axis, find_fed_iterators
+from .tir import constant, find_all, get_axis, get_fed_iterators, make_former_names
 
 
-def find_loop_name(sch: Schedule, loop: LoopRV) -> str:
+def get_loop_name(sch: Schedule, loop: LoopRV) -> str:
     """The loop variable's name, as the kernel or a split gave it."""
     return str(sch.get(loop).loop_var.name)
 
 
-def find_block_name(sch: Schedule, block: SBlockRV) -> str:
+def get_sblock_name(sch: Schedule, block: SBlockRV) -> str:
     """The block's name, e.g. ``"C"``."""
     return str(sch.get(block).name_hint)
 
 
-def find_extent(sch: Schedule, loop: LoopRV) -> int | None:
+def get_extent(sch: Schedule, loop: LoopRV) -> int | None:
     """How often the loop runs; None for a symbolic extent."""
     return constant(sch.get(loop).extent)
 
 
-def find_outer_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
+def get_outer_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
     """The loops around a loop or block, outermost first, up to the block that encloses them."""
     loops = []
     parent = sch.get_sref(handle).parent
@@ -37,7 +37,7 @@ def find_outer_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
     return loops[::-1]
 
 
-def find_enclosing_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
+def get_enclosing_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
     """All loops around a loop or block, outermost first, those around its outer blocks too."""
     loops = []
     parent = sch.get_sref(handle).parent
@@ -53,11 +53,11 @@ def get_enclosing_kernel(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
 
     Serial loops further out run on the host, and may launch several kernels.
     """
-    bound = [node for node in find_enclosing_loops(sch, handle) if find_axis(node) is not None]
+    bound = [node for node in get_enclosing_loops(sch, handle) if get_axis(node) is not None]
     return bound[0] if bound else sch.get(handle)
 
 
-def find_root(sch: Schedule, handle: LoopRV | SBlockRV) -> SBlock:
+def get_root(sch: Schedule, handle: LoopRV | SBlockRV) -> SBlock:
     """The root block of the function that a handle belongs to."""
     sref = sch.get_sref(handle)
     while sref.parent is not None:
@@ -65,12 +65,12 @@ def find_root(sch: Schedule, handle: LoopRV | SBlockRV) -> SBlock:
     return sref.stmt
 
 
-def find_blocks_under(sch: Schedule, loop: LoopRV) -> list[SBlock]:
+def get_sblocks_under(sch: Schedule, loop: LoopRV) -> list[SBlock]:
     """The blocks that a loop encloses."""
     return find_all(sch.get(loop), SBlock)
 
 
-def find_realize(sch: Schedule, block: SBlockRV) -> SBlockRealize:
+def get_realize(sch: Schedule, block: SBlockRV) -> SBlockRealize:
     """The realization of a block: where its iterators get their values and its predicate."""
     target = sch.get(block)
     realizes = find_all(sch.get_sref(block).parent.stmt, SBlockRealize)
@@ -78,20 +78,20 @@ def find_realize(sch: Schedule, block: SBlockRV) -> SBlockRealize:
 
 
 @query
-def find_spatial_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
+def get_spatial_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
     """The block's loops that feed none of its reductions, outermost first."""
     return [loop for loop in sch.get_loops(block) if not is_reduction_loop(sch, block, loop)]
 
 
 @query
-def find_reduction_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
+def get_reduction_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
     """The block's loops that feed a reduction, outermost first."""
     return [loop for loop in sch.get_loops(block) if is_reduction_loop(sch, block, loop)]
 
 
 def is_reduction_loop(sch: Schedule, block: SBlockRV, loop: LoopRV) -> bool:
     """Whether the loop drives a reduction of the block."""
-    fed = find_fed_iterators(find_realize(sch, block), sch.get(loop))
+    fed = get_fed_iterators(get_realize(sch, block), sch.get(loop))
     return any(iterator.iter_type == IterVar.CommReduce for iterator in fed)
 
 
@@ -104,14 +104,14 @@ def is_reduction(sch: Schedule, block: SBlockRV) -> bool:
 def is_around(sch: Schedule, loop: LoopRV, block: SBlockRV) -> bool:
     """Whether the block stands inside the loop."""
     node = sch.get(loop)
-    return any(outer.same_as(node) for outer in find_outer_loops(sch, block))
+    return any(outer.same_as(node) for outer in get_outer_loops(sch, block))
 
 
-def find_own_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
+def get_own_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
     """The innermost loops that enclose this block and no other one, outermost first."""
     own: list[LoopRV] = []
     for loop in reversed(sch.get_loops(block)):
-        if len(find_blocks_under(sch, loop)) > 1:
+        if len(get_sblocks_under(sch, loop)) > 1:
             break
         own.append(loop)
     return own[::-1]
@@ -123,9 +123,11 @@ def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
 
     A consumer that reduces is none: it needs results of other threads.
     """
-    consumers = [one for one in sch.get_consumers(block) if not is_reduction(sch, one)]
+    consumers = [
+        consumer for consumer in sch.get_consumers(block) if not is_reduction(sch, consumer)
+    ]
     owned = [
-        buffer for node in find_all(find_root(sch, block), SBlock) for buffer in node.alloc_buffers
+        buffer for node in find_all(get_root(sch, block), SBlock) for buffer in node.alloc_buffers
     ]
     outputs = [region.source for region in sch.get(block).writes]
     inner = all(any(output.same_as(buffer) for buffer in owned) for output in outputs)
@@ -135,12 +137,50 @@ def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
 
 def find_row_length(sch: Schedule, block: SBlockRV) -> int | None:
     """The extent of the one own loop along the last dimension of a copy; None if unclear."""
-    realize, last = find_realize(sch, block), sch.get(block).writes[0].region[-1].min
+    realize, last = get_realize(sch, block), sch.get(block).writes[0].region[-1].min
     rows = []
-    for loop in find_own_loops(sch, block):
-        fed = [iterator.var for iterator in find_fed_iterators(realize, sch.get(loop))]
+    for loop in get_own_loops(sch, block):
+        fed = [iterator.var for iterator in get_fed_iterators(realize, sch.get(loop))]
         if any(variable.same_as(last) for variable in fed):
             rows.append((loop, fed))
     if len(rows) != 1 or len(rows[0][1]) != 1:
         return None
-    return find_extent(sch, rows[0][0])
+    return get_extent(sch, rows[0][0])
+
+
+_IN_TIR = {
+    "constant": "constant",
+    "find_kind": "get_kind",
+    "find_axis": "get_axis",
+    "walk": "walk",
+    "find_all": "find_all",
+    "find_elements": "get_elements",
+    "is_used": "is_used",
+    "is_choice": "is_choice",
+    "find_operands": "get_operands",
+    "find_fed_iterators": "get_fed_iterators",
+    "find_regions": "get_regions",
+    "find_row_stride": "find_row_stride",
+    "find_iterator_values": "get_iterator_values",
+    "substitute": "substitute",
+}
+_RENAMED = {
+    "find_loop_name": "get_loop_name",
+    "find_block_name": "get_sblock_name",
+    "find_extent": "get_extent",
+    "find_root": "get_root",
+    "find_outer_loops": "get_outer_loops",
+    "find_enclosing_loops": "get_enclosing_loops",
+    "find_realize": "get_realize",
+    "find_own_loops": "get_own_loops",
+    "find_spatial_loops": "get_spatial_loops",
+    "find_reduction_loops": "get_reduction_loops",
+    "find_blocks_under": "get_sblocks_under",
+}
+__getattr__ = make_former_names(
+    __name__,
+    {
+        **{old: f"tirstep.transforms.tir.{new}" for old, new in _IN_TIR.items()},
+        **{old: f"{__name__}.{new}" for old, new in _RENAMED.items()},
+    },
+)

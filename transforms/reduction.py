@@ -18,15 +18,15 @@ from .errors import TransformError
 from .legality.sums import require_single_terms
 from .loops import Split, Tail, require_factors, require_serial
 from .queries import (
-    find_block_name,
-    find_loop_name,
-    find_outer_loops,
-    find_realize,
-    find_reduction_loops,
+    get_loop_name,
+    get_outer_loops,
+    get_realize,
+    get_reduction_loops,
+    get_sblock_name,
     is_around,
     is_reduction,
 )
-from .tir import constant, find_axis, find_fed_iterators
+from .tir import constant, get_axis, get_fed_iterators
 
 FLOAT = "float32"
 
@@ -48,10 +48,10 @@ def split_reduction(sch: Schedule, block: SBlockRV, *, inner: int, tail: Tail = 
     requires: exactly one reduction loop, serial; `inner` a divisor of its extent, or
         ``tail="guard"``
     """
-    loops = find_reduction_loops(sch, block)
+    loops = get_reduction_loops(sch, block)
     if len(loops) != 1:
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' has {len(loops)} reduction loops, not one",
+            f"block '{get_sblock_name(sch, block)}' has {len(loops)} reduction loops, not one",
             "use split_loop on the one that you mean",
         )
     require_serial(sch, loops[0])
@@ -74,7 +74,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         bound (TVM reduces over threads only where block and initialization are one, and makes a
         race of the rest without an error)
     """
-    name = find_block_name(sch, block)
+    name = get_sblock_name(sch, block)
     if not is_reduction(sch, block) or sch.get(block).init is None:
         raise TransformError(
             f"block '{name}' has no initialization to take out",
@@ -82,21 +82,21 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         )
     if not is_around(sch, loop, block):
         raise TransformError(
-            f"loop '{find_loop_name(sch, loop)}' is not around block '{name}'",
+            f"loop '{get_loop_name(sch, loop)}' is not around block '{name}'",
             "choose one of sch.get_loops(block)",
         )
-    outer = find_outer_loops(sch, loop)
-    for reduction in find_reduction_loops(sch, block):
+    outer = get_outer_loops(sch, loop)
+    for reduction in get_reduction_loops(sch, block):
         if any(node.same_as(sch.get(reduction)) for node in outer):
             raise TransformError(
-                f"loop '{find_loop_name(sch, loop)}' is inside of the reduction loop "
-                f"'{find_loop_name(sch, reduction)}', so that the sum would start anew",
+                f"loop '{get_loop_name(sch, loop)}' is inside of the reduction loop "
+                f"'{get_loop_name(sch, reduction)}', so that the sum would start anew",
                 "choose that loop or one outside of it",
             )
-        axis = find_axis(sch.get(reduction))
+        axis = get_axis(sch.get(reduction))
         if axis is not None:
             raise TransformError(
-                f"the reduction loop '{find_loop_name(sch, reduction)}' is bound to '{axis}', and "
+                f"the reduction loop '{get_loop_name(sch, reduction)}' is bound to '{axis}', and "
                 "without its initialization its threads would race for the sum",
                 "leave the initialization in the block, or bind another loop",
             )
@@ -119,10 +119,10 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
         predicate (TVM leaves it out where the parts are added up, and writes out of bounds);
         `parts` of at least 2 that divide the extent of the reduction
     """
-    loops = find_reduction_loops(sch, block)
+    loops = get_reduction_loops(sch, block)
     if len(loops) != 1 or sch.get(block).init is None:
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' has {len(loops)} reduction loops"
+            f"block '{get_sblock_name(sch, block)}' has {len(loops)} reduction loops"
             + ("" if sch.get(block).init is not None else " and no initialization"),
             "cut a block with one reduction loop, before it is decomposed",
         )
@@ -133,18 +133,20 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
     extent = sch.get(loops[0]).extent
     if not Analyzer().can_prove_equal(floormod(extent, parts), 0):
         raise TransformError(
-            f"loop '{find_loop_name(sch, loops[0])}' runs {extent} times, which parts={parts} "
+            f"loop '{get_loop_name(sch, loops[0])}' runs {extent} times, which parts={parts} "
             f"{'does' if constant(extent) else 'may'} not divide",
             "choose a divisor, or pad the block first with pad_block",
         )
     outer, _ = sch.split(loops[0], [parts, None])
     partial = sch.rfactor(outer, 0)
     loops = sch.get_loops(partial)
-    realize, first = find_realize(sch, partial), sch.get(partial).writes[0].region[0].min
+    realize, first = get_realize(sch, partial), sch.get(partial).writes[0].region[0].min
     over_parts = next(
         loop
         for loop in loops
-        if any(one.var.same_as(first) for one in find_fed_iterators(realize, sch.get(loop)))
+        if any(
+            iterator.var.same_as(first) for iterator in get_fed_iterators(realize, sch.get(loop))
+        )
     )
     rest = [loop for loop in loops if not sch.get(loop).same_as(sch.get(over_parts))]
     sch.reorder(over_parts, *rest)
@@ -155,10 +157,10 @@ def _require_plain_loops(sch: Schedule, block: SBlockRV) -> None:
     """Refuse loops that are bound, and predicates of loops that were split with a guard."""
     for loop in sch.get_loops(block):
         require_serial(sch, loop)
-    predicate = find_realize(sch, block).predicate
+    predicate = get_realize(sch, block).predicate
     if constant(predicate) != 1:
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' has the predicate {predicate}, which TVM "
+            f"block '{get_sblock_name(sch, block)}' has the predicate {predicate}, which TVM "
             "leaves out where the parts are added up",
             "cut the reduction before its loops are split, or pad the block first with pad_block",
         )

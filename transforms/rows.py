@@ -19,8 +19,8 @@ from .legality.threads import require_own_registers, require_virtual_threads_aro
 from .loops import Tail, require_factors, require_serial
 from .pass_options import set_pass_option, set_pipeline
 from .placement import require_around, require_scalar_place
-from .queries import find_block_name, find_enclosing_loops, find_extent, find_own_loops, find_root
-from .tir import find_all, find_axis, find_iterator_values, substitute
+from .queries import get_enclosing_loops, get_extent, get_own_loops, get_root, get_sblock_name
+from .tir import find_all, get_axis, get_iterator_values, substitute
 from .vectorize import LANES, MAX_VECTOR_BYTES, vectorize_loop
 
 
@@ -56,10 +56,10 @@ def spread_over_threads(
         extent and `threads` the vectors, or ``tail="guard"``, which guards the steps: a loop of
         elements that is vectorized needs a `vector` that divides all the same
     """
-    own = find_own_loops(sch, block)
+    own = get_own_loops(sch, block)
     if not own:
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' has no loop of its own",
+            f"block '{get_sblock_name(sch, block)}' has no loop of its own",
             "place the other blocks outside of its innermost loop first",
         )
     require_serial(sch, own[-1])
@@ -85,8 +85,8 @@ def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
     requires: a block that writes intermediate buffers, not tensors of the kernel's; readers under
         the same outermost loop, whose threads read what they have written themselves
     """
-    name = find_block_name(sch, block)
-    nodes = find_all(find_root(sch, block), SBlock)
+    name = get_sblock_name(sch, block)
+    nodes = find_all(get_root(sch, block), SBlock)
     for region in sch.get(block).writes:
         buffer = region.source
         if not any(buffer.same_as(own) for node in nodes for own in node.alloc_buffers):
@@ -119,7 +119,7 @@ def cache_row_at(sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int) 
         not vectorized; a block that is spread over threads along the operand's last dimension, and
         all other readers under the loop in the same way
     """
-    name = find_block_name(sch, block)
+    name = get_sblock_name(sch, block)
     reads = list(sch.get(block).reads)
     if not 0 <= operand < len(reads):
         listed = ", ".join(f"{at}: {region.source.name}" for at, region in enumerate(reads))
@@ -168,12 +168,12 @@ def _find_lanes(dtype: Any, most: int) -> list[int]:
 
 def _require_one_nest(sch: Schedule, block: SBlockRV) -> None:
     """Refuse readers in another loop nest, which is another kernel with registers of its own."""
-    outermost = find_enclosing_loops(sch, block)[:1]
+    outermost = get_enclosing_loops(sch, block)[:1]
     for reader in sch.get_consumers(block):
-        around = find_enclosing_loops(sch, reader)[:1]
+        around = get_enclosing_loops(sch, reader)[:1]
         if not (outermost and around and outermost[0].same_as(around[0])):
             raise TransformError(
-                f"blocks '{find_block_name(sch, block)}' and '{find_block_name(sch, reader)}' have "
+                f"blocks '{get_sblock_name(sch, block)}' and '{get_sblock_name(sch, reader)}' have "
                 "no loop in common, and would be two kernels",
                 "bring them together with compute_block_at first",
             )
@@ -191,14 +191,14 @@ def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> _Share | None:
     """How threads of the block's own deal out the last dimension of a region; None if none do."""
     if not region.region:
         return None  # a scalar
-    values = find_iterator_values(find_root(sch, block))
+    values = get_iterator_values(get_root(sch, block))
     used = undefined_vars(substitute(region.region[-1].min, values))
     vector = 1
-    for loop in reversed(find_own_loops(sch, block)):
-        node, extent = sch.get(loop), find_extent(sch, loop)
+    for loop in reversed(get_own_loops(sch, block)):
+        node, extent = sch.get(loop), get_extent(sch, loop)
         if not any(node.loop_var.same_as(var) for var in used) or extent is None:
             continue
-        if (find_axis(node) or "").startswith("threadIdx"):
+        if (get_axis(node) or "").startswith("threadIdx"):
             return _Share(extent, vector)
         vector *= extent
     return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import importlib
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -46,18 +48,34 @@ def cached_by_module(size: int) -> Callable[[_Function], _Function]:
     return wrap
 
 
+def make_former_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """A module's ``__getattr__`` for names that it had before; they go with the next version.
+
+    `names` are the new ones by the old ones, each as ``module.name``.
+    """
+
+    def get_former(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(f"{module}.{name} is now {names[name]}", DeprecationWarning, stacklevel=2)
+        home, _, new = names[name].rpartition(".")
+        return getattr(importlib.import_module(home), new)
+
+    return get_former
+
+
 def constant(expression: Any) -> int | None:
     """The value of an integer constant of TVM; None for anything else."""
     value = getattr(expression, "value", expression)
     return int(value) if isinstance(value, int) else None
 
 
-def find_kind(loop: For) -> str:
+def get_kind(loop: For) -> str:
     """The loop's kind in a word: serial, parallel, vectorized, unrolled or thread-bound."""
     return _KIND_NAMES[ForKind(loop.kind)]
 
 
-def find_axis(loop: For) -> str | None:
+def get_axis(loop: For) -> str | None:
     """The thread axis that the loop is bound to, e.g. ``"threadIdx.x"``; None if it is not."""
     binding = loop.thread_binding
     return None if binding is None else str(binding.thread_tag)
@@ -80,7 +98,7 @@ def _find_all(statement: Any, kind: type) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def find_elements(statement: Any) -> list[tuple[Any, Any]]:
+def get_elements(statement: Any) -> list[tuple[Any, Any]]:
     """The buffer and the indices of each element that is stored, then of each that is loaded."""
     stored = [(store.buffer, store.indices) for store in find_all(statement, BufferStore)]
     return stored + [(load.source, load.indices) for load in find_all(statement, TensorLoad)]
@@ -101,23 +119,23 @@ def is_choice(node: Any) -> bool:
     return isinstance(node, Call) and str(getattr(node.op, "name", "")) == "prim.if_then_else"
 
 
-def find_operands(condition: Any, kind: Any) -> Iterator[Any]:
+def get_operands(condition: Any, kind: Any) -> Iterator[Any]:
     """What a chain of one connective, ``And`` or ``Or``, connects; or the condition itself."""
     if isinstance(condition, kind):
-        yield from find_operands(condition.a, kind)
-        yield from find_operands(condition.b, kind)
+        yield from get_operands(condition.a, kind)
+        yield from get_operands(condition.b, kind)
     else:
         yield condition
 
 
-def find_fed_iterators(realize: SBlockRealize, loop: For) -> Iterator[IterVar]:
+def get_fed_iterators(realize: SBlockRealize, loop: For) -> Iterator[IterVar]:
     """The block iterators whose value uses the loop."""
     for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         if any(variable.same_as(loop.loop_var) for variable in undefined_vars(value)):
             yield iterator
 
 
-def find_regions(block: SBlock) -> list[Any]:
+def get_regions(block: SBlock) -> list[Any]:
     """What a block reads, then what it writes."""
     return [*block.reads, *block.writes]
 
@@ -131,7 +149,7 @@ def find_row_stride(root: SBlock, buffer: Any) -> int | None:
     return None
 
 
-def find_iterator_values(root: SBlock) -> dict[Any, Any]:
+def get_iterator_values(root: SBlock) -> dict[Any, Any]:
     """The value of every block iterator under a root block, in loop variables alone."""
     values: dict[Any, Any] = {}
     for realize in find_all(root, SBlockRealize):
@@ -171,11 +189,11 @@ class Place(NamedTuple):
     @property
     def kernel(self) -> For | None:
         """The outermost bound loop, which becomes a GPU kernel; None where no loop is bound."""
-        return next((loop for loop in self.loops if find_axis(loop) is not None), None)
+        return next((loop for loop in self.loops if get_axis(loop) is not None), None)
 
     def find_bound(self, level: str) -> list[For]:
         """The loops on axes of a level, such as ``"threadIdx"``, outermost first."""
-        return [loop for loop in self.loops if (find_axis(loop) or "").startswith(level)]
+        return [loop for loop in self.loops if (get_axis(loop) or "").startswith(level)]
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -194,11 +212,11 @@ class Place(NamedTuple):
         own = (self.values[iterator.var] for iterator in self.block.iter_vars)
         if any(is_used(loop.loop_var, value) for value in own):
             return True
-        parts = (part.min for region in find_regions(self.block) for part in region.region)
+        parts = (part.min for region in get_regions(self.block) for part in region.region)
         return any(is_used(loop.loop_var, substitute(part, self.values)) for part in parts)
 
 
-def find_places(statement: Any) -> list[Place]:
+def get_places(statement: Any) -> list[Place]:
     """The places of all blocks in a statement, in program order."""
     return list(_find_places(statement))
 
@@ -222,7 +240,7 @@ def _visit(
     elif isinstance(node, SBlockRealize):
         own = zip(node.block.iter_vars, node.iter_values, strict=True)
         guards = (*guards, *_split(substitute(node.predicate, values)))
-        values = {**values, **{one.var: substitute(value, values) for one, value in own}}
+        values = {**values, **{item.var: substitute(value, values) for item, value in own}}
     elif isinstance(node, SBlock):
         found.append(Place(node, loops, values, guards))
     if isinstance(node, IfThenElse):
@@ -236,7 +254,7 @@ def _visit(
 
 
 def _split(condition: Any) -> list[Any]:
-    return [one for one in find_operands(condition, And) if constant(one) != 1]
+    return [operand for operand in get_operands(condition, And) if constant(operand) != 1]
 
 
 def _find_children(node: Any) -> list[Any]:
@@ -289,7 +307,7 @@ class Access:
     @functools.cached_property
     def guards(self) -> list[Any]:
         """The conditions that all hold where it is done."""
-        inner = [substitute(one, self.place.values) for one in self.pattern.conditions]
+        inner = [substitute(condition, self.place.values) for condition in self.pattern.conditions]
         return [*self.place.guards, *inner]
 
 
@@ -299,30 +317,30 @@ def find_accesses(place: Place) -> tuple[list[Access], list[Access]]:
     Of a body whose elements cannot be told, such as an intrinsic's, the regions that the block
     declares are taken.
     """
-    writes, reads = find_patterns(place.block)
-    return [Access(place, one) for one in writes], [Access(place, one) for one in reads]
+    writes, reads = get_patterns(place.block)
+    return [Access(place, write) for write in writes], [Access(place, read) for read in reads]
 
 
 @functools.lru_cache(maxsize=64)  # a transform leaves most blocks as they are
-def find_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
+def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
     """What a block writes and what it reads, as `find_accesses`."""
     body = block.body
-    elements = find_elements(body)
+    elements = get_elements(body)
     stores = len(find_all(body, BufferStore))
     branch = bool(find_all(body, IfThenElse))
     found = []
     for at, (buffer, indices) in enumerate(elements):
         conditions = _find_conditions(body, indices) if at >= stores else []
-        known = tuple(one for one in conditions if _is_known(one))
-        ranges = tuple(Range.from_min_extent(one, 1) for one in indices)
+        known = tuple(condition for condition in conditions if _is_known(condition))
+        ranges = tuple(Range.from_min_extent(index, 1) for index in indices)
         found.append(Pattern(buffer, ranges, known, branch or len(known) < len(conditions)))
     opaque = block.match_buffers or find_all(body, Evaluate) or find_all(body, For)
-    if not opaque and not any(_depends_on_data(one) for one in found):
+    if not opaque and not any(_depends_on_data(item) for item in found):
         return found[:stores], found[stores:]
     is_chosen = bool(_find_choices(body))
     regions = [
         Pattern(region.source, tuple(region.region), (), branch or is_chosen)
-        for region in find_regions(block)
+        for region in get_regions(block)
     ]
     reads = len(block.reads)
     return regions[reads:], regions[:reads]

@@ -16,8 +16,8 @@ from .legality.vectors import find_taken_apart
 from .loops import require_constant, require_serial
 from .pass_options import set_pipeline
 from .placement import require_aligned_rows
-from .queries import find_block_name, find_blocks_under, find_loop_name, find_own_loops, find_root
-from .tir import constant, find_all, find_regions
+from .queries import get_loop_name, get_own_loops, get_root, get_sblock_name, get_sblocks_under
+from .tir import constant, find_all, get_regions
 
 LANES = (2, 4, 8, 16)
 MAX_VECTOR_BYTES = 16
@@ -38,14 +38,14 @@ def vectorize_loop(
     """
     require_serial(sch, loop)
     lanes = require_constant(sch, loop)
-    name = find_loop_name(sch, loop)
+    name = get_loop_name(sch, loop)
     if lanes not in LANES:
         raise TransformError(
             f"loop '{name}' runs {lanes} times, and there are vectors of "
             f"{', '.join(map(str, LANES))} elements only",
             "split the loop by one of these first",
         )
-    blocks = find_blocks_under(sch, loop)
+    blocks = get_sblocks_under(sch, loop)
     if len(blocks) != 1 or find_all(sch.get(loop).body, For):
         names = ", ".join(f"'{block.name_hint}'" for block in blocks)
         raise TransformError(
@@ -53,7 +53,7 @@ def vectorize_loop(
             "vectorize the innermost loop of each block by itself",
         )
     _require_vector_size(sch, loop, lanes, max_vector_bytes)
-    require_aligned_rows(find_root(sch, loop), blocks, lanes)
+    require_aligned_rows(get_root(sch, loop), blocks, lanes)
     if fault := find_float8_fault(sch, loop):
         raise TransformError(
             f"loop '{name}' makes vectors of {lanes} elements that {fault}, and CUDA does not "
@@ -64,12 +64,12 @@ def vectorize_loop(
 
 
 def _require_vector_size(sch: Schedule, loop: LoopRV, lanes: int, limit: int) -> None:
-    for block in find_blocks_under(sch, loop):
-        for region in find_regions(block):
+    for block in get_sblocks_under(sch, loop):
+        for region in get_regions(block):
             size = lanes * region.source.dtype.itemsize
             if size > limit:
                 raise TransformError(
-                    f"loop '{find_loop_name(sch, loop)}' makes vectors of {lanes} elements of "
+                    f"loop '{get_loop_name(sch, loop)}' makes vectors of {lanes} elements of "
                     f"'{region.source.name}' ({region.source.dtype}), {size} bytes, more than "
                     f"max_vector_bytes={limit}",
                     "split the loop by a smaller size first",
@@ -82,13 +82,13 @@ def find_float8_fault(sch: Schedule, loop: LoopRV) -> str:
     TVM takes apart what does not lie as a vector does: it reads elements by their names, which
     CUDA's vectors of float8 do not have.
     """
-    (block,) = find_blocks_under(sch, loop)
-    if not any(_is_float8(region.source) for region in find_regions(block)):
+    (block,) = get_sblocks_under(sch, loop)
+    if not any(_is_float8(region.source) for region in get_regions(block)):
         return ""
     trial = sch.copy()
     trial.vectorize(loop)
     apart = find_taken_apart(trial, trial.get_sblock(block.name_hint))
-    faults = (f"{how} in '{of.name}' ({of.dtype})" for how, of in apart if _is_float8(of))
+    faults = (f"{how} in '{item.name}' ({item.dtype})" for how, item in apart if _is_float8(item))
     return next(faults, "")
 
 
@@ -111,15 +111,15 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
     """
     if vector < 1:
         raise TransformError(f"vector={vector} is no size", "use an integer from 1 up")
-    own = find_own_loops(sch, block)
+    own = get_own_loops(sch, block)
     if not own:
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' has no loop of its own",
+            f"block '{get_sblock_name(sch, block)}' has no loop of its own",
             "vectorize the loop that it shares with vectorize_loop",
         )
     require_serial(sch, own[-1])
     extent = require_constant(sch, own[-1])
-    size = max(region.source.dtype.itemsize for region in find_regions(sch.get(block)))
+    size = max(region.source.dtype.itemsize for region in get_regions(sch.get(block)))
     widest = min(vector, MAX_VECTOR_BYTES // size)
     fitting = [lanes for lanes in LANES if lanes <= widest and extent % lanes == 0]
     if not fitting:
@@ -135,7 +135,7 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
 
     A rim of three elements around rows of a tensor shifts them against the tensor's vectors; with
     an offset of one they meet again, and a vector is loaded as one or is zero as one. Places
-    without an element hold zeros. The pipeline "tirstep" drops the question for these
+    without an element hold zeros. The pipeline "tirstep" removes the condition for these
     (`set_pipeline`), which would keep the vectors apart.
 
     rewrite: ``for x in 10: P[x] = if_then_else(3 <= x < 7, A[x - 3], 0)`` ->
@@ -173,7 +173,7 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
 
 def _require_whole(sch: Schedule, block: SBlockRV) -> Any:
     """The buffer that a block writes; refuse one that is not written as its iterators run."""
-    name, region = find_block_name(sch, block), require_copy(sch, block)
+    name, region = get_sblock_name(sch, block), require_copy(sch, block)
     advice = (
         "align a block before its loops are split or fused and before it is moved, or other blocks "
         "to it"
@@ -191,7 +191,7 @@ def _require_whole(sch: Schedule, block: SBlockRV) -> Any:
         )
     require_own_loops(sch, block, advice)
     buffer = region.source
-    nodes = find_all(find_root(sch, block), SBlock)
+    nodes = find_all(get_root(sch, block), SBlock)
     if not any(buffer.same_as(own) for node in nodes for own in node.alloc_buffers):
         raise TransformError(
             f"block '{name}' writes '{buffer.name}', a tensor of the kernel's",

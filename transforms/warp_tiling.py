@@ -14,7 +14,7 @@ from .errors import TransformError
 from .gpu_limits import WARP
 from .legality.sums import require_single_terms
 from .loops import Tail, require_constant, require_countable, require_factors, require_serial
-from .queries import find_block_name, find_reduction_loops, find_spatial_loops
+from .queries import get_reduction_loops, get_sblock_name, get_spatial_loops
 
 Inner = Literal["columns", "rows"]
 """Which loop of a tile is the innermost."""
@@ -79,7 +79,7 @@ def tile_in_warps(
     require_factors(sch, rows, factors, tail)
     factors = {"threads": threads[1], "per_thread": per_thread[1]}
     require_factors(sch, columns, factors, tail)
-    reductions = find_reduction_loops(sch, block)
+    reductions = get_reduction_loops(sch, block)
     rows_left, row_tile, row_strip, row, i = sch.split(
         rows, [None, group, strips[0], threads[0], per_thread[0] // strips[0]]
     )
@@ -129,10 +129,10 @@ def _order(row: LoopRV, column: LoopRV, inner: Inner) -> tuple[LoopRV, LoopRV]:
 
 
 def _require_two_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV]:
-    loops = find_spatial_loops(sch, block)[-2:]
+    loops = get_spatial_loops(sch, block)[-2:]
     if len(loops) != 2:
         raise TransformError(
-            f"block '{find_block_name(sch, block)}' has one spatial loop or none",
+            f"block '{get_sblock_name(sch, block)}' has one spatial loop or none",
             "use tile_block for a block of one dimension",
         )
     for loop in loops:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import tvm
 
 from tirstep.modules.numeric import Array
-from tirstep.transforms import find_pipeline
+from tirstep.transforms import get_pipeline
 from tirstep.transforms.recipes import Step
 
 from ..compile.compiling import MAIN, TARGET, name_main
@@ -366,7 +366,7 @@ class _RunBisection:
             run=self.run,
             step=None if self.run is None else step,
             seed=self.seed,
-            is_custom=(self.pipeline or find_pipeline(module)) != "default",
+            is_custom=(self.pipeline or get_pipeline(module)) != "default",
             **parts,
         )
 

@@ -20,7 +20,7 @@ import tvm
 from tirstep.files import require_writable, write_file
 from tirstep.modules import KernelError, Problem
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms import find_pass_options
+from tirstep.transforms import get_pass_options
 
 from ..compile.passes import BEFORE_PASSES
 from ..devices import CpuDevice, DeviceError
@@ -119,7 +119,7 @@ def make_reproducer(bad: FirstBad) -> str:
             quote("KERNEL", print_module(bad.kernel)),
             "\n# The step" + (", its thread bindings made serial.\n" if on_cpu else ".\n"),
             quote("MODULE", print_module(serial if on_cpu else bad.module)),
-            f"OPTIONS = {find_pass_options(bad.module)}  # of TVM's pass context\n",
+            f"OPTIONS = {get_pass_options(bad.module)}  # of TVM's pass context\n",
             quote("DIFF", "\n".join(bad.diff.lines) + "\n"),
             *_make_end(bad, bound, on_cpu=on_cpu),
         ]

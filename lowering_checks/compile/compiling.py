@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm.tirx import PrimFunc
 
-from tirstep.transforms import find_pass_options, find_pipeline
+from tirstep.transforms import get_pass_options, get_pipeline
 
 from ..devices.device import DeviceError
 from ..finding import CheckError, suggest
@@ -42,7 +42,7 @@ def compile_module(
     deadline = Deadline(read_limit(SECONDS_VARIABLE, SECONDS))
     try:
         with deadline.watch(), pass_context(module, [deadline.instrument(), *instruments]):
-            chosen = pipeline or find_pipeline(module)
+            chosen = pipeline or get_pipeline(module)
             return tvm.compile(module, target=target, tir_pipeline=chosen)
     except Exception as error:
         if deadline.sentence:
@@ -61,7 +61,7 @@ def pass_context(module: tvm.IRModule, instruments: Sequence[Any] = ()) -> Any:
         opt_level=current.opt_level,
         required_pass=list(current.required_pass),
         disabled_pass=list(current.disabled_pass),
-        config={**dict(current.config), **find_pass_options(module)},
+        config={**dict(current.config), **get_pass_options(module)},
         instruments=list(instruments),
     )
 

@@ -19,7 +19,7 @@ from typing import Any
 import tvm
 from tvm.tirx import BufferStore, Evaluate, For, ForKind
 
-from tirstep.transforms.tir import constant, find_axis
+from tirstep.transforms.tir import constant, get_axis
 
 from ..devices.device import DeviceError
 
@@ -167,7 +167,7 @@ def _visit_loop(loop: For, scope: _Scope) -> _Part:
     extent = constant(loop.extent)
     here = (str(loop.loop_var.name), extent or 1)
     if loop.kind == ForKind.THREAD_BINDING:
-        is_copied = (find_axis(loop) or "").startswith("vthread")
+        is_copied = (get_axis(loop) or "").startswith("vthread")
         if is_copied and here[1] <= _LARGEST_COPIED_VTHREAD:
             scope = replace(scope, vthreads=(*scope.vthreads, here))
         return _visit(loop.body, scope)

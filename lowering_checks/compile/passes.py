@@ -14,7 +14,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import BufferStore, For
 
-from tirstep.transforms.tir import find_all, find_axis
+from tirstep.transforms.tir import find_all, get_axis
 
 from ..devices.cpu import make_threads_serial
 from ..devices.device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
@@ -304,7 +304,7 @@ def find_global_in_kernels(module: tvm.IRModule) -> list[str]:
 
 def _find_kernel_loops(body: Any) -> list[For]:
     """The outermost loops that are bound to a GPU."""
-    bound = [loop for loop in find_all(body, For) if "Idx" in (find_axis(loop) or "")]
+    bound = [loop for loop in find_all(body, For) if "Idx" in (get_axis(loop) or "")]
     inner = [nested for loop in bound for nested in find_all(loop.body, For)]
     return [loop for loop in bound if not any(loop.same_as(nested) for nested in inner)]
 

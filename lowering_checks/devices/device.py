@@ -18,7 +18,7 @@ from tvm.tirx import For, Var
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
-from tirstep.transforms.tir import constant, find_all, find_axis
+from tirstep.transforms.tir import constant, find_all, get_axis
 
 Array = np.ndarray[Any, Any]
 Arrays = list[Array]
@@ -143,7 +143,7 @@ def find_unbound_sblocks(module: tvm.IRModule) -> list[str]:
     for _, function in module.functions_items():
         bound: list[Any] = []
         for loop in find_all(function.body, For):
-            if "Idx" in (find_axis(loop) or ""):  # a virtual thread alone launches nothing
+            if "Idx" in (get_axis(loop) or ""):  # a virtual thread alone launches nothing
                 bound.extend(find_all(loop, SBlock))
         for sblock in find_all(function.body, SBlock):
             if sblock.name_hint != "root" and not any(sblock.same_as(other) for other in bound):

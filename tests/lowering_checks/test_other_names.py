@@ -15,7 +15,7 @@ from tirstep.lowering_checks.compile.compiling import name_main
 from tirstep.lowering_checks.devices import is_host_available
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import get_facts
-from tirstep.transforms import find_pass_options, set_pass_option
+from tirstep.transforms import get_pass_options, set_pass_option
 
 GPU = "nvidia/nvidia-h100"
 INPUT = np.arange(-32, 32, dtype="float32")
@@ -78,6 +78,6 @@ def test_a_module_keeps_what_it_asks_for() -> None:
     sch = tvm.s_tir.Schedule(Relu)
     sch.work_on("mm_relu")
     set_pass_option(sch, name="tirx.disable_vectorize", value=True)
-    assert find_pass_options(name_main(sch.mod)) == {"tirx.disable_vectorize": True}
+    assert get_pass_options(name_main(sch.mod)) == {"tirx.disable_vectorize": True}
     main = from_source(Relu.script().replace("mm_relu", "main"))
     assert name_main(main) is main

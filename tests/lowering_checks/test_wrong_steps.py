@@ -27,7 +27,7 @@ from tirstep.transforms import (
     accumulate_in_registers,
     bind_loop,
     cache_read_at,
-    find_reduction_loops,
+    get_reduction_loops,
     keep_in_registers,
     reverse_compute_block_at,
     stage_operand_at,
@@ -44,7 +44,7 @@ def split_without_a_guard(sch: Schedule) -> Iterator[str]:
     block = sch.get_sblock("C")
     tile = tile_block(sch, block, threads=(4, 4))
     yield "tiled"
-    sch.split(find_reduction_loops(sch, block)[0], [None, 5], disable_predication=True)
+    sch.split(get_reduction_loops(sch, block)[0], [None, 5], disable_predication=True)
     yield "split"
     accumulate_in_registers(sch, block, tile.threads[1])
     yield "registers"

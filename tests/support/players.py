@@ -219,7 +219,7 @@ class Player:
     def extents(self) -> dict[str, int]:
         """The thread axes that there are."""
         found = bound_loops(self.play.module["main"].body)
-        axes = {tir.find_axis(loop): tir.constant(loop.extent) for loop in found}
+        axes = {tir.get_axis(loop): tir.constant(loop.extent) for loop in found}
         return {str(a): e for a, e in axes.items() if e and str(a).startswith("threadIdx")}
 
     def threads(self) -> Any:
@@ -268,7 +268,7 @@ class Player:
             fitting = [
                 Loop(self.at, index)
                 for index, one in enumerate(self.play.loops(self.at))
-                if queries.find_extent(self.play.sch, one) == extents[axis]
+                if queries.get_extent(self.play.sch, one) == extents[axis]
                 and self.play.sch.get(one).kind == ForKind.SERIAL
             ]
             loop = self.one(fitting, "loop") if fitting else loop
@@ -436,7 +436,7 @@ class Player:
         node = self.play.sch.get(self.play.block(block))
         for kernel in find_kernels(self.play.module):
             if any(node.same_as(one) for one in tir.find_all(kernel, SBlock)):
-                loops = {tir.find_axis(one): one for one in bound_loops(kernel)}
+                loops = {tir.get_axis(one): one for one in bound_loops(kernel)}
                 missing = find_missing_axes(kernel, node)
                 return {axis: tir.constant(loops[axis].extent) or 1 for axis in missing}
         return None

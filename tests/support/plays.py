@@ -122,7 +122,7 @@ class Play:
         names: list[str] = []
         found = []
         for handle in self._handles():
-            name = queries.find_block_name(self.sch, handle)
+            name = queries.get_sblock_name(self.sch, handle)
             found.append(Block(name, names.count(name)))
             names.append(name)
         return found
@@ -134,7 +134,7 @@ class Play:
         named = [
             handle
             for handle in self._handles()
-            if queries.find_block_name(self.sch, handle) == place.name
+            if queries.get_sblock_name(self.sch, handle) == place.name
         ]
         return named[place.nth]
 
@@ -206,7 +206,7 @@ def replay(problem: Problem, calls: Iterable[Call]) -> Play:
 def bound_loops(statement: Any) -> list[For]:
     """The loops of a statement that are bound to a GPU's blocks or threads."""
     loops = tir.find_all(statement, For)
-    return [loop for loop in loops if "Idx" in (tir.find_axis(loop) or "")]
+    return [loop for loop in loops if "Idx" in (tir.get_axis(loop) or "")]
 
 
 def find_kernels(module: tvm.IRModule) -> list[For]:
@@ -224,7 +224,7 @@ def find_missing_axes(kernel: For, block: Any) -> list[str]:
     axes: dict[str, bool] = {}
     for loop in bound_loops(kernel):
         if tir.constant(loop.extent) != 1:
-            axis = tir.find_axis(loop) or ""
+            axis = tir.get_axis(loop) or ""
             within = any(block.same_as(one) for one in tir.find_all(loop, SBlock))
             axes[axis] = axes.get(axis, False) or within
     return [axis for axis, within in axes.items() if not within]
@@ -307,7 +307,7 @@ def count_steps(module: tvm.IRModule) -> int:
     total = 0
     for block in tir.find_all(module["main"].body, SBlock):
         around = [one for one in loops if any(map(block.same_as, tir.find_all(one, SBlock)))]
-        serial = [one for one in around if "threadIdx" not in (tir.find_axis(one) or "")]
+        serial = [one for one in around if "threadIdx" not in (tir.get_axis(one) or "")]
         total += math.prod(tir.constant(loop.extent) or 1 for loop in serial)
     return total
 

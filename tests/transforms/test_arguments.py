@@ -190,8 +190,8 @@ def test_nothing_but_a_transform_error_is_raised_and_nothing_changes(make, name)
             "fuse_loops: loops is None, not a loop handle; get it with sch.get_loops(block)",
         ),
         (
-            lambda sch, i, j: tr.find_pipeline(sch),
-            "find_pipeline: module=s_tir.Schedule is not of the type IRModule; pass one of",
+            lambda sch, i, j: tr.get_pipeline(sch),
+            "get_pipeline: module=s_tir.Schedule is not of the type IRModule; pass one of",
         ),
     ],
 )
@@ -208,9 +208,9 @@ def test_a_huge_value_of_a_pass_option_leaves_the_one_before():
     tr.set_pass_option(sch, name="tirx.vtcm_capacity", value=7)
     with refuses(sch, "set_pass_option: value=9223372036854775808 does not fit into 64 bits; use"):
         tr.set_pass_option(sch, name="tirx.vtcm_capacity", value=2**63)
-    assert tr.find_pass_options(sch.mod) == {"tirx.vtcm_capacity": 7}
+    assert tr.get_pass_options(sch.mod) == {"tirx.vtcm_capacity": 7}
     tr.set_pass_option(sch, name="tirx.vtcm_capacity", value=2**63 - 1)
-    assert tr.find_pass_options(sch.mod) == {"tirx.vtcm_capacity": 2**63 - 1}
+    assert tr.get_pass_options(sch.mod) == {"tirx.vtcm_capacity": 2**63 - 1}
 
 
 def test_a_pass_option_that_takes_neither_bool_nor_int_is_refused():
@@ -260,7 +260,7 @@ def test_options_of_a_block():
 def test_queries_refuse_handles_of_another_schedule():
     sch, _ = start(SOFTMAX)
     _, block = start()
-    for find in (tr.find_epilogue, tr.find_spatial_loops, tr.find_reduction_loops):
+    for find in (tr.find_epilogue, tr.get_spatial_loops, tr.get_reduction_loops):
         with refuses(sch, rf"{find.__name__}: the block handle belongs to another schedule; pass"):
             find(sch, block)
 

@@ -20,7 +20,7 @@ def find_transforms():
     found = []
     for name in tirstep.transforms.__all__:
         value = getattr(tirstep.transforms, name)
-        if inspect.isfunction(value) and not name.startswith(("find_", "is_")):
+        if inspect.isfunction(value) and not name.startswith(("find_", "get_", "is_")):
             found.append(name)
     return found
 

@@ -14,7 +14,7 @@ from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.modules import get_kernel
 from tirstep.transforms import (
     bind_loop,
-    find_pipeline,
+    get_pipeline,
     set_pipeline,
     split_loop,
     vectorize_loop,
@@ -165,7 +165,7 @@ def test_a_length_that_no_vector_divides_is_read_in_vectors(dtype, vector):
     """What the pass is for: TVM's own pipeline loads one element at a time, everywhere."""
     module = get_kernel("relu").problem(1021 * 7, dtype=dtype).module
     step = find_recipe("relu_vectors").steps(module, tail="guard")[-1]
-    assert find_pipeline(step.module) == "tirstep"
+    assert get_pipeline(step.module) == "tirstep"
     loads = {
         name: compile_module(step.module, "nvidia/nvidia-h100", pipeline=name)
         .mod.imports[0]

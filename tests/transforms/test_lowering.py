@@ -22,7 +22,7 @@ from tvm.tirx import Break, BufferStore, Continue, Evaluate, For, Return, SeqStm
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate_lowered
 from tirstep.modules import get_kernel
-from tirstep.transforms import find_pipeline, set_pipeline
+from tirstep.transforms import get_pipeline, set_pipeline
 from tirstep.transforms.passes.barriers import DropRedundantBarriers
 from tirstep.transforms.passes.pipeline import PIPELINE
 from tirstep.transforms.recipes.matmul_plan import Plan, schedule_plan
@@ -124,7 +124,7 @@ def run(module: IRModule):
 @pytest.mark.parametrize("sizes", [{}, {"strips": (2, 1)}, {"padding": 4}], ids=str)
 def test_one_barrier_of_a_double_buffer_goes_and_the_numbers_stay(sizes):
     module = prefetched(**sizes)
-    assert find_pipeline(module) == PIPELINE
+    assert get_pipeline(module) == PIPELINE
     before, after = lower(module, "default"), lower(module, PIPELINE)
     assert (count_barriers(before), count_barriers(after)) == (3, 2)
     assert_structural_equal(after["main"].body, remove_barrier(before, 1)["main"].body)
@@ -432,15 +432,15 @@ def test_set_pipeline_is_noted_in_the_root_block():
                         B[vi] = A[vi]
 
     check_pair(Copy, set_pipeline, After)
-    assert find_pipeline(Copy) == "default"
-    assert find_pipeline(After) == "tirstep"
+    assert get_pipeline(Copy) == "default"
+    assert get_pipeline(After) == "tirstep"
 
 
 def test_set_pipeline_again_replaces_the_name():
     sch = Schedule(Copy)
     set_pipeline(sch)
     set_pipeline(sch, name="default")
-    assert find_pipeline(sch.mod) == "default"
+    assert get_pipeline(sch.mod) == "default"
 
 
 @pytest.mark.parametrize("name", ["nonsense", "tirx", ""])
@@ -460,7 +460,7 @@ def test_set_pipeline_refuses_a_schedule_that_works_on_no_function():
         set_pipeline(sch)
     sch.work_on("copy")
     set_pipeline(sch)
-    assert find_pipeline(sch.mod) == "tirstep"
+    assert get_pipeline(sch.mod) == "tirstep"
 
 
 def test_the_pipeline_is_tvm_s_own_and_one_pass_more():

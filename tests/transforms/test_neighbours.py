@@ -13,7 +13,7 @@ from tirstep.modules import get_kernel
 from tirstep.transforms import vectorize_loop
 from tirstep.transforms.legality.vectors import find_scattered, find_taken_apart
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.tir import Place, find_places
+from tirstep.transforms.tir import Place, get_places
 
 
 def make_rows(
@@ -52,7 +52,7 @@ class Rows:
 
 
 def find_place(sch: Schedule, name: str) -> Place:
-    return next(place for place in find_places(sch.mod["main"].body) if place.name == name)
+    return next(place for place in get_places(sch.mod["main"].body) if place.name == name)
 
 
 # 18 divides none of the steps' distances, 24 and 16: TVM by itself does not see that 2 and 4 do.

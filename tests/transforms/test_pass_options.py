@@ -13,7 +13,7 @@ from tirstep.lowering_checks.compile.compiling import pass_context
 from tirstep.modules import vector_add
 from tirstep.transforms import (
     bind_loop,
-    find_pass_options,
+    get_pass_options,
     set_pass_option,
     split_loop,
     vectorize_loop,
@@ -53,7 +53,7 @@ def test_set_pass_option_again_replaces_the_value():
     sch = Schedule(Copy)
     set_pass_option(sch, name="tirx.use_async_copy", value=False)
     set_pass_option(sch, name="tirx.use_async_copy", value=True)
-    assert find_pass_options(sch.mod) == {"tirx.use_async_copy": True}
+    assert get_pass_options(sch.mod) == {"tirx.use_async_copy": True}
 
 
 def test_set_pass_option_refuses_a_name_that_tvm_does_not_know():
@@ -76,7 +76,7 @@ def test_set_pass_option_refuses_a_schedule_that_works_on_no_function():
         set_pass_option(sch, name="tirx.use_async_copy", value=True)
     sch.work_on("copy")
     set_pass_option(sch, name="tirx.use_async_copy", value=True)
-    assert find_pass_options(sch.mod) == {"tirx.use_async_copy": True}
+    assert get_pass_options(sch.mod) == {"tirx.use_async_copy": True}
 
 
 @pytest.mark.parametrize("is_disabled", [False, True])

@@ -19,7 +19,7 @@ from tirstep.transforms import (
     cache_read_at,
     decompose_reduction_at,
     fetch_cooperatively,
-    find_pass_options,
+    get_pass_options,
     inline_producers,
     pad_block,
     pad_shared_rows,
@@ -611,4 +611,4 @@ def test_prefetch_asynchronously_refuses_a_schedule_that_works_on_no_function():
         prefetch_asynchronously(sch, k, [copy])
     sch.work_on("mirror")
     prefetch_asynchronously(sch, k, [copy])
-    assert find_pass_options(sch.mod)["tirx.use_async_copy"]
+    assert get_pass_options(sch.mod)["tirx.use_async_copy"]

@@ -12,9 +12,9 @@ from tirstep.transforms import (
     bind_loop,
     decompose_reduction_at,
     find_epilogue,
-    find_reduction_loops,
-    find_spatial_loops,
     fuse_loops,
+    get_reduction_loops,
+    get_spatial_loops,
     pad_shared_rows,
     queries,
     split_loop,
@@ -77,19 +77,19 @@ def start(module=Attention):
 
 
 def name_loops(sch, loops):
-    return [queries.find_loop_name(sch, loop) for loop in loops]
+    return [queries.get_loop_name(sch, loop) for loop in loops]
 
 
 def test_spatial_and_reduction_loops():
     sch = start()
     block = sch.get_sblock("scores")
-    assert name_loops(sch, find_spatial_loops(sch, block)) == ["b", "i", "j"]
-    assert name_loops(sch, find_reduction_loops(sch, block)) == ["k"]
+    assert name_loops(sch, get_spatial_loops(sch, block)) == ["b", "i", "j"]
+    assert name_loops(sch, get_reduction_loops(sch, block)) == ["k"]
     _, i, _, k = sch.get_loops(block)
     split_loop(sch, k, inner=2)
     split_loop(sch, i, inner=4)
-    assert name_loops(sch, find_spatial_loops(sch, block)) == ["b", "i_0", "i_1", "j"]
-    assert name_loops(sch, find_reduction_loops(sch, block)) == ["k_0", "k_1"]
+    assert name_loops(sch, get_spatial_loops(sch, block)) == ["b", "i_0", "i_1", "j"]
+    assert name_loops(sch, get_reduction_loops(sch, block)) == ["k_0", "k_1"]
 
 
 def test_a_fused_loop_that_feeds_both_is_a_reduction_loop():
@@ -97,22 +97,22 @@ def test_a_fused_loop_that_feeds_both_is_a_reduction_loop():
     block = sch.get_sblock("scores")
     *_, j, k = sch.get_loops(block)
     fuse_loops(sch, [j, k])
-    assert name_loops(sch, find_reduction_loops(sch, block)) == ["j_k_fused"]
+    assert name_loops(sch, get_reduction_loops(sch, block)) == ["j_k_fused"]
 
 
 def test_a_decomposed_reduction_keeps_its_reduction_loops():
     sch = start()
     block = sch.get_sblock("scores")
     init = decompose_reduction_at(sch, block, sch.get_loops(block)[-1])
-    assert name_loops(sch, find_reduction_loops(sch, block)) == ["k"]
-    assert find_reduction_loops(sch, init) == []
+    assert name_loops(sch, get_reduction_loops(sch, block)) == ["k"]
+    assert get_reduction_loops(sch, init) == []
 
 
 def test_a_block_without_loops_has_neither():
     sch = start(ScaleOne)
     block = sch.get_sblock("B")
-    assert find_spatial_loops(sch, block) == []
-    assert find_reduction_loops(sch, block) == []
+    assert get_spatial_loops(sch, block) == []
+    assert get_reduction_loops(sch, block) == []
     assert find_epilogue(sch, block) is None
 
 
@@ -140,7 +140,7 @@ def test_an_extent_is_a_number_or_none():
 
     sch = start(Symbolic)
     loops = sch.get_loops(sch.get_sblock("A"))
-    assert [queries.find_extent(sch, loop) for loop in loops] == [None, 20]
+    assert [queries.get_extent(sch, loop) for loop in loops] == [None, 20]
 
 
 def test_kinds_of_loops_have_words():
@@ -152,17 +152,17 @@ def test_kinds_of_loops_have_words():
     unroll_loop(sch, i)
     sch.parallel(outer)
     vectorize_loop(sch, inner)
-    kinds = [tir.find_kind(sch.get(loop)) for loop in sch.get_loops(block)]
+    kinds = [tir.get_kind(sch.get(loop)) for loop in sch.get_loops(block)]
     assert kinds == ["thread-bound", "unrolled", "parallel", "vectorized"]
-    assert tir.find_axis(sch.get(b)) == "blockIdx.x"
-    assert tir.find_axis(sch.get(i)) is None
+    assert tir.get_axis(sch.get(b)) == "blockIdx.x"
+    assert tir.get_axis(sch.get(i)) is None
 
 
 def test_loops_around_a_block_end_at_the_block_around_it():
     sch = start(Nested)
     inner = sch.get_sblock("inner")
-    outside = [loop.loop_var.name for loop in queries.find_outer_loops(sch, inner)]
-    around = [loop.loop_var.name for loop in queries.find_enclosing_loops(sch, inner)]
+    outside = [loop.loop_var.name for loop in queries.get_outer_loops(sch, inner)]
+    around = [loop.loop_var.name for loop in queries.get_enclosing_loops(sch, inner)]
     assert outside == ["x", "y"]
     assert around == ["i", "j", "x", "y"]
     i, _ = sch.get_loops(sch.get_sblock("outer"))
@@ -187,9 +187,9 @@ def test_own_loops_enclose_one_block_only():
     _, i, *_ = sch.get_loops(scores)
     copy = sch.cache_read(scores, 0, "shared")
     sch.compute_at(copy, i, preserve_unit_loops=True)
-    assert name_loops(sch, queries.find_own_loops(sch, copy)) == ["ax0", "ax1", "ax2"]
-    assert name_loops(sch, queries.find_own_loops(sch, scores)) == ["j", "k"]
-    assert name_loops(sch, queries.find_own_loops(sch, shares)) == ["b", "i", "j"]
+    assert name_loops(sch, queries.get_own_loops(sch, copy)) == ["ax0", "ax1", "ax2"]
+    assert name_loops(sch, queries.get_own_loops(sch, scores)) == ["j", "k"]
+    assert name_loops(sch, queries.get_own_loops(sch, shares)) == ["b", "i", "j"]
 
 
 def test_a_row_is_as_long_as_the_loop_along_it():
@@ -203,7 +203,7 @@ def test_a_row_is_as_long_as_the_loop_along_it():
     sch.reorder(ax2, ax1)
     assert queries.find_row_length(sch, copy) == 12
     pad_shared_rows(sch, copy, elements=3)
-    root = queries.find_root(sch, copy)
+    root = queries.get_root(sch, copy)
     buffer = sch.get(copy).writes[0].source
     assert tir.find_row_stride(root, buffer) == 15
     assert tir.find_row_stride(root, sch.get(copy).reads[0].source) is None
@@ -214,9 +214,9 @@ def test_a_row_is_as_long_as_the_loop_along_it():
 
 def test_values_of_iterators_in_nested_blocks_are_in_loops_alone():
     sch = start(Nested)
-    root = queries.find_root(sch, sch.get_sblock("inner"))
+    root = queries.get_root(sch, sch.get_sblock("inner"))
     inner = tir.find_all(root, SBlockRealize)[1].block
-    values = tir.find_iterator_values(root)
+    values = tir.get_iterator_values(root)
     row = tir.substitute(inner.writes[0].region[0].min, values)
     assert str(row) == "i * 4 + x"
     assert {var.name for var in undefined_vars(row)} == {"i", "x"}
@@ -227,7 +227,7 @@ def inner_loop(sch, index):
     return sch.get(sch.get_loops(sch.get_sblock("inner"))[index]).loop_var
 
 
-@pytest.mark.parametrize("query", [find_spatial_loops, find_reduction_loops, find_epilogue])
+@pytest.mark.parametrize("query", [get_spatial_loops, get_reduction_loops, find_epilogue])
 def test_a_query_changes_no_module(query):
     sch = start()
     before = sch.mod.script()

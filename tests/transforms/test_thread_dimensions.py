@@ -8,7 +8,7 @@ from tvm.script import tirx as T
 
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.modules import softmax, transpose
-from tirstep.transforms import find_pipeline
+from tirstep.transforms import get_pipeline
 from tirstep.transforms.passes.before_flattening import DropThreadDimensions
 from tirstep.transforms.recipes import find_recipe
 
@@ -81,7 +81,7 @@ def test_a_row_in_registers_is_an_array_of_the_thread_s_share():
     """What the pass is for: without it each thread has room for the whole row."""
     module = softmax(4, 512)
     step = find_recipe("softmax_registers").steps(module, threads=32, vector=4)[-1]
-    assert find_pipeline(step.module) == "tirstep"
+    assert get_pipeline(step.module) == "tirstep"
     sources = {
         name: compile_module(step.module, "nvidia/nvidia-h100", pipeline=name)
         .mod.imports[0]

@@ -30,7 +30,7 @@ from tirstep.transforms import (
     stage_operand_at,
     tile_block,
 )
-from tirstep.transforms.tir import find_places
+from tirstep.transforms.tir import get_places
 
 
 def start(problem: Problem, name: str = "C") -> tuple[Schedule, SBlockRV, list[LoopRV]]:
@@ -147,7 +147,7 @@ def test_a_guard_that_always_holds_is_no_use() -> None:
     bind_loop(sch, inner, axis="threadIdx.x")
     stage_operand_at(sch, block, k, operand=1, threads=8, tail="guard")
     assert is_right(problem, sch)
-    assert all(not place.find_real_guards() for place in find_places(sch.mod["main"].body))
+    assert all(not place.find_real_guards() for place in get_places(sch.mod["main"].body))
 
 
 def test_registers_of_all_threads_copied_by_each() -> None:

@@ -32,7 +32,7 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 
-from ..tir import constant, find_operands, is_among, is_used
+from ..tir import constant, get_operands, is_among, is_used
 
 _MOST = 2048
 """Iterations that are tried: some milliseconds."""
@@ -111,7 +111,7 @@ def misses(
     `written` and `need` are the indices of each, and its predicate; `own` the loops of each that
     are its own. Of shared iterations some are tried; False where a block's own are too many.
     """
-    most = max(math.prod(constant(one.extent) or _MOST for one in loops) for loops in own)
+    most = max(math.prod(constant(loop.extent) or _MOST for loop in loops) for loops in own)
     tried = choose_values(shared, max(1, _MOST // most))
     if most * math.prod(map(len, tried)) > 4 * _MOST:
         return False
@@ -145,14 +145,16 @@ def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | N
     What shares no loops is counted apart. None where there are too many, or an expression is not
     one of the loops alone.
     """
-    rest = [*values, *find_operands(predicate, And)]
+    rest = [*values, *get_operands(predicate, And)]
     left, total = list(loops), 1
     while rest:
         group, mine = [rest.pop(0)], []
-        while more := [one for one in left if any(is_used(one.loop_var, each) for each in group)]:
+        while more := [
+            item for item in left if any(is_used(item.loop_var, each) for each in group)
+        ]:
             mine += more
-            left = [one for one in left if not is_among(one, more)]
-            linked = [any(is_used(one.loop_var, each) for one in more) for each in rest]
+            left = [item for item in left if not is_among(item, more)]
+            linked = [any(is_used(item.loop_var, each) for item in more) for each in rest]
             group += [each for each, is_linked in zip(rest, linked, strict=True) if is_linked]
             rest = [each for each, is_linked in zip(rest, linked, strict=True) if not is_linked]
         chosen = [is_among(each, values) for each in group]
@@ -183,7 +185,7 @@ def _count_together(values: list[Any], conditions: list[Any], loops: list[For]) 
 
 def is_of(variables: list[Any], expression: Any) -> bool:
     """Whether an expression uses no other variables."""
-    return all(is_among(one, variables) for one in undefined_vars(expression))
+    return all(is_among(var, variables) for var in undefined_vars(expression))
 
 
 def _compute(

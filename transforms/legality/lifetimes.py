@@ -25,7 +25,7 @@ from tvm.tirx import Add, And, FloorDiv, For, Min, Mul, PrimFunc, Sub, const
 from tvm_ffi import structural_equal
 
 from ..errors import TransformError
-from ..queries import find_block_name, find_outer_loops, find_realize, find_root
+from ..queries import get_outer_loops, get_realize, get_root, get_sblock_name
 from ..tir import (
     Access,
     Place,
@@ -33,9 +33,9 @@ from ..tir import (
     constant,
     find_accesses,
     find_all,
-    find_axis,
-    find_iterator_values,
-    find_places,
+    get_axis,
+    get_iterator_values,
+    get_places,
     is_among,
     is_used,
     substitute,
@@ -89,7 +89,7 @@ class _Use:
         place, pattern = access.place, access.pattern
         parts = ((part.min, constant(part.extent) or part.extent) for part in pattern.ranges)
         around = (loop.loop_var for loop in place.loops)
-        iterators = (place.values[one.var] for one in place.block.iter_vars)
+        iterators = (place.values[var.var] for var in place.block.iter_vars)
         conditions = (*place.guards, *pattern.conditions)
         key = (pattern.buffer, *itertools.chain(*parts), *around, *iterators, *conditions)
         return cls(key, order, access)
@@ -123,8 +123,8 @@ def find_lost_reads(module: IRModule) -> dict[tuple[str, str], LostRead]:
 
 
 def _look_at(module: IRModule, function: PrimFunc, found: dict[tuple[str, str], LostRead]) -> None:
-    places = find_places(function.body.block)
-    owned = {one for place in places for one in place.block.alloc_buffers}
+    places = get_places(function.body.block)
+    owned = {buffer for place in places for buffer in place.block.alloc_buffers}
     writes: dict[Any, list[_Use]] = {buffer: [] for buffer in owned}
     reads: list[_Use] = []
     for order, place in enumerate(places):
@@ -134,14 +134,14 @@ def _look_at(module: IRModule, function: PrimFunc, found: dict[tuple[str, str], 
         for access in written:
             if access.buffer in owned:
                 writes[access.buffer].append(_Use.of(access, order))
-        reads += [_Use.of(one, order) for one in read if one.buffer in owned]
+        reads += [_Use.of(item, order) for item in read if item.buffer in owned]
     for use in reads:
-        writers = [one for one in writes[use.access.buffer] if one.order != use.order]
+        writers = [write for write in writes[use.access.buffer] if write.order != use.order]
         begins = len(writers) < len(writes[use.access.buffer]) and use.access.place.block.init
         if begins or not writers or use.access.pattern.is_conditional:
             continue
-        if not any(one.order < use.order and _covers(one, use) for one in writers):
-            before = tuple((one, one.order < use.order) for one in writers)
+        if not any(writer.order < use.order and _covers(writer, use) for writer in writers):
+            before = tuple((writer, writer.order < use.order) for writer in writers)
             lost = _find_unwritten(use, before, _find_life(module, use.access.buffer))
             if lost is not None:
                 found[lost.reader, lost.buffer] = lost
@@ -186,11 +186,11 @@ def _describe(use: _Use, shared: list[For]) -> tuple[list[Range], dict[Any, Rang
 
 
 def _find_life(module: IRModule, buffer: Any) -> tuple[Any, ...]:
-    """The variables of the loops in whose iterations TVM allocates a buffer anew."""
+    """The variables of the loops in each of whose iterations TVM allocates a new buffer."""
     common = ("threadIdx",) if str(buffer.scope()).startswith("shared") else ()
     for place in _allocate(module):
         if is_among(buffer, place.block.alloc_buffers):
-            around = [one for one in place.loops if not (find_axis(one) or "").startswith(common)]
+            around = [loop for loop in place.loops if not (get_axis(loop) or "").startswith(common)]
             return tuple(loop.loop_var for loop in around)
     return ()
 
@@ -203,7 +203,7 @@ def _allocate(module: IRModule) -> list[Place]:
         place
         for _, function in placed.functions_items()
         if isinstance(function, PrimFunc)
-        for place in find_places(function.body)
+        for place in get_places(function.body)
         if place.block.alloc_buffers
     ]
 
@@ -222,11 +222,11 @@ def _try_lives(read: _Use, writers: _Writers, life: tuple[Any, ...]) -> LostRead
         loop
         for loop in read.loops
         if is_among(loop.loop_var, life)
-        or (_is_global(read) and find_axis(loop) and all(_is_in(loop, one) for one, _ in writers))
+        or (_is_global(read) and get_axis(loop) and all(_is_in(loop, item) for item, _ in writers))
     ]
     budget = _Budget(_MOST)
     reads = _Visits(read, read, fixed, budget)
-    writes = [(_Visits(one, read, fixed, budget), is_before) for one, is_before in writers]
+    writes = [(_Visits(item, read, fixed, budget), is_before) for item, is_before in writers]
     lives = list(itertools.product(*choose_values(fixed, _LIVES)))
     for place in sorted(range(len(lives)), key=lambda at: min(at, len(lives) - 1 - at)):
         at = dict(zip([loop.loop_var for loop in fixed], lives[place], strict=True))
@@ -239,7 +239,7 @@ def _try_lives(read: _Use, writers: _Writers, life: tuple[Any, ...]) -> LostRead
                 read.access.place.name,
                 writers[0][0].access.place.name,
                 str(fixed[-1].loop_var.name) if fixed else "",
-                str(find_axis(fixed[-1]) or "") if fixed and _is_global(read) else "",
+                str(get_axis(fixed[-1]) or "") if fixed and _is_global(read) else "",
             )
     return None
 
@@ -259,7 +259,7 @@ def _find_in_life(
 
     Threads wait for each other between writing and reading; so of those, each may be the first.
     """
-    written = [(one, is_before, one.find_first(at)) for one, is_before in writes]
+    written = [(item, is_before, item.find_first(at)) for item, is_before in writes]
     for element in reads.visit(at):
         for one, is_before, first in written:
             since, now = first.get(element), one.tell_time(at)
@@ -293,20 +293,20 @@ class _Visits:
         access, self._budget = use.access, budget
         free = [loop for loop in use.loops if not is_among(loop, fixed)]
         self._clock = [
-            loop.loop_var for loop in free if is_among(loop, read.loops) and find_axis(loop) is None
+            loop.loop_var for loop in free if is_among(loop, read.loops) and get_axis(loop) is None
         ]
         needed = [*(part.min for part in access.ranges), *access.guards]
         used: list[For] = []
         for loop in reversed(free):
-            if any(is_used(loop.loop_var, one) for one in needed):
+            if any(is_used(loop.loop_var, expression) for expression in needed):
                 used.insert(0, loop)
                 needed.append(loop.extent)
-        sizes = [constant(one) for one in access.buffer.shape]
+        sizes = [constant(item) for item in access.buffer.shape]
         widths = [constant(part.extent) for part in access.ranges]
         known = [loop.loop_var for loop in (*used, *fixed)]
         if None in (*sizes, *widths) or not all(map(functools.partial(is_of, known), needed)):
             raise _TooManyError
-        self._widths, self._sizes = ([one or 0 for one in each] for each in (widths, sizes))
+        self._widths, self._sizes = ([item or 0 for item in each] for each in (widths, sizes))
         try:
             self._loops = [(loop.loop_var, read_expression(loop.extent)) for loop in used]
             self._begins = [read_expression(part.min) for part in access.ranges]
@@ -354,7 +354,7 @@ def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
     Behind a guard TVM may read more than the guard lets be written; and where a block reads at
     ``(i + 3) // 4``, TVM may take it for one that reads at ``i // 4``, without a guard.
     """
-    predicate = find_realize(sch, writer).predicate
+    predicate = get_realize(sch, writer).predicate
     for region in sch.get(writer).writes:
         for used in sch.get(reader).reads:
             if not used.source.same_as(region.source):
@@ -365,7 +365,7 @@ def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
             excess = _find_excess(sch, writer, region, reader, used)
             if not excess:
                 continue
-            own, name = find_block_name(sch, writer), find_block_name(sch, reader)
+            own, name = get_sblock_name(sch, writer), get_sblock_name(sch, reader)
             if not is_guarded:
                 raise TransformError(
                     f"block '{name}' would use elements of '{used.source.name}' that block '{own}' "
@@ -382,8 +382,8 @@ def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
 def _is_shared(sch: Schedule, writer: SBlockRV, buffer: Any) -> bool:
     """Whether another block writes a buffer, too."""
     node = sch.get(writer)
-    others = [one for one in find_all(find_root(sch, writer), SBlock) if not one.same_as(node)]
-    return any(region.source.same_as(buffer) for one in others for region in one.writes)
+    others = [item for item in find_all(get_root(sch, writer), SBlock) if not item.same_as(node)]
+    return any(region.source.same_as(buffer) for other in others for region in other.writes)
 
 
 def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV, used: Any) -> str:
@@ -393,7 +393,7 @@ def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV,
     predicates; what lies behind the buffer's end does not count, and what cannot be told from the
     writer's indices is taken for whole. Of a writer without a guard only what is tried counts.
     """
-    outer, around = find_outer_loops(sch, writer), find_outer_loops(sch, reader)
+    outer, around = get_outer_loops(sch, writer), get_outer_loops(sch, reader)
     shared = [loop for loop in outer if is_among(loop, around)]
     have, need = (
         _describe_region(sch, writer, region, shared),
@@ -401,10 +401,10 @@ def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV,
     )
     if escapes(_begin(need), _begin(have), shared):
         return "in iterations in which it computes none"
-    own_loops = ([one for one in each if not is_among(one, shared)] for each in (outer, around))
+    own_loops = ([item for item in each if not is_among(item, shared)] for each in (outer, around))
     loops = [shared, *own_loops]
     is_known, excess = _estimate_excess(have, need, shared, region.source.shape)
-    is_guarded = constant(find_realize(sch, writer).predicate) != 1
+    is_guarded = constant(get_realize(sch, writer).predicate) != 1
     if not is_known or (excess and not is_guarded):
         is_missed = _misses(have, need, loops, region.source.shape)
         return "in the same iteration of the loops around both" if is_missed else ""
@@ -439,7 +439,7 @@ def _misses(
     ranges = [each for described in (have, need) for each in described[0]]
     if None in extents or any(constant(each.extent) != 1 for each in ranges):
         return False
-    written, needed = ([*(each.min for each in one[0]), one[2]] for one in (have, need))
+    written, needed = ([*(each.min for each in item[0]), item[2]] for item in (have, need))
     shared, *own = loops
     return misses(written, needed, shared, own, [extent or 0 for extent in extents])
 
@@ -453,7 +453,8 @@ def _begin(described: _Description) -> Any:
 def _reaches(analyzer: Analyzer, have: Any, needed: list[Any]) -> bool:
     """Whether a minimum is at least the minimum of several expressions."""
     return all(
-        any(analyzer.can_prove(least >= one) for one in needed) for least in _find_least(have)
+        any(analyzer.can_prove(least >= expression) for expression in needed)
+        for least in _find_least(have)
     )
 
 
@@ -463,22 +464,22 @@ def _find_least(expression: Any) -> list[Any]:
         return [*_find_least(expression.a), *_find_least(expression.b)]
     if isinstance(expression, Add):
         pairs = itertools.product(_find_least(expression.a), _find_least(expression.b))
-        return [one + other for one, other in pairs]
+        return [item + other for item, other in pairs]
     if isinstance(expression, Sub):
-        return [one - expression.b for one in _find_least(expression.a)]
+        return [item - expression.b for item in _find_least(expression.a)]
     if isinstance(expression, (Mul, FloorDiv)) and (constant(expression.b) or 0) > 0:
         make = type(expression)
-        return [make(one, expression.b) for one in _find_least(expression.a)]
+        return [make(item, expression.b) for item in _find_least(expression.a)]
     return [expression]
 
 
 def _describe_region(sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]) -> _Description:
     """What a block uses of a buffer, in iterations of the loops that are fixed."""
-    values = find_iterator_values(find_root(sch, block))
+    values = get_iterator_values(get_root(sch, block))
     domains = {
         loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
-        for loop in find_outer_loops(sch, block)
+        for loop in get_outer_loops(sch, block)
         if not is_among(loop, fixed)
     }
-    predicate = substitute(find_realize(sch, block).predicate, values)
+    predicate = substitute(get_realize(sch, block).predicate, values)
     return [substitute(each, values) for each in region.region], domains, predicate

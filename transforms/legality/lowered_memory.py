@@ -55,9 +55,9 @@ from ..tir import (
     cached_by_module,
     constant,
     find_all,
-    find_axis,
-    find_elements,
-    find_places,
+    get_axis,
+    get_elements,
+    get_places,
     is_among,
     is_used,
     substitute,
@@ -74,7 +74,7 @@ from .vectors import find_place
 _ROOM = 1 << 14
 """Iterations, of all threads together, that are tried: some hundredths of a second."""
 _THREADS = 64
-"""Threads that are tried before TVM is asked."""
+"""Threads that are evaluated before the module is lowered."""
 _UNROLLED = 64
 """Iterations of unrolled loops that are written out; beyond, the loop is looked at as it stands."""
 _Cells = dict[tuple[int, ...], dict[Any, set[int]]]
@@ -133,14 +133,14 @@ def _unrolls_stores(body: Any) -> bool:
 def _may_share(body: Any, is_last: bool) -> bool:
     """Whether a block writes shared memory in a part of the threads, or in several at once."""
     axes: dict[Any, dict[str, For]] = {}
-    places = [place for place in find_places(body) if not find_all(place.block.body, SBlock)]
+    places = [place for place in get_places(body) if not find_all(place.block.body, SBlock)]
     if not any(_find_shared_stores(place) for place in places):
         return False
     places = [place for place in places if place.kernel is not None]
     for place in places:
         if place.kernel not in axes:
             axes[place.kernel] = _find_axes(place.kernel)
-        missing = axes[place.kernel].keys() - {find_axis(loop) for loop in place.loops}
+        missing = axes[place.kernel].keys() - {get_axis(loop) for loop in place.loops}
         if missing and not is_last:
             return False
     return any(
@@ -161,7 +161,7 @@ def _find_own_axes(place: Place, axes: dict[str, For]) -> tuple[_Axis, ...]:
         _Axis(
             loop.loop_var,
             loop.extent,
-            tuple(one.loop_var for one in place.loops if find_axis(one) == axis),
+            tuple(loop.loop_var for loop in place.loops if get_axis(loop) == axis),
         )
         for axis, loop in axes.items()
     )
@@ -171,7 +171,7 @@ def _find_axes(kernel: Any) -> dict[str, For]:
     """The axes along which a kernel has several threads, each with a loop on it."""
     found: dict[str, For] = {}
     for loop in find_all(kernel, For):
-        axis = find_axis(loop) or ""
+        axis = get_axis(loop) or ""
         if axis.startswith("threadIdx") and constant(loop.extent) != 1:
             found.setdefault(axis, loop)
     return found
@@ -388,13 +388,13 @@ def _has_shifted_quotients(body: Any) -> bool:
     if not (find_all(body, FloorMod) or find_all(body, FloorDiv)):
         return False
     shifts: dict[Any, set[int]] = defaultdict(set)
-    for place in find_places(body):
+    for place in get_places(body):
         pipelined = [loop.loop_var for loop in place.loops if STAGE in loop.annotations]
         for buffer, quotient, shift in _find_shifts(place.block, tuple(place.values.items())):
             if any(is_used(variable, quotient) for variable in pipelined):
                 return True
             shifts[buffer].add(shift)
-    return any(len(one) > 1 for one in shifts.values())
+    return any(len(shift) > 1 for shift in shifts.values())
 
 
 @functools.lru_cache(maxsize=256)  # a transform leaves most blocks as they are
@@ -407,8 +407,8 @@ def _find_shifts(
     named = dict(values)
     return tuple(
         (buffer, quotient, _find_shift(quotient.a))
-        for buffer, indices in find_elements(block.body)
-        for quotient in _find_quotients([substitute(one, named) for one in indices])
+        for buffer, indices in get_elements(block.body)
+        for quotient in _find_quotients([substitute(index, named) for index in indices])
     )
 
 
@@ -433,7 +433,7 @@ def _find_shift(expression: Any) -> int:
 def _differ(old: Use, new: Use, ranges: dict[Any, Range]) -> bool:
     """Whether an element lies elsewhere in the buffer of one dimension, in a loop's iteration."""
     dividends = [quotient.a for quotient in _find_quotients(old.indices)]
-    if all(structural_equal(one, dividends[0]) for one in dividends):
+    if all(structural_equal(dividend, dividends[0]) for dividend in dividends):
         return False
     expected, analyzer = find_place(old.buffer, list(old.indices)), Analyzer()
     for variable, span in ranges.items():
@@ -463,12 +463,12 @@ def require_one_room(sch: Schedule) -> None:
         laid_out = lower()(laid_out)
     compact = passes.CompactBufferAllocation()(laid_out)
     for name, function in laid_out.functions_items():
-        before, after = (find_elements(body) for body in (function.body, compact[name].body))
-        loops = [one for one in find_all(function.body, For) if _is_thread(one)]
+        before, after = (get_elements(body) for body in (function.body, compact[name].body))
+        loops = [item for item in find_all(function.body, For) if _is_thread(item)]
         for (buffer, old), (_, new) in zip(before, after, strict=True):
             if not buffer.scope().startswith("shared"):
                 continue
-            begins = [one - other for one, other in zip(old, new, strict=True)]
+            begins = [item - other for item, other in zip(old, new, strict=True)]
             if any(takes_several_values(begin, loops) for begin in begins):
                 raise TransformError(
                     f"TVM would make '{buffer.name}' smaller, as if each thread had one of its own "
@@ -482,16 +482,16 @@ def _find_functions(sch: Schedule) -> list[Any]:
 
 
 def _is_thread(loop: For) -> bool:
-    return (find_axis(loop) or "").startswith("threadIdx")
+    return (get_axis(loop) or "").startswith("threadIdx")
 
 
 def _has_remainders_of_remainders(body: Any) -> bool:
-    for place in find_places(body):
-        for buffer, indices in find_elements(place.block.body):
+    for place in get_places(body):
+        for buffer, indices in get_elements(place.block.body):
             if not buffer.scope().startswith("shared"):
                 continue
             for index in indices:
                 whole = substitute(index, place.values)
-                if any(find_all(one.a, FloorMod) for one in find_all(whole, FloorMod)):
+                if any(find_all(item.a, FloorMod) for item in find_all(whole, FloorMod)):
                     return True
     return False

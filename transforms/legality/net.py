@@ -1,6 +1,6 @@
-"""What must hold after every transform, whichever it was: a net behind their own checks.
+"""Invariants that are checked after every transform, behind its own checks.
 
-A transform may fail in a way that nobody thought of. So the function before it and after it are
+A transform may fail in an unforeseen way. So the functions before and after it are
 compared: no block is lost, every buffer that is read is written, and in the same life of it, every
 loop runs at least once, TVM loses no guard, and lowers pipelines and sums to what they say.
 """
@@ -61,7 +61,7 @@ class _Census(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What is asked of one block."""
+    """Facts about one block."""
 
     name: str
     written: set[Any]
@@ -233,7 +233,7 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
         census.large.update((prefix + name, size) for name, size in facts.large)
         large = large or facts.points > _LARGEST
     parameters = set(function.params)
-    census.outputs.update(prefix + str(one.name) for one in parameters & written)
+    census.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
         census.unwritten[prefix + str(buffer.name)] = read[buffer]
     for loop in loops:
@@ -279,4 +279,4 @@ def _count_points(blocks: list[Any], loops: list[Any], prefix: str, census: _Cen
 def _holds(loop: For, block: SBlock) -> bool:
     found: list[Any] = []
     tvm_ffi.structural_walk(loop, [(SBlock, found.append)], order="pre")
-    return any(block.same_as(one) for one in found)
+    return any(block.same_as(item) for item in found)

@@ -22,8 +22,8 @@ from ..tir import (
     cached_by_module,
     constant,
     find_all,
-    find_axis,
-    find_places,
+    get_axis,
+    get_places,
     is_among,
     is_used,
     substitute,
@@ -52,7 +52,7 @@ def _find_broken_pipelines(module: IRModule) -> Iterator[Fault]:
         if not isinstance(function, PrimFunc):
             continue
         loops = [loop for loop in find_all(function.body, For) if STAGE in loop.annotations]
-        places = find_places(function.body) if loops else []
+        places = get_places(function.body) if loops else []
         for loop in loops:
             yield from _find_other_statements(loop)
             if ASYNC in loop.annotations:
@@ -106,7 +106,7 @@ def _find_lost_groups(pipeline: _Pipeline) -> Iterator[Fault]:
     first = range(pipeline.ahead)
     pieces = [*_part(first), *pipeline.cut(range(pipeline.ahead, pipeline.extent))]
     for values in pipeline.find_unrolled_values():
-        lost = [one for one in pieces if pipeline.is_never(pipeline.copies, one, values)]
+        lost = [piece for piece in pieces if pipeline.is_never(pipeline.copies, piece, values)]
         if lost and len(lost) < len(pieces):
             yield Fault(
                 f"block '{pipeline.copies[0].name}' would copy nothing "
@@ -122,8 +122,8 @@ def _find_lost_waits(pipeline: _Pipeline) -> Iterator[Fault]:
     """Copies that nothing waits for before the next ones go to the same place.
 
     TVM leaves out the wait of iterations in which nothing is computed. What was copied for them is
-    still in flight when its place is used again, by a later iteration or when the pipeline begins
-    anew. It makes the last iterations one by one, as many as are ahead.
+    still in flight when its place is used again, by a later iteration or when the pipeline
+    restarts. It makes the last iterations one by one, as many as are ahead.
     """
     steady = pipeline.extent - pipeline.ahead
     pieces = [*pipeline.cut(range(steady)), *_part(range(steady, pipeline.extent))]
@@ -188,13 +188,14 @@ class _Pipeline(NamedTuple):
         """The values of the unrolled loops around the pipeline that guards in it ask for."""
         guards = [guard for place in (*self.copies, *self.users) for guard in place.guards]
         unrolled = [
-            one
-            for one in self._find_outer_loops()
-            if one.kind == ForKind.UNROLLED and any(is_used(one.loop_var, each) for each in guards)
+            loop
+            for loop in self._find_outer_loops()
+            if loop.kind == ForKind.UNROLLED
+            and any(is_used(loop.loop_var, each) for each in guards)
         ]
-        extents = [range(constant(one.extent) or 0) for one in unrolled]
+        extents = [range(constant(item.extent) or 0) for item in unrolled]
         for values in itertools.product(*extents):
-            yield {one: range(at, at + 1) for one, at in zip(unrolled, values, strict=True)}
+            yield {item: range(at, at + 1) for item, at in zip(unrolled, values, strict=True)}
 
     def _find_outer_loops(self) -> list[For]:
         loops = (*self.copies, *self.users)[0].loops
@@ -202,7 +203,7 @@ class _Pipeline(NamedTuple):
 
     def is_used_again(self, at: range, values: dict[For, range]) -> bool:
         """Whether something else is copied to the place of an iteration's copies afterwards."""
-        serial = [loop for loop in self._find_outer_loops() if find_axis(loop) is None]
+        serial = [loop for loop in self._find_outer_loops() if get_axis(loop) is None]
         if any(constant(loop.extent) != 1 for loop in serial):
             return True
         later = range(at.start + self.ahead + 1, at.stop + self.ahead + 1)
@@ -219,7 +220,9 @@ class _Pipeline(NamedTuple):
     def say_where(self, piece: range, values: dict[For, range]) -> str:
         first, last = piece.start, piece.stop - 1
         which = f"iteration {first}" if first == last else f"iterations {first} to {last}"
-        others = " and ".join(f"'{one.loop_var.name}' is {at.start}" for one, at in values.items())
+        others = " and ".join(
+            f"'{item.loop_var.name}' is {at.start}" for item, at in values.items()
+        )
         where = f"in {which} of loop '{self.loop.loop_var.name}'"
         return f"{where} where {others}" if others else where
 
@@ -228,7 +231,7 @@ def _excludes(block: Place, chosen: dict[For, range]) -> bool:
     """Whether a block's guards let no iteration through, where some loops are in a part."""
     analyzer, single = Analyzer(), {}
     for loop in block.loops:
-        part = next((part for one, part in chosen.items() if one.same_as(loop)), None)
+        part = next((part for item, part in chosen.items() if item.same_as(loop)), None)
         if part is None:
             analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
             continue
@@ -238,4 +241,4 @@ def _excludes(block: Place, chosen: dict[For, range]) -> bool:
         else:
             analyzer.bind(loop.loop_var, Range.from_min_extent(first, len(part)))
     met = [substitute(guard, single) for guard in block.guards]
-    return any(analyzer.can_prove(Not(one)) for one in [*met, all_of(*met)])
+    return any(analyzer.can_prove(Not(item)) for item in [*met, all_of(*met)])

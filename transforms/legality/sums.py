@@ -21,7 +21,7 @@ from tvm.tirx.analysis import undefined_vars
 
 from ..errors import Fault, TransformError
 from ..gpu_limits import WARP
-from ..queries import find_block_name, find_outer_loops, find_realize, find_root
+from ..queries import get_outer_loops, get_realize, get_root, get_sblock_name
 from ..tir import (
     Access,
     Place,
@@ -29,8 +29,8 @@ from ..tir import (
     constant,
     find_accesses,
     find_all,
-    find_axis,
-    find_places,
+    get_axis,
+    get_places,
     is_among,
     is_used,
 )
@@ -51,7 +51,7 @@ def _find_late_beginnings(module: IRModule) -> Iterator[Fault]:
     for _, function in module.functions_items():
         if not isinstance(function, PrimFunc) or not _has_sums(function):
             continue
-        for place in find_places(function.body):
+        for place in get_places(function.body):
             mixing = _find_mixing_loop(place) if place.block.init is not None else None
             if mixing is not None and _begins_late(place):
                 yield Fault(
@@ -75,7 +75,7 @@ def _find_values(place: Place, *, reduced: bool) -> list[Any]:
 
 
 def _find_mixing_loop(place: Place) -> For | None:
-    outputs, terms = (_find_values(place, reduced=one) for one in (False, True))
+    outputs, terms = (_find_values(place, reduced=item) for item in (False, True))
     for loop in place.loops:
         fed = [any(is_used(loop.loop_var, each) for each in part) for part in (outputs, terms)]
         if all(fed) and constant(loop.extent) != 1:
@@ -86,7 +86,7 @@ def _find_mixing_loop(place: Place) -> For | None:
 def _begins_late(place: Place) -> bool:
     """Whether a term is seen to be added before the initialization, within one whole sum."""
     terms = _find_values(place, reduced=True)
-    feeding = [any(is_used(loop.loop_var, one) for one in terms) for loop in place.loops]
+    feeding = [any(is_used(loop.loop_var, term) for term in terms) for loop in place.loops]
     loops = list(place.loops[feeding.index(True) :])
     firsts = [iterator.dom.min for iterator in place.block.iter_vars if _is_reduced(iterator)]
     left = [term - first for term, first in zip(terms, firsts, strict=True)]
@@ -101,19 +101,19 @@ def _is_reduced(iterator: IterVar) -> bool:
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
 def find_unordered_sums(module: IRModule) -> tuple[Fault, ...]:
     """Sums over threads that TVM would add up in a race."""
-    functions = [one for _, one in module.functions_items() if isinstance(one, PrimFunc)]
+    functions = [item for _, item in module.functions_items() if isinstance(item, PrimFunc)]
     return tuple(
         fault
         for function in functions
         if _has_threads(function)
-        for place in find_places(function.body)
+        for place in get_places(function.body)
         if _find_axes(place)
         for fault in _find_unordered_steps(place)
     )
 
 
 def _has_threads(function: PrimFunc) -> bool:
-    return any(find_axis(loop) in _AXES for loop in find_all(function.body, For))
+    return any(get_axis(loop) in _AXES for loop in find_all(function.body, For))
 
 
 def _find_axes(place: Place) -> dict[str, int]:
@@ -122,9 +122,9 @@ def _find_axes(place: Place) -> dict[str, int]:
     if place.block.init is None or not reduced:
         return {}
     return {
-        str(find_axis(loop)): constant(loop.extent) or 1
+        str(get_axis(loop)): constant(loop.extent) or 1
         for loop in place.find_bound("threadIdx")
-        if any(is_used(loop.loop_var, one) for one in reduced)
+        if any(is_used(loop.loop_var, item) for item in reduced)
     }
 
 
@@ -145,15 +145,17 @@ def _find_unordered_steps(place: Place) -> Iterator[Fault]:
     """
     summed = _find_axes(place)
     others = {
-        str(find_axis(loop)): constant(loop.extent) or 1
+        str(get_axis(loop)): constant(loop.extent) or 1
         for loop in find_all(place.kernel, For)
-        if find_axis(loop) in _AXES and find_axis(loop) not in summed
+        if get_axis(loop) in _AXES and get_axis(loop) not in summed
     }
     several = math.prod(others.values()) > 1
     first = next((at for at, axis in enumerate(_AXES) if others.get(axis, 1) > 1), len(_AXES))
     following = math.prod(summed.get(axis, 1) for axis in _AXES[:first])
     many = math.prod(summed.values())
-    narrow = [str(one.source.dtype) for one in place.block.writes if not _is_shuffled(one.source)]
+    narrow = [
+        str(write.source.dtype) for write in place.block.writes if not _is_shuffled(write.source)
+    ]
     divides = WARP % many == 0 or many % WARP == 0 or (many <= WARP and not several)
     by_shuffles = divides and following == many and not narrow
     if by_shuffles or many <= _ORDERED or (several and following % WARP):
@@ -197,7 +199,7 @@ def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
     for _, function in module.functions_items():
         if not isinstance(function, PrimFunc) or not _has_guarded_sums(function):
             continue
-        places = [one for one in find_places(function.body.block) if not _holds_blocks(one)]
+        places = [place for place in get_places(function.body.block) if not _holds_blocks(place)]
         for place in places:
             if not _loses_guard(place):
                 continue
@@ -238,7 +240,7 @@ def _find_reduced_loops(place: Place) -> list[For]:
         for iterator in place.block.iter_vars
         if iterator.iter_type == IterVar.CommReduce
     ]
-    return [loop for loop in place.loops if any(is_used(loop.loop_var, one) for one in values)]
+    return [loop for loop in place.loops if any(is_used(loop.loop_var, value) for value in values)]
 
 
 def _is_private(places: list[Place], place: Place, buffer: Any) -> bool:
@@ -255,7 +257,7 @@ def _is_private(places: list[Place], place: Place, buffer: Any) -> bool:
     own = next(access for access in uses if access.place.block.same_as(place.block))
     # TVM allocates what sums are made in outside of the loops over which they are made.
     depth = next(
-        at for at, one in enumerate(place.loops) if is_among(one, _find_reduced_loops(place))
+        at for at, item in enumerate(place.loops) if is_among(item, _find_reduced_loops(place))
     )
     outer = place.loops[:depth]
     return all(
@@ -274,8 +276,8 @@ def _is_apart(own: Access, use: Access, loop: For) -> bool:
         if constant(one.extent) == 1:
             analyzer.bind(one.loop_var, one.min)
     return not any(
-        is_used(loop.loop_var, analyzer.simplify(mine.min - other.min))
-        for mine, other in zip(own.ranges, use.ranges, strict=True)
+        is_used(loop.loop_var, analyzer.simplify(item.min - other.min))
+        for item, other in zip(own.ranges, use.ranges, strict=True)
     )
 
 
@@ -288,7 +290,7 @@ def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None
     if repeating is not None:
         raise TransformError(
             f"loop '{repeating.loop_var.name}', which runs {repeating.extent} times, would add the "
-            f"same terms to the sums of block '{name or find_block_name(sch, block)}' again in "
+            f"same terms to the sums of block '{name or get_sblock_name(sch, block)}' again in "
             "each iteration",
             "keep the initialization and the whole reduction inside of that loop",
         )
@@ -298,7 +300,7 @@ def find_repetition(sch: Schedule, block: SBlockRV) -> For | None:
     """A loop that has a reduction take its terms again; None for maxima, which do not mind."""
     if _is_idempotent(sch.get(block)):
         return None
-    realize = find_realize(sch, block)
+    realize = get_realize(sch, block)
     return find_repeating_loop(realize, _find_summing_loops(sch, block, realize))
 
 
@@ -339,7 +341,7 @@ def _find_summing_loops(sch: Schedule, block: SBlockRV, realize: SBlockRealize) 
     ]
     if not reducing:
         return []
-    loops = find_outer_loops(sch, block)
+    loops = get_outer_loops(sch, block)
     if realize.block.init is None:
         starts = _find_starts(sch, block)
         return [loop for loop in loops if not any(_holds(loop, start) for start in starts)]
@@ -354,7 +356,7 @@ def _find_starts(sch: Schedule, block: SBlockRV) -> list[SBlock]:
     node, outputs = sch.get(block), [region.source for region in sch.get(block).writes]
     return [
         other
-        for other in find_all(find_root(sch, block), SBlock)
+        for other in find_all(get_root(sch, block), SBlock)
         if not other.same_as(node)
         and any(is_among(region.source, outputs) for region in other.writes)
     ]
@@ -371,7 +373,7 @@ def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:
         used = [var for var in undefined_vars(value) if is_among(var, names)]
         near = [group for group in groups if any(is_among(var, group[1]) for var in used)]
         groups = [group for group in groups if not any(group is other for other in near)]
-        merged = [one for group in near for one in group[0]], [v for g in near for v in g[1]]
+        merged = [item for group in near for item in group[0]], [v for g in near for v in g[1]]
         groups.append(([*merged[0], value], [*merged[1], *used]))
     return [group[0] for group in groups]
 

@@ -19,14 +19,14 @@ from tvm_ffi import structural_equal
 
 from ..errors import TransformError
 from ..gpu_limits import MAX_EXTENTS, WARP
-from ..queries import find_enclosing_loops, find_loop_name, find_root, get_enclosing_kernel
+from ..queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name, get_root
 from ..tir import (
     Place,
     constant,
     find_all,
-    find_axis,
-    find_fed_iterators,
-    find_places,
+    get_axis,
+    get_fed_iterators,
+    get_places,
     is_among,
     is_used,
     substitute,
@@ -36,8 +36,8 @@ from ..tir import (
 def require_axis_free(sch: Schedule, loop: LoopRV, axis: str) -> None:
     """Refuse an axis on which another loop of the same block runs already."""
     node = sch.get(loop)
-    lineage = [*find_enclosing_loops(sch, loop), *find_all(node.body, For)]
-    rivals = [other for other in lineage if find_axis(other) == axis]
+    lineage = [*get_enclosing_loops(sch, loop), *find_all(node.body, For)]
+    rivals = [other for other in lineage if get_axis(other) == axis]
     if rivals and axis.startswith("vthread"):
         raise TransformError(
             f"loop '{node.loop_var.name}': '{axis}' already drives loop "
@@ -47,7 +47,7 @@ def require_axis_free(sch: Schedule, loop: LoopRV, axis: str) -> None:
         )
     if not rivals:
         return
-    for place in find_places(find_root(sch, loop)):
+    for place in get_places(get_root(sch, loop)):
         if not is_among(node, place.loops):
             continue
         guards = place.find_real_guards()
@@ -61,16 +61,16 @@ def _require_unused(place: Place, guards: list[Any], loop: For, rivals: list[For
     for rival in rivals:
         if not _is_used(place, guards, rival):
             continue
-        what = f"loop '{loop.loop_var.name}': '{find_axis(rival)}' already drives loop "
+        what = f"loop '{loop.loop_var.name}': '{get_axis(rival)}' already drives loop "
         what += f"'{rival.loop_var.name}' of block '{place.name}', "
-        guarded = [one for one in (loop, rival) if not place.is_fed(one)]
+        guarded = [item for item in (loop, rival) if not place.is_fed(item)]
         if not guarded:
             raise TransformError(
                 f"{what}so that only the diagonal would run",
                 "bind it to another axis, or fuse the two loops first",
             )
         name = guarded[0].loop_var.name
-        guard = next(one for one in guards if is_used(guarded[0].loop_var, one))
+        guard = next(guard for guard in guards if is_used(guarded[0].loop_var, guard))
         raise TransformError(
             f"{what}where '{name}' decides through the guard {guard} alone which threads run: "
             "each would do its own share, and those that the guard keeps out none",
@@ -88,7 +88,7 @@ def require_same_extents(sch: Schedule, loop: LoopRV, axis: str) -> dict[str, Fo
     """One loop for each axis of the kernel, the new one included; refuse unequal extents."""
     first = {axis: sch.get(loop)}
     for node in find_all(get_enclosing_kernel(sch, loop), For):
-        used = find_axis(node)
+        used = get_axis(node)
         if used is None or used.startswith("vthread"):
             continue
         other = first.setdefault(used, node)
@@ -120,7 +120,7 @@ def require_thread_limit(
     if total > max_threads:
         product = " * ".join(f"{used}={size}" for used, size in sorted(sizes.items()))
         raise TransformError(
-            f"loop '{find_loop_name(sch, loop)}' would make a block of {total} threads "
+            f"loop '{get_loop_name(sch, loop)}' would make a block of {total} threads "
             f"({product}), more than max_threads={max_threads}",
             "split the loop and bind its inner part",
         )
@@ -136,7 +136,7 @@ def require_axis_limit(sch: Schedule, loop: LoopRV, axis: str) -> None:
     if extent <= MAX_EXTENTS[wide]:
         advice = f"put the larger loop on {wide}, or {advice}"
     raise TransformError(
-        f"loop '{find_loop_name(sch, loop)}' runs {extent} times, and a GPU takes {limit} on "
+        f"loop '{get_loop_name(sch, loop)}' runs {extent} times, and a GPU takes {limit} on "
         f"'{axis}' at most",
         advice,
     )
@@ -145,10 +145,10 @@ def require_axis_limit(sch: Schedule, loop: LoopRV, axis: str) -> None:
 def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
     """Refuse a reduction over threads that TVM lowers to something else."""
     node = sch.get(loop)
-    outer = find_enclosing_loops(sch, loop)
-    on_host = not any("Idx" in (find_axis(one) or "") for one in outer)
+    outer = get_enclosing_loops(sch, loop)
+    on_host = not any("Idx" in (get_axis(item) or "") for item in outer)
     for realize in find_all(node, SBlockRealize):
-        types = {iterator.iter_type for iterator in find_fed_iterators(realize, node)}
+        types = {iterator.iter_type for iterator in get_fed_iterators(realize, node)}
         if IterVar.CommReduce not in types:
             continue
         what = f"loop '{node.loop_var.name}' is a reduction of block '{realize.block.name_hint}'"
@@ -185,9 +185,9 @@ def _require_begun_parts(outer: list[For], node: For, realize: SBlockRealize, wh
         return
     around = [*outer, *find_all(node.body, For)]
     for loop in around:
-        if find_axis(loop) is None and any(
+        if get_axis(loop) is None and any(
             iterator.iter_type == IterVar.CommReduce
-            for iterator in find_fed_iterators(realize, loop)
+            for iterator in get_fed_iterators(realize, loop)
         ):
             return
     raise TransformError(
@@ -216,7 +216,7 @@ def require_virtual_threads_around_all(sch: Schedule, handle: LoopRV | SBlockRV)
     kernel = get_enclosing_kernel(sch, handle)
     blocks = find_all(kernel, SBlock)
     for loop in find_all(kernel, For):
-        axis = find_axis(loop) or ""
+        axis = get_axis(loop) or ""
         if not axis.startswith("vthread"):
             continue
         inside = find_all(loop, SBlock)
@@ -314,7 +314,7 @@ def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak
     In one thread, all loops on one thread axis have the same value. What a block reads at that
     value must be a part of what each writer that is spread over the axis writes at that value.
     """
-    places = find_places(find_root(sch, handle))
+    places = get_places(get_root(sch, handle))
     writes, reads = _find_accesses(places, "writes"), _find_accesses(places, "reads")
     for write in writes:
         for read in reads:
@@ -330,16 +330,16 @@ def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak
 
 def _find_leaking_axis(write: _Access, read: _Access) -> str | None:
     """A block or thread axis over which a reader needs what others wrote."""
-    read_axes = {find_axis(loop) for loop in read.loops}
+    read_axes = {get_axis(loop) for loop in read.loops}
     for loop in _find_spreading_loops(write, "blockIdx"):
-        if find_axis(loop) not in read_axes:
-            return find_axis(loop)
+        if get_axis(loop) not in read_axes:
+            return get_axis(loop)
         if not is_among(loop, read.loops) and not _covers(write, read, [loop]):
-            return find_axis(loop)
+            return get_axis(loop)
     spread = _find_spreading_loops(write, "threadIdx") if write.scope == "local" else []
     if spread and not _covers(write, read, spread):
         foreign = [loop for loop in spread if not is_among(loop, read.loops)]
-        return find_axis((foreign or spread)[0])
+        return get_axis((foreign or spread)[0])
     return None
 
 
@@ -352,9 +352,9 @@ def _find_idle_axis(write: _Access, read: _Access) -> tuple[str | None, str]:
     idle = [
         loop
         for loop in write.loops
-        if (find_axis(loop) or "").startswith(("blockIdx", "threadIdx"))
+        if (get_axis(loop) or "").startswith(("blockIdx", "threadIdx"))
         and not write.place.is_fed(loop)
-        and ((find_axis(loop) or "").startswith(write.levels) or is_among(loop, read.loops))
+        and ((get_axis(loop) or "").startswith(write.levels) or is_among(loop, read.loops))
     ]
     for loop in idle:
         foreign = [
@@ -363,18 +363,18 @@ def _find_idle_axis(write: _Access, read: _Access) -> tuple[str | None, str]:
             if is_used(loop.loop_var, guard) and not _has_guard(read, guard, write)
         ]
         if foreign:
-            return find_axis(loop), str(foreign[0])
+            return get_axis(loop), str(foreign[0])
     return None, ""
 
 
 def _has_guard(read: _Access, guard: Any, write: _Access) -> bool:
     """Whether a reader has a guard of its writer's, in loops on the same axes."""
-    axes = {str(find_axis(loop)): loop.loop_var for loop in write.loops if find_axis(loop)}
+    axes = {str(get_axis(loop)): loop.loop_var for loop in write.loops if get_axis(loop)}
     wanted = _simplify(guard, write.loops, {})
     same = {
-        loop.loop_var: axes[str(find_axis(loop))]
+        loop.loop_var: axes[str(get_axis(loop))]
         for loop in read.loops
-        if str(find_axis(loop)) in axes
+        if str(get_axis(loop)) in axes
     }
     return any(
         structural_equal(_simplify(own, read.loops, same), wanted) for own in read.place.guards
@@ -411,7 +411,7 @@ def _covers(write: _Access, read: _Access, spread: list[For]) -> bool:
     threads: dict[str, Any] = {}
     analyzer, merged = Analyzer(), {}
     for loop in [*write.loops, *read.loops]:
-        axis = str(find_axis(loop))
+        axis = str(get_axis(loop))
         if axis.startswith(write.levels):
             if axis not in threads:
                 threads[axis] = loop.loop_var
@@ -420,7 +420,7 @@ def _covers(write: _Access, read: _Access, spread: list[For]) -> bool:
     shared = [loop for loop in write.loops if is_among(loop, read.loops)]
     for loop in shared:
         # Shared memory is read by other threads than those that wrote it.
-        if loop.loop_var not in merged and not (find_axis(loop) or "").startswith("threadIdx"):
+        if loop.loop_var not in merged and not (get_axis(loop) or "").startswith("threadIdx"):
             analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
             merged[loop.loop_var] = loop.loop_var
     if _is_same(write, read, merged):
@@ -449,8 +449,10 @@ def _is_same(write: _Access, read: _Access, fixed: dict[Any, Any]) -> bool:
         return False
     renamed = {b.loop_var: a.loop_var for a, b in zip(ours, theirs, strict=True)}
     return all(
-        structural_equal(one, other)
-        for one, other in zip(_place(write, fixed), _place(read, {**fixed, **renamed}), strict=True)
+        structural_equal(item, other)
+        for item, other in zip(
+            _place(write, fixed), _place(read, {**fixed, **renamed}), strict=True
+        )
     )
 
 

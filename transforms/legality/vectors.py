@@ -12,13 +12,13 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer
 from tvm.tirx import FloorDiv, FloorMod, For, ForKind, IfThenElse, Var, const
 
-from ..queries import find_enclosing_loops, find_realize, find_root
+from ..queries import get_enclosing_loops, get_realize, get_root
 from ..tir import (
     Place,
     constant,
     find_all,
-    find_elements,
-    find_iterator_values,
+    get_elements,
+    get_iterator_values,
     is_choice,
     is_used,
     substitute,
@@ -43,7 +43,7 @@ def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]
     vectors of what is aligned alone (`SplitGuardedVectors`).
     """
     conditions = _find_conditions(sch, block)
-    loops, values = find_enclosing_loops(sch, block), find_iterator_values(find_root(sch, block))
+    loops, values = get_enclosing_loops(sch, block), get_iterator_values(get_root(sch, block))
     for loop, buffer, indices, analyzer in _find_vectors(loops, sch.get(block), values):
         if not any(is_used(loop.loop_var, index) for index in indices):
             continue
@@ -56,11 +56,11 @@ def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]
 
 
 def _find_conditions(sch: Schedule, block: SBlockRV) -> list[Any]:
-    """What is asked before and in a block, in loop variables alone."""
-    values, body = find_iterator_values(find_root(sch, block)), sch.get(block).body
+    """The conditions around and in a block, in loop variables alone."""
+    values, body = get_iterator_values(get_root(sch, block)), sch.get(block).body
     conditions = [node.condition for node in find_all(body, IfThenElse)]
     conditions += [node.args[0] for node in find_all(body, Call) if is_choice(node)]
-    predicate = find_realize(sch, block).predicate
+    predicate = get_realize(sch, block).predicate
     return [predicate, *(substitute(condition, values) for condition in conditions)]
 
 
@@ -73,7 +73,7 @@ def _find_vectors(
         analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
     for loop in loops:
         if loop.kind == ForKind.VECTORIZED:
-            for buffer, indices in find_elements(block.body):
+            for buffer, indices in get_elements(block.body):
                 yield loop, buffer, [substitute(index, values) for index in indices], analyzer
 
 
@@ -141,4 +141,4 @@ def _number_vectors(indices: list[Any], loop: For, analyzer: Analyzer) -> list[A
             numbered.append((total, known))
         return type(division)(known, division.b)
 
-    return [tvm_ffi.structural_map(one, ((FloorDiv, FloorMod), number)) for one in indices]
+    return [tvm_ffi.structural_map(index, ((FloorDiv, FloorMod), number)) for index in indices]

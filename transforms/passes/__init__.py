@@ -6,7 +6,7 @@ this package registers it. A module that wants it says so (`set_pipeline`).
 
 from .barriers import DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
-from .pipeline import PIPELINE, find_pass_options, find_pipeline
+from .pipeline import PIPELINE, get_pass_options, get_pipeline
 
 __all__ = [
     "PIPELINE",
@@ -14,6 +14,6 @@ __all__ = [
     "DropRedundantBarriers",
     "DropThreadDimensions",
     "SplitGuardedVectors",
-    "find_pass_options",
-    "find_pipeline",
+    "get_pass_options",
+    "get_pipeline",
 ]

@@ -120,7 +120,7 @@ def _find_redundant(parts: list[Any], loop: For, variables: Variables) -> int | 
             *find_accesses(after, loop, variables),
             *find_accesses(again, loop, variables, ahead=1),
         ]
-        if all(one.is_harmless_with(other) for one in now for other in later):
+        if all(item.is_harmless_with(other) for item in now for other in later):
             return place
     return None
 
@@ -145,7 +145,7 @@ class Access:
         """Whether two threads may make these accesses in any order."""
         if not (self.is_write or other.is_write):
             return True
-        mine, others = (str(one.buffer.scope()) in SHARED for one in (self, other))
+        mine, others = (str(item.buffer.scope()) in SHARED for item in (self, other))
         if not (mine and others):
             return mine != others  # arguments in global memory may be one and the same
         if not self.buffer.same_as(other.buffer):

@@ -31,7 +31,7 @@ from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.transform import prim_func_pass
 
 from ..legality.vectors import begin_aligned
-from ..tir import constant, find_all, find_elements, find_operands, is_choice, is_used, substitute
+from ..tir import constant, find_all, get_elements, get_operands, is_choice, is_used, substitute
 from .uses import Variables
 
 
@@ -52,7 +52,7 @@ def DropThreadDimensions(  # noqa: N802 - a pass is named like TVM's
         for node in find_all(function.body, AllocBuffer)
         if str(node.buffer.scope()) == "local"
     ]
-    accesses = find_elements(function.body)
+    accesses = get_elements(function.body)
     smaller: dict[Any, tuple[Any, list[int]]] = {}
     for buffer in allocated:
         uses = [indices for used, indices in accesses if used.same_as(buffer)]
@@ -82,7 +82,7 @@ def _find_thread_dimensions(
             continue
         indices = [analyzer.simplify(indices[at]) for indices in uses]
         used = undefined_vars(indices[0])
-        of_thread = used and all(any(var.same_as(one) for one in threads) for var in used)
+        of_thread = used and all(any(var.same_as(thread) for thread in threads) for var in used)
         if of_thread and all(tvm_ffi.structural_equal(index, indices[0]) for index in indices):
             found.append(at)
     return found
@@ -144,9 +144,9 @@ def DropImpliedConditions(  # noqa: N802 - a pass is named like TVM's
 
 def _exclude(one: Any, other: Any, analyzer: Analyzer) -> bool:
     """Whether two conditions are provably never true together."""
-    for case in find_operands(one, Or):
+    for case in get_operands(one, Or):
         with analyzer.constraint_scope(case):
-            parts = find_operands(other, And)
+            parts = get_operands(other, And)
             if not any(analyzer.can_prove(Not(part)) for part in parts):
                 return False
     return True
@@ -175,7 +175,7 @@ def _split(loop: Any) -> Any:
         return loop
     if not isinstance(guarded, IfThenElse) or guarded.else_case is not None:
         return loop
-    parts = find_operands(guarded.condition, And)
+    parts = get_operands(guarded.condition, And)
     about = [part for part in parts if is_used(loop.loop_var, part)]
     if not about or not all(_is_end(part, loop.loop_var) for part in about):
         return loop
@@ -205,7 +205,7 @@ def _is_aligned(loop: Any, body: Any) -> bool:
     analyzer = Analyzer()
     return all(
         begin_aligned(buffer, indices, loop, analyzer)
-        for buffer, indices in find_elements(body)
+        for buffer, indices in get_elements(body)
         if any(is_used(loop.loop_var, index) for index in indices)
     )
 

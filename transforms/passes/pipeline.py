@@ -1,7 +1,7 @@
 """The pipeline "tirstep": TVM's own for scheduled modules, with our passes among them.
 
-`find_pipeline` and `find_pass_options` read what a module asks for; `lower_around` lowers it a part
-of the way.
+`get_pipeline` and `get_pass_options` read what a module requests; `lower_around` lowers it up
+to a pass.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ compilation_pipeline.register_tir_pipeline(PIPELINE, _make_pipeline)
 
 
 @query
-def find_pipeline(module: tvm.IRModule) -> str:
+def get_pipeline(module: tvm.IRModule) -> str:
     """The pipeline that a module's transforms asked for; "default" where they did not."""
     for _, function in module.functions_items():
         for block in find_all(function.body, SBlock):
@@ -75,7 +75,7 @@ def find_pipeline(module: tvm.IRModule) -> str:
 
 
 @query
-def find_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:
+def get_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:
     """The options of TVM's pass context that a module's transforms asked for, by name."""
     options = {}
     for _, function in module.functions_items():
@@ -96,19 +96,19 @@ class Around(NamedTuple):
 def lower_around(
     module: tvm.IRModule, name: str, *, times: int = 1, unrolls: bool = False
 ) -> Around | None:
-    """Lower a module until a pass has run so many times, in the pipeline that the module asks for.
+    """Lower a module until a pass has run so many times, in the pipeline that the module requests.
 
     Loops stay as they are where TVM would unroll them, unless `unrolls`. Returns the module before
     the first and after the last of these runs; None where TVM refuses the module on the way.
     """
     left_out = {_NEEDS_TARGET} if unrolls else {_NEEDS_TARGET, _UNROLLING}
     watch = _Watch(name, times, left_out)
-    if find_pipeline(module) == PIPELINE:
+    if get_pipeline(module) == PIPELINE:
         pipeline = tirx.get_tir_pipeline(PIPELINE)[0]
     else:
         pipeline = s_tir.pipeline.default_s_tir_pipeline()[0]
     try:
-        with tvm.transform.PassContext(config=find_pass_options(module), instruments=[watch]):
+        with tvm.transform.PassContext(config=get_pass_options(module), instruments=[watch]):
             pipeline(module)
     except Exception as error:
         if not isinstance(error, RuntimeError) and not hasattr(error, _MARK):

@@ -28,7 +28,7 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 
-from ..tir import constant, find_all, find_operands, is_choice, is_used, substitute
+from ..tir import constant, find_all, get_operands, is_choice, is_used, substitute
 
 SHARED = ("shared", "shared.dyn")
 
@@ -229,7 +229,7 @@ class _Walk:
         elif isinstance(node, IfThenElse):
             self._note_loads(node.condition, node, loops, guards)
             condition = self._variables.expand(node.condition)
-            self.visit(node.then_case, loops, (*guards, *find_operands(condition, And)))
+            self.visit(node.then_case, loops, (*guards, *get_operands(condition, And)))
             if node.else_case is not None:
                 self.visit(node.else_case, loops, (*guards, Not(condition)))
         elif isinstance(node, AttrStmt):
@@ -274,7 +274,7 @@ class _Walk:
             conditions = []
             for call in choices:
                 for case, holds in ((call.args[1], True), (call.args[2], False)):
-                    if any(load.same_as(one) for one in find_all(case, TensorLoad)):
+                    if any(load.same_as(item) for item in find_all(case, TensorLoad)):
                         condition = self._variables.expand(call.args[0])
                         conditions.append(condition if holds else Not(condition))
             self._note(load, statement, loops, (*guards, *conditions))

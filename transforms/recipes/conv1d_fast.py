@@ -22,7 +22,7 @@ from ..gpu_limits import WARP
 from ..layout import fold_tile, pad_shared_rows
 from ..loops import Tail, suggest_unrolling, unroll_loop
 from ..placement import compute_block_at, reverse_compute_block_at
-from ..queries import find_extent
+from ..queries import get_extent as get_extent
 from ..reduction import decompose_reduction_at, split_reduction
 from ..rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy
@@ -68,7 +68,7 @@ def schedule_window(sch: Schedule, config: WindowConfig) -> Iterator[str]:
     stage_operand_at(sch, sums, block, operand=1, threads=threads)
     yield "filter_in_shared_memory"
     # TVM takes the guard of a single output for the bounds of a loop, and loses the loop.
-    if config.coalesced and find_extent(sch, sch.get_loops(output)[0]) != 1:
+    if config.coalesced and get_extent(sch, sch.get_loops(output)[0]) != 1:
         reverse_compute_block_at(sch, output, block)
         sch.set_scope(sums, 0, "shared")
         fold_tile(sch, sums, row=config.each)
@@ -113,7 +113,7 @@ def _fit_threads(sch: Schedule, sums: SBlockRV, config: WindowConfig) -> int:
             "of a tile",
             f"use powers of two up to {MAX_TILE}",
         )
-    outputs = find_extent(sch, sch.get_loops(sums)[0]) or 0
+    outputs = get_extent(sch, sch.get_loops(sums)[0]) or 0
     threads = min(config.threads, MAX_TILE // config.each)
     while threads > WARP and outputs < config.blocks * threads * config.each:
         threads //= 2

@@ -24,7 +24,9 @@ from ..fetching import fetch_cooperatively
 from ..layout import pad_shared_rows
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, suggest_unrolling
 from ..placement import compute_block_at
-from ..queries import find_extent, find_own_loops, find_row_length
+from ..queries import find_row_length
+from ..queries import get_extent as get_extent
+from ..queries import get_own_loops as get_own_loops
 from ..reduction import decompose_reduction_at
 from ..rows import find_vector, spread_over_threads
 from ..vectorize import align_vectors, vectorize_copy, vectorize_loop
@@ -128,7 +130,7 @@ def fit_planes(
     images, then rows.
     """
     images, channels, height, width = (
-        find_extent(sch, loop) or 1 for loop in sch.get_loops(block)[:4]
+        get_extent(sch, loop) or 1 for loop in sch.get_loops(block)[:4]
     )
     (rows, columns), (each_row, each_column) = threads, per_thread
     most = [find_group(images, most=planes[0]), find_group(channels, most=planes[1])]
@@ -166,12 +168,12 @@ def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
     if config.in_registers:
         for operand in range(2):
             fragment = cache_read_at(sch, block, loops.threads, operand=operand, scope="local")
-            suggest_unrolling(sch, find_own_loops(sch, fragment)[0])
+            suggest_unrolling(sch, get_own_loops(sch, fragment)[0])
         suggest_unrolling(sch, steps)
         yield "fragments_in_registers"
     sch.set_scope(padded, 0, "shared")
     compute_block_at(sch, padded, loops.block)
-    if config.by_rows and find_extent(sch, steps) != 1:  # a filter of one tap needs no zeros
+    if config.by_rows and get_extent(sch, steps) != 1:  # a filter of one tap needs no zeros
         _write_by_rows(sch, padded, loops, config)
     else:
         threads = math.prod(config.threads)
@@ -221,7 +223,7 @@ def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: TileC
     the two: TVM puts a barrier between a write and a read, and none between two writes.
     """
     length, threads = find_row_length(sch, padded) or 1, math.prod(config.threads)
-    zeros = sch.decompose_padding(padded, find_own_loops(sch, padded)[0])
+    zeros = sch.decompose_padding(padded, get_own_loops(sch, padded)[0])
     gap = -length % VECTOR
     if 0 < gap < length:
         pad_shared_rows(sch, zeros, elements=gap)
@@ -231,7 +233,7 @@ def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: TileC
     vector = find_vector(row, sch.get(image).writes[0].source.dtype, most=16 // size)
     fetch_cooperatively(sch, image, threads=(config.planes, threads), vector=vector, tail="guard")
     for block, most in ((zeros, VECTOR), (padded, 1)):
-        *_, plane, rows, _ = find_own_loops(sch, block)
+        *_, plane, rows, _ = get_own_loops(sch, block)
         vector = find_vector(length, sch.get(block).writes[0].source.dtype, most=most)
         spread = spread_over_threads(sch, block, threads=threads, vector=vector, tail="guard")
         if vector > 1:
@@ -260,12 +262,12 @@ def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
     yield "accumulated_in_registers"
     sch.set_scope(padded, 0, "local")
     compute_block_at(sch, padded, loops.threads)
-    first, *_, last = find_own_loops(sch, padded)
+    first, *_, last = get_own_loops(sch, padded)
     suggest_unrolling(sch, first, limit=UNROLL)
     if vector > 1:
         vectorize_loop(sch, last)
     taps = cache_read_at(sch, block, loops.threads, operand=1, scope="local")
-    suggest_unrolling(sch, find_own_loops(sch, taps)[0])
+    suggest_unrolling(sch, get_own_loops(sch, taps)[0])
     suggest_unrolling(sch, loops.rows, limit=UNROLL)
     yield "window_in_registers"
     vectorize_copy(sch, result, vector=vector)
@@ -292,7 +294,7 @@ def _align(sch: Schedule, padded: SBlockRV, block: SBlockRV, width_of_strip: int
 
     Rows of the image and pixels of a thread are a whole number of them, so that all are aligned.
     """
-    *_, width, taps, _ = (find_extent(sch, loop) or 1 for loop in sch.get_loops(block))
+    *_, width, taps, _ = (get_extent(sch, loop) or 1 for loop in sch.get_loops(block))
     dtype = sch.get(padded).writes[0].source.dtype
     vector = find_vector(math.gcd(width, width_of_strip), dtype, most=VECTOR)
     if vector > 1:

@@ -14,7 +14,7 @@ from tvm.tirx import Cast
 from ..binding import bind_loop, tile_block
 from ..loops import Tail, reorder_loops, split_loop, unroll_loop
 from ..pass_options import set_pipeline
-from ..queries import find_extent
+from ..queries import get_extent
 from ..rows import find_vector, find_widest, spread_over_threads
 from ..tir import find_all
 from ..vectorize import vectorize_loop
@@ -50,7 +50,7 @@ def schedule(sch: Schedule, config: FlatConfig) -> Iterator[str]:
     # Constants of eight float32 or int8 in a vector: TVM writes what CUDA does not compile.
     is_plain = dtype.itemsize > 1 and not find_all(sch.get(block).body, Cast)
     most = config.vector if is_plain else min(config.vector, 4)
-    extent = find_extent(sch, loop)
+    extent = get_extent(sch, loop)
     vector, widest = find_vector(extent, dtype, most=most), find_widest(dtype, most=most)
     if config.tail == "guard" and extent is not None and vector < widest:
         vector = widest

@@ -24,7 +24,7 @@ from ..loops import fuse_loops, split_loop, suggest_unrolling
 from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
 from ..placement import inline_producers
-from ..queries import find_extent, find_row_length, find_spatial_loops
+from ..queries import find_row_length, get_extent, get_spatial_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
 from ..tir import constant
 from ..vectorize import vectorize_copy, vectorize_loop
@@ -125,7 +125,7 @@ def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
         block = partial.block
         bind_loop(sch, partial.parts, axis="blockIdx.y")
         yield "cut_in_parts"
-    rows = find_extent(sch, find_spatial_loops(sch, block)[-2]) or 1
+    rows = get_extent(sch, get_spatial_loops(sch, block)[-2]) or 1
     tile = tile_in_warps(
         sch,
         block,
@@ -193,7 +193,7 @@ def _copy_operands(sch: Schedule, block: SBlockRV) -> None:
 
 
 def _limit_stages(sch: Schedule, block: SBlockRV, loop: LoopRV, config: GemmConfig) -> GemmConfig:
-    most = find_extent(sch, loop) or 1
+    most = get_extent(sch, loop) or 1
     if sch.get(block).reads[-1].source.dtype.itemsize != 4:
         most = min(most, 2)
     return replace(config, stages=min(config.stages, most))
@@ -234,7 +234,7 @@ def _stage(
 
 def _add_parts(sch: Schedule, total: SBlockRV, tail: WholeTail) -> None:
     """The second kernel: each thread adds up the parts of neighbouring sums."""
-    rows, columns = find_spatial_loops(sch, total)
+    rows, columns = get_spatial_loops(sch, total)
     parts = sch.get_loops(total)[-1]
     # A tile is SUM_VECTOR columns wide at least, so that it divides.
     vectors, each = split_loop(sch, columns, inner=SUM_VECTOR)

@@ -20,7 +20,7 @@ from ..errors import TransformError
 from ..gpu_limits import MAX_THREADS, WARP
 from ..loops import Tail, split_loop, unroll_loop
 from ..placement import compute_block_at
-from ..queries import find_extent, is_reduction
+from ..queries import get_extent, is_reduction
 from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
 from ..vectorize import vectorize_loop
 from .ladder import Family, Ladder, knob
@@ -146,7 +146,7 @@ class _Fit(NamedTuple):
 
 def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> _Fit:
     """The config for rows of this length and type."""
-    height, extent = (find_extent(sch, loop) for loop in sch.get_loops(blocks[-1])[:2])
+    height, extent = (get_extent(sch, loop) for loop in sch.get_loops(blocks[-1])[:2])
     dtype = sch.get(blocks[0]).reads[0].source.dtype
     vector = find_vector(extent, dtype, most=config.vector)
     threads = config.threads

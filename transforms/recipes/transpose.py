@@ -17,7 +17,7 @@ from ..caching import cache_read_at, cache_write_at
 from ..fetching import fetch_cooperatively
 from ..layout import pad_longer_rows
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, unroll_loop
-from ..queries import find_extent
+from ..queries import get_extent as get_extent
 from ..rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy
 from .ladder import Family, Ladder, knob
@@ -64,7 +64,7 @@ def schedule(sch: Schedule, config: TransposeConfig) -> Iterator[str]:
     """Tiles of single elements, or of squares that threads transpose in registers."""
     (block,) = get_sblocks(sch)
     loops, dtype = sch.get_loops(block), sch.get(block).reads[0].source.dtype
-    side = min(find_vector(find_extent(sch, loop), dtype, most=config.vector) for loop in loops)
+    side = min(find_vector(get_extent(sch, loop), dtype, most=config.vector) for loop in loops)
     if side == 1:
         yield from _move_elements(sch, block, config)
     else:

@@ -37,7 +37,7 @@ from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.buffer import BufferType
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS
-from tirstep.transforms.tir import constant, find_all, find_elements
+from tirstep.transforms.tir import constant, find_all, get_elements
 
 from ..device import BLOCK_AXES, THREAD_AXES
 from .allreduce import Axis, integer, is_allreduce, make_allreduce
@@ -370,7 +370,7 @@ def bind_parallel_loops(loop: For) -> For:
     if any(constant(outer.min) != 0 or constant(outer.extent) is None for outer in nest):
         return loop
     bound = [outer for outer in nest if outer.kind == ForKind.THREAD_BINDING]
-    if bound and any(buffer.scope() != "global" for buffer, _ in find_elements(node)):
+    if bound and any(buffer.scope() != "global" for buffer, _ in get_elements(node)):
         return loop
     taken = {str(outer.thread_binding.thread_tag) for outer in bound}
     axes = [axis for axis in BLOCK_AXES if axis not in taken]
@@ -402,7 +402,7 @@ def _find_apart(realize: Any, nest: list[For]) -> set[Var]:
     everything = {loop.loop_var for loop in nest}
     apart = set(everything)
     for buffer in {node.buffer for node in find_all(realize, BufferStore)}:
-        places = [indices for other, indices in find_elements(realize) if other.same_as(buffer)]
+        places = [indices for other, indices in get_elements(realize) if other.same_as(buffer)]
         first = list(places[0])
         if any(not tvm_ffi.structural_equal(list(other), first) for other in places):
             return set()

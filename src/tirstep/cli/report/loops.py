@@ -12,7 +12,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import For, IfThenElse, IterVar, SeqStmt
 from tvm.tirx.analysis import undefined_vars
 
-from tirstep.transforms.tir import constant, find_all, find_axis, find_kind
+from tirstep.transforms.tir import constant, find_all, get_axis, get_kind
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _visit_loop(loop: Any, reducing: set[Any]) -> Nest:
         "loop",
         str(loop.loop_var.name),
         extent=str(loop.extent),
-        binding=find_axis(loop) or find_kind(loop),
+        binding=get_axis(loop) or get_kind(loop),
         reduces=loop.loop_var in reducing,
         children=_visit(loop.body, reducing),
     )
