@@ -131,7 +131,7 @@ class PlannedCase:
 
 @dataclass(frozen=True)
 class CaseChoice:
-    """What of the suites is wanted.
+    """What of the suites is chosen.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ def plan_cases(
 
 
 def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[Entry]]) -> None:
-    entries = [entry for one in suites.values() for entry in one]
+    entries = [entry for suite in suites.values() for entry in suite]
     known = dict.fromkeys([*suites, *(entry.kernel for entry in entries), *LADDERS])
     for name in choice.names:
         if name not in known:
@@ -212,7 +212,7 @@ def _get_default_shapes(kernel: str) -> tuple[tuple[int, ...], ...]:
 
 
 def _narrow(entry: Entry, choice: CaseChoice) -> Entry:
-    """The entry with the shapes, types and recipes that are wanted."""
+    """The entry with the shapes, types and recipes that are chosen."""
     shapes = tuple(choice.shapes) or entry.shapes
     options = entry.options
     if choice.dtype is not None:
@@ -236,12 +236,12 @@ def _expand(suite: str, entry: Entry, choice: CaseChoice) -> Iterator[PlannedCas
 
 def _pick(ladder: Sequence[Recipe], words: Sequence[str]) -> Iterator[Recipe]:
     """The recipes of a ladder by name or by ``first``, ``last``, ``all``, in its order."""
-    wanted = {recipe.name for recipe in ladder if recipe.name in words or "all" in words}
+    picked = {recipe.name for recipe in ladder if recipe.name in words or "all" in words}
     if "first" in words:
-        wanted.add(ladder[0].name)
+        picked.add(ladder[0].name)
     if "last" in words:
-        wanted.add(ladder[-1].name)
-    return (recipe for recipe in ladder if recipe.name in wanted)
+        picked.add(ladder[-1].name)
+    return (recipe for recipe in ladder if recipe.name in picked)
 
 
 def _fit(kernel: Kernel, shape: tuple[int, ...]) -> tuple[int, ...]:
