@@ -25,7 +25,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-gpu fuzz sanitize check golden catalogue mutants adversarial bench readme bench-simulator screenshots format typing clean
+.PHONY: help run test test-lowest test-gpu fuzz sanitize check golden catalogue mutants adversarial bench readme bench-simulator screenshots pages docs dist format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -98,6 +98,21 @@ readme: $(STAMP) ## fill README.md and docs/speed.md, write docs/ladders and the
 screenshots: $(STAMP) ## the pictures of the report in docs/images, in Chromium (the extra `browser`)
 	$(PY) tests/support/screenshots.py
 
+pages: $(STAMP) ## write docs/transforms.md and docs/recipes.md from the sources
+	$(PY) docs/build/transforms_page.py
+	$(PY) docs/build/recipes_page.py
+
+docs: pages ## a site of docs with an API reference in build/site, in a .venv with the extra docs
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	  --no-build-isolation -e '.[docs]'
+	$(PY) -m sphinx --quiet --fail-on-warning -c docs/build -d build/doctrees docs build/site
+	@echo "open build/site/index.html"
+
+dist: $(STAMP) ## the sdist and the wheel in dist/, as an index would take them
+	rm -rf dist
+	$(PY) -m build --no-isolation --outdir dist .
+	$(PY) -m twine check --strict dist/*
+
 format: $(STAMP) ## format the code and mend what the linter can mend
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
@@ -116,7 +131,7 @@ clean: ## remove caches, links and builds (the virtual environment stays)
 	  -exec rm -rf {} +
 
 # setuptools comes first and the build is not isolated, so that its version is pinned too.
-$(STAMP): pyproject.toml setup.py constraints.txt
+$(STAMP): pyproject.toml setup.py constraints.txt src/tirstep/__init__.py
 	@command -v "$(PYTHON)" >/dev/null || { echo "tirstep needs Python 3.10 or later, and there \
 	is no '$(PYTHON)' here; install one, or name it: make PYTHON=python3.12" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tirstep needs Python \

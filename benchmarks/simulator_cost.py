@@ -25,8 +25,8 @@ from tirstep.files import write_file
 from tirstep.lowering_checks import DeviceError, Run, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import lower
-from tirstep.transforms.queries import constant
 from tirstep.transforms.recipes import find_recipe
+from tirstep.transforms.tir import constant
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "simulator-cost.md"

@@ -17,13 +17,14 @@ from tvm.ir import Call, Range, TensorLoad
 from tvm.tirx import BufferStore, Evaluate, For, IfThenElse, IterVar, Not, Select, Var
 from tvm.tirx.analysis import undefined_vars
 
-from tirstep.transforms.places import Place, is_among
-from tirstep.transforms.queries import (
+from tirstep.transforms.tir import (
+    Place,
     constant,
     find_all,
     find_axis,
     find_elements,
     find_regions,
+    is_among,
     is_choice,
     substitute,
 )

@@ -17,9 +17,16 @@ import tvm
 from tvm.s_tir import SBlock
 from tvm.tirx import For
 
-from tirstep.transforms.missing_barriers import find_missing_barriers
-from tirstep.transforms.places import Place, find_places, is_among
-from tirstep.transforms.queries import constant, find_all, find_axis, is_used
+from tirstep.transforms.legality.lowered_memory import find_missing_barriers
+from tirstep.transforms.tir import (
+    Place,
+    constant,
+    find_all,
+    find_axis,
+    find_places,
+    is_among,
+    is_used,
+)
 
 from .accesses import (
     GPU_AXES,

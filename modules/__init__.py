@@ -8,23 +8,20 @@ and the counts of operations and bytes. kernel.py says how to add one.
 if __name__ != "tirstep.modules":
     raise ImportError("import it as tirstep.modules")
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
 
 # TVM may be imported from here on only.
-from tirstep.modules.activations import gelu, relu
-from tirstep.modules.catalogue import get_kernel, kernels
-from tirstep.modules.convolution import depthwise_conv2d
-from tirstep.modules.elementwise import vector_add
-from tirstep.modules.errors import KernelError
+from tirstep.modules.convolution import conv1d, depthwise_conv2d, window_sum
+from tirstep.modules.elementwise import gelu, relu, transpose, vector_add
 from tirstep.modules.kernel import Kernel, Problem, Tensor
 from tirstep.modules.matmul import matmul, matmul_bias_relu
-from tirstep.modules.matvec import matvec
-from tirstep.modules.movement import transpose
-from tirstep.modules.rows import layer_norm, rms_norm, row_sum
-from tirstep.modules.softmax import softmax
-from tirstep.modules.stencil import conv1d, window_sum
+from tirstep.modules.rows import layer_norm, matvec, rms_norm, row_sum, softmax
+from tirstep.modules.validation import KernelError, nearest
 
 __all__ = [
     "Kernel",
@@ -48,3 +45,34 @@ __all__ = [
     "vector_add",
     "window_sum",
 ]
+
+# A list, not a side effect of the decorator: kernels made elsewhere stay out of it.
+_KERNELS = (
+    vector_add,
+    relu,
+    gelu,
+    transpose,
+    row_sum,
+    softmax,
+    rms_norm,
+    layer_norm,
+    window_sum,
+    conv1d,
+    matvec,
+    matmul,
+    matmul_bias_relu,
+    depthwise_conv2d,
+)
+
+
+def kernels() -> Mapping[str, Kernel]:
+    """Every kernel of the package, by name, from the simplest on."""
+    return MappingProxyType({kernel.name: kernel for kernel in _KERNELS})
+
+
+def get_kernel(name: str) -> Kernel:
+    """The kernel of this name; raises `KernelError` with the nearest names if there is none."""
+    known = kernels()
+    if name not in known:
+        raise KernelError(f"get_kernel: no kernel is named {name!r}; {nearest(name, known)}")
+    return known[name]

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tirstep.modules.errors import KernelError
+from tirstep.modules.validation import KernelError
 
 _FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 _INTEGERS = ("int32", "int16", "int8")

@@ -1,13 +1,16 @@
-"""Kernels without a reduction."""
+"""Kernels of single elements: sums, functions as neural networks apply them, a transpose."""
 
+from typing import Any
+
+import numpy as np
 import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import corners
-from tirstep.modules.dtypes import SUMS_OF_FEW
+from tirstep.modules import corners, roundings
+from tirstep.modules.dtypes import ANY_TYPE, FLOATS_IN_FLOAT32, IN_OWN_TYPE, SUMS_OF_FEW
 from tirstep.modules.kernel import kernel
-from tirstep.modules.script import cast_between
+from tirstep.modules.tvmscript import cast_between, zero_of
 
 
 @kernel(
@@ -41,3 +44,106 @@ def vector_add(n: int, *, dtype: str = "float32") -> tvm.IRModule:
                     C[vi] = widen(A[vi]) + widen(B[vi])
 
     return VectorAdd
+
+
+@kernel(
+    # Not np.maximum: of two zeros it returns either.
+    reference=lambda a, **_: np.where(a > 0, a, 0.0),
+    flops=lambda n, **_: n,
+    terms=lambda **_: 0,
+    elements=lambda n, **_: n,
+    accumulators=IN_OWN_TYPE,
+    corners=(corners.edges,),
+    has_signed_zeros=True,
+)
+def relu(n: int, *, dtype: str = "float32") -> tvm.IRModule:
+    """B = max(A, 0) for vectors of n elements: block "B", loop i.
+
+    No zero of B has a sign, and infinities are numbers like others. What a NaN becomes is not said:
+    a GPU's maximum drops it. n operations. Raises `KernelError` for a bad size or dtype.
+    """
+    N, zero = n, zero_of(dtype)
+
+    @I.ir_module
+    class Relu:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((N,), dtype), B: T.Buffer((N,), dtype)):
+            T.func_attr({"tirx.noalias": True})
+            for i in T.grid(N):
+                with T.sblock("B"):
+                    vi = T.axis.remap("S", [i])
+                    B[vi] = T.max(A[vi], zero)
+
+    return Relu
+
+
+def _gelu_of(a: Any, **_: Any) -> Any:
+    """As the kernel has it: 1 + tanh(z) cancels where z is far below 0, in float64 too."""
+    with np.errstate(over="ignore"):
+        return a / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (a + 0.044715 * a**3)))
+
+
+@kernel(
+    reference=_gelu_of,
+    error=roundings.gelu,
+    corners=(corners.along_the_curve,),
+    flops=lambda n, **_: 8 * n,
+    terms=lambda **_: 1,
+    elements=lambda n, **_: n,
+    accumulators=FLOATS_IN_FLOAT32,
+    choices={"approximate": ("tanh",)},
+)
+def gelu(n: int, *, dtype: str = "float32", approximate: str = "tanh") -> tvm.IRModule:
+    """B = x / (1 + exp(-2 z)) with z = sqrt(2 / pi) (x + 0.044715 x^3), for x in A of n elements.
+
+    This is 0.5 x (1 + tanh(z)), the approximation of D. Hendrycks and K. Gimpel (Gaussian error
+    linear units, 2016), which frameworks call gelu with approximate="tanh". Block "B", loop i; the
+    arithmetic is float32, B has the type of A, and all of it is finite. 8 * n operations, an
+    exponential counted as one. Raises `KernelError` for a bad size or dtype.
+    """
+    N, widen, narrow = n, cast_between(dtype, "float32"), cast_between("float32", dtype)
+
+    def function(x: Any) -> Any:
+        slope = T.float32(-2 * np.sqrt(2 / np.pi))
+        return x / (T.float32(1) + T.exp(slope * (x + T.float32(0.044715) * x * x * x)))
+
+    @I.ir_module
+    class Gelu:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((N,), dtype), B: T.Buffer((N,), dtype)):
+            T.func_attr({"tirx.noalias": True})
+            for i in T.grid(N):
+                with T.sblock("B"):
+                    vi = T.axis.remap("S", [i])
+                    B[vi] = narrow(function(widen(A[vi])))
+
+    return Gelu
+
+
+@kernel(
+    reference=lambda a, **_: a.T,
+    flops=lambda **_: 0,
+    terms=lambda **_: 0,
+    is_bitwise=True,
+    elements=lambda m, n, **_: m * n,
+    accumulators=ANY_TYPE,
+)
+def transpose(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
+    """B(n, m) = the transpose of A(m, n): block "B", loops i over the rows of B and j.
+
+    Every bit stays as it is, also those of NaNs, infinities, subnormal numbers and negative zeros.
+    No operations. Raises `KernelError` for bad sizes or dtype.
+    """
+    M, N = m, n
+
+    @I.ir_module
+    class Transpose:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((M, N), dtype), B: T.Buffer((N, M), dtype)):
+            T.func_attr({"tirx.noalias": True})
+            for i, j in T.grid(N, M):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vj, vi]
+
+    return Transpose

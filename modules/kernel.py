@@ -20,6 +20,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -28,11 +29,16 @@ import numpy as np
 import tvm
 
 from tirstep.modules import corners, numeric
-from tirstep.modules.arguments import check_elements, check_symbolic, take_options, take_sizes
 from tirstep.modules.corners import Corner
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.errors import KernelError
 from tirstep.modules.numeric import Array
+from tirstep.modules.validation import (
+    KernelError,
+    check_elements,
+    check_symbolic,
+    take_options,
+    take_sizes,
+)
 
 
 @dataclass(frozen=True)
@@ -146,7 +152,9 @@ class Problem:
                 else tvm.tirx.IntImm("int64", size)
                 for name, size in self.shape.items()
             ]
-        return self.kernel.factory(*sizes, **self.options)
+        # The parser reads the source around every frame below it: in a thread there are few.
+        with ThreadPoolExecutor(max_workers=1) as parser:
+            return parser.submit(self.kernel.factory, *sizes, **self.options).result()
 
     @functools.cached_property
     def _arguments(self) -> tuple[Tensor, ...]:

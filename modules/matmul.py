@@ -8,7 +8,7 @@ from tvm.script import tirx as T
 from tirstep.modules import corners
 from tirstep.modules.dtypes import SUMS_OF_PRODUCTS
 from tirstep.modules.kernel import kernel
-from tirstep.modules.script import DTypes, cast_between, swapped_if, zero_of
+from tirstep.modules.tvmscript import DTypes, cast_between, swapped_if, zero_of
 
 
 @kernel(

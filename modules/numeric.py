@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tirstep.modules.dtypes import DType, dtype_facts
-from tirstep.modules.errors import KernelError
+from tirstep.modules.validation import KernelError
 
 if TYPE_CHECKING:
     from tirstep.modules.kernel import Problem

@@ -102,7 +102,14 @@ def _copy_source(target: Path) -> None:
     """Copy the repo without what .gitignore names: a clone's files, without asking git."""
     lines = (ROOT / ".gitignore").read_text().splitlines()
     ignored = [line.rstrip("/") for line in lines if line and not line.startswith("#")]
-    shutil.copytree(ROOT, target, ignore=shutil.ignore_patterns(".git", *ignored))
+    anywhere = shutil.ignore_patterns(".git", *(name for name in ignored if name[0] != "/"))
+    at_the_top = shutil.ignore_patterns(*(name[1:] for name in ignored if name[0] == "/"))
+
+    def choose(folder: str, names: list[str]) -> set[str]:
+        top = at_the_top(folder, names) if Path(folder) == ROOT else set()
+        return {*anywhere(folder, names), *top}
+
+    shutil.copytree(ROOT, target, ignore=choose)
 
 
 def _call(module: str, *args: str) -> None:

@@ -26,7 +26,7 @@ from tvm.script import from_source
 from tirstep import transforms as tr
 from tirstep.modules import matmul, vector_add
 from tirstep.transforms import Split, TransformError
-from tirstep.transforms.errors import transform
+from tirstep.transforms.decorators import transform
 
 SCRIPT = Path(__file__).parent / "fuzz_schedules.py"
 _spec = importlib.util.spec_from_file_location("fuzz_schedules", SCRIPT)

@@ -18,6 +18,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
+LARGEST_WHEEL = 600_000  # bytes
 METADATA = f"tirstep-{tirstep.__version__}.dist-info"
 # Where each top package lies in the repo.
 FOLDERS = {
@@ -105,8 +106,34 @@ def test_folder_refuses_to_be_imported_by_its_own_name(name):
     assert f"import it as tirstep.{name}" in done.stderr
 
 
-def test_version_is_pyproject_s():
-    assert tirstep.__version__ == read_project()["version"]
+def test_the_version_stands_in_one_place(installed_wheel):
+    assert "version" not in read_project()
+    with zipfile.ZipFile(installed_wheel.wheel) as archive:
+        metadata = archive.read(f"{METADATA}/METADATA").decode()
+    assert f"\nVersion: {tirstep.__version__}\n" in metadata
+
+
+def test_the_changelog_begins_with_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## \[(.+)\](?: - (\d{4}-\d\d-\d\d))?$", text, re.MULTILINE)
+    assert [version for version, _ in versions][:2] == ["Unreleased", tirstep.__version__]
+    assert all(date for _, date in versions[1:])
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall("^### (.+)$", text, re.MULTILINE)) <= kinds
+
+
+def test_an_index_would_take_the_files(installed_wheel):
+    files = [str(installed_wheel.sdist), str(installed_wheel.wheel)]
+    done = subprocess.run(
+        [sys.executable, "-m", "twine", "--no-color", "check", "--strict", *files],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout.count(": PASSED")) == (0, 2), done.stdout + done.stderr
+
+
+def test_the_wheel_is_small(installed_wheel):
+    assert installed_wheel.wheel.stat().st_size < LARGEST_WHEEL
 
 
 def test_root_is_cheap_to_import():
@@ -120,7 +147,8 @@ def test_root_is_cheap_to_import():
 def test_constraints_pin_every_dependency():
     """Every package that pyproject.toml names has an exact version."""
     project = read_project()
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["dev"], *extras["browser"], *extras["docs"]]
     pins = (ROOT / "constraints.txt").read_text()
     pinned = {normal(name) for name in re.findall(r"^([\w-]+)==", pins, re.MULTILINE)}
     assert {normal(re.match(r"[\w-]+", line)[0]) for line in wanted} - pinned == set()

@@ -1,4 +1,4 @@
-"""The Python programs of the README run as they stand."""
+"""The Python programs of the README, and of the page that continues it, run as they stand."""
 
 import re
 import subprocess
@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
+PAGES = ("README.md", "docs/own-kernels.md")
+TEXT = "".join((ROOT / page).read_text() for page in PAGES)
+PROGRAMS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.S | re.M)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.split("\n")[-2][:30])
-def test_a_program_of_the_readme_runs(program: str, tmp_path: Path) -> None:
+def test_a_program_runs(program: str, tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(program)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
@@ -20,5 +22,5 @@ def test_a_program_of_the_readme_runs(program: str, tmp_path: Path) -> None:
     assert "Finding" not in done.stdout
 
 
-def test_the_readme_has_programs() -> None:
-    assert len(PROGRAMS) >= 3
+def test_the_pages_have_programs() -> None:
+    assert len(PROGRAMS) >= 4

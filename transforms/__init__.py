@@ -11,7 +11,6 @@ from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
 
-from .alignment import align_vectors
 from .binding import Tile, bind_loop, tile_block
 from .caching import (
     accumulate_in_registers,
@@ -29,8 +28,8 @@ from .loops import (
     suggest_unrolling,
     unroll_loop,
 )
-from .lowering import find_pipeline, set_pipeline
-from .pass_options import find_pass_options, set_pass_option
+from .pass_options import set_pass_option, set_pipeline
+from .passes.pipeline import find_pass_options, find_pipeline
 from .pipelining import (
     prefetch_asynchronously,
     prefetch_fragments,
@@ -55,7 +54,7 @@ from .rows import (
     keep_in_registers,
     spread_over_threads,
 )
-from .vectorize import vectorize_copy, vectorize_loop
+from .vectorize import align_vectors, vectorize_copy, vectorize_loop
 from .warp_tiling import WarpTile, tile_in_warps
 
 __all__ = [

@@ -9,26 +9,27 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .arguments import Int64
-from .errors import TransformError, composite, transform
+from .decorators import composite, transform
+from .errors import TransformError
 from .gpu_limits import MAX_THREADS
+from .legality.pipelines import STAGE
+from .legality.sums import require_single_terms
+from .legality.threads import (
+    require_axis_free,
+    require_axis_limit,
+    require_own_registers,
+    require_same_extents,
+    require_sound_reduction,
+    require_thread_limit,
+    require_virtual_threads_around_all,
+)
 from .loops import Tail, require_constant, require_countable, require_factors, require_serial
-from .pipeline_rules import STAGE
 from .queries import (
     find_block_name,
     find_loop_name,
     find_reduction_loops,
     find_spatial_loops,
 )
-from .registers import require_own_registers
-from .repetition import require_single_terms
-from .thread_axes import (
-    require_axis_free,
-    require_axis_limit,
-    require_same_extents,
-    require_sound_reduction,
-    require_thread_limit,
-)
-from .virtual_threads import require_virtual_threads_around_all
 
 THREAD_AXES = tuple(
     f"{level}.{letter}" for level in ("blockIdx", "threadIdx", "vthread") for letter in "xyz"
@@ -64,14 +65,13 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
     name = find_loop_name(sch, loop)
     if axis not in THREAD_AXES:
         raise TransformError(
-            "bind_loop",
             f"loop '{name}': thread axis '{axis}' does not exist",
             f"use one of {', '.join(THREAD_AXES)}",
         )
-    require_serial(sch, "bind_loop", loop)
+    require_serial(sch, loop)
     _require_no_pipeline(sch, loop)
     if not axis.startswith("blockIdx"):
-        require_constant(sch, "bind_loop", loop)
+        require_constant(sch, loop)
     require_axis_free(sch, loop, axis)
     extents = require_same_extents(sch, loop, axis)
     require_thread_limit(sch, loop, extents, max_threads)
@@ -80,8 +80,8 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
         require_sound_reduction(sch, loop)
     trial = sch.copy()
     trial.bind(loop, axis)
-    require_own_registers(trial, "bind_loop", loop)
-    require_virtual_threads_around_all(trial, "bind_loop", loop)
+    require_own_registers(trial, loop)
+    require_virtual_threads_around_all(trial, loop)
     sch.bind(loop, axis)
 
 
@@ -89,7 +89,6 @@ def _require_no_pipeline(sch: Schedule, loop: LoopRV) -> None:
     """Refuse a loop whose iterations overlap: TVM lowers no pipeline over threads."""
     if STAGE in sch.get(loop).annotations:
         raise TransformError(
-            "bind_loop",
             f"loop '{find_loop_name(sch, loop)}' prefetches for its next iteration, which has to "
             "come after it in the same thread",
             "bind another loop, or bind before prefetching",
@@ -123,8 +122,8 @@ def tile_block(
     """
     sizes, letters, loops = _read_tile(sch, block, threads, per_thread, axes)
     for loop, (many, each) in zip(loops, sizes, strict=True):
-        require_serial(sch, "tile_block", loop)
-        require_factors(sch, "tile_block", loop, {"threads": many, "per_thread": each}, tail)
+        require_serial(sch, loop)
+        require_factors(sch, loop, {"threads": many, "per_thread": each}, tail)
     reductions = find_reduction_loops(sch, block)
     levels = []
     for loop, (many, each) in zip(loops, sizes, strict=True):
@@ -134,9 +133,9 @@ def tile_block(
     inside = tuple(level[1] for level in levels)
     elements = tuple(level[2] for level in levels if len(level) == 3)
     sch.reorder(*blocks, *inside, *reductions, *elements)
-    require_single_terms(sch, "tile_block", block)
+    require_single_terms(sch, block)
     if fuse_threads:
-        require_countable(sch, "tile_block", inside)
+        require_countable(sch, inside)
         inside = (sch.fuse(*inside),)
     for letter, loop in zip(letters, blocks, strict=True):
         bind_loop(sch, loop, axis=f"blockIdx.{letter}")
@@ -156,7 +155,6 @@ def _read_tile(
     count = len(threads)
     if not 1 <= count <= min(3, len(spatial)):
         raise TransformError(
-            "tile_block",
             f"threads has {count} entries, and block '{find_block_name(sch, block)}' has "
             f"{len(spatial)} spatial loops",
             "give one entry for each loop to be tiled, at most three",
@@ -166,7 +164,6 @@ def _read_tile(
     for what, given in (("per_thread", each), ("axes", letters)):
         if len(given) != count:
             raise TransformError(
-                "tile_block",
                 f"{what} has {len(given)} entries and threads has {count}",
                 "give one entry for each loop to be tiled",
             )

@@ -6,26 +6,19 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import SeqStmt
 
-from .coverage import require_computed
-from .errors import TransformError, composite
-from .loops import ASYNC
-from .pipeline_rules import STAGE
+from .decorators import composite
+from .errors import TransformError
+from .legality.lifetimes import require_computed
+from .legality.pipelines import ASYNC, STAGE
+from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .placement import (
     fuse_epilogue_at,
     require_around,
     require_outside_reductions,
     require_scalar_place,
 )
-from .queries import (
-    constant,
-    find_all,
-    find_block_name,
-    find_epilogue,
-    find_outer_loops,
-    is_reduction,
-)
-from .registers import require_own_registers
-from .virtual_threads import require_virtual_threads_around_all
+from .queries import find_block_name, find_epilogue, find_outer_loops, is_reduction
+from .tir import constant, find_all
 
 SCOPES = ("shared", "shared.dyn", "local")
 _WHY_NOT = {
@@ -50,7 +43,7 @@ def cache_read_at(
         pipeline copies asynchronously
     """
     copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
-    require_own_registers(sch, "cache_read_at", copy)
+    require_own_registers(sch, copy)
     return copy
 
 
@@ -58,21 +51,20 @@ def place_copy_at(
     sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int, scope: str
 ) -> SBlockRV:
     """`cache_read_at` of an operand that may lie in registers of threads which fetch it then."""
-    _require_scope("cache_read_at", scope)
+    _require_scope(scope)
     reads = [str(region.source.name) for region in sch.get(block).reads]
     if not 0 <= operand < len(reads):
         raise TransformError(
-            "cache_read_at",
             f"block '{find_block_name(sch, block)}' has no operand {operand}, it reads "
             f"{', '.join(f'{index}: {name}' for index, name in enumerate(reads))}",
             "count the operands from 0",
         )
-    require_around(sch, "cache_read_at", loop, block)
+    require_around(sch, loop, block)
     _require_no_async_copy(sch, block)
-    require_scalar_place(sch, "cache_read_at", loop)
+    require_scalar_place(sch, loop)
     copy = sch.cache_read(block, operand, scope)
     sch.compute_at(copy, loop, preserve_unit_loops=True)
-    require_virtual_threads_around_all(sch, "cache_read_at", copy)
+    require_virtual_threads_around_all(sch, copy)
     return copy
 
 
@@ -91,16 +83,16 @@ def cache_write_at(
         a thread cannot read another's registers; a block that computes all elements which the
         copy would write: of a tile with a guard TVM may copy more, or beyond the tensor
     """
-    _require_scope("cache_write_at", scope)
-    require_around(sch, "cache_write_at", loop, block)
-    require_outside_reductions(sch, "cache_write_at", loop, block)
-    require_scalar_place(sch, "cache_write_at", loop)
+    _require_scope(scope)
+    require_around(sch, loop, block)
+    require_outside_reductions(sch, loop, block)
+    require_scalar_place(sch, loop)
     copy = sch.cache_write(block, 0, scope)
-    _require_inside(sch, "cache_write_at", copy)
+    _require_inside(sch, copy)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
-    require_own_registers(sch, "cache_write_at", copy)
-    require_computed(sch, "cache_write_at", block, copy)
-    require_virtual_threads_around_all(sch, "cache_write_at", copy)
+    require_own_registers(sch, copy)
+    require_computed(sch, block, copy)
+    require_virtual_threads_around_all(sch, copy)
     return copy
 
 
@@ -120,12 +112,11 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
     """
     if not is_reduction(sch, block):
         raise TransformError(
-            "accumulate_in_registers",
             f"block '{find_block_name(sch, block)}' reduces nothing",
             "use cache_write_at to keep a result in registers",
         )
-    require_around(sch, "accumulate_in_registers", loop, block)
-    require_outside_reductions(sch, "accumulate_in_registers", loop, block)
+    require_around(sch, loop, block)
+    require_outside_reductions(sch, loop, block)
     epilogue = find_epilogue(sch, block)
     if epilogue is None:
         return cache_write_at(sch, block, loop, scope="local")
@@ -141,22 +132,21 @@ def _require_no_async_copy(sch: Schedule, block: SBlockRV) -> None:
         for part, stage in zip(parts, stages, strict=False):
             if stage == 0 and any(target.same_as(one) for one in find_all(part, SBlock)):
                 raise TransformError(
-                    "cache_read_at",
                     f"block '{find_block_name(sch, block)}' is copied asynchronously for the next "
                     f"iterations of loop '{loop.loop_var.name}', straight from global memory",
                     "cache its operand before prefetching",
                 )
 
 
-def _require_scope(who: str, scope: str) -> None:
+def _require_scope(scope: str) -> None:
     if scope not in SCOPES:
         hint = _WHY_NOT.get(scope, "")
         raise TransformError(
-            who, f"scope '{scope}' is not supported{hint}", f"use one of {', '.join(SCOPES)}"
+            f"scope '{scope}' is not supported{hint}", f"use one of {', '.join(SCOPES)}"
         )
 
 
-def _require_inside(sch: Schedule, who: str, copy: SBlockRV) -> None:
+def _require_inside(sch: Schedule, copy: SBlockRV) -> None:
     """Refuse a copy of more elements than the tensor has that it writes."""
     target = sch.get(copy).writes[0].source
     for dimension, (iterator, length) in enumerate(
@@ -165,7 +155,6 @@ def _require_inside(sch: Schedule, who: str, copy: SBlockRV) -> None:
         copied, whole = constant(iterator.dom.extent), constant(length)
         if copied is not None and whole is not None and copied > whole:
             raise TransformError(
-                who,
                 f"the guarded tile of '{target.name}' has {copied} elements along dimension "
                 f"{dimension}, and TVM would copy all of them out to the {whole} that there are",
                 "cache the result before its loops are split with a guard, or choose sizes that "

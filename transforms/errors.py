@@ -1,4 +1,4 @@
-"""The one error of the transforms, and decorators that check arguments and convert TVM's errors."""
+"""The one error of the transforms, and the decorator of questions, which converts TVM's errors."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import inspect
 import re
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from tvm import IRModule
 from tvm.error import InternalError
-from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .arguments import UnfitError, read_arguments
-from .legality import find_fault
 
-_NO_COPY = "unordered_map::at"
+NO_COPY = "unordered_map::at"
 """So `Schedule.copy` fails where a block is gone that TVM believes alive: tensorize of a loop."""
-_Options = ParamSpec("_Options")
-_Result = TypeVar("_Result")
+Options = ParamSpec("Options")
+Result = TypeVar("Result")
+_running: ContextVar[str] = ContextVar("_running", default="transform")
+"""The name of the innermost transform or question that runs."""
 
 
 class TransformError(ValueError):
@@ -31,6 +30,8 @@ class TransformError(ValueError):
     on a copy, and where it was refused half-way its advice says that the schedule has changed.
 
     The text is one sentence: who refuses, what is wrong with its names and numbers, what to do.
+    ``TransformError(problem, advice)`` names the transform that runs, ``TransformError(transform,
+    problem, advice)`` another one.
 
     Attributes
     ----------
@@ -43,7 +44,8 @@ class TransformError(ValueError):
     kernel_line : the kernel's ``file:line`` where TVM keeps it; None where it does not
     """
 
-    def __init__(self, transform: str, problem: str, advice: str) -> None:
+    def __init__(self, *parts: str) -> None:
+        transform, problem, advice = parts if len(parts) == 3 else (_running.get(), *parts)
         super().__init__(transform, problem, advice)
         self.transform = transform
         self.caller: str | None = None
@@ -61,176 +63,21 @@ class TransformError(ValueError):
         if self.kernel_line is not None:
             places.append(f"kernel {self.kernel_line}")
         where = f" [{'; '.join(places)}]" if places else ""
-        who = self.transform if self.caller is None else f"{self.caller}: {self.transform}"
-        return f"{who}: {self.problem}; {self.advice}{where}"
+        transform = self.transform if self.caller is None else f"{self.caller}: {self.transform}"
+        return f"{transform}: {self.problem}; {self.advice}{where}"
 
 
-def transform(
-    function: Callable[Concatenate[Schedule, _Options], _Result],
-) -> Callable[Concatenate[Schedule, _Options], _Result]:
-    """Wrap a transform of one primitive: every refusal becomes a `TransformError`.
-
-    Its arguments are held against their annotations. A single primitive of TVM changes nothing
-    when it fails, so checks first and the primitive last leave the schedule as it was; if what it
-    made is not whole (`find_fault`), a copy from before takes the schedule's place.
-    """
-
-    @functools.wraps(function)
-    def checked(*args: Any, **options: Any) -> _Result:
-        bound = _read(function, args, options)
-        sch, around = next(iter(bound.arguments.values())), _under_way.get()
-        if around is not None and around.schedule is sch:
-            return _run(function, bound)
-        before, was = _copy(sch), _State.of(sch)
-        result = _run(function, bound)
-        try:
-            _require_whole(function, was, sch)
-        except TransformError as error:
-            if before is None:
-                _tell_change(error, was, sch)
-            else:
-                sch.__move_handle_from__(before)
-            raise
-        return result
-
-    return checked
-
-
-def query(function: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
+def query(function: Callable[Options, Result]) -> Callable[Options, Result]:
     """Wrap a public question about a schedule or a module, as `transform` wraps a transform."""
 
     @functools.wraps(function)
-    def checked(*args: _Options.args, **options: _Options.kwargs) -> _Result:
-        return _run(function, _read(function, args, options))
+    def checked(*args: Options.args, **options: Options.kwargs) -> Result:
+        return run_call(function, read_call(function, args, options))
 
     return checked
 
 
-@dataclass
-class _Attempt:
-    """A composite under way.
-
-    Attributes
-    ----------
-    schedule : that it changes
-    is_careful : whether the composites within are tried on a copy first, too
-    is_spoiled : whether one within was refused half-way, and the schedule with it
-    """
-
-    schedule: Schedule
-    is_careful: bool
-    is_spoiled: bool = False
-
-
-_under_way: ContextVar[_Attempt | None] = ContextVar("_under_way", default=None)
-
-
-def composite(
-    function: Callable[Concatenate[Schedule, _Options], _Result],
-) -> Callable[Concatenate[Schedule, _Options], _Result]:
-    """Wrap a transform of several primitives: it is tried on a copy of the schedule first.
-
-    Handles stay valid in the copy, so a refusal half-way is found before the schedule is touched.
-    Composites within are not tried once more, unless the one around goes on after a refusal.
-    """
-
-    @functools.wraps(function)
-    def tried_first(*args: Any, **options: Any) -> _Result:
-        bound = _read(function, args, options)
-        first = next(iter(bound.arguments))
-        sch, around = bound.arguments[first], _under_way.get()
-        if around is not None and around.schedule is sch and not around.is_careful:
-            try:
-                return _run(function, bound)
-            except Exception:
-                around.is_spoiled = True
-                raise
-        is_careful, copy = False, _copy(sch)
-        if copy is None:
-            return _run_untried(function, sch, bound)
-        attempt = _Attempt(copy, is_careful)
-        bound.arguments[first] = attempt.schedule
-        try:
-            _run_within(attempt, function, bound)
-        except TransformError:
-            if not attempt.is_spoiled:
-                raise
-        if attempt.is_spoiled:
-            is_careful = True
-            bound.arguments[first] = sch.copy()
-            _run_within(_Attempt(bound.arguments[first], is_careful), function, bound)
-        _require_whole(function, _State.of(sch), bound.arguments[first])
-        bound.arguments[first] = sch
-        return _run_within(_Attempt(sch, is_careful), function, bound)
-
-    return tried_first
-
-
-class _State(NamedTuple):
-    """A schedule as it was: its module, and how many primitives had made it."""
-
-    module: IRModule
-    steps: int
-
-    @classmethod
-    def of(cls, sch: Schedule) -> _State:
-        return cls(sch.mod, len(sch.trace.insts))
-
-    def find_steps(self, sch: Schedule) -> list[str]:
-        """The primitives that a schedule, or a copy of it, has run since."""
-        return [str(step.kind.name) for step in list(sch.trace.insts)[self.steps :]]
-
-
-def _copy(sch: Schedule) -> Schedule | None:
-    """A copy in which handles stay valid; None where TVM cannot make one: after tensorize."""
-    try:
-        return sch.copy()
-    except InternalError as error:
-        if _NO_COPY not in str(error):
-            raise
-        return None
-
-
-def _run_untried(
-    function: Callable[..., _Result], sch: Schedule, bound: inspect.BoundArguments
-) -> _Result:
-    """Run a composite on a schedule that cannot be copied; its refusal says what has changed."""
-    was = _State.of(sch)
-    try:
-        result = _run_within(_Attempt(sch, False), function, bound)
-        _require_whole(function, was, sch)
-    except TransformError as error:
-        _tell_change(error, was, sch)
-        raise
-    return result
-
-
-def _tell_change(error: TransformError, was: _State, sch: Schedule) -> None:
-    """Have an error say that the schedule is not as it was before."""
-    if not sch.mod.same_as(was.module):
-        error.advice += (
-            "; TVM cannot copy a schedule after tensorize, so this one has changed: begin again"
-        )
-
-
-def _require_whole(function: Callable[..., object], was: _State, sch: Schedule) -> None:
-    """Refuse what a transform made, if it lost or broke something on its way."""
-    fault = find_fault(function, was.module, sch.mod, was.find_steps(sch))
-    if fault is not None:
-        raise TransformError(function.__name__, fault.problem, fault.advice)
-
-
-def _run_within(
-    attempt: _Attempt, function: Callable[..., _Result], bound: inspect.BoundArguments
-) -> _Result:
-    token = _under_way.set(attempt)
-    try:
-        return _run(function, bound)
-    finally:
-        _under_way.reset(token)
-
-
-def _read(
+def read_call(
     function: Callable[..., object], args: tuple[Any, ...], options: dict[str, Any]
 ) -> inspect.BoundArguments:
     """The arguments of a call, held against the function's annotations."""
@@ -240,9 +87,10 @@ def _read(
         raise TransformError(function.__name__, unfit.problem, unfit.advice) from None
 
 
-def _run(function: Callable[..., _Result], bound: inspect.BoundArguments) -> _Result:
+def run_call(function: Callable[..., Result], bound: inspect.BoundArguments) -> Result:
     """Call a function; what it and TVM refuse becomes a `TransformError` of its name."""
     name, kernel_line = function.__name__, _find_kernel_line(bound)
+    token = _running.set(name)
     try:
         return function(*bound.args, **bound.kwargs)
     except TransformError as error:
@@ -250,18 +98,20 @@ def _run(function: Callable[..., _Result], bound: inspect.BoundArguments) -> _Re
         error.caller = None if error.transform == name else name
         raise
     except (ScheduleError, ValueError, InternalError) as error:
-        if _NO_COPY in str(error):
+        if NO_COPY in str(error):
             refusal = TransformError(
-                name, "TVM cannot copy this schedule, to try it out", "tensorize after it"
+                "TVM cannot copy this schedule, to try it out", "tensorize after it"
             )
         elif not isinstance(error, ScheduleError) and "Check failed" not in str(error):
             raise
         else:
             refusal = TransformError(
-                name, f"TVM refuses: {_last_sentence(error)}", "see the schedule with sch.show()"
+                f"TVM refuses: {_last_sentence(error)}", "see the schedule with sch.show()"
             )
         refusal.kernel_line = kernel_line
         raise refusal from error
+    finally:
+        _running.reset(token)
 
 
 def _find_kernel_line(bound: inspect.BoundArguments) -> str | None:
@@ -311,3 +161,10 @@ def _name_mark(mark: re.Match[str], names: dict[str, str]) -> str:
     kind = "block" if mark.group(1) == "SBlock" else "loop"
     name = names.get(mark.group().rpartition(" ")[2])
     return f"the {kind}" if name is None else f"{kind} '{name}'"
+
+
+class Fault(NamedTuple):
+    """What a transform did to a function: the problem and the advice of a refusal."""
+
+    problem: str
+    advice: str

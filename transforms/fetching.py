@@ -11,27 +11,25 @@ from tvm.tirx import For
 
 from .binding import bind_loop
 from .caching import place_copy_at
-from .errors import TransformError, composite
+from .decorators import composite
+from .errors import TransformError
 from .gpu_limits import MAX_THREADS
 from .layout import require_copy
-from .legality import inlines
+from .legality.lowered_memory import require_one_room
+from .legality.net import inlines
+from .legality.threads import require_own_registers
 from .loops import Tail, require_countable, require_serial
 from .placement import inline_producers
 from .queries import (
-    constant,
-    find_all,
-    find_axis,
     find_block_name,
     find_extent,
     find_loop_name,
     find_outer_loops,
     find_own_loops,
     find_root,
-    find_row_stride,
     get_enclosing_kernel,
 )
-from .registers import require_own_registers
-from .rooms import require_one_room
+from .tir import constant, find_all, find_axis, find_row_stride
 from .vectorize import find_float8_fault, vectorize_loop
 
 
@@ -62,7 +60,7 @@ def fetch_cooperatively(
     """
     shape = (threads,) if isinstance(threads, int) else tuple(threads)
     own = _require_fetch(sch, block, shape, vector, tail)
-    require_countable(sch, "fetch_cooperatively", own)
+    require_countable(sch, own)
     fused = own[0] if len(own) == 1 else sch.fuse(*own)
     factors = [None, *shape, vector] if vector > 1 else [None, *shape]
     pieces = sch.split(fused, factors)
@@ -70,7 +68,7 @@ def fetch_cooperatively(
         vectorize_loop(sch, pieces[-1])
     for letter, loop in zip("xyz"[: len(shape)][::-1], pieces[1:], strict=False):
         bind_loop(sch, loop, axis=f"threadIdx.{letter}")
-    require_one_room(sch, "fetch_cooperatively")
+    require_one_room(sch)
 
 
 @composite
@@ -101,7 +99,7 @@ def stage_operand_at(
     if _can_inline_producers(sch, copy):
         inline_producers(sch, copy)
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail=tail)
-    require_own_registers(sch, "stage_operand_at", copy)
+    require_own_registers(sch, copy)
     return copy
 
 
@@ -116,32 +114,29 @@ def _can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
 def _require_fetch(
     sch: Schedule, block: SBlockRV, shape: tuple[int, ...], vector: int, tail: str
 ) -> list[LoopRV]:
-    who, name = "fetch_cooperatively", find_block_name(sch, block)
-    target = require_copy(sch, who, block).source
+    name = find_block_name(sch, block)
+    target = require_copy(sch, block).source
     if target.scope() not in ("shared", "shared.dyn"):
         raise TransformError(
-            who,
             f"block '{name}' writes '{target.name}' in scope '{target.scope()}', which threads do "
             "not share",
             'cache the operand with scope="shared" or "shared.dyn"',
         )
     if not (1 <= len(shape) <= 3 and min(shape) >= 1 and math.prod(shape) <= MAX_THREADS):
         raise TransformError(
-            who,
             f"threads={shape} is no shape of a GPU block",
             f"give one to three extents of at least 1, together at most {MAX_THREADS}",
         )
     if vector not in (1, 2, 4, 8, 16):
-        raise TransformError(who, f"vector={vector} is no vector", "use 1, 2, 4, 8 or 16")
+        raise TransformError(f"vector={vector} is no vector", "use 1, 2, 4, 8 or 16")
     own = find_own_loops(sch, block)
     if not own or not find_outer_loops(sch, own[0]):
         raise TransformError(
-            who,
             f"block '{name}' does not stand under a loop of its consumer, with loops of its own",
             "place it with cache_read_at before fetching",
         )
     for loop in own:
-        require_serial(sch, who, loop)
+        require_serial(sch, loop)
     _require_known_axes(sch, own[0], shape)
     _require_whole_shares(sch, block, own, math.prod(shape), vector, tail)
     return own
@@ -154,7 +149,6 @@ def _require_known_axes(sch: Schedule, loop: LoopRV, shape: tuple[int, ...]) -> 
     for letter, extent in zip("xyz", shape[::-1], strict=False):
         if known and extent > 1 and f"threadIdx.{letter}" not in known:
             raise TransformError(
-                "fetch_cooperatively",
                 f"threads={shape} needs threadIdx.{letter} above loop "
                 f"'{find_loop_name(sch, loop)}', and the kernel's threads are on "
                 f"{' and '.join(known)} only",
@@ -165,14 +159,13 @@ def _require_known_axes(sch: Schedule, loop: LoopRV, shape: tuple[int, ...]) -> 
 def _require_whole_shares(
     sch: Schedule, block: SBlockRV, own: list[LoopRV], threads: int, vector: int, tail: str
 ) -> None:
-    who, name = "fetch_cooperatively", find_block_name(sch, block)
+    name = find_block_name(sch, block)
     if tail == "guard":
         return
     extents = [find_extent(sch, loop) for loop in own]
     elements = None if None in extents else math.prod(extent or 0 for extent in extents)
     if elements is None or elements % (threads * vector):
         raise TransformError(
-            who,
             f"the tile of block '{name}' has {elements or 'a symbolic number of'} elements, which "
             f"threads * vector = {threads * vector} does not divide",
             'use fewer threads, a shorter vector or a larger tile, or pass tail="guard"',
@@ -180,7 +173,6 @@ def _require_whole_shares(
     run = _find_run(sch, block, extents)
     if run % vector:
         raise TransformError(
-            who,
             f"the tile of block '{name}' lies in runs of {run} elements, which vector={vector} "
             "does not divide, so that TVM would load the elements one by one",
             'use a shorter vector or longer rows, or pass tail="guard"',

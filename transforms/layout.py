@@ -24,24 +24,27 @@ from tvm.tirx import (
 )
 from tvm_ffi import structural_equal
 
-from .errors import TransformError, composite
-from .places import is_among
+from .decorators import composite
+from .errors import TransformError
+from .legality.lowered_memory import require_one_room
 from .queries import (
-    constant,
-    find_all,
     find_block_name,
     find_blocks_under,
-    find_kind,
     find_own_loops,
     find_realize,
-    find_regions,
     find_root,
     find_row_length,
+)
+from .tir import (
+    constant,
+    find_all,
+    find_kind,
+    find_regions,
     find_row_stride,
+    is_among,
     is_choice,
     is_used,
 )
-from .rooms import require_one_room
 
 
 class Padding(NamedTuple):
@@ -63,38 +66,34 @@ def pad_shared_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
         tile that the padding would misalign. TVM's storage_align pads to something else unless
         it is given the row's exact length, which is read off the loops here, and less than that.
     """
-    who, name = "pad_shared_rows", find_block_name(sch, block)
-    target = require_copy(sch, who, block)
+    name = find_block_name(sch, block)
+    target = require_copy(sch, block)
     if target.source.scope() not in ("shared", "shared.dyn"):
         raise TransformError(
-            who,
             f"block '{name}' writes '{target.source.name}' in scope '{target.source.scope()}'",
             "pad the rows of a shared buffer",
         )
     if elements < 1:
-        raise TransformError(who, f"elements={elements} is no padding", "use at least 1")
+        raise TransformError(f"elements={elements} is no padding", "use at least 1")
     if len(target.region) < 2:
         raise TransformError(
-            who,
             f"block '{name}' writes '{target.source.name}' of one dimension, which has no rows",
             "pad a tile of at least two dimensions",
         )
     row = find_row_length(sch, block)
     if row is None:
         raise TransformError(
-            who,
             f"block '{name}' has no loop of its own along the rows of '{target.source.name}', so "
             "that their length is not known",
             "call this between cache_read_at and fetch_cooperatively",
         )
     if elements >= row:
         raise TransformError(
-            who,
             f"elements={elements} is not less than the {row} elements of a row of "
             f"'{target.source.name}', and TVM would pad by {elements % row}",
             f"use 1 to {row - 1}" if row > 1 else "rows of one element need no padding",
         )
-    _require_no_vectors(sch, who, block, target.source, row + elements)
+    _require_no_vectors(sch, block, target.source, row + elements)
     sch.storage_align(block, 0, axis=-2, factor=row, offset=elements)
 
 
@@ -115,18 +114,17 @@ def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
     requires: a copy block into ``shared`` or ``shared.dyn`` memory of two dimensions or more,
         whose rows are not padded yet
     """
-    who, name = "transpose_tile", find_block_name(sch, block)
-    buffer = require_copy(sch, who, block).source
+    name = find_block_name(sch, block)
+    buffer = require_copy(sch, block).source
     if buffer.scope() not in ("shared", "shared.dyn") or len(buffer.shape) < 2:
         raise TransformError(
-            who,
             f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}' with "
             f"{len(buffer.shape)} dimensions",
             "transpose a shared tile of two dimensions or more",
         )
     if find_row_stride(find_root(sch, block), buffer) is not None:
         raise TransformError(
-            who, f"the rows of '{buffer.name}' are padded already", "transpose before padding"
+            f"the rows of '{buffer.name}' are padded already", "transpose before padding"
         )
     sch.transform_layout(block, ("write", 0), lambda *at: (*at[:-2], at[-1], at[-2]))
 
@@ -147,58 +145,54 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
         alone, which TVM would take for all of it; none that begins at any element of a row, where
         TVM would take i % row and (i + 1) % row for the same
     """
-    who, name = "fold_tile", find_block_name(sch, block)
-    buffer = require_copy(sch, who, block).source
+    name = find_block_name(sch, block)
+    buffer = require_copy(sch, block).source
     if buffer.scope() not in ("shared", "shared.dyn") or not buffer.shape:
         raise TransformError(
-            who,
             f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}'"
             + ("" if buffer.shape else " without a dimension"),
             "fold a tile in shared memory",
         )
     if padding not in range(row):
         raise TransformError(
-            who,
             f"row={row} and padding={padding} are no rows",
             "give a row of at least 1 element, and a padding from 0 to less than a row",
         )
     if find_row_stride(find_root(sch, block), buffer) is not None:
         raise TransformError(
-            who, f"the rows of '{buffer.name}' are padded already", "fold a tile before padding"
+            f"the rows of '{buffer.name}' are padded already", "fold a tile before padding"
         )
 
     def place(*at: Any) -> tuple[Any, ...]:
         return (*at[:-1], at[-1] // row, at[-1] % row)
 
     if padding:
-        _require_no_vectors(sch, who, block, buffer, row + padding)
+        _require_no_vectors(sch, block, buffer, row + padding)
     # Different elements have different places; the last row may have some without an element.
     sch.transform_layout(block, ("write", 0), place, assume_injective_transform=True)
     if padding:
         sch.storage_align(block, 0, axis=-2, factor=row, offset=padding)
-    require_one_room(sch, who)
+    require_one_room(sch)
 
 
-def require_copy(sch: Schedule, who: str, block: SBlockRV) -> Any:
+def require_copy(sch: Schedule, block: SBlockRV) -> Any:
     """The region that a copy block writes; refuse a block that does not write exactly one."""
     writes = sch.get(block).writes
     if len(writes) != 1:
         raise TransformError(
-            who,
             f"block '{find_block_name(sch, block)}' writes {len(writes)} buffers",
             "pass the copy block that cache_read_at returned",
         )
     return writes[0]
 
 
-def _require_no_vectors(sch: Schedule, who: str, block: SBlockRV, buffer: Any, stride: int) -> None:
+def _require_no_vectors(sch: Schedule, block: SBlockRV, buffer: Any, stride: int) -> None:
     for loop in find_all(find_root(sch, block), For):
         if loop.kind != ForKind.VECTORIZED or stride % (constant(loop.extent) or 1) == 0:
             continue
         for user in find_all(loop, SBlock):
             if any(region.source.same_as(buffer) for region in find_regions(user)):
                 raise TransformError(
-                    who,
                     f"block '{user.name_hint}' uses '{buffer.name}' in vectors of {loop.extent}, "
                     f"and rows of {stride} elements would misalign them",
                     f"pad so that a row becomes a multiple of {loop.extent}, or do not vectorize",
@@ -221,28 +215,26 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         iterator in the indices that are padded (of one element TVM may know the index, and the
         other iterations would use the same one)
     """
-    who, name = "pad_block", find_block_name(sch, block)
+    name = find_block_name(sch, block)
     iterators = sch.get(block).iter_vars
     if len(multiples) != len(iterators) or min(multiples, default=0) < 1:
         raise TransformError(
-            who,
             f"multiples={tuple(multiples)} does not fit block '{name}' with its "
             f"{len(iterators)} iterators",
             "give one multiple of at least 1 for each iterator",
         )
     advice = "pad a block before its loops are split or fused or shared with other blocks"
-    require_own_loops(sch, who, block, advice)
+    require_own_loops(sch, block, advice)
     for region in find_regions(sch.get(block)):
         if region.source.scope() != "global":
             raise TransformError(
-                who,
                 f"block '{name}' uses '{region.source.name}' in scope '{region.source.scope()}', "
                 "and TVM pads the whole tensor in a kernel of its own",
                 "pad a block before its operands are cached",
             )
-    _require_room(sch, who, block, multiples)
-    _require_zero_terms(sch, who, block, multiples)
-    _require_padded_outputs(sch, who, block, multiples)
+    _require_room(sch, block, multiples)
+    _require_zero_terms(sch, block, multiples)
+    _require_padded_outputs(sch, block, multiples)
     old = find_all(find_root(sch, block), SBlock)
     sch.pad_einsum(block, list(multiples))
     operands = _find_new(sch, sch.get_producers(block), old)
@@ -257,7 +249,7 @@ def _find_new(sch: Schedule, blocks: Sequence[SBlockRV], old: list[SBlock]) -> t
     return tuple(block for block in blocks if not any(sch.get(block).same_as(node) for node in old))
 
 
-def require_own_loops(sch: Schedule, who: str, block: SBlockRV, advice: str) -> None:
+def require_own_loops(sch: Schedule, block: SBlockRV, advice: str) -> None:
     """Refuse a block whose loops TVM would replace, and which are more than its plain iteration.
 
     TVM makes these loops anew: other blocks in them would be gone, and kinds and predicates, too.
@@ -278,7 +270,7 @@ def require_own_loops(sch: Schedule, who: str, block: SBlockRV, advice: str) -> 
             state = find_kind(node) if node.kind != ForKind.SERIAL else "annotated"
             fault = f"has the {state} loop '{node.loop_var.name}'"
     if fault:
-        raise TransformError(who, f"block '{find_block_name(sch, block)}' {fault}", advice)
+        raise TransformError(f"block '{find_block_name(sch, block)}' {fault}", advice)
 
 
 def _is_plain(realize: Any, loops: list[For]) -> bool:
@@ -294,21 +286,20 @@ def _is_plain(realize: Any, loops: list[For]) -> bool:
     return True
 
 
-def _require_room(sch: Schedule, who: str, block: SBlockRV, multiples: Sequence[int]) -> None:
+def _require_room(sch: Schedule, block: SBlockRV, multiples: Sequence[int]) -> None:
     """Refuse extents that, rounded up, do not fit their integer type."""
     for iterator, multiple in zip(sch.get(block).iter_vars, multiples, strict=True):
         extent = constant(iterator.dom.extent) or 1
         limit = 2 ** (iterator.var.ty.dtype.bits - 1) - 1
         if extent + multiple - 1 > limit:
             raise TransformError(
-                who,
                 f"iterator '{iterator.var.name}' has the extent {extent}, and rounded up to a "
                 f"multiple of {multiple} that is beyond {iterator.var.ty}, which ends at {limit}",
                 "choose a smaller multiple, or give the kernel int64 loops",
             )
 
 
-def _require_zero_terms(sch: Schedule, who: str, block: SBlockRV, multiples: Sequence[int]) -> None:
+def _require_zero_terms(sch: Schedule, block: SBlockRV, multiples: Sequence[int]) -> None:
     """Refuse a padded reduction in which zeros count: (A - mean) ** 2, say, or a maximum."""
     node = sch.get(block)
     padded = [
@@ -323,16 +314,13 @@ def _require_zero_terms(sch: Schedule, who: str, block: SBlockRV, multiples: Seq
     if not all(alone):
         names = ", ".join(f"'{var.name}'" for var in padded)
         raise TransformError(
-            who,
             f"block '{find_block_name(sch, block)}' reduces over {names}, and the zeros that would "
             "be padded there count: it is no sum of products of the padded operands",
             'pad its other iterators only (a multiple of 1), and split the rest with tail="guard"',
         )
 
 
-def _require_padded_outputs(
-    sch: Schedule, who: str, block: SBlockRV, multiples: Sequence[int]
-) -> None:
+def _require_padded_outputs(sch: Schedule, block: SBlockRV, multiples: Sequence[int]) -> None:
     """Refuse a padded iterator that goes over no dimension of the output: it would be the same."""
     node = sch.get(block)
     indices = [part.min for region in node.writes for part in region.region]
@@ -341,7 +329,6 @@ def _require_padded_outputs(
         is_spatial = iterator.iter_type != IterVar.CommReduce
         if is_spatial and extent % multiple and not is_among(iterator.var, indices):
             raise TransformError(
-                who,
                 f"iterator '{iterator.var.name}' is no index of what block "
                 f"'{find_block_name(sch, block)}' writes, and its {-extent % multiple} new "
                 "iterations would store over the old ones",

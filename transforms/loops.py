@@ -13,27 +13,22 @@ from tvm.sym import Analyzer
 from tvm.tirx import For, ForKind, IterVar, floormod
 
 from .arguments import Int64
-from .errors import TransformError, composite, transform
+from .decorators import composite, transform
+from .errors import TransformError
+from .legality.pipelines import ASYNC
+from .legality.sums import require_single_terms
 from .queries import (
-    constant,
-    find_all,
-    find_axis,
     find_enclosing_loops,
     find_extent,
-    find_fed_iterators,
-    find_kind,
     find_loop_name,
     find_outer_loops,
     is_reduction,
 )
-from .repetition import require_single_terms
+from .tir import constant, find_all, find_axis, find_fed_iterators, find_kind
 
 UNROLL = "pragma_auto_unroll_max_step"
-ASYNC = "software_pipeline_async_stages"
-
 Tail = Literal["refuse", "guard"]
 """What happens where a size does not divide: refuse, or guard the rest with predicates."""
-
 PaddedTail = Literal["refuse", "guard", "pad"]
 """The same for a recipe that can also pad the whole problem with zeros."""
 
@@ -57,8 +52,8 @@ def split_loop(sch: Schedule, loop: LoopRV, *, inner: int, tail: Tail = "refuse"
         within the loop's integer type; no guard on the outputs of a reduction over threads (TVM
         loses it, if it is the only one)
     """
-    require_serial(sch, "split_loop", loop)
-    require_factors(sch, "split_loop", loop, {"inner": inner}, tail)
+    require_serial(sch, loop)
+    require_factors(sch, loop, {"inner": inner}, tail)
     return Split(*sch.split(loop, [None, inner]))
 
 
@@ -73,19 +68,18 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
         product of their extents within their integer type (TVM lets it wrap around)
     """
     if not loops:
-        raise TransformError("fuse_loops", "no loop is given", "pass at least one loop")
+        raise TransformError("no loop is given", "pass at least one loop")
     for loop in loops:
-        require_serial(sch, "fuse_loops", loop)
+        require_serial(sch, loop)
     for outer, inner in itertools.pairwise(loops):
         body = sch.get(outer).body
         if not (isinstance(body, For) and body.same_as(sch.get(inner))):
             raise TransformError(
-                "fuse_loops",
                 f"loop '{find_loop_name(sch, inner)}' does not stand directly inside "
                 f"loop '{find_loop_name(sch, outer)}'",
                 "bring them together with reorder_loops first",
             )
-    require_countable(sch, "fuse_loops", loops)
+    require_countable(sch, loops)
     return sch.fuse(*loops)
 
 
@@ -102,9 +96,7 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
     nodes = [sch.get(loop) for loop in loops]
     for index, node in enumerate(nodes):
         if any(node.same_as(other) for other in nodes[:index]):
-            raise TransformError(
-                "reorder_loops", f"loop '{names[index]}' is given twice", "name each loop once"
-            )
+            raise TransformError(f"loop '{names[index]}' is given twice", "name each loop once")
     depths = [len(find_outer_loops(sch, loop)) for loop in loops]
     if loops:
         innermost = loops[depths.index(max(depths))]
@@ -112,7 +104,6 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
         for name, node in zip(names, nodes, strict=True):
             if not any(node.same_as(link) for link in chain):
                 raise TransformError(
-                    "reorder_loops",
                     f"loop '{name}' is not in one chain with "
                     f"loop '{find_loop_name(sch, innermost)}'",
                     "reorder loops of one block only",
@@ -128,7 +119,7 @@ def _require_same_sums(sch: Schedule, loops: Sequence[LoopRV], innermost: LoopRV
     if blocks:
         trial.reorder(*loops)
         for block in blocks:
-            require_single_terms(trial, "reorder_loops", block)
+            require_single_terms(trial, block)
 
 
 @transform
@@ -141,8 +132,8 @@ def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: Int64 = 256) -> None:
         the unrolled loops around and inside (TVM's code generator took 24 s for 2368 copies, and
         minutes for more)
     """
-    require_serial(sch, "unroll_loop", loop)
-    extent = require_constant(sch, "unroll_loop", loop)
+    require_serial(sch, loop)
+    extent = require_constant(sch, loop)
     copies = extent * _count_copies(find_enclosing_loops(sch, loop))
     nests = [find_all(inner, For) for inner in find_all(sch.get(loop).body, For)]
     chains = [
@@ -151,7 +142,6 @@ def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: Int64 = 256) -> None:
     copies *= max(map(_count_copies, chains), default=1)
     if copies > limit:
         raise TransformError(
-            "unroll_loop",
             f"loop '{find_loop_name(sch, loop)}' would make {copies} copies of its body, "
             f"more than limit={limit}",
             "split the loop and unroll its inner part, or raise limit",
@@ -171,18 +161,15 @@ def suggest_unrolling(sch: Schedule, loop: LoopRV, *, limit: int = 2048) -> None
     requires: a serial loop without such a wish; a limit of at least 1 statement; no pipeline of
         asynchronous copies at or inside of the loop (TVM could not say how many to wait for)
     """
-    require_serial(sch, "suggest_unrolling", loop)
+    require_serial(sch, loop)
     name = find_loop_name(sch, loop)
     if limit < 1:
-        raise TransformError("suggest_unrolling", f"limit={limit} is no size", "use 1 or more")
+        raise TransformError(f"limit={limit} is no size", "use 1 or more")
     if UNROLL in sch.get(loop).annotations:
-        raise TransformError(
-            "suggest_unrolling", f"loop '{name}' has such a wish already", "call this once"
-        )
+        raise TransformError(f"loop '{name}' has such a wish already", "call this once")
     for inner in find_all(sch.get(loop), For):
         if ASYNC in inner.annotations:
             raise TransformError(
-                "suggest_unrolling",
                 f"loop '{inner.loop_var.name}' is a pipeline of asynchronous copies, and TVM could "
                 "not say how many to wait for",
                 "suggest to unroll loops inside of the pipeline only",
@@ -197,7 +184,7 @@ def _count_copies(loops: list[For]) -> int:
     return math.prod(constant(loop.extent) or 1 for loop in unrolled)
 
 
-def require_serial(sch: Schedule, who: str, loop: LoopRV) -> None:
+def require_serial(sch: Schedule, loop: LoopRV) -> None:
     """Refuse a loop that is bound, vectorized, unrolled or parallel already."""
     node = sch.get(loop)
     if node.kind == ForKind.SERIAL:
@@ -205,37 +192,33 @@ def require_serial(sch: Schedule, who: str, loop: LoopRV) -> None:
     axis = find_axis(node)
     state = find_kind(node) if axis is None else f"bound to '{axis}'"
     raise TransformError(
-        who,
         f"loop '{find_loop_name(sch, loop)}' is already {state}",
         "do this while the loop is still serial",
     )
 
 
-def require_constant(sch: Schedule, who: str, loop: LoopRV) -> int:
+def require_constant(sch: Schedule, loop: LoopRV) -> int:
     """The loop's extent; refuse a symbolic one."""
     extent = find_extent(sch, loop)
     if extent is None:
         raise TransformError(
-            who,
             f"loop '{find_loop_name(sch, loop)}' has the symbolic extent {sch.get(loop).extent}",
             'split it with tail="guard" first and use the inner loop',
         )
     return extent
 
 
-def require_factors(
-    sch: Schedule, who: str, loop: LoopRV, factors: dict[str, int], tail: str
-) -> None:
+def require_factors(sch: Schedule, loop: LoopRV, factors: dict[str, int], tail: str) -> None:
     """Refuse factors below 1, and factors that do not divide unless guarded."""
     product = 1
     for name, factor in factors.items():
         if factor < 1:
-            raise TransformError(who, f"{name}={factor} is no size", "use an integer from 1 up")
+            raise TransformError(f"{name}={factor} is no size", "use an integer from 1 up")
         product *= factor
     given = " * ".join(f"{key}={value}" for key, value in factors.items())
-    _require_room(sch, who, loop, product, given)
+    _require_room(sch, loop, product, given)
     if tail == "guard":
-        _require_kept_guard(sch, who, loop, product, given)
+        _require_kept_guard(sch, loop, product, given)
         return
     extent, name = find_extent(sch, loop), find_loop_name(sch, loop)
     if extent is None:
@@ -243,20 +226,18 @@ def require_factors(
         if Analyzer().can_prove_equal(rest, 0):
             return  # padded by pad_block to a multiple, say
         raise TransformError(
-            who,
             f"loop '{name}' has the symbolic extent {sch.get(loop).extent}, "
             f"of which {given} may be no divisor",
             'pass tail="guard", or pad the block first with pad_block',
         )
     if extent % product:
         raise TransformError(
-            who,
             f"loop '{name}' runs {extent} times, which {given} does not divide",
             'choose a divisor, pass tail="guard", or pad the block first with pad_block',
         )
 
 
-def _require_room(sch: Schedule, who: str, loop: LoopRV, tile: int, given: str) -> None:
+def _require_room(sch: Schedule, loop: LoopRV, tile: int, given: str) -> None:
     """Refuse a split whose rounded-up extent does not fit the loop's integer type.
 
     TVM computes (extent + tile - 1) // tile in that type, where the sum wraps around.
@@ -265,14 +246,13 @@ def _require_room(sch: Schedule, who: str, loop: LoopRV, tile: int, given: str) 
     limit = find_largest_index(node)
     if (1 if extent is None else extent) + tile - 1 > limit:
         raise TransformError(
-            who,
             f"loop '{find_loop_name(sch, loop)}' runs {node.extent} times, and rounded up to a "
             f"multiple of {given} that is beyond {node.loop_var.ty}, which ends at {limit}",
             "choose a smaller size, or give the kernel int64 loops",
         )
 
 
-def _require_kept_guard(sch: Schedule, who: str, loop: LoopRV, tile: int, given: str) -> None:
+def _require_kept_guard(sch: Schedule, loop: LoopRV, tile: int, given: str) -> None:
     """Refuse a guard on the outputs of a reduction over threads, where it would be the only one.
 
     TVM leaves it out where the sums are stored, and stores those of outputs that do not exist.
@@ -287,7 +267,6 @@ def _require_kept_guard(sch: Schedule, who: str, loop: LoopRV, tile: int, given:
         over_threads = any(iterator.iter_type == IterVar.CommReduce for iterator in reduced)
         if over_threads and constant(realize.predicate) == 1 and _feeds_output(realize, node):
             raise TransformError(
-                who,
                 f"block '{realize.block.name_hint}' reduces over threads, and TVM would leave out "
                 f"the guard of loop '{node.loop_var.name}', which runs {node.extent} times and "
                 f"which {given} does not divide",
@@ -301,7 +280,7 @@ def _feeds_output(realize: SBlockRealize, loop: For) -> bool:
     return bool(types) and IterVar.CommReduce not in types
 
 
-def require_countable(sch: Schedule, who: str, loops: Sequence[LoopRV]) -> None:
+def require_countable(sch: Schedule, loops: Sequence[LoopRV]) -> None:
     """Refuse to fuse loops that together run more often than their integer type counts."""
     nodes = [sch.get(loop) for loop in loops]
     extents = [constant(node.extent) for node in nodes]
@@ -310,7 +289,6 @@ def require_countable(sch: Schedule, who: str, loops: Sequence[LoopRV]) -> None:
     if total > find_largest_index(widest):
         product = " * ".join(f"'{node.loop_var.name}' ({node.extent})" for node in nodes)
         raise TransformError(
-            who,
             f"the loops {product} run {total} times together, beyond {widest.loop_var.ty}, which "
             f"ends at {find_largest_index(widest)}",
             "fuse fewer loops, or give the kernel int64 loops",

@@ -1,4 +1,4 @@
-"""Options of TVM's lowering passes that a schedule needs, kept in the module itself.
+"""Options of TVM's passes, and the pipeline, that a schedule needs, kept in the module itself.
 
 Some schedules mean what they say only under an option of the pass context: copies are asynchronous
 with ``tirx.use_async_copy``. The option is noted as an annotation of the root block, so that it
@@ -11,14 +11,13 @@ from __future__ import annotations
 import difflib
 
 import tvm
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from .arguments import Int64
-from .errors import TransformError, composite, query
-from .queries import find_all
-
-PREFIX = "pass_config."
+from .decorators import composite
+from .errors import TransformError
+from .passes.pipeline import KEY, PIPELINE, PIPELINES, PREFIX
 
 
 @composite
@@ -37,9 +36,9 @@ def set_pass_option(sch: Schedule, *, name: str, value: bool | Int64) -> None:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else "tvm.transform.PassContext lists them"
-        raise TransformError("set_pass_option", f"TVM has no pass option '{name}'", hint)
+        raise TransformError(f"TVM has no pass option '{name}'", hint)
     _require_taken(name, value)
-    root, key = require_root(sch, "set_pass_option"), PREFIX + name
+    root, key = require_root(sch), PREFIX + name
     if key in sch.get(root).annotations:
         sch.unannotate(root, key)
     sch.annotate(root, key, value)
@@ -52,30 +51,39 @@ def _require_taken(name: str, value: bool | int) -> None:
         tvm.transform.PassContext(config={name: value})
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
         raise TransformError(
-            "set_pass_option",
             f"'{name}' takes a {kind}, and is given {value!r}",
             "give such options to tvm.transform.PassContext where you compile",
         ) from error
 
 
-def require_root(sch: Schedule, who: str) -> SBlockRV:
+def require_root(sch: Schedule) -> SBlockRV:
     """The root block of the function that a schedule works on; refuse one that works on none."""
     names = [str(variable.name_hint) for variable, _ in sch.mod.functions_items()]
     if sch.func_working_on is None and "main" not in names:
         listed = ", ".join(f"'{name}'" for name in names)
         raise TransformError(
-            who, f"the schedule works on none of {listed}", "name one with sch.work_on(name)"
+            f"the schedule works on none of {listed}", "name one with sch.work_on(name)"
         )
     return sch.get_sblock("root")
 
 
-@query
-def find_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:
-    """The options of TVM's pass context that a module's transforms asked for, by name."""
-    options = {}
-    for _, function in module.functions_items():
-        for block in find_all(function.body, SBlock):
-            for key, value in block.annotations.items():
-                if str(key).startswith(PREFIX):
-                    options[str(key).removeprefix(PREFIX)] = value
-    return options
+@composite
+def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
+    """Note that the module is to be lowered with a pipeline of tirstep, or with TVM's own again.
+
+    ``tvm.compile(sch.mod, target, tir_pipeline=find_pipeline(sch.mod))`` lowers it so; the devices
+    of tirstep do it by themselves. Without it the module is as right, and may be slower.
+
+    rewrite: root block -> root block with ``T.sblock_attr({"tir_pipeline": name})``
+    consumes: nothing
+    requires: "tirstep" or "default"; a schedule that works on one function
+    """
+    if name not in PIPELINES:
+        raise TransformError(
+            f"there is no pipeline {name!r} for scheduled modules",
+            f"use one of {', '.join(PIPELINES)}",
+        )
+    root = require_root(sch)
+    if KEY in sch.get(root).annotations:
+        sch.unannotate(root, KEY)
+    sch.annotate(root, KEY, name)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import BufferStore, For, ForKind, SeqStmt
 
-from .errors import TransformError, composite
-from .loops import ASYNC, UNROLL, require_constant
+from .decorators import composite
+from .errors import TransformError
+from .layout import require_copy
+from .legality.pipelines import ASYNC, LOCAL_STAGE, STAGE, count_statements
+from .loops import UNROLL, require_constant, require_serial
 from .pass_options import set_pass_option
-from .pipeline_rules import (
-    STAGE,
-    require_copies,
-    require_own_tiles,
-    require_pipeline,
-    require_registers,
-)
-from .pipeline_upkeep import LOCAL_STAGE, count_statements
-from .queries import find_enclosing_loops, find_loop_name
+from .queries import find_block_name, find_enclosing_loops, find_loop_name, find_root
+from .tir import find_all, find_regions
 
 ORDER = "software_pipeline_order"
 DOUBLE_BUFFER = "double_buffer_scope"
@@ -37,9 +35,8 @@ def prefetch_fragments(sch: Schedule, loop: LoopRV) -> None:
         iteration all that it uses of them; sources that the loop does not write (TVM accepts
         others and computes with fragments of another iteration)
     """
-    who = "prefetch_fragments"
-    parts = require_pipeline(sch, who, loop)
-    require_own_tiles(sch, who, loop, require_registers(who, parts[:-1]))
+    parts = require_pipeline(sch, loop)
+    require_own_tiles(sch, loop, require_registers(parts[:-1]))
     copies, rest = len(parts) - 1, count_statements(parts[-1])
     sch.annotate(loop, STAGE, [0] * copies + [1] * rest)
     sch.annotate(loop, ORDER, list(range(copies + rest)))
@@ -59,9 +56,8 @@ def prefetch_through_registers(sch: Schedule, loop: LoopRV, copies: Sequence[SBl
         one statement that computes; copies of one store each into shared memory, and tiles as
         the fragments there
     """
-    who = "prefetch_through_registers"
-    parts = require_pipeline(sch, who, loop)
-    require_copies(sch, who, loop, copies, parts)
+    parts = require_pipeline(sch, loop)
+    require_copies(sch, loop, copies, parts)
     for copy in copies:
         sch.annotate(copy, LOCAL_STAGE, 1)
         sch.annotate(copy, DOUBLE_BUFFER, 0)
@@ -92,14 +88,12 @@ def prefetch_asynchronously(
         copy in each iteration (TVM leaves out the groups of others, and counts them when it
         waits); no `suggest_unrolling` of the loop or around it
     """
-    who = "prefetch_asynchronously"
-    parts = require_pipeline(sch, who, loop)
-    require_copies(sch, who, loop, copies, parts)
-    _require_stages(sch, who, loop, stages)
+    parts = require_pipeline(sch, loop)
+    require_copies(sch, loop, copies, parts)
+    _require_stages(sch, loop, stages)
     for node in [*find_enclosing_loops(sch, loop), sch.get(loop)]:
         if UNROLL in node.annotations:
             raise TransformError(
-                who,
                 f"loop '{node.loop_var.name}' is marked by suggest_unrolling, under which TVM "
                 "cannot say how many copies to wait for",
                 "suggest to unroll loops inside of the pipeline only",
@@ -118,12 +112,151 @@ def prefetch_asynchronously(
         set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
 
 
-def _require_stages(sch: Schedule, who: str, loop: LoopRV, stages: int) -> None:
-    extent = require_constant(sch, who, loop)
+def _require_stages(sch: Schedule, loop: LoopRV, stages: int) -> None:
+    extent = require_constant(sch, loop)
     if not 2 <= stages <= extent:
         raise TransformError(
-            who,
             f"stages={stages} does not fit loop '{find_loop_name(sch, loop)}' of {extent} "
             "iterations",
             f"use 2 to {extent}" if extent > 2 else "use 2",
         )
+
+
+def require_pipeline(sch: Schedule, loop: LoopRV) -> list[Any]:
+    """The statements of a loop's body; refuse a loop that cannot become a pipeline."""
+    node, name = sch.get(loop), find_loop_name(sch, loop)
+    if node.kind != ForKind.UNROLLED:
+        require_serial(sch, loop)
+    if STAGE in node.annotations:
+        raise TransformError(f"loop '{name}' is a pipeline already", "pipeline a loop once")
+    for outer in find_enclosing_loops(sch, loop):
+        if STAGE in outer.annotations:
+            raise TransformError(
+                f"loop '{outer.loop_var.name}' around loop '{name}' is a pipeline already, which "
+                "counts the statements in its body",
+                "pipeline the inner loop first",
+            )
+    if require_constant(sch, loop) < 2:
+        raise TransformError(f"loop '{name}' runs once", "leave it as it is, or use smaller steps")
+    parts = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]
+    if len(parts) < 2:
+        raise TransformError(
+            f"loop '{name}' has one statement in its body, and nothing to fetch ahead",
+            "place copies there first, with stage_operand_at or cache_read_at",
+        )
+    return parts
+
+
+def require_registers(parts: list[Any]) -> list[SBlock]:
+    """The blocks of statements that copy into registers; refuse one that does anything else."""
+    blocks = [block for part in parts for block in find_all(part, SBlock)]
+    for block in blocks:
+        scopes = {str(region.source.scope()) for region in block.writes}
+        if scopes != {"local"}:
+            raise TransformError(
+                f"block '{block.name_hint}' writes scope '{', '.join(sorted(scopes)) or None}', "
+                "not registers",
+                "pipeline copies into shared memory with prefetch_through_registers",
+            )
+        _require_one_store(block)
+    return blocks
+
+
+def require_copies(
+    sch: Schedule, loop: LoopRV, copies: Sequence[SBlockRV], parts: list[Any]
+) -> None:
+    """Refuse a loop that is not the copies into shared memory, and one statement that computes."""
+    name = find_loop_name(sch, loop)
+    for index, copy in enumerate(copies):
+        scope = str(require_copy(sch, copy).source.scope())
+        if scope not in ("shared", "shared.dyn"):
+            raise TransformError(
+                f"block '{find_block_name(sch, copy)}' writes scope '{scope}'",
+                "name copies into shared memory",
+            )
+        inside = find_all(parts[index], SBlock) if index < len(parts) else []
+        if len(inside) != 1 or not inside[0].same_as(sch.get(copy)):
+            raise TransformError(
+                f"block '{find_block_name(sch, copy)}' is not statement {index + 1} of loop "
+                f"'{name}'",
+                "name the copies that stand first in the loop, in their order",
+            )
+        _require_one_store(sch.get(copy))
+    if not copies or len(parts) != len(copies) + 1:
+        raise TransformError(
+            f"loop '{name}' has {len(parts)} statements for {len(copies)} copies",
+            "name all copies of the loop; one statement that computes follows them "
+            "(decompose the reduction outside of the loop first)",
+        )
+    require_own_tiles(sch, loop, [sch.get(copy) for copy in copies])
+
+
+def require_own_tiles(sch: Schedule, loop: LoopRV, copies: list[SBlock]) -> None:
+    """Refuse copies that are not all an iteration uses of their buffers, and all that uses them.
+
+    An iteration of a pipeline has a part of each buffer for itself, filled before the iterations
+    in front of it are done.
+    """
+    name = find_loop_name(sch, loop)
+    inside = find_all(sch.get(loop), SBlock)
+    for copy in copies:
+        target = copy.writes[0].source
+        user = _find_user(_find_blocks_outside(sch, loop, inside), target)
+        if user is not None:
+            raise TransformError(
+                f"block '{user}' uses '{target.name}' outside of loop '{name}', whose iterations "
+                "would have tiles of their own",
+                "give that block a copy of its own",
+            )
+        for writer in inside:
+            sources = [region.source for region in copy.reads]
+            sources += [] if writer.same_as(copy) else [target]
+            for region in writer.writes:
+                if any(region.source.same_as(source) for source in sources):
+                    raise TransformError(
+                        f"block '{writer.name_hint}' writes '{region.source.name}' in loop "
+                        f"'{name}', which block '{copy.name_hint}' would use ahead of it",
+                        "leave such a loop as it is",
+                    )
+        _require_whole_tile(sch, loop, copy, inside)
+
+
+def _require_whole_tile(sch: Schedule, loop: LoopRV, copy: SBlock, inside: list[SBlock]) -> None:
+    """TVM knows of each block whether its producers in the same iteration write all it reads."""
+    target = copy.writes[0].source
+    for reader in inside:
+        if any(region.source.same_as(target) for region in reader.reads):
+            flags = sch.state._get_cached_flags(sch.state.get_sref(reader))
+            if not flags.region_cover:
+                raise TransformError(
+                    f"block '{reader.name_hint}' may read cells of '{target.name}' that block "
+                    f"'{copy.name_hint}' does not write in the same iteration of loop "
+                    f"'{find_loop_name(sch, loop)}'",
+                    "copy all that an iteration reads",
+                )
+
+
+def _require_one_store(block: SBlock) -> None:
+    if block.init is not None or not isinstance(block.body, BufferStore):
+        raise TransformError(
+            f"block '{block.name_hint}' is more than one store",
+            "place copies in the loop with cache_read_at, and compute after them",
+        )
+
+
+def _find_blocks_outside(sch: Schedule, loop: LoopRV, inside: list[SBlock]) -> list[SBlock]:
+    """The blocks of a function that neither stand in a loop nor enclose it."""
+    node = sch.get(loop)
+    return [
+        block
+        for block in find_all(find_root(sch, loop), SBlock)
+        if not any(block.same_as(other) for other in inside)
+        and not any(node.same_as(other) for other in find_all(block.body, For))
+    ]
+
+
+def _find_user(blocks: list[SBlock], buffer: Any) -> str | None:
+    for block in blocks:
+        if any(region.source.same_as(buffer) for region in find_regions(block)):
+            return str(block.name_hint)
+    return None

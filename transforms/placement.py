@@ -9,31 +9,26 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import ForKind, SeqStmt
 
-from .coverage import require_computed
-from .enumeration import count_points
-from .errors import TransformError, composite
-from .legality import inlines
-from .pipeline_rules import STAGE
+from .decorators import composite
+from .errors import TransformError
+from .legality.enumeration import count_points
+from .legality.lifetimes import require_computed
+from .legality.net import inlines
+from .legality.pipelines import STAGE
+from .legality.sums import require_single_terms
+from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .queries import (
-    constant,
-    find_all,
     find_block_name,
     find_extent,
-    find_fed_iterators,
-    find_kind,
     find_loop_name,
     find_outer_loops,
     find_realize,
     find_reduction_loops,
-    find_regions,
     find_root,
-    find_row_stride,
     is_around,
     is_reduction,
 )
-from .registers import require_own_registers
-from .repetition import require_single_terms
-from .virtual_threads import require_virtual_threads_around_all
+from .tir import constant, find_all, find_fed_iterators, find_kind, find_regions, find_row_stride
 
 
 @composite
@@ -46,10 +41,10 @@ def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
     requires: a loop that is not vectorized nor inside of a vectorized one (TVM accepts that and
         computes wrong values); all consumers under the loop
     """
-    require_scalar_place(sch, "compute_block_at", loop)
+    require_scalar_place(sch, loop)
     sch.compute_at(block, loop, preserve_unit_loops=True)
-    require_own_registers(sch, "compute_block_at", block)
-    require_virtual_threads_around_all(sch, "compute_block_at", block)
+    require_own_registers(sch, block)
+    require_virtual_threads_around_all(sch, block)
 
 
 @composite
@@ -67,21 +62,20 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
         thread that wrote them; producers that compute there all that the block would use (behind
         `align_vectors` with an offset TVM takes elements of the next vectors, too)
     """
-    who = "reverse_compute_block_at"
-    require_scalar_place(sch, who, loop)
+    require_scalar_place(sch, loop)
     for producer in sch.get_producers(block):
-        require_outside_reductions(sch, who, loop, producer)
+        require_outside_reductions(sch, loop, producer)
     consumers = list(sch.get_consumers(block))
     feeding = _find_feeding_loops(sch, block)
     sch.reverse_compute_at(block, loop, preserve_unit_loops=True)
-    _require_before(sch, who, block, consumers)
-    _require_fed(sch, who, block, feeding)
-    _require_whole(sch, who, block)
+    _require_before(sch, block, consumers)
+    _require_fed(sch, block, feeding)
+    _require_whole(sch, block)
     for producer in sch.get_producers(block):
-        require_computed(sch, who, producer, block)
-    require_single_terms(sch, who, block)
-    require_own_registers(sch, who, block)
-    require_virtual_threads_around_all(sch, who, block)
+        require_computed(sch, producer, block)
+    require_single_terms(sch, block)
+    require_own_registers(sch, block)
+    require_virtual_threads_around_all(sch, block)
 
 
 @composite
@@ -97,32 +91,29 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
         thread loops and outside of its reductions, not vectorized, in which `block` computes all
         that `epilogue` would use there
     """
-    who = "fuse_epilogue_at"
     consumers = list(sch.get_consumers(block))
     if len(consumers) != 1 or not sch.get(consumers[0]).same_as(sch.get(epilogue)):
         names = ", ".join(f"'{find_block_name(sch, consumer)}'" for consumer in consumers)
         raise TransformError(
-            who,
             f"block '{find_block_name(sch, block)}' has the consumers {names or 'none'}, "
             f"not just '{find_block_name(sch, epilogue)}'",
             "inline or cache the other consumers first",
         )
     if is_reduction(sch, epilogue):
         raise TransformError(
-            who,
             f"block '{find_block_name(sch, epilogue)}' reduces, and would need results of other "
             "threads",
             "leave it a kernel of its own, and keep results in registers with cache_write_at",
         )
-    require_around(sch, who, loop, block)
-    require_outside_reductions(sch, who, loop, block)
-    require_scalar_place(sch, who, loop)
+    require_around(sch, loop, block)
+    require_outside_reductions(sch, loop, block)
+    require_scalar_place(sch, loop)
     sch.set_scope(block, 0, "local")
     sch.reverse_compute_at(epilogue, loop, preserve_unit_loops=True)
-    _require_whole(sch, who, epilogue)
-    require_own_registers(sch, who, block)
-    require_computed(sch, who, block, epilogue)
-    require_virtual_threads_around_all(sch, who, epilogue)
+    _require_whole(sch, epilogue)
+    require_own_registers(sch, block)
+    require_computed(sch, block, epilogue)
+    require_virtual_threads_around_all(sch, epilogue)
     return epilogue
 
 
@@ -141,13 +132,11 @@ def inline_producers(sch: Schedule, block: SBlockRV) -> None:
         readers = [f"'{find_block_name(sch, reader)}'" for reader in sch.get_consumers(producer)]
         if is_reduction(sch, producer):
             raise TransformError(
-                "inline_producers",
                 f"block '{name}' reduces, and a reduction cannot stand inside of an expression",
                 "leave it a stage of its own, or place it with compute_block_at",
             )
         if len(readers) > 1:
             raise TransformError(
-                "inline_producers",
                 f"block '{name}' has {len(readers)} consumers, {', '.join(readers)}",
                 "leave it a stage of its own, or inline it into all with sch.compute_inline",
             )
@@ -155,14 +144,13 @@ def inline_producers(sch: Schedule, block: SBlockRV) -> None:
         sch.compute_inline(producer)
 
 
-def _require_before(sch: Schedule, who: str, block: SBlockRV, consumers: list[SBlockRV]) -> None:
+def _require_before(sch: Schedule, block: SBlockRV, consumers: list[SBlockRV]) -> None:
     """Refuse a schedule in which a block is computed after one that uses it."""
     order = find_all(find_root(sch, block), SBlock)
     place = next(index for index, node in enumerate(order) if node.same_as(sch.get(block)))
     for consumer in consumers:
         if any(sch.get(consumer).same_as(earlier) for earlier in order[:place]):
             raise TransformError(
-                who,
                 f"block '{find_block_name(sch, block)}' would be computed after block "
                 f"'{find_block_name(sch, consumer)}', which uses it",
                 "place it in front of its consumers, with compute_block_at",
@@ -179,7 +167,7 @@ def _find_feeding_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
     ]
 
 
-def _require_fed(sch: Schedule, who: str, block: SBlockRV, loops: list[LoopRV]) -> None:
+def _require_fed(sch: Schedule, block: SBlockRV, loops: list[LoopRV]) -> None:
     """Refuse a block around which loops stay that decided what it computes, and do no longer."""
     realize, around = find_realize(sch, block), find_outer_loops(sch, block)
     for loop in loops:
@@ -190,14 +178,13 @@ def _require_fed(sch: Schedule, who: str, block: SBlockRV, loops: list[LoopRV]) 
         encloses = any(node.same_as(one) for one in around)
         if encloses and not list(find_fed_iterators(realize, node)):
             raise TransformError(
-                who,
                 f"block '{find_block_name(sch, block)}' would compute the same in all "
                 f"{node.extent} iterations of its loop '{node.loop_var.name}'",
                 "place it at a loop of a producer that does not stand in the block's own loops",
             )
 
 
-def _require_whole(sch: Schedule, who: str, block: SBlockRV) -> None:
+def _require_whole(sch: Schedule, block: SBlockRV) -> None:
     """Refuse a place where a block computes only elements that need the producers there.
 
     A padding, say, has a rim of zeros that reads nothing: TVM leaves it out.
@@ -214,51 +201,47 @@ def _require_whole(sch: Schedule, who: str, block: SBlockRV) -> None:
         runs = runs if counted is None else counted
     if runs < needed:
         raise TransformError(
-            who,
             f"block '{find_block_name(sch, block)}' would compute {runs} of its {needed} elements: "
             "those that read what its producers make there",
             "leave it where it is, or inline it into its consumers",
         )
 
 
-def require_around(sch: Schedule, who: str, loop: LoopRV, block: SBlockRV) -> None:
+def require_around(sch: Schedule, loop: LoopRV, block: SBlockRV) -> None:
     """Refuse a loop that is none of the block's."""
     if not is_around(sch, loop, block):
         raise TransformError(
-            who,
             f"loop '{find_loop_name(sch, loop)}' is not around block "
             f"'{find_block_name(sch, block)}'",
             "choose one of sch.get_loops(block)",
         )
 
 
-def require_outside_reductions(sch: Schedule, who: str, loop: LoopRV, block: SBlockRV) -> None:
+def require_outside_reductions(sch: Schedule, loop: LoopRV, block: SBlockRV) -> None:
     """Refuse a place where the block's sums are not complete yet."""
     for reduction in find_reduction_loops(sch, block):
         node = sch.get(reduction)
         if any(node.same_as(at) for at in [*find_outer_loops(sch, loop), sch.get(loop)]):
             raise TransformError(
-                who,
                 f"loop '{find_loop_name(sch, loop)}' is at or inside of the reduction loop "
                 f"'{find_loop_name(sch, reduction)}', where the sum is not complete",
                 "choose a loop outside of the reductions",
             )
 
 
-def require_scalar_place(sch: Schedule, who: str, loop: LoopRV) -> None:
+def require_scalar_place(sch: Schedule, loop: LoopRV) -> None:
     """Refuse to place a block at or inside a vectorized loop, or in a copy of a pipeline."""
     for node in [*find_outer_loops(sch, loop), sch.get(loop)]:
         if node.kind == ForKind.VECTORIZED:
             raise TransformError(
-                who,
                 f"loop '{find_loop_name(sch, loop)}' is at or inside of the {find_kind(node)} loop "
                 f"'{node.loop_var.name}', where TVM would compute wrong values without an error",
                 "place the block at a loop outside of it, or vectorize afterwards",
             )
-    _require_outside_pipelined_copies(sch, who, loop)
+    _require_outside_pipelined_copies(sch, loop)
 
 
-def _require_outside_pipelined_copies(sch: Schedule, who: str, loop: LoopRV) -> None:
+def _require_outside_pipelined_copies(sch: Schedule, loop: LoopRV) -> None:
     """Refuse a place where a block would be one more statement of a pipeline, or part of a copy.
 
     A pipeline says for each statement of its body when it runs, and its last one computes.
@@ -270,21 +253,19 @@ def _require_outside_pipelined_copies(sch: Schedule, who: str, loop: LoopRV) -> 
         parts = list(outer.body.seq) if isinstance(outer.body, SeqStmt) else [outer.body]
         if inner is None or not inner.same_as(parts[-1]):
             raise TransformError(
-                who,
                 f"loop '{find_loop_name(sch, loop)}' is or stands in a copy of the pipeline "
                 f"'{outer.loop_var.name}', which has a stage for each statement of its body",
                 "place blocks there before the loop becomes a pipeline",
             )
 
 
-def require_aligned_rows(root: SBlock, who: str, blocks: list[SBlock], lanes: int) -> None:
+def require_aligned_rows(root: SBlock, blocks: list[SBlock], lanes: int) -> None:
     """Refuse vectors in padded rows that do not begin at multiples of the vector's length."""
     for block in blocks:
         for region in find_regions(block):
             stride = find_row_stride(root, region.source)
             if stride is not None and stride % lanes:
                 raise TransformError(
-                    who,
                     f"the rows of '{region.source.name}' are padded to {stride} elements, so that "
                     f"vectors of {lanes} would be misaligned",
                     f"pad to a multiple of {lanes}, or use shorter vectors",

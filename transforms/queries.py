@@ -1,26 +1,15 @@
-"""Questions about a schedule: each begins with `find_` or `is_` and changes nothing."""
+"""Questions about a schedule and its handles; they change nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
-import tvm_ffi
-from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import BufferStore, For, ForKind, IterVar, Var
-from tvm.tirx.analysis import undefined_vars
+from tvm.tirx import For, IterVar
 
 from .errors import query
-
-_KIND_NAMES = {
-    ForKind.SERIAL: "serial",
-    ForKind.PARALLEL: "parallel",
-    ForKind.VECTORIZED: "vectorized",
-    ForKind.UNROLLED: "unrolled",
-    ForKind.THREAD_BINDING: "thread-bound",
-}
+from .tir import constant, find_all, find_axis, find_fed_iterators
 
 
 def find_loop_name(sch: Schedule, loop: LoopRV) -> str:
@@ -36,23 +25,6 @@ def find_block_name(sch: Schedule, block: SBlockRV) -> str:
 def find_extent(sch: Schedule, loop: LoopRV) -> int | None:
     """How often the loop runs; None for a symbolic extent."""
     return constant(sch.get(loop).extent)
-
-
-def constant(expression: Any) -> int | None:
-    """The value of an integer constant of TVM; None for anything else."""
-    value = getattr(expression, "value", expression)
-    return int(value) if isinstance(value, int) else None
-
-
-def find_kind(loop: For) -> str:
-    """The loop's kind in a word: serial, parallel, vectorized, unrolled or thread-bound."""
-    return _KIND_NAMES[ForKind(loop.kind)]
-
-
-def find_axis(loop: For) -> str | None:
-    """The thread axis that the loop is bound to, e.g. ``"threadIdx.x"``; None if it is not."""
-    binding = loop.thread_binding
-    return None if binding is None else str(binding.thread_tag)
 
 
 def find_outer_loops(sch: Schedule, handle: LoopRV | SBlockRV) -> list[For]:
@@ -93,43 +65,6 @@ def find_root(sch: Schedule, handle: LoopRV | SBlockRV) -> SBlock:
     return sref.stmt
 
 
-def walk(statement: Any, kind: type, visit: Callable[[Any], None]) -> None:
-    """Call `visit` on every node of one kind in a statement, in program order."""
-    tvm_ffi.structural_walk(statement, [(kind, visit)], order="pre")
-
-
-def find_all(statement: Any, kind: type) -> list[Any]:
-    """Every node of one kind in a statement, in program order."""
-    found: list[Any] = []
-    walk(statement, kind, found.append)
-    return found
-
-
-def find_elements(statement: Any) -> list[tuple[Any, Any]]:
-    """The buffer and the indices of each element that is stored, then of each that is loaded."""
-    stored = [(store.buffer, store.indices) for store in find_all(statement, BufferStore)]
-    return stored + [(load.source, load.indices) for load in find_all(statement, TensorLoad)]
-
-
-def is_used(variable: Any, expression: Any) -> bool:
-    """Whether a variable stands in an expression."""
-    return any(variable.same_as(used) for used in undefined_vars(expression))
-
-
-def is_choice(node: Any) -> bool:
-    """Whether a node is a call of ``T.if_then_else``."""
-    return isinstance(node, Call) and str(getattr(node.op, "name", "")) == "prim.if_then_else"
-
-
-def find_operands(condition: Any, kind: Any) -> Iterator[Any]:
-    """What a chain of one connective, ``And`` or ``Or``, connects; or the condition itself."""
-    if isinstance(condition, kind):
-        yield from find_operands(condition.a, kind)
-        yield from find_operands(condition.b, kind)
-    else:
-        yield condition
-
-
 def find_blocks_under(sch: Schedule, loop: LoopRV) -> list[SBlock]:
     """The blocks that a loop encloses."""
     return find_all(sch.get(loop), SBlock)
@@ -140,13 +75,6 @@ def find_realize(sch: Schedule, block: SBlockRV) -> SBlockRealize:
     target = sch.get(block)
     realizes = find_all(sch.get_sref(block).parent.stmt, SBlockRealize)
     return next(realize for realize in realizes if realize.block.same_as(target))
-
-
-def find_fed_iterators(realize: SBlockRealize, loop: For) -> Iterator[IterVar]:
-    """The block iterators whose value uses the loop."""
-    for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-        if any(variable.same_as(loop.loop_var) for variable in undefined_vars(value)):
-            yield iterator
 
 
 @query
@@ -189,11 +117,6 @@ def find_own_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
     return own[::-1]
 
 
-def find_regions(block: SBlock) -> list[Any]:
-    """What a block reads, then what it writes."""
-    return [*block.reads, *block.writes]
-
-
 @query
 def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     """The one consumer of a block whose output is an intermediate buffer; None without one.
@@ -210,15 +133,6 @@ def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     return consumers[0] if alone and inner else None
 
 
-def find_row_stride(root: SBlock, buffer: Any) -> int | None:
-    """The elements from row to row that `pad_shared_rows` gave a buffer; None without padding."""
-    for block in find_all(root, SBlock):
-        if any(region.source.same_as(buffer) for region in block.writes):
-            for _, _, row, padding in block.annotations.get("buffer_dim_align", []):
-                return int(row) + int(padding)
-    return None
-
-
 def find_row_length(sch: Schedule, block: SBlockRV) -> int | None:
     """The extent of the one own loop along the last dimension of a copy; None if unclear."""
     realize, last = find_realize(sch, block), sch.get(block).writes[0].region[-1].min
@@ -230,17 +144,3 @@ def find_row_length(sch: Schedule, block: SBlockRV) -> int | None:
     if len(rows) != 1 or len(rows[0][1]) != 1:
         return None
     return find_extent(sch, rows[0][0])
-
-
-def find_iterator_values(root: SBlock) -> dict[Any, Any]:
-    """The value of every block iterator under a root block, in loop variables alone."""
-    values: dict[Any, Any] = {}
-    for realize in find_all(root, SBlockRealize):
-        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-            values[iterator.var] = substitute(value, values)
-    return values
-
-
-def substitute(expression: Any, values: dict[Any, Any]) -> Any:
-    """The expression with variables replaced; those without a value stay."""
-    return tvm_ffi.structural_map(expression, (Var, lambda var: values.get(var, var)))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import tvm_ffi
+from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.sym import Analyzer
 from tvm.tirx import floormod
 
-from .errors import TransformError, composite
+from .decorators import composite
+from .errors import TransformError
+from .legality.sums import require_single_terms
 from .loops import Split, Tail, require_factors, require_serial
 from .queries import (
-    constant,
-    find_axis,
     find_block_name,
-    find_fed_iterators,
     find_loop_name,
     find_outer_loops,
     find_realize,
@@ -23,7 +26,9 @@ from .queries import (
     is_around,
     is_reduction,
 )
-from .repetition import require_single_terms
+from .tir import constant, find_axis, find_fed_iterators
+
+FLOAT = "float32"
 
 
 class PartialSums(NamedTuple):
@@ -46,12 +51,11 @@ def split_reduction(sch: Schedule, block: SBlockRV, *, inner: int, tail: Tail = 
     loops = find_reduction_loops(sch, block)
     if len(loops) != 1:
         raise TransformError(
-            "split_reduction",
             f"block '{find_block_name(sch, block)}' has {len(loops)} reduction loops, not one",
             "use split_loop on the one that you mean",
         )
-    require_serial(sch, "split_reduction", loops[0])
-    require_factors(sch, "split_reduction", loops[0], {"inner": inner}, tail)
+    require_serial(sch, loops[0])
+    require_factors(sch, loops[0], {"inner": inner}, tail)
     return Split(*sch.split(loops[0], [None, inner]))
 
 
@@ -70,16 +74,14 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         bound (TVM reduces over threads only where block and initialization are one, and makes a
         race of the rest without an error)
     """
-    who, name = "decompose_reduction_at", find_block_name(sch, block)
+    name = find_block_name(sch, block)
     if not is_reduction(sch, block) or sch.get(block).init is None:
         raise TransformError(
-            who,
             f"block '{name}' has no initialization to take out",
             "call this once, on a block with T.init",
         )
     if not is_around(sch, loop, block):
         raise TransformError(
-            who,
             f"loop '{find_loop_name(sch, loop)}' is not around block '{name}'",
             "choose one of sch.get_loops(block)",
         )
@@ -87,7 +89,6 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
     for reduction in find_reduction_loops(sch, block):
         if any(node.same_as(sch.get(reduction)) for node in outer):
             raise TransformError(
-                who,
                 f"loop '{find_loop_name(sch, loop)}' is inside of the reduction loop "
                 f"'{find_loop_name(sch, reduction)}', so that the sum would start anew",
                 "choose that loop or one outside of it",
@@ -95,13 +96,12 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         axis = find_axis(sch.get(reduction))
         if axis is not None:
             raise TransformError(
-                who,
                 f"the reduction loop '{find_loop_name(sch, reduction)}' is bound to '{axis}', and "
                 "without its initialization its threads would race for the sum",
                 "leave the initialization in the block, or bind another loop",
             )
     init = sch.decompose_reduction(block, loop)
-    require_single_terms(sch, who, block, name)
+    require_single_terms(sch, block, name)
     return init
 
 
@@ -119,22 +119,20 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
         predicate (TVM leaves it out where the parts are added up, and writes out of bounds);
         `parts` of at least 2 that divide the extent of the reduction
     """
-    who, loops = "rfactor_reduction", find_reduction_loops(sch, block)
+    loops = find_reduction_loops(sch, block)
     if len(loops) != 1 or sch.get(block).init is None:
         raise TransformError(
-            who,
             f"block '{find_block_name(sch, block)}' has {len(loops)} reduction loops"
             + ("" if sch.get(block).init is not None else " and no initialization"),
             "cut a block with one reduction loop, before it is decomposed",
         )
-    _require_plain_loops(sch, who, block)
+    _require_plain_loops(sch, block)
     if parts < 2:
-        raise TransformError(who, f"parts={parts} is no number of parts", "use 2 or more")
-    require_factors(sch, who, loops[0], {"parts": parts}, "guard")
+        raise TransformError(f"parts={parts} is no number of parts", "use 2 or more")
+    require_factors(sch, loops[0], {"parts": parts}, "guard")
     extent = sch.get(loops[0]).extent
     if not Analyzer().can_prove_equal(floormod(extent, parts), 0):
         raise TransformError(
-            who,
             f"loop '{find_loop_name(sch, loops[0])}' runs {extent} times, which parts={parts} "
             f"{'does' if constant(extent) else 'may'} not divide",
             "choose a divisor, or pad the block first with pad_block",
@@ -153,15 +151,49 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
     return PartialSums(partial, over_parts)
 
 
-def _require_plain_loops(sch: Schedule, who: str, block: SBlockRV) -> None:
+def _require_plain_loops(sch: Schedule, block: SBlockRV) -> None:
     """Refuse loops that are bound, and predicates of loops that were split with a guard."""
     for loop in sch.get_loops(block):
-        require_serial(sch, who, loop)
+        require_serial(sch, loop)
     predicate = find_realize(sch, block).predicate
     if constant(predicate) != 1:
         raise TransformError(
-            who,
             f"block '{find_block_name(sch, block)}' has the predicate {predicate}, which TVM "
             "leaves out where the parts are added up",
             "cut the reduction before its loops are split, or pad the block first with pad_block",
         )
+
+
+def combine_softmax(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Any]:
+    """Sum and maximum of two parts of a row: (sum of exp(a - maximum), maximum).
+
+    The sum comes first: TVM stores each value before it computes the next one, and the sum needs
+    the old maxima (M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018).
+    """
+    if any(str(value.ty.dtype) != FLOAT for value in (*ours, *theirs)):
+        return list(ours)  # a reduction of other types, such as the place of a maximum: not this
+    (total, largest), (other_total, other_largest) = ours, theirs
+    both = tirx.max(largest, other_largest)
+    scaled = total * tirx.exp(largest - both)
+    return [scaled + other_total * tirx.exp(other_largest - both), both]
+
+
+def identify_softmax(_values: Sequence[Any]) -> list[Any]:
+    """Sum and maximum of nothing."""
+    return [tirx.const(0, FLOAT), tirx.min_value(FLOAT)]
+
+
+def register_reducer(combine: Any, identify: Any, *, values: int) -> None:
+    """Tell TVM of a reduction of so many values; for the whole process, and for good.
+
+    `combine` gets the values of both sides and returns theirs together; `identify` those of
+    nothing.
+    """
+    functions = [tvm_ffi.convert(function) for function in (combine, identify)]
+    for function in functions:
+        # TVM drops them when Python has ended already, and crashes if nobody else holds them.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
+    tvm_ffi.get_global_func("s_tir.schedule.RegisterReducer")(values, *functions)
+
+
+register_reducer(combine_softmax, identify_softmax, values=2)

@@ -13,25 +13,15 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx.analysis import undefined_vars
 
 from .binding import bind_loop
-from .errors import TransformError, composite
+from .decorators import composite
+from .errors import TransformError
+from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
-from .lowering import set_pipeline
-from .pass_options import set_pass_option
+from .pass_options import set_pass_option, set_pipeline
 from .placement import require_around, require_scalar_place
-from .queries import (
-    find_all,
-    find_axis,
-    find_block_name,
-    find_enclosing_loops,
-    find_extent,
-    find_iterator_values,
-    find_own_loops,
-    find_root,
-    substitute,
-)
-from .registers import require_own_registers
+from .queries import find_block_name, find_enclosing_loops, find_extent, find_own_loops, find_root
+from .tir import find_all, find_axis, find_iterator_values, substitute
 from .vectorize import LANES, MAX_VECTOR_BYTES, vectorize_loop
-from .virtual_threads import require_virtual_threads_around_all
 
 
 class Spread(NamedTuple):
@@ -66,17 +56,15 @@ def spread_over_threads(
         extent and `threads` the vectors, or ``tail="guard"``, which guards the steps: a loop of
         elements that is vectorized needs a `vector` that divides all the same
     """
-    who = "spread_over_threads"
     own = find_own_loops(sch, block)
     if not own:
         raise TransformError(
-            who,
             f"block '{find_block_name(sch, block)}' has no loop of its own",
             "place the other blocks outside of its innermost loop first",
         )
-    require_serial(sch, who, own[-1])
+    require_serial(sch, own[-1])
     factors = {"threads": threads, "vector": vector}
-    require_factors(sch, who, own[-1], factors, tail)
+    require_factors(sch, own[-1], factors, tail)
     # One after the other: the guard of the second split is the same for a whole vector.
     vectors, elements = sch.split(own[-1], [None, vector])
     steps, among = sch.split(vectors, [None, threads])
@@ -97,13 +85,12 @@ def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
     requires: a block that writes intermediate buffers, not tensors of the kernel's; readers under
         the same outermost loop, whose threads read what they have written themselves
     """
-    who, name = "keep_in_registers", find_block_name(sch, block)
+    name = find_block_name(sch, block)
     nodes = find_all(find_root(sch, block), SBlock)
     for region in sch.get(block).writes:
         buffer = region.source
         if not any(buffer.same_as(own) for node in nodes for own in node.alloc_buffers):
             raise TransformError(
-                who,
                 f"block '{name}' writes '{buffer.name}', a tensor of the kernel's",
                 "compute it in registers and copy it out with cache_write_at",
             )
@@ -114,7 +101,7 @@ def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
         if share is not None:
             _lay_out(sch, block, share, place)
     set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
-    require_own_registers(sch, who, block)
+    require_own_registers(sch, block)
 
 
 @composite
@@ -132,21 +119,19 @@ def cache_row_at(sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int) 
         not vectorized; a block that is spread over threads along the operand's last dimension, and
         all other readers under the loop in the same way
     """
-    who, name = "cache_row_at", find_block_name(sch, block)
+    name = find_block_name(sch, block)
     reads = list(sch.get(block).reads)
     if not 0 <= operand < len(reads):
         listed = ", ".join(f"{at}: {region.source.name}" for at, region in enumerate(reads))
         raise TransformError(
-            who,
             f"block '{name}' has no operand {operand}, it reads {listed}",
             "count the operands from 0",
         )
-    require_around(sch, who, loop, block)
-    require_scalar_place(sch, who, loop)
+    require_around(sch, loop, block)
+    require_scalar_place(sch, loop)
     share = _find_share(sch, block, reads[operand])
     if share is None:
         raise TransformError(
-            who,
             f"block '{name}' is not spread over threads along the last dimension of "
             f"'{reads[operand].source.name}'",
             "spread it with spread_over_threads first",
@@ -159,8 +144,8 @@ def cache_row_at(sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int) 
     )
     if share.vector in LANES:
         vectorize_loop(sch, spread.elements)
-    require_own_registers(sch, who, copy)
-    require_virtual_threads_around_all(sch, who, copy)
+    require_own_registers(sch, copy)
+    require_virtual_threads_around_all(sch, copy)
     return copy
 
 
@@ -188,7 +173,6 @@ def _require_one_nest(sch: Schedule, block: SBlockRV) -> None:
         around = find_enclosing_loops(sch, reader)[:1]
         if not (outermost and around and outermost[0].same_as(around[0])):
             raise TransformError(
-                "keep_in_registers",
                 f"blocks '{find_block_name(sch, block)}' and '{find_block_name(sch, reader)}' have "
                 "no loop in common, and would be two kernels",
                 "bring them together with compute_block_at first",

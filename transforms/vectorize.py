@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import For
+from tvm.tirx import FloatImm, For, IndexMap, IntImm
 
 from .arguments import Int64
-from .errors import TransformError, composite, transform
+from .decorators import composite, transform
+from .errors import TransformError
+from .layout import require_copy, require_own_loops
+from .legality.vectors import find_taken_apart
 from .loops import require_constant, require_serial
-from .neighbours import find_taken_apart
+from .pass_options import set_pipeline
 from .placement import require_aligned_rows
-from .queries import (
-    find_all,
-    find_block_name,
-    find_blocks_under,
-    find_loop_name,
-    find_own_loops,
-    find_regions,
-    find_root,
-)
+from .queries import find_block_name, find_blocks_under, find_loop_name, find_own_loops, find_root
+from .tir import constant, find_all, find_regions
 
 LANES = (2, 4, 8, 16)
 MAX_VECTOR_BYTES = 16
@@ -40,12 +36,11 @@ def vectorize_loop(
         bytes; padded rows that keep the vectors aligned; float8 elements
         that are neighbours, or one repeated (CUDA's vectors of them cannot be taken apart)
     """
-    require_serial(sch, "vectorize_loop", loop)
-    lanes = require_constant(sch, "vectorize_loop", loop)
+    require_serial(sch, loop)
+    lanes = require_constant(sch, loop)
     name = find_loop_name(sch, loop)
     if lanes not in LANES:
         raise TransformError(
-            "vectorize_loop",
             f"loop '{name}' runs {lanes} times, and there are vectors of "
             f"{', '.join(map(str, LANES))} elements only",
             "split the loop by one of these first",
@@ -54,15 +49,13 @@ def vectorize_loop(
     if len(blocks) != 1 or find_all(sch.get(loop).body, For):
         names = ", ".join(f"'{block.name_hint}'" for block in blocks)
         raise TransformError(
-            "vectorize_loop",
             f"loop '{name}' is not the innermost loop of one block (inside: {names})",
             "vectorize the innermost loop of each block by itself",
         )
     _require_vector_size(sch, loop, lanes, max_vector_bytes)
-    require_aligned_rows(find_root(sch, loop), "vectorize_loop", blocks, lanes)
+    require_aligned_rows(find_root(sch, loop), blocks, lanes)
     if fault := find_float8_fault(sch, loop):
         raise TransformError(
-            "vectorize_loop",
             f"loop '{name}' makes vectors of {lanes} elements that {fault}, and CUDA does not "
             "compile them",
             "leave the loop as it is, or keep the layout",
@@ -76,7 +69,6 @@ def _require_vector_size(sch: Schedule, loop: LoopRV, lanes: int, limit: int) ->
             size = lanes * region.source.dtype.itemsize
             if size > limit:
                 raise TransformError(
-                    "vectorize_loop",
                     f"loop '{find_loop_name(sch, loop)}' makes vectors of {lanes} elements of "
                     f"'{region.source.name}' ({region.source.dtype}), {size} bytes, more than "
                     f"max_vector_bytes={limit}",
@@ -118,18 +110,15 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
         `vectorize_loop` requires
     """
     if vector < 1:
-        raise TransformError(
-            "vectorize_copy", f"vector={vector} is no size", "use an integer from 1 up"
-        )
+        raise TransformError(f"vector={vector} is no size", "use an integer from 1 up")
     own = find_own_loops(sch, block)
     if not own:
         raise TransformError(
-            "vectorize_copy",
             f"block '{find_block_name(sch, block)}' has no loop of its own",
             "vectorize the loop that it shares with vectorize_loop",
         )
-    require_serial(sch, "vectorize_copy", own[-1])
-    extent = require_constant(sch, "vectorize_copy", own[-1])
+    require_serial(sch, own[-1])
+    extent = require_constant(sch, own[-1])
     size = max(region.source.dtype.itemsize for region in find_regions(sch.get(block)))
     widest = min(vector, MAX_VECTOR_BYTES // size)
     fitting = [lanes for lanes in LANES if lanes <= widest and extent % lanes == 0]
@@ -138,3 +127,79 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
     inner = own[-1] if extent == fitting[-1] else sch.split(own[-1], [None, fitting[-1]])[1]
     vectorize_loop(sch, inner)
     return fitting[-1]
+
+
+@composite
+def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -> None:
+    """Lay the rows that a block writes out in vectors, the first element `offset` places into one.
+
+    A rim of three elements around rows of a tensor shifts them against the tensor's vectors; with
+    an offset of one they meet again, and a vector is loaded as one or is zero as one. Places
+    without an element hold zeros. The pipeline "tirstep" drops the question for these
+    (`set_pipeline`), which would keep the vectors apart.
+
+    rewrite: ``for x in 10: P[x] = if_then_else(3 <= x < 7, A[x - 3], 0)`` ->
+        ``for v in 3: for l in 4: P[v, l] = if_then_else(3 <= 4 * v + l - 1 < 7,
+        A[4 * v + l - 4], 0)``, and zeros where x = 4 * v + l - 1 is not in 10
+    consumes: the block's loops
+    requires: an untouched block, one serial loop of its own for each iterator, that writes its
+        iterators' elements of one intermediate buffer of constant row length; a vector of 2, 4, 8
+        or 16 elements, and an offset from 0 to less than a vector
+    """
+    if vector not in LANES or offset not in range(vector):
+        raise TransformError(
+            f"vector={vector} and offset={offset} are no vectors",
+            f"give a vector of {', '.join(map(str, LANES))} elements and an offset within it",
+        )
+    buffer = _require_whole(sch, block)
+    rank, row = len(buffer.shape), constant(buffer.shape[-1]) or 0
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        last = at[-1] + offset if offset else at[-1]
+        return (*at[:-1], last // vector, last % vector)
+
+    if offset or row % vector:
+        # TVM makes a number of Python's a float32 where the buffer has a type of eight bits.
+        is_float = "float" in str(buffer.dtype)
+        zero = FloatImm(buffer.dtype, 0.0) if is_float else IntImm(buffer.dtype, 0)
+        sch.transform_layout(block, ("write", 0), place, pad_value=lambda *_: zero)
+        set_pipeline(sch)
+    else:
+        sch.transform_layout(block, ("write", 0), place)
+        index = str(sch.get(block).iter_vars[-1].var.ty)
+        index_map = IndexMap.from_func(place, ndim=rank, index_dtype=index)
+        sch.transform_block_layout(block, index_map)
+
+
+def _require_whole(sch: Schedule, block: SBlockRV) -> Any:
+    """The buffer that a block writes; refuse one that is not written as its iterators run."""
+    name, region = find_block_name(sch, block), require_copy(sch, block)
+    advice = (
+        "align a block before its loops are split or fused and before it is moved, or other blocks "
+        "to it"
+    )
+    iterators = sch.get(block).iter_vars
+    written = [each.min for each in region.region]
+    simple = len(written) == len(iterators) and all(
+        at.same_as(iterator.var) for at, iterator in zip(written, iterators, strict=True)
+    )
+    if not simple or not iterators:
+        raise TransformError(
+            f"block '{name}' does not write '{region.source.name}' element by element in "
+            f"{len(iterators)} loops, one for each dimension",
+            advice,
+        )
+    require_own_loops(sch, block, advice)
+    buffer = region.source
+    nodes = find_all(find_root(sch, block), SBlock)
+    if not any(buffer.same_as(own) for node in nodes for own in node.alloc_buffers):
+        raise TransformError(
+            f"block '{name}' writes '{buffer.name}', a tensor of the kernel's",
+            "align an intermediate buffer, or a copy made by cache_read_at",
+        )
+    if constant(buffer.shape[-1]) is None:
+        raise TransformError(
+            f"the rows of '{buffer.name}' have the symbolic length {buffer.shape[-1]}",
+            "give the kernel its sizes",
+        )
+    return buffer

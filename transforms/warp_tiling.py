@@ -9,11 +9,12 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .binding import bind_loop
-from .errors import TransformError, composite
+from .decorators import composite
+from .errors import TransformError
 from .gpu_limits import WARP
+from .legality.sums import require_single_terms
 from .loops import Tail, require_constant, require_countable, require_factors, require_serial
 from .queries import find_block_name, find_reduction_loops, find_spatial_loops
-from .repetition import require_single_terms
 
 Inner = Literal["columns", "rows"]
 """Which loop of a tile is the innermost."""
@@ -75,9 +76,9 @@ def tile_in_warps(
     _require_sizes(threads, per_thread, strips, warp)
     _require_interleave(interleave, warp)
     factors = {"group": group, "threads": threads[0], "per_thread": per_thread[0]}
-    require_factors(sch, "tile_in_warps", rows, factors, tail)
+    require_factors(sch, rows, factors, tail)
     factors = {"threads": threads[1], "per_thread": per_thread[1]}
-    require_factors(sch, "tile_in_warps", columns, factors, tail)
+    require_factors(sch, columns, factors, tail)
     reductions = find_reduction_loops(sch, block)
     rows_left, row_tile, row_strip, row, i = sch.split(
         rows, [None, group, strips[0], threads[0], per_thread[0] // strips[0]]
@@ -89,7 +90,7 @@ def tile_in_warps(
     tiles = [rows_left, column_tile, row_tile]
     strips_in_order = _order(row_strip, column_strip, inner_strips)
     sch.reorder(*tiles, *strips_in_order, *inside, *reductions, *_order(i, j, inner))
-    require_single_terms(sch, "tile_in_warps", block)
+    require_single_terms(sch, block)
     grid = _fuse_onto(sch, "blockIdx.x", tiles)
     if strips[0] * strips[1] > 1:
         _fuse_onto(sch, "vthread.x", strips_in_order)
@@ -117,7 +118,7 @@ def _number_threads(
 
 
 def _fuse_onto(sch: Schedule, axis: str, loops: Sequence[LoopRV]) -> LoopRV:
-    require_countable(sch, "tile_in_warps", loops)
+    require_countable(sch, loops)
     fused = sch.fuse(*loops)
     bind_loop(sch, fused, axis=axis)
     return fused
@@ -131,13 +132,12 @@ def _require_two_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV]:
     loops = find_spatial_loops(sch, block)[-2:]
     if len(loops) != 2:
         raise TransformError(
-            "tile_in_warps",
             f"block '{find_block_name(sch, block)}' has one spatial loop or none",
             "use tile_block for a block of one dimension",
         )
     for loop in loops:
-        require_serial(sch, "tile_in_warps", loop)
-        require_constant(sch, "tile_in_warps", loop)
+        require_serial(sch, loop)
+        require_constant(sch, loop)
     return loops[0], loops[1]
 
 
@@ -151,7 +151,6 @@ def _require_sizes(
     for name, pair in {**given, **({} if warp is None else {"warp": warp})}.items():
         if len(pair) != 2 or min(pair) < 1:
             raise TransformError(
-                "tile_in_warps",
                 f"{name}={pair!r} is no pair of sizes",
                 "pass two integers from 1 up, for rows and columns",
             )
@@ -161,13 +160,11 @@ def _require_sizes(
     ):
         if pieces[0] % part[0] or pieces[1] % part[1]:
             raise TransformError(
-                "tile_in_warps",
                 f"{name}={tuple(part)} does not divide {whole}={tuple(pieces)}",
                 "choose divisors, rows and columns each",
             )
     if warp is not None and warp[0] * warp[1] != WARP:
         raise TransformError(
-            "tile_in_warps",
             f"warp={tuple(warp)} has {warp[0] * warp[1]} threads",
             f"a warp has {WARP}, as (4, 8)",
         )
@@ -176,12 +173,9 @@ def _require_sizes(
 def _require_interleave(interleave: int, warp: Sequence[int] | None) -> None:
     rows = 1 if warp is None else warp[0]
     if interleave < 1:
-        raise TransformError(
-            "tile_in_warps", f"interleave={interleave} is no size", "use an integer from 1 up"
-        )
+        raise TransformError(f"interleave={interleave} is no size", "use an integer from 1 up")
     if rows % interleave:
         raise TransformError(
-            "tile_in_warps",
             f"interleave={interleave} does not divide a warp's rows, {rows}",
             "choose a divisor, or a warp with more rows",
         )

@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 from tvm.tirx import AllocBuffer
 
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.tir import find_all
 
 from ..compile.compiling import MAIN
 from ..compile.launches import SPLIT_PASS

@@ -10,7 +10,7 @@ import tvm
 import tvm_ffi
 from tvm.tirx import AllocBuffer, AttrStmt, Evaluate, Var
 
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.tir import find_all
 
 from ..compile.compiling import MAIN
 from ..compile.launches import find_host, find_kernels, read_launch

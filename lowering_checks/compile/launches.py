@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm.ir import Call
 
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.tir import find_all
 
 from .compiling import MAIN
 

@@ -19,7 +19,7 @@ from typing import Any
 import tvm
 from tvm.tirx import BufferStore, Evaluate, For, ForKind
 
-from tirstep.transforms.queries import constant, find_axis
+from tirstep.transforms.tir import constant, find_axis
 
 from ..devices.device import DeviceError
 

@@ -14,7 +14,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import BufferStore, For
 
-from tirstep.transforms.queries import find_all, find_axis
+from tirstep.transforms.tir import find_all, find_axis
 
 from ..devices.cpu import make_threads_serial
 from ..devices.device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error

@@ -18,7 +18,7 @@ from tvm.tirx import For, Var
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
-from tirstep.transforms.queries import constant, find_all, find_axis
+from tirstep.transforms.tir import constant, find_all, find_axis
 
 Array = np.ndarray[Any, Any]
 Arrays = list[Array]

@@ -17,7 +17,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, For, ForKind, IfThenElse, Ramp
 
 from tirstep.modules import Problem
-from tirstep.transforms.queries import constant, find_all, is_choice
+from tirstep.transforms.tir import constant, find_all, is_choice
 
 from ..compile.compiling import TARGET
 from ..compile.launches import DYNAMIC_SHARED, SPLIT_PASS, count_item_bytes, find_launches

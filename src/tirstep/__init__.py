@@ -5,4 +5,4 @@
 TVM nor NumPy is loaded before one of the three is imported.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

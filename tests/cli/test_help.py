@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +78,59 @@ def test_version(command: Command):
     assert result.code == 0
     assert result.out.startswith(f"tirstep {tirstep.__version__} (apache-tvm 0.27")
     assert len(result.out.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("tirstep ladd", ["ladder"]),
+        ("tirstep ladder matm", ["matmul", "matmul_bias_relu"]),
+        ("tirstep check matmul_shared", ["matmul_shared", "matmul_shared_blocking"]),
+        ("tirstep check relu_bound matmul_fr", ["matmul_fragments"]),
+        ("tirstep report soft", ["softmax", "softmax_naive", "softmax_threads"]),
+        ("tirstep diff relu_bound --against gelu_v", ["gelu_vectors"]),
+        ("tirstep ladder zzz", []),
+    ],
+)
+def test_a_shell_completes_names(line: str, offered: list[str]):
+    done = complete(COMP_WORDS=line, COMP_CWORD=str(line.count(" ")))
+    assert done.stdout.splitlines()[: len(offered)] == offered
+    assert (done.returncode, done.stderr, bool(done.stdout.strip())) == (0, "", bool(offered))
+
+
+def test_completion_imports_no_tvm():
+    script = WITHOUT_TVM.format(argvs=[[]]).replace(', "rich"', "")
+    script = script.replace("    main(argv)", COMPLETING)
+    done = complete(script, COMP_WORDS="tirstep check relu_b", COMP_CWORD="2")
+    assert (done.returncode, done.stdout) == (0, "relu_bound\nrelu_batches\n"), done.stderr
+
+
+COMPLETING = """    try:
+        main(argv)
+    except SystemExit as ended:  # typer ends the process when it has answered
+        assert not ended.code"""
+
+
+def complete(script: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    """What bash runs when its user presses Tab."""
+    environment = {**os.environ, **variables, "_TIRSTEP_COMPLETE": "complete_bash"}
+    program = [sys.executable, "-c", script or "from tirstep.__main__ import main; main()"]
+    return subprocess.run(program, capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_shown_and_installed(shell: str, tmp_path: Path):
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("COMP_")},
+        "HOME": str(tmp_path),
+        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
+    }
+    for option, said in (("show", "_TIRSTEP_COMPLETE"), ("install", "completion installed in")):
+        call = [sys.executable, "-m", "tirstep", f"--{option}-completion", shell]
+        done = subprocess.run(call, capture_output=True, text=True, env=environment)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert said in done.stdout
+    assert any("tirstep" in path.name for path in tmp_path.rglob("*tirstep*"))
 
 
 def test_module_is_the_command():

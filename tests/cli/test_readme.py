@@ -7,19 +7,41 @@ import pytest
 from readme import SPEED
 
 from tirstep.bench.cases import SUITES
-from tirstep.transforms.recipes import RECIPES
 
 from .conftest import ROOT, Command
 
-NAMES = ("first-diff", "transforms", "recipes")
-PARTS = "\n".join(f"## {name}\n\n<!-- begin {name} -->\nold\n<!-- end {name} -->" for name in NAMES)
-PROGRAM = "```python\nprint('--- before')\nprint('+++ after')\n```\n"
+DIFF = """\
+```python
+print('--- before')
+print('+++ after')
+```
+<!-- begin output-diff -->
+old
+<!-- end output-diff -->
+"""
+WORDS = """\
+```python
+print('word ' * 30)
+```
+
+<!-- begin output-words -->
+<!-- end output-words -->
+"""
+COMMANDS = """\
+<!-- begin commands -->
+```console
+$ echo one | tr o O
+old
+$ tirstep --version | cut -c 1-7
+```
+<!-- end commands -->
+"""
 
 
 @pytest.fixture
 def readme(tmp_path: Path) -> Path:
     file = tmp_path / "README.md"
-    file.write_text(f"# title\n\n{PROGRAM}\n{PARTS}\n\nthe end\n")
+    file.write_text(f"# title\n\n{DIFF}\n{WORDS}\n{COMMANDS}\nthe end\n")
     return file
 
 
@@ -33,13 +55,16 @@ def test_every_part_is_filled(fill_documents: Command, readme: Path, tmp_path: P
 
     assert fill_documents(*options).code == 0
     text = readme.read_text()
-    assert "<!-- begin first-diff -->\n```diff\n--- before\n+++ after\n```\n<!-- end" in text
-    assert "\n| `split_loop` | Split a loop in two, " in text
-    assert "TransformError" not in text
-    for recipe in RECIPES:
-        assert f"| `{recipe}` | " in text
-    assert text.startswith(f"# title\n\n{PROGRAM}\n## first-diff\n")
-    assert text.endswith("<!-- end recipes -->\n\nthe end\n")
+    assert "<!-- begin output-diff -->\n```diff\n--- before\n+++ after\n```\n<!-- end" in text
+    assert (
+        f"```text\n{' '.join(21 * ['word'])}\n    {' '.join(9 * ['word'])}\n```\n<!-- end" in text
+    )
+    assert (
+        "```console\n$ echo one | tr o O\nOne\n$ tirstep --version | cut -c 1-7\ntirstep\n```"
+        in text
+    )
+    assert text.startswith("# title\n\n```python\n")
+    assert text.endswith("<!-- end commands -->\n\nthe end\n")
     assert "\nold\n" not in text
 
     assert fill_documents(*options, "--check").code == 0
@@ -50,13 +75,22 @@ def test_every_part_is_filled(fill_documents: Command, readme: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("find", "replace", "sentence"),
     [
-        ("<!-- end recipes -->", "", "needs the lines <!-- begin recipes --> and <!-- end recip"),
-        ("<!-- begin recipes -->", "<!-- begin recipes --> ", "needs the lines <!-- begin recipes"),
-        ("the end", "<!-- begin recipes -->\n<!-- end recipes -->", "once each and in this order"),
+        (
+            "<!-- end commands -->",
+            "",
+            "needs the lines <!-- begin commands --> and <!-- end comm",
+        ),
+        (
+            "<!-- end output-words -->",
+            "",
+            "needs the lines <!-- begin output-words --> and <!-- end",
+        ),
+        ("the end", DIFF, "<!-- end output-diff -->, once each and in this order"),
         ("the end", "<!-- begin news -->\n<!-- end news -->", "a marker of 'news', which nothing"),
         ("the end", "<!-- begin bench-overview -->", "<!-- end bench-overview -->, once each"),
-        ("```python", "```", "has no ```python block"),
-        ("print(", "raise SystemExit(", "the first Python program fails: --- before; fix it"),
+        ("```python", "```", "the marker of 'output-diff' has no Python program right above it"),
+        ("print(", "raise SystemExit(", "a Python program fails: --- before; fix it first"),
+        ("echo one", "tirstep zzz", "tirstep zzz | tr o O fails: tirstep: No such command"),
     ],
 )
 def test_a_readme_that_cannot_be_filled(
@@ -77,10 +111,16 @@ def test_the_documents_are_as_generated(fill_documents: Command):
 
 
 def test_the_tables_of_all_suites_are_in_the_documents():
-    speed, readme = ((ROOT / file).read_text() for file in (SPEED, "README.md"))
+    speed = (ROOT / SPEED).read_text()
     wanted = {f"{kind}-{suite}" for kind in ("bench", "plots") for suite in SUITES}
-    assert {*re.findall("^<!-- begin (.*) -->$", speed, re.MULTILINE)} == wanted
-    assert "<!-- begin bench-overview -->" in readme
+    assert {*re.findall("^<!-- begin (.*) -->$", speed, re.M)} == {*wanted, "bench-overview"}
+
+
+def test_the_readme_is_a_tour_and_names_what_ci_runs():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 140
+    assert re.search(r"^make test\b", text, re.MULTILINE)
+    assert re.search(r"^make test\b", (ROOT / ".ci/run").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/speed.md", "docs/benchmarks.md"])

@@ -10,8 +10,7 @@ from wrong_kernels import WRONG, Wrong, as_program
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.numeric import check_case, check_program, make_cases
-from tirstep.modules import Kernel, Problem, get_kernel
-from tirstep.modules.catalogue import kernels
+from tirstep.modules import Kernel, Problem, get_kernel, kernels
 from tirstep.modules.corners import Corner
 from tirstep.transforms.recipes import RECIPES
 

@@ -18,7 +18,7 @@ from tirstep.lowering_checks import check_numbers
 from tirstep.lowering_checks.devices.simulator.flatten import flatten
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.modules import matmul
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.tir import find_all
 
 
 @I.ir_module

@@ -16,7 +16,7 @@ from tirstep.lowering_checks.compile.limits import (
 )
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.modules import matmul
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.tir import find_all
 
 TARGET = "nvidia/nvidia-h100"
 

@@ -12,8 +12,8 @@ from tvm.tirx import For, ForKind
 from tirstep.lowering_checks import CheckError, print_module, run_golden
 from tirstep.lowering_checks.compile.compiling import TARGET
 from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
-from tirstep.transforms.queries import find_all
 from tirstep.transforms.recipes import find_recipe
+from tirstep.transforms.tir import find_all
 
 
 def scheduled(name: str = "matmul_shared") -> tvm.IRModule:

@@ -238,6 +238,13 @@ def test_co_writers_are_found_by_cell_and_thread() -> None:
     assert not co_writers
 
 
+def test_co_writers_of_the_same_interval_are_forgotten_with_their_value() -> None:
+    co_writers = CoWriters()
+    co_writers.add(np.array([4, 4, 9]), np.array([1, 70, 2]), time=5)
+    co_writers.drop(np.array([4]))
+    np.testing.assert_array_equal(co_writers.take()[0], [9])
+
+
 # ---- Threads that return, and loops without a count.
 
 

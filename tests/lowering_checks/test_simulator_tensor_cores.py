@@ -12,7 +12,7 @@ from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.devices.simulator import lower, simulate, simulate_lowered
 from tirstep.modules import matmul
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.tir import find_all
 
 SIMULATOR = get_device("simulator")
 MULTIPLICATIONS = [

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from planted import bounds
 
-from tirstep.modules.catalogue import kernels
+from tirstep.modules import kernels
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "bounds.md"
 

@@ -14,7 +14,7 @@ from tvm.s_tir import SBlock, Schedule
 
 from tirstep.lowering_checks.devices import CpuDevice, SimulatorDevice
 from tirstep.transforms import TransformError
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.tir import find_all
 
 
 def check_pair(

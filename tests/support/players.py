@@ -25,7 +25,7 @@ from tvm.s_tir import SBlock
 from tvm.tirx import For, ForKind
 
 from tirstep.modules import Problem, get_kernel
-from tirstep.transforms import queries
+from tirstep.transforms import queries, tir
 from tirstep.transforms.recipes import RECIPES
 
 WEIGHTS = {
@@ -219,7 +219,7 @@ class Player:
     def extents(self) -> dict[str, int]:
         """The thread axes that there are."""
         found = bound_loops(self.play.module["main"].body)
-        axes = {queries.find_axis(loop): queries.constant(loop.extent) for loop in found}
+        axes = {tir.find_axis(loop): tir.constant(loop.extent) for loop in found}
         return {str(a): e for a, e in axes.items() if e and str(a).startswith("threadIdx")}
 
     def threads(self) -> Any:
@@ -435,10 +435,10 @@ class Player:
         """The axes that a block does not run on, with their extents; None outside of kernels."""
         node = self.play.sch.get(self.play.block(block))
         for kernel in find_kernels(self.play.module):
-            if any(node.same_as(one) for one in queries.find_all(kernel, SBlock)):
-                loops = {queries.find_axis(one): one for one in bound_loops(kernel)}
+            if any(node.same_as(one) for one in tir.find_all(kernel, SBlock)):
+                loops = {tir.find_axis(one): one for one in bound_loops(kernel)}
                 missing = find_missing_axes(kernel, node)
-                return {axis: queries.constant(loops[axis].extent) or 1 for axis in missing}
+                return {axis: tir.constant(loops[axis].extent) or 1 for axis in missing}
         return None
 
     def _serial(self, block: Block) -> list[Loop]:
@@ -480,7 +480,7 @@ class Player:
         axis, extent = next(iter(missing.items()))
         loops = self._serial(block)
         for loop in loops:
-            if queries.constant(self.play.node(loop).extent) == extent and self._bind(loop, axis):
+            if tir.constant(self.play.node(loop).extent) == extent and self._bind(loop, axis):
                 return True
         if not loops or not self._split(loops[-1], extent):
             return False

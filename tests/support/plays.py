@@ -22,7 +22,7 @@ from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.devices import is_host_available
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
-from tirstep.transforms import TransformError, queries
+from tirstep.transforms import TransformError, queries, tir
 from tirstep.transforms.recipes import RECIPES
 
 PREFIX = "prefix"
@@ -205,8 +205,8 @@ def replay(problem: Problem, calls: Iterable[Call]) -> Play:
 
 def bound_loops(statement: Any) -> list[For]:
     """The loops of a statement that are bound to a GPU's blocks or threads."""
-    loops = queries.find_all(statement, For)
-    return [loop for loop in loops if "Idx" in (queries.find_axis(loop) or "")]
+    loops = tir.find_all(statement, For)
+    return [loop for loop in loops if "Idx" in (tir.find_axis(loop) or "")]
 
 
 def find_kernels(module: tvm.IRModule) -> list[For]:
@@ -223,9 +223,9 @@ def find_missing_axes(kernel: For, block: Any) -> list[str]:
     """The thread axes of a kernel on which a block of it does not run, of extents above 1."""
     axes: dict[str, bool] = {}
     for loop in bound_loops(kernel):
-        if queries.constant(loop.extent) != 1:
-            axis = queries.find_axis(loop) or ""
-            within = any(block.same_as(one) for one in queries.find_all(loop, SBlock))
+        if tir.constant(loop.extent) != 1:
+            axis = tir.find_axis(loop) or ""
+            within = any(block.same_as(one) for one in tir.find_all(loop, SBlock))
             axes[axis] = axes.get(axis, False) or within
     return [axis for axis, within in axes.items() if not within]
 
@@ -239,7 +239,7 @@ def is_finished(module: tvm.IRModule) -> bool:
     return bool(kernels) and not any(
         find_missing_axes(kernel, block)
         for kernel in kernels
-        for block in queries.find_all(kernel, SBlock)
+        for block in tir.find_all(kernel, SBlock)
     )
 
 
@@ -303,12 +303,12 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
 
 def count_steps(module: tvm.IRModule) -> int:
     """How many statements the simulator goes through: threads at once, all else in turn."""
-    loops = queries.find_all(module["main"].body, For)
+    loops = tir.find_all(module["main"].body, For)
     total = 0
-    for block in queries.find_all(module["main"].body, SBlock):
-        around = [one for one in loops if any(map(block.same_as, queries.find_all(one, SBlock)))]
-        serial = [one for one in around if "threadIdx" not in (queries.find_axis(one) or "")]
-        total += math.prod(queries.constant(loop.extent) or 1 for loop in serial)
+    for block in tir.find_all(module["main"].body, SBlock):
+        around = [one for one in loops if any(map(block.same_as, tir.find_all(one, SBlock)))]
+        serial = [one for one in around if "threadIdx" not in (tir.find_axis(one) or "")]
+        total += math.prod(tir.constant(loop.extent) or 1 for loop in serial)
     return total
 
 
@@ -334,23 +334,23 @@ def require_structure(module: tvm.IRModule) -> None:
     block that writes an output.
     """
     function = module["main"]
-    for loop in queries.find_all(function.body, For):
-        extent = queries.constant(loop.extent)
+    for loop in tir.find_all(function.body, For):
+        extent = tir.constant(loop.extent)
         bits = str(loop.loop_var.ty.dtype if hasattr(loop.loop_var.ty, "dtype") else "int32")
         if extent is not None and not 1 <= extent <= (INT32 if bits == "int32" else 2**63 - 1):
             raise WrongError("structure", f"loop '{loop.loop_var.name}' runs {extent} times")
-    for realize in queries.find_all(function.body, SBlockRealize):
+    for realize in tir.find_all(function.body, SBlockRealize):
         block = realize.block
         outputs = [region.source for region in block.writes]
         if not any(buffer.same_as(param) for buffer in outputs for param in function.params):
             continue
         around = [
             loop
-            for loop in queries.find_all(function.body, For)
-            if any(block.same_as(one) for one in queries.find_all(loop, SBlock))
+            for loop in tir.find_all(function.body, For)
+            if any(block.same_as(one) for one in tir.find_all(loop, SBlock))
         ]
-        needed = math.prod(queries.constant(one.dom.extent) or 1 for one in block.iter_vars)
-        runs = math.prod(queries.constant(loop.extent) or 1 for loop in around)
+        needed = math.prod(tir.constant(one.dom.extent) or 1 for one in block.iter_vars)
+        runs = math.prod(tir.constant(loop.extent) or 1 for loop in around)
         if runs < needed:
             raise WrongError(
                 "structure", f"block '{block.name_hint}' runs {runs} times, and {needed} are needed"
@@ -372,7 +372,7 @@ def find_copies(play: Play, place: Loop) -> list[Block]:
     parts = list(body.seq)[:-1] if isinstance(body, SeqStmt) else []
     found = []
     for part in parts:
-        inside = queries.find_all(part, SBlock)
+        inside = tir.find_all(part, SBlock)
         if len(inside) != 1:
             break
         found += [one for one in play.blocks() if play.sch.get(play.block(one)).same_as(inside[0])]

@@ -5,7 +5,7 @@ from tvm.ir import assert_structural_equal
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.transforms.lowering import DropImpliedConditions
+from tirstep.transforms.passes.before_flattening import DropImpliedConditions
 
 
 def make_choice(outer, inner, other=0.0):

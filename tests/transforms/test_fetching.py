@@ -460,7 +460,7 @@ def test_stage_operand_at_of_another_reduction_leaves_it_a_stage_of_its_own():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"operand": 2}, "cache_read_at: block 'C' has no operand 2"),
+        ({"operand": 2}, "block 'C' has no operand 2"),
         ({"scope": "warp"}, r"scope 'warp' is not supported \(TVM lowers warp buffers wrongly\)"),
         ({"scope": "local"}, "fetch_cooperatively: block 'A_local' writes 'A_local' in scope 'loc"),
         ({"vector": 3}, "fetch_cooperatively: vector=3 is no vector"),

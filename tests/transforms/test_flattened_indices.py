@@ -10,7 +10,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, window_sum
 from tirstep.transforms import cache_read_at, compute_block_at, fold_tile, split_loop
-from tirstep.transforms.flattened_indices import find_changed_indices
+from tirstep.transforms.legality.lowered_memory import find_changed_indices
 
 REFUSAL = "TVM would use other elements of 'A_shared' than the schedule does: it takes remainders "
 PROBLEM = window_sum.problem(16, width=3)

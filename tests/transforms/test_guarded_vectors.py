@@ -19,7 +19,7 @@ from tirstep.transforms import (
     split_loop,
     vectorize_loop,
 )
-from tirstep.transforms.lowering import SplitGuardedVectors
+from tirstep.transforms.passes.before_flattening import SplitGuardedVectors
 from tirstep.transforms.recipes import find_recipe
 
 

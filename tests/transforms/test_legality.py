@@ -7,8 +7,8 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.transforms import decompose_reduction_at, inline_producers, split_loop
-from tirstep.transforms.errors import composite, transform
-from tirstep.transforms.legality import find_fault, inlines
+from tirstep.transforms.decorators import composite, transform
+from tirstep.transforms.legality.net import find_fault, inlines
 
 
 @I.ir_module

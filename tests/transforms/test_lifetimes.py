@@ -27,7 +27,7 @@ from tirstep.transforms import (
     split_loop,
     stage_operand_at,
 )
-from tirstep.transforms.lifetimes import find_lost_reads
+from tirstep.transforms.legality.lifetimes import find_lost_reads
 
 
 def find_wrong(problem: Problem, module: tvm.IRModule, device: str = "cpu") -> list[str]:

@@ -23,9 +23,10 @@ from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate_lowered
 from tirstep.modules import get_kernel
 from tirstep.transforms import find_pipeline, set_pipeline
-from tirstep.transforms.lowering import PIPELINE, DropRedundantBarriers
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.passes.barriers import DropRedundantBarriers
+from tirstep.transforms.passes.pipeline import PIPELINE
 from tirstep.transforms.recipes.matmul_plan import Plan, schedule_plan
+from tirstep.transforms.tir import find_all
 
 TARGET, BEHIND = "nvidia/nvidia-h100", "s_tir.LowerThreadAllreduce"
 PROBLEM = get_kernel("matmul").problem(16, 64, 16)

@@ -8,9 +8,16 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.modules import Problem, matmul, vector_add
-from tirstep.transforms import fuse_loops, set_pipeline, stage_operand_at, tile_block
-from tirstep.transforms.missing_barriers import find_missing_barriers
+from tirstep.modules import Problem, depthwise_conv2d, matmul, vector_add
+from tirstep.transforms import (
+    fuse_loops,
+    set_pipeline,
+    stage_operand_at,
+    tile_block,
+    unroll_loop,
+)
+from tirstep.transforms.legality.lowered_memory import find_missing_barriers
+from tirstep.transforms.recipes import RECIPES
 
 REFUSAL = "threads would share elements of the shared buffer 'B_shared' with no barrier between: "
 
@@ -112,3 +119,54 @@ def test_a_race_that_was_there_before_is_no_fault_of_a_transform():
     set_pipeline(sch)
     fuse_loops(sch, sch.get_loops(block)[-2:])
     assert find_missing_barriers(sch.mod) == ["B_shared"]
+
+
+def tile_taps(*, unrolled: bool) -> tuple[Problem, Schedule, SBlockRV]:
+    """A stencil of 3 x 3 taps over rows of one pixel row, of which the middle taps alone load X."""
+    problem = depthwise_conv2d.problem(b=2, c=1, h=1, w=4, k=3, dtype="float16", acc="float32")
+    sch = Schedule(problem.module)
+    RECIPES["depthwise_conv2d_threads_2d"](sch, rows=16, columns=16, tail="guard")
+    block = sch.get_sblock("Y")
+    if unrolled:
+        unroll_loop(sch, sch.get_loops(block)[-2])
+    return problem, sch, block
+
+
+def test_stores_of_an_unrolled_loop_whose_loads_tvm_drops():
+    """Of the first row of taps nothing is loaded, and TVM sees no use of what is stored for it."""
+    problem, sch, block = tile_taps(unrolled=True)
+    plain = sch.copy()
+    stage_plainly(plain, block, 6, operand=0, threads=(16, 16))
+    assert "race: store" in find_wrong(problem, plain)[0]
+    assert find_missing_barriers(plain.mod) == ["X_shared"]
+    loop = sch.get_loops(block)[-1]
+    with refuses(sch, "stage_operand_at: threads would share elements of the shared buffer 'X_sha"):
+        stage_operand_at(sch, block, loop, operand=0, threads=(16, 16), vector=1, tail="refuse")
+
+    problem, sch, block = tile_taps(unrolled=False)
+    loop = sch.get_loops(block)[-1]
+    stage_operand_at(sch, block, loop, operand=0, threads=(16, 16), vector=1, tail="refuse")
+    assert find_wrong(problem, sch) == []
+    loop = sch.get_loops(block)[-2]
+    with refuses(sch, "unroll_loop: threads would share elements of the shared buffer 'X_shared'"):
+        unroll_loop(sch, loop)
+
+
+def test_a_tile_that_an_unrolled_loop_fetches_again():
+    problem = matmul.problem(20, 4, 6, transpose_b=True)
+    sch, block = tile(problem, (3, 4))
+    unroll_loop(sch, sch.get_loops(block)[-1])
+    loop = sch.get_loops(block)[-1]
+    stage_operand_at(sch, block, loop, operand=0, threads=(3, 4))
+    assert find_wrong(problem, sch) == []
+
+
+def test_a_module_that_gets_another_function_is_looked_at_again():
+    problem = matmul.problem(20, 4, 6, transpose_b=True)
+    wrong, block = tile(problem, (3, 4), (3, 1))
+    stage_plainly(wrong, block, 4, operand=1, threads=(3, 4))
+    right, _ = tile(problem, (3, 4), (3, 1))
+    module = right.mod
+    assert find_missing_barriers(module) == []
+    module["main"] = wrong.mod["main"]
+    assert find_missing_barriers(module) == ["B_shared"]

@@ -11,9 +11,9 @@ from tvm.tirx import ForKind
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms import vectorize_loop
-from tirstep.transforms.neighbours import find_scattered, find_taken_apart
-from tirstep.transforms.places import Place, find_places
+from tirstep.transforms.legality.vectors import find_scattered, find_taken_apart
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.tir import Place, find_places
 
 
 def make_rows(

@@ -19,6 +19,7 @@ from tirstep.transforms import (
     queries,
     split_loop,
     tile_block,
+    tir,
     unroll_loop,
     vectorize_loop,
 )
@@ -151,10 +152,10 @@ def test_kinds_of_loops_have_words():
     unroll_loop(sch, i)
     sch.parallel(outer)
     vectorize_loop(sch, inner)
-    kinds = [queries.find_kind(sch.get(loop)) for loop in sch.get_loops(block)]
+    kinds = [tir.find_kind(sch.get(loop)) for loop in sch.get_loops(block)]
     assert kinds == ["thread-bound", "unrolled", "parallel", "vectorized"]
-    assert queries.find_axis(sch.get(b)) == "blockIdx.x"
-    assert queries.find_axis(sch.get(i)) is None
+    assert tir.find_axis(sch.get(b)) == "blockIdx.x"
+    assert tir.find_axis(sch.get(i)) is None
 
 
 def test_loops_around_a_block_end_at_the_block_around_it():
@@ -204,8 +205,8 @@ def test_a_row_is_as_long_as_the_loop_along_it():
     pad_shared_rows(sch, copy, elements=3)
     root = queries.find_root(sch, copy)
     buffer = sch.get(copy).writes[0].source
-    assert queries.find_row_stride(root, buffer) == 15
-    assert queries.find_row_stride(root, sch.get(copy).reads[0].source) is None
+    assert tir.find_row_stride(root, buffer) == 15
+    assert tir.find_row_stride(root, sch.get(copy).reads[0].source) is None
     split_loop(sch, ax2, inner=4)
     assert queries.find_row_length(sch, copy) is None
     assert sch.get(ax0)
@@ -214,9 +215,9 @@ def test_a_row_is_as_long_as_the_loop_along_it():
 def test_values_of_iterators_in_nested_blocks_are_in_loops_alone():
     sch = start(Nested)
     root = queries.find_root(sch, sch.get_sblock("inner"))
-    inner = queries.find_all(root, SBlockRealize)[1].block
-    values = queries.find_iterator_values(root)
-    row = queries.substitute(inner.writes[0].region[0].min, values)
+    inner = tir.find_all(root, SBlockRealize)[1].block
+    values = tir.find_iterator_values(root)
+    row = tir.substitute(inner.writes[0].region[0].min, values)
     assert str(row) == "i * 4 + x"
     assert {var.name for var in undefined_vars(row)} == {"i", "x"}
     assert tvm_ffi.structural_equal(values[inner.iter_vars[0].var], inner_loop(sch, 0))

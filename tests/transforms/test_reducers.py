@@ -14,8 +14,8 @@ from tvm.script import tirx as T
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.transforms import spread_over_threads
-from tirstep.transforms.lowering import register_reducer
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.reduction import register_reducer
 
 
 @pytest.mark.parametrize("threads", [8, 32, 256])

@@ -18,7 +18,7 @@ from tirstep.transforms import (
     tile_block,
     tile_in_warps,
 )
-from tirstep.transforms.repetition import find_repetition
+from tirstep.transforms.legality.sums import find_repetition
 
 
 @I.ir_module

@@ -9,7 +9,7 @@ from tvm.script import tirx as T
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.modules import softmax, transpose
 from tirstep.transforms import find_pipeline
-from tirstep.transforms.lowering import DropThreadDimensions
+from tirstep.transforms.passes.before_flattening import DropThreadDimensions
 from tirstep.transforms.recipes import find_recipe
 
 

@@ -13,8 +13,8 @@ from tvm.script import from_source
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, row_sum, softmax
 from tirstep.transforms import bind_loop, cache_write_at, inline_producers, split_loop
+from tirstep.transforms.legality.sums import find_unordered_sums
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.thread_sums import find_unordered_sums
 
 
 def make_sums(rows: int, columns: int, dtype: str) -> tvm.IRModule:

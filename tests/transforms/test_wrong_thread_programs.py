@@ -30,7 +30,7 @@ from tirstep.transforms import (
     stage_operand_at,
     tile_block,
 )
-from tirstep.transforms.places import find_places
+from tirstep.transforms.tir import find_places
 
 
 def start(problem: Problem, name: str = "C") -> tuple[Schedule, SBlockRV, list[LoopRV]]:
@@ -329,7 +329,7 @@ def test_an_asynchronous_copy_from_a_cache() -> None:
         "'k_0', straight from global memory; cache its operand before prefetching",
     ):
         cache_read_at(sch, copy, inner, operand=0)
-    with refuses(sch, "stage_operand_at: cache_read_at: block 'A_shared' is copied asynchronously"):
+    with refuses(sch, "stage_operand_at: block 'A_shared' is copied asynchronously"):
         stage_operand_at(sch, copy, inner, operand=0, threads=(4, 4))
     assert sch.get(steps)
     cache_read_at(sch, block, sch.get_loops(block)[-3], operand=0, scope="local")

@@ -12,7 +12,7 @@ from tvm.ir import Call
 from tvm.tirx import AllocBuffer, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES
-from tirstep.transforms.queries import constant, find_all
+from tirstep.transforms.tir import constant, find_all
 
 from ...compile.compiling import TARGET, compile_module
 from ...compile.instruments import Snapshot

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tirstep.transforms.queries import constant
+from tirstep.transforms.tir import constant
 
 from ..device import Array
 from .async_copies import ASYNC_COPIES

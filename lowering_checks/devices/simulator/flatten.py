@@ -37,7 +37,7 @@ from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.buffer import BufferType
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS
-from tirstep.transforms.queries import constant, find_all, find_elements
+from tirstep.transforms.tir import constant, find_all, find_elements
 
 from ..device import BLOCK_AXES, THREAD_AXES
 from .allreduce import Axis, integer, is_allreduce, make_allreduce

@@ -14,7 +14,7 @@ import numpy as np
 import tvm
 from tvm.tirx import AttrStmt, BufferStore
 
-from tirstep.transforms.queries import find_all
+from tirstep.transforms.tir import find_all
 
 from ...compile.compiling import MAIN, name_main
 from ..device import Array, Arrays, Device, DeviceError, DeviceFinding, Program

@@ -18,7 +18,7 @@ from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, Var
 
-from tirstep.transforms.queries import constant, find_all
+from tirstep.transforms.tir import constant, find_all
 
 from .memory import count_lanes, get_numpy_dtype
 

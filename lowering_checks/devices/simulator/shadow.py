@@ -355,6 +355,7 @@ class CoWriters:
 
     def drop(self, cells: Array) -> None:
         """Forget which threads stored to these cells: another value is there now."""
+        self._gather()
         self._keep(~np.isin(self._cells, cells))
 
     def drop_blocks(self, passed: Array, per_block: int, first: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from tvm.tirx import AttrStmt, Bind, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS
-from tirstep.transforms.queries import constant, find_all
+from tirstep.transforms.tir import constant, find_all
 
 from ..device import BLOCK_AXES, Array, Arrays, DeviceError, find_excess_extents, find_excess_memory
 from .async_copies import AsyncQueue

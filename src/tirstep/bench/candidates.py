@@ -10,7 +10,7 @@ from typing import Any
 
 from tirstep.lowering_checks import run_recipe
 from tirstep.modules import Problem
-from tirstep.modules.errors import KernelError
+from tirstep.modules.validation import KernelError
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import Problem
-from tirstep.modules.errors import KernelError
+from tirstep.modules.validation import KernelError
 from tirstep.transforms.errors import TransformError
 
 from . import PeerMissing, shorten

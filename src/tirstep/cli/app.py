@@ -34,7 +34,6 @@ app = typer.Typer(
     help="A workbench for TensorIR schedules: kernels go through their recipes step by step, and "
     "every step can be printed, diffed, checked and timed.",
     epilog="Exit codes: 0 good, 1 a check failed, 2 wrong use.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

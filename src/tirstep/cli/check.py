@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import require_recipe
+from .catalogue import complete_recipe, require_recipe
 from .formatting import count, format_shape
 from .request import (
     Config,
@@ -37,7 +37,12 @@ if TYPE_CHECKING:
 def command(
     recipes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RECIPE", show_default=False, help="Recipes: see tirstep list."),
+        typer.Argument(
+            metavar="RECIPE",
+            show_default=False,
+            help="Recipes: see tirstep list.",
+            autocompletion=complete_recipe,
+        ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Every recipe, and golden files that no recipe makes.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import require_recipe
+from .catalogue import complete_recipe, require_recipe
 from .request import (
     Config,
     Context,
@@ -41,7 +41,12 @@ After = Annotated[
 ]
 Against = Annotated[
     str | None,
-    typer.Option("--against", metavar="OTHER", help="Diff with a step of another recipe."),
+    typer.Option(
+        "--against",
+        metavar="OTHER",
+        help="Diff with a step of another recipe.",
+        autocompletion=complete_recipe,
+    ),
 ]
 OwnStep = Annotated[
     str | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import require_either
+from .catalogue import complete_either, require_either
 from .formatting import count
 from .request import GOLDEN_DIR, GoldenDir, Json, pick_recipes
 from .wrong_use import UseError
@@ -28,6 +28,7 @@ def command(
             metavar="[RECIPE]",
             show_default=False,
             help="Recipes, or kernels for their whole ladders. [default: those that have goldens]",
+            autocompletion=complete_either,
         ),
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Write them again; not under CI.")] = False,

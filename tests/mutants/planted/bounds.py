@@ -10,8 +10,7 @@ import numpy as np
 from tirstep.lowering_checks import Device, get_device, run_recipe
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.lowering_checks.devices.device import run
-from tirstep.modules import Problem
-from tirstep.modules.catalogue import kernels
+from tirstep.modules import Problem, kernels
 from tirstep.transforms.recipes import RECIPES
 
 SHAPES: dict[str, tuple[int, ...]] = {

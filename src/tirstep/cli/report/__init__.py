@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..catalogue import require_either
+from ..catalogue import complete_either, require_either
 from ..formatting import count
 from ..request import (
     Config,
@@ -42,6 +42,7 @@ def command(
         typer.Argument(
             metavar="RECIPE",
             help="Recipes, or kernels for their whole ladders: see tirstep list.",
+            autocompletion=complete_either,
         ),
     ],
     output: Annotated[

@@ -12,7 +12,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import For, IfThenElse, IterVar, SeqStmt
 from tvm.tirx.analysis import undefined_vars
 
-from tirstep.transforms.queries import constant, find_all, find_axis, find_kind
+from tirstep.transforms.tir import constant, find_all, find_axis, find_kind
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,116 @@
+"""Sphinx builds the site of `make docs` with this: the pages of docs and an API reference.
+
+The pages are plain Markdown for a reader of the repository. What only Sphinx understands is added
+while it reads them: the contents, which are the links of index.md, and the reference of api.md.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import tirstep
+
+project = "tirstep"
+version = release = tirstep.__version__
+author = "the authors of tirstep"
+project_copyright = author
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["build"]
+myst_heading_anchors = 3
+# Folders of the repository, which have no page.
+suppress_warnings = ["myst.xref_missing"]
+
+html_theme = "furo"
+html_title = f"tirstep {release}"
+# A summary would have to be fetched, which a browser refuses a page that was opened from disk.
+html_show_search_summary = False
+html_copy_source = False
+html_show_sourcelink = False
+
+# Docstrings have names in single backticks.
+default_role = "code"
+add_module_names = False
+autodoc_typehints = "signature"
+autodoc_member_order = "groupwise"
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+
+PACKAGES = (
+    "tirstep.transforms",
+    "tirstep.transforms.recipes",
+    "tirstep.modules",
+    "tirstep.lowering_checks",
+    "tirstep.lowering_checks.devices",
+    "tirstep.lowering_checks.facts",
+    "tirstep.lowering_checks.bisect",
+)
+SECTION = re.compile(r"^(rewrite|consumes|returns|requires): ")
+
+
+def setup(app: Any) -> None:
+    """Have the two pages completed, and the sections of transforms' docstrings set apart."""
+    app.connect("source-read", complete_page)
+    app.connect("autodoc-process-docstring", mark_sections)
+
+
+def complete_page(app: Any, name: str, source: list[str]) -> None:
+    """Add the contents to index.md and the reference to api.md."""
+    if name == "index":
+        source[0] += write_contents(source[0])
+    elif name == "api":
+        source[0] += write_reference()
+
+
+def write_contents(index: str) -> str:
+    """A hidden list of contents for each heading of index.md, of the pages linked there."""
+    trees = []
+    for part in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
+        caption, pages = part.partition("\n")[0], re.findall(r"^- .*?\]\((.+)\.md\)", part, re.M)
+        trees.append(
+            "\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```"])
+        )
+    return "\n".join(trees)
+
+
+def write_reference() -> str:
+    """All packages; what several of them export stands with the first."""
+    parts: list[str] = []
+    told: set[str] = set()
+    for package in PACKAGES:
+        module = import_module(package)
+        names = set(module.__all__)
+        options = ":members:", ":imported-members:", f":exclude-members: {', '.join(told & names)}"
+        directive = "\n   ".join([f".. automodule:: {package}", *options])
+        objects = "".join(write_object(module, name) for name in module.__all__)
+        parts.append(f"\n## {package}\n\n```{{eval-rst}}\n{directive}\n{objects}```\n")
+        told |= names
+    return "".join(parts)
+
+
+def write_object(module: ModuleType, name: str) -> str:
+    """An object with a docstring of its own, such as a kernel, which autodoc leaves out."""
+    it = getattr(module, name)
+    if isinstance(it, type) or inspect.isroutine(it) or it.__doc__ == type(it).__doc__:
+        return ""
+    text = textwrap.indent(inspect.cleandoc(it.__doc__), "   ")
+    return f"\n.. py:data:: {name}\n   :module: {module.__name__}\n\n{text}\n"
+
+
+def mark_sections(
+    app: Any, what: str, name: str, it: object, options: Any, lines: list[str]
+) -> None:
+    """Turn ``rewrite: ...`` and the like into fields, which reStructuredText sets apart."""
+    marked: list[str] = []
+    for line in lines:
+        if SECTION.match(line):
+            if marked and marked[-1] and not marked[-1].startswith((" ", ":")):
+                marked.append("")
+            line = SECTION.sub(r":\1: ", line)
+        marked.append(line)
+    lines[:] = marked

@@ -1,0 +1,462 @@
+"""A page for each ladder that was measured, ``docs/ladders/<ladder>.md``, and its plot: what each
+rung changes (from the goldens), its gain, and what the profiler counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from bench_markdown import describe, find_runs, to_markdown
+from ncu_profile import KernelProfile, ProfileRun, RecipeProfile, find_longest, read_profile
+from plots import draw_bars
+
+from tirstep.bench.results import BenchRun, Case, Outcome, read_run
+from tirstep.bench.tables import (
+    NOTHING,
+    Table,
+    find_reasons,
+    format_rate,
+    format_ratio,
+    format_time,
+    get_first_rung,
+    get_previous_rung,
+    make_case_table,
+    speedup,
+)
+from tirstep.cli.formatting import first_sentence, spell_config
+from tirstep.cli.wrong_use import UseError
+from tirstep.lowering_checks import Diff
+from tirstep.lowering_checks.diff import diff_texts
+from tirstep.lowering_checks.golden import INPUTS, get_input_name
+from tirstep.lowering_checks.steps import make_golden_problem
+from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
+
+
+@dataclass(frozen=True)
+class MeasuredLadder:
+    """What a page is made of; `profile` is of the same kernel, shape, type and device."""
+
+    ladder: Ladder
+    run: BenchRun
+    case: Case
+    profile: ProfileRun | None
+
+    def find_outcome(self, recipe: Recipe) -> Outcome | None:
+        """What a recipe did: with its fastest tail, where it took part with several."""
+        outcomes = [
+            outcome
+            for outcome in self.case.outcomes
+            if outcome.kind == "recipe" and outcome.contender.split(" ")[0] == recipe.name
+        ]
+        timed = [(each.time.median_us, place) for place, each in enumerate(outcomes) if each.time]
+        if timed:
+            return outcomes[min(timed)[1]]
+        return outcomes[0] if outcomes else None
+
+
+def find_ladders(folder: Path) -> list[MeasuredLadder]:
+    """The ladders that the runs in a folder have measured.
+
+    A ladder counts as measured by a case in which its first and its last recipe have a time. Of
+    several such cases the one counts that has the most of them; then the one at the ladder's own
+    shape; then the one that was profiled; then the newest run's first. Raises `BenchError` for a
+    file that is no run or no profile.
+    """
+    runs = [read_run(file) for file in find_runs(folder)]
+    profiles = [read_profile(file) for file in sorted(folder.glob("profile-*.json"))]
+    found = []
+    for ladder in LADDERS.values():
+        measured = [
+            MeasuredLadder(ladder, run, _narrow(case, ladder), _find_profile(profiles, run, case))
+            for run in sorted(runs, key=lambda run: run.date, reverse=True)
+            for case in run.cases
+            if case.kernel == ladder.kernel
+        ]
+        found += sorted(filter(_has_both_ends, measured), key=_rank, reverse=True)[:1]
+    return found
+
+
+def _narrow(case: Case, ladder: Ladder) -> Case:
+    """The case with the recipes of a ladder alone, beside the peers."""
+    names = {recipe.name for recipe in ladder}
+    outcomes = [
+        outcome
+        for outcome in case.outcomes
+        if outcome.kind != "recipe" or outcome.contender.split(" ")[0] in names
+    ]
+    return dataclasses.replace(case, outcomes=tuple(outcomes))
+
+
+def _has_both_ends(measured: MeasuredLadder) -> bool:
+    ends = [measured.find_outcome(recipe) for recipe in (measured.ladder[0], measured.ladder[-1])]
+    return all(outcome is not None and outcome.time is not None for outcome in ends)
+
+
+def _rank(measured: MeasuredLadder) -> tuple[int, bool, bool]:
+    is_own_shape = dict(measured.case.shape) == dict(measured.ladder.shape)
+    return _count_timed(measured), is_own_shape, measured.profile is not None
+
+
+def _count_timed(measured: MeasuredLadder) -> int:
+    outcomes = [measured.find_outcome(recipe) for recipe in measured.ladder]
+    return sum(outcome is not None and outcome.time is not None for outcome in outcomes)
+
+
+def _find_profile(profiles: Sequence[ProfileRun], run: BenchRun, case: Case) -> ProfileRun | None:
+    """The profile of a case on its run's device: the one of most recipes, then the newest."""
+    fitting = [
+        profile
+        for profile in profiles
+        if (profile.kernel, dict(profile.shape), profile.dtype)
+        == (case.kernel, dict(case.shape), case.dtype)
+        and profile.device["name"] == run.device["name"]
+    ]
+    return max(fitting, key=lambda profile: (len(profile.recipes), profile.date), default=None)
+
+
+LONGEST_SHOWN = 24
+"""Lines of a diff that stand open on the page; longer ones are folded."""
+FEWEST_SHARED = 3
+"""Programs that two rungs share at least, the input among them, where one goes on from the other:
+one step of the same name, "bound", says little."""
+
+
+@dataclass(frozen=True)
+class GoldenProgram:
+    """A step's golden file: its label, ``03_decomposed``, and its text."""
+
+    label: str
+    text: str
+
+    @property
+    def step(self) -> str:
+        """The step's name."""
+        return self.label.split("_", 1)[1]
+
+
+def read_programs(goldens: Path, recipe: Recipe) -> list[GoldenProgram]:
+    """The goldens of a recipe's steps, in order; raises `UseError` where there are none."""
+    folder = goldens / recipe.name
+    kernel = goldens / INPUTS / get_input_name(make_golden_problem(recipe))
+    steps = sorted(folder.glob("[0-9][0-9]_*.py"))
+    if not steps or not kernel.is_file():
+        raise UseError(f"{folder} has no goldens of {recipe.name}; write them: make golden")
+    files = {"00_input": kernel, **{file.stem: file for file in steps}}
+    return [GoldenProgram(label, file.read_text(encoding="utf-8")) for label, file in files.items()]
+
+
+def find_added(
+    before: Sequence[GoldenProgram], after: Sequence[GoldenProgram]
+) -> list[GoldenProgram]:
+    """The steps that the rung before does not have, by their names."""
+    known = {program.step for program in before}
+    return [program for program in after if program.step not in known]
+
+
+def find_diffs(
+    before: tuple[str, Sequence[GoldenProgram]] | None, recipe: str, after: Sequence[GoldenProgram]
+) -> list[Diff]:
+    """The diffs that say what a rung adds.
+
+    Where it has all steps of the rung before, two at least, and further ones, these are the diffs
+    of the further steps alone, each against the step before it; otherwise the diff of both last
+    steps. The first rung is held against the kernel as it was written.
+    """
+    if before is None:
+        return [_diff(recipe, after[0], recipe, after[-1])]
+    other, programs = before
+    added = {program.label for program in find_added(programs, after)}
+    if not added or find_added(after, programs) or len(programs) < FEWEST_SHARED:
+        return [_diff(other, programs[-1], recipe, after[-1])]
+    pairs = itertools.pairwise(after)
+    return [_diff(recipe, before, recipe, two) for before, two in pairs if two.label in added]
+
+
+def write_diff(diff: Diff) -> str:
+    """A diff in Markdown, folded if it is long."""
+    block = f"```diff\n{diff}\n```"
+    if len(diff.lines) <= LONGEST_SHOWN:
+        return block
+    title = f"{diff.before} → {diff.after}: +{diff.added} −{diff.removed}"
+    return f"<details><summary>{title}</summary>\n\n{block}\n\n</details>"
+
+
+def _diff(recipe: str, before: GoldenProgram, other: str, after: GoldenProgram) -> Diff:
+    names = (f"{recipe}/{before.label}", f"{other}/{after.label}")
+    return diff_texts(before.text, after.text, names=names)
+
+
+BUSY = 60.0
+"""Percent of a peak below which nothing is busy enough to be what limits a kernel: Nsight Compute's
+rule for its section "Speed Of Light"."""
+
+COLUMNS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "SM": ("sm_pct", "{:.0f} %"),
+        "memory": ("memory_pct", "{:.0f} %"),
+        "DRAM": ("dram_pct", "{:.0f} %"),
+        "L2 hits": ("l2_hit_pct", "{:.0f} %"),
+        "FMA pipe": ("fma_pct", "{:.0f} %"),
+        "issue slots": ("issue_pct", "{:.0f} %"),
+        "IPC": ("ipc", "{:.2f}"),
+        "occupancy": ("occupancy_pct", "{:.0f} %"),
+        "registers": ("registers", "{:.0f}"),
+        "bank conflicts": ("bank_conflicts", "{:,.0f}"),
+    }
+)
+STATES: Mapping[str, str] = MappingProxyType(
+    {
+        "long_scoreboard": "data from global memory",
+        "short_scoreboard": "data from shared memory",
+        "barrier": "the other warps at a barrier",
+        "mio_throttle": "a place in the queue of shared memory",
+        "lg_throttle": "a place in the queue of global memory",
+        "tex_throttle": "a place in the queue of the texture unit",
+        "math_pipe_throttle": "a pipe that computes",
+        "wait": "the fixed latency of an instruction",
+        "dispatch_stall": "the dispatcher",
+        "no_instruction": "instructions to be fetched",
+        "branch_resolving": "the target of a branch",
+        "imc_miss": "constants",
+        "drain": "stores at the end",
+        "membar": "a memory fence",
+    }
+)
+"""What a warp waits for in a state; the profiler's own name is given beside it."""
+AT_WORK = ("selected", "not_selected")
+"""States in which a warp issues, or could: no stall."""
+
+
+def make_counter_table(profile: RecipeProfile) -> Table:
+    """A row for each kernel of a recipe."""
+    header = ["kernel", "grid × block", "µs", *COLUMNS]
+    rows = [
+        [
+            f"`{kernel.name}`",
+            f"{_extents(kernel.grid)} × {_extents(kernel.block)}",
+            f"{kernel.duration_us:,.1f}",
+            *(_cell(kernel, *column) for column in COLUMNS.values()),
+        ]
+        for kernel in profile.kernels
+    ]
+    return Table(header, rows, len(header) - 2)
+
+
+def describe_limit(profile: RecipeProfile, run: ProfileRun) -> str:
+    """What binds the longest kernel of a recipe, and what its warps wait for."""
+    kernel = find_longest(profile.kernels)
+    sentences = [_name_limit(kernel), _name_waves(kernel, run), _name_stalls(kernel)]
+    text = " ".join(sentence for sentence in sentences if sentence)
+    if len(profile.kernels) > 1:
+        return f"Of `{kernel.name}`, which takes the longest: {text}"
+    return text
+
+
+def _name_limit(kernel: KernelProfile) -> str:
+    of_peak = {
+        "the SMs": kernel.counters.get("sm_pct"),
+        "the paths to memory and caches": kernel.counters.get("memory_pct"),
+        "DRAM": kernel.counters.get("dram_pct"),
+    }
+    known = {name: value for name, value in of_peak.items() if value is not None}
+    if not known:
+        return ""
+    # Where DRAM is the busiest of the paths to memory, both have its value.
+    busiest = max(known, key=lambda name: (round(known[name]), name == "DRAM"))
+    others = ", ".join(f"{name} {known[name]:.0f} %" for name in known if name != busiest)
+    told = f"{known[busiest]:.0f} % of the peak"
+    rest = f" ({others})" if others else ""
+    if known[busiest] < BUSY:
+        return (
+            f"Latency binds it: nothing is busy, {busiest} the most at {told}{rest}, and less than "
+            f"{BUSY:.0f} % means waiting."
+        )
+    return f"Bound by {busiest}, at {told}{rest}."
+
+
+def _name_waves(kernel: KernelProfile, run: ProfileRun) -> str:
+    """Too few blocks for the GPU, where that is so."""
+    blocks = 1
+    for extent in re.findall(r"\d+", kernel.grid):
+        blocks *= int(extent)
+    count = run.device.get("multiprocessors")
+    if not isinstance(count, int) or blocks >= count:
+        return ""
+    return f"Its blocks, {blocks}, leave {count - blocks} of {count} SMs idle."
+
+
+def _name_stalls(kernel: KernelProfile) -> str:
+    stalls = {state: share for state, share in kernel.stalls.items() if state not in AT_WORK}
+    first = sorted(stalls, key=lambda state: (-stalls[state], state))[:2]
+    if not first:
+        return ""
+    parts = [
+        f"{STATES.get(state, state.replace('_', ' '))} (`{state}`, {100 * stalls[state]:.0f} % of "
+        "their time)"
+        for state in first
+    ]
+    return f"Warps wait for {', then for '.join(parts)}."
+
+
+def _extents(text: str) -> str:
+    """``(16, 8, 1)`` as ``16×8``; one block or thread as ``1``."""
+    extents = re.findall(r"\d+", text)
+    while len(extents) > 1 and extents[-1] == "1":
+        extents.pop()
+    return f"({'×'.join(extents)})" if len(extents) > 1 else "".join(extents)
+
+
+def _cell(kernel: KernelProfile, counter: str, form: str) -> str:
+    value = kernel.counters.get(counter)
+    return NOTHING if value is None else form.format(value)
+
+
+NOTE = "<!-- Written by `make readme` from benchmarks/results; changes here are lost. -->"
+
+
+def write_page(measured: MeasuredLadder, goldens: Mapping[str, Sequence[GoldenProgram]]) -> str:
+    """The page; `goldens` are the programs of each recipe's steps."""
+    parts = [
+        NOTE,
+        f"# The ladder `{measured.ladder.name}`: {measured.ladder.title}",
+        *_write_top(measured),
+    ]
+    before: tuple[str, Sequence[GoldenProgram]] | None = None
+    for number, recipe in enumerate(measured.ladder, 1):
+        programs = goldens[recipe.name]
+        if recipe.base is not None:
+            before = recipe.base, goldens[recipe.base]
+        parts.append(f"## {number}. `{recipe.name}`")
+        parts += _write_rung(measured, recipe, before, programs)
+        before = recipe.name, programs
+    return "\n\n".join(parts) + "\n"
+
+
+def draw_plot(measured: MeasuredLadder) -> str:
+    """The bars of the case, an SVG."""
+    alone = dataclasses.replace(measured.run, cases=(measured.case,))
+    return draw_bars(alone, measured.case.suite, measured.case.dtype, all_recipes=True)
+
+
+def _write_top(measured: MeasuredLadder) -> list[str]:
+    case = measured.case
+    shape = case.shape_text.replace("x", "×")
+    table = make_case_table(case, measured.run.ceilings, with_before=True)
+    parts = [
+        f"At {shape}, {case.dtype}. {describe(measured.run)}",
+        to_markdown(table),
+        f"![Bars: share of the ceiling by candidate]({measured.ladder.name}.svg)",
+    ]
+    if reasons := find_reasons(case):
+        parts.insert(2, "\n".join(f"- {reason}" for reason in reasons))
+    if measured.profile is not None:
+        version = measured.profile.versions.get("ncu", "")
+        parts.append(
+            f"Counters are from NVIDIA's profiler ncu {version} on the same GPU, "
+            f"{measured.profile.date[:10]}: one launch of each kernel, caches cleared, clocks as "
+            "they are; so its times are not those of the table. SM, memory (caches and shared "
+            "memory among it) and DRAM are shares of their peaks."
+        )
+    example = "×".join(map(str, measured.ladder[0].golden.shape.values()))
+    parts.append(
+        f"Diffs are of the goldens, at {example} and with small tiles; `tirstep diff` prints them "
+        "at any size."
+    )
+    return parts
+
+
+def _write_rung(
+    measured: MeasuredLadder,
+    recipe: Recipe,
+    before: tuple[str, Sequence[GoldenProgram]] | None,
+    programs: Sequence[GoldenProgram],
+) -> list[str]:
+    file = Path(inspect.getfile(recipe.body)).name
+    added = f"Adds `{spell_config(recipe.delta)}` to `{recipe.base}`. " if recipe.base else ""
+    parts = [added + first_sentence(recipe.doc), _write_gain(measured, recipe)]
+    earlier = [] if before is None else before[1]
+    new = _name_steps(find_added(earlier, programs))
+    gone = _name_steps(find_added(programs, earlier))
+    steps = f"New steps: {new}" if new else "No new step"
+    steps += f"; gone: {gone}" if gone else ""
+    where = f"[{file}](../../transforms/recipes/{file})"
+    folder = f"[goldens](../../tests/golden/{recipe.name})"
+    parts.append(f"{steps}. Source: {where}, {folder}.")
+    parts += [write_diff(diff) for diff in find_diffs(before, recipe.name, programs) if diff.lines]
+    return [*parts, *_write_counters(measured, recipe)]
+
+
+def _name_steps(programs: Sequence[GoldenProgram]) -> str:
+    return ", ".join(f"`{program.step}`" for program in programs if program.step != "input")
+
+
+def _write_gain(measured: MeasuredLadder, recipe: Recipe) -> str:
+    outcome = measured.find_outcome(recipe)
+    if outcome is None:
+        return "Not measured in this run."
+    if outcome.time is None:
+        return f"No time: {outcome.status}: {outcome.note}"
+    case = measured.case
+    rate = format_rate(case, outcome, measured.run.ceilings, unit=True)
+    ratios = {
+        "the rung before": get_previous_rung(case, outcome),
+        "the first rung": get_first_rung(case),
+        "PyTorch": "torch",
+    }
+    gains = [
+        f"{format_ratio(value)}× {words}"
+        for words, other in ratios.items()
+        if other is not None and (value := speedup(case, outcome, other)) is not None
+    ]
+    speed = f"; speed: {', '.join(gains)}" if gains else ""
+    text = f"**{format_time(outcome)} µs**, {rate}{speed}."
+    return f"{text} {_write_config(outcome)}".rstrip()
+
+
+def _write_config(outcome: Outcome) -> str:
+    return f"Config: `{spell_config(outcome.config)}`." if outcome.config else ""
+
+
+def _write_counters(measured: MeasuredLadder, recipe: Recipe) -> list[str]:
+    if measured.profile is None:
+        return []
+    outcome = measured.find_outcome(recipe)  # with several tails, the fastest
+    found = measured.profile.find(outcome.contender if outcome else recipe.name)
+    if found is None:
+        return [f"Profiler: {NOTHING}, not profiled in this run."]
+    if not found.kernels:
+        return [f"Profiler: {NOTHING}, {found.note}"]
+    limit = describe_limit(found, measured.profile)
+    note = f"But {found.note}." if found.note else ""
+    return [to_markdown(make_counter_table(found)), f"{limit} {note}".strip()]
+
+
+GOLDENS = Path("tests", "golden")
+PAGES = Path("docs", "ladders")
+
+
+def make_pages(root: Path, results: Path) -> dict[Path, str]:
+    """The text of each file of pages, of the ladders that a folder of results has measured.
+
+    `root` is the top of the repository. Raises `UseError` where a recipe's goldens are missing,
+    `BenchError` for a file of results that is none.
+    """
+    texts = {}
+    for measured in find_ladders(results):
+        goldens = {recipe.name: read_programs(root / GOLDENS, recipe) for recipe in measured.ladder}
+        texts[root / PAGES / f"{measured.ladder.name}.md"] = write_page(measured, goldens)
+        texts[root / PAGES / f"{measured.ladder.name}.svg"] = draw_plot(measured)
+    return texts
+
+
+def find_strays(root: Path, texts: dict[Path, str]) -> list[Path]:
+    """Pages on the disk that no result makes."""
+    files = sorted(file for file in (root / PAGES).glob("*") if file.suffix in (".md", ".svg"))
+    return [file for file in files if file not in texts]

@@ -1,0 +1,269 @@
+"""Plots of a run as SVG: text that can be read in a diff, and kept under version control.
+
+Bars say how much of the machine's ceiling each candidate reaches. The roofline is the rate that
+each intensity allows: Williams, Waterman, Patterson, "Roofline: an insightful visual performance
+model for multicore architectures", Communications of the ACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from types import MappingProxyType
+
+from tirstep.bench.results import BenchRun, Case, Outcome
+from tirstep.bench.tables import (
+    NAMES,
+    format_rate,
+    format_share,
+    format_time,
+    get_fastest_recipe,
+    share,
+)
+
+FONT = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
+INK, QUIET, RULE, PAPER = "#1f2328", "#59636e", "#d1d9e0", "#ffffff"
+HALO = f"text{{paint-order:stroke;stroke:{PAPER};stroke-width:3px}}"
+"""Around letters, so that lines behind them do not cross them."""
+
+
+class Drawing:
+    """Shapes on white paper, so that it reads the same on a dark page; sizes in pixels."""
+
+    def __init__(self, width: float, height: float, title: str) -> None:
+        self._lines = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(width)} '
+            f'{number(height)}" width="{number(width)}" height="{number(height)}" '
+            f'font-family="{FONT}" role="img">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{HALO}</style>",
+        ]
+        self.rectangle(0, 0, width, height, PAPER)
+
+    def rectangle(
+        self, x: float, y: float, width: float, height: float, fill: str, tip: str = ""
+    ) -> None:
+        """A filled rectangle; `tip` shows under the pointer."""
+        place = f'x="{number(x)}" y="{number(y)}"'
+        size = f'width="{number(width)}" height="{number(height)}"'
+        self._add("rect", f'{place} {size} fill="{fill}"', tip)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, stroke: str = RULE) -> None:
+        """A thin line."""
+        ends = " ".join(
+            f'{name}="{number(value)}"'
+            for name, value in (("x1", x1), ("y1", y1), ("x2", x2), ("y2", y2))
+        )
+        self._add("line", f'{ends} stroke="{stroke}" stroke-width="1"')
+
+    def path(self, points: Sequence[tuple[float, float]], stroke: str) -> None:
+        """A line through points."""
+        through = " ".join(f"{number(x)},{number(y)}" for x, y in points)
+        self._add("polyline", f'points="{through}" fill="none" stroke="{stroke}" stroke-width="2"')
+
+    def dot(self, x: float, y: float, fill: str, tip: str) -> None:
+        """A filled circle."""
+        self._add("circle", f'cx="{number(x)}" cy="{number(y)}" r="4.5" fill="{fill}"', tip)
+
+    def text(
+        self, x: float, y: float, words: str, *, anchor: str = "start", quiet: bool = False
+    ) -> None:
+        """A line of text; `anchor` is ``"start"``, ``"middle"`` or ``"end"``."""
+        style = f'text-anchor="{anchor}" font-size="12" fill="{QUIET if quiet else INK}"'
+        place = f'x="{number(x)}" y="{number(y)}"'
+        self._lines.append(f"<text {place} {style}>{escape(words)}</text>")
+
+    def legend(self, x: float, y: float, names: Mapping[str, str]) -> None:
+        """Colours with their names, in one row."""
+        for name, colour in names.items():
+            self.rectangle(x, y - 10, 12, 12, colour)
+            self.text(x + 18, y, name)
+            x += 40 + 7 * len(name)
+
+    def finish(self) -> str:
+        """The file's text."""
+        return "\n".join([*self._lines, "</svg>", ""])
+
+    def _add(self, tag: str, attributes: str, tip: str = "") -> None:
+        inside = f"><title>{escape(tip)}</title></{tag}>" if tip else "/>"
+        self._lines.append(f"<{tag} {attributes}{inside}")
+
+
+def number(value: float) -> str:
+    """A coordinate with one digit at most: the same text on every machine."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+FASTEST, OTHERS = "fastest recipe", "other recipes"
+COLOURS: Mapping[str, str] = MappingProxyType(
+    {
+        FASTEST: "#5b2a48",
+        OTHERS: "#cc79a7",
+        "PyTorch": "#d55e00",
+        "Triton": "#0072b2",
+        "dlight": "#009e73",
+    }
+)
+"""From Okabe and Ito's palette, which colour-blind people can tell apart; recipes share a hue."""
+
+
+def find_shown(case: Case, *, all_recipes: bool) -> list[tuple[str, Outcome]]:
+    """Who ran on the GPU, with their parts: peers, and all recipes or the fastest alone.
+
+    Where no recipe has a time, all of them are shown, with what is wrong.
+    """
+    best = get_fastest_recipe(case)
+    shown = []
+    for outcome in case.outcomes:
+        part = NAMES.get(outcome.contender, outcome.contender)
+        if outcome.kind == "recipe":
+            part = FASTEST if outcome is best else OTHERS
+        if outcome.kind != "cpu" and (all_recipes or best is None or part != OTHERS):
+            shown.append((part, outcome))
+    return shown
+
+
+def make_legend(parts: Iterable[str]) -> dict[str, str]:
+    """The colours of the parts that there are."""
+    there = set(parts)
+    return {part: colour for part, colour in COLOURS.items() if part in there}
+
+
+BAR, GAP, HEAD = 13, 2, 28
+BARS_LEFT, BARS_TOP, BARS_WIDTH, BARS_RIGHT, BARS_BOTTOM = 240, 60, 560, 200, 40
+
+Shown = Sequence[tuple[str, Outcome]]
+
+
+def draw_bars(run: BenchRun, suite: str, dtype: str, *, all_recipes: bool) -> str:
+    """An SVG of a suite's cases of one dtype, a group of bars for each.
+
+    A group has the peers, and all recipes or the fastest alone.
+    """
+    groups = [
+        (case, find_shown(case, all_recipes=all_recipes))
+        for case in run.cases
+        if case.suite == suite and case.dtype == dtype and not case.skipped
+    ]
+    height = BARS_TOP + sum(HEAD + len(shown) * (BAR + GAP) for _, shown in groups) + BARS_BOTTOM
+    title = f"{suite}, {dtype}, {run.device['name']}: share of the ceiling that binds each shape"
+    drawing = Drawing(BARS_LEFT + BARS_WIDTH + BARS_RIGHT, height, title)
+    drawing.text(16, 24, title)
+    drawing.legend(16, 46, make_legend(part for _, shown in groups for part, _ in shown))
+    _draw_percents(drawing, height)
+    y: float = BARS_TOP
+    for case, shown in groups:
+        drawing.text(16, y + HEAD - 8, f"{case.kernel} {case.shape_text.replace('x', '×')}")
+        y = _draw_group(drawing, y + HEAD, case, shown, run)
+    return drawing.finish()
+
+
+def _draw_percents(drawing: Drawing, height: float) -> None:
+    for percent in range(0, 101, 20):
+        x = BARS_LEFT + BARS_WIDTH * percent / 100
+        drawing.line(x, BARS_TOP, x, height - BARS_BOTTOM + 4)
+        drawing.text(x, height - BARS_BOTTOM + 20, f"{percent} %", anchor="middle", quiet=True)
+
+
+def _draw_group(drawing: Drawing, y: float, case: Case, shown: Shown, run: BenchRun) -> float:
+    for part, outcome in shown:
+        reached = share(case, outcome, run.ceilings)
+        # Caches can beat the copy bandwidth: such a bar ends at the edge, and its label says more.
+        length = BARS_WIDTH * min(reached or 0.0, 1.1)
+        rate = format_rate(case, outcome, run.ceilings, unit=True)
+        name = NAMES.get(outcome.contender, outcome.contender)
+        told = outcome.status if outcome.time is None else f"{format_time(outcome)} µs, {rate}"
+        drawing.text(BARS_LEFT - 8, y + BAR - 3, name, anchor="end", quiet=True)
+        drawing.rectangle(BARS_LEFT, y, length, BAR, COLOURS[part], f"{name}: {told}")
+        label = outcome.status if reached is None else f"{format_share(reached)}  {rate}"
+        drawing.text(BARS_LEFT + length + 6, y + BAR - 3, label, quiet=True)
+        y += BAR + GAP
+    return y
+
+
+LEFT, TOP, WIDTH, HEIGHT, BOTTOM = 70, 84, 760, 380, 60
+
+FRONT = (OTHERS, "dlight", "Triton", "PyTorch", FASTEST)
+"""Where dots lie on each other, the later is on top."""
+
+Point = tuple[str, Case, Outcome, float, float]
+
+
+class _Scale:
+    """Logarithmic axes from the smallest to the largest power of ten that there is."""
+
+    def __init__(self, xs: Sequence[float], ys: Sequence[float]) -> None:
+        self.x = (math.floor(math.log10(min(xs))), math.ceil(math.log10(max(xs))))
+        self.y = (math.floor(math.log10(min(ys))), math.ceil(math.log10(max(ys))))
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        return (
+            LEFT + WIDTH * _within(math.log10(x), self.x),
+            TOP + HEIGHT * (1 - _within(math.log10(y), self.y)),
+        )
+
+
+def draw_roofline(run: BenchRun, suite: str, dtype: str, *, all_recipes: bool) -> str:
+    """An SVG of a suite's cases of one dtype; empty where its peak was not measured.
+
+    A case has dots of the peers, and of all recipes or the fastest alone.
+    """
+    peak = run.ceilings.flops.get(dtype)
+    points = _find_points(run, suite, dtype, all_recipes)
+    if peak is None or not points:
+        return ""
+    ridge = peak / run.ceilings.copy
+    xs = [ridge / 10, ridge * 10, *(x for *_, x, _ in points)]
+    scale = _Scale(xs, [peak, *(y for *_, y in points)])
+    title = f"{suite}, {dtype}, {run.device['name']}: operations per second over intensity"
+    drawing = Drawing(LEFT + WIDTH + 40, TOP + HEIGHT + BOTTOM, title)
+    drawing.text(16, 24, title)
+    _draw_axes(drawing, scale)
+    _draw_roof(drawing, scale, run.ceilings.copy, peak)
+    drawing.legend(16, 46, make_legend(part for part, *_ in points))
+    for part, case, outcome, intensity, rate in sorted(
+        points, key=lambda point: FRONT.index(point[0])
+    ):
+        name = NAMES.get(outcome.contender, outcome.contender)
+        tip = f"{case.title}: {name}, {rate / 1e12:.2f} TFLOP/s"
+        drawing.dot(*scale.place(intensity, rate), COLOURS[part], tip)
+    return drawing.finish()
+
+
+def _find_points(run: BenchRun, suite: str, dtype: str, all_recipes: bool) -> list[Point]:
+    return [
+        (part, case, outcome, case.flops / case.bytes, 1e6 * case.flops / outcome.time.median_us)
+        for case in run.cases
+        if case.suite == suite and case.dtype == dtype and case.flops
+        for part, outcome in find_shown(case, all_recipes=all_recipes)
+        if outcome.time is not None
+    ]
+
+
+def _draw_roof(drawing: Drawing, scale: _Scale, copy: float, peak: float) -> None:
+    """The memory's slope and the arithmetic's level, their numbers above, where no dot is."""
+    left, right = 10.0 ** scale.x[0], 10.0 ** scale.x[1]
+    low = max(left, 10.0 ** scale.y[0] / copy)
+    roof = [scale.place(x, y) for x, y in ((low, low * copy), (peak / copy, peak), (right, peak))]
+    drawing.path(roof, "#1f2328")
+    drawing.text(roof[1][0] - 6, roof[1][1] - 6, f"{copy / 1e12:.2f} TB/s", anchor="end")
+    drawing.text(roof[2][0] - 6, roof[2][1] - 6, f"{peak / 1e12:.1f} TFLOP/s", anchor="end")
+
+
+def _draw_axes(drawing: Drawing, scale: _Scale) -> None:
+    bottom, right = TOP + HEIGHT, LEFT + WIDTH
+    for power in range(scale.x[0], scale.x[1] + 1):
+        x, _ = scale.place(10.0**power, 10.0 ** scale.y[0])
+        drawing.line(x, TOP, x, bottom)
+        drawing.text(x, bottom + 18, f"{10.0**power:g}", anchor="middle", quiet=True)
+    for power in range(scale.y[0], scale.y[1] + 1):
+        _, y = scale.place(10.0 ** scale.x[0], 10.0**power)
+        drawing.line(LEFT, y, right, y)
+        drawing.text(LEFT - 8, y + 4, f"{10.0 ** (power - 12):g}", anchor="end", quiet=True)
+    drawing.text(LEFT + WIDTH / 2, bottom + 40, "operations for each byte", anchor="middle")
+    drawing.text(16, TOP - 12, "TFLOP/s", quiet=True)
+
+
+def _within(value: float, ends: tuple[int, int]) -> float:
+    return (value - ends[0]) / max(ends[1] - ends[0], 1)

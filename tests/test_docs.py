@@ -1,0 +1,137 @@
+"""docs: pages are as generated, the index names them all, and the site is searched from disk."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import recipes_page
+import transforms_page
+from browser import NoBrowserError, open_browser
+
+import tirstep.transforms
+from tirstep.transforms.recipes import LADDERS, RECIPES
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+
+
+@pytest.mark.parametrize("generator", [transforms_page, recipes_page])
+def test_a_generated_page_is_as_generated(generator: Any):
+    assert (DOCS / generator.PAGE).read_text() == generator.make_page(), "run: make pages"
+
+
+def test_every_transform_and_recipe_has_its_place():
+    transforms, recipes = ((DOCS / name).read_text() for name in ("transforms.md", "recipes.md"))
+    for name in tirstep.transforms.__all__:
+        if inspect.isfunction(getattr(tirstep.transforms, name)):
+            assert f"\n## `{name}`\n" in transforms or f"\n### `{name}`\n" in transforms
+    assert re.findall("^## `(.+)`$", recipes, re.MULTILINE) == [*LADDERS]
+    assert re.findall(r"^\| \d+ \| `(.+?)`", recipes, re.MULTILINE) == [*RECIPES]
+
+
+def example(sch: int, *, tail: tirstep.transforms.loops.Tail = "refuse") -> None:
+    """Do it.
+
+    Twice.
+
+    rewrite: ``for i`` ->
+        ``for j``
+    consumes: `i`; nothing else
+    requires: a loop (serial; bound); ``a; b``
+    """
+
+
+def test_a_docstring_becomes_a_part_of_the_page():
+    entry = transforms_page.read_entry("example", example)
+    assert entry.summary == "Do it."
+    assert "\n\n".join(transforms_page.write_entry(entry, "##")) == (
+        '## `example`\n\n```python\nexample(sch: int, *, tail: "refuse" | "guard" = "refuse") -> '
+        "None\n```\n\nDo it.\n\nTwice.\n\n```text\n  for i\n→ for j\n```\n\n"
+        "- *consumes* `i`; nothing else\n- *requires*\n  - a loop (serial; bound)\n  - ``a; b``"
+    )
+
+
+def test_a_rung_says_what_it_adds():
+    rung = SimpleNamespace(
+        name="b", doc="What.", base="a", delta={"tile_k": 16}, why="Half as much."
+    )
+    assert recipes_page.describe_change(rung) == "`a` with `tile_k=16`: Half as much."
+    plain = SimpleNamespace(name="a", doc="What it does. And more.")
+    assert recipes_page.describe_change(plain) == "What it does."
+
+
+def test_a_ladder_says_what_it_is_and_where_it_is_timed():
+    class Titled(list):
+        title, shape = "vectors, one knob a rung", {"m": 6, "n": 64}
+
+    ladder = Titled(LADDERS["relu"])
+    heading, title, kernel, table, _ = recipes_page.write_ladder("relu", ladder)
+    assert (heading, title) == ("## `relu`", "Vectors, one knob a rung, timed at 6×64.")
+    assert kernel.startswith("B = max(A, 0)")
+    assert table.count("| `relu_") == len(ladder)
+
+
+def test_the_index_names_every_page():
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - {"index.md"}
+    linked = re.findall(r"^- \[.+?\]\((.+?)\)", (DOCS / "index.md").read_text(), re.MULTILINE)
+    assert sorted(linked) == sorted(pages)
+
+
+@pytest.mark.parametrize("name", ["index", "api", "commands", "recipes", "transforms"])
+def test_links_lead_to_files_and_headings(name: str):
+    text = (DOCS / f"{name}.md").read_text()
+    for file, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text):
+        assert not file or (DOCS / file).is_file()
+        assert not anchor or f"# `{anchor}`\n" in text
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` builds it."""
+    if not all(map(importlib.util.find_spec, ("sphinx", "furo", "myst_parser"))):
+        pytest.skip("the site needs Sphinx: pip install -c constraints.txt -e '.[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    options = ["--quiet", "--fail-on-warning", "-c", DOCS / "build", "-d", folder / "doctrees"]
+    call = [sys.executable, "-m", "sphinx", *options, DOCS, folder / "html"]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+@pytest.fixture
+def page(site: Path) -> Iterator[Any]:
+    try:
+        with open_browser() as browser:
+            yield browser.new_page()
+    except NoBrowserError as missing:
+        pytest.skip(f"the site needs a browser: {missing}")
+
+
+def test_the_site_has_the_reference(site: Path):
+    reference = (site / "api.html").read_text()
+    for name in ("transforms.split_loop", "modules.matmul", "lowering_checks.diff_modules"):
+        assert f'id="tirstep.{name}"' in reference
+
+
+def test_the_site_is_searched_from_disk(site: Path, page: Any):
+    asked: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((site / "index.html").as_uri())
+    page.fill("input.sidebar-search", "split_loop")
+    page.press("input.sidebar-search", "Enter")
+    page.get_by_role("link", name="Transforms > split_loop").click()
+    page.wait_for_url("**/transforms.html*")
+    assert page.locator("h2 >> text=split_loop").is_visible()
+    assert errors == []
+    assert [url for url in asked if not url.startswith("file:")] == []

@@ -1,0 +1,190 @@
+"""Decorators of transforms: they check arguments, convert TVM's errors and undo what is refused."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Concatenate, NamedTuple
+
+from tvm import IRModule
+from tvm.error import InternalError
+from tvm.s_tir import Schedule
+
+from .errors import NO_COPY, Options, Result, TransformError, read_call, run_call
+from .legality.net import find_fault
+
+
+def transform(
+    function: Callable[Concatenate[Schedule, Options], Result],
+) -> Callable[Concatenate[Schedule, Options], Result]:
+    """Wrap a transform of one primitive: every refusal becomes a `TransformError`.
+
+    Its arguments are held against their annotations. A single primitive of TVM changes nothing
+    when it fails, so checks first and the primitive last leave the schedule as it was; if what it
+    made is not whole (`find_fault`), a copy from before takes the schedule's place.
+    """
+
+    @functools.wraps(function)
+    def checked(*args: Any, **options: Any) -> Result:
+        bound = read_call(function, args, options)
+        sch, around = next(iter(bound.arguments.values())), _under_way.get()
+        if around is not None and around.schedule is sch:
+            return run_call(function, bound)
+        before, was = _copy(sch), _State.of(sch)
+        result = run_call(function, bound)
+        try:
+            _require_sound(function, was, sch)
+        except TransformError as error:
+            if before is None:
+                _tell_change(error, was, sch)
+            else:
+                _adopt(sch, before)
+            raise
+        return result
+
+    return checked
+
+
+@dataclass
+class _Attempt:
+    """A composite under way.
+
+    Attributes
+    ----------
+    schedule : that it changes
+    is_careful : whether the composites within are tried on a copy first, too
+    is_spoiled : whether one within was refused half-way, and the schedule with it
+    """
+
+    schedule: Schedule
+    is_careful: bool
+    is_spoiled: bool = False
+
+
+_under_way: ContextVar[_Attempt | None] = ContextVar("_under_way", default=None)
+
+
+def composite(
+    function: Callable[Concatenate[Schedule, Options], Result],
+) -> Callable[Concatenate[Schedule, Options], Result]:
+    """Wrap a transform of several primitives: it is tried on a copy of the schedule first.
+
+    Handles stay valid in the copy, so a refusal half-way is found before the schedule is touched.
+    Composites within are not tried once more, unless the one around goes on after a refusal.
+    """
+
+    @functools.wraps(function)
+    def tried_first(*args: Any, **options: Any) -> Result:
+        bound = read_call(function, args, options)
+        sch, around = next(iter(bound.arguments.values())), _under_way.get()
+        if around is not None and around.schedule is sch and not around.is_careful:
+            try:
+                return run_call(function, bound)
+            except Exception:
+                around.is_spoiled = True
+                raise
+        if _copy(sch) is None:
+            return _run_untried(function, sch, bound)
+        attempt, result = _try_on_copy(function, sch, bound, is_careful=False)
+        if attempt.is_spoiled:  # and went on, from what a refusal had left half-done
+            attempt, result = _try_on_copy(function, sch, bound, is_careful=True)
+        _require_sound(function, _State.of(sch), attempt.schedule)
+        _adopt(sch, attempt.schedule)
+        return result
+
+    return tried_first
+
+
+def _try_on_copy(
+    function: Callable[..., Result],
+    sch: Schedule,
+    bound: inspect.BoundArguments,
+    *,
+    is_careful: bool,
+) -> tuple[_Attempt, Any]:
+    """Run a composite on a copy; what is refused in a spoiled attempt is no refusal yet."""
+    attempt = _Attempt(sch.copy(), is_careful)
+    first = next(iter(bound.arguments))
+    bound.arguments[first] = attempt.schedule
+    try:
+        return attempt, _run_within(attempt, function, bound)
+    except TransformError:
+        if is_careful or not attempt.is_spoiled:
+            raise
+        return attempt, None
+    finally:
+        bound.arguments[first] = sch
+
+
+def _adopt(sch: Schedule, copy: Schedule) -> None:
+    """Make a schedule what its copy is; the copy is no schedule any more."""
+    old = Schedule.__new__(Schedule)
+    old.__move_handle_from__(sch)  # otherwise nothing would free it
+    sch.__move_handle_from__(copy)
+
+
+class _State(NamedTuple):
+    """A schedule as it was: its module, and how many primitives had made it."""
+
+    module: IRModule
+    steps: int
+
+    @classmethod
+    def of(cls, sch: Schedule) -> _State:
+        return cls(sch.mod, len(sch.trace.insts))
+
+    def find_steps(self, sch: Schedule) -> list[str]:
+        """The primitives that a schedule, or a copy of it, has run since."""
+        return [str(step.kind.name) for step in list(sch.trace.insts)[self.steps :]]
+
+
+def _copy(sch: Schedule) -> Schedule | None:
+    """A copy in which handles stay valid; None where TVM cannot make one: after tensorize."""
+    try:
+        return sch.copy()
+    except InternalError as error:
+        if NO_COPY not in str(error):
+            raise
+        return None
+
+
+def _run_untried(
+    function: Callable[..., Result], sch: Schedule, bound: inspect.BoundArguments
+) -> Result:
+    """Run a composite on a schedule that cannot be copied; its refusal says what has changed."""
+    was = _State.of(sch)
+    try:
+        result = _run_within(_Attempt(sch, False), function, bound)
+        _require_sound(function, was, sch)
+    except TransformError as error:
+        _tell_change(error, was, sch)
+        raise
+    return result
+
+
+def _tell_change(error: TransformError, was: _State, sch: Schedule) -> None:
+    """Have an error say that the schedule is not as it was before."""
+    if not sch.mod.same_as(was.module):
+        error.advice += (
+            "; TVM cannot copy a schedule after tensorize, so this one has changed: begin again"
+        )
+
+
+def _require_sound(function: Callable[..., object], was: _State, sch: Schedule) -> None:
+    """Refuse what a transform made, if it lost or broke something on its way."""
+    fault = find_fault(function, was.module, sch.mod, was.find_steps(sch))
+    if fault is not None:
+        raise TransformError(function.__name__, fault.problem, fault.advice)
+
+
+def _run_within(
+    attempt: _Attempt, function: Callable[..., Result], bound: inspect.BoundArguments
+) -> Result:
+    token = _under_way.set(attempt)
+    try:
+        return run_call(function, bound)
+    finally:
+        _under_way.reset(token)

@@ -1,0 +1,1 @@
+"""What TVM accepts and gets wrong: what transforms refuse before and after a change."""

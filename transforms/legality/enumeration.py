@@ -1,0 +1,272 @@
+"""Enumeration: index expressions tried out, where no rule decides about them."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from tvm.tirx import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    For,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    Var,
+)
+from tvm.tirx.analysis import undefined_vars
+
+from ..tir import constant, find_operands, is_among, is_used
+
+_MOST = 2048
+"""Iterations that are tried: some milliseconds."""
+_COUNTED = 1 << 15
+"""Iterations that are counted: some hundredths of a second."""
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    Add: operator.add,
+    Sub: operator.sub,
+    Mul: operator.mul,
+    FloorDiv: operator.floordiv,
+    FloorMod: operator.mod,
+    Min: min,
+    Max: max,
+    LT: operator.lt,
+    LE: operator.le,
+    GT: operator.gt,
+    GE: operator.ge,
+    EQ: operator.eq,
+    NE: operator.ne,
+    And: operator.and_,
+    Or: operator.or_,
+}
+_SYMBOLS: dict[type, ast.operator | ast.cmpop] = {
+    Add: ast.Add(),
+    Sub: ast.Sub(),
+    Mul: ast.Mult(),
+    FloorDiv: ast.FloorDiv(),
+    FloorMod: ast.Mod(),
+    And: ast.BitAnd(),
+    Or: ast.BitOr(),
+    LT: ast.Lt(),
+    LE: ast.LtE(),
+    GT: ast.Gt(),
+    GE: ast.GtE(),
+    EQ: ast.Eq(),
+    NE: ast.NotEq(),
+}
+_Values = dict[Any, int]
+
+
+def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
+    """Whether two iterations of loops, that a predicate lets through, have the same values.
+
+    Other variables are zero. The first and the last iterations of each loop are tried, as many as
+    fit; what is found is so, and what is not found may be elsewhere.
+    """
+    seen = set()
+    for *point, is_let in _compute([*values, predicate], loops):
+        if is_let and tuple(point) in seen:
+            return True
+        if is_let:
+            seen.add(tuple(point))
+    return False
+
+
+def begins_late(values: list[Any], terms: list[Any], predicate: Any, loops: list[For]) -> bool:
+    """Whether terms that are not all 0 come before those that are, for the same values.
+
+    The first and the last iterations of each loop are tried, in their order; what is found is so.
+    """
+    begun = set()
+    for *point, is_let in _compute([*values, *terms, predicate], loops):
+        place = tuple(point[: len(values)])
+        if is_let and any(point[len(values) :]):
+            begun.add(place)
+        elif is_let and place in begun:
+            return True
+    return False
+
+
+def misses(
+    written: list[Any], need: list[Any], shared: list[For], own: list[list[For]], shape: list[int]
+) -> bool:
+    """Whether a reader uses an element that its writer does not write in a shared iteration.
+
+    `written` and `need` are the indices of each, and its predicate; `own` the loops of each that
+    are its own. Of shared iterations some are tried; False where a block's own are too many.
+    """
+    most = max(math.prod(constant(one.extent) or _MOST for one in loops) for loops in own)
+    tried = choose_values(shared, max(1, _MOST // most))
+    if most * math.prod(map(len, tried)) > 4 * _MOST:
+        return False
+    around = [loop.loop_var for loop in shared]
+    sets = []
+    for expressions, loops in zip((written, need), own, strict=True):
+        chosen = [*tried, *(range(constant(loop.extent) or 0) for loop in loops)]
+        found = _compute([*around, *expressions], [*shared, *loops], chosen)
+        sets.append({tuple(point) for *point, is_let in found if is_let})
+    inside = {point for point in sets[1] if _is_inside(point[len(around) :], shape)}
+    return bool(sets[0]) and not inside <= sets[0]
+
+
+def _is_inside(element: tuple[int, ...], shape: list[int]) -> bool:
+    return all(0 <= index < extent for index, extent in zip(element, shape, strict=True))
+
+
+def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
+    """Whether a predicate lets an iteration of loops through that a condition does not."""
+    return any(is_let and not holds for is_let, holds in _compute([predicate, condition], loops))
+
+
+def takes_several_values(expression: Any, loops: list[For]) -> bool:
+    """Whether an expression has different values in the iterations of loops that are tried."""
+    return len({value for (value,) in _compute([expression], loops)}) > 1
+
+
+def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | None:
+    """How many different values there are in the iterations of loops that a predicate lets through.
+
+    What shares no loops is counted apart. None where there are too many, or an expression is not
+    one of the loops alone.
+    """
+    rest = [*values, *find_operands(predicate, And)]
+    left, total = list(loops), 1
+    while rest:
+        group, mine = [rest.pop(0)], []
+        while more := [one for one in left if any(is_used(one.loop_var, each) for each in group)]:
+            mine += more
+            left = [one for one in left if not is_among(one, more)]
+            linked = [any(is_used(one.loop_var, each) for one in more) for each in rest]
+            group += [each for each, is_linked in zip(rest, linked, strict=True) if is_linked]
+            rest = [each for each, is_linked in zip(rest, linked, strict=True) if not is_linked]
+        chosen = [is_among(each, values) for each in group]
+        points = [each for each, is_value in zip(group, chosen, strict=True) if is_value]
+        conditions = [each for each, is_value in zip(group, chosen, strict=True) if not is_value]
+        count = _count_together(points, conditions, mine)
+        if count is None:
+            return None
+        total *= count
+    return total
+
+
+def _count_together(values: list[Any], conditions: list[Any], loops: list[For]) -> int | None:
+    extents = [constant(loop.extent) for loop in loops]
+    known = [extent for extent in extents if extent is not None]
+    if len(known) < len(extents) or math.prod(known) > _COUNTED:
+        return None
+    variables = [loop.loop_var for loop in loops]
+    if any(not is_of(variables, each) for each in (*values, *conditions)):
+        return None
+    try:
+        compute = compile_expressions(values, conditions, variables)
+    except TypeError:
+        return None
+    seen = {compute(*iteration) for iteration in itertools.product(*map(range, known))}
+    return len(seen - {None})
+
+
+def is_of(variables: list[Any], expression: Any) -> bool:
+    """Whether an expression uses no other variables."""
+    return all(is_among(one, variables) for one in undefined_vars(expression))
+
+
+def _compute(
+    expressions: list[Any], loops: list[For], chosen: Sequence[Iterable[int]] | None = None
+) -> Iterator[tuple[Any, ...]]:
+    """The values of expressions in the iterations that are tried; none if TVM's are not known."""
+    try:
+        compute = compile_expressions(expressions, (), [loop.loop_var for loop in loops])
+    except TypeError:
+        return
+    for iteration in itertools.product(*(chosen or choose_values(loops))):
+        yield compute(*iteration)
+
+
+def choose_values(loops: Sequence[Any], room: int = _MOST) -> list[list[int]]:
+    """The iterations of each loop that are tried: all, or the first and the last ones."""
+    extents = [constant(loop.extent) or _MOST for loop in loops]
+    chosen: list[list[int]] = [[] for _ in extents]
+    for done, place in enumerate(sorted(range(len(extents)), key=extents.__getitem__)):
+        extent = extents[place]
+        share = min(extent, max(2, int(room ** (1 / (len(extents) - done)))))
+        first = share - share // 2
+        chosen[place] = [*range(first), *range(extent - share + first, extent)]
+        room //= share
+    return chosen
+
+
+def read_expression(node: Any) -> Callable[[_Values], Any]:
+    """An expression of whole numbers as a function of its variables' values."""
+    if isinstance(node, Var):
+        return lambda at: at.get(node, 0)
+    value = constant(node)
+    if value is not None:
+        return lambda at: value
+    if isinstance(node, Cast):
+        return read_expression(node.value)
+    if isinstance(node, Not):
+        inner = read_expression(node.a)
+        return lambda at: not inner(at)
+    combine = _OPERATORS.get(type(node))
+    if combine is None:
+        raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
+    left, right = read_expression(node.a), read_expression(node.b)
+    return lambda at: combine(left(at), right(at))
+
+
+def compile_expressions(
+    nodes: Sequence[Any], conditions: Sequence[Any], variables: Sequence[Any]
+) -> Callable[..., Any]:
+    """The values of expressions as one function of the variables' values, for many iterations.
+
+    It returns a tuple, or None where a condition does not hold. Other variables are zero. Raises
+    TypeError as `read_expression`.
+    """
+    names = {variable: f"v{place}" for place, variable in enumerate(variables)}
+    values = ast.Tuple([_translate(node, names) for node in nodes], ast.Load())
+    tests = [ast.Constant(True), *(_translate(node, names) for node in conditions)]
+    body = ast.IfExp(ast.BoolOp(ast.And(), [*tests, tests[0]]), values, ast.Constant(None))
+    places = [ast.arg(f"v{place}") for place in range(len(variables))]
+    parameters = ast.arguments([], places, None, [], [], None, [])
+    program = ast.fix_missing_locations(ast.Expression(ast.Lambda(parameters, body)))
+    return eval(compile(program, "<expressions>", "eval"), {"min": min, "max": max})
+
+
+def _translate(node: Any, names: dict[Any, str]) -> ast.expr:
+    """An expression in Python's syntax."""
+    if isinstance(node, Var):
+        name = names.get(node)
+        return ast.Constant(0) if name is None else ast.Name(name, ast.Load())
+    value = constant(node)
+    if value is not None:
+        return ast.Constant(value)
+    if isinstance(node, Cast):
+        return _translate(node.value, names)
+    if isinstance(node, Not):
+        return ast.UnaryOp(ast.Not(), _translate(node.a, names))
+    if type(node) not in _OPERATORS:
+        raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
+    left, right = _translate(node.a, names), _translate(node.b, names)
+    symbol = _SYMBOLS.get(type(node))
+    if isinstance(symbol, ast.operator):
+        return ast.BinOp(left, symbol, right)
+    if isinstance(symbol, ast.cmpop):
+        return ast.Compare(left, [symbol], [right])
+    name = "min" if isinstance(node, Min) else "max"
+    return ast.Call(ast.Name(name, ast.Load()), [left, right], [])

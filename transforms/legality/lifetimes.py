@@ -1,0 +1,484 @@
+"""Reads of elements that no block has written by then.
+
+TVM allocates a buffer where all that uses it comes together, inside of the loops around that: each
+of their iterations has a buffer of its own, with nothing in it of the one before. The threads of a
+GPU block share one in shared memory, and wait for each other. All threads share global memory, and
+do not wait: what a thread reads there it must have written itself, or an earlier kernel.
+
+`find_lost_reads` looks at a whole module, `require_computed` at one writer and one reader.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tvm.ir import IRModule, Range
+from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import transform as passes
+from tvm.s_tir.schedule import SBlockRV
+from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
+from tvm.tirx import Add, And, FloorDiv, For, Min, Mul, PrimFunc, Sub, const
+from tvm_ffi import structural_equal
+
+from ..errors import TransformError
+from ..queries import find_block_name, find_outer_loops, find_realize, find_root
+from ..tir import (
+    Access,
+    Place,
+    cached_by_module,
+    constant,
+    find_accesses,
+    find_all,
+    find_axis,
+    find_iterator_values,
+    find_places,
+    is_among,
+    is_used,
+    substitute,
+)
+from .enumeration import choose_values, escapes, is_of, misses, read_expression
+
+_MOST = 1 << 13
+"""Iterations that are looked at for one reader: some hundredths of a second."""
+_LIVES = 8
+"""Lives that are looked at: the first and the last ones of each loop."""
+_Values = dict[Any, int]
+_Description = tuple[list[Range], dict[Any, Range], Any]
+"""A region in loop variables, the domains of the loops that vary, and a predicate."""
+
+
+class LostRead(NamedTuple):
+    """An element that a block reads, and that no block has written by then.
+
+    Attributes
+    ----------
+    element : such as ``X[0, 1]``
+    loop : the innermost whose iterations do not find what others have written; empty if there is
+        none
+    axis : on which the iterations run side by side, with nothing that orders what they do to global
+        memory; empty where each has a buffer of its own
+    """
+
+    element: str
+    buffer: str
+    reader: str
+    writer: str
+    loop: str
+    axis: str
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An access, and where its block stands in program order.
+
+    Attributes
+    ----------
+    key : what makes it the same in another module: its elements, and what stands around its block
+    """
+
+    key: tuple[Any, ...]
+    order: int = field(compare=False)
+    access: Access = field(compare=False)
+
+    @classmethod
+    def of(cls, access: Access, order: int) -> _Use:
+        place, pattern = access.place, access.pattern
+        parts = ((part.min, constant(part.extent) or part.extent) for part in pattern.ranges)
+        around = (loop.loop_var for loop in place.loops)
+        iterators = (place.values[one.var] for one in place.block.iter_vars)
+        conditions = (*place.guards, *pattern.conditions)
+        key = (pattern.buffer, *itertools.chain(*parts), *around, *iterators, *conditions)
+        return cls(key, order, access)
+
+    @property
+    def loops(self) -> tuple[For, ...]:
+        return self.access.place.loops
+
+
+_Writers = tuple[tuple[_Use, bool], ...]
+"""Those of one buffer, and whether each stands before its reader in program order."""
+
+
+class _TooManyError(Exception):
+    """More elements than are looked at, or some that the loops alone do not tell."""
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_lost_reads(module: IRModule) -> dict[tuple[str, str], LostRead]:
+    """What blocks read of buffers that was not written in the same life, by reader and buffer.
+
+    First it is tried to prove that a writer in the same iteration writes all that is read; of the
+    rest, elements are looked at one by one, in some lives. So what is found is so, and what is not
+    found may be there: at sizes that are open, of many elements, or with indices from data.
+    """
+    found: dict[tuple[str, str], LostRead] = {}
+    for _, function in module.functions_items():
+        if isinstance(function, PrimFunc):
+            _look_at(module, function, found)
+    return found
+
+
+def _look_at(module: IRModule, function: PrimFunc, found: dict[tuple[str, str], LostRead]) -> None:
+    places = find_places(function.body.block)
+    owned = {one for place in places for one in place.block.alloc_buffers}
+    writes: dict[Any, list[_Use]] = {buffer: [] for buffer in owned}
+    reads: list[_Use] = []
+    for order, place in enumerate(places):
+        if find_all(place.block.body, SBlock):
+            continue
+        written, read = find_accesses(place)
+        for access in written:
+            if access.buffer in owned:
+                writes[access.buffer].append(_Use.of(access, order))
+        reads += [_Use.of(one, order) for one in read if one.buffer in owned]
+    for use in reads:
+        writers = [one for one in writes[use.access.buffer] if one.order != use.order]
+        begins = len(writers) < len(writes[use.access.buffer]) and use.access.place.block.init
+        if begins or not writers or use.access.pattern.is_conditional:
+            continue
+        if not any(one.order < use.order and _covers(one, use) for one in writers):
+            before = tuple((one, one.order < use.order) for one in writers)
+            lost = _find_unwritten(use, before, _find_life(module, use.access.buffer))
+            if lost is not None:
+                found[lost.reader, lost.buffer] = lost
+
+
+@functools.lru_cache(maxsize=256)
+def _covers(write: _Use, read: _Use) -> bool:
+    """Whether it can be shown that a writer writes all that is read in the same iteration."""
+    shared = [loop for loop in write.loops if is_among(loop, read.loops)]
+    analyzer = Analyzer()
+    for loop in shared:
+        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+    fixed = [loop.loop_var for loop in shared]
+    for guard in write.access.guards:  # TVM's estimate takes account of those of other loops alone
+        held = any(structural_equal(guard, own) for own in read.access.guards)
+        if is_of(fixed, guard) and not held and not analyzer.can_prove(guard):
+            return False
+    written = estimate_region_lower_bound(*_describe(write, shared), analyzer)
+    if written is None:
+        return False
+    needed = estimate_region_upper_bound(*_describe(read, shared), analyzer)
+    return all(
+        analyzer.can_prove(own.min_value <= need.min_value)
+        and not analyzer.can_prove(need.max_value < need.min_value)
+        and (
+            analyzer.can_prove(need.max_value <= own.max_value)
+            or analyzer.can_prove(extent - 1 <= own.max_value)
+        )
+        for own, need, extent in zip(written, needed, read.access.buffer.shape, strict=True)
+    )
+
+
+def _describe(use: _Use, shared: list[For]) -> tuple[list[Range], dict[Any, Range], Any]:
+    """A region, the domains of the loops that vary, and a predicate."""
+    domains = {
+        loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
+        for loop in use.loops
+        if not is_among(loop, shared)
+    }
+    guards = use.access.guards
+    return use.access.ranges, domains, functools.reduce(And, guards) if guards else const(True)
+
+
+def _find_life(module: IRModule, buffer: Any) -> tuple[Any, ...]:
+    """The variables of the loops in whose iterations TVM allocates a buffer anew."""
+    common = ("threadIdx",) if str(buffer.scope()).startswith("shared") else ()
+    for place in _allocate(module):
+        if is_among(buffer, place.block.alloc_buffers):
+            around = [one for one in place.loops if not (find_axis(one) or "").startswith(common)]
+            return tuple(loop.loop_var for loop in around)
+    return ()
+
+
+@cached_by_module(1)
+def _allocate(module: IRModule) -> list[Place]:
+    """The blocks of a module where TVM has put its allocations."""
+    placed = passes.PlanAndUpdateBufferAllocationLocation()(passes.LowerInitBlock()(module))
+    return [
+        place
+        for _, function in placed.functions_items()
+        if isinstance(function, PrimFunc)
+        for place in find_places(function.body)
+        if place.block.alloc_buffers
+    ]
+
+
+@functools.lru_cache(maxsize=64)
+def _find_unwritten(read: _Use, writers: _Writers, life: tuple[Any, ...]) -> LostRead | None:
+    """The first element that is read and was not written before, in the lives that are tried."""
+    try:
+        return _try_lives(read, writers, life)
+    except _TooManyError:
+        return None
+
+
+def _try_lives(read: _Use, writers: _Writers, life: tuple[Any, ...]) -> LostRead | None:
+    fixed = [
+        loop
+        for loop in read.loops
+        if is_among(loop.loop_var, life)
+        or (_is_global(read) and find_axis(loop) and all(_is_in(loop, one) for one, _ in writers))
+    ]
+    budget = _Budget(_MOST)
+    reads = _Visits(read, read, fixed, budget)
+    writes = [(_Visits(one, read, fixed, budget), is_before) for one, is_before in writers]
+    lives = list(itertools.product(*choose_values(fixed, _LIVES)))
+    for place in sorted(range(len(lives)), key=lambda at: min(at, len(lives) - 1 - at)):
+        at = dict(zip([loop.loop_var for loop in fixed], lives[place], strict=True))
+        lost = _find_in_life(reads, writes, at)
+        if lost is not None:
+            buffer = read.access.buffer
+            return LostRead(
+                f"{buffer.name}[{', '.join(map(str, lost))}]",
+                str(buffer.name),
+                read.access.place.name,
+                writers[0][0].access.place.name,
+                str(fixed[-1].loop_var.name) if fixed else "",
+                str(find_axis(fixed[-1]) or "") if fixed and _is_global(read) else "",
+            )
+    return None
+
+
+def _is_global(use: _Use) -> bool:
+    return str(use.access.buffer.scope()) == "global"
+
+
+def _is_in(loop: For, use: _Use) -> bool:
+    return is_among(loop, use.loops)
+
+
+def _find_in_life(
+    reads: _Visits, writes: list[tuple[_Visits, bool]], at: _Values
+) -> tuple[int, ...] | None:
+    """The first element that is read and was not written before, in one life.
+
+    Threads wait for each other between writing and reading; so of those, each may be the first.
+    """
+    written = [(one, is_before, one.find_first(at)) for one, is_before in writes]
+    for element in reads.visit(at):
+        for one, is_before, first in written:
+            since, now = first.get(element), one.tell_time(at)
+            if since is not None and (since < now or (since == now and is_before)):
+                break
+        else:
+            return element
+    return None
+
+
+@dataclass
+class _Budget:
+    """How many elements may be looked at still."""
+
+    left: int
+
+    def take_one(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise _TooManyError
+
+
+class _Visits:
+    """The elements of an access in one life of its buffer, and the time of each.
+
+    A time is the values of the serial loops that a reader is in, too. What no index and no guard
+    uses runs once here: the earliest time of a writer is also that at which a reader needs most.
+    """
+
+    def __init__(self, use: _Use, read: _Use, fixed: list[For], budget: _Budget) -> None:
+        access, self._budget = use.access, budget
+        free = [loop for loop in use.loops if not is_among(loop, fixed)]
+        self._clock = [
+            loop.loop_var for loop in free if is_among(loop, read.loops) and find_axis(loop) is None
+        ]
+        needed = [*(part.min for part in access.ranges), *access.guards]
+        used: list[For] = []
+        for loop in reversed(free):
+            if any(is_used(loop.loop_var, one) for one in needed):
+                used.insert(0, loop)
+                needed.append(loop.extent)
+        sizes = [constant(one) for one in access.buffer.shape]
+        widths = [constant(part.extent) for part in access.ranges]
+        known = [loop.loop_var for loop in (*used, *fixed)]
+        if None in (*sizes, *widths) or not all(map(functools.partial(is_of, known), needed)):
+            raise _TooManyError
+        self._widths, self._sizes = ([one or 0 for one in each] for each in (widths, sizes))
+        try:
+            self._loops = [(loop.loop_var, read_expression(loop.extent)) for loop in used]
+            self._begins = [read_expression(part.min) for part in access.ranges]
+            self._guards = [read_expression(guard) for guard in access.guards]
+        except TypeError:
+            raise _TooManyError from None
+
+    def tell_time(self, at: _Values) -> tuple[int, ...]:
+        """The time in an iteration."""
+        return tuple(at.get(variable, 0) for variable in self._clock)
+
+    def find_first(self, at: _Values) -> dict[tuple[int, ...], tuple[int, ...]]:
+        """The elements of a life, each with its earliest time."""
+        found: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for element in self.visit(at):
+            now = self.tell_time(at)
+            found[element] = min(now, found.get(element, now))
+        return found
+
+    def visit(self, at: _Values, depth: int = 0) -> Iterator[tuple[int, ...]]:
+        """The elements of a life, with the values of its loops in `at` while each is out."""
+        if depth < len(self._loops):
+            variable, extent = self._loops[depth]
+            for value in range(extent(at)):
+                at[variable] = value
+                yield from self.visit(at, depth + 1)
+            at.pop(variable, None)
+            return
+        self._budget.take_one()
+        if all(guard(at) for guard in self._guards):
+            begins = [begin(at) for begin in self._begins]
+            yield from itertools.product(*map(_clip, begins, self._widths, self._sizes))
+
+
+def _clip(begin: int, width: int, size: int) -> Sequence[int]:
+    """The indices of a range that are inside of a buffer: what lies outside is no element."""
+    if width == 1:
+        return (begin,) if 0 <= begin < size else ()
+    return range(max(begin, 0), min(begin + width, size))
+
+
+def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
+    """Refuse a reader of elements that the block beside it does not compute.
+
+    Behind a guard TVM may read more than the guard lets be written; and where a block reads at
+    ``(i + 3) // 4``, TVM may take it for one that reads at ``i // 4``, without a guard.
+    """
+    predicate = find_realize(sch, writer).predicate
+    for region in sch.get(writer).writes:
+        for used in sch.get(reader).reads:
+            if not used.source.same_as(region.source):
+                continue
+            is_guarded = constant(predicate) != 1
+            if not is_guarded and _is_shared(sch, writer, region.source):
+                continue
+            excess = _find_excess(sch, writer, region, reader, used)
+            if not excess:
+                continue
+            own, name = find_block_name(sch, writer), find_block_name(sch, reader)
+            if not is_guarded:
+                raise TransformError(
+                    f"block '{name}' would use elements of '{used.source.name}' that block '{own}' "
+                    f"does not compute {excess}",
+                    "choose a loop further out",
+                )
+            raise TransformError(
+                f"block '{own}' computes only elements of '{used.source.name}' where {predicate}, "
+                f"and block '{name}' would use more of them, {excess}",
+                "do this before the loops are split with a guard, or choose sizes that divide",
+            )
+
+
+def _is_shared(sch: Schedule, writer: SBlockRV, buffer: Any) -> bool:
+    """Whether another block writes a buffer, too."""
+    node = sch.get(writer)
+    others = [one for one in find_all(find_root(sch, writer), SBlock) if not one.same_as(node)]
+    return any(region.source.same_as(buffer) for one in others for region in one.writes)
+
+
+def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV, used: Any) -> str:
+    """How a reader uses more of a buffer than its writer computes, or "".
+
+    What is compared is what both do in one iteration of the loops that they share, with their
+    predicates; what lies behind the buffer's end does not count, and what cannot be told from the
+    writer's indices is taken for whole. Of a writer without a guard only what is tried counts.
+    """
+    outer, around = find_outer_loops(sch, writer), find_outer_loops(sch, reader)
+    shared = [loop for loop in outer if is_among(loop, around)]
+    have, need = (
+        _describe_region(sch, writer, region, shared),
+        _describe_region(sch, reader, used, shared),
+    )
+    if escapes(_begin(need), _begin(have), shared):
+        return "in iterations in which it computes none"
+    own_loops = ([one for one in each if not is_among(one, shared)] for each in (outer, around))
+    loops = [shared, *own_loops]
+    is_known, excess = _estimate_excess(have, need, shared, region.source.shape)
+    is_guarded = constant(find_realize(sch, writer).predicate) != 1
+    if not is_known or (excess and not is_guarded):
+        is_missed = _misses(have, need, loops, region.source.shape)
+        return "in the same iteration of the loops around both" if is_missed else ""
+    return excess
+
+
+def _estimate_excess(
+    have: _Description, need: _Description, shared: list[For], shape: Sequence[Any]
+) -> tuple[bool, str]:
+    """Whether TVM can estimate what a writer computes, and how a reader may use more than that."""
+    analyzer = Analyzer()
+    for loop in shared:
+        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+    own = estimate_region_lower_bound(*have, analyzer)
+    needed = estimate_region_upper_bound(*need, analyzer)
+    for dimension, (mine, theirs) in enumerate(zip(own or [], needed or [], strict=False)):
+        begins = analyzer.can_prove(mine.min_value <= theirs.min_value)
+        ends = [*_find_least(theirs.max_value), shape[dimension] - 1]
+        if not (begins and _reaches(analyzer, mine.max_value, ends)):
+            return True, f"along dimension {dimension}"
+    return own is not None, ""
+
+
+def _misses(
+    have: _Description, need: _Description, loops: list[list[For]], shape: Sequence[Any]
+) -> bool:
+    """Whether a reader uses single elements that a writer does not compute, tried one by one.
+
+    `loops` are those that both share, then the writer's own and the reader's.
+    """
+    extents = [constant(extent) for extent in shape]
+    ranges = [each for described in (have, need) for each in described[0]]
+    if None in extents or any(constant(each.extent) != 1 for each in ranges):
+        return False
+    written, needed = ([*(each.min for each in one[0]), one[2]] for one in (have, need))
+    shared, *own = loops
+    return misses(written, needed, shared, own, [extent or 0 for extent in extents])
+
+
+def _begin(described: _Description) -> Any:
+    """A block's predicate in the first iteration of the loops that are its own."""
+    _, domains, predicate = described
+    return substitute(predicate, {var: domain.min for var, domain in domains.items()})
+
+
+def _reaches(analyzer: Analyzer, have: Any, needed: list[Any]) -> bool:
+    """Whether a minimum is at least the minimum of several expressions."""
+    return all(
+        any(analyzer.can_prove(least >= one) for one in needed) for least in _find_least(have)
+    )
+
+
+def _find_least(expression: Any) -> list[Any]:
+    """The expressions whose minimum an expression is: TVM does not compare minima of sums."""
+    if isinstance(expression, Min):
+        return [*_find_least(expression.a), *_find_least(expression.b)]
+    if isinstance(expression, Add):
+        pairs = itertools.product(_find_least(expression.a), _find_least(expression.b))
+        return [one + other for one, other in pairs]
+    if isinstance(expression, Sub):
+        return [one - expression.b for one in _find_least(expression.a)]
+    if isinstance(expression, (Mul, FloorDiv)) and (constant(expression.b) or 0) > 0:
+        make = type(expression)
+        return [make(one, expression.b) for one in _find_least(expression.a)]
+    return [expression]
+
+
+def _describe_region(sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]) -> _Description:
+    """What a block uses of a buffer, in iterations of the loops that are fixed."""
+    values = find_iterator_values(find_root(sch, block))
+    domains = {
+        loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
+        for loop in find_outer_loops(sch, block)
+        if not is_among(loop, fixed)
+    }
+    predicate = substitute(find_realize(sch, block).predicate, values)
+    return [substitute(each, values) for each in region.region], domains, predicate

@@ -1,0 +1,282 @@
+"""What must hold after every transform, whichever it was: a net behind their own checks.
+
+A transform may fail in a way that nobody thought of. So the function before it and after it are
+compared: no block is lost, every buffer that is read is written, and in the same life of it, every
+loop runs at least once, TVM loses no guard, and lowers pipelines and sums to what they say.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import tvm_ffi
+from tvm.ir import IRModule
+from tvm.s_tir import SBlock
+from tvm.tirx import For, PrimFunc, Var
+
+from ..errors import Fault
+from ..tir import cached_by_module, constant
+from .lifetimes import find_lost_reads
+from .lowered_memory import find_changed_indices, find_missing_barriers
+from .pipelines import find_broken_pipelines
+from .sums import find_late_beginnings, find_lost_guards, find_unordered_sums
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_RENAMED = "_update"
+"""How TVM renames a block whose initialization becomes a block of its own."""
+_LARGEST = 2**31 - 1
+_LOOPS_ALONE = {
+    "Annotate",
+    "Bind",
+    "Fuse",
+    "GetChildBlocks",
+    "GetConsumers",
+    "GetLoops",
+    "GetProducers",
+    "GetSBlock",
+    "Parallel",
+    "Reorder",
+    "Split",
+    "StorageAlign",
+    "Unannotate",
+    "Unroll",
+    "Vectorize",
+}
+"""Primitives that move no block, so that each still finds what it found before."""
+
+
+class _Census(NamedTuple):
+    """What there is in a module; names are ``function.name`` where there are several functions."""
+
+    blocks: Counter[str]
+    outputs: set[str]
+    unwritten: dict[str, str]
+    extents: dict[str, int]
+    short: dict[str, tuple[int, int]]
+    large: dict[str, int]
+
+
+class _Facts(NamedTuple):
+    """What is asked of one block."""
+
+    name: str
+    written: set[Any]
+    read: set[Any]
+    large: list[tuple[str, int]]
+    points: int
+
+
+def inlines(function: _Function) -> _Function:
+    """Declare that a transform puts blocks into the expressions of others, so that they vanish."""
+    function.inlines = True  # type: ignore[attr-defined]
+    return function
+
+
+def find_fault(
+    function: Callable[..., Any],
+    before: IRModule,
+    after: IRModule,
+    steps: Iterable[str] | None = None,
+) -> Fault | None:
+    """What a transform lost or broke between two modules, or None.
+
+    `steps` are the names of the primitives that it ran, where they are known.
+    """
+    if before.same_as(after):
+        return None
+    old, new = _count(before), _count(after)
+    lost = [] if hasattr(function, "inlines") else _find_lost(old.blocks, new.blocks)
+    report = "report it, with the steps that led here"
+    if lost:
+        return Fault(f"block '{lost[0]}' would be gone", f"{report}, or do this step earlier")
+    for name in old.outputs - new.outputs:
+        return Fault(f"the tensor '{name}' would not be written any more", report)
+    for name, reader in new.unwritten.items():
+        if name not in old.unwritten:
+            return Fault(f"block '{reader}' would read '{name}', which no block writes", report)
+    fault = (
+        _find_broken_sizes(old, new)
+        or _find_lost_guard(before, after)
+        or _find_broken_lowering(before, after)
+    )
+    if fault is None and (steps is None or not _LOOPS_ALONE.issuperset(steps)):
+        fault = _find_lost_read(before, after)
+    return fault or _find_changed_lowering(before, after)
+
+
+def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:
+    advice = "choose smaller sizes, or give the kernel int64 loops"
+    for name, extent in new.extents.items():
+        if name not in old.extents:
+            return Fault(f"loop '{name}' would run {extent} times", advice)
+    for name, (runs, points) in new.short.items():
+        if name not in old.short:
+            return Fault(f"block '{name}' of {points} points would run {runs} times", advice)
+    for name, elements in new.large.items():
+        if name not in old.large:
+            return Fault(
+                f"'{name}' would have {elements} elements, and indices of 32 bits end at "
+                f"{_LARGEST}",
+                advice,
+            )
+    return None
+
+
+def _find_broken_lowering(before: IRModule, after: IRModule) -> Fault | None:
+    """What TVM would lower to another program, and would not have before."""
+
+    for find in (find_late_beginnings, find_broken_pipelines, find_unordered_sums):
+        faults = find(after)
+        known = {fault.problem for fault in find(before)} if faults else set()
+        for fault in faults:
+            if fault.problem not in known:
+                return fault
+    return None
+
+
+def _find_lost_guard(before: IRModule, after: IRModule) -> Fault | None:
+
+    for name, lost in find_lost_guards(after).items():
+        if name not in find_lost_guards(before):
+            return Fault(
+                f"block '{name}' reduces over threads, and {lost.guard} is its only guard: TVM "
+                f"would store the sums of outputs that do not exist into '{lost.buffer}'",
+                "keep the sums in registers (cache_write_at), which all blocks read at the place "
+                "where they are written, or use sizes that divide",
+            )
+    return None
+
+
+def _find_lost_read(before: IRModule, after: IRModule) -> Fault | None:
+    for key, lost in find_lost_reads(after).items():
+        if key not in find_lost_reads(before):
+            what = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
+            why = f"TVM makes a new '{lost.buffer}' in each"
+            if lost.axis:
+                why = f"nothing orders what the others on '{lost.axis}' do"
+            if not lost.loop:
+                return Fault(
+                    f"{what}has not written by then",
+                    "place the block that writes it before it, with all that it reads",
+                )
+            return Fault(
+                f"{what}has not written by then in the same iteration of loop '{lost.loop}': {why}",
+                "place it outside of the loops that write a part of that, or use sizes that divide",
+            )
+    return None
+
+
+def _find_changed_lowering(before: IRModule, after: IRModule) -> Fault | None:
+    for name in _find_new(find_changed_indices, before, after):
+        return Fault(
+            f"TVM would use other elements of '{name}' than the schedule does: it takes remainders "
+            "of one index at two places, i % 2 and (i + 1) % 2, say, for the same",
+            "do this to a tile that begins at a multiple of its rows, at a loop further out, say, "
+            "or leave it as it is",
+        )
+    for name in _find_new(find_missing_barriers, before, after):
+        return Fault(
+            f"threads would share elements of the shared buffer '{name}' with no barrier between: "
+            "TVM takes what is used at one index for one thread's",
+            "let each thread of a GPU block write a part of its own, of a larger tile at a loop "
+            "further out, say, or leave it in global memory",
+        )
+    return None
+
+
+def _find_new(
+    find: Callable[[IRModule], list[str]], before: IRModule, after: IRModule
+) -> Iterator[str]:
+    """What is found in a module, and was not in the one before."""
+    found = find(after)
+    old = find(before) if found else []
+    return (name for name in found if name not in old)
+
+
+def _find_lost(old: Counter[str], new: Counter[str]) -> list[str]:
+    return [
+        name
+        for name, count in old.items()
+        if new[name] + new[name + _RENAMED] - old[name + _RENAMED] < count
+    ]
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def _count(module: IRModule) -> _Census:
+    functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
+    census = _Census(Counter(), set(), {}, {}, {}, {})
+    for variable, function in functions:
+        prefix = f"{variable.name_hint}." if len(functions) > 1 else ""
+        _count_function(function, prefix, census)
+    return census
+
+
+def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
+    blocks: list[Any] = []
+    loops: list[Any] = []
+    kinds = [(SBlock, blocks.append), (For, loops.append)]
+    tvm_ffi.structural_walk(function.body, kinds, order="pre")
+    written: set[Any] = set()
+    read: dict[Any, str] = {}
+    large = False
+    # The root block is another after each change; the others mostly stay what they were.
+    for facts in [_read_block.__wrapped__(block) for block in blocks[:1]] + list(
+        map(_read_block, blocks[1:])
+    ):
+        census.blocks[prefix + facts.name] += 1
+        written |= facts.written
+        read.update(dict.fromkeys(facts.read, prefix + facts.name))
+        census.large.update((prefix + name, size) for name, size in facts.large)
+        large = large or facts.points > _LARGEST
+    parameters = set(function.params)
+    census.outputs.update(prefix + str(one.name) for one in parameters & written)
+    for buffer in read.keys() - written - parameters:
+        census.unwritten[prefix + str(buffer.name)] = read[buffer]
+    for loop in loops:
+        extent = constant(loop.extent)
+        if extent is not None and extent < 1:
+            census.extents[prefix + str(loop.loop_var.name)] = extent
+    if large:
+        _count_points(blocks, loops, prefix, census)
+
+
+@functools.lru_cache(maxsize=64)
+def _read_block(block: SBlock) -> _Facts:
+    written = {region.source for region in block.writes}
+    written.update(match.buffer for match in block.match_buffers)
+    sizes = [(str(buffer.name), _count_elements(buffer)) for buffer in block.alloc_buffers]
+    return _Facts(
+        str(block.name_hint),
+        written,
+        {region.source for region in block.reads},
+        [(name, size) for name, size in sizes if size > _LARGEST],
+        math.prod(constant(iterator.dom.extent) or 1 for iterator in block.iter_vars),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _count_elements(buffer: Var) -> int:
+    """The elements of a buffer that is indexed with 32 bits; 0 where there are more bits."""
+    if any(extent.ty.dtype.bits != 32 for extent in buffer.shape):
+        return 0
+    return math.prod(constant(extent) or 1 for extent in buffer.shape)
+
+
+def _count_points(blocks: list[Any], loops: list[Any], prefix: str, census: _Census) -> None:
+    """Note blocks of so many points that loops over them can wrap around, and have done so."""
+    for block in blocks:
+        points = _read_block(block).points
+        around = [constant(loop.extent) for loop in loops if _holds(loop, block)]
+        runs = math.prod(extent or 0 for extent in around)
+        if points > _LARGEST and None not in around and runs < points:
+            census.short[prefix + str(block.name_hint)] = (runs, points)
+
+
+def _holds(loop: For, block: SBlock) -> bool:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(loop, [(SBlock, found.append)], order="pre")
+    return any(block.same_as(one) for one in found)

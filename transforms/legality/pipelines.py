@@ -1,0 +1,241 @@
+"""Software pipelines whose annotations no longer fit their loops.
+
+A pipeline is an annotation of a loop, which TVM reads when it lowers the module. A transform that
+comes later may take away what the annotation counts on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from tvm.ir import IRModule, Range
+from tvm.s_tir import SBlock
+from tvm.sym import Analyzer
+from tvm.tirx import For, ForKind, Not, PrimFunc, SeqStmt, const
+from tvm.tirx import all as all_of
+
+from ..errors import Fault
+from ..tir import (
+    Place,
+    cached_by_module,
+    constant,
+    find_all,
+    find_axis,
+    find_places,
+    is_among,
+    is_used,
+    substitute,
+)
+from .vectors import find_scattered
+
+STAGE = "software_pipeline_stage"
+ASYNC = "software_pipeline_async_stages"
+LOCAL_STAGE = "tirx.manifest_shared_memory_local_stage"
+_EARLIER = "do this before the loop becomes a pipeline"
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_broken_pipelines(module: IRModule) -> tuple[Fault, ...]:
+    """Pipelines whose notes say something else than their loops.
+
+    The note has a stage for each statement of the loop. Asynchronous copies take neighbours only,
+    and TVM waits for them by counting groups: one for each iteration, also where it leaves a group
+    out, because no copy of it would ever run. Where nothing uses a copy it leaves out the wait.
+    """
+    return tuple(_find_broken_pipelines(module))
+
+
+def _find_broken_pipelines(module: IRModule) -> Iterator[Fault]:
+    for _, function in module.functions_items():
+        if not isinstance(function, PrimFunc):
+            continue
+        loops = [loop for loop in find_all(function.body, For) if STAGE in loop.annotations]
+        places = find_places(function.body) if loops else []
+        for loop in loops:
+            yield from _find_other_statements(loop)
+            if ASYNC in loop.annotations:
+                pipeline = _Pipeline.of(loop, places)
+                yield from _find_scattered_copies(pipeline.copies)
+                yield from _find_lost_groups(pipeline)
+                yield from _find_lost_waits(pipeline)
+
+
+def count_statements(part: Any) -> int:
+    """How many statements TVM makes of one in a pipeline's body, when it reads the note.
+
+    A pipeline inside becomes three: what comes before, the loop, what comes after. A copy through
+    registers becomes a load and a store.
+    """
+    if isinstance(part, For) and STAGE in part.annotations:
+        return 3
+    blocks = find_all(part, SBlock)
+    return 2 if len(blocks) == 1 and LOCAL_STAGE in blocks[0].annotations else 1
+
+
+def _find_other_statements(loop: For) -> Iterator[Fault]:
+    parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else [loop.body]
+    count, noted = sum(map(count_statements, parts)), len(loop.annotations[STAGE])
+    if count != noted:
+        yield Fault(
+            f"loop '{loop.loop_var.name}' is a pipeline of {noted} statements, and its body would "
+            f"have {count}",
+            _EARLIER,
+        )
+
+
+def _find_scattered_copies(copies: list[Place]) -> Iterator[Fault]:
+    """TVM makes one asynchronous copy of a vector from the place of its first element."""
+    for copy in copies:
+        for loop, buffer in find_scattered(copy):
+            yield Fault(
+                f"block '{copy.name}' takes vectors of {loop.extent} elements that are no "
+                f"neighbours in '{buffer.name}', and TVM would copy others",
+                "fetch this tile with vector=1, or keep its layout",
+            )
+
+
+def _find_lost_groups(pipeline: _Pipeline) -> Iterator[Fault]:
+    """Iterations in which all copies of a pipeline are known not to run.
+
+    TVM leaves out such a group and waits as if it were there: the wait lets as many groups be in
+    flight as there are stages ahead, and the one that is needed is among the last ones. It makes
+    the first copies one by one, as many as are ahead, and one loop of the others.
+    """
+    first = range(pipeline.ahead)
+    pieces = [*_part(first), *pipeline.cut(range(pipeline.ahead, pipeline.extent))]
+    for values in pipeline.find_unrolled_values():
+        lost = [one for one in pieces if pipeline.is_never(pipeline.copies, one, values)]
+        if lost and len(lost) < len(pieces):
+            yield Fault(
+                f"block '{pipeline.copies[0].name}' would copy nothing "
+                f"{pipeline.say_where(lost[0], values)}; TVM leaves out groups without a copy, but "
+                "counts them, so that it would wait for too few",
+                "split the loop so that each iteration copies something, or prefetch at another "
+                "loop",
+            )
+            return
+
+
+def _find_lost_waits(pipeline: _Pipeline) -> Iterator[Fault]:
+    """Copies that nothing waits for before the next ones go to the same place.
+
+    TVM leaves out the wait of iterations in which nothing is computed. What was copied for them is
+    still in flight when its place is used again, by a later iteration or when the pipeline begins
+    anew. It makes the last iterations one by one, as many as are ahead.
+    """
+    steady = pipeline.extent - pipeline.ahead
+    pieces = [*pipeline.cut(range(steady)), *_part(range(steady, pipeline.extent))]
+    for values, piece in itertools.product(pipeline.find_unrolled_values(), pieces):
+        if not pipeline.is_never(pipeline.users, piece, values):
+            continue
+        for at in _part(piece):
+            is_copied = not pipeline.is_never(pipeline.copies, at, values)
+            if is_copied and pipeline.is_used_again(at, values):
+                yield Fault(
+                    f"block '{pipeline.copies[0].name}' would copy "
+                    f"{pipeline.say_where(at, values)} what nothing uses; TVM leaves out the wait "
+                    "for it, and the next copy to the same place could arrive before it",
+                    "split the loop so that each iteration computes something, or prefetch at "
+                    "another loop",
+                )
+                return
+
+
+def _part(piece: range) -> list[range]:
+    """The iterations of a piece, each alone."""
+    return [range(at, at + 1) for at in piece]
+
+
+class _Pipeline(NamedTuple):
+    """A pipeline of asynchronous copies.
+
+    Attributes
+    ----------
+    copies, users : the blocks of all statements but the last one, and of the last one
+    extent : of the loop; 0 where it is not known
+    ahead : how many iterations the copies are ahead of what is computed
+    """
+
+    loop: For
+    copies: list[Place]
+    users: list[Place]
+    extent: int
+    ahead: int
+
+    @classmethod
+    def of(cls, loop: For, places: list[Place]) -> _Pipeline:
+        parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else [loop.body]
+        copying = [block for part in parts[:-1] for block in find_all(part, SBlock)]
+        using = find_all(parts[-1], SBlock)
+        extent = constant(loop.extent) or 0
+        return cls(
+            loop,
+            [place for place in places if is_among(place.block, copying)],
+            [place for place in places if is_among(place.block, using)],
+            extent,
+            min(max(int(stage) for stage in loop.annotations[STAGE]), extent),
+        )
+
+    def cut(self, piece: range) -> list[range]:
+        """Iterations as TVM makes them: together, or one by one of an unrolled loop."""
+        if self.loop.kind == ForKind.UNROLLED:
+            return _part(piece)
+        return [piece] if len(piece) else []
+
+    def find_unrolled_values(self) -> Iterable[dict[For, range]]:
+        """The values of the unrolled loops around the pipeline that guards in it ask for."""
+        guards = [guard for place in (*self.copies, *self.users) for guard in place.guards]
+        unrolled = [
+            one
+            for one in self._find_outer_loops()
+            if one.kind == ForKind.UNROLLED and any(is_used(one.loop_var, each) for each in guards)
+        ]
+        extents = [range(constant(one.extent) or 0) for one in unrolled]
+        for values in itertools.product(*extents):
+            yield {one: range(at, at + 1) for one, at in zip(unrolled, values, strict=True)}
+
+    def _find_outer_loops(self) -> list[For]:
+        loops = (*self.copies, *self.users)[0].loops
+        return list(itertools.takewhile(lambda one: not one.same_as(self.loop), loops))
+
+    def is_used_again(self, at: range, values: dict[For, range]) -> bool:
+        """Whether something else is copied to the place of an iteration's copies afterwards."""
+        serial = [loop for loop in self._find_outer_loops() if find_axis(loop) is None]
+        if any(constant(loop.extent) != 1 for loop in serial):
+            return True
+        later = range(at.start + self.ahead + 1, at.stop + self.ahead + 1)
+        return later.start < self.extent and not self.is_never(self.copies, later, values)
+
+    def is_never(self, blocks: list[Place], piece: range, values: dict[For, range]) -> bool:
+        """Whether blocks provably do not run in a piece of the loop, because of a guard on it."""
+        return bool(blocks) and all(
+            any(is_used(self.loop.loop_var, guard) for guard in block.guards)
+            and _excludes(block, {**values, self.loop: piece})
+            for block in blocks
+        )
+
+    def say_where(self, piece: range, values: dict[For, range]) -> str:
+        first, last = piece.start, piece.stop - 1
+        which = f"iteration {first}" if first == last else f"iterations {first} to {last}"
+        others = " and ".join(f"'{one.loop_var.name}' is {at.start}" for one, at in values.items())
+        where = f"in {which} of loop '{self.loop.loop_var.name}'"
+        return f"{where} where {others}" if others else where
+
+
+def _excludes(block: Place, chosen: dict[For, range]) -> bool:
+    """Whether a block's guards let no iteration through, where some loops are in a part."""
+    analyzer, single = Analyzer(), {}
+    for loop in block.loops:
+        part = next((part for one, part in chosen.items() if one.same_as(loop)), None)
+        if part is None:
+            analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+            continue
+        first = loop.min + const(part.start, loop.loop_var.ty.dtype)
+        if len(part) == 1:
+            single[loop.loop_var] = first
+        else:
+            analyzer.bind(loop.loop_var, Range.from_min_extent(first, len(part)))
+    met = [substitute(guard, single) for guard in block.guards]
+    return any(analyzer.can_prove(Not(one)) for one in [*met, all_of(*met)])

@@ -1,0 +1,401 @@
+"""Sums that TVM computes wrongly.
+
+They may be initialized after their first terms (`find_late_beginnings`), added up over threads in
+a race (`find_unordered_sums`), stored without the guard of their block (`find_lost_guards`), or get
+the same term more than once (`require_single_terms`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tvm.ir import IRModule, Range
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.schedule import SBlockRV
+from tvm.sym import Analyzer, detect_iter_map, detect_linear_equation
+from tvm.tirx import And, BufferStore, For, IterVar, Max, Min, Or, PrimFunc
+from tvm.tirx import all as all_of
+from tvm.tirx.analysis import undefined_vars
+
+from ..errors import Fault, TransformError
+from ..gpu_limits import WARP
+from ..queries import find_block_name, find_outer_loops, find_realize, find_root
+from ..tir import (
+    Access,
+    Place,
+    cached_by_module,
+    constant,
+    find_accesses,
+    find_all,
+    find_axis,
+    find_places,
+    is_among,
+    is_used,
+)
+from .enumeration import begins_late, meets_again
+
+_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+_ORDERED = 3
+"""So many threads add up in one step behind a barrier."""
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_late_beginnings(module: IRModule) -> tuple[Fault, ...]:
+    """Blocks that would add to outputs before they initialize them."""
+    return tuple(_find_late_beginnings(module))
+
+
+def _find_late_beginnings(module: IRModule) -> Iterator[Fault]:
+    for _, function in module.functions_items():
+        if not isinstance(function, PrimFunc) or not _has_sums(function):
+            continue
+        for place in find_places(function.body):
+            mixing = _find_mixing_loop(place) if place.block.init is not None else None
+            if mixing is not None and _begins_late(place):
+                yield Fault(
+                    f"block '{place.name}' would add to outputs before it initializes them, since "
+                    f"loop '{mixing.loop_var.name}' goes over both its outputs and its terms",
+                    "take the initialization out first (decompose_reduction_at), or keep the order "
+                    "of these loops",
+                )
+
+
+def _has_sums(function: PrimFunc) -> bool:
+    return any(block.init is not None for block in find_all(function.body, SBlock))
+
+
+def _find_values(place: Place, *, reduced: bool) -> list[Any]:
+    return [
+        place.values[iterator.var]
+        for iterator in place.block.iter_vars
+        if _is_reduced(iterator) == reduced
+    ]
+
+
+def _find_mixing_loop(place: Place) -> For | None:
+    outputs, terms = (_find_values(place, reduced=one) for one in (False, True))
+    for loop in place.loops:
+        fed = [any(is_used(loop.loop_var, each) for each in part) for part in (outputs, terms)]
+        if all(fed) and constant(loop.extent) != 1:
+            return loop
+    return None
+
+
+def _begins_late(place: Place) -> bool:
+    """Whether a term is seen to be added before the initialization, within one whole sum."""
+    terms = _find_values(place, reduced=True)
+    feeding = [any(is_used(loop.loop_var, one) for one in terms) for loop in place.loops]
+    loops = list(place.loops[feeding.index(True) :])
+    firsts = [iterator.dom.min for iterator in place.block.iter_vars if _is_reduced(iterator)]
+    left = [term - first for term, first in zip(terms, firsts, strict=True)]
+    outputs = _find_values(place, reduced=False)
+    return begins_late(outputs, left, all_of(True, *place.guards), loops)
+
+
+def _is_reduced(iterator: IterVar) -> bool:
+    return bool(iterator.iter_type == IterVar.CommReduce)
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_unordered_sums(module: IRModule) -> tuple[Fault, ...]:
+    """Sums over threads that TVM would add up in a race."""
+    functions = [one for _, one in module.functions_items() if isinstance(one, PrimFunc)]
+    return tuple(
+        fault
+        for function in functions
+        if _has_threads(function)
+        for place in find_places(function.body)
+        if _find_axes(place)
+        for fault in _find_unordered_steps(place)
+    )
+
+
+def _has_threads(function: PrimFunc) -> bool:
+    return any(find_axis(loop) in _AXES for loop in find_all(function.body, For))
+
+
+def _find_axes(place: Place) -> dict[str, int]:
+    """The threads that a block sums over, along each axis; none where it has begun elsewhere."""
+    reduced = _find_reduced_values(place)
+    if place.block.init is None or not reduced:
+        return {}
+    return {
+        str(find_axis(loop)): constant(loop.extent) or 1
+        for loop in place.find_bound("threadIdx")
+        if any(is_used(loop.loop_var, one) for one in reduced)
+    }
+
+
+def _find_reduced_values(place: Place) -> list[Any]:
+    return [
+        place.values[iterator.var]
+        for iterator in place.block.iter_vars
+        if iterator.iter_type == IterVar.CommReduce
+    ]
+
+
+def _find_unordered_steps(place: Place) -> Iterator[Fault]:
+    """A sum in shared memory whose last steps, within a warp, have no barrier between them.
+
+    TVM adds up by shuffles where the threads of a sum follow each other and are a multiple of a
+    warp, or fit into one. Otherwise it goes through shared memory, and leaves out the last barriers
+    where it takes these threads for neighbours: since Volta the lanes of a warp are not in step.
+    """
+    summed = _find_axes(place)
+    others = {
+        str(find_axis(loop)): constant(loop.extent) or 1
+        for loop in find_all(place.kernel, For)
+        if find_axis(loop) in _AXES and find_axis(loop) not in summed
+    }
+    several = math.prod(others.values()) > 1
+    first = next((at for at, axis in enumerate(_AXES) if others.get(axis, 1) > 1), len(_AXES))
+    following = math.prod(summed.get(axis, 1) for axis in _AXES[:first])
+    many = math.prod(summed.values())
+    narrow = [str(one.source.dtype) for one in place.block.writes if not _is_shuffled(one.source)]
+    divides = WARP % many == 0 or many % WARP == 0 or (many <= WARP and not several)
+    by_shuffles = divides and following == many and not narrow
+    if by_shuffles or many <= _ORDERED or (several and following % WARP):
+        return
+    axes = " and ".join(f"'{axis}'" for axis in _AXES if axis in summed)
+    what = f"block '{place.name}' reduces over the {many} threads of {axes}"
+    advice = f"use up to {WARP} threads, or a multiple of {WARP}"
+    if divides and narrow:
+        what = f"{what} in '{narrow[0]}', which TVM does not shuffle"
+        advice = "accumulate in 32 bits"
+    elif divides:
+        what = f"{what}, with '{_AXES[first]}' between them"
+        advice = "bind the reduction to axes that follow each other, x first"
+    yield Fault(
+        f"{what}: TVM's last steps would take for granted that the threads of a warp wait for one "
+        "another",
+        advice,
+    )
+
+
+def _is_shuffled(buffer: Any) -> bool:
+    return buffer.dtype.bits >= WARP or str(buffer.dtype) == "float16"
+
+
+class LostGuard(NamedTuple):
+    """A block whose sums are stored without its guard, and what it stores them into."""
+
+    block: str
+    guard: str
+    buffer: str
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
+    """The reductions over threads that need the guard which TVM loses, by the block's name.
+
+    None that keeps its sums in registers, if the guard decides over whole lives of these and all
+    that uses them does so at the same place: what no output belongs to lies in registers apart.
+    """
+    found: dict[str, LostGuard] = {}
+    for _, function in module.functions_items():
+        if not isinstance(function, PrimFunc) or not _has_guarded_sums(function):
+            continue
+        places = [one for one in find_places(function.body.block) if not _holds_blocks(one)]
+        for place in places:
+            if not _loses_guard(place):
+                continue
+            for region in place.block.writes:
+                if not _is_private(places, place, region.source):
+                    guard, buffer = str(place.guards[0]), str(region.source.name)
+                    found.setdefault(place.name, LostGuard(place.name, guard, buffer))
+    return found
+
+
+def _has_guarded_sums(function: PrimFunc) -> bool:
+    return any(
+        constant(realize.predicate) != 1 and realize.block.init is not None
+        for realize in find_all(function.body, SBlockRealize)
+    )
+
+
+def _holds_blocks(place: Place) -> bool:
+    return bool(find_all(place.block.body, SBlock))
+
+
+def _loses_guard(place: Place) -> bool:
+    """Whether a block reduces over threads, and has one guard, that is of its outputs."""
+    reduced = _find_reduced_loops(place)
+    return (
+        any(is_among(loop, reduced) for loop in place.find_bound("threadIdx"))
+        and place.block.init is not None
+        and len(place.guards) == 1
+        and len(place.find_real_guards()) == 1
+        and not any(is_used(loop.loop_var, place.guards[0]) for loop in reduced)
+    )
+
+
+def _find_reduced_loops(place: Place) -> list[For]:
+    """The loops over which a block reduces, outermost first."""
+    values = [
+        place.values[iterator.var]
+        for iterator in place.block.iter_vars
+        if iterator.iter_type == IterVar.CommReduce
+    ]
+    return [loop for loop in place.loops if any(is_used(loop.loop_var, one) for one in values)]
+
+
+def _is_private(places: list[Place], place: Place, buffer: Any) -> bool:
+    """Whether a buffer is of registers that each iteration of the guard's loops has apart."""
+    if buffer.scope() != "local":
+        return False
+    uses = [
+        access
+        for other in places
+        for accesses in find_accesses(other)
+        for access in accesses
+        if access.buffer.same_as(buffer)
+    ]
+    own = next(access for access in uses if access.place.block.same_as(place.block))
+    # TVM allocates what sums are made in outside of the loops over which they are made.
+    depth = next(
+        at for at, one in enumerate(place.loops) if is_among(one, _find_reduced_loops(place))
+    )
+    outer = place.loops[:depth]
+    return all(
+        is_among(loop, outer) and all(_is_apart(own, use, loop) for use in uses)
+        for loop in place.loops
+        if is_used(loop.loop_var, place.guards[0]) and constant(loop.extent) != 1
+    )
+
+
+def _is_apart(own: Access, use: Access, loop: For) -> bool:
+    """Whether a loop is around both accesses, and shifts them alike."""
+    if not is_among(loop, use.place.loops):
+        return False
+    analyzer = Analyzer()
+    for one in (*own.place.loops, *use.place.loops):
+        if constant(one.extent) == 1:
+            analyzer.bind(one.loop_var, one.min)
+    return not any(
+        is_used(loop.loop_var, analyzer.simplify(mine.min - other.min))
+        for mine, other in zip(own.ranges, use.ranges, strict=True)
+    )
+
+
+def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None:
+    """Refuse a schedule in which a reduction would take one of its terms several times.
+
+    `name` is the block's, where it had another one before.
+    """
+    repeating = find_repetition(sch, block)
+    if repeating is not None:
+        raise TransformError(
+            f"loop '{repeating.loop_var.name}', which runs {repeating.extent} times, would add the "
+            f"same terms to the sums of block '{name or find_block_name(sch, block)}' again in "
+            "each iteration",
+            "keep the initialization and the whole reduction inside of that loop",
+        )
+
+
+def find_repetition(sch: Schedule, block: SBlockRV) -> For | None:
+    """A loop that has a reduction take its terms again; None for maxima, which do not mind."""
+    if _is_idempotent(sch.get(block)):
+        return None
+    realize = find_realize(sch, block)
+    return find_repeating_loop(realize, _find_summing_loops(sch, block, realize))
+
+
+def find_repeating_loop(realize: SBlockRealize, loops: list[For]) -> For | None:
+    """A loop, of some around a block, that has it compute a point again; None if none is seen to.
+
+    A loop that feeds none of the iterators does, and loops that feed one with overlaps do, as
+    the windows ``i + r`` of neighbouring ``i``.
+    """
+    running = [loop for loop in loops if constant(loop.extent) != 1]
+    names = [loop.loop_var for loop in running]
+    left = list(running)
+    for values in _group(list(realize.iter_values), names):
+        feeding = [
+            loop for loop in running if any(is_used(loop.loop_var, value) for value in values)
+        ]
+        left = [loop for loop in left if not is_among(loop, feeding)]
+        if not _is_injective(values, feeding) and meets_again(values, realize.predicate, feeding):
+            return feeding[0]
+    for loop in left:
+        if meets_again([], realize.predicate, [loop]):
+            return loop
+    return None
+
+
+def _is_idempotent(block: SBlock) -> bool:
+    """Whether a term that is taken twice changes nothing."""
+    stores = find_all(block.body, BufferStore)
+    return all(isinstance(store.value, (Max, Min, And, Or)) for store in stores)
+
+
+def _find_summing_loops(sch: Schedule, block: SBlockRV, realize: SBlockRealize) -> list[For]:
+    """The loops around a block over which it adds to sums that were initialized once."""
+    reducing = [
+        value
+        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if iterator.iter_type == IterVar.CommReduce
+    ]
+    if not reducing:
+        return []
+    loops = find_outer_loops(sch, block)
+    if realize.block.init is None:
+        starts = _find_starts(sch, block)
+        return [loop for loop in loops if not any(_holds(loop, start) for start in starts)]
+    for place, loop in enumerate(loops):
+        if any(is_used(loop.loop_var, value) for value in reducing):
+            return loops[place:]
+    return []
+
+
+def _find_starts(sch: Schedule, block: SBlockRV) -> list[SBlock]:
+    """The other blocks that write what a block sums up: they initialize it."""
+    node, outputs = sch.get(block), [region.source for region in sch.get(block).writes]
+    return [
+        other
+        for other in find_all(find_root(sch, block), SBlock)
+        if not other.same_as(node)
+        and any(is_among(region.source, outputs) for region in other.writes)
+    ]
+
+
+def _holds(loop: For, block: SBlock) -> bool:
+    return is_among(block, find_all(loop, SBlock))
+
+
+def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:
+    """The values, those that share a variable together."""
+    groups: list[tuple[list[Any], list[Any]]] = []
+    for value in values:
+        used = [var for var in undefined_vars(value) if is_among(var, names)]
+        near = [group for group in groups if any(is_among(var, group[1]) for var in used)]
+        groups = [group for group in groups if not any(group is other for other in near)]
+        merged = [one for group in near for one in group[0]], [v for g in near for v in g[1]]
+        groups.append(([*merged[0], value], [*merged[1], *used]))
+    return [group[0] for group in groups]
+
+
+def _is_injective(values: list[Any], loops: list[For]) -> bool:
+    """Whether it can be shown that each iteration of the loops has values of its own."""
+    domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
+    if not loops or len(detect_iter_map(values, domains, True, "bijective").indices):
+        return True
+    return len(values) == 1 and _is_mixed_radix(values[0], loops)
+
+
+def _is_mixed_radix(value: Any, loops: list[For]) -> bool:
+    """Whether a sum of strides is one of digits: each stride beyond what the smaller ones reach."""
+    factors = detect_linear_equation(value, [loop.loop_var for loop in loops])
+    if not len(factors):
+        return False
+    strides = [constant(Analyzer().simplify(factor)) for factor in list(factors)[:-1]]
+    extents = [constant(loop.extent) for loop in loops]
+    reach = 0
+    for stride, extent in sorted(
+        zip(strides, extents, strict=True), key=lambda digit: abs(digit[0] or 0)
+    ):
+        if stride is None or extent is None or abs(stride) <= reach:
+            return False
+        reach += abs(stride) * (extent - 1)
+    return True

@@ -1,0 +1,485 @@
+"""Threads: which loops may become one axis, and whose memory a thread may read.
+
+Registers ("local") belong to one thread, shared memory to one GPU block. A virtual thread repeats
+its kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tvm.ir import Call, Range
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
+from tvm.tirx import For, IterVar
+from tvm_ffi import structural_equal
+
+from ..errors import TransformError
+from ..gpu_limits import MAX_EXTENTS, WARP
+from ..queries import find_enclosing_loops, find_loop_name, find_root, get_enclosing_kernel
+from ..tir import (
+    Place,
+    constant,
+    find_all,
+    find_axis,
+    find_fed_iterators,
+    find_places,
+    is_among,
+    is_used,
+    substitute,
+)
+
+
+def require_axis_free(sch: Schedule, loop: LoopRV, axis: str) -> None:
+    """Refuse an axis on which another loop of the same block runs already."""
+    node = sch.get(loop)
+    lineage = [*find_enclosing_loops(sch, loop), *find_all(node.body, For)]
+    rivals = [other for other in lineage if find_axis(other) == axis]
+    if rivals and axis.startswith("vthread"):
+        raise TransformError(
+            f"loop '{node.loop_var.name}': '{axis}' already drives loop "
+            f"'{rivals[0].loop_var.name}' around or inside, and a virtual thread would do its own "
+            "share of both only",
+            "bind it to another axis, or leave it serial",
+        )
+    if not rivals:
+        return
+    for place in find_places(find_root(sch, loop)):
+        if not is_among(node, place.loops):
+            continue
+        guards = place.find_real_guards()
+        mine = [rival for rival in rivals if is_among(rival, place.loops)]
+        if mine and _is_used(place, guards, node):
+            _require_unused(place, guards, node, mine)
+
+
+def _require_unused(place: Place, guards: list[Any], loop: For, rivals: list[For]) -> None:
+    """Refuse rivals that a block uses: a thread would do its own share of both loops only."""
+    for rival in rivals:
+        if not _is_used(place, guards, rival):
+            continue
+        what = f"loop '{loop.loop_var.name}': '{find_axis(rival)}' already drives loop "
+        what += f"'{rival.loop_var.name}' of block '{place.name}', "
+        guarded = [one for one in (loop, rival) if not place.is_fed(one)]
+        if not guarded:
+            raise TransformError(
+                f"{what}so that only the diagonal would run",
+                "bind it to another axis, or fuse the two loops first",
+            )
+        name = guarded[0].loop_var.name
+        guard = next(one for one in guards if is_used(guarded[0].loop_var, one))
+        raise TransformError(
+            f"{what}where '{name}' decides through the guard {guard} alone which threads run: "
+            "each would do its own share, and those that the guard keeps out none",
+            "bind it to another axis, or bind the outer loop first, and fetch or spread what is "
+            "inside of it afterwards",
+        )
+
+
+def _is_used(place: Place, guards: list[Any], loop: For) -> bool:
+    """Whether a loop decides what a block works on, or whether it runs: guards are uses, too."""
+    return place.is_fed(loop) or any(is_used(loop.loop_var, guard) for guard in guards)
+
+
+def require_same_extents(sch: Schedule, loop: LoopRV, axis: str) -> dict[str, For]:
+    """One loop for each axis of the kernel, the new one included; refuse unequal extents."""
+    first = {axis: sch.get(loop)}
+    for node in find_all(get_enclosing_kernel(sch, loop), For):
+        used = find_axis(node)
+        if used is None or used.startswith("vthread"):
+            continue
+        other = first.setdefault(used, node)
+        if not _is_same_extent(node.extent, other.extent):
+            raise TransformError(
+                f"loop '{other.loop_var.name}' runs {other.extent} times, and '{used}' has the "
+                f"extent {node.extent} at loop '{node.loop_var.name}' of the same kernel",
+                "split the loop so that both have one extent",
+            )
+    return first
+
+
+def _is_same_extent(one: Any, other: Any) -> bool:
+    if constant(one) is not None:
+        return constant(one) == constant(other)
+    return bool(structural_equal(one, other))
+
+
+def require_thread_limit(
+    sch: Schedule, loop: LoopRV, extents: dict[str, For], max_threads: int
+) -> None:
+    """Refuse a block of more threads than a GPU takes."""
+    sizes = {
+        used: constant(node.extent) or 1
+        for used, node in extents.items()
+        if used.startswith("threadIdx")
+    }
+    total = math.prod(sizes.values())
+    if total > max_threads:
+        product = " * ".join(f"{used}={size}" for used, size in sorted(sizes.items()))
+        raise TransformError(
+            f"loop '{find_loop_name(sch, loop)}' would make a block of {total} threads "
+            f"({product}), more than max_threads={max_threads}",
+            "split the loop and bind its inner part",
+        )
+
+
+def require_axis_limit(sch: Schedule, loop: LoopRV, axis: str) -> None:
+    """Refuse a constant extent that a GPU does not take on an axis: the launch would fail."""
+    extent, limit = constant(sch.get(loop).extent), MAX_EXTENTS.get(axis)
+    if extent is None or limit is None or extent <= limit:
+        return
+    wide = axis[:-1] + "x"
+    advice = "split it and bind the inner part"
+    if extent <= MAX_EXTENTS[wide]:
+        advice = f"put the larger loop on {wide}, or {advice}"
+    raise TransformError(
+        f"loop '{find_loop_name(sch, loop)}' runs {extent} times, and a GPU takes {limit} on "
+        f"'{axis}' at most",
+        advice,
+    )
+
+
+def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
+    """Refuse a reduction over threads that TVM lowers to something else."""
+    node = sch.get(loop)
+    outer = find_enclosing_loops(sch, loop)
+    on_host = not any("Idx" in (find_axis(one) or "") for one in outer)
+    for realize in find_all(node, SBlockRealize):
+        types = {iterator.iter_type for iterator in find_fed_iterators(realize, node)}
+        if IterVar.CommReduce not in types:
+            continue
+        what = f"loop '{node.loop_var.name}' is a reduction of block '{realize.block.name_hint}'"
+        if len(types) > 1:
+            raise TransformError(
+                f"{what} and goes over its outputs as well: TVM would sum over all threads of the "
+                "loop, whichever output they work on",
+                "bind the spatial loops and the reduction apart, without fusing them",
+            )
+        extent = constant(node.extent) or 1
+        if extent > WARP and extent % WARP:
+            raise TransformError(
+                f"{what} over {extent} threads: TVM's last steps would take for granted that the "
+                "threads of a warp wait for one another",
+                f"use up to {WARP} threads, or a multiple of {WARP}",
+            )
+        if on_host:
+            raise _make_shared_sums_error(what, outer)
+        _require_begun_parts(outer, node, realize, what)
+
+
+def _require_begun_parts(outer: list[For], node: For, realize: SBlockRealize, what: str) -> None:
+    """Refuse threads that take one element each into a sum of powers and its maximum.
+
+    Where a thread has a serial loop, or a guard, TVM lets it begin with the maximum of nothing,
+    which is finite. Otherwise its part is the element itself, and of two parts of -inf the scales
+    are exp(-inf - -inf).
+    """
+    block = realize.block
+    is_begun = constant(realize.predicate) != 1 or len(block.reads) != 1
+    calls = [str(getattr(call.op, "name", "")) for call in find_all(block.body, Call)]
+    powers = [name for name in calls if name.endswith(".exp")]
+    if is_begun or len(block.writes) != 2 or not powers:
+        return
+    around = [*outer, *find_all(node.body, For)]
+    for loop in around:
+        if find_axis(loop) is None and any(
+            iterator.iter_type == IterVar.CommReduce
+            for iterator in find_fed_iterators(realize, loop)
+        ):
+            return
+    raise TransformError(
+        f"{what}, of which each thread would take one element and begin with it instead of the "
+        "maximum of nothing: elements of -inf, which are masked, would make a NaN",
+        "split it and leave a part serial, with inner=1 at least",
+    )
+
+
+def _make_shared_sums_error(what: str, outer: list[For]) -> TransformError:
+    where, advice = "with no loop around it", "bind a spatial loop around it first"
+    if outer:
+        where = f"inside of loop '{outer[0].loop_var.name}', which is bound to nothing"
+        advice = "bind the outer loop first"
+    return TransformError(
+        f"{what} {where}: its threads would share one cell for their sums", advice
+    )
+
+
+def require_virtual_threads_around_all(sch: Schedule, handle: LoopRV | SBlockRV) -> None:
+    """Refuse a kernel of which a virtual thread does a part only.
+
+    TVM hoists the loops of a vthread axis to the top of their kernel, so that blocks outside of
+    them run once for each virtual thread, on buffers of its own.
+    """
+    kernel = get_enclosing_kernel(sch, handle)
+    blocks = find_all(kernel, SBlock)
+    for loop in find_all(kernel, For):
+        axis = find_axis(loop) or ""
+        if not axis.startswith("vthread"):
+            continue
+        inside = find_all(loop, SBlock)
+        for block in blocks:
+            if not any(block.same_as(other) for other in [*inside, *_around(blocks, loop)]):
+                raise TransformError(
+                    f"block '{block.name_hint}' stands outside of loop '{loop.loop_var.name}' on "
+                    f"'{axis}', and TVM would repeat it for each virtual thread",
+                    "keep all blocks of the kernel inside of that loop",
+                )
+
+
+def _around(blocks: list[SBlock], loop: For) -> list[SBlock]:
+    """The blocks that enclose a loop themselves."""
+    return [
+        block for block in blocks if any(loop.same_as(other) for other in find_all(block.body, For))
+    ]
+
+
+class RegisterLeak(NamedTuple):
+    """A buffer whose reader needs what other threads, or GPU blocks, wrote.
+
+    Attributes
+    ----------
+    guard : of the writer, where that keeps threads out whose reader is let in; empty otherwise
+    """
+
+    buffer: str
+    scope: str
+    axis: str
+    writer: str
+    reader: str
+    guard: str = ""
+
+
+class _Access(NamedTuple):
+    """What one block writes or reads of a buffer, in loop variables."""
+
+    place: Place
+    buffer: Any
+    ranges: list[Range]
+
+    @property
+    def block(self) -> SBlock:
+        return self.place.block
+
+    @property
+    def loops(self) -> tuple[For, ...]:
+        return self.place.loops
+
+    @property
+    def scope(self) -> str:
+        return str(self.buffer.scope())
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The axes along which each has a buffer of its own."""
+        return ("blockIdx", "threadIdx") if self.scope == "local" else ("blockIdx",)
+
+
+def require_own_registers(sch: Schedule, handle: LoopRV | SBlockRV) -> None:
+    """Refuse a schedule in which a thread would have to read the registers of another."""
+    leak = find_register_leak(sch, handle)
+    if leak is None:
+        return
+    what = "register" if leak.scope == "local" else "shared"
+    if leak.guard:
+        raise TransformError(
+            f"the guard {leak.guard} lets a part of '{leak.axis}' alone write the {what} buffer "
+            f"'{leak.buffer}' in block '{leak.writer}', and block '{leak.reader}' would read it in "
+            "all of them",
+            f"place '{leak.reader}' outside of that loop, or let all of it write and read",
+        )
+    if leak.scope == "local":
+        owners, why = "threads", "a thread cannot read the registers of another"
+        advice = (
+            'use scope "shared", or let the same threads write and read (bind the reader first)'
+        )
+    else:
+        owners, why = "GPU blocks", "a GPU block cannot read the shared memory of another"
+        advice = (
+            "let the same GPU blocks write and read (bind the reader first), or spread the writer "
+            "over threads"
+        )
+    raise TransformError(
+        f"the {owners} of '{leak.axis}' write the {what} buffer '{leak.buffer}' in block "
+        f"'{leak.writer}', and block '{leak.reader}' would read what other {owners} wrote: {why}",
+        advice,
+    )
+
+
+def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak | None:
+    """The first buffer of a function that leaks from thread to thread or block to block, or None.
+
+    In one thread, all loops on one thread axis have the same value. What a block reads at that
+    value must be a part of what each writer that is spread over the axis writes at that value.
+    """
+    places = find_places(find_root(sch, handle))
+    writes, reads = _find_accesses(places, "writes"), _find_accesses(places, "reads")
+    for write in writes:
+        for read in reads:
+            if read.buffer.same_as(write.buffer) and not read.block.same_as(write.block):
+                axis, guard = _find_leaking_axis(write, read), ""
+                if axis is None:
+                    axis, guard = _find_idle_axis(write, read)
+                if axis is not None:
+                    names = (write.place.name, read.place.name)
+                    return RegisterLeak(str(write.buffer.name), write.scope, axis, *names, guard)
+    return None
+
+
+def _find_leaking_axis(write: _Access, read: _Access) -> str | None:
+    """A block or thread axis over which a reader needs what others wrote."""
+    read_axes = {find_axis(loop) for loop in read.loops}
+    for loop in _find_spreading_loops(write, "blockIdx"):
+        if find_axis(loop) not in read_axes:
+            return find_axis(loop)
+        if not is_among(loop, read.loops) and not _covers(write, read, [loop]):
+            return find_axis(loop)
+    spread = _find_spreading_loops(write, "threadIdx") if write.scope == "local" else []
+    if spread and not _covers(write, read, spread):
+        foreign = [loop for loop in spread if not is_among(loop, read.loops)]
+        return find_axis((foreign or spread)[0])
+    return None
+
+
+def _find_idle_axis(write: _Access, read: _Access) -> tuple[str | None, str]:
+    """An axis, and the guard, that stands in a writer's guards alone, and not in the reader's.
+
+    Most threads along it write nothing, and would read what they never wrote. Shared memory is
+    theirs to read, but not in the very loop, where nothing says that the others have written.
+    """
+    idle = [
+        loop
+        for loop in write.loops
+        if (find_axis(loop) or "").startswith(("blockIdx", "threadIdx"))
+        and not write.place.is_fed(loop)
+        and ((find_axis(loop) or "").startswith(write.levels) or is_among(loop, read.loops))
+    ]
+    for loop in idle:
+        foreign = [
+            guard
+            for guard in write.place.find_real_guards()
+            if is_used(loop.loop_var, guard) and not _has_guard(read, guard, write)
+        ]
+        if foreign:
+            return find_axis(loop), str(foreign[0])
+    return None, ""
+
+
+def _has_guard(read: _Access, guard: Any, write: _Access) -> bool:
+    """Whether a reader has a guard of its writer's, in loops on the same axes."""
+    axes = {str(find_axis(loop)): loop.loop_var for loop in write.loops if find_axis(loop)}
+    wanted = _simplify(guard, write.loops, {})
+    same = {
+        loop.loop_var: axes[str(find_axis(loop))]
+        for loop in read.loops
+        if str(find_axis(loop)) in axes
+    }
+    return any(
+        structural_equal(_simplify(own, read.loops, same), wanted) for own in read.place.guards
+    )
+
+
+def _simplify(guard: Any, loops: Sequence[For], names: dict[Any, Any]) -> Any:
+    """A guard with loops renamed, and those that run once at their only value."""
+    once = {loop.loop_var: loop.min for loop in loops if constant(loop.extent) == 1}
+    return Analyzer().simplify(substitute(guard, {**names, **once}))
+
+
+def _find_accesses(places: list[Place], kind: str) -> list[_Access]:
+    return [
+        _Access(place, region.source, [substitute(each, place.values) for each in region.region])
+        for place in places
+        for region in getattr(place.block, kind)
+        if region.source.scope() in ("local", "shared", "shared.dyn")
+    ]
+
+
+def _find_spreading_loops(write: _Access, level: str) -> list[For]:
+    """The loops on block or thread axes that decide where a block writes."""
+    starts = [each.min for each in write.ranges]
+    return [
+        loop
+        for loop in write.place.find_bound(level)
+        if any(is_used(loop.loop_var, start) for start in starts)
+    ]
+
+
+def _covers(write: _Access, read: _Access, spread: list[For]) -> bool:
+    """Whether each thread, or GPU block, writes all that it reads."""
+    threads: dict[str, Any] = {}
+    analyzer, merged = Analyzer(), {}
+    for loop in [*write.loops, *read.loops]:
+        axis = str(find_axis(loop))
+        if axis.startswith(write.levels):
+            if axis not in threads:
+                threads[axis] = loop.loop_var
+                analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+            merged[loop.loop_var] = threads[axis]
+    shared = [loop for loop in write.loops if is_among(loop, read.loops)]
+    for loop in shared:
+        # Shared memory is read by other threads than those that wrote it.
+        if loop.loop_var not in merged and not (find_axis(loop) or "").startswith("threadIdx"):
+            analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+            merged[loop.loop_var] = loop.loop_var
+    if _is_same(write, read, merged):
+        return True
+    written = estimate_region_lower_bound(*_relax(write, merged), True, analyzer)
+    needed = estimate_region_upper_bound(*_relax(read, merged), True, analyzer)
+    # Of quotients of differences, (i - r) // 2, TVM estimates regions that end before they begin.
+    is_nonsense = any(analyzer.can_prove(need.max_value < need.min_value) for need in needed)
+    if written is None or is_nonsense:
+        return all(is_among(loop, read.loops) for loop in spread)
+    # Loops that do not divide are guarded: what lies behind the buffer's end is not read.
+    return all(
+        analyzer.can_prove(own.min_value <= need.min_value)
+        and (
+            analyzer.can_prove(need.max_value <= own.max_value)
+            or analyzer.can_prove(extent - 1 <= own.max_value)
+        )
+        for own, need, extent in zip(written, needed, read.buffer.shape, strict=True)
+    )
+
+
+def _is_same(write: _Access, read: _Access, fixed: dict[Any, Any]) -> bool:
+    """Whether the loops of a thread read, pass by pass, what loops like them have written."""
+    ours, theirs = (_find_own(access, fixed) for access in (write, read))
+    if [constant(loop.extent) for loop in ours] != [constant(loop.extent) for loop in theirs]:
+        return False
+    renamed = {b.loop_var: a.loop_var for a, b in zip(ours, theirs, strict=True)}
+    return all(
+        structural_equal(one, other)
+        for one, other in zip(_place(write, fixed), _place(read, {**fixed, **renamed}), strict=True)
+    )
+
+
+def _find_own(access: _Access, fixed: dict[Any, Any]) -> list[For]:
+    """The loops of an access that are not fixed, and that run more than once."""
+    return [
+        loop for loop in access.loops if loop.loop_var not in fixed and constant(loop.extent) != 1
+    ]
+
+
+def _place(access: _Access, names: dict[Any, Any]) -> list[Range]:
+    """The ranges with loops renamed, and those that run once at their only value."""
+    once = {loop.loop_var: loop.min for loop in access.loops if constant(loop.extent) == 1}
+    analyzer = Analyzer()
+    for loop in access.loops:
+        named = names.get(loop.loop_var, loop.loop_var)
+        analyzer.bind(named, Range.from_min_extent(loop.min, loop.extent))
+    ranges = [substitute(each, {**names, **once}) for each in access.ranges]
+    return [
+        Range.from_min_extent(analyzer.simplify(each.min), analyzer.simplify(each.extent))
+        for each in ranges
+    ]
+
+
+def _relax(access: _Access, fixed: dict[Any, Any]) -> tuple[list[Range], dict[Any, Range]]:
+    """The ranges and the domains of the loops that are not fixed."""
+    domains = {
+        loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
+        for loop in access.loops
+        if loop.loop_var not in fixed
+    }
+    return [substitute(each, fixed) for each in access.ranges], domains

@@ -1,0 +1,19 @@
+"""Passes of our own on lowered modules, and the pipeline that runs them among TVM's.
+
+``tvm.compile(module, target, tir_pipeline="tirstep")`` is TVM's own pipeline with them; importing
+this package registers it. A module that wants it says so (`set_pipeline`).
+"""
+
+from .barriers import DropRedundantBarriers
+from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
+from .pipeline import PIPELINE, find_pass_options, find_pipeline
+
+__all__ = [
+    "PIPELINE",
+    "DropImpliedConditions",
+    "DropRedundantBarriers",
+    "DropThreadDimensions",
+    "SplitGuardedVectors",
+    "find_pass_options",
+    "find_pipeline",
+]

@@ -1,0 +1,214 @@
+"""Passes directly before FlattenBuffer, while buffers have dimensions and vectors are loops.
+
+`DropThreadDimensions` simplifies indices to those of one thread, `DropImpliedConditions` removes
+conditions that an enclosing one implies, and `SplitGuardedVectors` keeps vectors whole under
+guards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm.ir import Call, TensorLoad
+from tvm.sym import Analyzer, detect_linear_equation
+from tvm.tirx import (
+    LT,
+    AllocBuffer,
+    And,
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    Not,
+    Or,
+    Var,
+    decl_buffer,
+)
+from tvm.tirx.analysis import undefined_vars
+from tvm.tirx.transform import prim_func_pass
+
+from ..legality.vectors import begin_aligned
+from ..tir import constant, find_all, find_elements, find_operands, is_choice, is_used, substitute
+from .uses import Variables
+
+
+@prim_func_pass(opt_level=0, name="tirstep.DropThreadDimensions")
+def DropThreadDimensions(  # noqa: N802 - a pass is named like TVM's
+    function: Any, _module: Any, _context: Any
+) -> Any:
+    """Drop each dimension of a "local" buffer whose index is the same thread index everywhere.
+
+    It runs where blocks are gone and buffers still have dimensions, before FlattenBuffer.
+
+    rewrite: ``A = alloc((4, 256, 4)); A[j, threadIdx.x, v]`` ->
+        ``A = alloc((4, 1, 4)); A[j, 0, v]``
+    """
+    analyzer, threads = _bind_loops(function)
+    allocated = [
+        node.buffer
+        for node in find_all(function.body, AllocBuffer)
+        if str(node.buffer.scope()) == "local"
+    ]
+    accesses = find_elements(function.body)
+    smaller: dict[Any, tuple[Any, list[int]]] = {}
+    for buffer in allocated:
+        uses = [indices for used, indices in accesses if used.same_as(buffer)]
+        dimensions = _find_thread_dimensions(buffer, uses, analyzer, threads)
+        if dimensions:
+            shape = [1 if at in dimensions else size for at, size in enumerate(buffer.shape)]
+            made = decl_buffer(shape, buffer.dtype, str(buffer.name), scope="local")
+            smaller[buffer] = (made, dimensions)
+    return function.with_body(_replace(function.body, smaller)) if smaller else function
+
+
+def _bind_loops(function: Any) -> tuple[Analyzer, list[Any]]:
+    """An analyzer that knows the ranges of all loops, and the variables of thread axes."""
+    analyzer = Analyzer()
+    for variable, extent in Variables.of(function).ranges.items():
+        analyzer.bind(variable, extent)
+    attributes = find_all(function.body, AttrStmt)
+    return analyzer, [node.node.var for node in attributes if node.attr_key == "thread_extent"]
+
+
+def _find_thread_dimensions(
+    buffer: Any, uses: list[Any], analyzer: Analyzer, threads: list[Any]
+) -> list[int]:
+    found = []
+    for at, size in enumerate(buffer.shape):
+        if constant(size) == 1 or not uses:
+            continue
+        indices = [analyzer.simplify(indices[at]) for indices in uses]
+        used = undefined_vars(indices[0])
+        of_thread = used and all(any(var.same_as(one) for one in threads) for var in used)
+        if of_thread and all(tvm_ffi.structural_equal(index, indices[0]) for index in indices):
+            found.append(at)
+    return found
+
+
+def _replace(body: Any, smaller: dict[Any, tuple[Any, list[int]]]) -> Any:
+    def at(indices: Any, dimensions: list[int]) -> list[Any]:
+        return [0 if place in dimensions else index for place, index in enumerate(indices)]
+
+    def allocate(node: Any) -> Any:
+        if node.buffer not in smaller:
+            return node
+        return AllocBuffer(smaller[node.buffer][0], node.annotations)
+
+    def load(node: Any) -> Any:
+        if node.source not in smaller:
+            return node
+        made, dimensions = smaller[node.source]
+        return BufferLoad(made, at(node.indices, dimensions))
+
+    def store(node: Any) -> Any:
+        if node.buffer not in smaller:
+            return node
+        made, dimensions = smaller[node.buffer]
+        return BufferStore(made, node.value, at(node.indices, dimensions))
+
+    callbacks = [(AllocBuffer, allocate), (TensorLoad, load), (BufferStore, store)]
+    return tvm_ffi.structural_map(body, callbacks, order="pre")
+
+
+@prim_func_pass(opt_level=0, name="tirstep.DropImpliedConditions")
+def DropImpliedConditions(  # noqa: N802 - a pass is named like TVM's
+    function: Any, _module: Any, _context: Any
+) -> Any:
+    """Drop a condition where the one inside of it yields the same value.
+
+    It runs before loops are vectorized. The one inside loads nothing: the other may have kept it
+    from a place out of bounds.
+
+    rewrite: ``if_then_else(a, c, if_then_else(b, x, c))`` -> ``if_then_else(b, x, c)`` where a
+        implies that b is false
+    """
+    analyzer = Analyzer()
+    for variable, span in Variables.of(function).ranges.items():
+        analyzer.bind(variable, span)
+
+    def simplify(node: Any) -> Any:
+        if not (is_choice(node) and is_choice(node.args[2])):
+            return node
+        outer, same, (inner, _, other) = node.args[0], node.args[1], node.args[2].args
+        if find_all(inner, TensorLoad) or find_all(inner, Call):
+            return node
+        if tvm_ffi.structural_equal(same, other) and _exclude(outer, inner, analyzer):
+            return node.args[2]
+        return node
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (Call, simplify)))
+
+
+def _exclude(one: Any, other: Any, analyzer: Analyzer) -> bool:
+    """Whether two conditions are provably never true together."""
+    for case in find_operands(one, Or):
+        with analyzer.constraint_scope(case):
+            parts = find_operands(other, And)
+            if not any(analyzer.can_prove(Not(part)) for part in parts):
+                return False
+    return True
+
+
+@prim_func_pass(opt_level=0, name="tirstep.SplitGuardedVectors")
+def SplitGuardedVectors(  # noqa: N802 - a pass is named like TVM's
+    function: Any, _module: Any, _context: Any
+) -> Any:
+    """Split a vectorized loop around a guard in a whole vector, and in elements one by one.
+
+    It runs before loops are vectorized. The guard is one of an end, ``index < end``, with an index
+    that grows along the vector; it may ask for other things that are the same for all elements.
+    Every vector must begin where a vector of its buffer does: rows of 37 elements have others.
+
+    rewrite: ``for v in T.vectorized(4): if i * 4 + v < n: body`` ->
+        ``if i * 4 + 3 < n: for v in T.vectorized(4): body``
+        ``else: for v in range(4): if i * 4 + v < n: body``
+    """
+    return function.with_body(tvm_ffi.structural_map(function.body, (For, _split)))
+
+
+def _split(loop: Any) -> Any:
+    guarded = loop.body
+    if loop.kind != ForKind.VECTORIZED or constant(loop.extent) is None or loop.step is not None:
+        return loop
+    if not isinstance(guarded, IfThenElse) or guarded.else_case is not None:
+        return loop
+    parts = find_operands(guarded.condition, And)
+    about = [part for part in parts if is_used(loop.loop_var, part)]
+    if not about or not all(_is_end(part, loop.loop_var) for part in about):
+        return loop
+    if not _is_aligned(loop, guarded.then_case):
+        return loop
+    last = substitute(guarded.condition, {loop.loop_var: loop.min + loop.extent - 1})
+    variable = Var(loop.loop_var.name, loop.loop_var.ty)
+    alone = substitute(guarded, {loop.loop_var: variable})
+    return IfThenElse(
+        last,
+        _make_loop(loop, loop.loop_var, loop.kind, guarded.then_case),
+        _make_loop(loop, variable, ForKind.SERIAL, alone),
+    )
+
+
+def _is_end(part: Any, variable: Var) -> bool:
+    """Whether what holds for one value of a variable holds for all smaller ones."""
+    if not isinstance(part, LT) or is_used(variable, part.b):
+        return False
+    linear = detect_linear_equation(part.a, [variable])
+    step = constant(linear[0]) if len(linear) == 2 else None
+    return step is not None and step > 0
+
+
+def _is_aligned(loop: Any, body: Any) -> bool:
+    """Whether all vectors of a loop begin aligned."""
+    analyzer = Analyzer()
+    return all(
+        begin_aligned(buffer, indices, loop, analyzer)
+        for buffer, indices in find_elements(body)
+        if any(is_used(loop.loop_var, index) for index in indices)
+    )
+
+
+def _make_loop(loop: Any, variable: Var, kind: ForKind, body: Any) -> For:
+    return For(variable, loop.min, loop.extent, kind, body, None, loop.annotations)

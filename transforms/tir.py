@@ -1,0 +1,355 @@
+"""TIR, read: nodes of a statement, the place of every block, and what each block accesses."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar, cast
+
+import tvm_ffi
+from tvm.ir import Call, IRModule, Range, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.sym import Analyzer
+from tvm.tirx import And, BufferStore, Evaluate, For, ForKind, IfThenElse, IterVar, Not, Select, Var
+from tvm.tirx.analysis import undefined_vars
+
+_KIND_NAMES = {
+    ForKind.SERIAL: "serial",
+    ForKind.PARALLEL: "parallel",
+    ForKind.VECTORIZED: "vectorized",
+    ForKind.UNROLLED: "unrolled",
+    ForKind.THREAD_BINDING: "thread-bound",
+}
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def cached_by_module(size: int) -> Callable[[_Function], _Function]:
+    """Keep the last `size` results of a function of a module, which may get other functions later.
+
+    A module is the same object after ``module["main"] = function``, while functions never change.
+    """
+
+    def wrap(function: _Function) -> _Function:
+        @functools.lru_cache(maxsize=size)
+        def ask(module: IRModule, _functions: tuple[Any, ...], **options: Any) -> Any:
+            return function(module, **options)
+
+        @functools.wraps(function)
+        def cached(module: IRModule, **options: Any) -> Any:
+            return ask(module, tuple(body for _, body in module.functions_items()), **options)
+
+        return cast(_Function, cached)
+
+    return wrap
+
+
+def constant(expression: Any) -> int | None:
+    """The value of an integer constant of TVM; None for anything else."""
+    value = getattr(expression, "value", expression)
+    return int(value) if isinstance(value, int) else None
+
+
+def find_kind(loop: For) -> str:
+    """The loop's kind in a word: serial, parallel, vectorized, unrolled or thread-bound."""
+    return _KIND_NAMES[ForKind(loop.kind)]
+
+
+def find_axis(loop: For) -> str | None:
+    """The thread axis that the loop is bound to, e.g. ``"threadIdx.x"``; None if it is not."""
+    binding = loop.thread_binding
+    return None if binding is None else str(binding.thread_tag)
+
+
+def walk(statement: Any, kind: type, visit: Callable[[Any], None]) -> None:
+    """Call `visit` on every node of one kind in a statement, in program order."""
+    tvm_ffi.structural_walk(statement, [(kind, visit)], order="pre")
+
+
+def find_all(statement: Any, kind: type) -> list[Any]:
+    """Every node of one kind in a statement, in program order."""
+    return list(_find_all(statement, kind))
+
+
+@functools.lru_cache(maxsize=4096)  # nodes never change, and most stay from one module to the next
+def _find_all(statement: Any, kind: type) -> tuple[Any, ...]:
+    found: list[Any] = []
+    walk(statement, kind, found.append)
+    return tuple(found)
+
+
+def find_elements(statement: Any) -> list[tuple[Any, Any]]:
+    """The buffer and the indices of each element that is stored, then of each that is loaded."""
+    stored = [(store.buffer, store.indices) for store in find_all(statement, BufferStore)]
+    return stored + [(load.source, load.indices) for load in find_all(statement, TensorLoad)]
+
+
+def is_used(variable: Any, expression: Any) -> bool:
+    """Whether a variable stands in an expression."""
+    return any(variable.same_as(used) for used in _find_variables(expression))
+
+
+@functools.lru_cache(maxsize=4096)
+def _find_variables(expression: Any) -> tuple[Any, ...]:
+    return tuple(undefined_vars(expression))
+
+
+def is_choice(node: Any) -> bool:
+    """Whether a node is a call of ``T.if_then_else``."""
+    return isinstance(node, Call) and str(getattr(node.op, "name", "")) == "prim.if_then_else"
+
+
+def find_operands(condition: Any, kind: Any) -> Iterator[Any]:
+    """What a chain of one connective, ``And`` or ``Or``, connects; or the condition itself."""
+    if isinstance(condition, kind):
+        yield from find_operands(condition.a, kind)
+        yield from find_operands(condition.b, kind)
+    else:
+        yield condition
+
+
+def find_fed_iterators(realize: SBlockRealize, loop: For) -> Iterator[IterVar]:
+    """The block iterators whose value uses the loop."""
+    for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        if any(variable.same_as(loop.loop_var) for variable in undefined_vars(value)):
+            yield iterator
+
+
+def find_regions(block: SBlock) -> list[Any]:
+    """What a block reads, then what it writes."""
+    return [*block.reads, *block.writes]
+
+
+def find_row_stride(root: SBlock, buffer: Any) -> int | None:
+    """The elements from row to row that `pad_shared_rows` gave a buffer; None without padding."""
+    for block in find_all(root, SBlock):
+        if any(region.source.same_as(buffer) for region in block.writes):
+            for _, _, row, padding in block.annotations.get("buffer_dim_align", []):
+                return int(row) + int(padding)
+    return None
+
+
+def find_iterator_values(root: SBlock) -> dict[Any, Any]:
+    """The value of every block iterator under a root block, in loop variables alone."""
+    values: dict[Any, Any] = {}
+    for realize in find_all(root, SBlockRealize):
+        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+            values[iterator.var] = substitute(value, values)
+    return values
+
+
+def substitute(expression: Any, values: dict[Any, Any]) -> Any:
+    """The expression with variables replaced; those without a value stay."""
+    if not values:
+        return expression
+    return tvm_ffi.structural_map(expression, (Var, lambda var: values.get(var, var)))
+
+
+class Place(NamedTuple):
+    """A block, and what stands around it.
+
+    Attributes
+    ----------
+    block : the block; its outer blocks have places of their own
+    loops : around it, outermost first, those around its outer blocks too
+    values : of its iterators and its outer blocks', in loop variables
+    guards : the conditions that all hold where it runs, its outer blocks' too, in loop variables
+    """
+
+    block: SBlock
+    loops: tuple[For, ...]
+    values: dict[Any, Any]
+    guards: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        """The block's name."""
+        return str(self.block.name_hint)
+
+    @property
+    def kernel(self) -> For | None:
+        """The outermost bound loop, which becomes a GPU kernel; None where no loop is bound."""
+        return next((loop for loop in self.loops if find_axis(loop) is not None), None)
+
+    def find_bound(self, level: str) -> list[For]:
+        """The loops on axes of a level, such as ``"threadIdx"``, outermost first."""
+        return [loop for loop in self.loops if (find_axis(loop) or "").startswith(level)]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What it shares with the place of the same block in another module, if that is alike."""
+        return self.block, tuple(self.values.items()), self.guards
+
+    def find_real_guards(self) -> list[Any]:
+        """The guards that the extents of the loops do not imply."""
+        analyzer = Analyzer()
+        for loop in self.loops:
+            analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+        return [guard for guard in self.guards if not analyzer.can_prove(guard)]
+
+    def is_fed(self, loop: For) -> bool:
+        """Whether a loop decides what the block works on: its iterators or, nested, its data."""
+        own = (self.values[iterator.var] for iterator in self.block.iter_vars)
+        if any(is_used(loop.loop_var, value) for value in own):
+            return True
+        parts = (part.min for region in find_regions(self.block) for part in region.region)
+        return any(is_used(loop.loop_var, substitute(part, self.values)) for part in parts)
+
+
+def find_places(statement: Any) -> list[Place]:
+    """The places of all blocks in a statement, in program order."""
+    return list(_find_places(statement))
+
+
+@functools.lru_cache(maxsize=4)  # a transform has several questions about what it made
+def _find_places(statement: Any) -> list[Place]:
+    found: list[Place] = []
+    _visit(statement, (), {}, (), found)
+    return found
+
+
+def _visit(
+    node: Any,
+    loops: tuple[For, ...],
+    values: dict[Any, Any],
+    guards: tuple[Any, ...],
+    found: list[Place],
+) -> None:
+    if isinstance(node, For):
+        loops = (*loops, node)
+    elif isinstance(node, SBlockRealize):
+        own = zip(node.block.iter_vars, node.iter_values, strict=True)
+        guards = (*guards, *_split(substitute(node.predicate, values)))
+        values = {**values, **{one.var: substitute(value, values) for one, value in own}}
+    elif isinstance(node, SBlock):
+        found.append(Place(node, loops, values, guards))
+    if isinstance(node, IfThenElse):
+        condition = substitute(node.condition, values)
+        _visit(node.then_case, loops, values, (*guards, *_split(condition)), found)
+        if node.else_case is not None:
+            _visit(node.else_case, loops, values, (*guards, Not(condition)), found)
+        return
+    for child in _find_children(node):
+        _visit(child, loops, values, guards, found)
+
+
+def _split(condition: Any) -> list[Any]:
+    return [one for one in find_operands(condition, And) if constant(one) != 1]
+
+
+def _find_children(node: Any) -> list[Any]:
+    """The statements inside of a statement that may hold blocks."""
+    found = list(getattr(node, "seq", None) or ())
+    for name in ("block", "init", "body"):
+        child = getattr(node, name, None)
+        if child is not None:
+            found.append(child)
+    return found
+
+
+def is_among(node: Any, nodes: Any) -> bool:
+    """Whether a node is one of several, itself."""
+    return any(node.same_as(other) for other in nodes)
+
+
+class Pattern(NamedTuple):
+    """An access in a block's own iterators, whatever stands around the block.
+
+    Attributes
+    ----------
+    conditions : of choices in the block's body, that the loops alone decide, and that all hold
+    is_conditional : whether another condition decides over it: it may be no access
+    """
+
+    buffer: Any
+    ranges: tuple[Range, ...]
+    conditions: tuple[Any, ...]
+    is_conditional: bool
+
+
+@dataclass(frozen=True)
+class Access:
+    """What one block writes or reads of a buffer, in loop variables."""
+
+    place: Place
+    pattern: Pattern
+
+    @property
+    def buffer(self) -> Any:
+        """The buffer that it is an access of."""
+        return self.pattern.buffer
+
+    @functools.cached_property
+    def ranges(self) -> list[Range]:
+        """One for each dimension."""
+        return [substitute(part, self.place.values) for part in self.pattern.ranges]
+
+    @functools.cached_property
+    def guards(self) -> list[Any]:
+        """The conditions that all hold where it is done."""
+        inner = [substitute(one, self.place.values) for one in self.pattern.conditions]
+        return [*self.place.guards, *inner]
+
+
+def find_accesses(place: Place) -> tuple[list[Access], list[Access]]:
+    """What a block writes and what it reads, its initialization apart; it holds no other blocks.
+
+    Of a body whose elements cannot be told, such as an intrinsic's, the regions that the block
+    declares are taken.
+    """
+    writes, reads = find_patterns(place.block)
+    return [Access(place, one) for one in writes], [Access(place, one) for one in reads]
+
+
+@functools.lru_cache(maxsize=64)  # a transform leaves most blocks as they are
+def find_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
+    """What a block writes and what it reads, as `find_accesses`."""
+    body = block.body
+    elements = find_elements(body)
+    stores = len(find_all(body, BufferStore))
+    branch = bool(find_all(body, IfThenElse))
+    found = []
+    for at, (buffer, indices) in enumerate(elements):
+        conditions = _find_conditions(body, indices) if at >= stores else []
+        known = tuple(one for one in conditions if _is_known(one))
+        ranges = tuple(Range.from_min_extent(one, 1) for one in indices)
+        found.append(Pattern(buffer, ranges, known, branch or len(known) < len(conditions)))
+    opaque = block.match_buffers or find_all(body, Evaluate) or find_all(body, For)
+    if not opaque and not any(_depends_on_data(one) for one in found):
+        return found[:stores], found[stores:]
+    is_chosen = bool(_find_choices(body))
+    regions = [
+        Pattern(region.source, tuple(region.region), (), branch or is_chosen)
+        for region in find_regions(block)
+    ]
+    reads = len(block.reads)
+    return regions[reads:], regions[:reads]
+
+
+def _depends_on_data(pattern: Pattern) -> bool:
+    return any(find_all(part.min, TensorLoad) for part in pattern.ranges)
+
+
+def _find_choices(body: Any) -> list[tuple[Any, ...]]:
+    """The condition and both arms of each ``T.if_then_else`` and Select."""
+    calls = [(call.args[0], *call.args[1:3]) for call in find_all(body, Call) if is_choice(call)]
+    return calls + [
+        (node.condition, node.true_value, node.false_value) for node in find_all(body, Select)
+    ]
+
+
+def _find_conditions(body: Any, indices: Any) -> list[Any]:
+    """What must hold where the load with these indices is done, in arms of one choice or more."""
+    return [
+        Not(condition) if is_second else condition
+        for condition, *arms in _find_choices(body)
+        for is_second, arm in enumerate(arms)
+        if is_among(indices, [load.indices for load in find_all(arm, TensorLoad)])
+    ]
+
+
+def _is_known(condition: Any) -> bool:
+    """Whether the loops alone decide a condition."""
+    return not find_all(condition, TensorLoad) and not find_all(condition, Call)
