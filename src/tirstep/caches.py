@@ -65,10 +65,10 @@ def keep(content: bytes, file: Path, *, mode: int | None = None) -> None:
 def take(file: Path) -> bytes | None:
     """The content that was kept; None where there is none, or it was cut short or changed."""
     try:
-        whole = file.read_bytes()
+        data = file.read_bytes()
     except OSError:
         return None
-    content, digest = whole[:-_DIGEST_BYTES], whole[-_DIGEST_BYTES:]
+    content, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     return content if content and hashlib.sha256(content).digest() == digest else None
 
 

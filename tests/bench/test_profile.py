@@ -194,7 +194,7 @@ def test_a_ladder_is_profiled(ncu: Path):
     write_profile(run, file)
     assert read_profile(file) == run
     file.write_text(file.read_text().replace('"version": 1', '"version": 9'))
-    with pytest.raises(BenchError, match="is no profile of tirstep in form 1; write it anew"):
+    with pytest.raises(BenchError, match="is no profile of tirstep in form 1; write it again"):
         read_profile(file)
 
 

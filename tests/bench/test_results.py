@@ -115,7 +115,7 @@ def test_another_document_is_refused(tmp_path: Path, change: dict[str, Any]):
     with pytest.raises(BenchError, match=r"run\.json is no document of tirstep bench"):
         read_run(file)
     file.write_text("{")
-    with pytest.raises(BenchError, match="write it anew on a GPU"):
+    with pytest.raises(BenchError, match="write it again on a GPU"):
         read_run(file)
 
 

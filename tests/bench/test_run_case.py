@@ -106,7 +106,7 @@ def test_a_device_that_is_gone_ends_the_run(machine: FakeMachine):
     machine.peers["torch"] = fail
     spoilt = (
         r"^torch left the device unusable \(RuntimeError: CUDA error: an illegal memory access was "
-        r"encountered\); leave it out, or find its fault with tirstep check, and begin anew$"
+        r"encountered\); leave it out, or find what is wrong with tirstep check, and begin again$"
     )
     with pytest.raises(BenchError, match=spoilt):
         run(machine, "torch")

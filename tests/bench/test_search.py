@@ -120,7 +120,7 @@ def test_what_does_not_run_is_counted(machine: FakeMachine, monkeypatch: pytest.
     machine.is_gone = True
     spoilt = (
         r"^matmul_\w+ with --set local_y=8 .* left the device unusable \(RuntimeError: too many "
-        r"resources requested for launch\); leave it out, or find its fault with tirstep check, "
+        r"resources requested for launch\); leave it out, or find what is wrong with tirstep check"
     )
     with pytest.raises(BenchError, match=spoilt):
         run_search(machine)

@@ -45,7 +45,7 @@ def test_what_differs_is_told_and_then_written(command: Command, goldens: Path):
     assert "\n+++ got\n" in result.out
     assert "orphan.py: no step of any recipe makes this file;" in result.out
     assert result.out.endswith(
-        "3 goldens: 3 differences in tests/golden; --write makes them anew\n"
+        "3 goldens: 3 differences in tests/golden; --write writes them again\n"
     )
     assert (goldens / "orphan.py").exists()
 

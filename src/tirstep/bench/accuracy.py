@@ -65,8 +65,8 @@ def look_ahead(
             while coming:
                 yield coming.popleft().result
         finally:
-            for one in coming:
-                one.cancel()
+            for future in coming:
+                future.cancel()
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,10 @@ class Candidate:
 
 def describe_shortage(problem: Problem, machine: Machine) -> str | None:
     """Why the device has too little memory for a problem; None if it has enough."""
-    wanted, free = compute_needed_bytes(problem), machine.free_bytes()
-    if wanted <= free:
+    needed, free = compute_needed_bytes(problem), machine.free_bytes()
+    if needed <= free:
         return None
-    return f"needs {wanted / 2**30:.1f} GiB on the device, and {free / 2**30:.1f} are free"
+    return f"needs {needed / 2**30:.1f} GiB on the device, and {free / 2**30:.1f} are free"
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,15 @@ def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Cand
         variants = built.get((planned.problem, recipe.name)) or [
             CompiledConfig(sizes, None) for sizes in list_configs_of(recipe, planned.problem)
         ]
-        for sizes, library in ((one.config, one.library) for one in variants):
+        for sizes, library in ((compiled.config, compiled.library) for compiled in variants):
             prepare = _prepare_library(library) if library else prepare_recipe(recipe, sizes)
             yield Candidate(name_candidate(recipe, sizes), "recipe", prepare, sizes)
     for name in planned.peers:
-        libraries = [one.library for one in built.get((planned.problem, name), ()) if one.library]
+        libraries = [
+            compiled.library
+            for compiled in built.get((planned.problem, name), ())
+            if compiled.library
+        ]
         prepare = _prepare_library(libraries[0]) if libraries else _prepare_peer(name)
         yield Candidate(name, "cpu" if name in CPU_PEERS else "peer", prepare, {})
 
@@ -88,7 +92,7 @@ def list_configs_of(recipe: Recipe, problem: Problem) -> list[dict[str, object]]
     sizes = [own, *({**own, "tail": tail} for tail in recipe.tails if tail != "refuse")]
     if _takes(recipe, problem, own):
         return [own]
-    return [one for one in sizes[1:] if _takes(recipe, problem, one)] or [own]
+    return [config for config in sizes[1:] if _takes(recipe, problem, config)] or [own]
 
 
 def name_candidate(recipe: Recipe, sizes: Mapping[str, object]) -> str:
@@ -102,7 +106,9 @@ def get_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
     A ladder may begin with another textbook form of its kernel, such as conv1d over all positions
     of the signal; types are always the problem's.
     """
-    form = {name: of for name, of in recipe.default_example.options.items() if name not in TYPES}
+    form = {
+        name: value for name, value in recipe.default_example.options.items() if name not in TYPES
+    }
     return {**problem.options, **form}
 
 

@@ -133,7 +133,7 @@ class PlannedCase:
 
 @dataclass(frozen=True)
 class CaseChoice:
-    """What of the suites is wanted.
+    """What of the suites is chosen.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ def plan_cases(
 
 
 def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[Entry]]) -> None:
-    entries = [entry for one in suites.values() for entry in one]
+    entries = [entry for suite in suites.values() for entry in suite]
     known = dict.fromkeys([*suites, *(entry.kernel for entry in entries), *LADDERS])
     for name in choice.names:
         if name not in known:
@@ -220,7 +220,7 @@ def _get_default_shapes(kernel: str) -> tuple[tuple[int, ...], ...]:
 
 
 def _narrow(entry: Entry, choice: CaseChoice) -> Entry:
-    """The entry with the shapes, types and recipes that are wanted."""
+    """The entry with the shapes, types and recipes that are chosen."""
     shapes = tuple(choice.shapes) or entry.shapes
     options = entry.options
     if choice.dtype is not None:
@@ -244,13 +244,13 @@ def _expand(suite: str, entry: Entry, choice: CaseChoice) -> Iterator[PlannedCas
 def _pick(kernel: str, words: Sequence[str]) -> Iterator[Recipe]:
     """A kernel's recipes by name, ladder, or ``first``, ``last``, ``all`` of them, in order."""
     known = [recipe for recipe in RECIPES.values() if recipe.kernel == kernel]
-    wanted = {recipe.name for recipe in known if recipe.name in words or "all" in words}
-    wanted |= {recipe.name for word in words for recipe in LADDERS.get(word, ())}
+    picked = {recipe.name for recipe in known if recipe.name in words or "all" in words}
+    picked |= {recipe.name for word in words for recipe in LADDERS.get(word, ())}
     if "first" in words:
-        wanted.add(known[0].name)
+        picked.add(known[0].name)
     if "last" in words:
-        wanted.add(known[-1].name)
-    return (recipe for recipe in known if recipe.name in wanted)
+        picked.add(known[-1].name)
+    return (recipe for recipe in known if recipe.name in picked)
 
 
 def _fit(kernel: Kernel, shape: tuple[int, ...]) -> tuple[int, ...]:

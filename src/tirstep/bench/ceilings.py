@@ -107,8 +107,8 @@ def measure_ceilings(
             flops[dtype], how[dtype] = _measure_fma(machine, properties.multi_processor_count)
         elif dtype in ("float16", "bfloat16"):
             flops[dtype], how[dtype] = _measure_product(machine, getattr(torch, dtype))
-    one = torch.empty(1, device="cuda")
-    (empty,) = _time(machine, machine.compile(make_empty_kernel(), [one]))
+    number = torch.empty(1, device="cuda")
+    (empty,) = _time(machine, machine.compile(make_empty_kernel(), [number]))
     how["empty"] = "a kernel of one thread that writes one number"
     fitting = [size for size in moved if 2 * size <= machine.free_bytes()]
     copies = {str(size): 1e6 * min(_time_copies(machine, size // 8)) for size in fitting}
@@ -126,7 +126,7 @@ def _measure_copy(machine: Machine) -> tuple[float, str]:
         mebibytes = 4 * words >> 20
         rates[f"a copy of {mebibytes} MiB by the driver"] = 8 * words / by_driver
         rates[f"a kernel that copies {mebibytes} MiB with another sign"] = 8 * words / by_kernel
-    how = max(rates, key=lambda one: rates[one])
+    how = max(rates, key=lambda name: rates[name])
     return rates[how], f"{how}, bytes read and written: the fastest of {len(rates)} copies"
 
 

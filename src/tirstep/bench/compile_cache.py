@@ -44,7 +44,7 @@ class CompileCache:
     """Machine code by source, architecture, options and compiler.
 
     A file holds its content and then the digest of it: one that was cut short or changed is
-    compiled anew. Files are written at once, so that processes can share a folder. Where the
+    compiled again. Files are written at once, so that processes can share a folder. Where the
     folder cannot be written, every source is compiled.
 
     Attributes

@@ -99,8 +99,8 @@ def write_workspaces(workspaces: Sequence[Workspace], library: Path) -> None:
 
 def read_workspaces(library: Path) -> list[Workspace]:
     """The workspaces of a library."""
-    said = json.loads(_find_file(library).read_text(encoding="utf-8"))
-    return [Workspace(tuple(shape), dtype) for shape, dtype in said]
+    workspaces = json.loads(_find_file(library).read_text(encoding="utf-8"))
+    return [Workspace(tuple(shape), dtype) for shape, dtype in workspaces]
 
 
 def _find_file(library: Path) -> Path:
@@ -147,8 +147,8 @@ def compile_all(
     count = min(len(jobs), len(os.sched_getaffinity(0)))
     everyone = [_Worker(setup) for _ in range(count)]
     workers: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-    for one in everyone:
-        workers.put(one)
+    for worker in everyone:
+        workers.put(worker)
     lock, done = threading.Lock(), 0
 
     def compile_one(job: CompileJob) -> str:

@@ -113,8 +113,8 @@ def require_alive(machine: Machine, who: str, error: Exception) -> None:
         machine.free_bytes()
     except Exception as gone:
         raise BenchError(
-            f"{who} left the device unusable ({shorten(error)}); leave it out, or find its fault "
-            "with tirstep check, and begin anew"
+            f"{who} left the device unusable ({shorten(error)}); leave it out, or find what is "
+            "wrong with tirstep check, and begin again"
         ) from gone
 
 
@@ -125,8 +125,8 @@ def plan_repeats(seconds: Sequence[float], rounds: int, budget: float) -> list[i
     single run takes longer than that.
     """
     return [
-        1 if one > budget else max(min(3, rounds), min(rounds, int(budget / max(one, 1e-9))))
-        for one in seconds
+        1 if once > budget else max(min(3, rounds), min(rounds, int(budget / max(once, 1e-9))))
+        for once in seconds
     ]
 
 

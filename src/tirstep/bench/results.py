@@ -125,7 +125,7 @@ class BenchRun:
 
 def summarize(seconds: Sequence[float]) -> Time:
     """Median and quartiles of times in seconds."""
-    micro = sorted(1e6 * one for one in seconds)
+    micro = sorted(1e6 * second for second in seconds)
     if len(micro) == 1:
         return Time(micro[0], micro[0], micro[0], 1)
     lower, median, upper = statistics.quantiles(micro, n=4, method="inclusive")
@@ -149,7 +149,7 @@ def from_document(document: Any, who: str) -> BenchRun:
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BenchError(
             f"{who} is no document of tirstep bench in form {VERSION}; "
-            "write it anew on a GPU with: tirstep bench --json FILE"
+            "write it again on a GPU with: tirstep bench --json FILE"
         ) from None
 
 
@@ -245,7 +245,7 @@ def compare_runs(before: BenchRun, after: BenchRun) -> list[Change]:
     changes = [
         Change(key[0], key[1], _find_time(old.get(key)), _find_time(new.get(key))) for key in keys
     ]
-    return [one for one in changes if one.before is not None or one.after is not None]
+    return [change for change in changes if change.before is not None or change.after is not None]
 
 
 def find_differences(before: BenchRun, after: BenchRun) -> list[str]:

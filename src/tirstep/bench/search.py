@@ -43,7 +43,7 @@ Among = Mapping[str, tuple[object, ...]]
 def count_configs(recipe: Recipe, fixed: Sizes, among: Among = NONE) -> int:
     """How many combinations of choices a recipe has beside its `fixed` knobs."""
     choices = {**recipe.choices, **among}
-    return math.prod(len(of) for name, of in choices.items() if name not in fixed)
+    return math.prod(len(values) for name, values in choices.items() if name not in fixed)
 
 
 def get_choices(recipe: Recipe, among: Among) -> Among:
@@ -69,9 +69,13 @@ def list_configs(
     values = [choices[name] for name in names]
     total = count_configs(recipe, fixed, among)
     own = {name: recipe.default_example.config.get(name, recipe.config[name]) for name in names}
-    own |= {name: of[0] for name, of in among.items() if name in own and own[name] not in of}
+    own |= {
+        name: values[0] for name, values in among.items() if name in own and own[name] not in values
+    }
     if limit is None or limit >= total:
-        picked = [dict(zip(names, one, strict=True)) for one in itertools.product(*values)]
+        picked = [
+            dict(zip(names, combination, strict=True)) for combination in itertools.product(*values)
+        ]
     else:
         places = random.Random(seed).sample(range(total), limit)
         picked = [_unrank(place, names, values) for place in places]
@@ -81,14 +85,14 @@ def list_configs(
 def _unrank(place: int, names: list[str], values: list[tuple[object, ...]]) -> Sizes:
     """The combination at a place of the product, the last size running fastest."""
     config: Sizes = {}
-    for name, of in reversed([*zip(names, values, strict=True)]):
-        place, rest = divmod(place, len(of))
-        config[name] = of[rest]
+    for name, choices in reversed([*zip(names, values, strict=True)]):
+        place, rest = divmod(place, len(choices))
+        config[name] = choices[rest]
     return {name: config[name] for name in names}
 
 
-def _unique(config: list[Sizes]) -> list[Sizes]:
-    return [*{tuple(one.items()): one for one in config}.values()]
+def _unique(configs: list[Sizes]) -> list[Sizes]:
+    return [*{tuple(config.items()): config for config in configs}.values()]
 
 
 SCREENING_ROUNDS = 5
@@ -239,10 +243,10 @@ class _ConfigRunner:
             self.tell(f"checked and timed {begin} of {len(compiled)} candidates")
             batch = compiled[begin : begin + BATCH]
             admitted = [self._admit(job, arguments, expectation) for job in batch]
-            right = [one for one in admitted if one is not None]
-            best = sorted([*best, *self._screen(right)], key=lambda one: one[0])
+            right = [candidate for candidate in admitted if candidate is not None]
+            best = sorted([*best, *self._screen(right)], key=lambda pair: pair[0])
             kept = best[:FINALISTS]
-            best = [*kept, *(one for one in best[FINALISTS:] if one[1].config == default)]
+            best = [*kept, *(pair for pair in best[FINALISTS:] if pair[1].config == default)]
         if best:
             self._decide([candidate for _, candidate in best], arguments, default)
 
@@ -277,11 +281,11 @@ class _ConfigRunner:
 
     def _screen(self, candidates: Sequence[_CheckedConfig]) -> list[tuple[float, _CheckedConfig]]:
         """Rough times; what is far slower than the fastest is not run again."""
-        replays = [one.replay for one in candidates]
+        replays = [candidate.replay for candidate in candidates]
         first = [seconds[0] for seconds in self.machine.time(replays, [1] * len(replays))]
-        repeats = [SCREENING_ROUNDS if one < HOPELESS * min(first) else 1 for one in first]
+        repeats = [SCREENING_ROUNDS if seconds < HOPELESS * min(first) else 1 for seconds in first]
         times = self.machine.time(replays, repeats)
-        medians = [summarize(one).median_us for one in times]
+        medians = [summarize(seconds).median_us for seconds in times]
         return list(zip(medians, candidates, strict=True))
 
     def _decide(
@@ -294,8 +298,8 @@ class _ConfigRunner:
         for tensor, array in zip(arguments, drawn, strict=False):
             tensor[...] = machine.upload(array)
         peer = self._find_peer(arguments)
-        replays = [one.replay for one in finalists] + ([] if peer is None else [peer])
-        times = [summarize(one) for one in machine.time(replays, [rounds] * len(replays))]
+        replays = [candidate.replay for candidate in finalists] + ([] if peer is None else [peer])
+        times = [summarize(seconds) for seconds in machine.time(replays, [rounds] * len(replays))]
         found.peer = None if peer is None else times.pop()
         for candidate, time in zip(finalists, times, strict=True):
             if candidate.config == default:
@@ -396,8 +400,8 @@ def read_best(file: Path) -> dict[str, Any]:
 def _find_untimed(table: Mapping[str, Any]) -> str:
     for types in table.values():
         for shapes in types.values():
-            for shape, one in shapes.items():
-                if not isinstance(one.get("us"), int | float):
+            for shape, entry in shapes.items():
+                if not isinstance(entry.get("us"), int | float):
                     return f"{shape} has no time"
     return ""
 
@@ -406,7 +410,7 @@ def _sort(table: dict[str, Any]) -> dict[str, Any]:
     """In one order, whoever wrote first: a table under version control changes where it changed."""
     return {
         device: {
-            dtype: dict(sorted(shapes.items(), key=lambda one: [*map(int, one[0].split("x"))]))
+            dtype: dict(sorted(shapes.items(), key=lambda pair: [*map(int, pair[0].split("x"))]))
             for dtype, shapes in sorted(types.items())
         }
         for device, types in sorted(table.items())

@@ -115,10 +115,10 @@ def _compile(
             refused.append(compilation)
         else:
             library = Path(job.library)
-            one = CompiledConfig(
+            compiled = CompiledConfig(
                 dict(compilation.config), library if not reason and library.exists() else None
             )
-            built.setdefault((compilation.problem, compilation.name), []).append(one)
+            built.setdefault((compilation.problem, compilation.name), []).append(compiled)
     return refused
 
 
@@ -157,10 +157,10 @@ def _look_ahead(
     cases: Sequence[PlannedCase], machine: Machine, settings: Settings
 ) -> Generator[tuple[PlannedCase, Callable[[], Reference] | None], None, None]:
     """Each case, with what returns its reference unless it is too large for the device."""
-    most = machine.free_bytes()
+    free = machine.free_bytes()
 
     def fits(planned: PlannedCase) -> bool:
-        return compute_needed_bytes(planned.problem) <= most
+        return compute_needed_bytes(planned.problem) <= free
 
     def work_out(planned: PlannedCase) -> Reference:
         reference = draw_reference(planned, settings)

@@ -15,7 +15,7 @@ from .results import BenchRun, Case, Ceilings, Outcome, Time
 
 def find_outcome(case: Case, candidate: str) -> Outcome | None:
     """A candidate's outcome; None if it did not take part."""
-    return next((one for one in case.outcomes if one.contender == candidate), None)
+    return next((outcome for outcome in case.outcomes if outcome.contender == candidate), None)
 
 
 def find_time(case: Case, candidate: str) -> float | None:
@@ -82,8 +82,16 @@ def get_first_rung(case: Case) -> str | None:
 
 def get_fastest_recipe(case: Case) -> Outcome | None:
     """The fastest recipe; None where no recipe has a time."""
-    timed = [one for one in case.outcomes if one.kind == "recipe" and one.time is not None]
-    return min(timed, key=lambda one: one.time.median_us if one.time else math.inf, default=None)
+    timed = [
+        outcome
+        for outcome in case.outcomes
+        if outcome.kind == "recipe" and outcome.time is not None
+    ]
+    return min(
+        timed,
+        key=lambda outcome: outcome.time.median_us if outcome.time else math.inf,
+        default=None,
+    )
 
 
 def get_previous_rung(case: Case, outcome: Outcome) -> str | None:
@@ -142,10 +150,13 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
     """
     first = get_first_rung(case)
     over = {f"× {NAMES[name]}": name for name in GPU_PEERS if _took_part(case, name)}
-    if first is not None and len([one for one in case.outcomes if one.kind == "recipe"]) > 1:
+    if (
+        first is not None
+        and len([outcome for outcome in case.outcomes if outcome.kind == "recipe"]) > 1
+    ):
         over[f"× {first}"] = first
     header = ["candidate", "time µs", "quartiles", _unit(case, ceilings)]
-    shares = _choose_shares([(case, one) for one in case.outcomes], ceilings)
+    shares = _choose_shares([(case, outcome) for outcome in case.outcomes], ceilings)
     header += [*shares, *over]
     rows = []
     for outcome in case.outcomes:
@@ -155,14 +166,14 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
             ratios.append(None if before is None else speedup(case, outcome, before))
         elif with_before:
             ratios.append(None)
-        figures = [
+        metrics = [
             format_time(outcome),
             format_spread(outcome.time),
             format_rate(case, outcome, ceilings),
         ]
-        figures += [format_share(find(case, outcome, ceilings)) for find in shares.values()]
-        figures += map(format_ratio, ratios)
-        rows.append([NAMES.get(outcome.contender, outcome.contender), *figures])
+        metrics += [format_share(find(case, outcome, ceilings)) for find in shares.values()]
+        metrics += map(format_ratio, ratios)
+        rows.append([NAMES.get(outcome.contender, outcome.contender), *metrics])
     if with_before:
         header.append("× rung before")
     return Table(header, rows, len(header) - 1)
@@ -184,17 +195,17 @@ def make_summary(run: BenchRun, suite: str) -> Table:
         for find in shares.values()
     ]
     if len(rows) > 1:
-        figures = [*map(format_share, reached), *map(format_ratio, means)]
-        rows.append(["geometric mean", "", "", "", "", "", *figures])
+        metrics = [*map(format_share, reached), *map(format_ratio, means)]
+        rows.append(["geometric mean", "", "", "", "", "", *metrics])
     return Table(header, rows, len(header) - 4)
 
 
 def find_reasons(case: Case) -> list[str]:
     """Why candidates of a case have no time, a sentence each."""
     return [
-        f"{NAMES.get(one.contender, one.contender)}: {one.status}: {one.note}"
-        for one in case.outcomes
-        if one.status != "ok"
+        f"{NAMES.get(outcome.contender, outcome.contender)}: {outcome.status}: {outcome.note}"
+        for outcome in case.outcomes
+        if outcome.status != "ok"
     ]
 
 
@@ -247,7 +258,8 @@ def _choose_shares(
     return {
         name: find
         for name, find in SHARES.items()
-        if name == first or any(find(case, one, ceilings) is not None for case, one in shown)
+        if name == first
+        or any(find(case, outcome, ceilings) is not None for case, outcome in shown)
     }
 
 
@@ -256,10 +268,10 @@ def _summarize(case: Case, ceilings: Ceilings, shares: Sequence[Share]) -> Row:
     head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), case.dtype]
     if best is None:
         return [*head, *[NOTHING] * (3 + len(shares) + len(GPU_PEERS) + 1)]
-    figures = [format_time(best), format_rate(case, best, ceilings, unit=True)]
-    figures += [format_share(find(case, best, ceilings)) for find in shares]
+    metrics = [format_time(best), format_rate(case, best, ceilings, unit=True)]
+    metrics += [format_share(find(case, best, ceilings)) for find in shares]
     ratios = [format_ratio(compute_ratio(case, name)) for name in (*GPU_PEERS, FIRST)]
-    return [*head, f"`{best.contender}`", *figures, *ratios]
+    return [*head, f"`{best.contender}`", *metrics, *ratios]
 
 
 def compute_ratio(case: Case, over: str) -> float | None:
@@ -269,7 +281,7 @@ def compute_ratio(case: Case, over: str) -> float | None:
 
 
 def _took_part(case: Case, name: str) -> bool:
-    return any(one.contender == name for one in case.outcomes)
+    return any(outcome.contender == name for outcome in case.outcomes)
 
 
 def _unit(case: Case, ceilings: Ceilings) -> str:

@@ -224,7 +224,7 @@ class TorchMachine:
         name, dtype = problem.outputs[0].name, problem.outputs[0].dtype
         if not self.has_reference(problem):
             arrays = (reference.right, reference.bound)
-            expected, bound = (torch.from_numpy(one).to(self._gpu) for one in arrays)
+            expected, bound = (torch.from_numpy(array).to(self._gpu) for array in arrays)
             return Expectation(name, dtype, expected, bound, torch)
         doubles = [to_torch(array.astype(np.float64)).to(self._gpu) for array in inputs]
         function = FUNCTIONS[problem.kernel.name]
@@ -257,7 +257,7 @@ class TorchMachine:
             end.record()
             pairs[turn].append((start, end))
         torch.cuda.synchronize()
-        return [[start.elapsed_time(end) / 1e3 for start, end in one] for one in pairs]
+        return [[start.elapsed_time(end) / 1e3 for start, end in events] for events in pairs]
 
     def time_cpu(self, launch: Launch, repeats: int) -> list[float]:
         """Seconds of each run on the CPU, by the clock on the wall."""

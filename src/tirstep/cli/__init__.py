@@ -17,7 +17,7 @@ PIPE_CLOSED = 128 + 13
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default on the arguments of this process; return the exit code."""
     from .app import call
-    from .streams import OutputError, cache_warnings_told, complain, standard_streams
+    from .streams import OutputError, cache_warnings_told, print_error, standard_streams
     from .wrong_use import find_sentence
 
     try:
@@ -28,11 +28,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return PIPE_CLOSED
     except OutputError as error:
-        complain(str(error))
+        print_error(str(error))
         return 2
     except Exception as error:
         sentence = find_sentence(error)
         if sentence is None:
             raise
-        complain(sentence)
+        print_error(sentence)
         return 2

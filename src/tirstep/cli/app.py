@@ -54,8 +54,8 @@ def call(argv: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
         from importlib.metadata import PackageNotFoundError, version
 
         import tirstep

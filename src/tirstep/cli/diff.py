@@ -129,7 +129,7 @@ def _pair_steps(run: Run, before: str | None, after: str | None) -> list[tuple[P
     """Two steps of a run, or all neighbours."""
     if before is not None:
         return [(_place(run, before), _place(run, after))]
-    return [((run, one), (run, two)) for one, two in itertools.pairwise(run.steps)]
+    return [((run, step), (run, following)) for step, following in itertools.pairwise(run.steps)]
 
 
 def _place(run: Run, step: str | None) -> Place:

@@ -88,7 +88,7 @@ def command(
 
 @dataclass(frozen=True)
 class FactsOptions:
-    """What is wanted to know; `reference` is the run whose facts a shape may lose."""
+    """What is asked for; `reference` is the run whose facts a shape may lose."""
 
     target: str
     architectures: Sequence[str]

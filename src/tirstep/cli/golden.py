@@ -31,14 +31,14 @@ def command(
             autocompletion=complete_either,
         ),
     ] = None,
-    write: Annotated[bool, typer.Option("--write", help="Write them anew; not under CI.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write them again; not under CI.")] = False,
     every: Annotated[
         bool, typer.Option("--all", help="All recipes of tirstep, also those without goldens.")
     ] = False,
     golden_dir: GoldenDir = None,
     json: Json = False,
 ) -> int:
-    """Say which goldens would change, or write them anew.
+    """Say which goldens would change, or write them again.
 
     Writing touches the folders of these recipes and their kernels alone: there it deletes the
     goldens of steps that are no more. Files that no recipe makes are told, and stay.
@@ -105,7 +105,7 @@ def _show_differences(
     files = count(sum(len(run.steps) for run in runs), "golden")
     if findings:
         screen.line()
-        told = f"{count(len(findings), 'difference')} in {store.root}; --write makes them anew"
+        told = f"{count(len(findings), 'difference')} in {store.root}; --write writes them again"
         screen.line(f"{files}: ", (told, "bold red"))
     else:
         screen.line(f"{files} in {store.root}: ", ("as the recipes make them", "green"))

@@ -40,7 +40,7 @@ def standard_streams() -> Iterator[None]:
         sys.stdout = before
 
 
-def complain(sentence: str) -> None:
+def print_error(sentence: str) -> None:
     """Say what is wrong on standard error, if that can be."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ def cache_warnings_told() -> Iterator[None]:
             shown(message, category, *rest, **more)
         elif str(message) not in told:
             told.add(str(message))
-            complain(str(message))
+            print_error(str(message))
 
     warnings.showwarning = show
     try:

@@ -82,7 +82,7 @@ def find_buffers(module: tvm.IRModule, compacted: tvm.IRModule | None = None) ->
     kept = {} if compacted is None else _sizes_of_allocations(compacted)
     buffers: dict[str, Buffer] = {}
     for _, function in module.functions_items():
-        arguments = [one for one in function.params if hasattr(one.ty, "shape")]
+        arguments = [parameter for parameter in function.params if hasattr(parameter.ty, "shape")]
         for buffer in arguments:
             buffers[str(buffer.name)] = _describe(buffer, None, is_argument=True)
         for buffer in _find_allocations(function):
@@ -131,7 +131,7 @@ def _find_reduction_loops(body: Any) -> set[Any]:
 
 def _visit(statement: Any, reducing: set[Any]) -> tuple[Nest, ...]:
     if isinstance(statement, SeqStmt):
-        return tuple(nest for one in statement for nest in _visit(one, reducing))
+        return tuple(nest for part in statement for nest in _visit(part, reducing))
     if isinstance(statement, For):
         return (_visit_loop(statement, reducing),)
     if isinstance(statement, SBlockRealize):
@@ -140,7 +140,9 @@ def _visit(statement: Any, reducing: set[Any]) -> tuple[Nest, ...]:
         branches = [(f"if {statement.condition}", statement.then_case)]
         if statement.else_case is not None:
             branches.append(("else", statement.else_case))
-        return tuple(Nest("guard", name, children=_visit(one, reducing)) for name, one in branches)
+        return tuple(
+            Nest("guard", name, children=_visit(branch, reducing)) for name, branch in branches
+        )
     inner = getattr(statement, "body", None)
     return () if inner is None else _visit(inner, reducing)
 
@@ -164,7 +166,9 @@ def _visit_block(realize: Any, reducing: set[Any]) -> tuple[Nest, ...]:
     allocates = _names(block.alloc_buffers)
     if block.name_hint == "root" and not allocates:
         return children
-    reads, writes = (_names(one.source for one in part) for part in (block.reads, block.writes))
+    reads, writes = (
+        _names(region.source for region in part) for part in (block.reads, block.writes)
+    )
     nest = Nest(
         "block",
         str(block.name_hint),
