@@ -145,7 +145,7 @@ class Rung(Recipe):
         knobs have choices, too, as those that a rung sets have; `expects` comes in place of the
         base's; `changes` are other values of fields of the recipe, such as ``symbolic``.
         """
-        family, small = self.family, self.family.small
+        family = self.family
         option = {name: value for name, value in delta.items() if name in family.options}
         knobs = {} if option else delta
         is_known = set(knobs) <= set(self.config) and not knobs.items() <= self.config.items()
@@ -155,9 +155,9 @@ class Rung(Recipe):
             )
         config = {**self.config, **knobs}
         grown = {**self.grown, **knobs, **golden}
-        shown = {**grown, **small.config, **knobs, **golden}
+        small = {**grown, **family.small.config, **knobs, **golden}
         shown = {
-            knob: shown[knob] for knob in config if shown.get(knob, config[knob]) != config[knob]
+            knob: small[knob] for knob in config if small.get(knob, config[knob]) != config[knob]
         }
         made = dataclasses.replace(
             self,
