@@ -83,7 +83,10 @@ def test_a_page_is_written_and_held_in_step(command: Command, tree: Path):
     assert not page.exists()
 
     assert fill(command, tree).code == 0
-    assert sorted(one.name for one in page.parent.iterdir()) == ["conv1d-tutorial.md", "conv1d-tutorial.svg"]
+    assert sorted(one.name for one in page.parent.iterdir()) == [
+        "conv1d-tutorial.md",
+        "conv1d-tutorial.svg",
+    ]
     assert fill(command, tree, "--check").out.endswith("README.md is up to date\n")
     text = page.read_text()
     headings = [line for line in text.splitlines() if line.startswith("## ")]

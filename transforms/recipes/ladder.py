@@ -146,13 +146,7 @@ class Rung(Recipe):
         base's; `changes` are other values of fields of the recipe, such as ``symbolic``.
         """
         family = self.family
-        option = {name: value for name, value in delta.items() if name in family.options}
-        knobs = {} if option else delta
-        is_known = set(knobs) <= set(self.config) and not knobs.items() <= self.config.items()
-        if len(delta) != 1 or not (option or is_known):
-            raise TransformError(
-                "plus", f"the rung '{name}' sets {dict(delta)}", "set one knob to another value"
-            )
+        option, knobs = self._split_delta(name, delta)
         config = {**self.config, **knobs}
         grown = {**self.grown, **knobs, **golden}
         small = {**grown, **family.small.config, **knobs, **golden}
@@ -175,6 +169,19 @@ class Rung(Recipe):
             grown=grown,
         )
         return made.describe(changes)
+
+    def _split_delta(
+        self, name: str, delta: dict[str, object]
+    ) -> tuple[dict[str, object], dict[str, object]]:
+        """The option and the knob of a delta, of which it has one."""
+        option = {name: value for name, value in delta.items() if name in self.family.options}
+        knobs = {} if option else delta
+        is_known = set(knobs) <= set(self.config) and not knobs.items() <= self.config.items()
+        if len(delta) != 1 or not (option or is_known):
+            raise TransformError(
+                "plus", f"the rung '{name}' sets {dict(delta)}", "set one knob to another value"
+            )
+        return option, knobs
 
     def describe(self, changes: Mapping[str, object]) -> Rung:
         """With a docstring out of what is declared."""
