@@ -164,6 +164,10 @@ def test_shares_rates_and_speedups():
     # A rung without a time is passed over.
     assert get_previous_rung(case, best) == "rows"
     assert get_previous_rung(case, case.outcomes[0]) is None
+    # A rung is held to the nearest of its bases that has a time, wherever these stand.
+    rungs = make_case(matmul_strips=9, matmul_async=8, matmul_padded=None, matmul_warps=7)
+    assert get_previous_rung(rungs, rungs.outcomes[-1]) == "matmul_strips"
+    assert get_previous_rung(rungs, rungs.outcomes[1]) == "matmul_warps"
     assert share(case, case.outcomes[-1], CEILINGS) is None  # the CPU has other ceilings
     assert share(case, case.outcomes[2], CEILINGS) is None
 

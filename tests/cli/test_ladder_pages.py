@@ -15,7 +15,7 @@ from tirstep.transforms.recipes import LADDERS
 
 from .conftest import ROOT, Command
 
-CONV = [recipe.name for recipe in LADDERS["conv1d"]]
+CONV = [recipe.name for recipe in LADDERS["conv1d-tutorial"]]
 DEVICE = {"name": "Test GPU", "architecture": "sm_90", "multiprocessors": 132}
 
 
@@ -72,14 +72,17 @@ def test_a_page_is_written_and_held_in_step(fill_documents: Command, tree: Path)
     write_profile(make_profile(*CONV[:2]), tree / "results" / "profile-conv1d-test-gpu.json")
     newer = dataclasses.replace(make_profile(CONV[0]), date="2999")  # of fewer recipes
     write_profile(newer, tree / "results" / "profile-conv1d-part.json")
-    page = tree / "docs" / "ladders" / "conv1d.md"
+    page = tree / "docs" / "ladders" / "conv1d-tutorial.md"
     stale = fill(fill_documents, tree, "--check")
     assert stale.code == 1
-    assert "conv1d.md is stale: write it again" in stale.out
+    assert "conv1d-tutorial.md is stale: write it again" in stale.out
     assert not page.exists()
 
     assert fill(fill_documents, tree).code == 0
-    assert sorted(one.name for one in page.parent.iterdir()) == ["conv1d.md", "conv1d.svg"]
+    assert sorted(one.name for one in page.parent.iterdir()) == [
+        "conv1d-tutorial.md",
+        "conv1d-tutorial.svg",
+    ]
     assert fill(fill_documents, tree, "--check").out.endswith("README.md is up to date\n")
     text = page.read_text()
     headings = [line for line in text.splitlines() if line.startswith("## ")]
@@ -94,7 +97,7 @@ def test_a_page_is_written_and_held_in_step(fill_documents: Command, tree: Path)
     assert "| `main_kernel` | (16×4) × 256 | 57.6 | 71 % | 56 % | 12 % | 83 % | 61 % |" in text
     assert text.count("Bound by the SMs, at 71 % of the peak") == 2
     assert text.count("Profiler: –, not profiled in this run.") == len(CONV) - 2
-    assert "<title>conv1d_naive: 800.0 µs" in (page.parent / "conv1d.svg").read_text()
+    assert "<title>conv1d_naive: 800.0 µs" in (page.parent / "conv1d-tutorial.svg").read_text()
     assert f"| {CONV[1]} | 400.0 |" in (tree / "README.md").read_text()  # bench-tutorial
 
     stray = page.with_name("matmul.md")
@@ -106,7 +109,7 @@ def test_a_page_is_written_and_held_in_step(fill_documents: Command, tree: Path)
 
 def test_what_was_measured_best_makes_the_page(fill_documents: Command, tree: Path):
     """Neither a rough run nor a part of the ladder counts, however new."""
-    page = tree / "docs" / "ladders" / "conv1d.md"
+    page = tree / "docs" / "ladders" / "conv1d-tutorial.md"
     few = make_run(make_case(**dict.fromkeys(CONV[:3], 1.0)), date="2027")
     write_run(few, tree / "results" / "bench-other.json")
     rough = make_run(make_case(**dict.fromkeys(CONV, 1.0)), date="2028")
@@ -121,7 +124,7 @@ def test_what_was_measured_best_makes_the_page(fill_documents: Command, tree: Pa
     page.unlink()
     (tree / "results" / "bench-test-gpu-tutorial.json").unlink()
     result = fill(fill_documents, tree, "--check")  # half of the ladder is no ladder
-    assert "conv1d.svg is of no ladder with results" in result.out
+    assert "conv1d-tutorial.svg is of no ladder with results" in result.out
 
 
 def test_results_that_are_none(fill_documents: Command, tree: Path):

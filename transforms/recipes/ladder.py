@@ -145,19 +145,13 @@ class Rung(Recipe):
         knobs have choices, too, as those that a rung sets have; `expects` comes in place of the
         base's; `changes` are other values of fields of the recipe, such as ``symbolic``.
         """
-        family, small = self.family, self.family.small
-        option = {name: value for name, value in delta.items() if name in family.options}
-        knobs = {} if option else delta
-        is_known = set(knobs) <= set(self.config) and not knobs.items() <= self.config.items()
-        if len(delta) != 1 or not (option or is_known):
-            raise TransformError(
-                "plus", f"the rung '{name}' sets {dict(delta)}", "set one knob to another value"
-            )
+        family = self.family
+        option, knobs = self._split_delta(name, delta)
         config = {**self.config, **knobs}
         grown = {**self.grown, **knobs, **golden}
-        shown = {**grown, **small.config, **knobs, **golden}
+        small = {**grown, **family.small.config, **knobs, **golden}
         shown = {
-            knob: shown[knob] for knob in config if shown.get(knob, config[knob]) != config[knob]
+            knob: small[knob] for knob in config if small.get(knob, config[knob]) != config[knob]
         }
         made = dataclasses.replace(
             self,
@@ -175,6 +169,19 @@ class Rung(Recipe):
             grown=grown,
         )
         return made.describe(changes)
+
+    def _split_delta(
+        self, name: str, delta: dict[str, object]
+    ) -> tuple[dict[str, object], dict[str, object]]:
+        """The option and the knob of a delta, of which it has one."""
+        option = {name: value for name, value in delta.items() if name in self.family.options}
+        knobs = {} if option else delta
+        is_known = set(knobs) <= set(self.config) and not knobs.items() <= self.config.items()
+        if len(delta) != 1 or not (option or is_known):
+            raise TransformError(
+                "plus", f"the rung '{name}' sets {dict(delta)}", "set one knob to another value"
+            )
+        return option, knobs
 
     def describe(self, changes: Mapping[str, object]) -> Rung:
         """With a docstring out of what is declared."""

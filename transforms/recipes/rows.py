@@ -23,7 +23,7 @@ from ..placement import compute_block_at
 from ..queries import get_extent, is_reduction
 from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
 from ..vectorize import vectorize_loop
-from .ladder import Family, Ladder, knob
+from .ladder import Family, Ladder, Rung, knob
 from .recipe import Example, get_sblocks
 
 SHARE_BYTES = 64
@@ -213,38 +213,43 @@ def _cache_inputs(sch: Schedule, block: SBlockRV, row: LoopRV) -> None:
             cache_row_at(sch, block, row, operand=operand)
 
 
+MATRIX, SMALL = Example({"m": 4096, "n": 4096}), {"m": 6, "n": 64}
+
+
 def _make_ladder(kernel: str, names: str, in_vectors: str) -> Ladder:
     """The ladder of a kernel; `in_vectors` is what its rung of vectors is called."""
-    matrix, shape = Example({"m": 4096, "n": 4096}), {"m": 6, "n": 64}
-    begin = Family(
+    naive = Family(
         kernel=kernel,
         config=RowPerThreadConfig,
         schedule=schedule_row_per_thread,
         blocks=(names,),
-        default_example=matrix,
-        small=Example(shape, config={"threads": 2}),
+        default_example=MATRIX,
+        small=Example(SMALL, config={"threads": 2}),
         tiles=("threads",),
-    )
-    family = Family(
-        kernel=kernel,
-        config=RowConfig,
-        schedule=schedule_rows,
-        blocks=(names,),
-        default_example=matrix,
-        small=Example(shape, config={"threads": 8}),
-        tiles=("threads",),
-        options=("online",),
-    )
-    naive = begin.root(
+    ).root(
         "naive",
         why="One row for each thread: adjacent threads read a whole row apart",
         expects={"bound": ("barriers == 0",)},
     )
-    threads = family.root(
+    threads = Family(
+        kernel=kernel,
+        config=RowConfig,
+        schedule=schedule_rows,
+        blocks=(names,),
+        default_example=MATRIX,
+        small=Example(SMALL, config={"threads": 8}),
+        tiles=("threads",),
+        options=("online",),
+    ).root(
         "threads",
         why="One row for each block, whose threads reduce it by warp shuffles",
         expects={"spread_over_threads": ("barriers >= 2",)},
     )
+    rungs = (naive, threads, *_climb(threads, in_vectors))
+    return Ladder(kernel, kernel, "threads that share a row", rungs, MATRIX.shape)
+
+
+def _climb(threads: Rung, in_vectors: str) -> list[Rung]:
     cached = threads.plus(
         "cached",
         in_registers=True,
@@ -260,22 +265,21 @@ def _make_ladder(kernel: str, names: str, in_vectors: str) -> Ladder:
     fitted = vectors.plus(
         "fitted", threads=None, why="Short rows have fewer threads, long ones more"
     )
-    several = fitted.plus(
+    rows = fitted.plus(
         "rows",
         rows=None,
         why="Several short rows for each block; a row of 32 threads needs no barrier",
         golden={"rows": 2},
     )
-    rungs = [naive, threads, cached, vectors, fitted, several]
-    if kernel == "softmax":
-        online = several.plus(
-            "online",
-            online=True,
-            why="Maximum and sum in one reduction: half the barriers, and three exponentials each",
-            changes={"blocks": ("wide statistics B",)},
-        )
-        rungs.append(online)
-    return Ladder(kernel, kernel, "threads that share a row", tuple(rungs), matrix.shape)
+    if threads.kernel != "softmax":
+        return [cached, vectors, fitted, rows]
+    online = rows.plus(
+        "online",
+        online=True,
+        why="Maximum and sum in one reduction: half the barriers, and three exponentials each",
+        changes={"blocks": ("wide statistics B",)},
+    )
+    return [cached, vectors, fitted, rows, online]
 
 
 ROWS = tuple(
