@@ -1,4 +1,4 @@
-"""A page for each ladder that was measured, ``docs/ladders/<kernel>.md``, and its plot: what each
+"""A page for each ladder that was measured, ``docs/ladders/<ladder>.md``, and its plot: what each
 rung changes (from the goldens), its gain, and what the profiler counted.
 """
 
@@ -30,21 +30,20 @@ from tirstep.bench.tables import (
     make_case_table,
     speedup,
 )
-from tirstep.cli.formatting import first_sentence, spell
+from tirstep.cli.formatting import first_sentence, spell_config
 from tirstep.cli.wrong_use import UseError
 from tirstep.lowering_checks import Diff
 from tirstep.lowering_checks.diff import diff_texts
 from tirstep.lowering_checks.golden import INPUTS, get_input_name
 from tirstep.lowering_checks.steps import make_golden_problem
-from tirstep.transforms.recipes import LADDERS, Recipe
+from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
 
 
 @dataclass(frozen=True)
 class MeasuredLadder:
     """What a page is made of; `profile` is of the same kernel, shape, type and device."""
 
-    kernel: str
-    recipes: tuple[Recipe, ...]
+    ladder: Ladder
     run: BenchRun
     case: Case
     profile: ProfileRun | None
@@ -65,32 +64,48 @@ class MeasuredLadder:
 def find_ladders(folder: Path) -> list[MeasuredLadder]:
     """The ladders that the runs in a folder have measured.
 
-    A ladder counts as measured by a case in which more than half of its recipes have a time. Of
-    several such cases the one counts that has the most of them; then the one that was profiled;
-    then the newest run's first. Raises `BenchError` for a file that is no run or no profile.
+    A ladder counts as measured by a case in which its first and its last recipe have a time. Of
+    several such cases the one counts that has the most of them; then the one at the ladder's own
+    shape; then the one that was profiled; then the newest run's first. Raises `BenchError` for a
+    file that is no run or no profile.
     """
     runs = [read_run(file) for file in find_runs(folder)]
     profiles = [read_profile(file) for file in sorted(folder.glob("profile-*.json"))]
     found = []
-    for kernel, recipes in LADDERS.items():
-        ladders = [
-            MeasuredLadder(kernel, recipes, run, case, _find_profile(profiles, run, case))
+    for ladder in LADDERS.values():
+        measured = [
+            MeasuredLadder(ladder, run, _narrow(case, ladder), _find_profile(profiles, run, case))
             for run in sorted(runs, key=lambda run: run.date, reverse=True)
             for case in run.cases
-            if case.kernel == kernel
+            if case.kernel == ladder.kernel
         ]
-        best = max(
-            ladders,
-            key=lambda ladder: (_count_timed(ladder), ladder.profile is not None),
-            default=0,
-        )
-        if isinstance(best, MeasuredLadder) and 2 * _count_timed(best) > len(recipes):
-            found.append(best)
+        found += sorted(filter(_has_both_ends, measured), key=_rank, reverse=True)[:1]
     return found
 
 
-def _count_timed(ladder: MeasuredLadder) -> int:
-    outcomes = [ladder.find_outcome(recipe) for recipe in ladder.recipes]
+def _narrow(case: Case, ladder: Ladder) -> Case:
+    """The case with the recipes of a ladder alone, beside the peers."""
+    names = {recipe.name for recipe in ladder}
+    outcomes = [
+        outcome
+        for outcome in case.outcomes
+        if outcome.kind != "recipe" or outcome.contender.split(" ")[0] in names
+    ]
+    return dataclasses.replace(case, outcomes=tuple(outcomes))
+
+
+def _has_both_ends(measured: MeasuredLadder) -> bool:
+    ends = [measured.find_outcome(recipe) for recipe in (measured.ladder[0], measured.ladder[-1])]
+    return all(outcome is not None and outcome.time is not None for outcome in ends)
+
+
+def _rank(measured: MeasuredLadder) -> tuple[int, bool, bool]:
+    is_own_shape = dict(measured.case.shape) == dict(measured.ladder.shape)
+    return _count_timed(measured), is_own_shape, measured.profile is not None
+
+
+def _count_timed(measured: MeasuredLadder) -> int:
+    outcomes = [measured.find_outcome(recipe) for recipe in measured.ladder]
     return sum(outcome is not None and outcome.time is not None for outcome in outcomes)
 
 
@@ -306,44 +321,50 @@ def _cell(kernel: KernelProfile, counter: str, form: str) -> str:
 NOTE = "<!-- Written by `make readme` from benchmarks/results; changes here are lost. -->"
 
 
-def write_page(ladder: MeasuredLadder, goldens: Mapping[str, Sequence[GoldenProgram]]) -> str:
+def write_page(measured: MeasuredLadder, goldens: Mapping[str, Sequence[GoldenProgram]]) -> str:
     """The page; `goldens` are the programs of each recipe's steps."""
-    parts = [NOTE, f"# The ladder of `{ladder.kernel}`", *_write_top(ladder)]
+    parts = [
+        NOTE,
+        f"# The ladder `{measured.ladder.name}`: {measured.ladder.title}",
+        *_write_top(measured),
+    ]
     before: tuple[str, Sequence[GoldenProgram]] | None = None
-    for number, recipe in enumerate(ladder.recipes, 1):
+    for number, recipe in enumerate(measured.ladder, 1):
         programs = goldens[recipe.name]
+        if recipe.base is not None:
+            before = recipe.base, goldens[recipe.base]
         parts.append(f"## {number}. `{recipe.name}`")
-        parts += _write_rung(ladder, recipe, before, programs)
+        parts += _write_rung(measured, recipe, before, programs)
         before = recipe.name, programs
     return "\n\n".join(parts) + "\n"
 
 
-def draw_plot(ladder: MeasuredLadder) -> str:
+def draw_plot(measured: MeasuredLadder) -> str:
     """The bars of the case, an SVG."""
-    alone = dataclasses.replace(ladder.run, cases=(ladder.case,))
-    return draw_bars(alone, ladder.case.suite, ladder.case.dtype, all_recipes=True)
+    alone = dataclasses.replace(measured.run, cases=(measured.case,))
+    return draw_bars(alone, measured.case.suite, measured.case.dtype, all_recipes=True)
 
 
-def _write_top(ladder: MeasuredLadder) -> list[str]:
-    case = ladder.case
+def _write_top(measured: MeasuredLadder) -> list[str]:
+    case = measured.case
     shape = case.shape_text.replace("x", "×")
-    table = make_case_table(case, ladder.run.ceilings, with_before=True)
+    table = make_case_table(case, measured.run.ceilings, with_before=True)
     parts = [
-        f"At {shape}, {case.dtype}. {describe(ladder.run)}",
+        f"At {shape}, {case.dtype}. {describe(measured.run)}",
         to_markdown(table),
-        f"![Bars: share of the ceiling by candidate]({ladder.kernel}.svg)",
+        f"![Bars: share of the ceiling by candidate]({measured.ladder.name}.svg)",
     ]
     if reasons := find_reasons(case):
         parts.insert(2, "\n".join(f"- {reason}" for reason in reasons))
-    if ladder.profile is not None:
-        version = ladder.profile.versions.get("ncu", "")
+    if measured.profile is not None:
+        version = measured.profile.versions.get("ncu", "")
         parts.append(
             f"Counters are from NVIDIA's profiler ncu {version} on the same GPU, "
-            f"{ladder.profile.date[:10]}: one launch of each kernel, caches cleared, clocks as "
+            f"{measured.profile.date[:10]}: one launch of each kernel, caches cleared, clocks as "
             "they are; so its times are not those of the table. SM, memory (caches and shared "
             "memory among it) and DRAM are shares of their peaks."
         )
-    example = "×".join(map(str, ladder.recipes[0].golden.shape.values()))
+    example = "×".join(map(str, measured.ladder[0].golden.shape.values()))
     parts.append(
         f"Diffs are of the goldens, at {example} and with small tiles; `tirstep diff` prints them "
         "at any size."
@@ -352,37 +373,38 @@ def _write_top(ladder: MeasuredLadder) -> list[str]:
 
 
 def _write_rung(
-    ladder: MeasuredLadder,
+    measured: MeasuredLadder,
     recipe: Recipe,
     before: tuple[str, Sequence[GoldenProgram]] | None,
     programs: Sequence[GoldenProgram],
 ) -> list[str]:
     file = Path(inspect.getfile(recipe.body)).name
-    parts = [first_sentence(recipe.doc), _write_gain(ladder, recipe)]
+    added = f"Adds `{spell_config(recipe.delta)}` to `{recipe.base}`. " if recipe.base else ""
+    parts = [added + first_sentence(recipe.doc), _write_gain(measured, recipe)]
     earlier = [] if before is None else before[1]
-    added = _name_steps(find_added(earlier, programs))
+    new = _name_steps(find_added(earlier, programs))
     gone = _name_steps(find_added(programs, earlier))
-    steps = f"New steps: {added}" if added else "No new step"
+    steps = f"New steps: {new}" if new else "No new step"
     steps += f"; gone: {gone}" if gone else ""
     where = f"[{file}](../../transforms/recipes/{file})"
     folder = f"[goldens](../../tests/golden/{recipe.name})"
     parts.append(f"{steps}. Source: {where}, {folder}.")
     parts += [write_diff(diff) for diff in find_diffs(before, recipe.name, programs) if diff.lines]
-    return [*parts, *_write_counters(ladder, recipe)]
+    return [*parts, *_write_counters(measured, recipe)]
 
 
 def _name_steps(programs: Sequence[GoldenProgram]) -> str:
     return ", ".join(f"`{program.step}`" for program in programs if program.step != "input")
 
 
-def _write_gain(ladder: MeasuredLadder, recipe: Recipe) -> str:
-    outcome = ladder.find_outcome(recipe)
+def _write_gain(measured: MeasuredLadder, recipe: Recipe) -> str:
+    outcome = measured.find_outcome(recipe)
     if outcome is None:
         return "Not measured in this run."
     if outcome.time is None:
         return f"No time: {outcome.status}: {outcome.note}"
-    case = ladder.case
-    rate = format_rate(case, outcome, ladder.run.ceilings, unit=True)
+    case = measured.case
+    rate = format_rate(case, outcome, measured.run.ceilings, unit=True)
     ratios = {
         "the rung before": get_previous_rung(case, outcome),
         "the first rung": get_first_rung(case),
@@ -395,24 +417,23 @@ def _write_gain(ladder: MeasuredLadder, recipe: Recipe) -> str:
     ]
     speed = f"; speed: {', '.join(gains)}" if gains else ""
     text = f"**{format_time(outcome)} µs**, {rate}{speed}."
-    return f"{text} {_write_sizes(outcome)}".rstrip()
+    return f"{text} {_write_config(outcome)}".rstrip()
 
 
-def _write_sizes(outcome: Outcome) -> str:
-    sizes = [f"{name}={spell(value)}" for name, value in outcome.config.items()]
-    return f"Sizes: `{' '.join(sizes)}`." if sizes else ""
+def _write_config(outcome: Outcome) -> str:
+    return f"Config: `{spell_config(outcome.config)}`." if outcome.config else ""
 
 
-def _write_counters(ladder: MeasuredLadder, recipe: Recipe) -> list[str]:
-    if ladder.profile is None:
+def _write_counters(measured: MeasuredLadder, recipe: Recipe) -> list[str]:
+    if measured.profile is None:
         return []
-    outcome = ladder.find_outcome(recipe)  # with several tails, the fastest
-    found = ladder.profile.find(outcome.contender if outcome else recipe.name)
+    outcome = measured.find_outcome(recipe)  # with several tails, the fastest
+    found = measured.profile.find(outcome.contender if outcome else recipe.name)
     if found is None:
         return [f"Profiler: {NOTHING}, not profiled in this run."]
     if not found.kernels:
         return [f"Profiler: {NOTHING}, {found.note}"]
-    limit = describe_limit(found, ladder.profile)
+    limit = describe_limit(found, measured.profile)
     note = f"But {found.note}." if found.note else ""
     return [to_markdown(make_counter_table(found)), f"{limit} {note}".strip()]
 
@@ -428,10 +449,10 @@ def make_pages(root: Path, results: Path) -> dict[Path, str]:
     `BenchError` for a file of results that is none.
     """
     texts = {}
-    for ladder in find_ladders(results):
-        goldens = {recipe.name: read_programs(root / GOLDENS, recipe) for recipe in ladder.recipes}
-        texts[root / PAGES / f"{ladder.kernel}.md"] = write_page(ladder, goldens)
-        texts[root / PAGES / f"{ladder.kernel}.svg"] = draw_plot(ladder)
+    for measured in find_ladders(results):
+        goldens = {recipe.name: read_programs(root / GOLDENS, recipe) for recipe in measured.ladder}
+        texts[root / PAGES / f"{measured.ladder.name}.md"] = write_page(measured, goldens)
+        texts[root / PAGES / f"{measured.ladder.name}.svg"] = draw_plot(measured)
     return texts
 
 

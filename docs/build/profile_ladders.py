@@ -41,13 +41,13 @@ def main(arguments: list[str]) -> int:
     if unknown := [name for name in options.kernel if name not in LADDERS]:
         parser.error(f"there is no ladder of {', '.join(unknown)}; there are {', '.join(LADDERS)}")
     try:
-        pages = {ladder.kernel: ladder.case for ladder in find_ladders(RESULTS)}
+        pages = {found.ladder.name: found.case for found in find_ladders(RESULTS)}
         kernels = find_kernels(options, [*pages])
         find_ncu()
         machine = make_machine("profile_ladders")
         for kernel in kernels:
             run = profile(kernel, options, pages.get(kernel), machine)
-            show(run, options.save / name_file(run, options))
+            show(run, options.save / name_file(kernel, run, options))
     except (BenchError, UseError, KernelError) as error:
         print(f"profile_ladders: {error}", file=sys.stderr)
         return 2
@@ -68,11 +68,11 @@ def find_kernels(options: argparse.Namespace, pages: Sequence[str]) -> Sequence[
     return options.kernel or pages
 
 
-def name_file(run: ProfileRun, options: argparse.Namespace) -> str:
+def name_file(ladder: str, run: ProfileRun, options: argparse.Namespace) -> str:
     """A file's name: what was chosen is in it, as in those of `tirstep bench --save`."""
     shapes = [parse_sizes(options.shape)] if options.shape else []
     suffix = make_suffix(CaseChoice([], shapes, options.dtype, options.recipe or []))
-    return f"profile-{run.kernel}-{slug(str(run.device['name']))}{suffix}.json"
+    return f"profile-{ladder}-{slug(str(run.device['name']))}{suffix}.json"
 
 
 def profile(
@@ -83,9 +83,9 @@ def profile(
     if options.shape:
         shape = parse_sizes(options.shape)
     else:
-        shape = tuple((page.shape if page else LADDERS[kernel][0].default_example.shape).values())
+        shape = tuple((page.shape if page else LADDERS[kernel].shape).values())
     dtype = options.dtype or (page.dtype if page else "float32")
-    cases, _ = plan_cases(CaseChoice([kernel], [shape], dtype, names, quick=True))
+    cases, _ = plan_cases(CaseChoice([LADDERS[kernel].kernel], [shape], dtype, names, quick=True))
     return profile_recipes(
         cases[0].problem,
         cases[0].recipes,

@@ -7,7 +7,7 @@ from typing import Any
 
 from pages import DOCS, GENERATED, update_page, write_table
 
-from tirstep.cli.texts import first_sentence, spell
+from tirstep.cli.formatting import first_sentence, spell
 from tirstep.modules import Kernel, get_kernel
 from tirstep.transforms.recipes import LADDERS, Recipe
 

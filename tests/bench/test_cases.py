@@ -32,9 +32,10 @@ def test_all_suites_by_default():
     assert [planned.suite for planned in cases] == ["one", "one", "one", "two"]
     # A kernel of one size takes the product of a shape.
     assert shapes(cases) == [(64, 48, 32), (8, 8, 8), (128,), (8, 8, 8)]
-    ladder = LADDERS["matmul"]
-    assert cases[0].recipes == (ladder[0], ladder[-1])
-    assert cases[3].recipes == ladder
+    recipes = tuple(recipe for recipe in RECIPES.values() if recipe.kernel == "matmul")
+    assert cases[0].recipes == (recipes[0], recipes[-1])
+    assert [recipe.name for recipe in cases[0].recipes] == ["matmul_naive", "matmul_best"]
+    assert cases[3].recipes == recipes
     assert cases[3].peers == ("torch",)
     assert absent == ["no_such_kernel"]
 
@@ -46,6 +47,10 @@ def test_a_suite_a_kernel_and_other_wishes():
     # A kernel that no suite has is measured at the shapes of its tutorials.
     cases, _ = plan_cases(CaseChoice(["window_sum"]), SMALL)
     assert shapes(cases) == [tuple(LADDERS["window_sum"][0].default_example.shape.values())]
+    # A ladder of another name than its kernel's has its own shape, and its recipes alone.
+    ((planned,), _) = plan_cases(CaseChoice(["step-by-step"]), SMALL)
+    assert shapes([planned]) == [(512, 512, 512)]
+    assert planned.recipes == LADDERS["step-by-step"].recipes
     cases, _ = plan_cases(CaseChoice(["one"], quick=True), SMALL)
     assert shapes(cases) == [(64, 48, 32), (128,)]
     cases, _ = plan_cases(CaseChoice(["two"], [(4, 5, 6)], "float16", ["matmul_tiled"]), SMALL)
@@ -92,7 +97,7 @@ def test_the_suites_can_run():
     for entries in SUITES.values():
         for entry in entries:
             assert set(entry.peers) <= known
-            assert set(entry.recipes) <= {"first", "last", "all", *RECIPES}
+            assert set(entry.recipes) <= {"first", "last", "all", *LADDERS, *RECIPES}
 
 
 def test_the_suites_have_the_shapes_of_the_tutorials():

@@ -232,7 +232,8 @@ def test_a_profiler_that_cannot(ncu: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_every_ladder_can_be_asked_for():
     """The launching process builds its problem from JSON: names and values, nothing else."""
-    for kernel, ladder in LADDERS.items():
-        problem = get_kernel(kernel).problem(**ladder[0].golden.shape, **ladder[0].golden.options)
+    for ladder in LADDERS.values():
+        kernel, example = get_kernel(ladder.kernel), ladder[0].golden
+        problem = kernel.problem(**example.shape, **example.options)
         carried = json.loads(json.dumps({**problem.shape, **problem.options}))
-        assert get_kernel(kernel).problem(**carried) == problem
+        assert kernel.problem(**carried) == problem

@@ -14,7 +14,7 @@ from ncu_table import make_table
 
 from tirstep.bench.results import Case, Outcome, Time
 from tirstep.modules import Problem
-from tirstep.transforms.recipes import LADDERS, Recipe, find_recipe
+from tirstep.transforms.recipes import LADDERS, Ladder, Recipe, find_recipe
 
 from .test_results import make_run
 
@@ -82,7 +82,7 @@ def test_what_was_chosen_is_in_the_name_of_the_file(
     ]
     whole = read_profile(tmp_path / "saved" / "profile-matmul-test-gpu.json")
     assert [one.recipe for one in whole.recipes] == [one.name for one in LADDERS["matmul"]]
-    assert [one.shape["m"] for one in asked] == [1024, 64, 1024]
+    assert [one.shape["m"] for one in asked] == [4096, 64, 4096]
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,9 @@ def test_a_page_shows_the_counters_of_the_tail_that_it_shows():
     case = Case("matmul", "matmul", shape, {"dtype": "float32"}, 210, 284, outcomes)
     both = make_profile("matmul", shape, matmul_shared__guard="1000", matmul_shared__pad="2000")
     goldens = {recipe.name: [GoldenProgram("00_input", "a\n"), GoldenProgram("01_bound", "b\n")]}
-    page = write_page(MeasuredLadder("matmul", (recipe,), make_run(case), case, both), goldens)
+    ladder = Ladder("small", "matmul", "of one recipe", (recipe,), shape)
+    page = write_page(MeasuredLadder(ladder, make_run(case), case, both), goldens)
     assert "| `main_kernel` | (16×4) × 256 | 2.0 |" in page
     guarded = make_profile("matmul", shape, matmul_shared__guard="1000")
-    page = write_page(MeasuredLadder("matmul", (recipe,), make_run(case), case, guarded), goldens)
+    page = write_page(MeasuredLadder(ladder, make_run(case), case, guarded), goldens)
     assert "Profiler: –, not profiled in this run." in page

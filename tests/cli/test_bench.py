@@ -245,6 +245,24 @@ def test_a_search_is_shown_and_kept(command: Command, machine: FakeMachine, tmp_
 
 
 @pytest.mark.usefixtures("no_farm")
+def test_a_search_takes_a_pair_and_several_pairs(
+    command: Command, machine: FakeMachine, tmp_path: Path
+):
+    table = tmp_path / "best.json"
+    sets = ["thread_tile=4,4", "threads=4x4,2x8,4x4", "tile_k=8"]
+    machine.seconds = [3e-3, 1e-3, 2e-3]
+    options = [word for text in sets for word in ("--set", text)]
+    argv = ("search", "matmul_strips", "--shape", "64x64x64", *options, "--into", table)
+    result = command(*argv)
+    assert (result.code, result.err) == (0, "")
+    assert "tried 2 candidates of 2\n" in result.out
+    assert "--set threads=2,8" in result.out
+    entry = json.loads(table.read_text())["Test GPU"]["float32"]["64x64x64"]
+    assert (entry["config"]["threads"], entry["config"]["thread_tile"]) == ([2, 8], [4, 4])
+    assert entry["config"]["strided"] is True
+
+
+@pytest.mark.usefixtures("no_farm")
 def test_a_search_without_a_winner_is_exit_code_1(
     command: Command, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ):

@@ -12,7 +12,9 @@ from tirstep.transforms.recipes import LADDERS, RECIPES
 
 from .conftest import Command
 
-LADDER_NAMES = {name: [one.name for one in LADDERS.get(name, ())] for name in kernels()}
+LADDER_NAMES = {
+    name: [recipe.name for recipe in LADDERS.get(name, ())] for name in {**LADDERS, **kernels()}
+}
 
 
 def test_what_is_stored_is_what_there_is():
@@ -20,13 +22,13 @@ def test_what_is_stored_is_what_there_is():
     made = json.loads(json.dumps(catalogue.make_catalogue()))
     assert stored["kernels"] == made, "run `make catalogue`"
     assert stored["digest"] == catalogue.find_digest(), "run `make catalogue`"
-    assert catalogue.list_ladders(made) == LADDER_NAMES
+    assert catalogue.name_recipes(made) == LADDER_NAMES
     assert sum(map(len, LADDER_NAMES.values())) == len(RECIPES)
 
 
 def test_the_digest_is_of_every_kernel_and_recipe():
     names = {path.name for path in catalogue._find_sources()}
-    assert {"matmul.py", "kernel.py", "rows.py", "matmul_best.py", "recipe.py"} <= names
+    assert {"matmul.py", "kernel.py", "rows.py", "gemm.py", "recipe.py"} <= names
 
 
 def stale(file: Path) -> None:
@@ -57,7 +59,7 @@ def test_what_is_stale_or_damaged_is_made_anew(
     spoil(file)
     monkeypatch.setattr(catalogue, "FILE", file)
     assert command("list", "relu").out == right
-    assert "there is no kernel or recipe 'zzz'" in command("list", "zzz").err
+    assert "there is no kernel, ladder or recipe 'zzz'" in command("list", "zzz").err
 
 
 def test_writing_it_makes_it_fresh(tmp_path: Path):
@@ -68,9 +70,9 @@ def test_writing_it_makes_it_fresh(tmp_path: Path):
 
 def test_what_is_no_kernel_with_a_ladder_is_told_so():
     ladders = {"plain": [], "matmul": ["matmul_naive"]}
-    refuse = catalogue.explain_unknown_kernel
+    refuse = catalogue.explain_unknown_ladder
     assert refuse("plain", ladders) == "the kernel 'plain' has no recipes; there are: matmul"
-    assert "is a recipe of the kernel matmul" in (refuse("matmul_naive", ladders) or "")
+    assert "is a recipe of the ladder matmul" in (refuse("matmul_naive", ladders) or "")
     assert refuse("matmul", ladders) is None
     assert catalogue.explain_unknown_recipe("matmul_naive", ladders) is None
     assert catalogue.explain_unknown_name("plain", ladders) is None

@@ -17,6 +17,8 @@ from .conftest import ROOT, Command
 
 CPU = ("--device", "cpu")
 RECIPE_KEYS = {
+    "base",
+    "delta",
     *("recipe", "summary", "status", "reason", "shape", "options", "config", "golden", "numbers"),
     *("checked_on", "added", "removed", "time_us", "time_us_lower", "time_us_upper", "repeats"),
     *("gflops", "speedup", "odd_shape", "findings", "steps"),

@@ -171,8 +171,8 @@ def test_ladder_as_json(command: Command, clock_device: ClockDevice):
     document = result.document
     assert (result.code, result.err) == (0, "")
     assert set(document) == {
-        *("command", "versions", "kernel", "device", "golden_dir", "seed", "ok", "shape_from"),
-        *("shape", "baseline", "findings", "recipes"),
+        *("command", "versions", "ladder", "kernel", "device", "golden_dir", "seed", "ok"),
+        *("shape_from", "shape", "baseline", "findings", "recipes"),
     }
     assert document["device"] == {"name": "cuda", "description": "Test GPU (sm_00)"}
     assert set(document["versions"]) == {"tirstep", "tvm"}

@@ -86,7 +86,7 @@ def test_a_page_is_written_and_held_in_step(fill_documents: Command, tree: Path)
     assert headings == [f"## {place}. `{name}`" for place, name in enumerate(CONV, 1)]
     assert "At 16384×32, float32. Test GPU (sm_90), TVM 0.27, PyTorch 2, 2026-01-02." in text
     # 800 us, then 400; PyTorch takes 50. The fourth has no time, so the fifth is held to the third.
-    assert "**800.0 µs**, 0.00016 TB/s; speed: 0.062× PyTorch. Sizes: `threads=128`." in text
+    assert "**800.0 µs**, 0.00016 TB/s; speed: 0.062× PyTorch. Config: `threads=128`." in text
     assert "**400.0 µs**, 0.00033 TB/s; speed: 2.00× the rung before, 2.00× the first rung" in text
     assert "**50.0 µs**, 0.0026 TB/s; speed: 4.00× the rung before, 16.0× the first rung" in text
     assert "No time: wrong: C[0] is nan" in text

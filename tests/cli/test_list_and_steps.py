@@ -20,7 +20,7 @@ def test_list_has_every_kernel_and_recipe(command: Command):
         assert f" {recipe} " in result.out
     assert "options  acc, out, transpose_b=false (or true)" in result.out
     assert "width=3 (1 to 64)" in result.out
-    assert "rows=16, columns=16, tile_k=8, tail=refuse" in result.out
+    assert "rows=16 columns=16 tile_k=8 tail=refuse" in result.out
     assert "B[i] = A[i] + A[i + 1] + ... + A[i + width - 1] for" in result.out
     assert not [line for line in result.out.splitlines() if line != line.rstrip()]
 
@@ -36,8 +36,19 @@ def test_list_of_a_recipe_has_all_its_text(command: Command):
     result = command("list", "conv1d_threads")
     assert 'm + n - 1 outputs rarely divide: pass tail="guard".' in result.out
     assert "steps     input → bound" in result.out
-    assert "tutorial  m=16384, n=32, over=filter, tail=guard" in result.out
+    assert "tutorial  m=16384 n=32 over=filter tail=guard" in result.out
     assert "conv1d_naive" not in result.out
+
+
+def test_list_tells_ladders_apart_and_what_a_rung_adds(command: Command):
+    result = command("list", "matmul")
+    ladders = [line.split()[1] for line in result.out.splitlines() if line.startswith("  ladder")]
+    assert ladders == ["gemm-tutorial", "step-by-step", "blocking", "matmul"]
+    assert "matmul_strips       strided=true  Adjacent threads read" in result.out
+    blocking = command("list", "blocking").out
+    assert "matmul_local_blocking" in blocking
+    assert "matmul_naive" not in blocking
+    assert "adds      warp=4,8 to matmul_padded\n" in command("list", "matmul_warps").out
 
 
 def test_list_as_json(command: Command):
@@ -47,11 +58,19 @@ def test_list_as_json(command: Command):
     assert set(kernel) == {"kernel", "doc", "shape", "dtypes", "options", "recipes"}
     recipe = kernel["recipes"][0]
     assert set(recipe["default_example"]) == set(recipe["golden"])
-    about = {"recipe", "doc", "kernel", "config", "steps"}
+    about = {"recipe", "doc", "kernel", "config", "steps", "ladder", "base", "delta", "why"}
     assert set(recipe) == {*about, "default_example", "golden"}
     assert recipe["steps"] == ["input", "split", "bound"]
     assert recipe["config"] == {"threads": 128, "tail": "refuse"}
     assert set(recipe["default_example"]) == {"shape", "options", "config"}
+
+
+def test_a_pair_of_the_command_line_is_a_pair_of_the_recipe(command: Command):
+    wish = ("--shape", "64x64x64", "--set", "threads=4,8", "--set", "thread_tile=8x4")
+    document = command("steps", "matmul_strips", *wish, "--json").document
+    assert document["config"]["threads"] == [4, 8]
+    assert document["config"]["thread_tile"] == [8, 4]
+    assert 'T.thread_binding(32, thread="threadIdx.x")' in document["steps"][1]["tir"]
 
 
 def test_steps_print_a_program_for_each(command: Command):

@@ -73,13 +73,15 @@ def test_what_is_not_bound_is_refused() -> None:
         count_accesses(ADD, ADD.module)
 
 
-@pytest.mark.parametrize("warp_y", [2, 4])
-def test_pairs_of_threads_that_read_one_vector_take_half_of_the_wavefronts(warp_y: int) -> None:
+@pytest.mark.parametrize("warp", [(2, 16), (4, 8)])
+def test_pairs_of_threads_that_read_one_vector_take_half_of_the_wavefronts(
+    warp: tuple[int, int],
+) -> None:
     sizes = {"m": 128, "n": 128, "k": 16}
     problem = get_kernel("matmul").problem(**sizes)
     taken = {}
     for name in ("matmul_warps", "matmul_interleaved"):
-        run = run_recipe(find_recipe(name), sizes, config={"warp_y": warp_y})
+        run = run_recipe(find_recipe(name), sizes, config={"warp": warp})
         shared = count_accesses(problem, run.steps[-1].module).scopes["shared"]
         taken[name] = (shared.requests, shared.wavefronts)
     # 16 steps of 8 warps, in which each of a thread's four strips loads a vector of A and one of B:

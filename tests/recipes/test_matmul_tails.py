@@ -9,7 +9,7 @@ from tirstep.lowering_checks.devices.host import HostDevice
 from tirstep.lowering_checks.facts import KernelFacts, get_facts
 from tirstep.transforms.recipes import RECIPES
 
-SIZES = {"block_y": 4, "block_x": 8, "local_y": 4, "local_x": 4, "tile_k": 8, "warp_y": 4}
+SIZES = {"threads": (4, 8), "thread_tile": (4, 4), "tile_k": 8}
 
 
 def find_kernels(tail: str, **shape: int) -> tuple[KernelFacts, ...]:

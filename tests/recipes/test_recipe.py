@@ -16,7 +16,15 @@ from tvm.tirx import For
 from tirstep.lowering_checks import run_default_example, run_golden, run_recipe
 from tirstep.modules import get_kernel, matmul, matmul_bias_relu, vector_add
 from tirstep.transforms import TransformError
-from tirstep.transforms.recipes import LADDERS, RECIPES, Example, Recipe, find_recipe, recipe
+from tirstep.transforms.recipes import (
+    LADDERS,
+    RECIPES,
+    Example,
+    Recipe,
+    Rung,
+    find_recipe,
+    recipe,
+)
 from tirstep.transforms.tir import find_all
 
 ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
@@ -98,10 +106,60 @@ def test_a_recipe_tells_a_reader_what_it_does(recipe: Recipe) -> None:
 
 
 def test_every_kernel_has_a_ladder_and_every_ladder_is_of_one_kernel() -> None:
-    for kernel, ladder in LADDERS.items():
+    for name, ladder in LADDERS.items():
+        assert (ladder.name, ladder.title != "") == (name, True)
         assert ladder
-        assert all(recipe.kernel == kernel for recipe in ladder)
-        assert get_kernel(kernel).name == kernel
+        assert all(recipe.kernel == ladder.kernel for recipe in ladder)
+        assert get_kernel(ladder.kernel).problem(**ladder.shape)
+    assert {recipe.kernel for recipe in RECIPES.values()} <= set(LADDERS)
+    assert sum(map(len, LADDERS.values())) == len(RECIPES)
+
+
+@ALL
+def test_a_rung_is_an_earlier_one_and_one_knob_with_a_reason(recipe: Recipe) -> None:
+    (ladder,) = [ladder for ladder in LADDERS.values() if recipe in ladder.recipes]
+    if not isinstance(recipe, Rung):
+        assert (recipe.base, dict(recipe.delta)) == (None, {})
+        return
+    assert recipe.why
+    assert recipe.doc.startswith(f"{recipe.why}.\n")
+    earlier = ladder[: ladder.recipes.index(recipe)]
+    if recipe.base is None:
+        assert not any(isinstance(one, Rung) and one.family is recipe.family for one in earlier)
+        return
+    (base,) = [one for one in earlier if one.name == recipe.base]
+    before = {**base.config, **base.default_example.options}
+    after = {**recipe.config, **recipe.default_example.options}
+    changed = {name: value for name, value in after.items() if value != before.get(name)}
+    assert changed == recipe.delta
+    assert len(changed) == 1
+
+
+def test_a_rung_that_changes_nothing_or_two_things_is_refused() -> None:
+    for delta in ({}, {"tile_k": 8}, {"tile_k": 16, "stages": 2}, {"tile_n": 8}):
+        with pytest.raises(TransformError, match=r"^plus: the rung 'more' sets .*set one knob"):
+            RECIPES["matmul_strips"].plus("more", why="It is more", **delta)
+
+
+@pytest.mark.parametrize("value", [16, (16,), (4, 8, 2), ("a", "b"), None])
+def test_what_is_no_pair_is_refused(value: object) -> None:
+    sch = Schedule(matmul(64, 64, 64))
+    with pytest.raises(TransformError, match=r"threads=.* is no pair of integers; pass rows and"):
+        RECIPES["matmul_strips"](sch, threads=value)
+
+
+def test_a_list_out_of_json_is_a_pair() -> None:
+    made = [
+        RECIPES["matmul_strips"](Schedule(matmul(64, 64, 64)), threads=kind((4, 8)))
+        for kind in (list, tuple)
+    ]
+    assert_structural_equal(*(sch.mod for sch in made))
+
+
+@pytest.mark.parametrize("knob", ["tail", "inner"])
+def test_an_unknown_word_is_refused(knob: str) -> None:
+    with pytest.raises(TransformError, match=f"{knob}='x' is unknown; use \"(refuse|columns)\" or"):
+        RECIPES["matmul_strips"](Schedule(matmul(64, 64, 64)), **{knob: "x"})
 
 
 def test_choices_are_of_sizes_that_exist_and_defaults_are_among_them() -> None:

@@ -8,6 +8,7 @@ from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, conv1d_fast
 
 SIGNAL = {"m": 1000, "n": 32}
+STRIP = {"images": 2, "planes": 4, "threads": (1, 8), "thread_tile": (16, 4)}
 IMAGES = {"b": 2, "c": 4, "h": 16, "w": 32, "k": 7}
 
 
@@ -78,7 +79,7 @@ def test_zeros_and_image_are_written_without_a_question() -> None:
     [(1, 2, 4, 16), (2, 2, 2, 16), (4, 2, 1, 16), (8, 1, 1, 16), (16, 1, 1, 8)],
 )
 def test_few_images_get_shorter_strips(blocks: int, images: int, planes: int, rows: int) -> None:
-    sizes = {"images": 2, "planes": 4, "columns": 8, "local_x": 4, "blocks": blocks}
+    sizes = {**STRIP, "blocks": blocks}
     text = run_recipe(RECIPES["depthwise_conv2d_strips"], IMAGES, config=sizes).steps[2].module
     threads = images * planes * 8
     assert f'in T.thread_binding({threads}, thread="threadIdx.x")' in text.script()
@@ -87,7 +88,7 @@ def test_few_images_get_shorter_strips(blocks: int, images: int, planes: int, ro
 
 def test_a_strip_loads_each_row_of_its_window_once() -> None:
     """Sixteen rows of three vectors each, of which a warp has four planes, and 49 taps."""
-    sizes = {"images": 2, "planes": 4, "columns": 8, "local_x": 4, "blocks": 1}
+    sizes = {**STRIP, "blocks": 1}
     run = run_recipe(RECIPES["depthwise_conv2d_strips"], IMAGES, config=sizes)
     counts = count_accesses(run.problem, run.steps[-1].module)
     assert "shared" not in counts.scopes

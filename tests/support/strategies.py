@@ -81,7 +81,7 @@ def sizes(draw, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> dict[str, obj
     threads = [
         drawn[name]
         for name in ("threads", "rows", "columns", "lanes", "block_y", "block_x")
-        if drawn.get(name) is not None  # None fits itself
+        if isinstance(drawn.get(name), int)  # None fits itself, and pairs are small enough
     ]
     while math.prod(threads) > 1024:
         largest = max(drawn, key=lambda name: drawn[name] if drawn[name] in threads else 0)
@@ -98,7 +98,7 @@ def _fit_warps(drawn: dict[str, object]) -> None:
 
     Tiles are kept small: large ones are padded to, and tell nothing new.
     """
-    if "warp_y" in drawn:
-        drawn["local_x"] = min(drawn["local_x"], 8)
-        drawn["block_y"] = max(min(drawn["block_y"], 8), drawn["warp_y"])
-        drawn["block_x"] = max(min(drawn["block_x"], 16), 32 // drawn["warp_y"])
+    if "warp" in drawn:
+        (rows, columns), warp = drawn["threads"], drawn["warp"]
+        drawn["thread_tile"] = (drawn["thread_tile"][0], min(drawn["thread_tile"][1], 8))
+        drawn["threads"] = (max(min(rows, 8), warp[0]), max(min(columns, 16), warp[1]))

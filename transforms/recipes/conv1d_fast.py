@@ -9,7 +9,7 @@ occupancy, GTC 2010).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -22,65 +22,58 @@ from ..gpu_limits import WARP
 from ..layout import fold_tile, pad_shared_rows
 from ..loops import Tail, suggest_unrolling, unroll_loop
 from ..placement import compute_block_at, reverse_compute_block_at
-from ..queries import get_extent as find_extent
+from ..queries import get_extent
 from ..reduction import decompose_reduction_at, split_reduction
 from ..rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy
-from .recipe import Example, recipe
+from .ladder import Family, Ladder, knob
+from .recipe import Example
 
 BLOCKS = ("padded sums B",)
-SEED = Example({"m": 16384, "n": 32}, {"over": "padded"})
-SHAPE, OPTIONS = {"m": 100, "n": 32}, {"over": "padded"}
-WINDOW = {"threads": (32, 64, 128, 256), "taps": (4, 8, 16, 32)}
-RUNS = {**WINDOW, "each": (4, 8, 16), "blocks": (1, 128)}
 MAX_TILE = 1024
 """Outputs, of which the kernel computes a whole number of tiles."""
 VECTOR = 4
 """Elements of a vector at most."""
 
 
-class WindowPlan(NamedTuple):
-    """How the outputs are dealt out.
+@dataclass(frozen=True, kw_only=True)
+class WindowConfig:
+    """Knobs of a conv1d with the window of a block in shared memory."""
 
-    Attributes
-    ----------
-    threads : of a GPU block; fewer where it would have more than `MAX_TILE` outputs, and, down to a
-        warp, where the grid would have fewer than `blocks`
-    taps : of one step of the reduction
-    each : outputs of a thread, side by side
-    blocks : that the grid should have
-    in_registers : whether the window and the taps of a step are loaded into registers
-    folded : whether the window lies in shared memory in rows, one for each thread
-    coalesced : whether the sums go through shared memory, to be stored side by side
-    tail : what happens where `taps` does not divide the filter
-    """
-
-    threads: int
-    taps: int
-    each: int = 1
-    blocks: int = 1
-    in_registers: bool = False
-    folded: bool = False
-    coalesced: bool = False
-    tail: Tail = "refuse"
+    threads: int = knob(
+        128,
+        "threads of a block, at most: a block has 1024 outputs or fewer",
+        choices=(32, 64, 128, 256),
+    )
+    taps: int = knob(8, "taps of one step of the reduction", choices=(4, 8, 16, 32))
+    each: int = knob(1, "outputs of a thread, side by side", choices=(4, 8, 16))
+    blocks: int = knob(
+        1,
+        "blocks that the grid should have: where it has fewer, threads are fewer, down to a warp",
+        choices=(1, 128),
+    )
+    in_registers: bool = knob(False, "whether window and taps of a step are loaded into registers")
+    folded: bool = knob(False, "whether the window lies in rows, one for each thread")
+    coalesced: bool = knob(False, "whether the sums go through shared memory, too")
+    tail: Tail = knob("refuse", "what happens where the taps do not divide the filter")
 
 
-def schedule_window(sch: Schedule, plan: WindowPlan) -> Iterator[str]:
-    """The steps of a plan."""
+def schedule_window(sch: Schedule, config: WindowConfig) -> Iterator[str]:
+    """Whole tiles of outputs, each over its window."""
     padded, sums, output = (sch.get_sblock(name) for name in BLOCKS[0].split())
-    threads = _fit_threads(sch, sums, plan)
-    per_thread = (plan.each,) if plan.each > 1 else None
+    threads = _fit_threads(sch, sums, config)
+    per_thread = (config.each,) if config.each > 1 else None
     tile = tile_block(sch, sums, threads=(threads,), per_thread=per_thread)
     (block,), (thread,) = tile.blocks, tile.threads
     stage_operand_at(sch, sums, block, operand=1, threads=threads)
     yield "filter_in_shared_memory"
     # TVM takes the guard of a single output for the bounds of a loop, and loses the loop.
-    if plan.coalesced and find_extent(sch, sch.get_loops(output)[0]) != 1:
+    if config.coalesced and get_extent(sch, sch.get_loops(output)[0]) != 1:
         reverse_compute_block_at(sch, output, block)
         sch.set_scope(sums, 0, "shared")
-        fold_tile(sch, sums, row=plan.each)
+        fold_tile(sch, sums, row=config.each)
         copy = cache_write_at(sch, sums, thread)
-        if plan.each > VECTOR:
+        if config.each > VECTOR:
             pad_shared_rows(sch, copy, elements=VECTOR)
         vectorize_copy(sch, copy, vector=VECTOR)
         stores = spread_over_threads(sch, output, threads=threads, tail="guard")
@@ -88,10 +81,10 @@ def schedule_window(sch: Schedule, plan: WindowPlan) -> Iterator[str]:
     else:
         accumulate_in_registers(sch, sums, thread)
     yield "accumulated_in_registers"
-    steps = split_reduction(sch, sums, inner=plan.taps, tail=plan.tail)
+    steps = split_reduction(sch, sums, inner=config.taps, tail=config.tail)
     sch.set_scope(padded, 0, "shared")
-    vector = _fold(sch, padded, plan.each) if plan.folded else 1
-    if plan.in_registers:
+    vector = _fold(sch, padded, config.each) if config.folded else 1
+    if config.in_registers:
         for operand, most in enumerate((vector, VECTOR)):
             fragment = cache_read_at(sch, sums, steps.outer, operand=operand, scope="local")
             vectorize_copy(sch, fragment, vector=most)
@@ -111,111 +104,81 @@ def _fold(sch: Schedule, block: SBlockRV, each: int) -> int:
     return vector
 
 
-def _fit_threads(sch: Schedule, sums: SBlockRV, plan: WindowPlan) -> int:
+def _fit_threads(sch: Schedule, sums: SBlockRV, config: WindowConfig) -> int:
     """As many threads as leave the grid its blocks, and the tile of a block that of the kernel."""
-    if any(size < 1 or MAX_TILE % size for size in (plan.threads, plan.each)):
+    if any(size < 1 or MAX_TILE % size for size in (config.threads, config.each)):
         raise TransformError(
             "schedule_window",
-            f"threads={plan.threads} and each={plan.each} do not divide the {MAX_TILE} outputs of "
-            "a tile",
+            f"threads={config.threads} and each={config.each} do not divide the {MAX_TILE} outputs "
+            "of a tile",
             f"use powers of two up to {MAX_TILE}",
         )
-    outputs = find_extent(sch, sch.get_loops(sums)[0]) or 0
-    threads = min(plan.threads, MAX_TILE // plan.each)
-    while threads > WARP and outputs < plan.blocks * threads * plan.each:
+    outputs = get_extent(sch, sch.get_loops(sums)[0]) or 0
+    threads = min(config.threads, MAX_TILE // config.each)
+    while threads > WARP and outputs < config.blocks * threads * config.each:
         threads //= 2
     return threads
 
 
-@recipe(
+WINDOW = Family(
     kernel="conv1d",
+    config=WindowConfig,
+    schedule=schedule_window,
     blocks=BLOCKS,
-    default_example=SEED,
-    golden=Example(SHAPE, OPTIONS, {"threads": 64, "taps": 8}),
-    choices=WINDOW,
+    default_example=Example({"m": 16384, "n": 32}, {"over": "padded"}),
+    small=Example({"m": 100, "n": 32}, {"over": "padded"}, {"threads": 32, "taps": 8}),
+    tiles=("threads", "taps"),
+)
+
+window = WINDOW.root(
+    "window",
+    why="The window of a block in shared memory with a zero-padded halo, so no tap checks bounds",
+    golden={"threads": 64},
     expects={"decomposed": ("barriers == 1", "scalar_stores == 1")},
 )
-def conv1d_window(
-    sch: Schedule, *, threads: int = 128, taps: int = 8, tail: Tail = "refuse"
-) -> Iterator[str]:
-    """The window of a block in shared memory, zeros included: no tap asks where the signal ends.
-
-    Sizes: threads of a block, taps of one step of the reduction.
-    """
-    yield from schedule_window(sch, WindowPlan(threads, taps, tail=tail))
-
-
-@recipe(
-    kernel="conv1d",
-    blocks=BLOCKS,
-    default_example=SEED,
-    golden=Example(SHAPE, OPTIONS, {"threads": 32, "each": 4, "taps": 8}),
-    choices=RUNS,
+runs = window.plus(
+    "runs",
+    each=8,
+    why="Several adjacent outputs for each thread; sets up registers",
+    golden={"each": 4},
     expects={"decomposed": ("barriers == 1", "spills == 0 on sm_90a")},
 )
-def conv1d_registers(
-    sch: Schedule,
-    *,
-    threads: int = 128,
-    each: int = 8,
-    taps: int = 32,
-    blocks: int = 128,
-    tail: Tail = "refuse",
-) -> Iterator[str]:
-    """Neighbouring outputs for each thread, which loads their window into registers once.
-
-    Sizes: threads of a block at most, each thread's outputs, taps of one step of the reduction;
-    blocks of a grid: where there would be fewer, a block has fewer threads, down to a warp.
-    """
-    plan = WindowPlan(threads, taps, each, blocks, in_registers=True, tail=tail)
-    yield from schedule_window(sch, plan)
-
-
-@recipe(
-    kernel="conv1d",
-    blocks=BLOCKS,
-    default_example=SEED,
-    golden=Example(SHAPE, OPTIONS, {"threads": 32, "each": 8, "taps": 8}),
-    choices=RUNS,
-    expects={"decomposed": ("barriers == 1", "spills == 0 on sm_90a")},
+deeper = runs.plus(
+    "deeper", taps=32, why="All taps in one step of the reduction, which is unrolled"
 )
-def conv1d_folded(
-    sch: Schedule,
-    *,
-    threads: int = 128,
-    each: int = 8,
-    taps: int = 32,
-    blocks: int = 128,
-    tail: Tail = "refuse",
-) -> Iterator[str]:
-    """The window lies in rows, one for each thread, which reads vectors from banks of its own.
-
-    Sizes: threads, each, taps and blocks, as for conv1d_registers.
-    """
-    plan = WindowPlan(threads, taps, each, blocks, in_registers=True, folded=True, tail=tail)
-    yield from schedule_window(sch, plan)
-
-
-@recipe(
-    kernel="conv1d",
-    blocks=BLOCKS,
-    default_example=SEED,
-    golden=Example(SHAPE, OPTIONS, {"threads": 32, "each": 8, "taps": 8}),
-    choices=RUNS,
+spread = deeper.plus(
+    "spread",
+    blocks=128,
+    why="Smaller blocks, so that a short signal fills the GPU",
+    golden={"blocks": 128, "threads": 64},
+)
+registers = spread.plus(
+    "registers", in_registers=True, why="A thread loads the window of its outputs once"
+)
+folded = registers.plus(
+    "folded",
+    folded=True,
+    why="The window lies in rows, one for each thread, which reads vectors from its own banks",
+    golden={"folded": True, "each": 8},
+)
+longer = folded.plus("longer", each=16, why="More outputs for each load of the window")
+narrow = longer.plus(
+    "narrow",
+    threads=32,
+    why="Blocks of a warp; sets up the stores through shared memory",
+    golden={"threads": 64},
+)
+coalesced = narrow.plus(
+    "coalesced",
+    coalesced=True,
+    why="The sums go through shared memory, so that adjacent threads store adjacent outputs",
+    golden={"each": 8},
     expects={"decomposed": ("barriers == 3", "spills == 0 on sm_90a")},
 )
-def conv1d_coalesced(
-    sch: Schedule,
-    *,
-    threads: int = 32,
-    each: int = 16,
-    taps: int = 32,
-    blocks: int = 128,
-    tail: Tail = "refuse",
-) -> Iterator[str]:
-    """The sums go through shared memory, too, so that neighbouring threads store neighbours.
-
-    Sizes: threads, each, taps and blocks, as for conv1d_registers.
-    """
-    plan = WindowPlan(threads, taps, each, blocks, True, True, coalesced=True, tail=tail)
-    yield from schedule_window(sch, plan)
+CONV1D = Ladder(
+    name="conv1d",
+    kernel="conv1d",
+    title="a window in shared memory, then in registers",
+    recipes=(window, runs, deeper, spread, registers, folded, longer, narrow, coalesced),
+    shape=WINDOW.default_example.shape,
+)

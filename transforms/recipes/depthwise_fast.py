@@ -1,14 +1,18 @@
-"""Recipes of depthwise_conv2d that keep tiles of the padded image in shared memory.
+"""The fast schedules of depthwise_conv2d: tiles in shared memory, and strips in registers alone.
 
 The tile with its halo in shared memory is that of V. Podlozhnyuk (Image convolution with CUDA,
 NVIDIA 2007); several outputs for each thread are V. Volkov's (Better performance at lower
-occupancy, GTC 2010).
+occupancy, GTC 2010). Going down a strip, a row of the image is loaded once and used for as many
+rows of results as the filter has: the register queue of P. Micikevicius (3D finite difference
+computation on GPUs using CUDA, GPGPU-2, 2009), which the CUDA compiler makes here of loops that are
+unrolled.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tvm.s_tir import Schedule
@@ -20,45 +24,125 @@ from ..fetching import fetch_cooperatively
 from ..layout import pad_shared_rows
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, suggest_unrolling
 from ..placement import compute_block_at
-from ..queries import find_row_length
-from ..queries import get_extent as find_extent
-from ..queries import get_own_loops as find_own_loops
+from ..queries import find_row_length, get_extent, get_own_loops
 from ..reduction import decompose_reduction_at
 from ..rows import find_vector, spread_over_threads
-from ..vectorize import vectorize_copy, vectorize_loop
+from ..vectorize import align_vectors, vectorize_copy, vectorize_loop
+from ..warp_tiling import find_group
 from .convolution import BLOCKS, SEED
-from .depthwise_tiles import fit_planes, split_pixels
-from .recipe import Example, recipe
+from .ladder import Family, Ladder, Pair, knob, pairs
+from .recipe import Example
 
-SHAPE = {"b": 2, "c": 4, "h": 8, "w": 16, "k": 3}
-TILE = {"rows": (2, 4, 8, 16), "columns": (4, 8, 16)}
-LOCAL = {**TILE, "local_y": (1, 2, 4, 8), "local_x": (1, 2, 4)}
-PLANES = {**LOCAL, "planes": (1, 2, 4, 8), "blocks": (1, 128)}
 VECTOR = 4
 """Elements of a vector at most."""
+UNROLL = 8192
+"""Statements that are unrolled at most: a strip has few, and its products are many."""
 
 
-class TilePlan(NamedTuple):
-    """How the pixels are dealt out.
+@dataclass(frozen=True, kw_only=True)
+class TileConfig:
+    """Knobs of a schedule with tiles of the padded image in shared memory."""
 
-    Attributes
-    ----------
-    threads : rows and columns of threads that share a tile of a plane (a channel of an image)
-    per_thread : rows and columns of the pixels of each, side by side
-    planes : of a GPU block at most, each with threads of its own; fewer where the channels want it
-    blocks : that the grid should have; planes and rows of pixels are fewer where it has not
-    in_registers : whether a thread's pixels of the window, and its filter, are in registers
-    by_rows : whether zeros and image are written apart, row by row
-    tail : what happens where a tile does not divide a plane
+    threads: Pair = knob(
+        (16, 16),
+        "rows and columns of threads for each plane (a channel of an image)",
+        choices=pairs((2, 4, 8, 16), (4, 8, 16)),
+    )
+    thread_tile: Pair = knob(
+        (1, 1), "rows and columns of a thread's pixels", choices=pairs((1, 2, 4, 8), (1, 2, 4))
+    )
+    in_registers: bool = knob(False, "whether a thread keeps its window and filter in registers")
+    planes: int = knob(1, "planes of a block, at most", choices=(1, 2, 4, 8))
+    blocks: int = knob(
+        1,
+        "blocks that the grid should have: where it has fewer, so have planes and tiles",
+        choices=(1, 128),
+    )
+    by_rows: bool = knob(False, "whether zeros and image are written apart, row by row")
+    tail: Tail = knob("refuse", "what happens where a tile does not divide a plane")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StripConfig:
+    """Knobs of a schedule with strips of pixels in registers alone."""
+
+    images: int = knob(2, "images of a block, at most", choices=(1, 2, 4, 8))
+    planes: int = knob(1, "channels of each of them, at most", choices=(1, 2, 4))
+    threads: Pair = knob(
+        (1, 16),
+        "rows and columns of threads for each plane",
+        choices=pairs((1, 2, 4), (4, 8, 16)),
+    )
+    thread_tile: Pair = knob(
+        (16, 2),
+        "rows and columns of a thread's strip",
+        choices=pairs((1, 2, 4, 8, 16), (1, 2, 4)),
+    )
+    blocks: int = knob(
+        128,
+        "blocks that the grid should have: where it has fewer, so have planes, images and strips",
+        choices=(1, 128),
+    )
+    tail: Tail = knob("refuse", "what happens where a strip does not divide a plane")
+
+
+class Pixels(NamedTuple):
+    """The loops over a plane, rows first: its tiles, their threads, and the pixels of each."""
+
+    tiles: list[LoopRV]
+    threads: list[LoopRV]
+    each: list[LoopRV]
+
+
+def split_pixels(
+    sch: Schedule,
+    plane: Sequence[LoopRV],
+    *,
+    threads: tuple[int, int],
+    per_thread: tuple[int, int],
+    tail: Tail,
+) -> Pixels:
+    """Split the rows and the columns of a plane."""
+    pixels = Pixels([], [], [])
+    for loop, many, each in zip(plane, threads, per_thread, strict=True):
+        vectors, pixel = split_loop(sch, loop, inner=each, tail=tail)
+        tile, thread = split_loop(sch, vectors, inner=many, tail=tail)
+        pixels.tiles.append(tile)
+        pixels.threads.append(thread)
+        pixels.each.append(pixel)
+    return pixels
+
+
+def fit_planes(
+    sch: Schedule,
+    block: SBlockRV,
+    planes: tuple[int, int],
+    *,
+    threads: tuple[int, int],
+    per_thread: tuple[int, int],
+    blocks: int,
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Images of a GPU block and channels of each, and the rows and columns of pixels of a thread.
+
+    They divide the problem, and as long as the grid has too few blocks, channels are fewer, then
+    images, then rows.
     """
+    images, channels, height, width = (
+        get_extent(sch, loop) or 1 for loop in sch.get_loops(block)[:4]
+    )
+    (rows, columns), (each_row, each_column) = threads, per_thread
+    most = [find_group(images, most=planes[0]), find_group(channels, most=planes[1])]
 
-    threads: tuple[int, int]
-    per_thread: tuple[int, int] = (1, 1)
-    planes: int = 1
-    blocks: int = 1
-    in_registers: bool = False
-    by_rows: bool = False
-    tail: Tail = "refuse"
+    def count() -> int:
+        tiles = -(-height // (rows * each_row)) * -(-width // (columns * each_column))
+        return images // most[0] * (channels // most[1]) * tiles
+
+    for at, whole in ((1, channels), (0, images)):
+        while most[at] > 1 and count() < blocks:
+            most[at] = find_group(whole, most=most[at] - 1)
+    while each_row > 1 and count() < blocks:
+        each_row //= 2
+    return (most[0], most[1]), (each_row, each_column)
 
 
 class _Loops(NamedTuple):
@@ -68,53 +152,57 @@ class _Loops(NamedTuple):
     threads: LoopRV
 
 
-def schedule_tiles(sch: Schedule, plan: TilePlan) -> Iterator[str]:
-    """The steps of a plan."""
+def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
+    """Tiles of the padded image in shared memory."""
     padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
-    plan = _fit(sch, block, plan)
+    config = _fit(sch, block, config)
     steps = sch.get_loops(block)[-2]
-    loops = _tile(sch, block, plan)
+    loops = _tile(sch, block, config)
     yield "tiled"
     result = accumulate_in_registers(sch, block, loops.threads)
-    if plan.in_registers:
+    if config.in_registers:
         vectorize_copy(sch, result, vector=VECTOR)
     yield "accumulated_in_registers"
-    if plan.in_registers:
+    if config.in_registers:
         for operand in range(2):
             fragment = cache_read_at(sch, block, loops.threads, operand=operand, scope="local")
-            suggest_unrolling(sch, find_own_loops(sch, fragment)[0])
+            suggest_unrolling(sch, get_own_loops(sch, fragment)[0])
         suggest_unrolling(sch, steps)
         yield "fragments_in_registers"
     sch.set_scope(padded, 0, "shared")
     compute_block_at(sch, padded, loops.block)
-    if plan.by_rows and find_extent(sch, steps) != 1:  # a filter of one tap needs no zeros
-        _write_by_rows(sch, padded, loops, plan)
+    if config.by_rows and get_extent(sch, steps) != 1:  # a filter of one tap needs no zeros
+        _write_by_rows(sch, padded, loops, config)
     else:
-        threads = math.prod(plan.threads)
-        fetch_cooperatively(sch, padded, threads=(plan.planes, threads), tail="guard")
+        threads = math.prod(config.threads)
+        fetch_cooperatively(sch, padded, threads=(config.planes, threads), tail="guard")
     yield "padded_in_shared_memory"
     decompose_reduction_at(sch, block, steps)
     yield "decomposed"
 
 
-def _fit(sch: Schedule, block: SBlockRV, plan: TilePlan) -> TilePlan:
+def _fit(sch: Schedule, block: SBlockRV, config: TileConfig) -> TileConfig:
     """Fewer planes and rows of pixels, as long as the grid has too few blocks."""
-    (_, planes), per_thread = fit_planes(
+    (_, planes), thread_tile = fit_planes(
         sch,
         block,
-        (1, plan.planes),
-        threads=plan.threads,
-        per_thread=plan.per_thread,
-        blocks=plan.blocks,
+        (1, config.planes),
+        threads=config.threads,
+        per_thread=config.thread_tile,
+        blocks=config.blocks,
     )
-    return plan._replace(planes=planes, per_thread=per_thread)
+    return replace(config, planes=planes, thread_tile=thread_tile)
 
 
-def _tile(sch: Schedule, block: SBlockRV, plan: TilePlan) -> _Loops:
+def _tile(sch: Schedule, block: SBlockRV, config: TileConfig) -> _Loops:
     image, channel, height, width, *reductions = sch.get_loops(block)
-    channels, plane = split_loop(sch, channel, inner=plan.planes)
+    channels, plane = split_loop(sch, channel, inner=config.planes)
     tiles, inside, pixels = split_pixels(
-        sch, (height, width), threads=plan.threads, per_thread=plan.per_thread, tail=plan.tail
+        sch,
+        (height, width),
+        threads=config.threads,
+        per_thread=config.thread_tile,
+        tail=config.tail,
     )
     reorder_loops(sch, [image, channels, *tiles, plane, *inside, *reductions, *pixels])
     bind_loop(sch, fuse_loops(sch, [image, channels]), axis="blockIdx.x")
@@ -126,14 +214,14 @@ def _tile(sch: Schedule, block: SBlockRV, plan: TilePlan) -> _Loops:
     return _Loops(tiles[1], together)
 
 
-def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, plan: TilePlan) -> None:
+def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: TileConfig) -> None:
     """Zeros in vectors everywhere, then the image: neither asks for each pixel where it lies.
 
     The image comes through shared memory, too, in vectors as it lies. That is also what orders
     the two: TVM puts a barrier between a write and a read, and none between two writes.
     """
-    length, threads = find_row_length(sch, padded) or 1, math.prod(plan.threads)
-    zeros = sch.decompose_padding(padded, find_own_loops(sch, padded)[0])
+    length, threads = find_row_length(sch, padded) or 1, math.prod(config.threads)
+    zeros = sch.decompose_padding(padded, get_own_loops(sch, padded)[0])
     gap = -length % VECTOR
     if 0 < gap < length:
         pad_shared_rows(sch, zeros, elements=gap)
@@ -141,9 +229,9 @@ def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, plan: TilePla
     size = sch.get(image).writes[0].source.dtype.itemsize
     row = find_row_length(sch, image) or 1
     vector = find_vector(row, sch.get(image).writes[0].source.dtype, most=16 // size)
-    fetch_cooperatively(sch, image, threads=(plan.planes, threads), vector=vector, tail="guard")
+    fetch_cooperatively(sch, image, threads=(config.planes, threads), vector=vector, tail="guard")
     for block, most in ((zeros, VECTOR), (padded, 1)):
-        *_, plane, rows, _ = find_own_loops(sch, block)
+        *_, plane, rows, _ = get_own_loops(sch, block)
         vector = find_vector(length, sch.get(block).writes[0].source.dtype, most=most)
         spread = spread_over_threads(sch, block, threads=threads, vector=vector, tail="guard")
         if vector > 1:
@@ -152,73 +240,151 @@ def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, plan: TilePla
         suggest_unrolling(sch, rows)
 
 
-@recipe(
+class _StripLoops(NamedTuple):
+    """The loops of block "Y": its threads, the rows of a strip, and those of the filter."""
+
+    threads: LoopRV
+    rows: LoopRV
+    steps: LoopRV
+
+
+def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
+    """Strips of pixels, whose window comes straight into registers, in vectors."""
+    padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
+    config = _fit_strips(sch, block, config)
+    vector = _align(sch, padded, block, config.thread_tile[1])
+    yield "aligned"
+    loops = _tile_strips(sch, block, config)
+    yield "tiled"
+    result = accumulate_in_registers(sch, block, loops.rows)
+    yield "accumulated_in_registers"
+    sch.set_scope(padded, 0, "local")
+    compute_block_at(sch, padded, loops.threads)
+    first, *_, last = get_own_loops(sch, padded)
+    suggest_unrolling(sch, first, limit=UNROLL)
+    if vector > 1:
+        vectorize_loop(sch, last)
+    taps = cache_read_at(sch, block, loops.threads, operand=1, scope="local")
+    suggest_unrolling(sch, get_own_loops(sch, taps)[0])
+    suggest_unrolling(sch, loops.rows, limit=UNROLL)
+    yield "window_in_registers"
+    vectorize_copy(sch, result, vector=vector)
+    yield "stored_in_vectors"
+    decompose_reduction_at(sch, block, loops.steps)
+    yield "decomposed"
+
+
+def _fit_strips(sch: Schedule, block: SBlockRV, config: StripConfig) -> StripConfig:
+    """Fewer planes and rows of pixels, as long as the grid has too few blocks."""
+    (images, planes), thread_tile = fit_planes(
+        sch,
+        block,
+        (config.images, config.planes),
+        threads=config.threads,
+        per_thread=config.thread_tile,
+        blocks=config.blocks,
+    )
+    return replace(config, images=images, planes=planes, thread_tile=thread_tile)
+
+
+def _align(sch: Schedule, padded: SBlockRV, block: SBlockRV, width_of_strip: int) -> int:
+    """Rows of the padded image in vectors, which are vectors of the image; returns their length.
+
+    Rows of the image and pixels of a thread are a whole number of them, so that all are aligned.
+    """
+    *_, width, taps, _ = (get_extent(sch, loop) or 1 for loop in sch.get_loops(block))
+    dtype = sch.get(padded).writes[0].source.dtype
+    vector = find_vector(math.gcd(width, width_of_strip), dtype, most=VECTOR)
+    if vector > 1:
+        align_vectors(sch, padded, vector=vector, offset=-(taps // 2) % vector)
+    return vector
+
+
+def _tile_strips(sch: Schedule, block: SBlockRV, config: StripConfig) -> _StripLoops:
+    image, channel, height, width, *reductions = sch.get_loops(block)
+    images, one_image = split_loop(sch, image, inner=config.images)
+    channels, one_channel = split_loop(sch, channel, inner=config.planes)
+    tiles, threads, pixels = split_pixels(
+        sch,
+        (height, width),
+        threads=config.threads,
+        per_thread=config.thread_tile,
+        tail=config.tail,
+    )
+    inside = [one_channel, one_image, *threads]
+    grid = [images, channels, *tiles]
+    reorder_loops(sch, [*grid, *inside, pixels[0], *reductions, pixels[1]])
+    for loop, axis in zip([fuse_loops(sch, grid[:2]), *tiles], "xyz", strict=True):
+        bind_loop(sch, loop, axis=f"blockIdx.{axis}")
+    together = fuse_loops(sch, inside)
+    bind_loop(sch, together, axis="threadIdx.x")
+    return _StripLoops(together, pixels[0], reductions[0])
+
+
+SMALL = {"b": 2, "c": 4, "h": 8, "w": 16, "k": 3}
+TILES = Family(
     kernel="depthwise_conv2d",
+    config=TileConfig,
+    schedule=schedule_tiles,
     blocks=BLOCKS,
     default_example=SEED,
-    golden=Example(SHAPE, config={"rows": 4, "columns": 8}),
-    choices=TILE,
+    small=Example(SMALL, config={"threads": (4, 4)}),
+    tiles=("threads",),
+)
+STRIPS = Family(
+    kernel="depthwise_conv2d",
+    config=StripConfig,
+    schedule=schedule_strips,
+    blocks=BLOCKS,
+    default_example=SEED,
+    small=Example(
+        SMALL, config={"planes": 2, "threads": (1, 4), "thread_tile": (4, 4), "blocks": 1}
+    ),
+    tiles=("images", "planes", "threads", "thread_tile", "blocks"),
+)
+
+shared = TILES.root(
+    "shared",
+    why="A tile of the padded image in shared memory, so no product checks the image's bounds",
+    golden={"threads": (4, 8)},
     expects={"decomposed": ("threads == 256", "barriers == 1")},
 )
-def depthwise_conv2d_shared(
-    sch: Schedule, *, rows: int = 16, columns: int = 16, tail: Tail = "refuse"
-) -> Iterator[str]:
-    """A tile of the padded image in shared memory: no product asks whether it is in the image.
-
-    Sizes: rows and columns of a tile of pixels, which are the threads of a block.
-    """
-    yield from schedule_tiles(sch, TilePlan((rows, columns), tail=tail))
-
-
-@recipe(
-    kernel="depthwise_conv2d",
-    blocks=BLOCKS,
-    default_example=SEED,
-    golden=Example(SHAPE, config={"rows": 4, "columns": 4, "local_y": 2, "local_x": 4}),
-    choices=LOCAL,
+narrow = shared.plus(
+    "narrow",
+    threads=(4, 8),
+    why="Blocks of a warp; sets up tiles for each thread",
+    golden={"threads": (2, 8)},
+    expects={"decomposed": ("threads == 32", "barriers == 1")},
+)
+tiled = narrow.plus(
+    "tiled",
+    thread_tile=(4, 4),
+    why="A tile of pixels for each thread; sets up registers",
+    golden={"thread_tile": (2, 4)},
     expects={"decomposed": ("barriers == 1", "spills == 0 on sm_90a")},
 )
-def depthwise_conv2d_registers(
-    sch: Schedule,
-    *,
-    rows: int = 4,
-    columns: int = 8,
-    local_y: int = 4,
-    local_x: int = 4,
-    tail: Tail = "refuse",
-) -> Iterator[str]:
-    """A tile of pixels for each thread, with its window and its filter in registers.
-
-    Sizes: rows and columns of threads in a block; local_y, local_x, the tile of a thread.
-    """
-    plan = TilePlan((rows, columns), (local_y, local_x), in_registers=True, tail=tail)
-    yield from schedule_tiles(sch, plan)
-
-
-@recipe(
-    kernel="depthwise_conv2d",
-    blocks=BLOCKS,
-    default_example=SEED,
-    golden=Example(SHAPE, config={"rows": 4, "columns": 4, "local_y": 2, "local_x": 4}),
-    choices=PLANES,
+registers = tiled.plus(
+    "registers", in_registers=True, why="A thread loads its window and its filter once"
+)
+several = registers.plus("several", planes=2, why="Blocks of two channels have twice the threads")
+spread = several.plus(
+    "spread", blocks=128, why="A small batch gets smaller blocks, so that it fills the GPU"
+)
+by_rows = spread.plus(
+    "planes",
+    by_rows=True,
+    why="Zeros, then the image are written row by row, in vectors, without bounds checks",
     expects={"decomposed": ("barriers == 2", "spills == 0 on sm_90a")},
 )
-def depthwise_conv2d_planes(
-    sch: Schedule,
-    *,
-    planes: int = 2,
-    rows: int = 4,
-    columns: int = 8,
-    local_y: int = 4,
-    local_x: int = 4,
-    blocks: int = 128,
-    tail: Tail = "refuse",
-) -> Iterator[str]:
-    """Several channels for each block; zeros, then the image are written row by row, in full.
-
-    Sizes: planes, the channels of a block at most; rows and columns of threads for each; local_y,
-    local_x, the tile of a thread; blocks of a grid: where there would be fewer, planes and local_y
-    are smaller.
-    """
-    plan = TilePlan((rows, columns), (local_y, local_x), planes, blocks, True, True, tail)
-    yield from schedule_tiles(sch, plan)
+strips = STRIPS.root(
+    "strips",
+    why="A strip of pixels for each thread, whose window comes straight into registers, in vectors",
+    expects={"decomposed": ("barriers == 0", "scalar_stores == 0", "spills == 0 on sm_90a")},
+)
+DEPTHWISE = Ladder(
+    name="depthwise_conv2d",
+    kernel="depthwise_conv2d",
+    title="tiles of the padded image, then strips in registers",
+    recipes=(shared, narrow, tiled, registers, several, spread, by_rows, strips),
+    shape=SEED.shape,
+)

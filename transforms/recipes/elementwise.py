@@ -1,15 +1,73 @@
-"""Recipes of the elementwise kernels."""
+"""The elementwise kernels: one schedule, and the ladder that each of them climbs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from tvm.s_tir import Schedule
+from tvm.tirx import Cast
 
-from ..binding import bind_loop
-from ..loops import Tail, split_loop
-from .flat_rungs import batch_per_thread, grid_in_rounds, vector_per_thread
-from .recipe import Example, recipe
+from ..binding import bind_loop, tile_block
+from ..loops import Tail, reorder_loops, split_loop, unroll_loop
+from ..pass_options import set_pipeline
+from ..queries import get_extent
+from ..rows import find_vector, find_widest, spread_over_threads
+from ..tir import find_all
+from ..vectorize import vectorize_loop
+from .ladder import Family, Ladder, Rung, knob
+from .recipe import Example, Recipe, get_sblocks, recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlatConfig:
+    """Knobs of a kernel with one loop over all elements."""
+
+    threads: int = knob(256, "threads of a block", choices=(64, 128, 256, 512))
+    vector: int = knob(1, "elements of a thread's vector, at most", choices=(2, 4, 8))
+    each: int = knob(1, "vectors of a thread", choices=(1, 2, 4, 8))
+    blocks: int = knob(
+        0,
+        "blocks of a grid that goes over the tensor several times; 0 for one as large as it",
+        choices=(264, 528, 1056, 2112),
+        least=0,
+    )
+    tail: Tail = knob("refuse", "what happens where these do not divide the elements")
+
+
+def schedule(sch: Schedule, config: FlatConfig) -> Iterator[str]:
+    """Single elements, or vectors and batches of them, for each thread."""
+    (block,) = get_sblocks(sch)
+    if config.vector == 1:
+        tile_block(sch, block, threads=(config.threads,), tail=config.tail)
+        yield "bound"
+        return
+    (loop,) = sch.get_loops(block)
+    dtype = sch.get(block).reads[0].source.dtype
+    # Constants of eight float32 or int8 in a vector: TVM writes what CUDA does not compile.
+    is_plain = dtype.itemsize > 1 and not find_all(sch.get(block).body, Cast)
+    most = config.vector if is_plain else min(config.vector, 4)
+    extent = get_extent(sch, loop)
+    vector, widest = find_vector(extent, dtype, most=most), find_widest(dtype, most=most)
+    if config.tail == "guard" and extent is not None and vector < widest:
+        vector = widest
+        set_pipeline(sch)  # it makes whole vectors of all but the last one
+    spread = spread_over_threads(
+        sch, block, threads=config.threads, vector=vector, tail=config.tail
+    )
+    if vector > 1:
+        vectorize_loop(sch, spread.elements)
+    yield "vectorized"
+    steps, batch = split_loop(sch, spread.steps, inner=config.each, tail=config.tail)
+    if config.blocks:
+        rounds, steps = split_loop(sch, steps, inner=config.blocks, tail=config.tail)
+        reorder_loops(sch, [steps, rounds])
+    bind_loop(sch, steps, axis="blockIdx.x")
+    unroll_loop(sch, batch)
+    yield "bound"
 
 
 @recipe(
@@ -24,7 +82,7 @@ from .recipe import Example, recipe
 def vector_add_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
     """One element for each thread: split and bind, as the "GPU and hardware acceleration" notes do.
 
-    Sizes: threads of a block.
+    Knobs: threads of a block.
     """
     block = sch.get_sblock("C")
     (i,) = sch.get_loops(block)
@@ -35,6 +93,73 @@ def vector_add_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse"
     yield "bound"
 
 
-vector_add_vectors = vector_per_thread("vector_add", block="C")
-vector_add_batches = batch_per_thread("vector_add", block="C")
-vector_add_persistent = grid_in_rounds("vector_add", block="C")
+TENSOR = Example({"n": 4096 * 4096})
+VECTORS: Mapping[str, Any] = MappingProxyType(
+    {
+        "vector": 8,
+        "why": "One load moves 16 bytes",
+        "golden": {"vector": 4},
+        "at": {"n": 256},
+        "expects": {"bound": ("scalar_loads == 0", "scalar_stores == 0")},
+    }
+)
+"""The rung of vectors, which is the first of vector_add."""
+
+
+def _make_family(kernel: str, block: str) -> Family:
+    return Family(
+        kernel=kernel,
+        config=FlatConfig,
+        schedule=schedule,
+        blocks=(block,),
+        default_example=TENSOR,
+        small=Example({"n": 96}, config={"threads": 32}),
+        tiles=("threads",),
+    )
+
+
+def _make_ladder(first: Recipe, vectors: Rung) -> Ladder:
+    wide = vectors.plus(
+        "wide",
+        threads=512,
+        why="Half as many blocks are started; sets up batches",
+        golden={"threads": 64},
+    )
+    batches = wide.plus(
+        "batches",
+        each=4,
+        why="Several vectors of a thread are in flight at the same time",
+        golden={"each": 2, "threads": 32},
+        at={"n": 512},
+    )
+    persistent = vectors.plus(
+        "persistent",
+        blocks=1056,
+        why="Blocks are started once, as many as the GPU runs, and go over the tensor",
+        golden={"blocks": 3, "each": 2},
+        at={"n": 1536},
+        searched=("each",),
+        # As many blocks as 132 multiprocessors run: they do not divide.
+        changes={"default_example": dataclasses.replace(TENSOR, config={"tail": "guard"})},
+    )
+    recipes = (first, vectors, wide, batches, persistent)
+    title = "vectors, and several of them for each thread"
+    return Ladder(vectors.kernel, vectors.kernel, title, recipes, TENSOR.shape)
+
+
+def _begin(kernel: str) -> tuple[Rung, Rung]:
+    """The first two rungs of a function of one tensor."""
+    bound = _make_family(kernel, "B").root(
+        "bound",
+        why="One element for each thread",
+        expects={"bound": ("barriers == 0",)},
+        changes={"symbolic": ("n",)},
+    )
+    return bound, bound.plus("vectors", **VECTORS, changes={"symbolic": ()})
+
+
+VECTOR_ADD = _make_ladder(
+    vector_add_bound, _make_family("vector_add", "C").root("vectors", **VECTORS)
+)
+RELU = _make_ladder(*_begin("relu"))
+GELU = _make_ladder(*_begin("gelu"))

@@ -7,11 +7,12 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import tvm
 from tvm.s_tir import SBlock, Schedule
-from tvm.s_tir.schedule import Trace
+from tvm.s_tir.schedule import SBlockRV, Trace
 
 from ..errors import TransformError
 from ..tir import find_all
@@ -53,20 +54,22 @@ class Example:
 class Recipe:
     """The named steps that take one kernel from its plain form to one schedule.
 
-    ``recipe(sch, **sizes)`` runs it all; ``recipe.steps(module, **sizes)`` gives the steps.
+    ``recipe(sch, **config)`` runs it all; ``recipe.steps(module, **config)`` gives the steps.
 
     Attributes
     ----------
     name, doc : of the generator function
     kernel : the name of the kernel that it schedules
-    sizes : its keyword sizes with their defaults
+    config : its knobs with their defaults
     blocks : the forms of the kernel that it schedules: block names in program order, as "C D"
     default_example : the shape, options and config of the tutorial that it comes from
     golden : a small example for its golden files, with pairwise different extents
-    choices : for a size, the values worth drawing or searching
+    choices : for a knob, the values worth drawing or searching
     symbolic : the kernel's sizes, each and all of which a module may leave open; the last of
         `tails` it takes then
     expects : what must hold of the lowering of its steps, by name, at those of `default_example`
+    base, delta, why : of a rung (see `ladder`), the recipe that it builds on, the one knob that it
+        sets there, and the reason in a line; None, nothing and "" of other recipes
     """
 
     name: str
@@ -80,31 +83,54 @@ class Recipe:
     symbolic: tuple[str, ...]
     expects: Expectations = field(repr=False)
     body: Body = field(repr=False, compare=False)
+    base: str | None = None
+    delta: Mapping[str, object] = field(default_factory=dict)
+    why: str = ""
+
+    @property
+    def words(self) -> Mapping[str, tuple[object, ...]]:
+        """The knobs that take one of a few words, and these."""
+        hints = get_type_hints(self._annotated)
+        return {name: get_args(it) for name, it in hints.items() if get_origin(it) is Literal}
 
     @property
     def tails(self) -> tuple[str, ...]:
         """What it can do where a size does not divide; empty if no size has to."""
-        hint = get_type_hints(self.body).get("tail")
-        return get_args(hint)
+        return tuple(map(str, self.words.get("tail", ())))
 
-    def __call__(self, sch: Schedule, **sizes: object) -> Schedule:
+    @property
+    def _annotated(self) -> object:
+        """What has the types of the knobs."""
+        return self.body
+
+    def explain_wrong(self, name: str, value: object) -> str:
+        """What a knob takes instead of a value that it cannot have; "" where it can."""
+        is_size = type(value) is int and value >= 1
+        if type(self.config[name]) in (int, NoneType) and not (is_size or value is None):
+            return "a whole number from 1 up"
+        return ""
+
+    def _start(self, sch: Schedule, config: Mapping[str, object]) -> Iterator[str]:
+        return self.body(sch, **config)
+
+    def __call__(self, sch: Schedule, **config: object) -> Schedule:
         """Run all steps on a schedule and return it."""
-        for _ in self.run(sch, **sizes):
+        for _ in self.run(sch, **config):
             pass
         return sch
 
-    def steps(self, module: tvm.IRModule, **sizes: object) -> list[Step]:
+    def steps(self, module: tvm.IRModule, **config: object) -> list[Step]:
         """The steps on a fresh schedule of a module, the module itself as step 0."""
         sch = Schedule(module)
-        line = inspect.getsourcelines(self.body)[1]
+        line = self.body.__code__.co_firstlineno
         first = Step(0, "input", module, _copy_trace(sch), f"{self._file()}:{line}")
-        return [first, *self.run(sch, **sizes)]
+        return [first, *self.run(sch, **config)]
 
-    def run(self, sch: Schedule, **sizes: object) -> Iterator[Step]:
+    def run(self, sch: Schedule, **config: object) -> Iterator[Step]:
         """Run step by step on a schedule; a `TransformError` says after which step it came."""
-        self._require_sizes(sizes)
+        self._require_config(config)
         self._require_blocks(sch)
-        generator: Any = self.body(sch, **sizes)
+        generator: Any = self._start(sch, config)
         last, names = "input", {"input"}
         for index in range(1, 1000):
             try:
@@ -143,21 +169,21 @@ class Recipe:
             return
         raise TransformError(self.name, problem, "yield a new name for each step, as 'tiled'")
 
-    def _require_sizes(self, sizes: Mapping[str, object]) -> None:
-        for name in sizes:
+    def _require_config(self, config: Mapping[str, object]) -> None:
+        for name in config:
             if name not in self.config:
                 near = difflib.get_close_matches(name, self.config, n=1)
                 hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(self.config)}"
                 raise TransformError(self.name, f"there is no size '{name}'", hint)
-
-        tail = sizes.get("tail")
-        if "tail" in sizes and tail not in self.tails:
-            known = " or ".join(f'"{one}"' for one in self.tails)
-            raise TransformError(self.name, f"tail={tail!r} is unknown", f"use {known}")
+        for name, known in self.words.items():
+            if name in config and config[name] not in known:
+                hint = " or ".join(f'"{word}"' for word in known)
+                raise TransformError(
+                    self.name, f"{name}={config[name]!r} is unknown", f"use {hint}"
+                )
 
     def _require_blocks(self, sch: Schedule) -> None:
-        nodes = find_all(sch.mod[sch.func_working_on].body, SBlock)
-        names = " ".join(str(node.name_hint) for node in nodes if node.name_hint != "root")
+        names = " ".join(_name_sblocks(sch))
         if names not in self.blocks:
             accepted = " or ".join(f"'{form}'" for form in self.blocks)
             raise TransformError(
@@ -177,7 +203,7 @@ def recipe(
     symbolic: tuple[str, ...] = (),
     expects: Mapping[str, Sequence[str | Expectation]] | None = None,
 ) -> Callable[[Body], Recipe]:
-    """Make a `Recipe` of a generator function ``body(sch, *, **sizes)`` that yields step names.
+    """Make a `Recipe` of a generator function ``body(sch, *, **config)`` that yields step names.
 
     A name is yielded when its step is done. `expects` is by step, see `expectations`. Raises
     `TransformError` for `blocks` that are no tuple: ``("B")`` is the text ``"B"``.
@@ -208,6 +234,16 @@ def recipe(
         )
 
     return make
+
+
+def get_sblocks(sch: Schedule) -> list[SBlockRV]:
+    """The sblocks of a kernel in program order, for schedules of several kernels."""
+    return [sch.get_sblock(name) for name in _name_sblocks(sch)]
+
+
+def _name_sblocks(sch: Schedule) -> list[str]:
+    nodes = find_all(sch.mod[sch.func_working_on].body, SBlock)
+    return [str(node.name_hint) for node in nodes if node.name_hint != "root"]
 
 
 def _find_yield_line(generator: Any) -> str:

@@ -1,4 +1,4 @@
-"""Recipes of row_sum and softmax: the rows of a matrix, reduced by the threads of a block.
+"""The rows of a matrix, shared by the threads of a block: one schedule for five kernels.
 
 A reduction over threads by warp shuffles is M. Harris's (Faster parallel reductions on Kepler,
 2014), the row in registers that of the softmax of A. Dakkak and others and of Triton's tutorial.
@@ -6,152 +6,286 @@ A reduction over threads by warp shuffles is M. Harris's (Faster parallel reduct
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from ..loops import Tail
-from .recipe import Example
-from .row_plan import RowPlan, schedule_row_per_thread, schedule_rows
-from .row_rungs import (
-    SEED,
-    SEVERAL,
-    SHAPE,
-    row_in_registers,
-    row_per_block,
-    row_per_thread,
-    rows_per_block,
+from ..binding import bind_loop
+from ..caching import cache_write_at
+from ..errors import TransformError
+from ..gpu_limits import MAX_THREADS, WARP
+from ..loops import Tail, split_loop, unroll_loop
+from ..placement import compute_block_at
+from ..queries import get_extent, is_reduction
+from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
+from ..vectorize import vectorize_loop
+from .ladder import Family, Ladder, knob
+from .recipe import Example, get_sblocks
+
+SHARE_BYTES = 64
+"""Of a row, for each of its threads: less keeps too few loads on their way, more fills registers.
+Measured on an H200 for rows of 1024 to 8192 elements of four and two bytes."""
+BLOCK_THREADS = 64
+"""So many threads a block has at least: it takes more than one warp to fill a multiprocessor."""
+
+
+THREADS = (32, 64, 128, 256, 512, 1024)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPerThreadConfig:
+    """Knobs of a schedule with one thread for each row."""
+
+    threads: int = knob(32, "threads of a block", choices=THREADS[:4])
+    tail: Tail = knob("refuse", "what happens where they do not divide the rows")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowConfig:
+    """Knobs of a schedule whose threads share a row."""
+
+    threads: int | None = knob(
+        256,
+        "threads of a row; None for as many as leave 64 bytes of it for each",
+        choices=(None, *THREADS),
+    )
+    in_registers: bool = knob(False, "whether a row is read once, into registers")
+    vector: int = knob(
+        1,
+        "elements of a vector, at most: rows of another length, and wide types, get shorter ones",
+        choices=(2, 4, 8),
+    )
+    rows: int | None = knob(
+        1,
+        "rows of a block; None for as many as make 64 threads",
+        choices=(None, 1, 2, 4, 8),
+    )
+    tail: Tail = knob("refuse", "what happens where these do not divide the row")
+
+
+def schedule_row_per_thread(sch: Schedule, config: RowPerThreadConfig) -> Iterator[str]:
+    """One thread for each row."""
+    blocks = get_sblocks(sch)
+    if _inline_copies(sch, blocks):
+        yield "exponentials_inlined"
+    *producers, output = blocks
+    loop = sch.get_loops(output)[0]
+    outer, row = split_loop(sch, loop, inner=config.threads, tail=config.tail)
+    bind_loop(sch, outer, axis="blockIdx.x")
+    bind_loop(sch, row, axis="threadIdx.x")
+    _compute_row_at(sch, producers, row)
+    yield "bound"
+
+
+def schedule_rows(sch: Schedule, config: RowConfig) -> Iterator[str]:
+    """Threads share a row."""
+    blocks = get_sblocks(sch)
+    if not config.in_registers and _inline_copies(sch, blocks):
+        yield "exponentials_inlined"
+    *producers, output = blocks
+    threads, vector, rows = _fit(sch, blocks, config)
+    row = _bind_rows(sch, output, rows, config.tail)
+    _compute_row_at(sch, producers, row)
+    yield "rows_on_blocks"
+    steps = _spread_rows(sch, blocks, row, _Fit(threads, vector, rows), config)
+    yield "spread_over_threads"
+    if config.in_registers:
+        for block in blocks:
+            _cache_inputs(sch, block, row)
+        yield "row_in_registers"
+        for loop in steps:
+            unroll_loop(sch, loop)
+        yield "unrolled"
+
+
+def _inline_copies(sch: Schedule, blocks: list[SBlockRV]) -> bool:
+    """Inline what is no reduction, and take it out of the blocks; whether there was any.
+
+    Without the row in registers, softmax has its exponentials computed twice.
+    """
+    copies = [block for block in blocks[:-1] if not is_reduction(sch, block)]
+    for block in copies:
+        sch.compute_inline(block)
+        blocks.remove(block)
+    return bool(copies)
+
+
+def _spread_rows(
+    sch: Schedule, blocks: Sequence[SBlockRV], row: LoopRV, fit: _Fit, config: RowConfig
+) -> list[LoopRV]:
+    """Spread every block over the threads of a row; the loops over what each thread has of it."""
+    *producers, output = blocks
+    threads, vector, _ = fit
+    store = cache_write_at(sch, output, row) if config.in_registers else None
+    steps = []
+    for block in [*([store] if store else []), *reversed(blocks)]:  # readers first
+        if block is store and is_reduction(sch, output):
+            sch.add_unit_loop(block)  # one thread stores
+            spread_over_threads(sch, block, threads=threads, tail="guard")
+            continue
+        spread = spread_over_threads(sch, block, threads=threads, vector=vector, tail=config.tail)
+        steps.append(spread.steps)
+        if block is store and vector > 1:
+            vectorize_loop(sch, spread.elements)
+    for block in [*producers, *([output] if store else [])]:
+        keep_in_registers(sch, block)
+    return steps
+
+
+class _Fit(NamedTuple):
+    """The threads of a row, the elements of their vectors, and the rows of a block."""
+
+    threads: int
+    vector: int
+    rows: int
+
+
+def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> _Fit:
+    """The config for rows of this length and type."""
+    height, extent = (get_extent(sch, loop) for loop in sch.get_loops(blocks[-1])[:2])
+    dtype = sch.get(blocks[0]).reads[0].source.dtype
+    vector = find_vector(extent, dtype, most=config.vector)
+    threads = config.threads
+    if threads is None:
+        threads = _choose_threads(extent, dtype.itemsize, vector, config.tail)
+    if config.tail == "guard" and extent is not None:
+        # A power of two, which TVM reduces by shuffles, and no more than there are vectors.
+        threads = min(threads, 1 << (extent // vector - 1).bit_length())
+    rows = config.rows
+    if rows is None:
+        rows = max(1, BLOCK_THREADS // threads)
+        if config.tail == "refuse":
+            rows = math.gcd(rows, height or 1)
+    return _Fit(threads, vector, rows)
+
+
+def _choose_threads(extent: int | None, item_bytes: int, vector: int, tail: Tail) -> int:
+    """A power of two between a warp and the largest block.
+
+    Where the row has to be divided, it may be down to a quarter of what would be best; refuses rows
+    that none of these divides.
+    """
+    if extent is None:
+        return MAX_THREADS // 4
+    wanted = 1 << max(extent * item_bytes // SHARE_BYTES - 1, 0).bit_length()
+    wanted = min(max(wanted, WARP), MAX_THREADS)
+    if tail == "guard":
+        return wanted
+    vectors, tried = extent // vector, (wanted // 4, wanted // 2, wanted)
+    dividing = [threads for threads in tried if vectors % threads == 0]
+    if not dividing:
+        raise TransformError(
+            "schedule_rows",
+            f"a row of {extent} elements in vectors of {vector} does not divide among "
+            f"{' or '.join(map(str, tried))} threads, which suit its length",
+            f'pass tail="guard", or choose threads that divide {vectors}',
+        )
+    return dividing[-1]
+
+
+def _bind_rows(sch: Schedule, output: SBlockRV, rows: int, tail: Tail) -> LoopRV:
+    """The loop of which one iteration is one row."""
+    (row, *_) = sch.get_loops(output)
+    if rows > 1:
+        outer, row = split_loop(sch, row, inner=rows, tail=tail)
+        bind_loop(sch, outer, axis="blockIdx.x")
+        bind_loop(sch, row, axis="threadIdx.y")
+    else:
+        bind_loop(sch, row, axis="blockIdx.x")
+    return row
+
+
+def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -> None:
+    for block in reversed(producers):
+        compute_block_at(sch, block, row)
+    for block in producers:
+        keep_in_registers(sch, block)
+
+
+def _cache_inputs(sch: Schedule, block: SBlockRV, row: LoopRV) -> None:
+    """All that a block reads of the kernel's tensors."""
+    for operand, region in enumerate(sch.get(block).reads):
+        if region.source.scope() == "global":
+            cache_row_at(sch, block, row, operand=operand)
+
+
+def _make_ladder(kernel: str, names: str, in_vectors: str) -> Ladder:
+    """The ladder of a kernel; `in_vectors` is what its rung of vectors is called."""
+    matrix, shape = Example({"m": 4096, "n": 4096}), {"m": 6, "n": 64}
+    begin = Family(
+        kernel=kernel,
+        config=RowPerThreadConfig,
+        schedule=schedule_row_per_thread,
+        blocks=(names,),
+        default_example=matrix,
+        small=Example(shape, config={"threads": 2}),
+        tiles=("threads",),
+    )
+    family = Family(
+        kernel=kernel,
+        config=RowConfig,
+        schedule=schedule_rows,
+        blocks=(names,),
+        default_example=matrix,
+        small=Example(shape, config={"threads": 8}),
+        tiles=("threads",),
+        options=("online",),
+    )
+    naive = begin.root(
+        "naive",
+        why="One row for each thread: adjacent threads read a whole row apart",
+        expects={"bound": ("barriers == 0",)},
+    )
+    threads = family.root(
+        "threads",
+        why="One row for each block, whose threads reduce it by warp shuffles",
+        expects={"spread_over_threads": ("barriers >= 2",)},
+    )
+    cached = threads.plus(
+        "cached",
+        in_registers=True,
+        why="The row is read once, all of its loads in flight before the first use",
+    )
+    vectors = cached.plus(
+        in_vectors,
+        vector=8,
+        why="Loads and stores are vectors",
+        golden={"vector": 4},
+        expects={"unrolled": ("scalar_loads == 0",)},
+    )
+    fitted = vectors.plus(
+        "fitted", threads=None, why="Short rows have fewer threads, long ones more"
+    )
+    several = fitted.plus(
+        "rows",
+        rows=None,
+        why="Several short rows for each block; a row of 32 threads needs no barrier",
+        golden={"rows": 2},
+    )
+    rungs = [naive, threads, cached, vectors, fitted, several]
+    if kernel == "softmax":
+        online = several.plus(
+            "online",
+            online=True,
+            why="Maximum and sum in one reduction: half the barriers, and three exponentials each",
+            changes={"blocks": ("wide statistics B",)},
+        )
+        rungs.append(online)
+    return Ladder(kernel, kernel, "threads that share a row", tuple(rungs), matrix.shape)
+
+
+ROWS = tuple(
+    _make_ladder(*row)
+    for row in (
+        ("row_sum", "B", "vectors"),
+        ("softmax", "max exp sum B", "registers"),
+        ("rms_norm", "sum B", "registers"),
+        ("layer_norm", "mean variance B", "registers"),
+        ("matvec", "y", "vectors"),
+    )
 )
-
-
-@row_per_thread(kernel="row_sum", blocks=("B",))
-def row_sum_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
-    """One row for each thread: neighbouring threads read a whole row apart.
-
-    Sizes: threads of a block.
-    """
-    yield from schedule_row_per_thread(sch, "B", threads=threads, tail=tail)
-
-
-@row_per_block(kernel="row_sum", blocks=("B",))
-def row_sum_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
-    """One row for each block, whose threads add up their sums by warp shuffles.
-
-    Sizes: threads of a row.
-    """
-    yield from schedule_rows(sch, "B", RowPlan(threads, tail=tail))
-
-
-@row_in_registers(kernel="row_sum", blocks=("B",))
-def row_sum_vectors(
-    sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
-) -> Iterator[str]:
-    """The row comes in vectors into registers, all of it on its way before the first sum.
-
-    Sizes: threads of a row; vector, its elements at most.
-    """
-    plan = RowPlan(threads, vector, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, "B", plan)
-
-
-@rows_per_block(kernel="row_sum", blocks=("B",))
-def row_sum_rows(
-    sch: Schedule,
-    *,
-    threads: int | None = None,
-    vector: int = 8,
-    rows: int | None = None,
-    tail: Tail = "refuse",
-) -> Iterator[str]:
-    """Threads by the length of a row, and several short rows for each block.
-
-    A row of 32 threads needs no barrier for its sum.
-
-    Sizes: threads of a row, by default one for 64 bytes of it; vector, its elements at most; rows
-    of a block, by default as many as make 64 threads.
-    """
-    plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, "B", plan)
-
-
-BLOCKS = "max exp sum B"
-READ_AGAIN = "max sum B"
-"""With the exponentials inlined."""
-ONLINE = "wide statistics B"
-
-
-@row_per_thread(kernel="softmax", blocks=(BLOCKS,))
-def softmax_naive(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
-    """One row for each thread, read three times; exponentials are computed twice.
-
-    Sizes: threads of a block.
-    """
-    sch.compute_inline(sch.get_sblock("exp"))
-    yield "exponentials_inlined"
-    yield from schedule_row_per_thread(sch, READ_AGAIN, threads=threads, tail=tail)
-
-
-@row_per_block(kernel="softmax", blocks=(BLOCKS,))
-def softmax_threads(sch: Schedule, *, threads: int = 256, tail: Tail = "refuse") -> Iterator[str]:
-    """One row for each block, read three times; maximum and sum by warp shuffles.
-
-    Sizes: threads of a row.
-    """
-    sch.compute_inline(sch.get_sblock("exp"))
-    yield "exponentials_inlined"
-    yield from schedule_rows(sch, READ_AGAIN, RowPlan(threads, tail=tail))
-
-
-@row_in_registers(kernel="softmax", blocks=(BLOCKS,))
-def softmax_registers(
-    sch: Schedule, *, threads: int = 256, vector: int = 8, tail: Tail = "refuse"
-) -> Iterator[str]:
-    """The row is read once, into registers, and so are its exponentials kept; vectors both ways.
-
-    Sizes: threads of a row; vector, its elements at most.
-    """
-    plan = RowPlan(threads, vector, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, BLOCKS, plan)
-
-
-@rows_per_block(kernel="softmax", blocks=(BLOCKS,))
-def softmax_rows(
-    sch: Schedule,
-    *,
-    threads: int | None = None,
-    vector: int = 8,
-    rows: int | None = None,
-    tail: Tail = "refuse",
-) -> Iterator[str]:
-    """Threads by the length of a row, and several short rows for each block.
-
-    A row of 32 threads needs no barrier.
-
-    Sizes: threads of a row, by default one for 64 bytes of it; vector, its elements at most; rows
-    of a block, by default as many as make 64 threads.
-    """
-    plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, BLOCKS, plan)
-
-
-@rows_per_block(
-    kernel="softmax",
-    blocks=(ONLINE,),
-    default_example=Example(SEED.shape, {"online": True}),
-    golden=Example(SHAPE, {"online": True}, SEVERAL),
-)
-def softmax_online(
-    sch: Schedule,
-    *,
-    threads: int | None = None,
-    vector: int = 8,
-    rows: int | None = None,
-    tail: Tail = "refuse",
-) -> Iterator[str]:
-    """Maximum and sum in one reduction: half the barriers, and three exponentials an element.
-
-    Sizes: threads of a row, by default one for 64 bytes of it; vector, its elements at most; rows
-    of a block, by default as many as make 64 threads.
-    """
-    plan = RowPlan(threads, vector, rows, in_registers=True, tail=tail)
-    yield from schedule_rows(sch, ONLINE, plan)
+"""The ladders of the kernels over rows."""

@@ -32,7 +32,7 @@ class Entry:
     ----------
     shapes : sizes by place; a kernel of one size takes their product
     options : of the kernel; an option that it does not have is left out
-    recipes : names, or ``"first"``, ``"last"`` or ``"all"`` of the kernel's ladder
+    recipes : names, ladders, or ``"first"``, ``"last"`` or ``"all"`` of the kernel's recipes
     peers : as `tirstep.bench.peers` names them
     """
 
@@ -81,6 +81,8 @@ SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
                     (1024, 768, 336),  # the nearest that tiles divide
                 ),
             ),
+            # The fast ladder where it fills the GPU.
+            Entry("matmul", ((4096, 4096, 4096),), recipes=("matmul",)),
             # The naive kernel takes seconds here, and would say nothing new.
             Entry(
                 "matmul",
@@ -135,7 +137,8 @@ class CaseChoice:
 
     Attributes
     ----------
-    names : suites, or kernels with all that the suites have of them; all suites if there are none
+    names : suites, kernels with all that the suites have of them, or ladders of other
+        names at their own shape; all suites if there are none
     shapes : instead of those of the suites; a shape of another number of sizes than a kernel has
         is refused
     dtype, recipes : only these; recipes come instead of those that a suite names
@@ -196,6 +199,10 @@ def _list_entries(
         if name in suites:
             yield from ((name, entry) for entry in suites[name])
             continue
+        if name in LADDERS and LADDERS[name].kernel != name:
+            ladder = LADDERS[name]
+            yield name, Entry(ladder.kernel, (tuple(ladder.shape.values()),), recipes=(name,))
+            continue
         found = [
             (suite, entry)
             for suite, entries in suites.items()
@@ -206,8 +213,9 @@ def _list_entries(
 
 
 def _get_default_shapes(kernel: str) -> tuple[tuple[int, ...], ...]:
-    """The shapes of the tutorials, for a kernel that no suite has."""
-    shapes = (tuple(recipe.default_example.shape.values()) for recipe in LADDERS[kernel])
+    """The shapes of its ladders' examples, for a kernel that no suite has."""
+    recipes = (recipe for recipe in RECIPES.values() if recipe.kernel == kernel)
+    shapes = (tuple(recipe.default_example.shape.values()) for recipe in recipes)
     return tuple(dict.fromkeys(shapes))
 
 
@@ -224,8 +232,7 @@ def _narrow(entry: Entry, choice: CaseChoice) -> Entry:
 
 def _expand(suite: str, entry: Entry, choice: CaseChoice) -> Iterator[PlannedCase]:
     kernel = get_kernel(entry.kernel)
-    ladder = LADDERS[entry.kernel]
-    recipes = tuple(_pick(ladder, choice.recipes or entry.recipes))
+    recipes = tuple(_pick(entry.kernel, choice.recipes or entry.recipes))
     if not recipes:
         return
     for shape in entry.shapes:
@@ -234,14 +241,16 @@ def _expand(suite: str, entry: Entry, choice: CaseChoice) -> Iterator[PlannedCas
             yield PlannedCase(suite, problem, recipes, entry.peers)
 
 
-def _pick(ladder: Sequence[Recipe], words: Sequence[str]) -> Iterator[Recipe]:
-    """The recipes of a ladder by name or by ``first``, ``last``, ``all``, in its order."""
-    wanted = {recipe.name for recipe in ladder if recipe.name in words or "all" in words}
+def _pick(kernel: str, words: Sequence[str]) -> Iterator[Recipe]:
+    """A kernel's recipes by name, ladder, or ``first``, ``last``, ``all`` of them, in order."""
+    known = [recipe for recipe in RECIPES.values() if recipe.kernel == kernel]
+    wanted = {recipe.name for recipe in known if recipe.name in words or "all" in words}
+    wanted |= {recipe.name for word in words for recipe in LADDERS.get(word, ())}
     if "first" in words:
-        wanted.add(ladder[0].name)
+        wanted.add(known[0].name)
     if "last" in words:
-        wanted.add(ladder[-1].name)
-    return (recipe for recipe in ladder if recipe.name in wanted)
+        wanted.add(known[-1].name)
+    return (recipe for recipe in known if recipe.name in wanted)
 
 
 def _fit(kernel: Kernel, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from tirstep.files import locked, require_writable
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
-from tirstep.transforms.recipes.best import find_flaw
+from tirstep.transforms.recipes.tuned import find_flaw
 
 from . import BenchError, PeerMissing
 from .accuracy import Expectation, Reference
@@ -318,7 +318,7 @@ def record_best(
     device: Mapping[str, object],
     versions: Mapping[str, str],
 ) -> bool:
-    """Put what was found into a file; False where the file has a faster recipe for the problem.
+    """Put what was found into a file; False where the file has a faster one for the problem.
 
     Other processes may do the same at the same time. Raises `BenchError` for a file that holds
     something else, and if nothing was found.
@@ -356,8 +356,8 @@ def _put(
     if shape in shapes and float(shapes[shape]["us"]) <= best.median_us:
         return False
     shapes[shape] = {
-        "recipe": plan.recipe.name,
-        "config": found.config,
+        "config": {**plan.recipe.config, **(found.config or {})},
+        "searched": plan.recipe.name,
         "options": dict(problem.options),
         "us": round(best.median_us, 3),
         "us_lower": round(best.lower_us, 3),
@@ -388,7 +388,7 @@ def read_best(file: Path) -> dict[str, Any]:
         flaw = "it is no JSON"
     if flaw:
         raise BenchError(
-            f"{file} is no table of best sizes ({flaw}); give --into another file, or delete it"
+            f"{file} is no table of best configs ({flaw}); give --into another file, or delete it"
         )
     return dict(table)
 

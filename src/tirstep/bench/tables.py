@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tirstep.transforms.recipes import LADDERS
+from tirstep.transforms.recipes import RECIPES, list_ladders
 
 from .cases import GPU_PEERS
 from .results import BenchRun, Case, Ceilings, Outcome, Time
@@ -73,11 +73,11 @@ def speedup(case: Case, outcome: Outcome, over: str) -> float | None:
 
 
 def get_first_rung(case: Case) -> str | None:
-    """The first recipe of the kernel's ladder, with its tail; None where it did not take part."""
-    ladder = LADDERS.get(case.kernel, ())
-    recipes = (one.contender for one in case.outcomes if one.kind == "recipe")
+    """The first recipe, with its tail; None where no ladder of the kernel begins with it."""
+    begins = {ladder[0].name for ladder in list_ladders(case.kernel)}
+    recipes = (outcome.contender for outcome in case.outcomes if outcome.kind == "recipe")
     first = next(recipes, "")
-    return first if ladder and first.split(" ")[0] == ladder[0].name else None
+    return first if first.split(" ")[0] in begins else None
 
 
 def get_fastest_recipe(case: Case) -> Outcome | None:
@@ -87,14 +87,17 @@ def get_fastest_recipe(case: Case) -> Outcome | None:
 
 
 def get_previous_rung(case: Case, outcome: Outcome) -> str | None:
-    """The last recipe with a time before an outcome, in the order of the ladder."""
-    before = None
-    for one in case.outcomes:
-        if one.contender == outcome.contender:
-            return before
-        if one.kind == "recipe" and one.time is not None:
-            before = one.contender
-    return None
+    """The nearest base of a rung that has a time; of other recipes the last one before them."""
+    names = [other.contender for other in case.outcomes if other.kind == "recipe" and other.time]
+    recipe = RECIPES.get(outcome.contender.split(" ")[0])
+    while recipe is not None and recipe.base is not None:
+        recipe = RECIPES[recipe.base]
+        for name in names:
+            if name.split(" ")[0] == recipe.name:
+                return name
+    place = [other.contender for other in case.outcomes].index(outcome.contender)
+    earlier = {other.contender for other in case.outcomes[:place]}
+    return next((name for name in reversed(names) if name in earlier), None)
 
 
 def geometric_mean(ratios: Iterable[float | None]) -> float | None:

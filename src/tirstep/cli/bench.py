@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import complete_kernel
+from .catalogue import complete_ladder
 from .request import Seed
 from .wrong_use import UseError
 
@@ -32,7 +32,7 @@ Names = Annotated[
         metavar="NAME",
         show_default=False,
         help="Suites (matmul, bandwidth, convolution, tutorial) or kernels. [default: all]",
-        autocompletion=complete_kernel,
+        autocompletion=complete_ladder,
     ),
 ]
 File = Annotated[

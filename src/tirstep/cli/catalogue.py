@@ -22,13 +22,13 @@ from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.modules import Kernel
-    from tirstep.transforms.recipes import Example, Recipe
+    from tirstep.transforms.recipes import Example, Ladder, Recipe
 
 FILE = Path(__file__).with_name("catalogue.json")
 SOURCES = {"tirstep.modules": "*.py", "tirstep.transforms": "recipes/**/*.py"}
 
 Ladders = Mapping[str, Sequence[str]]
-"""The names of recipes by kernel."""
+"""The names of recipes by ladder; of kernels without recipes, none."""
 Entry = dict[str, Any]
 """A kernel as in the document ``list``, and ``told``: its options in words."""
 
@@ -44,19 +44,19 @@ def require_recipe(name: str) -> None:
     _require(name, explain_unknown_recipe)
 
 
-def require_kernel(name: str) -> None:
-    """The same of a kernel that has a ladder."""
-    _require(name, explain_unknown_kernel)
+def require_ladder(name: str) -> None:
+    """The same of a ladder."""
+    _require(name, explain_unknown_ladder)
 
 
 def require_either(name: str) -> None:
-    """The same of what is a kernel or a recipe."""
+    """The same of what is a kernel, a ladder or a recipe."""
     _require(name, explain_unknown_name)
 
 
 def _require(name: str, refuse: Callable[[str, Ladders], str | None]) -> None:
     stored = None if "tirstep.transforms.recipes" in sys.modules else _read_stored()
-    sentence = None if stored is None else refuse(name, list_ladders(stored))
+    sentence = None if stored is None else refuse(name, name_recipes(stored))
     if sentence is not None:
         raise UseError(sentence)
 
@@ -68,42 +68,42 @@ def explain_unknown_recipe(name: str, ladders: Ladders) -> str | None:
         return None
     if ladders.get(name):
         return (
-            f"'{name}' is a kernel, and a ladder of {count(len(ladders[name]), 'recipe')}: name "
+            f"'{name}' is a ladder of {count(len(ladders[name]), 'recipe')}: name "
             f"one of them (tirstep list {name}), or see all with tirstep ladder {name}"
         )
     return f"there is no recipe '{name}'; {suggest(name, recipes)}"
 
 
-def explain_unknown_kernel(name: str, ladders: Ladders) -> str | None:
-    """What to say of a name that is no kernel with a ladder; None of one."""
+def explain_unknown_ladder(name: str, ladders: Ladders) -> str | None:
+    """What to say of a name that is no ladder with recipes; None of one."""
     if ladders.get(name):
         return None
-    for kernel, ladder in ladders.items():
-        if name in ladder:
+    for ladder, recipes in ladders.items():
+        if name in recipes:
             return (
-                f"'{name}' is a recipe of the kernel {kernel}: give tirstep ladder {kernel}, or "
+                f"'{name}' is a recipe of the ladder {ladder}: give tirstep ladder {ladder}, or "
                 f"tirstep check {name}"
             )
+    known = [ladder for ladder, recipes in ladders.items() if recipes]
     if name in ladders:
-        known = [kernel for kernel, ladder in ladders.items() if ladder]
         return f"the kernel '{name}' has no recipes; {suggest(name, known)}"
-    return f"there is no kernel '{name}'; {suggest(name, ladders)}"
+    return f"there is no ladder '{name}'; {suggest(name, known)}"
 
 
 def explain_unknown_name(name: str, ladders: Ladders) -> str | None:
-    """What to say of a name that is neither a kernel nor a recipe; None of one that is."""
+    """What to say of a name that is no kernel, ladder or recipe; None of one that is."""
     names = [*ladders, *(recipe for ladder in ladders.values() for recipe in ladder)]
     if name in names:
         return None
-    return f"there is no kernel or recipe '{name}'; {suggest(name, names)}"
+    return f"there is no kernel, ladder or recipe '{name}'; {suggest(name, names)}"
 
 
 def make_catalogue() -> list[Entry]:
     """The same as `read_catalogue`, from the kernels and recipes themselves."""
     from tirstep.modules import kernels
-    from tirstep.transforms.recipes import LADDERS
+    from tirstep.transforms.recipes import list_ladders
 
-    return [_describe_kernel(kernel, LADDERS.get(name, ())) for name, kernel in kernels().items()]
+    return [_describe_kernel(kernel, list_ladders(name)) for name, kernel in kernels().items()]
 
 
 def write_catalogue(file: Path = FILE) -> None:
@@ -139,20 +139,20 @@ def _find_sources() -> Iterator[Path]:
 
 def complete_recipe(incomplete: str) -> list[str]:
     """The recipes whose names begin so, for a shell to offer."""
-    ladders = list_ladders(_read_stored(fresh=False) or ())
+    ladders = name_recipes(_read_stored(fresh=False) or ())
     names = (recipe for ladder in ladders.values() for recipe in ladder)
     return [name for name in names if name.startswith(incomplete)]
 
 
-def complete_kernel(incomplete: str) -> list[str]:
-    """The same of kernels that have a ladder."""
-    ladders = list_ladders(_read_stored(fresh=False) or ())
+def complete_ladder(incomplete: str) -> list[str]:
+    """The same of ladders."""
+    ladders = name_recipes(_read_stored(fresh=False) or ())
     return [name for name, ladder in ladders.items() if ladder and name.startswith(incomplete)]
 
 
 def complete_either(incomplete: str) -> list[str]:
     """The same of kernels and recipes."""
-    return [*complete_kernel(incomplete), *complete_recipe(incomplete)]
+    return [*complete_ladder(incomplete), *complete_recipe(incomplete)]
 
 
 def _read_stored(*, fresh: bool = True) -> list[Entry] | None:
@@ -169,14 +169,17 @@ def _read_stored(*, fresh: bool = True) -> list[Entry] | None:
         return None
 
 
-def list_ladders(catalogue: Sequence[Entry]) -> dict[str, list[str]]:
-    """The names of each kernel's recipes."""
-    return {
-        kernel["kernel"]: [recipe["recipe"] for recipe in kernel["recipes"]] for kernel in catalogue
-    }
+def name_recipes(catalogue: Sequence[Entry]) -> dict[str, list[str]]:
+    """The names of each ladder's recipes, and those of kernels without any."""
+    named: dict[str, list[str]] = {}
+    for kernel in catalogue:
+        for recipe in kernel["recipes"]:
+            named.setdefault(recipe["ladder"], []).append(recipe["recipe"])
+        named.setdefault(kernel["kernel"], [])
+    return named
 
 
-def _describe_kernel(kernel: Kernel, recipes: Sequence[Recipe]) -> Entry:
+def _describe_kernel(kernel: Kernel, ladders: Sequence[Ladder]) -> Entry:
     told = [_describe_option(kernel, name) for name in kernel.options if name != "dtype"]
     return {
         "kernel": kernel.name,
@@ -185,7 +188,7 @@ def _describe_kernel(kernel: Kernel, recipes: Sequence[Recipe]) -> Entry:
         "dtypes": list(kernel.dtypes),
         "options": dict(kernel.options),
         "told": told,
-        "recipes": [_describe_recipe(recipe) for recipe in recipes],
+        "recipes": [_describe_recipe(recipe, ladder) for ladder in ladders for recipe in ladder],
     }
 
 
@@ -198,13 +201,17 @@ def _describe_option(kernel: Kernel, name: str) -> str:
     return f"{text} (or {', '.join(others)})" if others else text
 
 
-def _describe_recipe(recipe: Recipe) -> Entry:
+def _describe_recipe(recipe: Recipe, ladder: Ladder) -> Entry:
     from tirstep.lowering_checks import run_golden
 
     return {
         "recipe": recipe.name,
         "doc": recipe.doc,
         "kernel": recipe.kernel,
+        "ladder": ladder.name,
+        "base": recipe.base,
+        "delta": dict(recipe.delta),
+        "why": recipe.why,
         "config": dict(recipe.config),
         "default_example": _describe_example(recipe.default_example),
         "golden": _describe_example(recipe.golden),

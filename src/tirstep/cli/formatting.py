@@ -5,6 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tirstep.transforms.recipes import Recipe
 
 
 def first_sentence(doc: str | None) -> str:
@@ -14,6 +18,12 @@ def first_sentence(doc: str | None) -> str:
     return re.split(r"(?<=[^.][.!?])\s+(?=[A-Z`])", paragraph, maxsplit=1)[0]
 
 
+def describe_recipe(recipe: Recipe) -> str:
+    """What a rung adds, and why; of other recipes the first sentence of their docstring."""
+    added = f"{spell_config(recipe.delta)}: " if recipe.delta else ""
+    return added + first_sentence(recipe.doc)
+
+
 def count(number: int, noun: str) -> str:
     """``1 step``, ``2 steps``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -21,7 +31,14 @@ def count(number: int, noun: str) -> str:
 
 def spell(value: object) -> str:
     """A value as ``--set`` and ``--option`` take it."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(spell, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def spell_config(config: Mapping[str, object]) -> str:
+    """Knobs with their values, ``threads=16,16 tile_k=8``."""
+    return " ".join(f"{name}={spell(value)}" for name, value in config.items())
 
 
 def format_shape(shape: Mapping[str, int]) -> str:

@@ -6,7 +6,8 @@ microseconds.
 
 ``list``
     kernels: [{kernel, doc, shape (names of its extents), dtypes, options, recipes: [{recipe, doc,
-    kernel, config (with defaults), default_example and golden ({shape, options, config}), steps}]}]
+    kernel, ladder, base, delta and why (of a rung), config (with defaults), default_example and
+    golden ({shape, options, config}), steps}]}]
 ``steps``
     recipe, shape, options, config, steps: [{number, name, source, tir, trace}]
 ``diff``
@@ -24,20 +25,20 @@ microseconds.
     device, golden_dir, seed, ok, findings (of the whole folder: its version, its orphans),
     recipes: [RECIPE]
 ``ladder``
-    kernel, device, golden_dir, seed, ok, shape_from ("option", "seed" or "golden"), shape (as
-    ``--shape`` takes it; null where the recipes differ), baseline (the recipe that speed-ups are
-    over), findings (of the whole folder: its version), recipes: [RECIPE]
+    ladder, kernel, device, golden_dir, seed, ok, shape_from ("option", "seed" or "golden"), shape
+    (as ``--shape`` takes it; null where the recipes differ), baseline (the recipe that speed-ups
+    are over), findings (of the whole folder: its version), recipes: [RECIPE]
 ``golden``
     golden_dir, written (whether --write was given), ok, changed (paths), findings (what would
     change, and files that no recipe makes; with --write the latter alone)
 DEVICE
     {name, description}
 RECIPE
-    recipe, summary, status ("ok", "failed" or "skipped"), reason (why skipped), shape, options,
-    config, golden and numbers ("ok", "failed" or null), checked_on, added, removed (lines, from the
-    kernel as it was written to the last step), TIME, speedup, odd_shape (of `check`: {shape,
-    config, numbers, checked_on} of the last step at a shape that no tile divides; null where the
-    recipe takes none or has failed already), findings, steps: [STEP]
+    recipe, summary, base and delta (of a rung), status ("ok", "failed" or "skipped"), reason (why
+    skipped), shape, options, config, golden and numbers ("ok", "failed" or null), checked_on,
+    added, removed (lines, from the kernel as it was written to the last step), TIME, speedup,
+    odd_shape (of `check`: {shape, config, numbers, checked_on} of the last step at a shape that no
+    tile divides; null where the recipe takes none or has failed already), findings, steps: [STEP]
 STEP
     number, name, source, golden, numbers, checked_on, added, removed (against the step before),
     TIME, findings; with ``--diff`` also diff

@@ -245,6 +245,8 @@ def _recipe_keys(rung: Rung, ratio: float | None, with_diffs: bool) -> Document:
         **({"shape": None, "options": None, "config": None} if run is None else run_keys(run)),
         "recipe": rung.recipe.name,
         "summary": first_sentence(rung.recipe.doc),
+        "base": rung.recipe.base,
+        "delta": dict(rung.recipe.delta),
         "status": rung.status,
         "reason": None if rung.error is None else str(rung.error),
         "golden": golden_word(rung.verdicts),

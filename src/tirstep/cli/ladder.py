@@ -1,4 +1,4 @@
-"""``tirstep ladder``: all recipes of a kernel, judged, in a table."""
+"""``tirstep ladder``: the recipes of a ladder, judged, in a table."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import complete_kernel, require_kernel
-from .formatting import first_sentence
+from .catalogue import complete_ladder, require_ladder
+from .formatting import describe_recipe
 from .request import (
     Config,
     DeviceName,
@@ -21,12 +21,14 @@ from .request import (
     Seed,
     Shape,
     make_request,
-    pick_kernel,
+    pick_ladder,
     spell_command,
 )
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
+    from tirstep.transforms.recipes import Ladder
+
     from .judging import Judge, Rung
     from .screen import Screen
 
@@ -38,10 +40,12 @@ SHAPES = {
 
 
 def command(
-    kernel: Annotated[
+    name: Annotated[
         str,
         typer.Argument(
-            metavar="KERNEL", help="A kernel: see tirstep list.", autocompletion=complete_kernel
+            metavar="LADDER",
+            help="A ladder, or a kernel's: see tirstep list.",
+            autocompletion=complete_ladder,
         ),
     ],
     diff: Annotated[
@@ -57,7 +61,7 @@ def command(
     config: Config = None,
     json: Json = False,
 ) -> int:
-    """Judge all recipes of a kernel, slow to fast, in a table.
+    """Judge all recipes of a ladder, slow to fast, in a table.
 
     Goldens and numbers of every step, the lines that each recipe changes, and on a GPU its time.
 
@@ -65,32 +69,32 @@ def command(
     CPU that of its goldens. A size given with --set goes to every recipe that has it.
     """
     request = make_request(shape, dtype, option, config, golden_dir, device, seed)
-    require_kernel(kernel)
-    return judge_ladder(kernel, request, with_diffs=diff, with_steps=steps, as_json=json)
+    require_ladder(name)
+    return judge_ladder(name, request, with_diffs=diff, with_steps=steps, as_json=json)
 
 
 def judge_ladder(
-    kernel: str, request: Request, *, with_diffs: bool, with_steps: bool, as_json: bool
+    name: str, request: Request, *, with_diffs: bool, with_steps: bool, as_json: bool
 ) -> int:
-    """Judge the ladder of a kernel and show it; 1 if any check failed."""
-    from tirstep.transforms.recipes import LADDERS
-
+    """Judge a ladder and show it; 1 if any check failed."""
     from .judging import make_judge
     from .screen import Screen
 
-    recipes = LADDERS[pick_kernel(kernel).name]
+    ladder = pick_ladder(name)
     judge, screen = make_judge(request), Screen(quiet=as_json)
     example: ExampleName = "seed" if judge.device.has_clock else "golden"
     shape_from = example if request.shape is None else "option"
     with screen.working():
-        rungs = judge.plan(recipes, screen.doing, example=example)
-        _require_any(kernel, rungs)
-        _show_begin(screen, kernel, judge, rungs, shape_from)
+        rungs = judge.plan(ladder, screen.doing, example=example)
+        _require_any(name, rungs)
+        _show_begin(screen, name, judge, rungs, shape_from)
         for rung in rungs:
             _judge(rung, judge, screen, with_diffs=with_diffs and not as_json)
     is_good = not judge.folder_findings and not any(rung.findings for rung in rungs)
     if as_json:
-        _print_document(kernel, judge, rungs, shape_from, with_diffs=with_diffs, is_good=is_good)
+        _print_document(
+            name, ladder, judge, rungs, shape_from, with_diffs=with_diffs, is_good=is_good
+        )
     else:
         _show_end(screen, judge, rungs, with_steps=with_steps)
         if not with_diffs:
@@ -98,7 +102,7 @@ def judge_ladder(
     return 0 if is_good else 1
 
 
-def _require_any(kernel: str, rungs: Sequence[Rung]) -> None:
+def _require_any(name: str, rungs: Sequence[Rung]) -> None:
     """Where every recipe refuses, the user asked for what cannot be."""
     from tirstep.modules import KernelError
 
@@ -107,18 +111,18 @@ def _require_any(kernel: str, rungs: Sequence[Rung]) -> None:
         return
     if isinstance(first, KernelError):
         raise first
-    raise UseError(f"no recipe of {kernel} takes this; {rungs[0].recipe.name} says: {first}")
+    raise UseError(f"no recipe of {name} takes this; {rungs[0].recipe.name} says: {first}")
 
 
 def _show_begin(
-    screen: Screen, kernel: str, judge: Judge, rungs: Sequence[Rung], shape_from: str
+    screen: Screen, name: str, judge: Judge, rungs: Sequence[Rung], shape_from: str
 ) -> None:
     from .judging import get_common_shape, show_findings, show_judge
 
     shape, where = get_common_shape(rungs), SHAPES[shape_from]
     title = f" at {shape}, {where}" if shape else f", each recipe at {where}"
     dtypes = {rung.run.problem.options["dtype"]: None for rung in rungs if rung.run}
-    screen.line((kernel, "bold"), title, f", {', '.join(dtypes)}" if dtypes else "")
+    screen.line((name, "bold"), title, f", {', '.join(dtypes)}" if dtypes else "")
     show_judge(screen, judge)
     if judge.folder_findings:
         screen.line()
@@ -134,7 +138,7 @@ def _judge(rung: Rung, judge: Judge, screen: Screen, *, with_diffs: bool) -> Non
 
     if with_diffs:
         screen.line()
-        about = first_sentence(rung.recipe.doc)
+        about = describe_recipe(rung.recipe)
         screen.line((rung.recipe.name, "bold underline"), (f"  {about}", "dim"), wrap=True)
     for verdict in judge.judge(rung, screen.doing, timed=True):
         if not with_diffs:
@@ -193,7 +197,8 @@ def _show_findings_and_next(screen: Screen, rungs: Sequence[Rung], request: Requ
 
 
 def _print_document(
-    kernel: str,
+    name: str,
+    ladder: Ladder,
     judge: Judge,
     rungs: Sequence[Rung],
     shape_from: str,
@@ -207,7 +212,8 @@ def _print_document(
     baseline = find_baseline(rungs)
     print_document(
         "ladder",
-        kernel=kernel,
+        ladder=name,
+        kernel=ladder[0].kernel,
         device=device_keys(judge.device),
         golden_dir=judge.golden_dir,
         seed=judge.request.seed,

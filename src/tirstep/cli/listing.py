@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import Entry, complete_either, explain_unknown_name, list_ladders, read_catalogue
-from .formatting import first_sentence, spell
+from .catalogue import Entry, complete_either, explain_unknown_name, name_recipes, read_catalogue
+from .formatting import first_sentence, spell_config
 from .request import Json
 from .wrong_use import UseError
 
@@ -22,7 +23,7 @@ def command(
         typer.Argument(
             metavar="NAME",
             show_default=False,
-            help="Only this kernel or recipe.",
+            help="Only this kernel, ladder or recipe.",
             autocompletion=complete_either,
         ),
     ] = None,
@@ -44,10 +45,14 @@ def command(
             screen.line()
         _show_kernel(screen, kernel)
         recipes = kernel["recipes"]
-        if name is not None and name != kernel["kernel"]:
+        if name in [recipe["recipe"] for recipe in recipes]:
             _show_recipe(screen, recipes[0])
-        else:
-            _show_ladder(screen, recipes, with_steps=steps or name is not None)
+            continue
+        several = len({recipe["ladder"] for recipe in recipes}) > 1
+        for ladder, rungs in itertools.groupby(recipes, lambda recipe: recipe["ladder"]):
+            if several or ladder != kernel["kernel"]:
+                screen.line((f"  ladder {ladder}", "bold dim"))
+            _show_ladder(screen, [*rungs], with_steps=steps or name is not None)
     if name is None and screen.is_terminal:
         screen.line()
         screen.line(("tirstep list NAME tells more of a kernel or a recipe.", "dim"))
@@ -60,11 +65,11 @@ def _choose(name: str | None) -> list[Entry]:
         return catalogue
     chosen = [kernel for kernel in catalogue if kernel["kernel"] == name]
     for kernel in catalogue:
-        recipes = [recipe for recipe in kernel["recipes"] if recipe["recipe"] == name]
-        chosen += [{**kernel, "recipes": recipes}] if recipes else []
+        recipes = [one for one in kernel["recipes"] if name in (one["recipe"], one["ladder"])]
+        is_new = recipes and kernel["kernel"] != name
+        chosen += [{**kernel, "recipes": recipes}] if is_new else []
     if not chosen:
-        ladders = list_ladders(catalogue)
-        raise UseError(str(explain_unknown_name(name, ladders)))
+        raise UseError(str(explain_unknown_name(name, name_recipes(catalogue))))
     return chosen
 
 
@@ -86,8 +91,10 @@ def _show_ladder(screen: Screen, recipes: Sequence[Entry], *, with_steps: bool) 
     table.add_column()
     for number, recipe in enumerate(recipes, 1):
         about = Text(first_sentence(recipe["doc"]))
-        if recipe["config"]:
-            about.append(f"\n{_spell_config(recipe)}", "dim")
+        if recipe["delta"]:
+            about = Text.assemble((f"{spell_config(recipe['delta'])}  ", "bold"), about)
+        elif recipe["config"]:
+            about.append(f"\n{spell_config(recipe['config'])}", "dim")
         if with_steps:
             about.append(f"\n{' → '.join(recipe['steps'])}", "dim")
         table.add_row(str(number), recipe["recipe"], about)
@@ -101,19 +108,22 @@ def _show_recipe(screen: Screen, recipe: Entry) -> None:
         screen.line(f"  {line}".rstrip())
     screen.line()
     rows = {
-        "config": _spell_config(recipe) or "none",
+        "adds": _describe_delta(recipe),
+        "config": spell_config(recipe["config"]) or "none",
         "steps": " → ".join(recipe["steps"]),
         "tutorial": _describe_example(recipe["default_example"]),
         "golden": _describe_example(recipe["golden"]),
     }
     for label, text in rows.items():
+        if not text:
+            continue
         screen.line((f"  {label:<10}", "dim"), text)
 
 
-def _spell_config(recipe: Entry) -> str:
-    return ", ".join(f"{name}={spell(value)}" for name, value in recipe["config"].items())
+def _describe_delta(recipe: Entry) -> str:
+    return f"{spell_config(recipe['delta'])} to {recipe['base']}" if recipe["base"] else ""
 
 
 def _describe_example(example: Entry) -> str:
     named = {**example["shape"], **example["options"], **example["config"]}
-    return ", ".join(f"{name}={spell(value)}" for name, value in named.items())
+    return spell_config(named)

@@ -13,19 +13,17 @@ import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
 
 import typer
 
-from .catalogue import complete_recipe, explain_unknown_kernel, explain_unknown_recipe
+from .catalogue import complete_recipe, explain_unknown_ladder, explain_unknown_recipe
 from .formatting import count, spell, suggest
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import GoldenStore, Run
-    from tirstep.modules import Kernel
-    from tirstep.transforms.recipes import Recipe, Step
+    from tirstep.transforms.recipes import Ladder, Recipe, Step
 
 GOLDEN_DIR = Path("tests/golden")
 
@@ -195,6 +193,8 @@ def _parse_settings(option: str, texts: Sequence[str]) -> dict[str, object]:
 def _parse_value(text: str) -> object:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
+    if re.fullmatch(r"-?\d+([x,]-?\d+)+", text):  # 16x8 among several: threads=16x8,8x8
+        return tuple(map(int, re.split("[x,]", text)))
     return int(text) if re.fullmatch(r"-?\d+", text) else text
 
 
@@ -213,7 +213,7 @@ def separate_lists(
             raise UseError(f"--set {text}: give --set NAME=VALUE,VALUE")
         if name in several or any(other.partition("=")[0] == name for other in single):
             raise UseError(f"--set {name} is given twice; give all of its values at once")
-        several[name] = tuple(dict.fromkeys(map(_parse_value, parts)))
+        several[name] = tuple(map(_parse_value, parts))
     return single, several
 
 
@@ -242,23 +242,22 @@ def parse_shape(text: str, kernel: str, names: Sequence[str]) -> dict[str, int]:
 
 
 def choose_config(
-    request: Request, known: Mapping[str, object], all_known: Collection[str]
+    request: Request, recipe: Recipe, all_known: Collection[str]
 ) -> dict[str, object]:
     """The config of a request that one of several recipes has.
 
-    `known` is that recipe's config with its defaults, `all_known` has the names of all the recipes
-    asked for; a name that none of them has is refused, and so is a value that no size can have.
+    `all_known` has the names of all the recipes asked for; a name that none of them has is refused,
+    and so is a value that no knob can have.
     """
     for name in request.config:
         if name not in all_known:
             hint = suggest(name, all_known)
             raise UseError(f"no recipe that is asked for has a size '{name}'; {hint}")
-    chosen = {name: value for name, value in request.config.items() if name in known}
+    chosen = {name: value for name, value in request.config.items() if name in recipe.config}
     for name, value in chosen.items():
-        # A bool is an int to Python; a size it is not.
-        is_size = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-        if type(known[name]) in (int, NoneType) and not is_size:
-            raise UseError(f"--set {name}={spell(value)}: must be an integer >= 1")
+        wanted = "" if name in recipe.words else recipe.explain_wrong(name, value)
+        if wanted:
+            raise UseError(f"--set {name}={spell(value)}: give {wanted}")
     return chosen
 
 
@@ -267,7 +266,7 @@ def pick_recipe(name: str) -> Recipe:
     from tirstep.transforms.recipes import RECIPES
 
     if name not in RECIPES:
-        sentence = explain_unknown_recipe(name, _list_ladders())
+        sentence = explain_unknown_recipe(name, _name_recipes())
         raise UseError(sentence or f"'{name}' is no recipe")
     return RECIPES[name]
 
@@ -286,21 +285,22 @@ def pick_recipes(names: Sequence[str]) -> list[Recipe]:
     return list(picked.values())
 
 
-def pick_kernel(name: str) -> Kernel:
-    """The kernel of a name that has a ladder."""
-    from tirstep.modules import get_kernel
+def pick_ladder(name: str) -> Ladder:
+    """The ladder of a name; that of a kernel is its fast one."""
+    from tirstep.transforms.recipes import LADDERS
 
-    sentence = explain_unknown_kernel(name, _list_ladders())
+    sentence = explain_unknown_ladder(name, _name_recipes())
     if sentence is not None:
         raise UseError(sentence)
-    return get_kernel(name)
+    return LADDERS[name]
 
 
-def _list_ladders() -> dict[str, list[str]]:
+def _name_recipes() -> dict[str, list[str]]:
     from tirstep.modules import kernels
     from tirstep.transforms.recipes import LADDERS
 
-    return {name: [recipe.name for recipe in LADDERS.get(name, ())] for name in kernels()}
+    names = dict.fromkeys([*LADDERS, *kernels()])
+    return {name: [recipe.name for recipe in LADDERS.get(name, ())] for name in names}
 
 
 def pick_step(run: Run, name: str) -> Step:
@@ -334,7 +334,7 @@ def run_requested(
     from tirstep.modules import get_kernel
 
     all_known = {name: None for other in (recipe, *among) for name in other.config}
-    chosen = choose_config(request, recipe.config, all_known)
+    chosen = choose_config(request, recipe, all_known)
     is_golden = request.shape is None and example == "golden"
     base = recipe.golden if is_golden else recipe.default_example
     shape = base.shape

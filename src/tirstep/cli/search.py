@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tirstep.bench.machine import Machine
     from tirstep.bench.results import Time
     from tirstep.bench.search import SearchPlan, SearchResult
+    from tirstep.transforms.recipes import Recipe
 
     from .screen import Screen
 
@@ -116,10 +117,11 @@ def make_plans(
         kernel.problem(*sizes.values(), **options)
         for sizes in shapes or [dict(picked.default_example.shape)]
     ]
-    fixed = choose_config(request, picked.config, picked.config)
+    request, among = _join_pairs(picked, request, among)
+    fixed = choose_config(request, picked, picked.config)
     for name, values in among.items():
         for value in values:  # each must be one that the size can have
-            choose_config(replace(request, config={name: value}), picked.config, picked.config)
+            choose_config(replace(request, config={name: value}), picked, picked.config)
     get_choices(picked, among)
     return [SearchPlan(picked, problem, fixed, among, limit, timeout) for problem in problems]
 
@@ -150,6 +152,24 @@ def search_all(plans: Sequence[SearchPlan], seed: int, into: Path | None) -> int
         elif into is not None:
             _keep(screen, into, plan, found, machine)
     return code
+
+
+def _join_pairs(
+    recipe: Recipe, request: Request, among: Mapping[str, tuple[object, ...]]
+) -> tuple[Request, dict[str, tuple[object, ...]]]:
+    """``threads=16,16`` is one value where a knob takes pairs; several are ``16x16,8x16``."""
+    from tirstep.transforms.recipes import Rung
+
+    pairs = {
+        name: values
+        for name, values in among.items()
+        if isinstance(recipe, Rung) and name in recipe.config and recipe.has_pairs(name)
+        if all(isinstance(value, int) for value in values)
+    }
+    several = {
+        name: tuple(dict.fromkeys(values)) for name, values in among.items() if name not in pairs
+    }
+    return replace(request, config={**request.config, **pairs}), several
 
 
 def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
@@ -205,4 +225,4 @@ def _keep(
     if record_best(file, plan, found, machine.device, machine.versions):
         screen.line((f"wrote {file}", "green"))
     else:
-        screen.line((f"{file} has a faster recipe for this, which stays", "yellow"))
+        screen.line((f"{file} has a faster config for this, which stays", "yellow"))

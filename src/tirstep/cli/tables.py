@@ -16,7 +16,7 @@ from tirstep.lowering_checks.facts import Fact
 from tirstep.lowering_checks.steps import step_label
 from tirstep.lowering_checks.verdict import golden_word, numbers_word
 
-from .formatting import format_shape
+from .formatting import format_shape, spell_config
 from .judging import Rung, compute_speedup, find_baseline, get_common_shape
 from .screen import WORD_STYLES, Screen, change_words
 
@@ -44,7 +44,11 @@ def show_ladder_table(
 ) -> None:
     """A row for each rung, and for each of its steps if asked; times where there is a clock."""
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
-    columns = _columns(get_common_shape(rungs) is None, device.has_clock)
+    columns = _columns(
+        with_deltas=any(rung.recipe.delta for rung in rungs),
+        with_shape=get_common_shape(rungs) is None,
+        has_clock=device.has_clock,
+    )
     if any(rung.counts is not None for rung in rungs):
         columns |= COUNT_COLUMNS
     for name, (justify, _) in columns.items():
@@ -85,9 +89,13 @@ def _rows(rung: Rung, baseline: Rung | None, with_steps: bool) -> list[_Row]:
     return rows
 
 
-def _columns(with_shape: bool, has_clock: bool) -> dict[str, tuple[str, _Cell]]:
-    columns: dict[str, tuple[str, _Cell]] = {
-        "recipe": ("left", _name),
+def _columns(
+    *, with_deltas: bool, with_shape: bool, has_clock: bool
+) -> dict[str, tuple[str, _Cell]]:
+    columns: dict[str, tuple[str, _Cell]] = {"recipe": ("left", _name)}
+    if with_deltas:
+        columns["adds"] = ("left", _delta)
+    columns |= {
         "steps": ("right", lambda row: Text("" if row.is_step else str(_count_steps(row.rung)))),
         "golden": ("left", lambda row: _styled(_golden(row))),
         "numbers": ("left", _numbers),
@@ -106,6 +114,10 @@ def _name(row: _Row) -> Text:
     if row.is_step:
         return Text(f"  {step_label(row.verdicts[0].step)}", "dim")
     return Text(row.rung.recipe.name, "dim" if row.rung.status == "skipped" else "cyan")
+
+
+def _delta(row: _Row) -> Text:
+    return Text("" if row.is_step else spell_config(row.rung.recipe.delta))
 
 
 def _count_steps(rung: Rung) -> int | str:

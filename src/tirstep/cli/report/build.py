@@ -29,7 +29,7 @@ from tirstep.lowering_checks.verdict import golden_word, numbers_word
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Step
 
-from ..formatting import first_sentence, format_shape
+from ..formatting import describe_recipe, format_shape
 from ..judging import Rung, Tell
 from .loops import find_buffers, find_nests
 from .model import (
@@ -89,7 +89,7 @@ def build_recipe(
     builder = StepBuilder(rung, counts, target, tell)
     return RecipePart(
         name=rung.recipe.name,
-        about=first_sentence(rung.recipe.doc),
+        about=describe_recipe(rung.recipe),
         kernel=rung.recipe.kernel,
         shape="" if problem is None else format_shape(problem.shape),
         dtype="" if problem is None else str(problem.options["dtype"]),

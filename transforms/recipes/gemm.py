@@ -1,0 +1,395 @@
+"""The fast schedule of matmul, its knobs, and the ladder that sets one knob after the other.
+
+A tile of C in the registers of each thread is the SGEMM of V. Volkov and J. Demmel (Benchmarking
+GPUs to tune dense linear algebra, SC 2008); tiles of blocks, warps and threads, fed by a pipeline
+through registers or by asynchronous copies, are the structure of NVIDIA's CUTLASS (A. Kerr and
+others, CUTLASS: Fast Linear Algebra in CUDA C++, 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from ..binding import bind_loop
+from ..caching import accumulate_in_registers, cache_read_at
+from ..errors import TransformError
+from ..fetching import fetch_cooperatively
+from ..layout import pad_block, pad_longer_rows, transpose_tile
+from ..loops import fuse_loops, split_loop, suggest_unrolling
+from ..pass_options import set_pipeline
+from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
+from ..placement import inline_producers
+from ..queries import find_row_length, get_extent, get_spatial_loops
+from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
+from ..tir import constant
+from ..vectorize import vectorize_copy, vectorize_loop
+from ..warp_tiling import Inner, find_group, tile_in_warps
+from .ladder import Family, Ladder, Pair, knob, pairs, read_pairs
+from .recipe import Example, recipe
+from .tuned import choose_tuned
+
+WholeTail = Literal["refuse", "pad", "copy"]
+"""What happens where a tile does not divide: refuse; pad the whole problem with zeros, as tiles are
+fetched; or copy the operands between zeros before, so that tiles are fetched in vectors."""
+
+STATIC_SHARED_BYTES = 48 << 10
+"""What CUDA gives a kernel without being asked; beyond it the scope is ``shared.dyn``."""
+SUM_THREADS, SUM_VECTOR = 256, 4
+"""The second kernel of split-K: threads of a block, and the sums of each thread."""
+WORD_BYTES = 4
+"""Of a bank of shared memory."""
+COPY_THREADS = 256
+"""Of a block that copies an operand between zeros."""
+STRIP = 4
+"""Elements of a thread's strip, one vector."""
+INNER = ("columns", "rows")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GemmConfig:
+    """Knobs of a matmul whose operands go through shared memory into registers.
+
+    With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k. The pipeline
+    has fewer stages where the reduction has fewer steps, and two at most for types that are not of
+    4 bytes, of which a transposed tile takes no asynchronous copies.
+    """
+
+    threads: Pair = knob(
+        (16, 16), "rows and columns of threads in a block", choices=pairs((4, 8, 16), (8, 16, 32))
+    )
+    thread_tile: Pair = knob(
+        (8, 8), "rows and columns of C that a thread computes", choices=pairs((4, 8), (4, 8, 16))
+    )
+    tile_k: int = knob(8, "the depth of the tiles of A and B", choices=(8, 16, 32))
+    strided: bool = knob(
+        False, "whether a thread's tile is in strips of 4, a block of threads apart"
+    )
+    padding: int = knob(0, "words of 4 bytes that the rows of A's tile are padded by", least=0)
+    warp: Pair | None = knob(
+        None, "rows and columns of a warp's 32 lanes, by default a row", choices=((2, 16), (4, 8))
+    )
+    interleave: int = knob(
+        1, "rows of a warp that are numbered together, column by column", choices=(1, 2)
+    )
+    swizzle: int = knob(
+        1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
+    )
+    stages: int = knob(
+        1, "tiles in flight: 1 no pipeline, 2 registers, more cp.async", choices=(2, 3, 4)
+    )
+    prefetch_fragments: bool = knob(
+        False, "whether fragments are loaded one step ahead, too", choices=(False, True)
+    )
+    inner: Inner = knob(
+        "columns",
+        "whether the innermost loop of a strip goes through columns or rows",
+        choices=INNER,
+    )
+    inner_strips: Inner = knob(
+        "columns", "the same of the loops over a thread's strips", choices=INNER
+    )
+    split_k: int = knob(
+        1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4, 8, 16)
+    )
+    tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
+
+    @property
+    def tile(self) -> Pair:
+        """The rows and columns of C that one block of threads computes."""
+        (rows, columns), (each_row, each_column) = self.threads, self.thread_tile
+        return rows * each_row, columns * each_column
+
+    @property
+    def strips(self) -> Pair:
+        """The pieces of a thread's tile, by rows and by columns."""
+        rows, columns = self.thread_tile
+        return (max(1, rows // STRIP), max(1, columns // STRIP)) if self.strided else (1, 1)
+
+
+def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
+    """The steps of a config, on block "C" of matmul."""
+    block = total = sch.get_sblock("C")
+    if config.tail != "refuse":
+        pad_block(sch, block, multiples=(*config.tile, config.tile_k * config.split_k))
+        yield "padded"
+    if config.tail == "copy":
+        _copy_operands(sch, block)
+        yield "operands_copied"
+    if config.split_k > 1:
+        partial = rfactor_reduction(sch, block, parts=config.split_k)
+        block = partial.block
+        bind_loop(sch, partial.parts, axis="blockIdx.y")
+        yield "cut_in_parts"
+    rows = get_extent(sch, get_spatial_loops(sch, block)[-2]) or 1
+    tile = tile_in_warps(
+        sch,
+        block,
+        threads=config.threads,
+        per_thread=config.thread_tile,
+        strips=config.strips,
+        warp=config.warp,
+        interleave=config.interleave,
+        inner=config.inner,
+        inner_strips=config.inner_strips,
+        group=find_group(max(1, rows // config.tile[0]), most=config.swizzle),
+    )
+    yield "tiled"
+    result = accumulate_in_registers(sch, block, tile.threads)
+    if config.tail == "refuse" or config.split_k > 1:  # slices are as wide as the padding
+        vectorize_copy(sch, result)
+    yield "accumulated_in_registers"
+    yield from _feed(sch, block, config)
+    if config.split_k > 1:
+        _add_parts(sch, total, config.tail)
+        yield "parts_added"
+
+
+def _feed(sch: Schedule, block: SBlockRV, config: GemmConfig) -> Iterator[str]:
+    """Bring the operands through shared memory into registers, in a pipeline."""
+    steps = split_reduction(sch, block, inner=config.tile_k)
+    config = _limit_stages(sch, block, steps.outer, config)
+    scope = _choose_scope(sch, block, config)
+    copies = []
+    for operand, name in enumerate("AB"):
+        copies.append(_stage(sch, block, steps.outer, config, operand, scope))
+        yield f"{name}_in_shared_memory"
+    for operand in range(2):
+        fragment = cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
+        vectorize_copy(sch, fragment)
+    suggest_unrolling(sch, steps.inner)
+    yield "fragments_in_registers"
+    decompose_reduction_at(sch, block, steps.outer)
+    yield "decomposed"
+    if config.prefetch_fragments:
+        prefetch_fragments(sch, steps.inner)
+        yield "fragments_ahead"
+    if config.stages == 2:
+        prefetch_through_registers(sch, steps.outer, copies)
+        yield "next_tiles_through_registers"
+        set_pipeline(sch)
+        yield "barriers_dropped"
+    elif config.stages > 2:
+        prefetch_asynchronously(sch, steps.outer, copies, stages=config.stages)
+        yield "next_tiles_asynchronously"
+
+
+def _copy_operands(sch: Schedule, block: SBlockRV) -> None:
+    """Let kernels of their own put the operands between zeros; what needs none is inlined."""
+    for copy in sch.get_producers(block):
+        node = sch.get(copy)
+        before, after = (region[0].source.shape for region in (node.reads, node.writes))
+        if [int(size) for size in before] == [int(size) for size in after]:
+            sch.compute_inline(copy)
+            continue
+        cells = fuse_loops(sch, sch.get_loops(copy))
+        blocks, threads = sch.split(cells, [None, COPY_THREADS])
+        bind_loop(sch, blocks, axis="blockIdx.x")
+        bind_loop(sch, threads, axis="threadIdx.x")
+
+
+def _limit_stages(sch: Schedule, block: SBlockRV, loop: LoopRV, config: GemmConfig) -> GemmConfig:
+    most = get_extent(sch, loop) or 1
+    if sch.get(block).reads[-1].source.dtype.itemsize != 4:
+        most = min(most, 2)
+    return replace(config, stages=min(config.stages, most))
+
+
+def _choose_scope(sch: Schedule, block: SBlockRV, config: GemmConfig) -> str:
+    """Asynchronous copies and more than 48 KiB want the dynamic shared memory."""
+    size = sch.get(block).reads[-1].source.dtype.itemsize
+    width = config.tile[0] + config.padding * WORD_BYTES // size + config.tile[1]
+    cells = width * config.tile_k * config.stages
+    return "shared.dyn" if config.stages > 2 or cells * size > STATIC_SHARED_BYTES else "shared"
+
+
+def _stage(
+    sch: Schedule, block: SBlockRV, loop: LoopRV, config: GemmConfig, operand: int, scope: str
+) -> SBlockRV:
+    """A's tile is kept transposed, so that a thread's rows lie side by side."""
+    copy = cache_read_at(sch, block, loop, operand=operand, scope=scope)
+    if config.tail != "copy":
+        inline_producers(sch, copy)
+    length = find_row_length(sch, copy) or 1
+    threads = config.threads[0] * config.threads[1]
+    dtype = sch.get(copy).writes[0].source.dtype
+    size = dtype.itemsize
+    if operand == 0:
+        transpose_tile(sch, copy)
+        pad_longer_rows(sch, copy, elements=config.padding * WORD_BYTES // size)
+    # TVM has CUDA's types for four elements of float8 at most, and for fewer than 16 indices.
+    widest = 16 // size if size > 1 else 4
+    # An asynchronous copy must find neighbours in the tile, too, and CUDA's vectors of float8
+    # cannot be taken apart.
+    together = config.stages > 2 or "float8" in str(dtype)
+    whole = config.tail != "pad" and length % widest == 0
+    vector = widest if whole and not (operand == 0 and together) else 1
+    fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail="guard")
+    return copy
+
+
+def _add_parts(sch: Schedule, total: SBlockRV, tail: WholeTail) -> None:
+    """The second kernel: each thread adds up the parts of neighbouring sums."""
+    rows, columns = get_spatial_loops(sch, total)
+    parts = sch.get_loops(total)[-1]
+    # A tile is SUM_VECTOR columns wide at least, so that it divides.
+    vectors, each = split_loop(sch, columns, inner=SUM_VECTOR)
+    blocks, threads = sch.split(fuse_loops(sch, [rows, vectors]), [None, SUM_THREADS])
+    bind_loop(sch, blocks, axis="blockIdx.x")
+    bind_loop(sch, threads, axis="threadIdx.x")
+    sch.reorder(parts, each)
+    result = accumulate_in_registers(sch, total, threads)
+    if tail == "refuse":
+        vectorize_copy(sch, result, vector=SUM_VECTOR)
+    vectorize_loop(sch, each)  # TVM vectorizes a reduction only while it is one block
+    decompose_reduction_at(sch, total, parts)
+
+
+GEMM = Family(
+    kernel="matmul",
+    config=GemmConfig,
+    schedule=schedule,
+    blocks=("C", "C C_cast"),
+    default_example=Example({"m": 1024, "n": 512, "k": 2048}),
+    small=Example(
+        {"m": 64, "n": 48, "k": 32}, config={"threads": (4, 8), "thread_tile": (8, 2), "tile_k": 8}
+    ),
+    tiles=("threads", "thread_tile", "tile_k"),
+)
+VECTORS = ("scalar_loads == 0", "scalar_shared_loads == 0")
+
+fragments = GEMM.root(
+    "fragments",
+    why="A thread's rows of A lie side by side in a transposed tile, so that loads are vectors",
+    expects={"decomposed": VECTORS},
+)
+strips = fragments.plus("strips", strided=True, why="Adjacent threads read adjacent vectors")
+deeper = strips.plus("deeper", tile_k=16, why="Half as many barriers per product")
+padded = deeper.plus(
+    "padded", padding=4, why="The transposed stores of A's tile fall into different banks"
+)
+warps = padded.plus(
+    "warps", warp=(4, 8), why="A warp's tile is almost square, so it reads less shared memory"
+)
+interleaved = warps.plus(
+    "interleaved",
+    interleave=2,
+    why="Pairs of adjacent lanes read the same vector, which halves shared-memory wavefronts",
+    expects={"decomposed": (*VECTORS, "spills == 0 on sm_90a")},
+)
+grouped = interleaved.plus(
+    "grouped",
+    swizzle=8,
+    why="Blocks that run at the same time share rows of A and columns of B in the L2 cache",
+    golden={"swizzle": 2},
+    expects={"decomposed": ("scalar_loads == 0", "blocks == 32")},
+)
+prefetched = grouped.plus(
+    "prefetched",
+    stages=2,
+    why="The next tiles are loaded into registers during the products; one barrier a step",
+    expects={"barriers_dropped": ("barriers_per_step == 1", "spills == 0 on sm_90a")},
+)
+copied = prefetched.plus(
+    "async",
+    stages=4,
+    why="The next tiles are copied to shared memory asynchronously, several in flight",
+    golden={"stages": 3},
+    expects={"next_tiles_asynchronously": ("cp_async_bytes == 16", "vector_loads == 0")},
+)
+inner_rows = prefetched.plus(
+    "inner_rows",
+    inner="rows",
+    why="The column's value of B stays in its register from product to product",
+)
+split = inner_rows.plus(
+    "split_k",
+    split_k=4,
+    why="Few tiles fill the GPU, too, in slices of K, which a second kernel adds up",
+    golden={"split_k": 2, "prefetch_fragments": True},
+    searched=("prefetch_fragments", "inner_strips"),
+    expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
+)
+
+
+@recipe(
+    kernel="matmul",
+    blocks=GEMM.blocks,
+    default_example=GEMM.default_example,
+    golden=Example(GEMM.small.shape),
+    expects={"parts_added": ("vector_stores >= 1",)},
+)
+def matmul_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
+    """The config that a search found best for this shape, or for the nearest one.
+
+    Where its tiles do not divide the shape, the problem is padded as it was there. Knobs: device,
+    the name of the GPU that was searched on (transforms/recipes/tuned/matmul.json has them all).
+    """
+    yield from schedule(sch, choose_config(sch, device))
+
+
+def choose_config(sch: Schedule, device: str) -> GemmConfig:
+    """The config of `matmul_best` for a schedule of matmul."""
+    block = sch.get(sch.get_sblock("C"))
+    shape = [constant(iterator.dom.extent) for iterator in block.iter_vars]
+    if None in shape:
+        raise TransformError(
+            "matmul_best", f"the shape {shape} is not constant", "use matmul_prefetched with sizes"
+        )
+    dtype = str(block.reads[-1].source.dtype)
+    tuned = choose_tuned("matmul", device=device, dtype=dtype, shape=[size or 1 for size in shape])
+    config = _read_config(tuned.config)
+    padding: WholeTail = "pad" if config.tail == "refuse" else config.tail
+    tails: tuple[WholeTail, ...] = ("refuse", padding)
+    for tail in tails:
+        chosen = replace(config, tail=tail)
+        if _fits(sch, chosen):
+            return chosen
+    return GemmConfig(**{**prefetched.config, "tail": "pad"})  # type: ignore[arg-type]
+
+
+def _read_config(tuned: Mapping[str, object]) -> GemmConfig:
+    """Refuse values that no search can have found: a table is a file, and may be damaged."""
+    for name, value in tuned.items():
+        if name not in split.config or split.explain_wrong(name, value):
+            raise TransformError(
+                "matmul_best",
+                f"the search chose {name}={value!r}, which no config of matmul has",
+                "search again: tirstep search",
+            )
+    return GemmConfig(**read_pairs(tuned))  # type: ignore[arg-type]
+
+
+def _fits(sch: Schedule, config: GemmConfig) -> bool:
+    try:
+        for _ in schedule(sch.copy(), config):
+            pass
+    except TransformError:
+        return False
+    return True
+
+
+MATMUL = Ladder(
+    name="matmul",
+    kernel="matmul",
+    title="tiles in registers, fed by a pipeline, one knob a rung",
+    recipes=(
+        fragments,
+        strips,
+        deeper,
+        padded,
+        warps,
+        interleaved,
+        grouped,
+        prefetched,
+        copied,
+        inner_rows,
+        split,
+        matmul_best,
+    ),
+    shape={"m": 4096, "n": 4096, "k": 4096},
+)

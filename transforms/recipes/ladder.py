@@ -1,0 +1,269 @@
+"""Families, rungs and ladders: a rung is a recipe and one declared change, with its reason.
+
+A family is one schedule of one kernel with one dataclass of knobs::
+
+    strips = fragments.plus("strips", strided=True, why="Adjacent threads read adjacent vectors")
+
+makes the recipe ``matmul_strips`` of the recipe ``matmul_fragments``; its docstring, knobs, choices
+and golden example follow from those of its base.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeVar, get_args, get_type_hints, overload
+
+from tvm.s_tir import Schedule
+
+from ..errors import TransformError
+from .expectations import Expectation, read_expectations
+from .recipe import Example, Recipe
+
+Value = TypeVar("Value")
+Expects = Mapping[str, Sequence[str | Expectation]]
+Pair = tuple[int, int]
+"""Rows and columns."""
+
+
+def knob(default: Value, about: str, *, choices: Sequence[object] = (), least: int = 1) -> Value:
+    """A field of a family's config.
+
+    `about` says what it is; `choices` are the values worth searching; `least` is that of numbers.
+    """
+    metadata = {"about": about, "choices": tuple(choices), "least": least}
+    declared: Any = field(default=default, metadata=metadata)
+    return declared
+
+
+def pairs(rows: Sequence[int], columns: Sequence[int]) -> tuple[Pair, ...]:
+    """All pairs of some numbers of rows and of columns."""
+    return tuple(itertools.product(rows, columns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One schedule of one kernel, and what all of its rungs share.
+
+    Attributes
+    ----------
+    config : a frozen dataclass of `knob` fields
+    schedule : ``schedule(sch, config)``, which yields the names of its steps
+    small : the example of the goldens, with the knobs that all of them have
+    tiles : the knobs that every rung may be searched by, before a rung sets them
+    options : of the kernel, which a rung may set in place of a knob
+    """
+
+    kernel: str
+    config: type
+    schedule: Callable[[Schedule, Any], Iterator[str]]
+    blocks: tuple[str, ...]
+    default_example: Example
+    small: Example
+    tiles: tuple[str, ...] = ()
+    symbolic: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    def root(
+        self,
+        name: str,
+        *,
+        why: str,
+        expects: Expects | None = None,
+        golden: Mapping[str, object] = MappingProxyType({}),
+        at: Mapping[str, int] | None = None,
+        searched: tuple[str, ...] = (),
+        changes: Mapping[str, object] = MappingProxyType({}),
+        **values: object,
+    ) -> Rung:
+        """The first rung, ``<kernel>_<name>``: the defaults of the config, but for some values.
+
+        The options are those of `Rung.plus`.
+        """
+        defaults = {knob.name: knob.default for knob in dataclasses.fields(self.config)}
+        small = {**self.small.config, **golden}
+        rung = Rung(
+            name=f"{self.kernel}_{name}",
+            doc="",
+            kernel=self.kernel,
+            config={**defaults, **values},
+            blocks=self.blocks,
+            default_example=self.default_example,
+            golden=dataclasses.replace(self.small, shape=at or self.small.shape, config=small),
+            choices=self.find_choices([*self.tiles, *values, *searched]),
+            symbolic=self.symbolic,
+            expects=read_expectations(expects),
+            body=self.schedule,
+            why=why,
+            family=self,
+            grown={**values, **golden},
+        )
+        return rung.describe(changes)
+
+    def get_least(self, name: str) -> int:
+        """The least number that a knob takes."""
+        (found,) = [knob for knob in dataclasses.fields(self.config) if knob.name == name]
+        return int(found.metadata["least"])
+
+    def find_choices(self, names: Sequence[str]) -> dict[str, tuple[object, ...]]:
+        knobs = dataclasses.fields(self.config)
+        choices = {knob.name: knob.metadata["choices"] for knob in knobs if knob.name in names}
+        return {name: values for name, values in choices.items() if values}
+
+
+@dataclass(frozen=True)
+class Rung(Recipe):
+    """A recipe of a family.
+
+    Attributes
+    ----------
+    grown : the knobs that its bases and itself have set, with their values in goldens
+    """
+
+    family: Family = field(kw_only=True, repr=False, compare=False)
+    grown: Mapping[str, object] = field(default_factory=dict, kw_only=True, repr=False)
+
+    def plus(
+        self,
+        name: str,
+        *,
+        why: str,
+        expects: Expects | None = None,
+        golden: Mapping[str, object] = MappingProxyType({}),
+        at: Mapping[str, int] | None = None,
+        searched: tuple[str, ...] = (),
+        changes: Mapping[str, object] = MappingProxyType({}),
+        **delta: object,
+    ) -> Rung:
+        """The rung ``<kernel>_<name>``: this one with one knob, or option, at another value.
+
+        `why` is one line for whoever reads the ladder. `golden` are values for the goldens, in
+        place of the delta's and beside it, and `at` their shape, in place of the base's; `searched`
+        knobs have choices, too, as those that a rung sets have; `expects` comes in place of the
+        base's; `changes` are other values of fields of the recipe, such as ``symbolic``.
+        """
+        family, small = self.family, self.family.small
+        option = {name: value for name, value in delta.items() if name in family.options}
+        knobs = {} if option else delta
+        is_known = set(knobs) <= set(self.config) and not knobs.items() <= self.config.items()
+        if len(delta) != 1 or not (option or is_known):
+            raise TransformError(
+                "plus", f"the rung '{name}' sets {dict(delta)}", "set one knob to another value"
+            )
+        config = {**self.config, **knobs}
+        grown = {**self.grown, **knobs, **golden}
+        shown = {**grown, **small.config, **knobs, **golden}
+        shown = {
+            knob: shown[knob] for knob in config if shown.get(knob, config[knob]) != config[knob]
+        }
+        made = dataclasses.replace(
+            self,
+            name=f"{family.kernel}_{name}",
+            config=config,
+            default_example=_with_options(self.default_example, option),
+            golden=dataclasses.replace(
+                _with_options(self.golden, option), shape=at or self.golden.shape, config=shown
+            ),
+            choices=family.find_choices([*self.choices, *delta, *searched]),
+            expects=self.expects if expects is None else read_expectations(expects),
+            base=self.name,
+            delta=MappingProxyType(delta),
+            why=why,
+            grown=grown,
+        )
+        return made.describe(changes)
+
+    def describe(self, changes: Mapping[str, object]) -> Rung:
+        """With a docstring out of what is declared."""
+        knobs = dataclasses.fields(self.family.config)
+        added = describe_delta(self)
+        parts = [f"{self.why}.", f"Adds {added} to {self.base}." if self.base else ""]
+        parts.append("\n".join(f"{knob.name}: {knob.metadata['about']}" for knob in knobs))
+        changed: Any = {"doc": "\n\n".join(filter(None, parts)), **changes}
+        return dataclasses.replace(self, **changed)
+
+    @property
+    def _annotated(self) -> object:
+        return self.family.config
+
+    def _start(self, sch: Schedule, config: Mapping[str, object]) -> Iterator[str]:
+        given = read_pairs(config)
+        for name, value in given.items():
+            if self.has_pairs(name) and not _is_pair(value, least=None):
+                raise TransformError(
+                    self.name,
+                    f"{name}={value!r} is no pair of integers",
+                    f"pass rows and columns, as {name}=(4, 8)",
+                )
+        return self.body(sch, self.family.config(**{**self.config, **given}))
+
+    def explain_wrong(self, name: str, value: object) -> str:
+        """What a knob takes instead of a value that it cannot have; "" where it can."""
+        hint, least = self._find_type(name), self.family.get_least(name)
+        if value is None and type(None) in get_args(hint):
+            return ""
+        if name in self.words:
+            return "" if value in self.words[name] else f"{' or '.join(map(str, self.words[name]))}"
+        if self.has_pairs(name):
+            return "" if _is_pair(value, least) else f"rows and columns, as {name}=4,8"
+        if hint is bool:
+            return "" if isinstance(value, bool) else "true or false"
+        return "" if type(value) is int and value >= least else f"a whole number from {least} up"
+
+    def has_pairs(self, name: str) -> bool:
+        """Whether a knob takes rows and columns."""
+        hint = self._find_type(name)
+        return Pair in (hint, *get_args(hint))
+
+    def _find_type(self, name: str) -> Any:
+        return get_type_hints(self.family.config)[name]
+
+
+def _is_pair(value: object, least: int | None) -> bool:
+    if not (isinstance(value, list | tuple) and len(value) == 2):
+        return False
+    return all(type(it) is int and (least is None or it >= least) for it in value)
+
+
+def _with_options(example: Example, option: Mapping[str, object]) -> Example:
+    return dataclasses.replace(example, options={**example.options, **option})
+
+
+def read_pairs(config: Mapping[str, object]) -> dict[str, object]:
+    """A config out of JSON, which has lists for pairs."""
+    return {name: tuple(it) if isinstance(it, list) else it for name, it in config.items()}
+
+
+def describe_delta(recipe: Recipe) -> str:
+    """What a rung adds to its base, ``tile_k=16``; "" of other recipes."""
+    return ", ".join(f"{name}={value!r}" for name, value in recipe.delta.items())
+
+
+@dataclass(frozen=True)
+class Ladder(Sequence[Recipe]):
+    """Recipes of one kernel in the order in which they are read; a sequence of these.
+
+    Attributes
+    ----------
+    title : what it is, or the text that it is faithful to
+    shape : at which it is timed
+    """
+
+    name: str
+    kernel: str
+    title: str
+    recipes: tuple[Recipe, ...]
+    shape: Mapping[str, int]
+
+    @overload
+    def __getitem__(self, place: int) -> Recipe: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Recipe, ...]: ...
+    def __getitem__(self, place: int | slice) -> Recipe | tuple[Recipe, ...]:
+        return self.recipes[place]
+
+    def __len__(self) -> int:
+        return len(self.recipes)
