@@ -386,5 +386,5 @@ DEPTHWISE = Ladder(
     kernel="depthwise_conv2d",
     title="tiles of the padded image, then strips in registers",
     recipes=(shared, narrow, tiled, registers, several, spread, by_rows, strips),
-    shape=SEED.shape,
+    shape={**SEED.shape, "b": 4096},
 )
