@@ -213,7 +213,7 @@ def require_factors(sch: Schedule, loop: LoopRV, factors: dict[str, int], tail: 
     product = 1
     for name, factor in factors.items():
         if factor < 1:
-            raise TransformError(f"{name}={factor} is no size", "use an integer from 1 up")
+            raise TransformError(f"{name}={factor} must be >= 1", "use an integer >= 1")
         product *= factor
     given = " * ".join(f"{key}={value}" for key, value in factors.items())
     _require_room(sch, loop, product, given)

@@ -110,7 +110,7 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
         `vectorize_loop` requires
     """
     if vector < 1:
-        raise TransformError(f"vector={vector} is no size", "use an integer from 1 up")
+        raise TransformError(f"vector={vector} must be >= 1", "use an integer >= 1")
     own = get_own_loops(sch, block)
     if not own:
         raise TransformError(

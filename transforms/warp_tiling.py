@@ -152,7 +152,7 @@ def _require_sizes(
         if len(pair) != 2 or min(pair) < 1:
             raise TransformError(
                 f"{name}={pair!r} is no pair of sizes",
-                "pass two integers from 1 up, for rows and columns",
+                "pass two integers >= 1, for rows and columns",
             )
     for name, whole, part, pieces in (
         ("strips", "per_thread", strips, per_thread),
@@ -173,7 +173,7 @@ def _require_sizes(
 def _require_interleave(interleave: int, warp: Sequence[int] | None) -> None:
     rows = 1 if warp is None else warp[0]
     if interleave < 1:
-        raise TransformError(f"interleave={interleave} is no size", "use an integer from 1 up")
+        raise TransformError(f"interleave={interleave} must be >= 1", "use an integer >= 1")
     if rows % interleave:
         raise TransformError(
             f"interleave={interleave} does not divide a warp's rows, {rows}",

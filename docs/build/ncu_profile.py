@@ -232,7 +232,7 @@ def read_profile(file: Path) -> ProfileRun:
         return ProfileRun(**document, recipes=recipes)
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BenchError(
-            f"{file} is no profile of tirstep in form {VERSION}; write it anew on a GPU with: "
+            f"{file} is no profile of tirstep in form {VERSION}; write it again on a GPU with: "
             "docs/build/profile_ladders.py"
         ) from None
 

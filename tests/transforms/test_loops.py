@@ -118,7 +118,7 @@ def test_split_loop_refuses_a_size_that_does_not_divide():
 @pytest.mark.parametrize("inner", [0, -4])
 def test_split_loop_refuses_what_is_no_size(inner):
     sch, _, j = start()
-    with refuses(sch, rf"split_loop: inner={inner} is no size; use an integer from 1 up"):
+    with refuses(sch, rf"split_loop: inner={inner} must be >= 1; use an integer >= 1"):
         split_loop(sch, j, inner=inner, tail="guard")
 
 

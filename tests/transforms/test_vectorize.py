@@ -266,7 +266,7 @@ def test_vectorize_copy_takes_the_widest_vector_that_fits(dtype, extent, vector,
 @pytest.mark.parametrize("vector", [0, -4])
 def test_vectorize_copy_refuses_what_is_no_size(vector):
     sch, block, *_ = start()
-    with refuses(sch, rf"vectorize_copy: vector={vector} is no size; use an integer from 1 up"):
+    with refuses(sch, rf"vectorize_copy: vector={vector} must be >= 1; use an integer >= 1"):
         vectorize_copy(sch, block, vector=vector)
 
 

@@ -163,7 +163,7 @@ def test_tile_in_warps_refuses_a_group_that_does_not_divide_the_rows_of_tiles():
 @pytest.mark.parametrize("group", [0, -2])
 def test_tile_in_warps_refuses_what_is_no_group(group):
     sch, block = start()
-    with refuses(sch, rf"tile_in_warps: group={group} is no size; use an integer from 1 up"):
+    with refuses(sch, rf"tile_in_warps: group={group} must be >= 1; use an integer >= 1"):
         tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), group=group)
 
 
@@ -212,7 +212,7 @@ def test_tile_in_warps_refuses_a_warp_of_other_than_32_threads():
 @pytest.mark.parametrize("interleave", [0, -2])
 def test_tile_in_warps_refuses_what_is_no_interleave(interleave):
     sch, block = start()
-    with refuses(sch, rf"tile_in_warps: interleave={interleave} is no size; use an integer"):
+    with refuses(sch, rf"tile_in_warps: interleave={interleave} must be >= 1; use an int"):
         tile_in_warps(
             sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 8), interleave=interleave
         )

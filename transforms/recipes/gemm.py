@@ -267,7 +267,9 @@ fragments = GEMM.root(
     why="A thread's rows of A lie side by side in a transposed tile, so that loads are vectors",
     expects={"decomposed": VECTORS},
 )
-strips = fragments.plus("strips", strided=True, why="Adjacent threads read adjacent vectors")
+strips = fragments.plus(
+    "strips", strided=True, why="Adjacent threads read adjacent vectors; sets up warps"
+)
 deeper = strips.plus("deeper", tile_k=16, why="Half as many barriers per product")
 padded = deeper.plus(
     "padded", padding=4, why="The transposed stores of A's tile fall into different banks"
@@ -297,7 +299,8 @@ prefetched = grouped.plus(
 copied = prefetched.plus(
     "async",
     stages=4,
-    why="The next tiles are copied to shared memory asynchronously, several in flight",
+    why="The next tiles are copied to shared memory asynchronously, several in flight; slower "
+    "than through registers here",
     golden={"stages": 3},
     expects={"next_tiles_asynchronously": ("cp_async_bytes == 16", "vector_loads == 0")},
 )
@@ -309,7 +312,8 @@ inner_rows = prefetched.plus(
 split = inner_rows.plus(
     "split_k",
     split_k=4,
-    why="Few tiles fill the GPU, too, in slices of K, which a second kernel adds up",
+    why="Few tiles fill the GPU, too, in slices of K, which a second kernel adds up; slower "
+    "where tiles are many, as here",
     golden={"split_k": 2, "prefetch_fragments": True},
     searched=("prefetch_fragments", "inner_strips"),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},

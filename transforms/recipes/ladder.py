@@ -218,7 +218,7 @@ class Rung(Recipe):
             return "" if _is_pair(value, least) else f"rows and columns, as {name}=4,8"
         if hint is bool:
             return "" if isinstance(value, bool) else "true or false"
-        return "" if type(value) is int and value >= least else f"a whole number from {least} up"
+        return "" if type(value) is int and value >= least else f"an integer >= {least}"
 
     def has_pairs(self, name: str) -> bool:
         """Whether a knob takes rows and columns."""

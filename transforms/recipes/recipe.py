@@ -107,7 +107,7 @@ class Recipe:
         """What a knob takes instead of a value that it cannot have; "" where it can."""
         is_size = type(value) is int and value >= 1
         if type(self.config[name]) in (int, NoneType) and not (is_size or value is None):
-            return "a whole number from 1 up"
+            return "an integer >= 1"
         return ""
 
     def _start(self, sch: Schedule, config: Mapping[str, object]) -> Iterator[str]:

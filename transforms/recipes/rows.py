@@ -253,7 +253,9 @@ def _climb(threads: Rung, in_vectors: str) -> list[Rung]:
     cached = threads.plus(
         "cached",
         in_registers=True,
-        why="The row is read once, all of its loads in flight before the first use",
+        why="The row is read once, all of its loads in flight before the first use; sets up "
+        "vectors",
+        expects={"unrolled": ("barriers >= 2",)},
     )
     vectors = cached.plus(
         in_vectors,

@@ -257,7 +257,7 @@ def choose_config(
     for name, value in chosen.items():
         wanted = "" if name in recipe.words else recipe.explain_wrong(name, value)
         if wanted:
-            raise UseError(f"--set {name}={spell(value)}: give {wanted}")
+            raise UseError(f"--set {name}={spell(value)}: must be {wanted}")
     return chosen
 
 

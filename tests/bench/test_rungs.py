@@ -1,0 +1,47 @@
+"""The stored run of the suite `rungs`: a rung is as fast as its base, or says what it is for."""
+
+from pathlib import Path
+
+import pytest
+
+from tirstep.bench.cases import RUNGS
+from tirstep.bench.results import Case, read_run
+from tirstep.transforms.recipes import LADDERS, RECIPES, Ladder, Recipe
+
+RUN = Path(__file__).parents[2] / "benchmarks/results/bench-nvidia-h200-rungs.json"
+NOISE = 0.02
+EXCUSES = ("sets up ", "slower ")
+FAST = {name: ladder for name, ladder in LADDERS.items() if any(rung.base for rung in ladder)}
+CASES = {case.kernel: case for case in read_run(RUN).cases}
+
+
+def get_times(case: Case) -> dict[str, float]:
+    """Medians by recipe, in microseconds."""
+    return {
+        outcome.contender.split(" ")[0]: outcome.time.median_us
+        for outcome in case.outcomes
+        if outcome.kind == "recipe" and outcome.time is not None
+    }
+
+
+def find_slower(recipe: Recipe, times: dict[str, float]) -> str | None:
+    """A rung that loses time against its base and does not say what for."""
+    if recipe.base is None or times[recipe.name] <= times[recipe.base] * (1 + NOISE):
+        return None
+    return None if any(excuse in recipe.why for excuse in EXCUSES) else recipe.name
+
+
+@pytest.mark.parametrize("ladder", FAST.values(), ids=list(FAST))
+def test_each_rung_is_as_fast_as_its_base_or_says_what_it_is_for(ladder: Ladder):
+    case = CASES[ladder.kernel]
+    assert (case.suite, dict(case.shape)) == (RUNGS, dict(ladder.shape))
+    times = get_times(case)
+    assert set(times) >= {recipe.name for recipe in ladder}
+    assert [slower for recipe in ladder if (slower := find_slower(recipe, times))] == []
+
+
+def test_a_rung_that_loses_time_is_found():
+    warps = RECIPES["matmul_warps"]
+    assert find_slower(warps, {"matmul_warps": 103.0, "matmul_padded": 100.0}) == "matmul_warps"
+    assert find_slower(warps, {"matmul_warps": 101.9, "matmul_padded": 100.0}) is None
+    assert find_slower(RECIPES["matmul_async"], {"matmul_async": 9, "matmul_prefetched": 8}) is None
