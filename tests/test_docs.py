@@ -18,7 +18,7 @@ import transforms_page
 from browser import NoBrowserError, open_browser
 
 import tirstep.transforms
-from tirstep.transforms.recipes import LADDERS, RECIPES
+from tirstep.transforms.recipes import LADDERS, RECIPES, Ladder
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -61,23 +61,21 @@ def test_a_docstring_becomes_a_part_of_the_page():
 
 
 def test_a_rung_says_what_it_adds():
-    rung = SimpleNamespace(
-        name="b", doc="What.", base="a", delta={"tile_k": 16}, why="Half as much."
-    )
+    rung = SimpleNamespace(name="b", doc="Half as much.", base="a", delta={"tile_k": 16})
     assert recipes_page.describe_change(rung) == "`a` with `tile_k=16`: Half as much."
-    plain = SimpleNamespace(name="a", doc="What it does. And more.")
+    plain = SimpleNamespace(name="a", doc="What it does. And more.", base=None)
     assert recipes_page.describe_change(plain) == "What it does."
 
 
 def test_a_ladder_says_what_it_is_and_where_it_is_timed():
-    class Titled(list):
-        title, shape = "vectors, one knob a rung", {"m": 6, "n": 64}
-
-    ladder = Titled(LADDERS["relu"])
+    ladder = Ladder(
+        "relu", "relu", "vectors, one knob a rung", LADDERS["relu"].recipes, {"m": 6, "n": 64}
+    )
     heading, title, kernel, table, _ = recipes_page.write_ladder("relu", ladder)
     assert (heading, title) == ("## `relu`", "Vectors, one knob a rung, timed at 6×64.")
     assert kernel.startswith("B = max(A, 0)")
-    assert table.count("| `relu_") == len(ladder)
+    rows = table.splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == [recipe.name for recipe in ladder]
 
 
 def test_the_index_names_every_page():

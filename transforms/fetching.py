@@ -15,7 +15,6 @@ from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import MAX_THREADS
 from .layout import require_copy
-from .legality.lowered_memory import require_one_room
 from .legality.net import inlines
 from .legality.threads import require_own_registers
 from .loops import Tail, require_countable, require_serial
@@ -68,7 +67,6 @@ def fetch_cooperatively(
         vectorize_loop(sch, pieces[-1])
     for letter, loop in zip("xyz"[: len(shape)][::-1], pieces[1:], strict=False):
         bind_loop(sch, loop, axis=f"threadIdx.{letter}")
-    require_one_room(sch)
 
 
 @composite

@@ -26,7 +26,6 @@ from tvm_ffi import structural_equal
 
 from .decorators import composite
 from .errors import TransformError
-from .legality.lowered_memory import require_one_room
 from .queries import (
     find_row_length,
     get_own_loops,
@@ -172,7 +171,6 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
     sch.transform_layout(block, ("write", 0), place, assume_injective_transform=True)
     if padding:
         sch.storage_align(block, 0, axis=-2, factor=row, offset=padding)
-    require_one_room(sch)
 
 
 def require_copy(sch: Schedule, block: SBlockRV) -> Any:

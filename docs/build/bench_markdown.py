@@ -12,7 +12,7 @@ from pathlib import Path
 from plots import draw_bars, draw_roofline
 
 from tirstep.bench import BenchError
-from tirstep.bench.cases import GPU_PEERS, SUITES, TUTORIAL
+from tirstep.bench.cases import GPU_PEERS, LADDER_SUITES, SUITES
 from tirstep.bench.results import BenchRun, Case, Ceilings, read_run
 from tirstep.bench.tables import (
     NAMES,
@@ -41,7 +41,7 @@ def write_suite(run: BenchRun, suite: str) -> str:
     if not cases:
         raise BenchError(f"the run has no case of the suite '{suite}'; run: tirstep bench {suite}")
     parts = [describe(run)]
-    if suite == TUTORIAL:
+    if suite in LADDER_SUITES:
         for case in cases:
             parts += [f"`{case.kernel}` at {case.shape_text.replace('x', '×')}, {case.dtype}:"]
             if not case.skipped:
@@ -190,7 +190,7 @@ def _draw(run: BenchRun, file: Path, suite: str) -> list[tuple[Path, str, str]]:
     plots = []
     for dtype in dict.fromkeys(case.dtype for case in cases):
         for kind, draw in kinds:
-            if text := draw(run, suite, dtype, all_recipes=suite == TUTORIAL):
+            if text := draw(run, suite, dtype, all_recipes=suite in LADDER_SUITES):
                 plot = file.with_name(f"{file.stem}-{suite}-{dtype}-{kind}.svg")
                 plots.append((plot, f"{suite}, {dtype}: {kind}", text))
     return plots
@@ -202,7 +202,7 @@ def _write(suite: str, folder: Path) -> str:
 
 def _write_overview(folder: Path) -> str:
     files = find_runs(folder)
-    suites = [suite for suite in SUITES if suite != TUTORIAL]
+    suites = [suite for suite in SUITES if suite not in LADDER_SUITES]
     return write_overview({suite: find_newest(files, suite)[1] for suite in suites})
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from pages import DOCS, GENERATED, update_page, write_table
 
-from tirstep.cli.formatting import first_sentence, spell
+from tirstep.cli.formatting import first_sentence, spell, spell_config
 from tirstep.modules import Kernel, get_kernel
-from tirstep.transforms.recipes import LADDERS, Recipe
+from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
 
 PAGE = "recipes.md"
 
@@ -18,7 +17,7 @@ INTRO = """\
 
 A recipe takes a kernel in named steps from its plain form to one schedule, and a ladder puts the
 recipes of a kernel in order. `tirstep list RECIPE` prints a recipe's knobs with their defaults and
-its steps, `tirstep ladder KERNEL` checks a ladder and times it on a GPU, and
+its steps, `tirstep ladder LADDER` checks a ladder and times it on a GPU, and
 `tirstep diff RECIPE` prints what each step changes. The shape is that of the recipe's own example,
 which `--shape` replaces.
 """
@@ -33,11 +32,10 @@ def make_page() -> str:
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
-def write_ladder(name: str, ladder: Any) -> Iterator[str]:
+def write_ladder(name: str, ladder: Ladder) -> Iterator[str]:
     """A ladder's part of the page."""
     yield f"## `{name}`"
-    if title := getattr(ladder, "title", ""):
-        yield f"{title[0].upper()}{title[1:]}, timed at {spell_shape(ladder.shape)}."
+    yield f"{ladder.title[0].upper()}{ladder.title[1:]}, timed at {spell_shape(ladder.shape)}."
     yield describe_kernel(get_kernel(ladder[0].kernel))
     rows = [
         [str(number), f"`{recipe.name}`", describe_change(recipe), describe_shape(recipe)]
@@ -61,12 +59,8 @@ def describe_kernel(kernel: Kernel) -> str:
 
 def describe_change(recipe: Recipe) -> str:
     """What a recipe adds to the one that it builds on, and why; what it does where it has none."""
-    text = getattr(recipe, "why", "") or first_sentence(recipe.doc)
-    delta = getattr(recipe, "delta", None) or {}
-    if not delta:
-        return text
-    knobs = ", ".join(f"{name}={value!r}" for name, value in delta.items())
-    return f"`{recipe.base}` with `{knobs}`: {text}"
+    text = first_sentence(recipe.doc)
+    return f"`{recipe.base}` with `{spell_config(recipe.delta)}`: {text}" if recipe.base else text
 
 
 def describe_shape(recipe: Recipe) -> str:

@@ -16,6 +16,7 @@ from tirstep.modules import (
     depthwise_conv2d,
     matmul,
     matmul_bias_relu,
+    matvec,
     rms_norm,
     transpose,
 )
@@ -25,14 +26,18 @@ from tirstep.transforms import (
     bind_loop,
     cache_read_at,
     cache_write_at,
+    fold_tile,
     fuse_epilogue_at,
     fuse_loops,
     pad_block,
     reverse_compute_block_at,
     split_loop,
+    spread_over_threads,
     stage_operand_at,
     tile_block,
 )
+from tirstep.transforms.legality.lowered_memory import find_split_rooms
+from tirstep.transforms.recipes import RECIPES
 
 
 def assert_wrong(problem: Problem, module: tvm.IRModule, device: str = "simulator") -> None:
@@ -262,3 +267,48 @@ def test_a_copy_of_more_than_a_loop_of_one_iteration_writes(scope: str, columns:
         sch, "cache_write_at: block 'B' computes only elements of 'B_.*' where .*, and bl"
     ):
         cache_write_at(sch, block, loop, scope=scope)
+
+
+def test_a_folded_tile_that_one_thread_fetches():
+    """TVM takes the remainders of one thread for all, and begins the tile there for each thread."""
+    problem = matvec.problem(4, 32, dtype="float16")
+
+    def fetch():
+        sch = Schedule(problem.module)
+        block = sch.get_sblock("y")
+        tile_block(sch, block, threads=[4], per_thread=[1], tail="guard")
+        split_loop(sch, sch.get_loops(block)[2], inner=2)
+        copy = cache_read_at(sch, block, sch.get_loops(block)[4], operand=0, scope="shared")
+        spread_over_threads(sch, copy, threads=4, vector=1, tail="guard")
+        return sch, copy
+
+    plain, copy = fetch()
+    plain.transform_layout(copy, ("write", 0), lambda i, k: (i, k // 4, k % 4))
+    assert find_split_rooms(plain.mod) == ["A_shared"]
+    assert_wrong(problem, plain.mod)
+
+    sch, copy = fetch()
+    with refuses(sch, "fold_tile: TVM would make 'A_shared' smaller, as if each thread had one"):
+        fold_tile(sch, copy, row=4, padding=3)
+
+
+def test_a_folded_tile_that_is_copied_by_each_thread():
+    problem = depthwise_conv2d.problem(b=2, c=1, h=3, w=5, k=1)
+
+    def fold():
+        sch = Schedule(problem.module)
+        config = {"threads": (2, 16), "thread_tile": (8, 1), "tail": "guard"}
+        for _ in RECIPES["depthwise_conv2d_tiled"].run(sch, **config):
+            pass
+        copy = sch.get_sblock("padded")
+        fold_tile(sch, copy, row=4, padding=2)
+        return sch, copy, sch.get_loops(copy)[-1]
+
+    plain, copy, loop = fold()
+    plain.reverse_compute_at(plain.cache_write(copy, 0, "shared"), loop, preserve_unit_loops=True)
+    assert find_split_rooms(plain.mod) == ["padded_shared_shared"]
+    assert_wrong(problem, plain.mod)
+
+    sch, copy, loop = fold()
+    with refuses(sch, "cache_write_at: TVM would make 'padded_shared_shared' smaller"):
+        cache_write_at(sch, copy, loop, scope="shared")

@@ -134,9 +134,21 @@ def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
     return any(is_let and not holds for is_let, holds in _compute([predicate, condition], loops))
 
 
-def takes_several_values(expression: Any, loops: list[For]) -> bool:
-    """Whether an expression has different values in the iterations of loops that are tried."""
-    return len({value for (value,) in _compute([expression], loops)}) > 1
+def varies_along(expression: Any, along: list[For], around: list[For]) -> bool:
+    """Whether an expression has different values over some loops, the others standing still.
+
+    Of all loops the first and the last iterations are tried.
+    """
+    used = [*undefined_vars(expression)]
+    along, around = (
+        [loop for loop in loops if is_among(loop.loop_var, used)] for loops in (along, around)
+    )
+    seen: dict[tuple[int, ...], int] = {}
+    outer = [loop.loop_var for loop in around]
+    return bool(along) and any(
+        seen.setdefault(tuple(at), value) != value
+        for *at, value in _compute([*outer, expression], [*around, *along])
+    )
 
 
 def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | None:

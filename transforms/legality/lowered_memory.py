@@ -2,7 +2,7 @@
 
 It leaves out barriers between threads that share elements (`find_missing_barriers`), changes
 indices where it gives a buffer one dimension (`find_changed_indices`), and compacts shared memory
-as if each thread had one of its own (`require_one_room`).
+as if each thread had one of its own (`find_split_rooms`).
 
 TVM takes accesses at one index, such as ``S[threadIdx.x]``, for those of one thread, and puts no
 barrier between them. In a kernel with threads along threadIdx.y, too, all of these have that index.
@@ -26,8 +26,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range, TensorLoad
-from tvm.s_tir import SBlock, Schedule
-from tvm.s_tir import transform as passes
+from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
 from tvm.tirx import (
     EQ,
@@ -47,7 +46,6 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
-from ..errors import TransformError
 from ..passes.pipeline import lower_around
 from ..passes.uses import Use, Uses, Variables, find_uses
 from ..tir import (
@@ -66,7 +64,7 @@ from .enumeration import (
     choose_values,
     compile_expressions,
     escapes,
-    takes_several_values,
+    varies_along,
 )
 from .pipelines import STAGE
 from .vectors import find_place
@@ -79,13 +77,6 @@ _UNROLLED = 64
 """Iterations of unrolled loops that are written out; beyond, the loop is looked at as it stands."""
 _Cells = dict[tuple[int, ...], dict[Any, set[int]]]
 """For each iteration of loops: the numbers of the threads that use an element."""
-_UNTIL_ROOMS = (
-    passes.LowerInitBlock,
-    passes.PlanAndUpdateBufferAllocationLocation,
-    passes.ConvertBlocksToOpaque,
-    passes.LiftThreadBinding,
-)
-"""What TVM does before it makes buffers as small as they can be."""
 
 
 class _Axis(NamedTuple):
@@ -470,47 +461,42 @@ def _differ(old: Use, new: Use, ranges: dict[Any, Range]) -> bool:
     return all(constant(loop.min) == 0 for loop in loops) and escapes(is_let, is_same, loops)
 
 
-def require_one_room(sch: Schedule) -> None:
-    """Refuse shared memory that TVM would make smaller, and begin elsewhere for each thread.
+@cached_by_module(4)
+def find_split_rooms(module: IRModule) -> list[str]:
+    """The shared buffers, by name, that TVM makes smaller as if each thread had one of its own.
 
-    Of remainders of remainders, x % 13 % 4, TVM takes those of one thread for all that there are.
+    Their first element in the smaller buffer is then another one for each thread. Asked is TVM,
+    where a shared buffer is indexed by quotients or remainders. Empty where it does not lower.
     """
-    if not any(_has_remainders_of_remainders(function.body) for function in _find_functions(sch)):
-        return
-    laid_out = sch.mod
-    for lower in _UNTIL_ROOMS:
-        laid_out = lower()(laid_out)
-    compact = passes.CompactBufferAllocation()(laid_out)
-    for name, function in laid_out.functions_items():
-        before, after = (get_elements(body) for body in (function.body, compact[name].body))
-        loops = [item for item in find_all(function.body, For) if _is_thread(item)]
-        for (buffer, old), (_, new) in zip(before, after, strict=True):
-            if not buffer.scope().startswith("shared"):
-                continue
-            begins = [item - other for item, other in zip(old, new, strict=True)]
-            if any(takes_several_values(begin, loops) for begin in begins):
-                raise TransformError(
-                    f"TVM would make '{buffer.name}' smaller, as if each thread had one of its own "
-                    f"that begins elsewhere, since it reads and writes at {old[-1]} alone",
-                    "fold it into rows that divide its length, or leave it as it is",
-                )
-
-
-def _find_functions(sch: Schedule) -> list[Any]:
-    return [function for _, function in sch.mod.functions_items()]
+    functions = [function for _, function in module.functions_items()]
+    if not any(_divides_in_shared_memory(function.body) for function in functions):
+        return []
+    around = lower_around(module, "s_tir.CompactBufferAllocation")
+    if around is None:
+        return []
+    found = []
+    for variable, function in around.before.functions_items():
+        loops = find_all(function.body, For)
+        threads = [loop for loop in loops if _is_thread(loop)]
+        others = [loop for loop in loops if not _is_thread(loop)]
+        elements = (get_elements(each.body) for each in (function, around.after[variable]))
+        for (buffer, old), (_, new) in zip(*elements, strict=True):
+            begins = [index - smaller for index, smaller in zip(old, new, strict=True)]
+            if buffer.scope().startswith("shared") and any(
+                varies_along(begin, threads, others) for begin in begins
+            ):
+                found.append(str(buffer.name))
+    return list(dict.fromkeys(found))
 
 
 def _is_thread(loop: For) -> bool:
     return (get_axis(loop) or "").startswith("threadIdx")
 
 
-def _has_remainders_of_remainders(body: Any) -> bool:
-    for place in get_places(body):
-        for buffer, indices in get_elements(place.block.body):
-            if not buffer.scope().startswith("shared"):
-                continue
-            for index in indices:
-                whole = substitute(index, place.values)
-                if any(find_all(item.a, FloorMod) for item in find_all(whole, FloorMod)):
-                    return True
-    return False
+def _divides_in_shared_memory(body: Any) -> bool:
+    return any(
+        buffer.scope().startswith("shared")
+        and _find_quotients([substitute(index, place.values) for index in indices])
+        for place in get_places(body)
+        for buffer, indices in get_elements(place.block.body)
+    )

@@ -21,7 +21,7 @@ from tvm.tirx import For, PrimFunc, Var
 from ..errors import Fault
 from ..tir import cached_by_module, constant
 from .lifetimes import find_lost_reads
-from .lowered_memory import find_changed_indices, find_missing_barriers
+from .lowered_memory import find_changed_indices, find_missing_barriers, find_split_rooms
 from .pipelines import find_broken_pipelines
 from .sums import find_late_beginnings, find_lost_guards, find_unordered_sums
 
@@ -177,6 +177,13 @@ def _find_changed_lowering(before: IRModule, after: IRModule) -> Fault | None:
             "of one index at two places, i % 2 and (i + 1) % 2, say, for the same",
             "do this to a tile that begins at a multiple of its rows, at a loop further out, say, "
             "or leave it as it is",
+        )
+    for name in _find_new(find_split_rooms, before, after):
+        return Fault(
+            f"TVM would make '{name}' smaller, as if each thread had one of its own that begins "
+            "elsewhere",
+            "fold it into rows that divide its length, let all threads fetch it, or leave it as it "
+            "is",
         )
     for name in _find_new(find_missing_barriers, before, after):
         return Fault(

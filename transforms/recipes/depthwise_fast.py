@@ -24,9 +24,7 @@ from ..fetching import fetch_cooperatively
 from ..layout import pad_shared_rows
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, suggest_unrolling
 from ..placement import compute_block_at
-from ..queries import find_row_length
-from ..queries import get_extent as get_extent
-from ..queries import get_own_loops as get_own_loops
+from ..queries import find_row_length, get_extent, get_own_loops
 from ..reduction import decompose_reduction_at
 from ..rows import find_vector, spread_over_threads
 from ..vectorize import align_vectors, vectorize_copy, vectorize_loop
@@ -388,5 +386,5 @@ DEPTHWISE = Ladder(
     kernel="depthwise_conv2d",
     title="tiles of the padded image, then strips in registers",
     recipes=(shared, narrow, tiled, registers, several, spread, by_rows, strips),
-    shape=SEED.shape,
+    shape={**SEED.shape, "b": 4096},
 )

@@ -17,7 +17,7 @@ from ..caching import cache_read_at, cache_write_at
 from ..fetching import fetch_cooperatively
 from ..layout import pad_longer_rows
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, unroll_loop
-from ..queries import get_extent as get_extent
+from ..queries import get_extent
 from ..rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy
 from .ladder import Family, Ladder, knob

@@ -17,8 +17,8 @@ from . import BenchError
 
 GPU_PEERS = ("torch", "triton", "dlight")
 CPU_PEERS = ("numpy", "torch_cpu")
-TUTORIAL = "tutorial"
-"""The suite of whole ladders: what it shows is every recipe, and not the fastest alone."""
+LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
+"""The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
 
 FLOAT32: Mapping[str, object] = {"dtype": "float32"}
 FLOAT16: Mapping[str, object] = {"dtype": "float16", "out": "float16"}
@@ -81,8 +81,6 @@ SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
                     (1024, 768, 336),  # the nearest that tiles divide
                 ),
             ),
-            # The fast ladder where it fills the GPU.
-            Entry("matmul", ((4096, 4096, 4096),), recipes=("matmul",)),
             # The naive kernel takes seconds here, and would say nothing new.
             Entry(
                 "matmul",
@@ -116,6 +114,12 @@ SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
                 recipes=("all",),
                 peers=GPU_PEERS + CPU_PEERS,
             ),
+        ),
+        # Each fast ladder at its own shape, where it fills a GPU: what every rung adds.
+        RUNGS: tuple(
+            Entry(ladder.kernel, (tuple(ladder.shape.values()),), (FLOAT32,), (name,), ("torch",))
+            for name, ladder in LADDERS.items()
+            if any(recipe.base for recipe in ladder)
         ),
     }
 )

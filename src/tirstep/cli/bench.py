@@ -31,7 +31,8 @@ Names = Annotated[
     typer.Argument(
         metavar="NAME",
         show_default=False,
-        help="Suites (matmul, bandwidth, convolution, tutorial) or kernels. [default: all]",
+        help="Suites (matmul, bandwidth, convolution, tutorial, rungs), kernels or ladders. "
+        "[default: all]",
         autocompletion=complete_ladder,
     ),
 ]
@@ -241,7 +242,7 @@ def _show_machine(screen: Screen, run: BenchRun, cases: Sequence[PlannedCase]) -
 
 
 def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
-    from tirstep.bench.cases import TUTORIAL
+    from tirstep.bench.cases import LADDER_SUITES
     from tirstep.bench.tables import find_reasons, make_case_table
 
     from .tables import show_text_table
@@ -251,7 +252,7 @@ def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
     if case.skipped:
         screen.line(("skipped: ", "yellow"), case.skipped, wrap=True)
         return
-    with_before = case.suite == TUTORIAL
+    with_before = case.suite in LADDER_SUITES
     show_text_table(screen, make_case_table(case, run.ceilings, with_before=with_before))
     for reason in find_reasons(case):
         screen.line((reason, "yellow"), wrap=True)
