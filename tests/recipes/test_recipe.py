@@ -219,6 +219,17 @@ def test_threads_that_a_recipe_would_choose_are_no_fault_of_its_user(name: str) 
         run_recipe(RECIPES[name], shape, options=options, config={"threads": 32})
 
 
+@pytest.mark.parametrize(("each", "blocks", "grid"), [(2, 0, 24), (1, 3, 3), (2, 3, 3)])
+def test_single_elements_come_in_batches_and_rounds_as_vectors_do(
+    each: int, blocks: int, grid: int
+) -> None:
+    config = {"threads": 32, "vector": 1, "each": each, "blocks": blocks}
+    run = run_recipe(RECIPES["relu_persistent"], {"n": 1536}, config=config)
+    text = run.steps[-1].module.script()
+    assert f'in T.thread_binding({grid}, thread="blockIdx.x")' in text
+    assert f"in T.unroll({each})" in text
+
+
 def test_rows_on_blocks_is_refused_beyond_the_threads_of_a_block() -> None:
     with pytest.raises(
         TransformError, match=r"a block of 2048 threads.*more than max_threads=1024"

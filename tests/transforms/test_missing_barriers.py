@@ -8,9 +8,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.modules import Problem, depthwise_conv2d, matmul, vector_add
+from tirstep.modules import Problem, depthwise_conv2d, matmul, transpose, vector_add
 from tirstep.transforms import (
     fuse_loops,
+    reverse_compute_block_at,
     set_pipeline,
     stage_operand_at,
     tile_block,
@@ -158,6 +159,18 @@ def test_a_tile_that_an_unrolled_loop_fetches_again():
     unroll_loop(sch, sch.get_loops(block)[-1])
     loop = sch.get_loops(block)[-1]
     stage_operand_at(sch, block, loop, operand=0, threads=(3, 4))
+    assert find_wrong(problem, sch) == []
+
+
+def test_copies_of_one_store_that_write_the_same_are_in_order():
+    """Every thread of every copy of the loop's body puts the whole tile there again."""
+    problem = transpose.problem(2, 5)
+    sch = Schedule(problem.module)
+    recipe = RECIPES["transpose_vectors"]
+    recipe(sch, **{**recipe.golden.config, "tail": "guard"})
+    loop = sch.get_loops(sch.get_sblock("B"))[4]
+    reverse_compute_block_at(sch, sch.get_sblock("A_shared"), loop)
+    assert find_missing_barriers(sch.mod) == []
     assert find_wrong(problem, sch) == []
 
 

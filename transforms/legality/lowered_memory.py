@@ -269,12 +269,31 @@ class _Pair:
         )
 
     def _writes_the_same(self) -> bool:
-        """Whether both are stores, and of one value that no loop changes."""
+        """Whether both are stores, and of one value that no loop changes, or copies of one."""
         first, last = self.first.value, self.last.value
         if first is None or last is None:
             return False
-        return self.first.place == self.last.place or bool(
-            structural_equal(first, last) and isinstance(first, IntImm | FloatImm)
+        if self.first.place == self.last.place or self._are_copies():
+            return True
+        return bool(structural_equal(first, last) and isinstance(first, IntImm | FloatImm))
+
+    def _are_copies(self) -> bool:
+        """Whether TVM unrolled one store into both, which copies what nothing here writes."""
+        early, late = (
+            [loop for loop in use.loops if not is_among(loop, self.common)]
+            for use in (self.first, self.last)
+        )
+        if not structural_equal([loop.extent for loop in early], [loop.extent for loop in late]):
+            return False
+        same = {b.loop_var: a.loop_var for a, b in zip(early, late, strict=True)}
+        pairs = zip(
+            (*self.first.indices, self.first.value),
+            (*self.last.indices, self.last.value),
+            strict=True,
+        )
+        written = [use.buffer for use in self.uses.uses if use.is_write]
+        return all(structural_equal(a, substitute(b, same)) for a, b in pairs) and not any(
+            is_among(load.source, written) for load in find_all(self.first.value, TensorLoad)
         )
 
     def _races_around(self, depth: int, early: Use, late: Use) -> bool:

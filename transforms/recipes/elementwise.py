@@ -41,7 +41,7 @@ class FlatConfig:
 def schedule(sch: Schedule, config: FlatConfig) -> Iterator[str]:
     """Single elements, or vectors and batches of them, for each thread."""
     (block,) = get_sblocks(sch)
-    if config.vector == 1:
+    if (config.vector, config.each, config.blocks) == (1, 1, 0):
         tile_block(sch, block, threads=(config.threads,), tail=config.tail)
         yield "bound"
         return
