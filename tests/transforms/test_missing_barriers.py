@@ -6,6 +6,8 @@ import pytest
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
+from tvm.script import ir as I
+from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, depthwise_conv2d, matmul, transpose, vector_add
@@ -183,3 +185,29 @@ def test_a_module_that_gets_another_function_is_looked_at_again():
     assert find_missing_barriers(module) == []
     module["main"] = wrong.mod["main"]
     assert find_missing_barriers(module) == ["B_shared"]
+
+
+def copy_by_all(offset) -> Schedule:
+    """Each thread copies the elements of A that it and its neighbour read, some of them both."""
+
+    @I.ir_module
+    class Copies:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((32,), "float32"), B: T.Buffer((16,), "float32")):
+            T.func_attr({"tirx.noalias": True})
+            S = T.sblock_alloc_buffer((32,), scope="shared")
+            for tx in T.thread_binding(16, thread="threadIdx.x"):
+                for k in T.unroll(3):
+                    with T.sblock("S"):
+                        vt, vk = T.axis.remap("SS", [tx, k])
+                        S[vt + vk] = A[offset(vt, vk)]
+                with T.sblock("B"):
+                    vt = T.axis.spatial(16, tx)
+                    B[vt] = S[17 - vt]
+
+    return Schedule(Copies)
+
+
+def test_threads_that_copy_the_same_to_one_element_need_no_barrier_between_them():
+    assert find_missing_barriers(copy_by_all(lambda t, k: t + k).mod) == []
+    assert find_missing_barriers(copy_by_all(lambda t, k: t + 2 * k).mod) == ["S"]

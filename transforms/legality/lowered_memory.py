@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tvm.ir import IRModule, Range, TensorLoad
+from tvm.ir import Call, IRModule, Range, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
 from tvm.tirx import (
@@ -33,6 +33,7 @@ from tvm.tirx import (
     Add,
     And,
     BufferStore,
+    Cast,
     Evaluate,
     FloatImm,
     FloorDiv,
@@ -57,6 +58,7 @@ from ..tir import (
     get_elements,
     get_places,
     is_among,
+    is_choice,
     is_used,
     substitute,
 )
@@ -230,6 +232,7 @@ class _Pair:
     def __init__(self, uses: Uses, first: Use, last: Use) -> None:
         self.uses, self.first, self.last = uses, first, last
         self.common = [loop for loop in first.loops if is_among(loop, last.loops)]
+        self._sources = self._get_sources()
         if any(constant(loop.min) != 0 for loop in (*first.loops, *last.loops)):
             raise TypeError("loops that begin elsewhere are not tried")
         threads = uses.threads[first.launch]
@@ -243,7 +246,7 @@ class _Pair:
 
     def _find_moving(self, use: Use) -> list[int]:
         """The depths of the common loops that decide what a use touches."""
-        asked = (*use.indices, *use.guards)
+        asked = (*use.indices, *use.guards, *self._sources.get(id(use), ()))
         return [
             depth
             for depth, loop in enumerate(self.common)
@@ -269,35 +272,33 @@ class _Pair:
         )
 
     def _writes_the_same(self) -> bool:
-        """Whether both are stores, and of one value that no loop changes, or copies of one."""
+        """Whether both are stores, and of one value that no loop changes."""
         first, last = self.first.value, self.last.value
         if first is None or last is None:
             return False
-        if self.first.place == self.last.place or self._are_copies():
-            return True
-        return bool(structural_equal(first, last) and isinstance(first, IntImm | FloatImm))
+        return self.first.place == self.last.place or bool(
+            structural_equal(first, last) and isinstance(first, IntImm | FloatImm)
+        )
 
-    def _are_copies(self) -> bool:
-        """Whether TVM unrolled one store into both, which copies what nothing here writes."""
-        early, late = (
-            [loop for loop in use.loops if not is_among(loop, self.common)]
-            for use in (self.first, self.last)
-        )
-        if not structural_equal([loop.extent for loop in early], [loop.extent for loop in late]):
-            return False
-        same = {b.loop_var: a.loop_var for a, b in zip(early, late, strict=True)}
-        pairs = zip(
-            (*self.first.indices, self.first.value),
-            (*self.last.indices, self.last.value),
-            strict=True,
-        )
+    def _get_sources(self) -> dict[int, tuple[Any, ...]]:
+        """What decides about the value of each store, where both copy one buffer; empty otherwise.
+
+        Stores of one element with the same source write the same. A buffer that is written, too,
+        may hold something else by then.
+        """
+        early, late = (_read_copy(use.value) for use in (self.first, self.last))
         written = [use.buffer for use in self.uses.uses if use.is_write]
-        return all(structural_equal(a, substitute(b, same)) for a, b in pairs) and not any(
-            is_among(load.source, written) for load in find_all(self.first.value, TensorLoad)
-        )
+        if early is None or late is None:
+            return {}
+        if not early[0].same_as(late[0]) or is_among(early[0], written):
+            return {}
+        return {id(self.first): early[1:], id(self.last): late[1:]}
 
     def _races_around(self, depth: int, early: Use, late: Use) -> bool:
-        """Whether a use clashes with one in the next iteration of a loop around both."""
+        """Whether a use clashes with one in the next iteration of a loop around both.
+
+        Copies in neighbouring iterations may bring the same, so that later ones are tried, too.
+        """
         loop, chosen = self.common[depth], self._chosen[depth]
         begin, end = self.uses.spans[loop]
         if (
@@ -308,9 +309,10 @@ class _Pair:
         ):
             return False
         return any(
-            self._clashes(early, at, late, (*at[:depth], at[depth] + 1, *at[depth + 1 :]))
+            self._clashes(early, at, late, (*at[:depth], later, *at[depth + 1 :]))
             for at in itertools.product(*self._chosen)
-            if at[depth] + 1 in chosen
+            for later in chosen
+            if later == at[depth] + 1 or (self._sources and later > at[depth])
         )
 
     def _has_barrier(self, begin: int, end: int) -> bool:
@@ -333,14 +335,18 @@ class _Pair:
         key = id(early), self._keep_moving(early, at), id(late), self._keep_moving(late, then)
         if key not in self._known:
             before, after = self._find_cells(early, at), self._find_cells(late, then)
-            self._known[key] = _clash(before, after, is_passed=early.is_write and not late.is_write)
+            if self._sources:
+                self._known[key] = _clash_of_copies(before, after, len(early.indices))
+            else:
+                is_passed = early.is_write and not late.is_write
+                self._known[key] = _clash(before, after, is_passed=is_passed)
         return self._known[key]
 
     def _keep_moving(self, use: Use, at: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(at[depth] for depth in self._moving[id(use)])
 
     def _find_cells(self, use: Use, at: tuple[int, ...]) -> dict[Any, set[int]]:
-        """The elements of a use in one iteration of the common loops, and their threads."""
+        """The elements of a use, and of copies their sources, in one iteration of common loops."""
         known, key = self._cells.setdefault(id(use), {}), self._keep_moving(use, at)
         if key not in known:
             known[key] = self._collect(use, at)
@@ -351,7 +357,8 @@ class _Pair:
         if id(use) not in self._touch:
             loops = [loop.loop_var for loop in (*self.common, *own)]
             variables = [*loops, *self.uses.threads[use.launch]]
-            self._touch[id(use)] = compile_expressions(use.indices, use.guards, variables)
+            asked = (*use.indices, *self._sources.get(id(use), ()))
+            self._touch[id(use)] = compile_expressions(asked, use.guards, variables)
         touch, found = self._touch[id(use)], defaultdict(set)
         for iteration in itertools.product(*choose_values(own, 8)):
             for number, thread in enumerate(self._threads):
@@ -370,6 +377,34 @@ def _clash(before: dict[Any, set[int]], after: dict[Any, set[int]], *, is_passed
         if any(others - {thread} for thread in threads):
             return True
     return False
+
+
+def _clash_of_copies(before: dict[Any, set[int]], after: dict[Any, set[int]], rank: int) -> bool:
+    """Whether threads copy different elements to one; the keys are its indices, then the source."""
+    copied = defaultdict(list)
+    for key, threads in before.items():
+        copied[key[:rank]].append((key[rank:], threads))
+    return any(
+        source != key[rank:] and any(others - {thread} for thread in threads)
+        for key, threads in after.items()
+        for source, others in copied[key[:rank]]
+    )
+
+
+def _read_copy(value: Any) -> tuple[Any, ...] | None:
+    """The buffer that a value is an element of, and its indices; None of any other value.
+
+    Of a choice between an element and a constant, the condition and the constant, too.
+    """
+    while isinstance(value, Cast):
+        value = value.value
+    if isinstance(value, Call) and is_choice(value):
+        condition, chosen, other = value.args
+        copy = _read_copy(chosen)
+        if copy is None or not isinstance(other, IntImm | FloatImm) or other.value != 0:
+            return None
+        return (*copy, condition)
+    return (value.source, *value.indices) if isinstance(value, TensorLoad) else None
 
 
 @cached_by_module(4)
