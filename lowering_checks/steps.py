@@ -75,7 +75,7 @@ def _make_problem(
 
 
 def run_default_example(recipe: Recipe) -> Run:
-    """Run a recipe at the example of the tutorial that it comes from."""
+    """Run a recipe at its own example: that of its tutorial, where it has one."""
     return _run_example(recipe, recipe.default_example)
 
 

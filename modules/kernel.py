@@ -1,8 +1,8 @@
 """A kernel: a factory of TVMScript with its meaning in NumPy and its counts.
 
 To add one, write a function of sizes (positional) and options (keyword-only, `dtype` among them)
-that returns a hand-written ``@I.ir_module`` with one function `main`, its output last, and say what
-it means; elementwise.py is a whole example, script.py says what the parser insists on::
+that returns a hand-written ``@I.ir_module`` with one function `main`, its one output last, and say
+what it means; elementwise.py is a whole example, tvmscript.py says what the parser insists on::
 
     @kernel(
         reference=lambda a, b, **_: a * b,

@@ -18,8 +18,8 @@ INTRO = """\
 A recipe takes a kernel in named steps from its plain form to one schedule, and a ladder puts the
 recipes of a kernel in order. `tirstep list RECIPE` prints a recipe's knobs with their defaults and
 its steps, `tirstep ladder LADDER` checks a ladder and times it on a GPU, and
-`tirstep diff RECIPE` prints what each step changes. The shape is that of the recipe's own example,
-which `--shape` replaces.
+`tirstep diff RECIPE` prints what each step changes. Commands take the shape of a recipe's own
+example, which `--shape` replaces; `tirstep bench rungs` times a ladder at the shape in its title.
 """
 
 
@@ -41,7 +41,7 @@ def write_ladder(name: str, ladder: Ladder) -> Iterator[str]:
         [str(number), f"`{recipe.name}`", describe_change(recipe), describe_shape(recipe)]
         for number, recipe in enumerate(ladder, 1)
     ]
-    yield write_table(["rung", "recipe", "what it adds", "shape"], rows)
+    yield write_table(["rung", "recipe", "what it adds", "own example"], rows)
     if (DOCS / "ladders" / f"{name}.md").is_file():
         yield f"[Measured rung by rung, with each rung's diff](ladders/{name}.md)."
 

@@ -1,12 +1,14 @@
 """The peers: found by name, missing in words, and dlight's schedules."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tvm
 
-from tirstep.bench import PeerMissing
+from tirstep.bench import PeerMissing, peers
 from tirstep.bench.ceilings import THREADS, count_fma_operations, make_empty_kernel, make_fma_kernel
-from tirstep.bench.peers import get_function, get_plain_target, schedule_by_default
+from tirstep.bench.peers import PACKAGES, get_function, get_plain_target, schedule_by_default
 from tirstep.lowering_checks.devices import CpuDevice, find_unbound_sblocks
 from tirstep.modules import conv1d
 
@@ -15,6 +17,13 @@ def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(PeerMissing, match=r"^Triton is not installed$"):
         get_function("triton", "matmul")
+
+
+@pytest.mark.parametrize("peer", PACKAGES)
+def test_the_modules_of_a_peer_are_there(peer: str):
+    folder = Path(peers.__file__).parent
+    for module in PACKAGES[peer][2]:
+        assert "\nFUNCTIONS" in (folder / f"{module}.py").read_text()
 
 
 def test_a_kernel_that_a_peer_does_not_have():

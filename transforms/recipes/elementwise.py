@@ -103,7 +103,7 @@ VECTORS: Mapping[str, Any] = MappingProxyType(
         "expects": {"bound": ("scalar_loads == 0", "scalar_stores == 0")},
     }
 )
-"""The rung of vectors, which is the first of vector_add."""
+"""The rung of vectors; in vector_add it is the root of the family, behind its tutorial's."""
 
 
 def _make_family(kernel: str, block: str) -> Family:

@@ -62,7 +62,7 @@ class Recipe:
     kernel : the name of the kernel that it schedules
     config : its knobs with their defaults
     blocks : the forms of the kernel that it schedules: block names in program order, as "C D"
-    default_example : the shape, options and config of the tutorial that it comes from
+    default_example : to try it at: shape, options and config, as in its tutorial
     golden : a small example for its golden files, with pairwise different extents
     choices : for a knob, the values worth drawing or searching
     symbolic : the kernel's sizes, each and all of which a module may leave open; the last of

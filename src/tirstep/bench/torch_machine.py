@@ -269,7 +269,7 @@ class TorchMachine:
         return seconds
 
     def measure_ceilings(self, dtypes: Sequence[str], moved: Sequence[int]) -> Ceilings:
-        """See `tirstep.bench.torch_ceilings`."""
+        """See `tirstep.bench.ceilings`."""
         from .ceilings import measure_ceilings
 
         return measure_ceilings(self, self._properties, dtypes, moved)

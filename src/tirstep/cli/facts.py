@@ -73,7 +73,7 @@ def command(
     The launch, memory accesses, barriers; with --arch or --all-archs also registers, spills,
     occupancy and instructions, for which it needs a compiler for CUDA (pip install 'tirstep[cuda]',
     or nvcc), but no GPU; with --counts traffic and bank conflicts. What stands in a loop, and a
-    call of a helper, counts once. Without --shape, that of the tutorial that the recipe comes from.
+    call of a helper, counts once. Without --shape, that of the recipe's own example.
     """
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")
@@ -182,7 +182,7 @@ def _count(run: Run, step: Step) -> _Counted:
 
 
 def _run_reference(run: Run, request: Request) -> Run | None:
-    """The recipe at its tutorial's shape, with the config and options that are requested."""
+    """The recipe at its own example's shape, with the config and options that are requested."""
     from tirstep.lowering_checks import run_recipe
     from tirstep.modules import KernelError
     from tirstep.transforms.errors import TransformError

@@ -65,7 +65,7 @@ def command(
 
     Goldens and numbers of every step, the lines that each recipe changes, and on a GPU its time.
 
-    Without --shape, a GPU takes each recipe's shape from the tutorial that it comes from, and the
+    Without --shape, a GPU takes the shape of each recipe's own example, and the
     CPU that of its goldens. A size given with --set goes to every recipe that has it.
     """
     request = make_request(shape, dtype, option, config, golden_dir, device, seed)

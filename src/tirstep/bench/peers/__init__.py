@@ -25,11 +25,7 @@ PACKAGES: Mapping[str, tuple[str, str, tuple[str, ...]]] = MappingProxyType(
     {
         "torch": ("torch", "PyTorch", ("torch_functions",)),
         "torch_cpu": ("torch", "PyTorch", ("torch_functions",)),
-        "triton": (
-            "triton",
-            "Triton",
-            ("triton_matmul", "triton_rows", "triton_maps", "triton_convolutions"),
-        ),
+        "triton": ("triton", "Triton", ("triton_kernels",)),
     }
 )
 """By peer: the package, its name for people, and the modules here with the functions of kernels."""

@@ -65,7 +65,7 @@ def command(
     One HTML file, opened from disk: diffs and blame of TIR and CUDA, loop nests, facts, traces,
     verdicts, and times or the simulator's counts. A report of ours is replaced, no other file.
 
-    Without --shape, a GPU takes each recipe's shape from the tutorial that it comes from, and the
+    Without --shape, a GPU takes the shape of each recipe's own example, and the
     CPU that of its goldens.
     """
     request = make_request(shape, dtype, option, config, golden_dir, device, seed)
