@@ -604,7 +604,7 @@ def test_tile_block_refuses_more_or_fewer_threads_than_loops(threads):
         ({"axes": ("y", "x", "z")}, "axes has 3 entries and threads has 2"),
         ({"axes": ("x", "x")}, "'blockIdx.x' already drives loop 'i_0' of block 'C'"),
         ({"axes": ("x", "w")}, "thread axis 'blockIdx.w' does not exist"),
-        ({"per_thread": (4, 0)}, "per_thread=0 is no size"),
+        ({"per_thread": (4, 0)}, "per_thread=0 must be >= 1"),
         ({"tail": "pad"}, "tail='pad' is unknown"),
         ({"per_thread": (3, 1)}, r"'i' runs 16 times, which threads=2 \* per_thread=3 does not"),
     ],

@@ -25,7 +25,7 @@ from tirstep.modules import get_kernel
 from tirstep.transforms import get_pipeline, set_pipeline
 from tirstep.transforms.passes.barriers import DropRedundantBarriers
 from tirstep.transforms.passes.pipeline import PIPELINE
-from tirstep.transforms.recipes.matmul_plan import Plan, schedule_plan
+from tirstep.transforms.recipes.gemm import GemmConfig, schedule
 from tirstep.transforms.tir import find_all
 
 TARGET, BEHIND = "nvidia/nvidia-h100", "s_tir.LowerThreadAllreduce"
@@ -109,8 +109,8 @@ def remove_barrier(module: IRModule, which: int) -> IRModule:
 def prefetched(**sizes) -> IRModule:
     """A product whose next tiles go through registers into a double buffer."""
     sch = Schedule(PROBLEM.module)
-    plan = Plan(threads=(4, 8), per_thread=(2, 4), tile_k=4, stages=2, **sizes)
-    assert "barriers_dropped" in list(schedule_plan(sch, plan))
+    config = GemmConfig(threads=(4, 8), thread_tile=(2, 4), tile_k=4, stages=2, **sizes)
+    assert "barriers_dropped" in list(schedule(sch, config))
     return sch.mod
 
 
@@ -121,7 +121,7 @@ def run(module: IRModule):
     return result.findings, np.array_equal(result.arguments[-1], PROBLEM.reference(inputs)[0])
 
 
-@pytest.mark.parametrize("sizes", [{}, {"strips": (2, 1)}, {"padding": 4}], ids=str)
+@pytest.mark.parametrize("sizes", [{}, {"warp": (4, 8)}, {"padding": 4}], ids=str)
 def test_one_barrier_of_a_double_buffer_goes_and_the_numbers_stay(sizes):
     module = prefetched(**sizes)
     assert get_pipeline(module) == PIPELINE

@@ -182,7 +182,13 @@ def test_neighbours_are_held_against_counting(length, shift, steps, threads, lan
 @pytest.mark.parametrize(
     ("name", "shape", "sizes", "copy", "lanes"),
     [
-        ("depthwise_conv2d_planes", (1, 1, 10, 10, 3), {"rows": 2, "local_y": 8}, "X_shared", 2),
+        (
+            "depthwise_conv2d_planes",
+            (1, 1, 10, 10, 3),
+            {"threads": (2, 8), "thread_tile": (8, 4)},
+            "X_shared",
+            2,
+        ),
         ("transpose_vectors", (16, 48), {"threads": 64, "vector": 4}, "A_shared", 4),
         ("matmul_shared_blocking", (17, 2, 3), {"local_x": 2, "vector": 4}, "B_shared", 1),
         ("matmul_shared_blocking", (17, 36, 12), {"local_x": 2, "vector": 4}, "B_shared", 4),
