@@ -366,8 +366,8 @@ def _write_top(measured: MeasuredLadder) -> list[str]:
         )
     example = "×".join(map(str, measured.ladder[0].golden.shape.values()))
     parts.append(
-        f"Diffs are of the goldens, at {example} and with small tiles, whose configs may set back a "
-        "knob of an earlier rung; `tirstep diff` prints them at any size and config."
+        f"Diffs are of the goldens, at {example} and with small tiles, whose configs may set back "
+        "a knob of an earlier rung; `tirstep diff` prints them at any size and config."
     )
     return parts
 
