@@ -12,14 +12,27 @@ from tirstep.transforms.recipes import LADDERS, RECIPES
 
 from .conftest import Command
 
+pytestmark = pytest.mark.xdist_group("catalogue")  # one process makes it once
+
 LADDER_NAMES = {
     name: [recipe.name for recipe in LADDERS.get(name, ())] for name in {**LADDERS, **kernels()}
 }
 
 
-def test_what_is_stored_is_what_there_is():
+@pytest.fixture(scope="module")
+def made() -> list[catalogue.Entry]:
+    """What `make_catalogue` makes, once: it runs every recipe for the names of its steps."""
+    return catalogue.make_catalogue()
+
+
+@pytest.fixture
+def makes_once(made: list[catalogue.Entry], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "make_catalogue", lambda: made)
+
+
+def test_what_is_stored_is_what_there_is(made: list[catalogue.Entry]):
     stored = json.loads(catalogue.FILE.read_text())
-    made = json.loads(json.dumps(catalogue.make_catalogue()))
+    made = json.loads(json.dumps(made))
     assert stored["kernels"] == made, "run `make catalogue`"
     assert stored["digest"] == catalogue.find_digest(), "run `make catalogue`"
     assert catalogue.name_recipes(made) == LADDER_NAMES
@@ -48,6 +61,7 @@ def remove(file: Path) -> None:
     file.unlink(missing_ok=True)
 
 
+@pytest.mark.usefixtures("makes_once")
 @pytest.mark.parametrize("spoil", [stale, cut, replace, remove])
 def test_what_is_stale_or_damaged_is_made_anew(
     spoil: Callable[[Path], None],
@@ -62,6 +76,7 @@ def test_what_is_stale_or_damaged_is_made_anew(
     assert "there is no kernel, ladder or recipe 'zzz'" in command("list", "zzz").err
 
 
+@pytest.mark.usefixtures("makes_once")
 def test_writing_it_makes_it_fresh(tmp_path: Path):
     file = tmp_path / "catalogue.json"
     catalogue.write_catalogue(file)
