@@ -86,11 +86,12 @@ def composite(
             except Exception:
                 around.is_spoiled = True
                 raise
-        if _copy(sch) is None:
+        copy = _copy(sch)
+        if copy is None:
             return _run_untried(function, sch, bound)
-        attempt, result = _try_on_copy(function, sch, bound, is_careful=False)
+        attempt, result = _try_on_copy(function, copy, bound, is_careful=False)
         if attempt.is_spoiled:  # and went on, from what a refusal had left half-done
-            attempt, result = _try_on_copy(function, sch, bound, is_careful=True)
+            attempt, result = _try_on_copy(function, sch.copy(), bound, is_careful=True)
         _require_sound(function, _State.of(sch), attempt.schedule)
         _adopt(sch, attempt.schedule)
         return result
@@ -100,15 +101,15 @@ def composite(
 
 def _try_on_copy(
     function: Callable[..., Result],
-    sch: Schedule,
+    copy: Schedule,
     bound: inspect.BoundArguments,
     *,
     is_careful: bool,
 ) -> tuple[_Attempt, Any]:
     """Run a composite on a copy; what is refused in a spoiled attempt is no refusal yet."""
-    attempt = _Attempt(sch.copy(), is_careful)
-    first = next(iter(bound.arguments))
-    bound.arguments[first] = attempt.schedule
+    attempt = _Attempt(copy, is_careful)
+    first, sch = next(iter(bound.arguments.items()))
+    bound.arguments[first] = copy
     try:
         return attempt, _run_within(attempt, function, bound)
     except TransformError:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pages import write_table
 from plots import draw_bars, draw_roofline
 
 from tirstep.bench import BenchError
@@ -112,11 +113,7 @@ def describe(run: BenchRun) -> str:
 
 def to_markdown(table: Table) -> str:
     """A table in Markdown."""
-    left = len(table.header) - table.right
-    rule = ["---"] * left + ["---:"] * table.right
-    rows = [[cell.replace("|", r"\|") for cell in row] for row in (table.header, *table.rows)]
-    lines = [rows[0], rule, *rows[1:]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return write_table(table.header, table.rows, right=table.right)
 
 
 def find_runs(folder: Path) -> list[Path]:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from bench_markdown import describe, find_runs, to_markdown
 from ncu_profile import KernelProfile, ProfileRun, RecipeProfile, find_longest, read_profile
+from pages import spell_shape
 from plots import draw_bars
 
 from tirstep.bench.results import BenchRun, Case, Outcome, read_run
@@ -347,7 +348,7 @@ def draw_plot(measured: MeasuredLadder) -> str:
 
 def _write_top(measured: MeasuredLadder) -> list[str]:
     case = measured.case
-    shape = case.shape_text.replace("x", "×")
+    shape = spell_shape(case.shape)
     table = make_case_table(case, measured.run.ceilings, with_before=True)
     parts = [
         f"At {shape}, {case.dtype}. {describe(measured.run)}",
@@ -364,7 +365,7 @@ def _write_top(measured: MeasuredLadder) -> list[str]:
             "they are; so its times are not those of the table. SM, memory (caches and shared "
             "memory among it) and DRAM are shares of their peaks."
         )
-    example = "×".join(map(str, measured.ladder[0].golden.shape.values()))
+    example = spell_shape(measured.ladder[0].golden.shape)
     parts.append(
         f"Diffs are of the goldens, at {example} and with small tiles, whose configs may set back "
         "a knob of an earlier rung; `tirstep diff` prints them at any size and config."

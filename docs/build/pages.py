@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tirstep.files import write_file
@@ -12,11 +12,17 @@ DOCS = Path(__file__).resolve().parents[1]
 GENERATED = "<!-- Written by `make pages` from the sources; changes here are lost. -->\n"
 
 
-def write_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; bars in cells are escaped."""
-    lines = [head, ["---"] * len(head), *rows]
+def write_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: int = 0) -> str:
+    """A Markdown table, whose last columns are aligned to the right; bars in cells are escaped."""
+    rule = ["---"] * (len(head) - right) + ["---:"] * right
+    lines = [head, rule, *rows]
     cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def spell_shape(shape: Mapping[str, int]) -> str:
+    """``1024×512×2048``."""
+    return "×".join(map(str, shape.values()))
 
 
 def update_page(name: str, make: Callable[[], str]) -> None:

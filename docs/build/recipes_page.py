@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from pages import DOCS, GENERATED, update_page, write_table
+from pages import DOCS, GENERATED, spell_shape, update_page, write_table
 
 from tirstep.cli.formatting import first_sentence, spell, spell_config
 from tirstep.modules import Kernel, get_kernel
@@ -68,11 +68,6 @@ def describe_shape(recipe: Recipe) -> str:
     example = recipe.default_example
     options = (f"{name}={spell(value)}" for name, value in example.options.items())
     return ", ".join([spell_shape(example.shape), *options])
-
-
-def spell_shape(shape: Mapping[str, int]) -> str:
-    """``1024×512×2048``."""
-    return "×".join(map(str, shape.values()))
 
 
 if __name__ == "__main__":

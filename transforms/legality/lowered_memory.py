@@ -531,7 +531,6 @@ def _is_thread(loop: For) -> bool:
 def _divides_in_shared_memory(body: Any) -> bool:
     return any(
         buffer.scope().startswith("shared")
-        and _find_quotients([substitute(index, place.values) for index in indices])
         for place in get_places(body)
-        for buffer, indices in get_elements(place.block.body)
+        for buffer, *_ in _find_shifts(place.block, tuple(place.values.items()))
     )

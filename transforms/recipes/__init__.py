@@ -18,7 +18,7 @@ from .convolution import (
 from .depthwise_fast import DEPTHWISE
 from .elementwise import GELU, RELU, VECTOR_ADD
 from .gemm import MATMUL
-from .ladder import Ladder, Rung, describe_delta
+from .ladder import Ladder, Rung
 from .matmul import (
     matmul_naive,
     matmul_registers,
@@ -122,7 +122,6 @@ __all__ = [
     "Recipe",
     "Rung",
     "Step",
-    "describe_delta",
     "find_recipe",
     "list_ladders",
     "recipe",

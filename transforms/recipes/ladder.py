@@ -186,7 +186,7 @@ class Rung(Recipe):
     def describe(self, changes: Mapping[str, object]) -> Rung:
         """With a docstring out of what is declared."""
         knobs = dataclasses.fields(self.family.config)
-        added = describe_delta(self)
+        added = _describe_delta(self)
         parts = [f"{self.why}.", f"Adds {added} to {self.base}." if self.base else ""]
         parts.append("\n".join(f"{knob.name}: {knob.metadata['about']}" for knob in knobs))
         changed: Any = {"doc": "\n\n".join(filter(None, parts)), **changes}
@@ -244,7 +244,7 @@ def read_pairs(config: Mapping[str, object]) -> dict[str, object]:
     return {name: tuple(it) if isinstance(it, list) else it for name, it in config.items()}
 
 
-def describe_delta(recipe: Recipe) -> str:
+def _describe_delta(recipe: Recipe) -> str:
     """What a rung adds to its base, ``tile_k=16``; "" of other recipes."""
     return ", ".join(f"{name}={value!r}" for name, value in recipe.delta.items())
 
