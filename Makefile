@@ -60,7 +60,7 @@ fuzz: $(STAMP) ## random schedules for SECONDS from SEED, then the drawn tests w
 	  tests/recipes/test_numbers.py tests/recipes/test_random_schedules.py $(ARGS)
 
 sanitize: $(STAMP) ## NVIDIA's compute-sanitizer over every recipe, on a machine with a GPU
-	$(PY) tests/sanitize.py
+	$(PY) tests/sanitize.py $(ARGS)
 
 check: $(STAMP) typing ## format, lint, types, direction of imports
 	$(PY) -m ruff format --check .
@@ -92,7 +92,7 @@ bench: $(STAMP) ## time recipes and peers on a GPU, and fill the documents' tabl
 	$(VENV)/bin/tirstep bench $(ARGS) --save benchmarks/results
 	$(PY) docs/build/readme.py
 
-readme: $(STAMP) ## fill README.md and docs/speed.md, write docs/ladders and the plots (ARGS=--check)
+readme: $(STAMP) ## fill README.md, speed and own-programs in docs, write docs/ladders, plots (ARGS=--check)
 	$(PY) docs/build/readme.py $(ARGS)
 
 screenshots: $(STAMP) ## the pictures of the report in docs/images, in Chromium (the extra `browser`)
@@ -101,6 +101,7 @@ screenshots: $(STAMP) ## the pictures of the report in docs/images, in Chromium 
 pages: $(STAMP) ## write docs/transforms.md and docs/recipes.md from the sources
 	$(PY) docs/build/transforms_page.py
 	$(PY) docs/build/recipes_page.py
+	$(PY) docs/build/fragment_pictures.py
 
 docs: pages ## a site of docs with an API reference in build/site, in a .venv with the extra docs
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt \

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tirstep.transforms.recipes import Step
-from tirstep.transforms.recipes.expectations import Expectation, SourcePattern
+from tirstep.transforms.recipes.expected_facts import Expectation, SourcePattern
 
 from .compile.compiling import TARGET
 from .facts import Facts, compile_facts, get_facts
-from .facts.compiled import BY_WIDTH, COUNTED
+from .facts.compiled import BY_WIDTH, COUNTED, MISSING_NVDISASM
 from .facts.cuda_compilers import CompilerMissing
 from .finding import CheckError, Finding, suggest
 from .steps import Run
@@ -90,6 +90,9 @@ def _judge(expectation: Expectation, facts: Facts, where: str) -> CheckedExpecta
             return CheckedExpectation(expectation, unchecked=str(error))
         if compiled.refusal is not None:
             return CheckedExpectation(expectation, Finding(CHECK, where, compiled.refusal))
+        is_instruction = expectation.fact not in COMPILED_FACTS
+        if is_instruction and any(kernel.instructions is None for kernel in compiled.kernels):
+            return CheckedExpectation(expectation, unchecked=MISSING_NVDISASM)
         values, place = compiled.values(), f" on {architecture}"
     value = values.get(expectation.fact, 0)
     if value is not None and expectation.is_met_by(value):

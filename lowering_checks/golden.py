@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm.script import from_source
 
 from tirstep.files import PARTIAL, locked, write_file
-from tirstep.modules import Problem
+from tirstep.modules import AnyProblem
 
 from .diff import diff_texts, print_module
 from .finding import CheckError, Finding
@@ -23,7 +23,7 @@ INPUTS = "inputs"
 REWRITE = "if that is meant, rewrite the goldens with `make golden` and read the change in git"
 _GOLDEN = re.compile(r"\d\d_\w+\.py|\.tirstep-\w+" + re.escape(PARTIAL))
 """Names of what `GoldenStore.write` makes, and of what it leaves where it is killed."""
-_INPUT = re.compile(r"\w+_\d+(x\d+)*(_\w+)?\.py|\.tirstep-\w+" + re.escape(PARTIAL))
+_INPUT = re.compile(r"\w+_(\d+(x\d+)*(_\w+)?|module)\.py|\.tirstep-\w+" + re.escape(PARTIAL))
 """The same in the folder of the kernels."""
 
 
@@ -57,7 +57,7 @@ class GoldenStore:
     def check(self, run: Run) -> list[list[Finding]]:
         """The findings of each step of a run, in the order of the steps."""
         return [
-            _check_file(file, step.module, run.label(step))
+            check_golden_file(file, step.module, where=run.label(step))
             for file, step in zip(self.get_files(run), run.steps, strict=True)
         ]
 
@@ -86,7 +86,7 @@ class GoldenStore:
         written, under CI, that is where the environment has CI set, and where goldens of other
         recipes stay that another TVM wrote.
         """
-        if environment.get("CI", "").lower() not in ("", "0", "false"):
+        if is_under_ci(environment):
             raise CheckError(
                 "goldens are not rewritten under CI (the environment has CI set); run "
                 "`make golden` on your machine and commit what it changed"
@@ -160,9 +160,15 @@ class GoldenStore:
         )
 
 
-def get_input_name(problem: Problem) -> str:
+def is_under_ci(environment: Mapping[str, str]) -> bool:
+    """Whether goldens are not to be rewritten: the environment has CI set."""
+    return environment.get("CI", "").lower() not in ("", "0", "false")
+
+
+def get_input_name(problem: AnyProblem) -> str:
     """The file of a kernel at a shape, ``matmul_64x48x32.py``, with the options that are not the
-    kernel's defaults: ``conv1d_100x32_over_output.py``, ``softmax_6x64_online.py``.
+    kernel's defaults: ``conv1d_100x32_over_output.py``, ``softmax_6x64_online.py``. Of a module
+    without sizes ``net_module.py``.
     """
     default = problem.kernel.problem(*problem.shape.values()).options
     chosen = [
@@ -170,7 +176,7 @@ def get_input_name(problem: Problem) -> str:
         for key, value in problem.options.items()
         if value != default[key]
     ]
-    shape = "x".join(str(size) for size in problem.shape.values())
+    shape = problem.shape_text or "module"
     return f"{problem.kernel.name}_{shape}{''.join(chosen)}.py"
 
 
@@ -179,27 +185,30 @@ def _find_goldens(folder: Path, names: re.Pattern[str] = _GOLDEN) -> list[Path]:
     return [path for path in files if names.fullmatch(path.name) and path.is_file()]
 
 
-def _check_file(file: Path, module: tvm.IRModule, where: str) -> list[Finding]:
+def check_golden_file(
+    file: Path, module: tvm.IRModule, *, where: str, advice: str = REWRITE
+) -> list[Finding]:
+    """The finding of a module that does not print as its golden, with the diff; none where it does.
+
+    `advice` says how the golden is written anew.
+    """
+    name = f"{file.parent.name}/{file.name}"
     if not file.is_file():
-        name = f"{file.parent.name}/{file.name}"
-        return [Finding("golden", where, f"the golden {name} is missing; {REWRITE}")]
+        return [Finding("golden", where, f"the golden {name} is missing; {advice}")]
     # As it is: Python would make one line end of all, and git shows the others as changes.
     expected, got = file.read_bytes().decode(errors="replace"), print_module(module)
     if expected == got:
         return []
     if expected.replace("\r\n", "\n") == got:
         message = (
-            f"the golden {file.parent.name}/{file.name} has line ends of Windows (CRLF), and "
-            "goldens have LF; give the folder `* text eol=lf` in .gitattributes, or run "
-            "`make golden`"
+            f"the golden {name} has line ends of Windows (CRLF), and goldens have LF; give the "
+            "folder `* text eol=lf` in .gitattributes, or write it anew"
         )
         return [Finding("golden", where, message)]
     diff = str(diff_texts(expected, got, names=("golden", "got"), context=2))
-    if _is_same_program(expected, got):
-        message = f"same program, other names or printing; {REWRITE}"
-    else:
-        message = f"the program changed; {REWRITE}"
-    return [Finding("golden", where, message, diff)]
+    is_same = _is_same_program(expected, got)
+    message = "same program, other names or printing" if is_same else "the program changed"
+    return [Finding("golden", where, f"{message}; {advice}", diff)]
 
 
 def _is_same_program(expected: str, got: str) -> bool:

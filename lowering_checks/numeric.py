@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tirstep.modules import Problem, Tensor
+from tirstep.modules import AnyProblem, Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
 
@@ -30,37 +30,47 @@ bound is given: as many roundings differ as a changed order of some thousand ter
 
 
 def check_numbers(
-    problem: Problem, module: tvm.IRModule, device: Device, *, where: str, seed: int = 0
+    problem: AnyProblem, module: tvm.IRModule, device: Device, *, where: str, seed: int = 0
 ) -> list[Finding]:
     """Run a module of a problem a few times and hold its outputs against the reference.
 
     First on integer-valued inputs, as large as every sum stays exact with: any legal schedule gives
     the same bits, and nothing is tolerated; but for kernels that are no sums of products, which get
     small integers and a bound. Then on random floats, within the bound that follows from the length
-    of the sums and the types (`Problem.error_interval`), and on the kernel's corner cases
+    of the sums and the types (`AnyProblem.error_interval`), and on the kernel's corner cases
     (`Meaning.corners`), which sums of products have among their floats. Outputs are filled with
     NaN; inputs must be the same after a run. What the device saw in the first run comes with it:
     stores beside a tensor, and of the simulator what its threads did.
-    Raises `DeviceError` where the device cannot run the module.
+    Wrong numbers of a kernel that computes in a narrower type than it declares are told with that
+    (`AnyProblem.doubt`). Raises `DeviceError` where the device cannot run the module.
     """
     return check_program(problem, device.compile(module), device.name, where=where, seed=seed)
 
 
 def check_program(
-    problem: Problem, program: Program, device: str, *, where: str, seed: int = 0
+    problem: AnyProblem, program: Program, device: str, *, where: str, seed: int = 0
 ) -> list[Finding]:
     """`check_numbers` of a program that is compiled already: one that leaves sizes open, say, which
     fits several problems. `device` is the name of the one that it was compiled for.
     """
+    program.in_out = problem.in_out
     first, *others = make_cases(problem, seed).all
-    findings = check_case(problem, program, first, where)
+    findings = _with_doubt(problem, check_case(problem, program, first, where))
     faults = [Finding(device, where, str(fault)) for fault in program.findings]
     if findings or faults:
         return [*faults, *findings]
     for case in others:
         if findings := check_case(problem, program, case, where):
-            return findings
+            return _with_doubt(problem, findings)
     return []
+
+
+def _with_doubt(problem: AnyProblem, findings: list[Finding]) -> list[Finding]:
+    """The findings, the first of them with what may be wrong with the problem itself."""
+    if not findings or not problem.doubt:
+        return findings
+    first = replace(findings[0], message=f"{findings[0].message}; {problem.doubt}")
+    return [first, *findings[1:]]
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,7 @@ class NumericCases:
 
 
 @functools.lru_cache(maxsize=2)
-def make_cases(problem: Problem, seed: int) -> NumericCases:
+def make_cases(problem: AnyProblem, seed: int) -> NumericCases:
     """The cases of a seed; cached, since every step of a run needs them."""
     make = _make_exact_case if problem.is_exact else _make_case
     rounds = problem.integer_rounds(seed)
@@ -126,7 +136,7 @@ def _name_round(kind: str, seed: int, number: int) -> str:
     return f"{kind}, seed {seed}" + (f", round {number}" if number > 1 else "")
 
 
-def _make_exact_case(problem: Problem, inputs: Arrays, name: str) -> NumericCase:
+def _make_exact_case(problem: AnyProblem, inputs: Arrays, name: str) -> NumericCase:
     stored = [
         array.astype(dtype_facts(tensor.dtype).numpy)
         for tensor, array in zip(problem.outputs, problem.reference(inputs), strict=True)
@@ -135,23 +145,29 @@ def _make_exact_case(problem: Problem, inputs: Arrays, name: str) -> NumericCase
     return NumericCase(inputs, expected, [(array, array) for array in expected], name)
 
 
-def _make_case(problem: Problem, inputs: Arrays, name: str) -> NumericCase:
+def _make_case(problem: AnyProblem, inputs: Arrays, name: str) -> NumericCase:
     return NumericCase(inputs, problem.reference(inputs), problem.error_interval(inputs), name)
 
 
-def _make_bit_case(problem: Problem, inputs: Arrays, name: str) -> NumericCase:
+def _make_bit_case(problem: AnyProblem, inputs: Arrays, name: str) -> NumericCase:
     expected = problem.reference(_as_bits(inputs))
     return NumericCase(inputs, expected, [(bits, bits) for bits in expected], name, is_bitwise=True)
 
 
-def check_case(problem: Problem, program: Program, case: NumericCase, where: str) -> list[Finding]:
+def check_case(
+    problem: AnyProblem, program: Program, case: NumericCase, where: str
+) -> list[Finding]:
     """Run a program on one case, hold its outputs against what they must be, and its inputs
     against what they were.
     """
-    after = program([*case.inputs, *map(blank, problem.outputs)])
-    count = len(case.inputs)
-    findings = _check_outputs(problem, after[count:], case, where)
-    for tensor, before, now in zip(problem.inputs, case.inputs, after[:count], strict=True):
+    blanks = [blank(tensor) for tensor in problem.outputs]
+    after = program(problem.make_arguments(case.inputs, blanks))
+    findings = _check_outputs(problem, problem.take_outputs(after), case, where)
+    for tensor, before, now in zip(
+        problem.inputs, case.inputs, problem.take_inputs(after), strict=True
+    ):
+        if tensor in problem.outputs:
+            continue
         # By their bits: a zero may have changed its sign.
         bits = f"u{before.itemsize}"
         changed = np.ascontiguousarray(before).view(bits) != now.view(bits)
@@ -162,7 +178,7 @@ def check_case(problem: Problem, program: Program, case: NumericCase, where: str
 
 
 def _check_outputs(
-    problem: Problem, outputs: Arrays, case: NumericCase, where: str
+    problem: AnyProblem, outputs: Arrays, case: NumericCase, where: str
 ) -> list[Finding]:
     findings = []
     values = _as_float64(_as_bits(outputs) if case.is_bitwise else outputs)
@@ -173,7 +189,8 @@ def _check_outputs(
         if problem.kernel.meaning.has_signed_zeros and dtype_facts(tensor.dtype).is_float:
             wrong |= (got == 0) & (expected == 0) & (np.signbit(got) != np.signbit(expected))
         if wrong.any():
-            message = describe_wrong(tensor.name, got, expected, ends, wrong)
+            source = problem.reference_name
+            message = describe_wrong(tensor.name, got, expected, ends, wrong, reference=source)
             unit = "as numbers, " if case.is_bitwise else ""
             name = case.name_at(_find_first(wrong))
             findings.append(Finding("numbers", where, f"{message} ({unit}{name})"))

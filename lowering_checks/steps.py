@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tirstep.modules import Problem, get_kernel
+from tirstep.modules import AnyProblem, get_kernel
 from tirstep.transforms.recipes import Example, Recipe, Step
 
 
@@ -14,7 +14,7 @@ class Run:
     """A recipe's steps at one problem; the first of them is the kernel as it was written."""
 
     recipe: Recipe
-    problem: Problem
+    problem: AnyProblem
     config: Mapping[str, object]
     steps: tuple[Step, ...]
 
@@ -59,7 +59,7 @@ def run_golden(recipe: Recipe) -> Run:
     return _run_example(recipe, recipe.golden)
 
 
-def make_golden_problem(recipe: Recipe) -> Problem:
+def make_golden_problem(recipe: Recipe) -> AnyProblem:
     """The problem of a recipe's golden files."""
     return _make_problem(recipe, recipe.golden.shape, recipe.golden.options)
 
@@ -69,7 +69,7 @@ def _make_problem(
     shape: Mapping[str, int],
     options: Mapping[str, object],
     symbolic: Sequence[str] = (),
-) -> Problem:
+) -> AnyProblem:
     chosen = {**recipe.default_example.options, **options}
     return get_kernel(recipe.kernel).problem(**shape, symbolic=symbolic, **chosen)
 

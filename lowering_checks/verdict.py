@@ -1,4 +1,4 @@
-"""Verdicts: what the checks say of each step of a run, and of the last one at an odd shape.
+"""Verdicts: what the checks say of each step of a run, and of the last one in other runs.
 
 `judge_run` yields them as it goes, and raises nothing: a step that cannot be judged has a finding.
 """
@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from tirstep.modules import KernelError
 from tirstep.transforms.errors import TransformError
@@ -20,11 +20,11 @@ from .diff import Diff, diff_steps
 from .finding import CheckError, Finding
 from .golden import GoldenStore
 from .numeric import check_numbers
+from .other_runs import OtherRun
 from .ownership import check_ownership
-from .steps import Run, run_golden, run_recipe
+from .steps import Run, make_golden_problem, run_golden, run_recipe
 
 Findings = tuple[Finding, ...]
-GUARD = "guard"
 ERRORS = (CheckError, DeviceError, KernelError, TransformError)
 """Of a step that cannot be judged."""
 
@@ -39,10 +39,11 @@ class Verdict:
     diff : against the step before; None for the kernel as it was written
     golden : findings; None where no goldens were asked or the step has none (another dtype, say)
     numbers : findings; of the last step, those of `check_ownership` too
-    checked_on : the device and shape of the numbers, as ``"cpu 64x48x32"``, with the tail of an odd
-        shape, and whether they are the recipe's example's, with another config or other options
-        than the run's
+    checked_on : the device and shape of the numbers, as ``"cpu 64x48x32"``, and whether they are
+        the recipe's example's, with another config or other options than the run's; of another run
+        also what it has that the golden example has not
     timing : None where the device has no clock, the step cannot be launched, or is wrong
+    about : what another run is, as ``"at an odd shape"``; None for a step of the run itself
     """
 
     run: Run
@@ -52,6 +53,7 @@ class Verdict:
     numbers: Findings
     checked_on: str
     timing: Timing | None = None
+    about: str | None = None
 
     @property
     def findings(self) -> Findings:
@@ -81,7 +83,7 @@ def judge_run(
     store: GoldenStore | None = None,
     seed: int = 0,
     timed: bool = True,
-    at_odd_shape: bool = False,
+    others: Iterable[OtherRun] = (),
 ) -> Iterator[Verdict]:
     """Judge a run step by step, as it goes.
 
@@ -93,9 +95,9 @@ def judge_run(
     is checked on the CPU as well; the steps after it are judged like any other. Times are taken
     on a device with a clock, of right steps only, on random floats, unless `timed` is False.
 
-    With `at_odd_shape`, the verdict of the last step at an odd shape (`find_odd_run`) comes last,
-    with that shape's run, unless the numbers of a step were wrong or the recipe takes no such
-    shape. A step that cannot be judged has a finding that says why, and is the last.
+    The verdicts of the last steps of `others` come last, each with its own run, unless the numbers
+    of a step were wrong: of `find_other_runs`, say, of which those are left out that no device
+    runs. A step that cannot be judged has a finding that says why, and is the last.
     """
     judged = _judge_steps(run, device, store, seed, timed)
     is_right = True
@@ -103,13 +105,13 @@ def judge_run(
         try:
             verdict = next(judged)
         except ERRORS as error:
-            yield _fail(run, step, f"{device.name} {_shape(run)}", str(error))
+            yield _fail(run, step, _name_place(device.name, run), str(error))
             return
         is_right = is_right and not verdict.numbers
         yield verdict
-    odd = find_odd_run(run) if at_odd_shape and is_right else None
-    if odd is not None:
-        yield from _judge_odd(odd, device, seed)
+    if is_right:
+        for other in others:
+            yield from _judge_other(other, device, seed)
 
 
 def _fail(run: Run, step: Step, checked_on: str, message: str) -> Verdict:
@@ -120,7 +122,7 @@ def _fail(run: Run, step: Step, checked_on: str, message: str) -> Verdict:
 def _judge_steps(
     run: Run, device: Device, store: GoldenStore | None, seed: int, timed: bool
 ) -> Iterator[Verdict]:
-    small = run_golden(run.recipe)
+    small = run if _is_golden(run) else run_golden(run.recipe)
     goldens = _check_goldens(small, store)
     fallbacks = functools.cache(lambda: (_shrink(run, small), small, run))
     before: Step | None = None
@@ -134,10 +136,17 @@ def _judge_steps(
         if has_time and device.find_obstacle(step.module) is None:
             inputs = run.problem.float_inputs(seed)
             outputs = [blank(tensor) for tensor in run.problem.outputs]
-            timing = device.time(step.module, [*inputs, *outputs])
+            timing = device.time(step.module, run.problem.make_arguments(inputs, outputs))
         diff = None if before is None else diff_steps(before, step)
         yield Verdict(run, step, diff, goldens.get(step.name), numbers, checked_on, timing)
         before = step
+
+
+def _is_golden(run: Run) -> bool:
+    """Whether a run is that of its recipe's golden files, which then need none of their own."""
+    example = run.recipe.golden
+    problem = make_golden_problem(run.recipe)
+    return run.problem == problem and dict(run.config) == dict(example.config)
 
 
 def _check_goldens(small: Run, store: GoldenStore | None) -> dict[str, Findings]:
@@ -156,11 +165,13 @@ def _check(
 ) -> tuple[Findings, str]:
     where = run.label(step)
     cpu = CpuDevice()
-    if device.find_obstacle(step.module) is not None and device.name != cpu.name:
+    # Without its instructions yet, each lane computes all of its warp's tile: minutes, simulated.
+    is_slow = run.recipe.arch and device.name == "simulator" and not cpu.find_obstacle(step.module)
+    if (is_slow or device.find_obstacle(step.module) is not None) and device.name != cpu.name:
         return _check_on_cpu(run, fallbacks, step, seed)
     try:
         findings = check_numbers(run.problem, step.module, device, where=where, seed=seed)
-        return tuple(findings), f"{device.name} {_shape(run)}"
+        return tuple(findings), _name_place(device.name, run)
     except DeviceError as error:
         remedy = find_remedy(step.module, str(error))
         message = f"{remedy} ({error})" if remedy else str(error)
@@ -186,7 +197,7 @@ def _check_on_cpu(
         findings = check_numbers(other.problem, module, cpu, where=where, seed=seed)
         is_same = run.problem.options == other.problem.options and run.config == other.config
         note = "" if is_same else ", the recipe's example"
-        return tuple(findings), f"{cpu.name} {_shape(other)}{note}"
+        return tuple(findings), f"{_name_place(cpu.name, other)}{note}"
     return (), f"no device: {cpu.find_obstacle(step.module)}"
 
 
@@ -195,80 +206,52 @@ def _shrink(run: Run, example: Run) -> Run:
     shape = dict(example.problem.shape)
     if dict(run.problem.shape) == shape:
         return run
-    return _try(run, shape, run.config) or example
+    try:
+        return run_recipe(run.recipe, shape, options=run.problem.options, config=run.config)
+    except (TransformError, KernelError):
+        return example
 
 
-def _shape(run: Run) -> str:
-    return "x".join(str(size) for size in run.problem.shape.values())
+def _name_place(device: str, run: Run) -> str:
+    """``cpu 64x48x32``; the device alone of a module, which has no sizes."""
+    return f"{device} {run.problem.shape_text}".rstrip()
 
 
-def _judge_odd(odd: Run, device: Device, seed: int) -> Iterator[Verdict]:
-    """The verdict of the last step at an odd shape, if there is a device that runs it."""
-    step = odd.steps[-1]
+def _judge_other(other: OtherRun, device: Device, seed: int) -> Iterator[Verdict]:
+    """The verdict of the last step of another run, if there is a device that runs it."""
+    run = other.run
+    step = run.steps[-1]
     runner: Device = device if device.find_obstacle(step.module) is None else CpuDevice()
     if runner.find_obstacle(step.module) is not None:
         return
-    where, tail = odd.label(step), odd.config.get("tail")
-    checked_on = f"{runner.name} {_shape(odd)}" + (f" tail={tail}" if tail else "")
+    where, checked_on = run.label(step), f"{runner.name} {_describe(run)}"
     try:
-        found = check_numbers(odd.problem, step.module, runner, where=where, seed=seed)
+        found = check_numbers(run.problem, step.module, runner, where=where, seed=seed)
     except ERRORS as error:
-        yield _fail(odd, step, checked_on, f"at an odd shape: {error}")
+        failed = _fail(run, step, checked_on, f"{other.about}: {error}")
+        yield replace(failed, about=other.about)
         return
-    yield Verdict(odd, step, None, None, _place(found, step), checked_on)
+    found = [*found, *check_ownership(step.module, where=where)]
+    yield Verdict(run, step, None, None, _place(found, step), checked_on, about=other.about)
 
 
-def find_odd_run(run: Run) -> Run | None:
-    """A run like another, at a shape near its recipe's golden one whose extents no tile divides.
-
-    There tails and guards are needed, which the golden example mostly does without. The tail is the
-    run's own, or else guards, or else another that the recipe has. Extents that the recipe takes
-    only whole stay as they are; None where all do.
-    """
-    golden = dict(run.recipe.golden.shape)
-    odd = _make_odd(golden)
-    for config in _list_configs(run):
-        if (found := _try(run, odd, config)) is not None:
-            return found
-    for config in _list_configs(run):
-        found, shape = None, dict(golden)
-        for name, size in odd.items():
-            if (larger := _try(run, {**shape, name: size}, config)) is not None:
-                found, shape[name] = larger, size
-        if found is not None:
-            return found
-    return None
+def _describe(run: Run) -> str:
+    """The shape of another run, its type where it is no float32, its open sizes, and its knobs."""
+    golden = run.recipe.golden
+    options = {**run.recipe.default_example.options, **golden.options}
+    changed = {
+        name: it
+        for name, it in run.config.items()
+        if it != golden.config.get(name, run.recipe.config[name])
+    }
+    usual = options.get("dtype", "float32")
+    dtype = str(run.problem.options.get("dtype", usual))
+    words = [run.problem.shape_text, *([] if dtype == usual else [dtype])]
+    if run.problem.symbolic:
+        words.append(f"{', '.join(run.problem.symbolic)} open")
+    words += [f"{name}={_spell(it)}" for name, it in changed.items()]
+    return " ".join(filter(None, words))
 
 
-def _make_odd(shape: Mapping[str, int]) -> dict[str, int]:
-    """The next prime of each extent; of the last, mostly that of a sum, one more alone.
-
-    So one remainder is 1, the least tail there is, and others are not.
-    """
-    *names, last = shape
-    return {**{name: _next_prime(shape[name]) for name in names}, last: shape[last] + 1}
-
-
-def _next_prime(number: int) -> int:
-    while True:
-        number += 1
-        if all(number % divisor for divisor in range(2, int(number**0.5) + 1)):
-            return number
-
-
-def _list_configs(run: Run) -> Iterator[dict[str, object]]:
-    """The run's config, with each tail that the recipe has where none was given."""
-    given = dict(run.config)
-    if "tail" in given or not run.recipe.tails:
-        yield given
-        return
-    tails = run.recipe.tails
-    for tail in sorted(tails, key=lambda name: (name != GUARD, tails.index(name))):
-        yield {**given, "tail": tail}
-
-
-def _try(run: Run, shape: Mapping[str, int], config: Mapping[str, object]) -> Run | None:
-    try:
-        return run_recipe(run.recipe, shape, options=run.problem.options, config=config)
-    except (TransformError, KernelError):
-        return None
+def _spell(value: object) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value).lower()

@@ -10,6 +10,7 @@ if __name__ != "tirstep.modules":
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from tirstep.versions import require_supported_tvm
 
@@ -18,12 +19,14 @@ require_supported_tvm()
 # TVM may be imported from here on only.
 from tirstep.modules.convolution import conv1d, depthwise_conv2d, window_sum
 from tirstep.modules.elementwise import gelu, relu, transpose, vector_add
-from tirstep.modules.kernel import Kernel, Problem, Tensor
+from tirstep.modules.kernel import Kernel, Problem, kernel
 from tirstep.modules.matmul import matmul, matmul_bias_relu
-from tirstep.modules.rows import layer_norm, matvec, rms_norm, row_sum, softmax
+from tirstep.modules.problem import AnyProblem, Tensor
+from tirstep.modules.rows import layer_norm, matvec, rms_norm, row_argmax, row_sum, softmax
 from tirstep.modules.validation import KernelError, nearest
 
 __all__ = [
+    "AnyProblem",
     "Kernel",
     "KernelError",
     "Problem",
@@ -32,6 +35,7 @@ __all__ = [
     "depthwise_conv2d",
     "gelu",
     "get_kernel",
+    "kernel",
     "kernels",
     "layer_norm",
     "matmul",
@@ -39,6 +43,7 @@ __all__ = [
     "matvec",
     "relu",
     "rms_norm",
+    "row_argmax",
     "row_sum",
     "softmax",
     "transpose",
@@ -53,6 +58,7 @@ _KERNELS = (
     gelu,
     transpose,
     row_sum,
+    row_argmax,
     softmax,
     rms_norm,
     layer_norm,
@@ -67,11 +73,16 @@ _KERNELS = (
 
 def kernels() -> Mapping[str, Kernel]:
     """Every kernel of the package, by name, from the simplest on."""
-    return MappingProxyType({kernel.name: kernel for kernel in _KERNELS})
+    return MappingProxyType({each.name: each for each in _KERNELS})
 
 
-def get_kernel(name: str) -> Kernel:
-    """The kernel of this name; raises `KernelError` with the nearest names if there is none."""
+def get_kernel(name: Any) -> Any:
+    """The kernel of this name; what is no name is a kernel itself, or like one, and is returned.
+
+    Raises `KernelError` with the nearest names if there is none.
+    """
+    if not isinstance(name, str):
+        return name
     known = kernels()
     if name not in known:
         raise KernelError(f"get_kernel: no kernel is named {name!r}; {nearest(name, known)}")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 FEW = 128
+FAR = 2.0**20
+"""Beyond float16, and far from the end of bfloat16."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,28 @@ def plant_corners(problem: "Problem", inputs: Sequence[Array], seed: int) -> lis
             _plant(problem, planted, place, kind, rng)
         kinds = kinds[len(places) :]
         drawn.append(planted)
-    return drawn
+    return drawn + _draw_far(problem, inputs)
+
+
+def _draw_far(problem: "Problem", inputs: Sequence[Array]) -> list[list[Array]]:
+    """The other inputs than the first, beyond the range of float16, of types that have no more bits
+    than that: what passes through it shows by nothing else. One list of inputs, or none.
+    """
+    half = dtype_facts("float16")
+    types = [dtype_facts(tensor.dtype) for tensor in problem.inputs]
+    are_far = [
+        place > 0 and facts.mantissa_bits <= half.mantissa_bits and facts.largest > half.largest
+        for place, facts in enumerate(types)
+    ]
+    are_far = [is_far and facts.is_float for is_far, facts in zip(are_far, types, strict=True)]
+    if not any(are_far) or _find_most(problem) < FAR:
+        return []
+    return [
+        [
+            (array.astype(np.float64) * FAR).astype(array.dtype) if is_far else array
+            for array, is_far in zip(inputs, are_far, strict=True)
+        ]
+    ]
 
 
 def _plant(
@@ -159,18 +182,18 @@ def draw_bits(problem: "Problem", seed: int) -> list[Array]:
 def _find_places(problem: "Problem", kinds: int) -> list[list[slice]]:
     """The rows of the first input that corner cases may take, for each input that is drawn.
 
-    Of a matrix at most every second row, the last ones first, once or twice. Of an only row nothing
-    else would be left: it is none in one input, and one in another. Signals and images have one
-    kind at a time, since a row is much of them.
+    Of a matrix at most every second row, the last ones first, in as many inputs as it takes for
+    every kind to have one. Of an only row nothing else would be left: it is none in the first
+    input. Signals and images have one kind at a time, since a row is much of them.
     """
     shape = problem.inputs[0].shape
     if len(shape) != 2:
         return [[np.s_[:]]] * max(kinds, 1)
     rows = shape[0]
     if rows == 1:
-        return [[], [np.s_[:]]][: 1 + min(kinds, 1)]
+        return [[], *([[np.s_[:]]] * kinds)]
     places = [np.s_[row : row + 1] for row in range(rows - 1, rows - 1 - rows // 2, -1)]
-    return [places] * (1 if kinds <= len(places) else 2)
+    return [places] * max(-(-kinds // len(places)), 1)
 
 
 def _as_rows(array: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from tirstep.modules.validation import KernelError
 
 _FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
-_INTEGERS = ("int32", "int16", "int8")
+_INTEGERS = ("int32", "int16", "int8", "int64", "uint8", "uint16", "uint32", "uint64")
 
 # For kernels that sum products: what each input type may be summed in, the default first.
 # bfloat16 is not summed in itself: with 8 bits, a sum of 256 ones no longer grows.
@@ -90,14 +90,17 @@ def dtype_facts(name: str) -> DType:
 
     bfloat16 and the float8 types are those of ml_dtypes.
     """
+    if name == "bool":
+        return DType(name, np.dtype(name), False, 1, 0, 1, 0.0, 0.0)
     if name in _INTEGERS:
         integers = np.iinfo(name)
         low, high = int(integers.min), int(integers.max)
-        return DType(name, np.dtype(name), False, integers.bits - 1, low, high, 0.0, 0.0)
+        bits = integers.bits - (low < 0)
+        return DType(name, np.dtype(name), False, bits, low, high, 0.0, 0.0)
     if name not in _FLOATS:
         raise KernelError(
             f"dtype_facts: {name!r} is no data type known here; use {', '.join(_FLOATS)}, "
-            f"{', '.join(_INTEGERS)}"
+            f"{', '.join(_INTEGERS)}, bool"
         )
     # ml_dtypes knows NumPy's types too, but says nothing new of float64.
     numpy = np.dtype(getattr(ml_dtypes, name, name))

@@ -1,8 +1,8 @@
 """A kernel: a factory of TVMScript with its meaning in NumPy and its counts.
 
-To add one, write a function of sizes (positional) and options (keyword-only, `dtype` among them)
-that returns a hand-written ``@I.ir_module`` with one function `main`, its one output last, and say
-what it means; elementwise.py is a whole example, tvmscript.py says what the parser insists on::
+To add one, write a function of sizes (positional) and options (keyword-only, mostly `dtype` among
+them) that returns a hand-written ``@I.ir_module`` with one function `main`, its outputs last, and
+say what it means; elementwise.py is a whole example, tvmscript.py says what the parser insists on::
 
     @kernel(
         reference=lambda a, b, **_: a * b,
@@ -14,6 +14,9 @@ what it means; elementwise.py is a whole example, tvmscript.py says what the par
     def vector_multiply(n: int, *, dtype: str = "float32") -> tvm.IRModule: ...
 
 Options called `acc` and `out` may default to None: the factory is called with what they stand for.
+A kernel of several outputs says how many (``outputs=2``), and its reference returns a tuple
+(`row_argmax` in rows.py). One without a `dtype` needs no `accumulators`. Mistakes in what is said
+of a kernel are `KernelError`s, when they are first met.
 """
 
 import functools
@@ -27,11 +30,16 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
+from tvm.tirx import BufferStore
+from tvm.tirx.buffer import BufferType
 
 from tirstep.modules import corners, numeric
 from tirstep.modules.corners import Corner
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.narrowing import describe_narrow
 from tirstep.modules.numeric import Array
+from tirstep.modules.problem import AnyProblem, Tensor
 from tirstep.modules.validation import (
     KernelError,
     check_elements,
@@ -41,15 +49,6 @@ from tirstep.modules.validation import (
 )
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """One argument of a kernel."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Meaning:
     """What a kernel means and costs; its functions get sizes and options by name.
@@ -57,11 +56,14 @@ class Meaning:
     Used as a decorator, under the name `kernel`: it makes a factory a `Kernel`.
     """
 
-    reference: Callable[..., Array]  # of the inputs in float64, by place
+    # Of the inputs in float64, by place; of several outputs a tuple.
+    reference: Callable[..., Array | tuple[Array, ...]]
     flops: Callable[..., int]  # operations
     terms: Callable[..., int]  # roundings on the way to one element of the output, at most
     elements: Callable[..., int]  # of the largest tensor, intermediate ones too
-    accumulators: Mapping[str, Sequence[str]]  # what each dtype may be summed in, default first
+    # What each dtype may be summed in, the default first; nothing for a kernel without `dtype`.
+    accumulators: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    outputs: int = 1  # how many of the last arguments are outputs
     choices: Mapping[str, Sequence[object]] = field(default_factory=dict)  # of other options
     refuse: Callable[..., str | None] = lambda **_: None  # why these sizes cannot be, and advice
     # Indices into the inputs, by place: where these are 0, one output has nothing but zeros to sum.
@@ -69,7 +71,7 @@ class Meaning:
     # Of the inputs in float64, by place, the unit roundoff u, and tiny, what underflow may cost:
     # how far off each element of the output may be before it is stored. For kernels that are no
     # sums of products (roundings.py).
-    error: Callable[..., Array] | None = None
+    error: Callable[..., Array | tuple[Array, ...]] | None = None
     # Inputs worth having besides random ones, what is told most first (corners.py).
     corners: Sequence[Corner] = ()
     is_bitwise: bool = False  # whether the output is its inputs' elements, moved, to the bit
@@ -96,6 +98,11 @@ class Kernel:
             {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
         )
         self.dtypes = tuple(meaning.accumulators)
+        if ("dtype" in self.options) != bool(meaning.accumulators):
+            raise KernelError(
+                f"{self.name}: a kernel has an option dtype and accumulators for it, or neither; "
+                "give both or none"
+            )
 
     def __call__(self, *sizes: int, **options: Any) -> tvm.IRModule:
         """The module at these sizes, by place or by name; raises `KernelError`."""
@@ -113,17 +120,34 @@ class Kernel:
         chosen = take_options(
             self.name, self.options, rules.accumulators, rules.choices, given=options
         )
-        if sentence := rules.refuse(**taken, **chosen):
+        if sentence := self.ask("refuse", **taken, **chosen):
             raise KernelError(f"{self.name}: {sentence}")
-        check_elements(self.name, taken, rules.elements(**taken, **chosen))
+        check_elements(self.name, taken, self.ask("elements", **taken, **chosen))
         return Problem(self, MappingProxyType(taken), MappingProxyType(chosen), tuple(symbolic))
+
+    def ask(self, rule: str, *arrays: Array, **constants: Any) -> Any:
+        """What a function of the meaning says, by its name; raises `KernelError` for one that does
+        not take what it is given.
+        """
+        function = getattr(self.meaning, rule)
+        try:
+            inspect.signature(function).bind(*arrays, **constants)
+        except TypeError as error:
+            given = f"{len(arrays)} inputs and " if arrays else ""
+            raise KernelError(
+                f"{self.name}: its {rule} does not take {given}{', '.join(constants)} ({error}); "
+                "let it end with **_, as lambda a, **_: a"
+            ) from None
+        except ValueError:  # a function of C has no signature
+            pass
+        return function(*arrays, **constants)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.size_names)})>"
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(AnyProblem):
     """A kernel at one shape and with every option settled; made by `Kernel.problem`."""
 
     kernel: Kernel
@@ -157,27 +181,49 @@ class Problem:
             return parser.submit(self.kernel.factory, *sizes, **self.options).result()
 
     @functools.cached_property
-    def _arguments(self) -> tuple[Tensor, ...]:
+    def arguments(self) -> tuple[Tensor, ...]:
+        """All arguments, in the function's order."""
         if self.symbolic:
-            return replace(self, symbolic=())._arguments
-        return tuple(
-            Tensor(buffer.name, tuple(int(extent) for extent in buffer.shape), str(buffer.dtype))
-            for buffer in self.module["main"].params
+            return replace(self, symbolic=()).arguments
+        function = self.module["main"]
+        self._require_outputs_last(function)
+        return tuple(_describe_parameter(parameter) for parameter in function.params)
+
+    def _require_outputs_last(self, function: Any) -> None:
+        """Raise `KernelError` where other arguments are stored to than those that are outputs."""
+        stored = []
+        tvm_ffi.structural_walk(
+            function.body, [(BufferStore, lambda node: stored.append(node.buffer))], order="pre"
         )
+        names = [str(parameter.name) for parameter in function.params]
+        written = [
+            str(parameter.name)
+            for parameter in function.params
+            if any(parameter.same_as(buffer) for buffer in stored)
+        ]
+        count = self.kernel.meaning.outputs
+        # A store through a region of a buffer shows nothing here.
+        if written and written != names[-count:]:
+            raise KernelError(
+                f"{self.kernel.name}: it stores to {', '.join(written)}, and its outputs are "
+                f"{', '.join(names[-count:])}; put outputs last, and say outputs={len(written)}"
+            )
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """The arguments that are read, in their order."""
-        return self._arguments[:-1]
+        return self.arguments[: -self.kernel.meaning.outputs]
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """The arguments that are written: the last one."""
-        return self._arguments[-1:]
+        """The arguments that are written: the last ones."""
+        return self.arguments[-self.kernel.meaning.outputs :]
 
     @property
     def accumulator(self) -> str:
         """The data type that sums are formed in."""
+        if "dtype" not in self.options:
+            return self.outputs[0].dtype
         own = self.kernel.meaning.accumulators[self.options["dtype"]][0]
         return str(self.options.get("acc", own))
 
@@ -189,24 +235,30 @@ class Problem:
     @property
     def terms(self) -> int:
         """The most roundings on the way to one element of an output."""
-        return self.kernel.meaning.terms(**self.shape, **self.options)
+        return self.kernel.ask("terms", **self.shape, **self.options)
 
     @property
     def zeros(self) -> Sequence[Any]:
         """Where the inputs must be 0 for one output to have only zeros to sum, by input."""
-        return self.kernel.meaning.zeros(**self.shape, **self.options)
+        return self.kernel.ask("zeros", **self.shape, **self.options)
 
     @property
     def flops(self) -> int:
         """The operations, as the kernel's docstring counts them."""
-        return self.kernel.meaning.flops(**self.shape, **self.options)
+        return self.kernel.ask("flops", **self.shape, **self.options)
 
     @property
     def bytes(self) -> int:
         """The least bytes to move: every input read once, every output written once."""
         return sum(
-            math.prod(tensor.shape) * dtype_facts(tensor.dtype).bytes for tensor in self._arguments
+            math.prod(tensor.shape) * dtype_facts(tensor.dtype).bytes for tensor in self.arguments
         )
+
+    @property
+    def doubt(self) -> str:
+        """That it computes in a narrower type than `accumulator`; mostly ""."""
+        told = describe_narrow(self.module["main"], self.accumulator)
+        return told and f"{self.kernel.name}: {told}"
 
     def integer_inputs(self, seed: int) -> list[Array]:
         """Whole numbers for which any legal order of summation gives the same bits.
@@ -245,7 +297,25 @@ class Problem:
             raise KernelError(f"{self}: the inputs have shapes {shapes}; give {wanted}")
         doubles = [array.astype(np.float64) for array in inputs]
         with np.errstate(invalid="ignore", over="ignore"):  # corner cases have infinities
-            return [self.kernel.meaning.reference(*doubles, **self.shape, **self.options)]
+            result = self.kernel.ask("reference", *doubles, **self.shape, **self.options)
+        return self.take_results("reference", result)
+
+    def take_results(self, rule: str, result: Any) -> list[Array]:
+        """An array for each output; raises `KernelError` for others than the module's."""
+        results = [result] if len(self.outputs) == 1 and not isinstance(result, tuple) else result
+        if not isinstance(results, (tuple, list)) or len(results) != len(self.outputs):
+            count = len(results) if isinstance(results, (tuple, list)) else 1
+            raise KernelError(
+                f"{self}: its {rule} returns {count} arrays, and it has {len(self.outputs)} "
+                "outputs; return a tuple of one for each"
+            )
+        for tensor, array in zip(self.outputs, results, strict=True):
+            if np.shape(array) != tensor.shape:
+                raise KernelError(
+                    f"{self}: its {rule} of {tensor.name} has the shape {np.shape(array)}, and the "
+                    f"module's has {tensor.shape}; make them the same"
+                )
+        return [np.asarray(array) for array in results]
 
     def error_bound(self, inputs: Sequence[Array]) -> list[Array]:
         """How far from `reference` each element of an output may be, in absolute numbers.
@@ -292,3 +362,11 @@ class Problem:
         """
         drawn = self.float_inputs(seed)
         return corners.plant_corners(self, drawn, seed) if self.is_exact else [drawn]
+
+
+def _describe_parameter(parameter: Any) -> Tensor:
+    name = str(parameter.name)
+    if not isinstance(parameter.ty, BufferType):
+        return Tensor(name, (), str(parameter.ty), is_scalar=True)
+    shape = tuple(int(extent) for extent in parameter.shape)
+    return Tensor(name, shape, str(parameter.dtype))

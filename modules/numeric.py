@@ -40,7 +40,7 @@ def draw_exact(problem: "Problem", seed: int) -> Iterator[list[Array]]:
 def _draw_up_to(problem: "Problem", reach: int, seed: int) -> list[Array]:
     rng = np.random.default_rng(seed)
     drawn = [
-        _whole_numbers(rng, tensor.shape, reach, dtype_facts(tensor.dtype))
+        draw_whole_numbers(rng, tensor.shape, reach, dtype_facts(tensor.dtype))
         for tensor in problem.inputs
     ]
     return _set_zeros(problem, drawn)
@@ -97,7 +97,7 @@ def _draw_small(problem: "Problem", seed: int) -> list[Array]:
     rng = np.random.default_rng(seed)
     inputs = []
     for tensor in problem.inputs:
-        values = rng.integers(-4, 5, tensor.shape)
+        values = np.asarray(rng.integers(-4, 5, tensor.shape))
         values.flat[rng.integers(values.size)] = 3
         inputs.append(values.astype(dtype_facts(tensor.dtype).numpy))
     return inputs
@@ -117,7 +117,7 @@ def _find_reaches(problem: "Problem") -> Iterator[int]:
         reach //= 2
 
 
-def _whole_numbers(
+def draw_whole_numbers(
     rng: np.random.Generator, shape: tuple[int, ...], reach: int, facts: DType
 ) -> Array:
     """Numbers from 1 to `reach`, their logarithms spread evenly, with random signs."""
@@ -142,7 +142,9 @@ def draw_random(problem: "Problem", seed: int) -> list[Array]:
     for halvings in range(min(facts.mantissa_bits for _, facts in tensors)):
         rng = np.random.default_rng(seed)
         inputs = [
-            _floats(rng, shape, facts) if facts.is_float else _integers(rng, shape, facts, halvings)
+            draw_floats(rng, shape, facts)
+            if facts.is_float
+            else _integers(rng, shape, facts, halvings)
             for shape, facts in tensors
         ]
         if dtype_facts(problem.accumulator).is_float or fits(problem, inputs):
@@ -156,7 +158,8 @@ def _overflow(problem: "Problem") -> KernelError:
     )
 
 
-def _floats(rng: np.random.Generator, shape: tuple[int, ...], facts: DType) -> Array:
+def draw_floats(rng: np.random.Generator, shape: tuple[int, ...], facts: DType) -> Array:
+    """Random floats in [-1, 1) of a type, that lie between two numbers of narrower ones."""
     # The clip is for the types so narrow that 0.999 would round to 1.
     below_one = 1.0 - facts.unit_roundoff
     drawn = np.clip(rng.uniform(-1.0, 1.0, shape), -below_one, below_one)
@@ -253,14 +256,16 @@ def find_intervals(problem: "Problem", inputs: Sequence[Array]) -> list[tuple[Ar
     ):
         with np.errstate(invalid="ignore"):  # an infinity less an infinite bound
             ends = [
-                _store(np.where(np.isinf(exact), exact, exact + sign * error), output.dtype, sign)
+                round_end(
+                    np.where(np.isinf(exact), exact, exact + sign * error), output.dtype, sign
+                )
                 for sign in (-1, 1)
             ]
         intervals.append((ends[0], ends[1]))
     return intervals
 
 
-def _store(values: Array, dtype: str, sign: int) -> Array:
+def round_end(values: Array, dtype: str, sign: int) -> Array:
     """Values rounded to a type, in float64, as the end of an interval: the upper one with sign 1.
 
     Where float8 overflows, NumPy has an infinity or, in a type without, no number; CUDA has the
@@ -284,7 +289,7 @@ def bound_computing(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
     acc = dtype_facts(problem.accumulator)
     if not acc.is_float:
         return [np.zeros(output.shape) for output in problem.outputs]
-    own, doubles = problem.kernel.meaning.error, [array.astype(np.float64) for array in inputs]
+    own, doubles = problem.kernel.meaning.error, [np.asarray(x).astype(np.float64) for x in inputs]
     if problem.kernel.meaning.is_bitwise:
         return [np.zeros(output.shape) for output in problem.outputs]
     if own is None:
@@ -294,7 +299,10 @@ def bound_computing(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
             for one, count in zip(sums, counts, strict=True)
         ]
     constants = {**problem.shape, **problem.options}
-    return [own(*doubles, u=acc.unit_roundoff, tiny=acc.underflow, **constants)]
+    units = {"u": acc.unit_roundoff, "tiny": acc.underflow}
+    return problem.take_results(
+        "error", problem.kernel.ask("error", *doubles, **units, **constants)
+    )
 
 
 def bound_sums(

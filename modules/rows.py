@@ -325,3 +325,51 @@ def matvec(m: int, n: int, *, dtype: str = "float32", acc: str | None = None) ->
                     y[vi] = y[vi] + widen(A[vi, vk]) * widen(x[vk])
 
     return MatVec
+
+
+def _argmax_of(a: Any, **_: Any) -> Any:
+    return a.max(axis=1), a.argmax(axis=1)
+
+
+@kernel(
+    reference=_argmax_of,
+    outputs=2,
+    error=lambda a, **_: (np.zeros(len(a)), np.zeros(len(a))),
+    corners=(corners.low,),
+    flops=lambda m, n, **_: m * n,
+    terms=lambda **_: 0,
+    elements=lambda m, n, **_: m * n,
+    # Not bfloat16: TVM forgets to lower it in what T.let binds.
+    accumulators={"float32": ("float32",), "float16": ("float16",)},
+)
+def row_argmax(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
+    """value(m), index(m): the largest element of each row of A(m, n), and where it is first.
+
+    Block "best", loops i, k; a reduction of pairs. value has the type of A, index is int32.
+    m * n operations. Raises `KernelError` for bad sizes or dtype.
+    """
+    M, N, least, DTYPE = m, n, T.min_value(dtype), getattr(T, dtype)
+
+    @I.ir_module
+    class RowArgmax:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((M, N), dtype), value: T.Buffer((M,), dtype), index: T.Buffer((M,), "int32")
+        ):
+            T.func_attr({"tirx.noalias": True})
+            for i, k in T.grid(M, N):
+                with T.sblock("best"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        index[vi] = T.int32(0)
+                        value[vi] = least
+                    new_index: T.let[T.int32] = T.Select(
+                        value[vi] > A[vi, vk] or (value[vi] == A[vi, vk] and index[vi] < vk),
+                        index[vi],
+                        vk,
+                    )
+                    new_value: T.let[DTYPE] = T.Select(value[vi] > A[vi, vk], value[vi], A[vi, vk])
+                    index[vi] = new_index
+                    value[vi] = new_value
+
+    return RowArgmax

@@ -83,6 +83,8 @@ def take_options(
     options: dict[str, Any] = {**defaults, **given}
     for name, allowed in choices.items():
         _check_choice(who, name, options[name], allowed)
+    if "dtype" not in options:
+        return options
     dtype = options["dtype"]
     _check_choice(who, "dtype", dtype, list(accumulators))
     if "acc" in options:

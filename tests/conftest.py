@@ -51,13 +51,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test marked gpu where there is none; under TIRSTEP_REQUIRE_GPU it fails instead."""
     if item.get_closest_marker("gpu") is None:
         return
-    from tirstep.lowering_checks.devices.cuda import is_cuda_available
+    from tirstep.pytest_plugin import require_cuda
 
-    if is_cuda_available():
-        return
-    if os.environ.get("TIRSTEP_REQUIRE_GPU"):
-        pytest.fail("there is no CUDA device that TVM can use; see nvidia-smi", pytrace=False)
-    pytest.skip("no CUDA device (make test-gpu fails where there is none)")
+    require_cuda()
 
 
 @dataclass(frozen=True)

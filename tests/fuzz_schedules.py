@@ -7,7 +7,10 @@ The moves are those of tests/recipes/test_random_schedules.py, drawn by Python's
 last move of a trial the numbers are checked on the CPU and, where every block is spread over the
 threads of its kernel, on the simulator and on the other devices named. At the first wrong trial it
 ends with exit code 1 and a program that reproduces it, with as few calls as do; with
-``--keep-going`` it collects them. ``--trial N`` plays one trial again.
+``--keep-going`` it collects them. Trials are played in worker processes: one that dies, of a
+program that writes where it may not, of too much memory or of too much time, is a finding of its
+trial, and with ``--keep-going`` another worker goes on behind it. ``--trial N`` plays one trial
+again, in this process.
 """
 
 from __future__ import annotations
@@ -16,12 +19,15 @@ import argparse
 import faulthandler
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -29,8 +35,8 @@ os.environ.setdefault("TVM_NUM_THREADS", "1")
 os.environ.setdefault("TIRSTEP_COMPILE_SECONDS", "60")
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
-from players import MOVES, SIZES, Dice, Player, draw_huge, draw_problem
-from plays import (
+from tirstep.strategies.players import MOVES, SIZES, Dice, Player, draw_huge, draw_problem
+from tirstep.strategies.plays import (
     Play,
     WrongError,
     judge,
@@ -42,6 +48,7 @@ from plays import (
 HUGE_ONES = 20  # one trial of so many is of a huge problem
 LONGEST = 600  # seconds of a trial, after which the process ends with its stack
 OFTEN = 60  # seconds between two lines of progress
+GIBIBYTES = 8  # of memory, in each worker
 
 
 @dataclass
@@ -63,7 +70,6 @@ class Session:
 
     def play(self, trial: int) -> None:
         """Play one trial, and write a program about it if it is wrong."""
-        self._mark(trial)
         play: Play | None = None
         try:
             choice = Dice(f"{self.seed}:{trial}")
@@ -78,9 +84,10 @@ class Session:
         finally:
             self.counts.update(play.counts if play else {})
 
-    def _mark(self, trial: int) -> None:
-        """Note which trial is running, for what ends the whole process."""
-        (self.folder / f"running-{self.seed}").write_text(str(trial), "utf-8")
+    def note(self, trial: int | None) -> None:
+        """Write down what has been seen, and the trial that now begins, if there is one more."""
+        noted = {"trial": trial, "counts": self.counts, "wrong": len(self.wrong)}
+        get_notes(self.folder, self.seed).write_text(json.dumps(noted), "utf-8")
 
     def _judge(self, play: Play, is_huge: bool) -> None:
         require_structure(play.module)
@@ -137,14 +144,21 @@ def summarize(seed: str, counts: Counter[str], seconds: float, wrong: int) -> st
     )
 
 
-def play_one(wishes: argparse.Namespace) -> int:
+def get_notes(folder: Path, seed: str) -> Path:
+    """Where a worker writes down what it does, for the process that watches over it."""
+    return folder / f"notes-{seed}.json"
+
+
+def play_here(wishes: argparse.Namespace) -> int:
     """Play in this process; the exit code."""
     session = Session(wishes.seed, wishes.devices, wishes.folder, wishes.ignore)
     begin = last = time.monotonic()
-    trials = iter([wishes.trial]) if wishes.trial is not None else iter(range(10**9))
+    trials = iter([wishes.trial]) if wishes.trial is not None else count(wishes.first)
     for trial in trials:
-        if wishes.trial is None and time.monotonic() - begin >= wishes.seconds:
+        late = time.monotonic() - begin >= wishes.seconds or trial == wishes.trials
+        if wishes.trial is None and late:
             break
+        session.note(trial)
         faulthandler.dump_traceback_later(LONGEST, exit=True)  # TVM cannot be interrupted
         session.play(trial)
         if session.wrong and not wishes.keep_going:
@@ -153,46 +167,100 @@ def play_one(wishes: argparse.Namespace) -> int:
             last = time.monotonic()
             print(f"seed {wishes.seed}: {session.counts['trials']} trials", flush=True)
     faulthandler.cancel_dump_traceback_later()
-    (wishes.folder / f"running-{wishes.seed}").unlink(missing_ok=True)
-    if wishes.is_part:
-        print("counts " + json.dumps(session.counts))
-    print(summarize(wishes.seed, session.counts, time.monotonic() - begin, len(session.wrong)))
+    session.note(None)
+    if not wishes.is_part:
+        spent = time.monotonic() - begin
+        print(summarize(wishes.seed, session.counts, spent, len(session.wrong)))
     return 1 if session.wrong else 0
 
 
-def play_many(wishes: argparse.Namespace) -> int:
-    """Play in several processes, with a seed each; the first wrong one ends all."""
-    begin, arguments = time.monotonic(), sys.argv[3:]
-    seeds = [f"{wishes.seed}.{job}" for job in range(wishes.jobs)]
-    logs = [(wishes.folder / f"log-{seed}").open("w+", encoding="utf-8") for seed in seeds]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, __file__, seed, str(wishes.seconds), *arguments, "--is-part"],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        for seed, log in zip(seeds, logs, strict=True)
-    ]
-    while any(process.poll() is None for process in processes):
-        if any(process.poll() for process in processes) and not wishes.keep_going:
-            for process in processes:
-                process.terminate()
-        time.sleep(0.5)
-    counts: Counter[str] = Counter()
-    bad = 0
-    for seed, log, process in zip(seeds, logs, processes, strict=True):
-        log.seek(0)
-        lines = log.read().splitlines()
-        log.close()
-        bad += process.returncode > 0
-        counts.update(*(json.loads(line[7:]) for line in lines if line.startswith("counts ")))
-        if process.returncode:
-            running = wishes.folder / f"running-{seed}"
-            where = f" in trial {running.read_text('utf-8')}" if running.exists() else ""
-            print(f"seed {seed} ended with {process.returncode}{where}:")
-            print("\n".join(line for line in lines if not line.startswith("counts ")))
-    print(summarize(wishes.seed, counts, time.monotonic() - begin, bad))
-    return 1 if any(process.returncode for process in processes) else 0
+def limit_worker() -> None:
+    """Limit this process's data, and have it show where it dies.
+
+    Not its address space: CUDA's libraries take many times more of that than they ever use.
+    """
+    faulthandler.enable()
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = GIBIBYTES * 2**30
+    resource.setrlimit(resource.RLIMIT_DATA, (limit if most < 0 else min(limit, most), most))
+
+
+class Crew:
+    """The workers, with a seed each; one that dies is a finding, and another takes its place.
+
+    Attributes
+    ----------
+    counts, wrong : of all that have ended
+    """
+
+    def __init__(self, wishes: argparse.Namespace) -> None:
+        self.wishes = wishes
+        self.counts: Counter[str] = Counter()
+        self.wrong = 0
+        self._end = time.monotonic() + wishes.seconds
+        self._at_work: dict[str, subprocess.Popen[bytes]] = {}
+
+    def play(self) -> None:
+        """Have all seeds played, until the time is over or something is wrong."""
+        jobs = range(self.wishes.jobs)
+        names = [f"{self.wishes.seed}.{job}" for job in jobs] if len(jobs) > 1 else []
+        for seed in names or [self.wishes.seed]:
+            self._begin(seed, 0)
+        try:
+            while self._at_work:
+                for seed, worker in list(self._at_work.items()):
+                    if worker.poll() is not None:
+                        self._look_at(seed, worker.returncode)
+                if self.wrong and not self.wishes.keep_going:
+                    return
+                time.sleep(0.1)
+        finally:
+            for seed, worker in self._at_work.items():
+                worker.terminate()
+                worker.wait()
+                self._read_notes(seed)
+
+    def _begin(self, seed: str, first: int) -> None:
+        get_notes(self.wishes.folder, seed).unlink(missing_ok=True)
+        left = max(0.0, self._end - time.monotonic())
+        own = ["--is-part", "--first", str(first)]
+        command = [sys.executable, sys.argv[0], seed, str(left), *sys.argv[3:], *own]
+        self._at_work[seed] = subprocess.Popen(command)
+
+    def _look_at(self, seed: str, code: int) -> None:
+        """Count what a worker that ended has done; if it died, say so and begin behind it."""
+        del self._at_work[seed]
+        trial = self._read_notes(seed)
+        if trial is None and code in (0, 1):
+            return
+        self.wrong += 1
+        died = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        if trial is None:
+            raise RuntimeError(f"the worker of seed {seed} ended with {died}, in no trial")
+        again = f"{Path(__file__).name} {seed} 0 --trial {trial}"
+        print(f"died: trial {trial} of seed {seed} ended with {died}\n  again: {again}", flush=True)
+        if self.wishes.keep_going and time.monotonic() < self._end:
+            self._begin(seed, trial + 1)
+
+    def _read_notes(self, seed: str) -> int | None:
+        """Add what a worker has noted; the trial in which it ended, None if it ended by itself."""
+        notes = get_notes(self.wishes.folder, seed)
+        if not notes.exists():
+            return None
+        noted = json.loads(notes.read_text("utf-8"))
+        notes.unlink()
+        self.counts.update(noted["counts"])
+        self.wrong += noted["wrong"]
+        return noted["trial"]
+
+
+def play_in_workers(wishes: argparse.Namespace) -> int:
+    """Play in workers; the exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends the workers, too
+    begin, crew = time.monotonic(), Crew(wishes)
+    crew.play()
+    print(summarize(wishes.seed, crew.counts, time.monotonic() - begin, crew.wrong))
+    return 1 if crew.wrong else 0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -206,13 +274,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--ignore", action="append", default=[], help="findings with this text")
     parser.add_argument("--trial", type=int, help="play this one alone")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="for programs")
+    parser.add_argument("--trials", type=int, help="end after so many, before the time is over")
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--is-part", action="store_true", help=argparse.SUPPRESS)
     wishes = parser.parse_args(arguments)
     wishes.devices = ("cpu", "simulator", *(wishes.devices or ()))
     wishes.folder.mkdir(parents=True, exist_ok=True)
     wishes.jobs = wishes.jobs or os.cpu_count() or 1
-    is_one = wishes.is_part or wishes.jobs <= 1 or wishes.trial is not None
-    return play_one(wishes) if is_one else play_many(wishes)
+    if wishes.is_part:
+        limit_worker()
+    is_here = wishes.is_part or wishes.trial is not None
+    return play_here(wishes) if is_here else play_in_workers(wishes)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 A test that only runs something would pass whatever came out of it. Read from the source: a function
 asserts if it has an `assert` or a call of pytest's, NumPy's or TVM's own assertions; or calls by
-its name a function that does, of the same file or imported from tests/support or tests/mutants. A
-function `require_*` raises where something is not so.
+its name a function that does, of the same file or imported from tests/support or tests/mutants, or
+from tirstep.strategies. A function `require_*` raises where something is not so.
 """
 
 import ast
@@ -88,6 +88,9 @@ def test_every_test_can_fail():
         for folder in SHARED
         for one in (TESTS / folder).glob("*.py")
     }
+    for one in (TESTS.parent / "src/tirstep/strategies").glob("*.py"):
+        asserting = find_asserting(find_functions(one.read_text()))
+        shared[f"tirstep.strategies.{one.stem}"] = asserting
     found = {
         one.relative_to(TESTS).as_posix(): toothless
         for one in sorted(TESTS.rglob("test_*.py"))

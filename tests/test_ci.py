@@ -103,7 +103,7 @@ def test_ci_states_what_may_be_skipped():
     )
     assert stated
     for count, reason in stated:
-        assert count.isdecimal() or count == "$browser"
+        assert count.isdecimal() or count in ("$browser", "$firefox")
         re.compile(reason)
 
 
@@ -111,11 +111,15 @@ def test_the_browser_s_tests_are_as_many_as_ci_states():
     """Where there is no browser they are all skipped; where there is one, none may be."""
     script = (ROOT / ".ci" / "run").read_text()
     (stated,) = re.findall(r"^browser=(\d+)$", script, re.MULTILINE)
+    (firefox,) = re.findall(r"\|\| firefox=(\d+)$", script, re.MULTILINE)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/report/test_page.py"],
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/report"],
         capture_output=True,
         text=True,
         cwd=ROOT,
     )
-    tests = [line for line in done.stdout.splitlines() if "::" in line]
+    tests = [
+        line for line in done.stdout.splitlines() if re.search(r"\[.*\b(chromium|firefox)\b", line)
+    ]
     assert len(tests) == int(stated)
+    assert sum("firefox" in line for line in tests) == int(firefox)

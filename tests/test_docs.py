@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import fragment_pictures
 import pytest
 import recipes_page
 import transforms_page
@@ -27,6 +28,13 @@ DOCS = ROOT / "docs"
 @pytest.mark.parametrize("generator", [transforms_page, recipes_page])
 def test_a_generated_page_is_as_generated(generator: Any):
     assert (DOCS / generator.PAGE).read_text() == generator.make_page(), "run: make pages"
+
+
+@pytest.mark.parametrize("file", fragment_pictures.PICTURES)
+def test_a_picture_is_as_drawn(file: str):
+    """`make pages` draws it."""
+    drawn = (fragment_pictures.DOCS / "images" / file).read_text(encoding="utf-8")
+    assert drawn == fragment_pictures.PICTURES[file]()
 
 
 def test_every_transform_and_recipe_has_its_place():

@@ -296,8 +296,10 @@ WRITERS = {
     "src/tirstep/cli/export.py": "the work tree of a new repository, moved to its place as a whole",
     "docs/build/readme_outputs.py": "a program in a temporary folder",
     "src/tirstep/cli/streams.py": "/dev/null in the place of a closed stream",
-    "src/tirstep/bench/compile_pool.py": "a channel, and libraries in a process's own folder",
+    "src/tirstep/experiments/shrinking.py": "the null device, in the place of standard error",
+    "src/tirstep/bench/compile_pool.py": "libraries in a process's own folder",
     "lowering_checks/facts/compiled.py": "a cubin in a temporary folder",
+    "src/tirstep/cli/report/machine_code.py": "a cubin in a temporary folder",
     "lowering_checks/facts/nvrtc_program.py": "a cubin in a temporary folder",
     "lowering_checks/expectations.py": "FileCheck's input in a temporary folder",
 }

@@ -7,9 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from players import Dice, Player, draw_problem
-from plays import Block as At
-from plays import (
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.script import from_source
+
+from tirstep import transforms as tr
+from tirstep.modules import matmul, vector_add
+from tirstep.strategies.players import Dice, Player, draw_problem
+from tirstep.strategies.plays import Block as At
+from tirstep.strategies.plays import (
     Call,
     Judgement,
     Loop,
@@ -19,12 +25,6 @@ from plays import (
     replay,
     require_structure,
 )
-from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import LoopRV
-from tvm.script import from_source
-
-from tirstep import transforms as tr
-from tirstep.modules import matmul, vector_add
 from tirstep.transforms import Split, TransformError
 from tirstep.transforms.decorators import transform
 
@@ -153,3 +153,58 @@ def test_the_command_plays_in_several_processes(tmp_path):
     assert int(trials) >= 2
     assert int(transforms) >= 2
     assert not list(tmp_path.glob("*.py"))
+
+
+PLANTED_CRASH = """
+import os
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, {folder!r})
+import fuzz_schedules
+from tirstep import transforms as tr
+
+sound = tr.split_loop
+flag = Path({flag!r})
+
+
+def crash(sch, loop, **options):
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return sound(sch, loop, **options)
+
+
+tr.split_loop = crash
+sys.exit(fuzz_schedules.main(sys.argv[1:]))
+"""
+
+
+def run_with_a_crash(tmp_path, *options):
+    """The fuzzer with a transform that ends its process, once: the exit code, and what it says."""
+    script, flag = tmp_path / "planted.py", tmp_path / "crashed"
+    script.write_text(PLANTED_CRASH.format(folder=str(SCRIPT.parent), flag=str(flag)), "utf-8")
+    arguments = ["5", "300", "--trials", "5", "--folder", str(tmp_path), "--device", "cpu"]
+    done = subprocess.run(
+        [sys.executable, str(script), *arguments, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def test_a_crash_is_a_finding_of_its_trial_and_the_run_goes_on(tmp_path):
+    code, said = run_with_a_crash(tmp_path, "--keep-going")
+    assert code == 1, said
+    trial = int(re.search(r"died: trial (\d) of seed 5 ended with signal SIGSEGV", said)[1])
+    assert f"again: fuzz_schedules.py 5 0 --trial {trial}\n" in said
+    assert re.search(r"^seed 5: 4 trials in .* 1 wrong$", said, re.MULTILINE), said
+
+
+def test_a_crash_ends_a_run_that_is_not_to_go_on(tmp_path):
+    code, said = run_with_a_crash(tmp_path)
+    assert code == 1, said
+    assert "ended with signal SIGSEGV" in said
+    assert re.search(r"^seed 5: [0-3] trials in .* 1 wrong$", said, re.MULTILINE), said

@@ -10,9 +10,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
-from strategies import EXTENT, SIMULATED, SPECIAL, open_sizes, options, shapes, sizes
 
 from tirstep.modules import get_kernel
+from tirstep.strategies.kernel_strategies import (
+    EXTENT,
+    SIMULATED,
+    SPECIAL,
+    open_sizes,
+    options,
+    shapes,
+    sizes,
+)
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)

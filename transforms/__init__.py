@@ -54,13 +54,23 @@ from .rows import (
     keep_in_registers,
     spread_over_threads,
 )
+from .tensorize import (
+    FragmentTile,
+    SharedStore,
+    stage_fragments_at,
+    store_through_shared,
+    tensorize_fragments,
+    tile_in_fragments,
+)
 from .tir import make_former_names
 from .vectorize import align_vectors, vectorize_copy, vectorize_loop
 from .warp_tiling import WarpTile, tile_in_warps
 
 __all__ = [
+    "FragmentTile",
     "Padding",
     "PartialSums",
+    "SharedStore",
     "Split",
     "Spread",
     "Tile",
@@ -98,9 +108,13 @@ __all__ = [
     "split_loop",
     "split_reduction",
     "spread_over_threads",
+    "stage_fragments_at",
     "stage_operand_at",
+    "store_through_shared",
     "suggest_unrolling",
+    "tensorize_fragments",
     "tile_block",
+    "tile_in_fragments",
     "tile_in_warps",
     "transpose_tile",
     "unroll_loop",

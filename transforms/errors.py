@@ -42,6 +42,7 @@ class TransformError(ValueError):
     advice : what to do about it
     recipe, step, line : the recipe, its last finished step, and the recipe's ``file:line``;
         None outside of a recipe
+    knobs : of that recipe, with the words that each takes; none outside of a recipe
     kernel_line : the kernel's ``file:line`` where TVM keeps it; None where it does not
     """
 
@@ -55,6 +56,7 @@ class TransformError(ValueError):
         self.recipe: str | None = None
         self.step: str | None = None
         self.line: str | None = None
+        self.knobs: dict[str, tuple[str, ...]] = {}
         self.kernel_line: str | None = None
 
     def __str__(self) -> str:

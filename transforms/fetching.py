@@ -58,6 +58,16 @@ def fetch_cooperatively(
         own index, a barrier of TVM's between: it puts none there for a small tile alone
     """
     shape = (threads,) if isinstance(threads, int) else tuple(threads)
+    own = get_own_loops(sch, block)
+    if own and get_outer_loops(sch, own[0]):
+        _require_known_axes(sch, own[0], shape)
+    fetch_by_threads(sch, block, shape, vector=vector, tail=tail)
+
+
+def fetch_by_threads(
+    sch: Schedule, block: SBlockRV, shape: tuple[int, ...], *, vector: int, tail: Tail
+) -> None:
+    """`fetch_cooperatively`, also on thread axes that the kernel does not have yet."""
     own = _require_fetch(sch, block, shape, vector, tail)
     require_countable(sch, own)
     fused = own[0] if len(own) == 1 else sch.fuse(*own)
@@ -94,14 +104,15 @@ def stage_operand_at(
     requires: what `cache_read_at` and `fetch_cooperatively` require
     """
     copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
-    if _can_inline_producers(sch, copy):
+    if can_inline_producers(sch, copy):
         inline_producers(sch, copy)
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail=tail)
     require_own_registers(sch, copy)
     return copy
 
 
-def _can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
+def can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether `inline_producers` does it."""
     try:
         inline_producers(sch.copy(), block)
     except TransformError:
@@ -135,7 +146,6 @@ def _require_fetch(
         )
     for loop in own:
         require_serial(sch, loop)
-    _require_known_axes(sch, own[0], shape)
     _require_whole_shares(sch, block, own, math.prod(shape), vector, tail)
     return own
 

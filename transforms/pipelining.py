@@ -71,7 +71,12 @@ def prefetch_through_registers(sch: Schedule, loop: LoopRV, copies: Sequence[SBl
 
 @composite
 def prefetch_asynchronously(
-    sch: Schedule, loop: LoopRV, copies: Sequence[SBlockRV], *, stages: int = 3
+    sch: Schedule,
+    loop: LoopRV,
+    copies: Sequence[SBlockRV],
+    *,
+    stages: int = 3,
+    fragments_first: bool = False,
 ) -> None:
     """Keep tiles of the next iterations on their way to shared memory with asynchronous copies.
 
@@ -80,13 +85,19 @@ def prefetch_asynchronously(
     zeros for a padding included, become cp.async, which needs compute capability 8.0; TVM makes
     loads and stores of all others, which is as right, and waits for global memory.
 
+    With `fragments_first`, the first fragments of the next tile are loaded before the last ones of
+    this tile are multiplied, where the computation is a pipeline of fragments: its multiplications
+    need not wait for the shared memory at the begin of each tile. That takes one tile more of those
+    that have arrived, so that one fewer is in flight.
+
     rewrite: ``for k: A_shared = A[k]; compute(k)`` -> ``for k: copy A[k + stages - 1]; wait for
         A[k]; compute(k)``, when the module is lowered
     consumes: nothing
     requires: what `prefetch_through_registers` requires; stages from 2 to the iterations of the
         loop; vectors of neighbours in the source and in the tile (TVM copies others); something to
         copy in each iteration (TVM leaves out the groups of others, and counts them when it
-        waits); no `suggest_unrolling` of the loop or around it
+        waits); for `fragments_first` a computation that `prefetch_fragments` made a pipeline, and 3
+        stages or more; no `suggest_unrolling` of the loop or around it
     """
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts)
@@ -98,9 +109,14 @@ def prefetch_asynchronously(
                 "cannot say how many copies to wait for",
                 "suggest to unroll loops inside of the pipeline only",
             )
-    last, rest = stages - 1, count_statements(parts[-1])
-    sch.annotate(loop, STAGE, [0] * len(copies) + [last] * rest)
-    sch.annotate(loop, ORDER, list(range(len(copies) + rest)))
+    last, rest, count = stages - 1, count_statements(parts[-1]), len(copies)
+    if fragments_first:
+        _require_fragments(sch, loop, rest, stages)
+        sch.annotate(loop, STAGE, [0] * count + [last - 1, last, last])
+        sch.annotate(loop, ORDER, [*range(count), count + 1, count, count + 2])
+    else:
+        sch.annotate(loop, STAGE, [0] * count + [last] * rest)
+        sch.annotate(loop, ORDER, list(range(count + rest)))
     sch.annotate(loop, ASYNC, [0])
     if stages == 2:
         # TVM keeps one buffer for two stages where no thread reads what it wrote itself.
@@ -119,6 +135,21 @@ def _require_stages(sch: Schedule, loop: LoopRV, stages: int) -> None:
             f"stages={stages} does not fit loop '{get_loop_name(sch, loop)}' of {extent} "
             "iterations",
             f"use 2 to {extent}" if extent > 2 else "use 2",
+        )
+
+
+def _require_fragments(sch: Schedule, loop: LoopRV, statements: int, stages: int) -> None:
+    name = get_loop_name(sch, loop)
+    if statements != 3:
+        raise TransformError(
+            f"what loop '{name}' computes is no pipeline of fragments, whose first ones could come "
+            "earlier",
+            "call prefetch_fragments on the loop inside of it, or leave fragments_first out",
+        )
+    if stages < 3:
+        raise TransformError(
+            f"stages={stages} of loop '{name}' leave no tile in flight while the next one is read",
+            "use 3 stages or more with fragments_first",
         )
 
 
@@ -237,7 +268,9 @@ def _require_whole_tile(sch: Schedule, loop: LoopRV, copy: SBlock, inside: list[
 
 
 def _require_one_store(block: SBlock) -> None:
-    if block.init is not None or not isinstance(block.body, BufferStore):
+    is_store = isinstance(block.body, BufferStore)
+    is_instruction = len(block.match_buffers) == 2 and len(block.writes) == 1  # of ldmatrix
+    if block.init is not None or not (is_store or is_instruction):
         raise TransformError(
             f"block '{block.name_hint}' is more than one store",
             "place copies in the loop with cache_read_at, and compute after them",

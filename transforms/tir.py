@@ -330,7 +330,7 @@ def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
     branch = bool(find_all(body, IfThenElse))
     found = []
     for at, (buffer, indices) in enumerate(elements):
-        conditions = _find_conditions(body, indices) if at >= stores else []
+        conditions = find_conditions(body, indices) if at >= stores else []
         known = tuple(condition for condition in conditions if _is_known(condition))
         ranges = tuple(Range.from_min_extent(index, 1) for index in indices)
         found.append(Pattern(buffer, ranges, known, branch or len(known) < len(conditions)))
@@ -358,7 +358,7 @@ def _find_choices(body: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-def _find_conditions(body: Any, indices: Any) -> list[Any]:
+def find_conditions(body: Any, indices: Any) -> list[Any]:
     """What must hold where the load with these indices is done, in arms of one choice or more."""
     return [
         Not(condition) if is_second else condition

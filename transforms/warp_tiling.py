@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -15,6 +16,7 @@ from .gpu_limits import WARP
 from .legality.sums import require_single_terms
 from .loops import Tail, require_constant, require_countable, require_factors, require_serial
 from .queries import get_reduction_loops, get_sblock_name, get_spatial_loops
+from .tir import make_former_names
 
 Inner = Literal["columns", "rows"]
 """Which loop of a tile is the innermost."""
@@ -47,8 +49,9 @@ def tile_in_warps(
     interleave: int = 1,
     inner: Inner = "columns",
     inner_strips: Inner = "columns",
-    group: int = 1,
+    swizzle: int = 1,
     tail: Tail = "refuse",
+    group: int | None = None,
 ) -> WarpTile:
     """Tile a block's last two spatial loops so that fragments come from few memory banks.
 
@@ -61,8 +64,9 @@ def tile_in_warps(
     such pairs at once where each thread reads 16 bytes (with more, pairs share columns alone).
     `inner` and `inner_strips` say whether a thread goes through the columns or the rows, of a strip
     and of its strips, in the innermost loop: the operand of the other one stays the same from
-    product to product. `group` rows of tiles run column by column, so that tiles that run at the
-    same time share their operands in the L2 cache.
+    product to product. `swizzle` rows of tiles run column by column, so that tiles that run at the
+    same time share their operands in the L2 cache: thread block swizzling. `group` is what it was
+    called before.
 
     rewrite: ``for i, j, k`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in vthread.x:
         for i_3_j_2 in threadIdx.x: for k: for i_4, j_3``
@@ -70,18 +74,18 @@ def tile_in_warps(
     returns: the loops of the tile
     requires: two serial spatial loops of constant extents; strips that divide per_thread; a warp
         of 32 threads that divides threads, with rows that interleave divides; a number of rows of
-        tiles that group divides; the tile divides the extents, or ``tail="guard"``
+        tiles that swizzle divides; the tile divides the extents, or ``tail="guard"``
     """
+    swizzle = swizzle if group is None else _take_former(group)
     rows, columns = _require_two_loops(sch, block)
     _require_sizes(threads, per_thread, strips, warp)
     _require_interleave(interleave, warp)
-    factors = {"group": group, "threads": threads[0], "per_thread": per_thread[0]}
+    factors = {"swizzle": swizzle, "threads": threads[0], "per_thread": per_thread[0]}
     require_factors(sch, rows, factors, tail)
-    factors = {"threads": threads[1], "per_thread": per_thread[1]}
-    require_factors(sch, columns, factors, tail)
+    require_factors(sch, columns, {"threads": threads[1], "per_thread": per_thread[1]}, tail)
     reductions = get_reduction_loops(sch, block)
     rows_left, row_tile, row_strip, row, i = sch.split(
-        rows, [None, group, strips[0], threads[0], per_thread[0] // strips[0]]
+        rows, [None, swizzle, strips[0], threads[0], per_thread[0] // strips[0]]
     )
     column_tile, column_strip, column, j = sch.split(
         columns, [None, strips[1], threads[1], per_thread[1] // strips[1]]
@@ -94,13 +98,17 @@ def tile_in_warps(
     grid = _fuse_onto(sch, "blockIdx.x", tiles)
     if strips[0] * strips[1] > 1:
         _fuse_onto(sch, "vthread.x", strips_in_order)
-    together = _fuse_onto(sch, "threadIdx.x", inside)
-    return WarpTile(grid, together, (i, j))
+    return WarpTile(grid, _fuse_onto(sch, "threadIdx.x", inside), (i, j))
 
 
-def find_group(rows: int, *, most: int) -> int:
-    """The largest divisor of a number of rows of tiles that is at most `most`: for `group`."""
-    return next(size for size in range(min(rows, most), 0, -1) if rows % size == 0)
+def _take_former(group: int) -> int:
+    warnings.warn("tile_in_warps: group is now swizzle", DeprecationWarning, stacklevel=3)
+    return group
+
+
+def largest_divisor(extent: int, *, most: int) -> int:
+    """The largest divisor that is at most `most`; of the rows of tiles, it is a `swizzle`."""
+    return next(size for size in range(min(extent, most), 0, -1) if extent % size == 0)
 
 
 def _number_threads(
@@ -179,3 +187,6 @@ def _require_interleave(interleave: int, warp: Sequence[int] | None) -> None:
             f"interleave={interleave} does not divide a warp's rows, {rows}",
             "choose a divisor, or a warp with more rows",
         )
+
+
+__getattr__ = make_former_names(__name__, {"find_group": f"{__name__}.largest_divisor"})

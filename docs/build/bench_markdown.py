@@ -13,10 +13,10 @@ from pages import write_table
 from plots import draw_bars, draw_roofline
 
 from tirstep.bench import BenchError
-from tirstep.bench.cases import GPU_PEERS, LADDER_SUITES, SUITES
+from tirstep.bench.cases import LADDER_SUITES, NOT_MEASURED, SUITES
+from tirstep.bench.peers import GPU_PEERS
 from tirstep.bench.results import BenchRun, Case, Ceilings, read_run
 from tirstep.bench.tables import (
-    NAMES,
     Row,
     Table,
     compute_ratio,
@@ -65,30 +65,36 @@ def write_overview(measured: Mapping[str, BenchRun]) -> str:
 
 
 def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
-    """A row for each kernel of some suites, each suite with the run that measured it.
+    """A row for each kernel of some suites, each suite with the run that measured it. A kernel that
+    an earlier suite has, too, bears the name of the suite.
 
     Of each case the fastest recipe counts: the largest share of a ceiling, and the geometric mean
     of the ratios to each peer, over the cases in which both have a time.
     """
     header = ["kernel", "cases", "of ceiling, at best", "× PyTorch", "lowest × PyTorch"]
-    header += [f"× {NAMES[name]}" for name in GPU_PEERS if name != "torch"]
-    rows = []
+    header += [f"× {peer.title}" for peer in GPU_PEERS if peer.name != "torch"]
+    rows: list[Row] = []
     for suite, run in measured:
         kernels: dict[str, list[Case]] = {}
         for case in get_measured_cases(run, suite):
             kernels.setdefault(case.kernel, []).append(case)
-        rows += [_summarize_kernel(cases, run.ceilings) for cases in kernels.values()]
+        for kernel, cases in kernels.items():
+            label = f"`{kernel}`"
+            is_new = all(row[0] != label for row in rows)
+            rows.append(
+                [label if is_new else f"{label}, {suite}", *_summarize(cases, run.ceilings)]
+            )
     return Table(header, rows, len(header) - 1)
 
 
-def _summarize_kernel(cases: Sequence[Case], ceilings: Ceilings) -> Row:
+def _summarize(cases: Sequence[Case], ceilings: Ceilings) -> Row:
     bests = get_fastest_recipes(cases)
     shares = [value for case, best in bests if (value := share(case, best, ceilings)) is not None]
-    ratios = {name: [compute_ratio(case, name) for case in cases] for name in GPU_PEERS}
+    names = [peer.name for peer in GPU_PEERS]
+    ratios = {name: [compute_ratio(case, name) for case in cases] for name in names}
     means = {name: format_ratio(geometric_mean(values)) for name, values in ratios.items()}
     lowest = min((ratio for ratio in ratios["torch"] if ratio is not None), default=None)
     return [
-        f"`{cases[0].kernel}`",
         str(len(cases)),
         format_share(max(shares, default=None)),
         means.pop("torch"),
@@ -199,7 +205,7 @@ def _write(suite: str, folder: Path) -> str:
 
 def _write_overview(folder: Path) -> str:
     files = find_runs(folder)
-    suites = [suite for suite in SUITES if suite not in LADDER_SUITES]
+    suites = [suite for suite in SUITES if suite not in (*LADDER_SUITES, *NOT_MEASURED)]
     return write_overview({suite: find_newest(files, suite)[1] for suite in suites})
 
 

@@ -54,7 +54,7 @@ class MeasuredLadder:
         outcomes = [
             outcome
             for outcome in self.case.outcomes
-            if outcome.kind == "recipe" and outcome.contender.split(" ")[0] == recipe.name
+            if outcome.kind == "recipe" and outcome.candidate.split(" ")[0] == recipe.name
         ]
         timed = [(each.time.median_us, place) for place, each in enumerate(outcomes) if each.time]
         if timed:
@@ -90,7 +90,7 @@ def _narrow(case: Case, ladder: Ladder) -> Case:
     outcomes = [
         outcome
         for outcome in case.outcomes
-        if outcome.kind != "recipe" or outcome.contender.split(" ")[0] in names
+        if outcome.kind != "recipe" or outcome.candidate.split(" ")[0] in names
     ]
     return dataclasses.replace(case, outcomes=tuple(outcomes))
 
@@ -367,8 +367,8 @@ def _write_top(measured: MeasuredLadder) -> list[str]:
         )
     example = spell_shape(measured.ladder[0].golden.shape)
     parts.append(
-        f"Diffs are of the goldens, at {example} and with small tiles, whose configs may set back "
-        "a knob of an earlier rung; `tirstep diff` prints them at any size and config."
+        f"Diffs are of the goldens, at {example} and with small tiles: a rung's config differs "
+        "there, too, by its one knob; `tirstep diff` prints them at any size and config."
     )
     return parts
 
@@ -429,7 +429,7 @@ def _write_counters(measured: MeasuredLadder, recipe: Recipe) -> list[str]:
     if measured.profile is None:
         return []
     outcome = measured.find_outcome(recipe)  # with several tails, the fastest
-    found = measured.profile.find(outcome.contender if outcome else recipe.name)
+    found = measured.profile.find(outcome.candidate if outcome else recipe.name)
     if found is None:
         return [f"Profiler: {NOTHING}, not profiled in this run."]
     if not found.kernels:

@@ -56,7 +56,7 @@ def launch_all(
         try:
             launched.append(_launch(wanted, problem, inputs, compile_, upload, sync))
         except Exception as error:  # whatever TVM and CUDA raise: the others still run
-            launched.append(Launched(wanted["contender"], note=shorten(error)))
+            launched.append(Launched(wanted["candidate"], note=shorten(error)))
     return launched
 
 
@@ -83,7 +83,7 @@ def _launch(
     names = find_kernel_names(find_source(executable))
     missing = _count_nan(output.numpy())
     note = f"{missing} elements of the output were not written, or are NaN" if missing else ""
-    return Launched(wanted["contender"], names, note)
+    return Launched(wanted["candidate"], names, note)
 
 
 def _count_nan(array: Any) -> int:

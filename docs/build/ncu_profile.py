@@ -287,7 +287,7 @@ def profile_recipes(
         "shape": dict(problem.shape),
         "options": dict(problem.options),
         "recipes": [
-            {"contender": name_candidate(recipe, sizes), "recipe": recipe.name, "config": sizes}
+            {"candidate": name_candidate(recipe, sizes), "recipe": recipe.name, "config": sizes}
             for recipe, sizes in chosen
         ],
         "cache": str(cache),

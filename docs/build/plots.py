@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
 
+from tirstep.bench.peers import GPU_PEERS, show_name
 from tirstep.bench.results import BenchRun, Case, Outcome
 from tirstep.bench.tables import (
-    NAMES,
     format_rate,
     format_share,
     format_time,
@@ -96,13 +96,12 @@ def number(value: float) -> str:
 
 
 FASTEST, OTHERS = "fastest recipe", "other recipes"
+PEER_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#e69f00", "#f0e442")
 COLOURS: Mapping[str, str] = MappingProxyType(
     {
         FASTEST: "#5b2a48",
         OTHERS: "#cc79a7",
-        "PyTorch": "#d55e00",
-        "Triton": "#0072b2",
-        "dlight": "#009e73",
+        **dict(zip((peer.title for peer in GPU_PEERS), PEER_COLOURS, strict=False)),
     }
 )
 """From Okabe and Ito's palette, which colour-blind people can tell apart; recipes share a hue."""
@@ -116,7 +115,7 @@ def find_shown(case: Case, *, all_recipes: bool) -> list[tuple[str, Outcome]]:
     best = get_fastest_recipe(case)
     shown = []
     for outcome in case.outcomes:
-        part = NAMES.get(outcome.contender, outcome.contender)
+        part = show_name(outcome.candidate)
         if outcome.kind == "recipe":
             part = FASTEST if outcome is best else OTHERS
         if outcome.kind != "cpu" and (all_recipes or best is None or part != OTHERS):
@@ -172,7 +171,7 @@ def _draw_group(drawing: Drawing, y: float, case: Case, shown: Shown, run: Bench
         # Caches can beat the copy bandwidth: such a bar ends at the edge, and its label says more.
         length = BARS_WIDTH * min(reached or 0.0, 1.1)
         rate = format_rate(case, outcome, run.ceilings, unit=True)
-        name = NAMES.get(outcome.contender, outcome.contender)
+        name = show_name(outcome.candidate)
         told = outcome.status if outcome.time is None else f"{format_time(outcome)} µs, {rate}"
         drawing.text(BARS_LEFT - 8, y + BAR - 3, name, anchor="end", quiet=True)
         drawing.rectangle(BARS_LEFT, y, length, BAR, COLOURS[part], f"{name}: {told}")
@@ -184,7 +183,7 @@ def _draw_group(drawing: Drawing, y: float, case: Case, shown: Shown, run: Bench
 
 LEFT, TOP, WIDTH, HEIGHT, BOTTOM = 70, 84, 760, 380, 60
 
-FRONT = (OTHERS, "dlight", "Triton", "PyTorch", FASTEST)
+FRONT = (OTHERS, *reversed([peer.title for peer in GPU_PEERS]), FASTEST)
 """Where dots lie on each other, the later is on top."""
 
 Point = tuple[str, Case, Outcome, float, float]
@@ -225,7 +224,7 @@ def draw_roofline(run: BenchRun, suite: str, dtype: str, *, all_recipes: bool) -
     for part, case, outcome, intensity, rate in sorted(
         points, key=lambda point: FRONT.index(point[0])
     ):
-        name = NAMES.get(outcome.contender, outcome.contender)
+        name = show_name(outcome.candidate)
         tip = f"{case.title}: {name}, {rate / 1e12:.2f} TFLOP/s"
         drawing.dot(*scale.place(intensity, rate), COLOURS[part], tip)
     return drawing.finish()

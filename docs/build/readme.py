@@ -1,5 +1,5 @@
-"""Fills what is generated in README.md and docs/speed.md, between markers, and writes the pages of
-ladders and the plots: ``make readme``.
+"""Fills what is generated in README.md and in docs, speed.md and own-programs.md, between markers,
+and writes the pages of ladders and the plots: ``make readme``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ Writer = Callable[[], str]
 _MARKER = re.compile(r"^<!-- (begin|end) ([\w-]+) -->$", re.MULTILINE)
 SPEED = Path("docs", "speed.md")
 """Beside the README: the tables and plots of all suites."""
+OWN_PROGRAMS, TUTORIAL = Path("docs", "own-programs.md"), Path("examples", "tutorial")
+"""A page with commands, and where they are run."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -72,6 +74,11 @@ def _fill_documents(readme: Path, results: Path) -> dict[Path, str]:
     if (speed := readme.parent / SPEED).is_file():
         writers = find_bench_writers(speed, results)
         texts[speed] = fill_markers(speed.read_text(encoding="utf-8"), writers, str(speed))
+    if (page := readme.parent / OWN_PROGRAMS).is_file():
+        text = page.read_text(encoding="utf-8")
+        texts[page] = fill_markers(
+            text, find_output_writers(text, readme.parent / TUTORIAL), str(page)
+        )
     return texts
 
 

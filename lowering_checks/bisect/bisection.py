@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,10 @@ from .stages import COMPACTS, HOST_ALONE, ORDERS_THREADS, Stage, find_stages
 
 Check = Callable[[tvm.IRModule, Device], list[Finding]]
 IsRight = Callable[[int], "bool | None"]
+TIMEOUT = 120.0
+"""Seconds that a search may take, by default, before it interprets no further state."""
+SHARE = 0.5
+"""Of the time that is left: how much of it one state may take."""
 SECONDS = 3.0
 """How long the states behind a transition are confirmed to be wrong, too."""
 CODE_GENERATION = "code generation"
@@ -180,6 +185,7 @@ def bisect_module(
     pipeline: str | None = None,
     *,
     threaded: tvm.IRModule | None = None,
+    deadline: float = math.inf,
 ) -> ModuleBisection:
     """Find the first bad state of a module, what was run, and what could not be run.
 
@@ -188,9 +194,10 @@ def bisect_module(
     the last stage that can be run, and then the generated source on the device `host`. A module
     that is too large to interpret as it stands is run on the CPU.
 
-    `threaded` is the module before its threads were made serial, if they were.
+    `threaded` is the module before its threads were made serial, if they were. `deadline` is when,
+    by `time.monotonic`, no more states are interpreted: they count as such that cannot be judged.
     """
-    bisection = ModuleBisection(check, module, threaded)
+    bisection = ModuleBisection(check, module, threaded, deadline)
     bisection.first_bad = bisection.find_first_bad(target, pipeline)
     return bisection
 
@@ -203,6 +210,7 @@ class ModuleBisection:
     ----------
     check : runs a module on a device
     threaded : the module before its threads were made serial, if they were
+    deadline : when no more states are interpreted, by `time.monotonic`
     first_bad : None where nothing is wrong
     refused : None where TVM lowers the module
     judged : what was run
@@ -214,6 +222,7 @@ class ModuleBisection:
     check: Check
     module: tvm.IRModule
     threaded: tvm.IRModule | None
+    deadline: float = math.inf
     first_bad: FirstBadState | None = None
     refused: FailedLowering | None = None
     judged: list[JudgedState] = field(default_factory=list)
@@ -275,16 +284,23 @@ class ModuleBisection:
         Iterations that ran at once and are found wrong run one after the other, too: whether they
         may run at once is what the module declares, which may be wrong.
         """
-        found = self._run(module, device)
+        found = self._run_in_time(module, device)
         if not found or not device.has_spread:
             return found
         serial = Interpreter(in_order=device.in_order, is_compact=device.is_compact, at_once=False)
         try:
-            return self._run(module, serial)
+            return self._run_in_time(module, serial)
         except DeviceError:
             if all(finding.message.startswith("race") for finding in found):
                 raise
             return found
+
+    def _run_in_time(self, module: tvm.IRModule, device: Interpreter) -> list[Finding]:
+        """`_run` within its share of the time that is left."""
+        if not math.isinf(self.deadline):
+            now = time.monotonic()
+            device.deadline = now + max(self.deadline - now, 0.0) * SHARE
+        return self._run(module, device)
 
     def _run(self, module: tvm.IRModule, device: Device) -> list[Finding]:
         try:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import tvm
+import tvm_ffi
 
 from tirstep.modules.numeric import Array
 from tirstep.transforms import get_pipeline
@@ -25,6 +28,7 @@ from ..steps import Run, step_label
 from .bisection import (
     AS_LOWERED,
     HOST,
+    TIMEOUT,
     FailedLowering,
     FirstBadState,
     JudgedState,
@@ -64,6 +68,7 @@ class FirstBad:
     is_custom : another pipeline took the place of TVM's own
     source : the CUDA source, where that is wrong and no pass before it
     is_pass : `number` and `name` are of a pass, and not of a step
+    arguments, outputs : where a module was given: its arguments, and the places of the outputs
     """
 
     kind: Kind
@@ -83,6 +88,8 @@ class FirstBad:
     is_custom: bool
     source: str
     is_pass: bool
+    arguments: tuple[Array, ...] = field(default=(), repr=False, compare=False)
+    outputs: tuple[int, ...] = ()
 
     @property
     def label(self) -> str:
@@ -109,7 +116,8 @@ class RunBisection:
     ----------
     first_bad : None where nothing is wrong
     judged : what was run of each step, and on what, in the order of the steps
-    not_run : of the steps that were found right, by their labels: what nothing is known about
+    not_run : of the steps that were found right, by their labels: what nothing is known about; of
+        a first bad one that only a CPU could run, what could not be interpreted
     """
 
     first_bad: FirstBad | None
@@ -118,7 +126,12 @@ class RunBisection:
 
 
 def bisect_run(
-    run: Run, *, seed: int = 0, target: str = TARGET, pipeline: str | None = None
+    run: Run,
+    *,
+    seed: int = 0,
+    target: str = TARGET,
+    pipeline: str | None = None,
+    timeout: float = TIMEOUT,
 ) -> RunBisection:
     """Find the first step of a run that is wrong, or the first pass that makes a right one wrong.
 
@@ -129,13 +142,17 @@ def bisect_run(
 
     A step that TVM refuses may be a state on the way: the search goes on, and only where nothing is
     wrong the first such step is returned.
+
+    Behind `timeout`, in seconds, no state is interpreted any more: it is one that could not be
+    judged, and steps are judged by what TVM makes of them.
     """
 
     def check(step: Step, module: tvm.IRModule, device: Device) -> list[Finding]:
         return check_numbers(run.problem, module, device, where=run.label(step), seed=seed)
 
     kernel = run.steps[0].module
-    return _RunBisection(run.steps, check, kernel, target, pipeline, run, seed).bisect()
+    deadline = time.monotonic() + timeout
+    return _RunBisection(run.steps, check, kernel, target, pipeline, run, seed, deadline).bisect()
 
 
 def find_bad_pass(
@@ -147,6 +164,7 @@ def find_bad_pass(
     pipeline: str | None = None,
     kernel: tvm.IRModule | None = None,
     bounds: Sequence[Bound] | None = None,
+    timeout: float = TIMEOUT,
 ) -> FirstBad | None:
     """The first pass that makes a module of one function wrong, at some arguments.
 
@@ -154,8 +172,9 @@ def find_bad_pass(
     may be, by a number or by one for each element; without them integers must be equal, and so must
     floats that are expected to be whole numbers; others may be off by `numeric.ULPS` units in the
     last place of the largest. For a module that is wrong as it stands the kind is ``"step"``, and
-    the number 0. `kernel` is the module from which it was scheduled, for the reproducer. Raises
-    `CheckError` for arguments that do not fit, and for a module of several functions.
+    the number 0. `kernel` is the module from which it was scheduled, for the reproducer. `timeout`
+    is that of `bisect_run`. Raises `CheckError` for arguments that do not fit, and for a module of
+    several functions.
     """
     module = _take_function(module, arguments, expected)
     kernel = None if kernel is None else _take_function(kernel, arguments, expected)
@@ -174,7 +193,13 @@ def find_bad_pass(
         return [*faults, *compare(outputs)]
 
     step = Step(0, MAIN, module, None, "")
-    return _RunBisection([step], check, kernel, target, pipeline).bisect().first_bad
+    deadline = time.monotonic() + timeout
+    search = _RunBisection([step], check, kernel, target, pipeline, deadline=deadline)
+    found = search.bisect().first_bad
+    if found is None:
+        return None
+    outputs = tuple(range(first_output, len(arguments)))
+    return replace(found, arguments=tuple(arguments), outputs=outputs)
 
 
 def _take_function(
@@ -209,6 +234,7 @@ class _RunBisection:
     run : None where a module was given
     scheduled, lowered : the last step whose module was found right as it stands, and as TVM lowers
         it for the target, each with the state
+    given_up : what could not be interpreted of the first bad step, where a CPU found it wrong
     """
 
     def __init__(
@@ -220,11 +246,14 @@ class _RunBisection:
         pipeline: str | None,
         run: Run | None = None,
         seed: int = 0,
+        deadline: float = math.inf,
     ) -> None:
         self.steps, self.check, self.kernel = steps, check, kernel
         self.target, self.pipeline, self.run, self.seed = target, pipeline, run, seed
+        self.deadline = deadline
         self.judged: list[JudgedState] = []
         self.not_run: list[str] = []
+        self.given_up: list[str] = []
         self.scheduled: tuple[Step, JudgedState] | None = None
         self.lowered: tuple[Step, JudgedState] | None = None
         self.refused: FirstBad | None = None
@@ -234,17 +263,24 @@ class _RunBisection:
             first_bad = self._bisect_step(step)
             if first_bad is not None:
                 not_run = [] if self.refused is None else [str(self.refused)]
+                not_run = [*not_run, *self.given_up]
                 return RunBisection(first_bad, tuple(self.judged), tuple(not_run))
         return RunBisection(self.refused, tuple(self.judged), tuple(self.not_run))
 
     def _bisect_step(self, step: Step) -> FirstBad | None:
         module, target, threaded = step.module, self.target, None
         if self.run is not None and find_unbound_sblocks(module):
-            module, target, threaded = make_threads_serial(module), HOST, step.module
+            module, target = make_threads_serial(module), HOST
+            is_same = tvm_ffi.structural_equal(module, step.module)  # it has no threads
+            threaded = None if is_same else step.module
         check = functools.partial(self.check, step)
-        found = bisect_module(module, check, target, self.pipeline, threaded=threaded)
+        found = bisect_module(
+            module, check, target, self.pipeline, threaded=threaded, deadline=self.deadline
+        )
         self.judged += found.judged
         if found.first_bad is not None:
+            if found.first_bad.wrong.device == CpuDevice.name:  # which only says what comes out
+                self.given_up = [f"{step_label(step)}, {text}" for text in found.not_run]
             return self._describe_bad(step, module, found, found.first_bad, target)
         self.not_run += [f"{step_label(step)}, {text}" for text in found.not_run]
         if found.refused is not None and self.refused is None:

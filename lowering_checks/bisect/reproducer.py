@@ -10,27 +10,25 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import tvm
 
-from tirstep.files import require_writable, write_file
-from tirstep.modules import KernelError, Problem
-from tirstep.modules.dtypes import dtype_facts
+from tirstep.files import may_replace, require_writable, write_file
+from tirstep.modules import AnyProblem
 from tirstep.transforms import get_pass_options
 
 from ..compile.passes import BEFORE_PASSES
-from ..devices import CpuDevice, DeviceError
 from ..devices.cpu import make_threads_serial
+from ..devices.device import is_scalar
 from ..diff import print_module
 from ..finding import CheckError
-from ..numeric import find_wrong, get_default_bound
 from ..steps import step_label
-from .bisection import CODE_GENERATION
+from .bisection import CODE_GENERATION, HOST
 from .first_bad import FirstBad
+from .script_case import ScriptCase, find_case, find_case_of_kernel, plan_case
 
 PREFIXES = ("tirx.", "s_tir.")
 """Of the names of TVM's own passes."""
@@ -59,10 +57,8 @@ def require_ours(path: Path) -> None:
 
     Raises `OSError` where it could not be written. A script that was cut short is ours.
     """
-    if path.exists():
-        text = path.read_text("utf-8", "replace") if path.is_file() else None
-        if text is None or not (text.startswith(FIRST_LINE) or FIRST_LINE.startswith(text)):
-            raise CheckError(f"{path} is no script of tirstep why's; it stays: give another name")
+    if not may_replace(path, FIRST_LINE):
+        raise CheckError(f"{path} is no script of tirstep why's; it stays: give another name")
     require_writable(path)
 
 
@@ -111,8 +107,7 @@ def make_reproducer(bad: FirstBad) -> str:
     if bad.run is not None and (bad.kind, bad.number) == ("step", 0):
         return _make_script_of_kernel(bad, bad.run.problem)
     serial = make_threads_serial(bad.module)
-    bound = _get_bound(bad)
-    on_cpu = _is_wrong_on_cpu(bad, serial, bound)
+    case, on_cpu = _choose_case(bad, serial)
     return "".join(
         [
             HEAD.format(about=_describe(bad), half_types=_import_half_types(bad.kernel)),
@@ -121,12 +116,21 @@ def make_reproducer(bad: FirstBad) -> str:
             quote("MODULE", print_module(serial if on_cpu else bad.module)),
             f"OPTIONS = {get_pass_options(bad.module)}  # of TVM's pass context\n",
             quote("DIFF", "\n".join(bad.diff.lines) + "\n"),
-            *_make_end(bad, bound, on_cpu=on_cpu),
+            *_make_end(bad, case, on_cpu=on_cpu),
         ]
     )
 
 
-def _make_end(bad: FirstBad, bound: float, *, on_cpu: bool) -> list[str]:
+def _choose_case(bad: FirstBad, serial: tvm.IRModule) -> tuple[ScriptCase, bool]:
+    """What the script runs on, and whether a CPU shows it; out-of-bounds accesses are not tried."""
+    is_tried = not bad.finding.message.startswith("out of bounds")
+    if bad.kind == "refused" or not is_tried or _explain_custom(bad):
+        return plan_case(bad), False
+    case, is_shown = find_case(bad, serial)
+    return case, is_shown or bad.target.startswith(HOST)
+
+
+def _make_end(bad: FirstBad, case: ScriptCase, *, on_cpu: bool) -> list[str]:
     """What the script does with its modules."""
     target = bad.target
     if reason := _explain_custom(bad):
@@ -134,36 +138,38 @@ def _make_end(bad: FirstBad, bound: float, *, on_cpu: bool) -> list[str]:
     if bad.kind == "refused":
         return [REFUSED.format(target=target)]
     run = RUN_ON_CPU if on_cpu else RUN_ON_GPU.format(target=target)
+    run = case.write() + run
     change = SHOW_CHANGE
     if bad.source:
         change = SHOW_SOURCE.format(target=target)
     elif bad.is_pass and bad.name != CODE_GENERATION:
         change = WATCH_PASS.format(name=bad.name, number=bad.number, target=target)
     end = END_OF_NUMBERS if bad.finding.check == "numbers" else END_OF_FAULTS
-    return [run, change, COMPARE.format(bound=bound), end]
+    return [run, change, COMPARE.format(bounds=_spell(case.bounds)), end]
 
 
-def _make_script_of_kernel(bad: FirstBad, problem: Problem) -> str:
-    """No module is right: the first values that NumPy has are written down."""
-    inputs = _make_arguments(bad.module)[:-1]
-    right = problem.reference(inputs)[-1].ravel()[:VALUES]
-    bound = float(np.max(problem.error_bound(inputs)[-1], initial=0))
+def _make_script_of_kernel(bad: FirstBad, problem: AnyProblem) -> str:
+    """No module is right: the first values that the reference has are written down."""
+    case = find_case_of_kernel(bad, problem)
+    right = [array.ravel()[:VALUES] for array in problem.reference(case.take_inputs(problem))]
     return "".join(
         [
             HEAD.format(about=_describe(bad), half_types=_import_half_types(bad.module)),
             quote("MODULE", print_module(bad.module)),
-            RUN_AGAINST_VALUES.format(values=_spell(right), count=len(right)),
-            COMPARE.format(bound=0.0 if problem.is_exact else bound),
+            case.write(),
+            RUN_AGAINST_VALUES.format(
+                source=problem.reference_name,
+                values=", ".join(_spell(array.tolist()) for array in right),
+            ),
+            COMPARE.format(bounds=_spell(case.bounds)),
             END_OF_NUMBERS,
         ]
     )
 
 
-def _spell(values: Any) -> str:
+def _spell(values: Iterable[float]) -> str:
     """Numbers as Python reads them back; infinities and NaN have no literal."""
-    spelled = [
-        repr(value) if math.isfinite(value) else f'float("{value}")' for value in values.tolist()
-    ]
+    spelled = [repr(value) if math.isfinite(value) else f'float("{value}")' for value in values]
     return f"[{', '.join(spelled)}]"
 
 
@@ -192,7 +198,8 @@ def quote(name: str, text: str) -> str:
 
 
 def _import_half_types(kernel: tvm.IRModule) -> str:
-    dtypes = {str(buffer.dtype) for buffer in kernel["main"].params}
+    buffers = [each for each in kernel["main"].params if not is_scalar(each)]
+    dtypes = {str(buffer.dtype) for buffer in buffers}
     own = any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes)
     return "import ml_dtypes  # noqa: F401: gives NumPy the types\n" if own else ""
 
@@ -207,47 +214,6 @@ def _explain_custom(bad: FirstBad) -> str:
     if is_pass and not bad.name.startswith(PREFIXES):
         return f"{bad.name} is no pass of TVM's own"
     return ""
-
-
-def _is_wrong_on_cpu(bad: FirstBad, serial: tvm.IRModule, bound: float) -> bool:
-    """Whether the script's own inputs show it on a CPU; out-of-bounds accesses are not tried."""
-    is_tried = not bad.finding.message.startswith("out of bounds")
-    if bad.kind == "refused" or not is_tried or _explain_custom(bad):
-        return False
-    try:
-        right, wrong = (_run(module) for module in (bad.kernel, serial))
-    except DeviceError:
-        return False
-    return bool(find_wrong(wrong, right, (right - bound, right + bound)).any())
-
-
-def _get_bound(bad: FirstBad) -> float:
-    """How far apart two right modules may be on the script's inputs, which are whole numbers."""
-    try:
-        if bad.run is not None:
-            problem = bad.run.problem
-            if problem.is_exact:
-                return 0.0
-            inputs = _make_arguments(bad.kernel)[:-1]
-            return 2 * float(np.max(problem.error_bound(inputs)[-1], initial=0))
-        return get_default_bound(CpuDevice().compile(bad.kernel)(_make_arguments(bad.kernel))[-1])
-    except (DeviceError, KernelError):
-        return 0.0
-
-
-def _run(module: Any) -> Any:
-    return CpuDevice().compile(module)(_make_arguments(module))[-1].astype(np.float64)
-
-
-def _make_arguments(module: Any) -> list[Any]:
-    """Those of the script: whole numbers; the last argument is the output."""
-    random = np.random.default_rng(0)
-    arrays = []
-    for buffer in module["main"].params:
-        shape, facts = [int(extent) for extent in buffer.shape], dtype_facts(str(buffer.dtype))
-        arrays.append(random.integers(-3, 4, shape).astype(facts.numpy))
-    arrays[-1] = np.zeros_like(arrays[-1])
-    return arrays
 
 
 # The parts of the script: it ends with 1 where the wrong result shows, with 2 where it cannot.
@@ -268,6 +234,7 @@ import sys
 import numpy as np
 {half_types}import tvm
 from tvm.script import from_source
+from tvm.tirx.buffer import BufferType
 
 # What is to be computed.
 '''
@@ -276,21 +243,27 @@ from tvm.script import from_source
 ARGUMENTS = '''
 
 def make_arguments(module):
-    """Whole numbers, so that every sum is exact; the last argument is the output."""
-    random = np.random.default_rng(0)
+    """Whole numbers; what is only written begins with zeros."""
+    random = np.random.default_rng(SEED)
     arrays = []
-    for buffer in module["main"].params:
-        shape = [int(extent) for extent in buffer.shape]
-        arrays.append(random.integers(-3, 4, shape).astype(str(buffer.dtype)))
-    arrays[-1] = np.zeros_like(arrays[-1])
+    for parameter, drawn in zip(module["main"].params, DRAWN):
+        is_tensor = isinstance(parameter.ty, BufferType)
+        shape = [int(extent) for extent in parameter.shape] if is_tensor else []
+        dtype = str(parameter.dtype if is_tensor else parameter.ty)
+        low, high = drawn or (0, 0)
+        array = np.asarray(random.integers(low, high + 1, shape)).astype(dtype)
+        arrays.append(array if is_tensor else array.item())
     return arrays
 
 
 def run(module, target, device, options):
-    tensors = [tvm.runtime.tensor(array, device) for array in make_arguments(module)]
+    arguments = [
+        tvm.runtime.tensor(each, device) if isinstance(each, np.ndarray) else each
+        for each in make_arguments(module)
+    ]
     with tvm.transform.PassContext(config=options):
-        tvm.compile(module, target=target)["main"](*tensors)
-    return tensors[-1].numpy().astype("float64")
+        tvm.compile(module, target=target)["main"](*arguments)
+    return [arguments[place].numpy().astype("float64") for place in OUTPUTS]
 
 
 '''
@@ -315,9 +288,10 @@ wrong = run(module, TARGET, tvm.cuda(), OPTIONS) if tvm.cuda().exist else None
 
 RUN_AGAINST_VALUES = (
     ARGUMENTS
-    + """# By NumPy, in float64.
-right = np.array({values}, dtype="float64")
-wrong = run(from_source(MODULE), "llvm", tvm.cpu(), {{}}).ravel()[:{count}]
+    + """# The first values of each output, by {source}.
+right = [np.array(values, dtype="float64") for values in ({values},)]
+wrong = run(from_source(MODULE), "llvm", tvm.cpu(), {{}})
+wrong = [array.ravel()[: len(values)] for array, values in zip(wrong, right)]
 """
 )
 
@@ -381,14 +355,17 @@ print("This TVM does not refuse the module.")
 """
 
 COMPARE = """
-BOUND = {bound!r}  # of the error in absolute numbers
+BOUNDS = {bounds}  # of the errors of each output, in absolute numbers
 if wrong is None:
     print("There is no GPU here that TVM can use, and a CPU computes the right result.")
     sys.exit(2)
-is_right = np.isclose(wrong, right, rtol=0, atol=BOUND, equal_nan=True)
-print(f"{{np.count_nonzero(~is_right)}} of {{right.size}} elements are wrong")
-print("right:", right.ravel()[:16])
-print("wrong:", wrong.ravel()[:16])
+found = []
+for name, true, got, bound in zip(NAMES, right, wrong, BOUNDS):
+    found.append(np.isclose(got, true, rtol=0, atol=bound, equal_nan=True).ravel())
+    print(f"right {{name}}:", true.ravel()[:16])
+    print(f"wrong {{name}}:", got.ravel()[:16])
+is_right = np.concatenate(found)
+print(f"{{np.count_nonzero(~is_right)}} of {{is_right.size}} elements are wrong")
 """
 
 END_OF_NUMBERS = """assert is_right.all()

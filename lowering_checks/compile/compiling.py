@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import tvm
@@ -21,6 +23,17 @@ TARGET = "nvidia/nvidia-h100"
 KINDS = ("cuda", "opencl", "llvm")
 """The kinds of targets whose source tirstep reads."""
 MAIN = "main"
+_chosen_pipeline: ContextVar[str | None] = ContextVar("pipeline", default=None)
+
+
+@contextmanager
+def using_pipeline(name: str | None) -> Iterator[None]:
+    """While this lasts, modules are compiled with this pipeline, whatever they ask for."""
+    token = _chosen_pipeline.set(name)
+    try:
+        yield
+    finally:
+        _chosen_pipeline.reset(token)
 
 
 def compile_module(
@@ -32,8 +45,8 @@ def compile_module(
 ) -> Any:
     """Compile a module in `pass_context`; returns TVM's executable.
 
-    `pipeline` is the name of one registered with TVM; without it, the one that the module asks for
-    (`tirstep.transforms.set_pipeline`).
+    `pipeline` is the name of one registered with TVM; without it, that of `using_pipeline`, or the
+    one that the module asks for (`tirstep.transforms.set_pipeline`).
 
     Raises `DeviceError` for a module that would be copied too often (`limits`) or that takes too
     long (`instruments.Deadline`), and what TVM raises where it refuses.
@@ -42,7 +55,7 @@ def compile_module(
     deadline = Deadline(read_limit(SECONDS_VARIABLE, SECONDS))
     try:
         with deadline.watch(), pass_context(module, [deadline.instrument(), *instruments]):
-            chosen = pipeline or get_pipeline(module)
+            chosen = pipeline or _chosen_pipeline.get() or get_pipeline(module)
             return tvm.compile(module, target=target, tir_pipeline=chosen)
     except Exception as error:
         if deadline.sentence:
@@ -96,6 +109,11 @@ def _suggest_target(name: str) -> str:
     return suggest(name, known, kinds)
 
 
+def make_main(function: PrimFunc) -> tvm.IRModule:
+    """A module of one function, under the name ``main``, whatever its own name is."""
+    return tvm.IRModule({MAIN: function.with_attr("global_symbol", MAIN)})
+
+
 def name_main(module: tvm.IRModule) -> tvm.IRModule:
     """The module with its one function called ``main``; itself where it is called so already.
 
@@ -115,5 +133,5 @@ def name_main(module: tvm.IRModule) -> tvm.IRModule:
             "or call the one to be run 'main'"
         )
     (function,) = functions.values()
-    renamed = tvm.IRModule({MAIN: function.with_attr("global_symbol", MAIN)})
+    renamed = make_main(function)
     return renamed.with_attrs(module.attrs) if module.attrs else renamed

@@ -11,10 +11,21 @@ from collections.abc import Sequence
 
 import tvm
 import tvm_ffi
+from tvm.ir import Call
 from tvm.tirx import For, ForKind
 
+from tirstep.transforms.tir import find_all
+
 from ..compile.compiling import MAIN, compile_module, name_main
-from .device import Arrays, Device, DeviceError, DeviceFinding, Program, convert_tvm_errors
+from .device import (
+    Arrays,
+    Device,
+    DeviceError,
+    DeviceFinding,
+    Program,
+    convert_tvm_errors,
+    is_scalar,
+)
 from .guard_zones import run_in_guard_zones
 
 STRIPPED = ("pragma_", "software_pipeline_")
@@ -28,10 +39,14 @@ class CpuDevice(Device):
     description = "CPU (LLVM, thread bindings made serial)"
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
-        """A type that TVM computes wrongly through LLVM; everything else runs."""
+        """A type that TVM computes wrongly through LLVM, or an instruction of GPUs."""
         for _, function in module.functions_items():
+            for call in find_all(function.body, Call):
+                name = str(getattr(call.op, "name", "")).removeprefix("tirx.")
+                if name.startswith("ptx"):
+                    return f"a CPU does not have the instruction {name}"
             for buffer in function.params:
-                if str(buffer.dtype).startswith("float8"):
+                if not is_scalar(buffer) and str(buffer.dtype).startswith("float8"):
                     return (
                         f"TVM's LLVM code reads zeros and small numbers of {buffer.dtype} wrongly"
                     )
@@ -46,10 +61,13 @@ class CpuDevice(Device):
             executable = compile_module(make_threads_serial(module), "llvm")
         parameters = module[MAIN].params
         names = [str(parameter.name) for parameter in parameters]
+        scalars = [is_scalar(parameter) for parameter in parameters]
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             with convert_tvm_errors("the program does not run"):
-                return run_in_guard_zones(executable[MAIN], names, arguments, tvm.cpu())
+                return run_in_guard_zones(
+                    executable[MAIN], names, arguments, tvm.cpu(), scalars=scalars
+                )
 
         return Program(run, parameters)
 

@@ -23,6 +23,7 @@ from .device import (
     Program,
     Timing,
     convert_tvm_errors,
+    is_scalar,
     require_launchable,
 )
 from .guard_zones import run_in_guard_zones
@@ -70,6 +71,7 @@ class CudaDevice(Device):
         executable = self._compile(module)
         parameters = module[MAIN].params
         names = [str(parameter.name) for parameter in parameters]
+        scalars = [is_scalar(parameter) for parameter in parameters]
 
         def call(*tensors: Any) -> None:
             executable[MAIN](*tensors)
@@ -78,10 +80,12 @@ class CudaDevice(Device):
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             with convert_tvm_errors("the kernel does not run"):
                 if self._has_guard_zones:
-                    return run_in_guard_zones(call, names, arguments, self._device)
-                tensors = self._upload(arguments)
-                call(*tensors)
-                return [tensor.numpy() for tensor in tensors], ()
+                    return run_in_guard_zones(call, names, arguments, self._device, scalars=scalars)
+                given = self._upload(arguments, parameters)
+                call(*given)
+                return [
+                    np.asarray(each.numpy() if hasattr(each, "numpy") else each) for each in given
+                ], ()
 
         return Program(run, parameters)
 
@@ -90,9 +94,10 @@ class CudaDevice(Device):
 
         The inputs stay in the L2 cache from call to call where they fit.
         """
-        executable = self._compile(name_main(module))
+        module = name_main(module)
+        executable = self._compile(module)
         with convert_tvm_errors("the kernel cannot be timed"):
-            tensors = self._upload(arguments)
+            tensors = self._upload(arguments, module[MAIN].params)
             timer = executable.mod.time_evaluator(
                 MAIN, self._device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
             )
@@ -100,9 +105,13 @@ class CudaDevice(Device):
         lower, median, upper = np.percentile(results, [25, 50, 75])
         return Timing(float(median), float(lower), float(upper), len(results))
 
-    def _upload(self, arguments: Sequence[Array]) -> list[Any]:
+    def _upload(self, arguments: Sequence[Array], parameters: Sequence[Any]) -> list[Any]:
+        """Tensors on the GPU; numbers as they are."""
         return [
-            tvm.runtime.tensor(np.ascontiguousarray(array), self._device) for array in arguments
+            array.item()
+            if is_scalar(parameter)
+            else tvm.runtime.tensor(np.asarray(array, order="C"), self._device)
+            for array, parameter in zip(arguments, parameters, strict=True)
         ]
 
     def _compile(self, module: tvm.IRModule) -> Any:

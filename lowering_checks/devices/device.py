@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ import numpy as np
 import tvm
 from tvm.s_tir import SBlock
 from tvm.tirx import For, Var
+from tvm.tirx.buffer import BufferType
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
@@ -71,6 +72,8 @@ class Program:
     ----------
     findings : what the device saw go wrong in the last run; always empty on devices that only
         compute
+    in_out : the places of arguments that are stored to and hold values before the run, too: a
+        device that looks for loads of what was never stored must know; to be set before a run
     """
 
     def __init__(
@@ -80,9 +83,10 @@ class Program:
     ) -> None:
         self._run, self._parameters = run, parameters
         self.findings: Sequence[DeviceFinding] = ()
+        self.in_out: Collection[int] = ()
 
     def __call__(self, arguments: Sequence[Array]) -> Arrays:
-        given = [np.ascontiguousarray(array) for array in arguments]
+        given = [np.asarray(array, order="C") for array in arguments]
         if self._parameters is not None:
             require_arguments(self._parameters, given)
         arrays, self.findings = self._run(given)
@@ -158,17 +162,26 @@ def require_arguments(parameters: Sequence[Any], arguments: Arrays) -> None:
         raise DeviceError(f"the module takes {names}, and {len(arguments)} arguments are given")
     sizes: dict[Any, int] = {}
     for parameter, array in zip(parameters, arguments, strict=True):
-        extents = list(parameter.shape)
-        fits = len(extents) == array.ndim and str(parameter.dtype) == str(array.dtype)
+        extents, dtype = (
+            ([], str(parameter.ty))
+            if is_scalar(parameter)
+            else (list(parameter.shape), str(parameter.dtype))
+        )
+        fits = len(extents) == array.ndim and dtype == str(array.dtype)
         for extent, size in zip(extents, array.shape, strict=False):
             if isinstance(extent, Var):
                 sizes.setdefault(extent, size)
             fits = fits and sizes.get(extent, constant(extent)) in (size, None)
         if not fits:
             raise DeviceError(
-                f"{parameter.name} is {parameter.dtype} of shape {_format_shape(extents)}, and the "
+                f"{parameter.name} is {dtype} of shape {_format_shape(extents)}, and the "
                 f"argument is {array.dtype} of shape {_format_shape(array.shape)}"
             )
+
+
+def is_scalar(parameter: Any) -> bool:
+    """Whether a parameter is a number, and no buffer; its argument is an array of shape ()."""
+    return not isinstance(parameter.ty, BufferType)
 
 
 def _format_shape(shape: Sequence[Any]) -> str:
@@ -177,15 +190,15 @@ def _format_shape(shape: Sequence[Any]) -> str:
 
 
 def run(program: Program, inputs: Arrays, outputs: Sequence[Tensor]) -> Arrays:
-    """Run a program on inputs, with outputs filled with NaN (integers: the smallest value)."""
+    """Run a program on inputs, with outputs filled as `blank` does."""
     blanks = [blank(tensor) for tensor in outputs]
     return program([*inputs, *blanks])[len(inputs) :]
 
 
 def blank(tensor: Tensor) -> Array:
-    """An output before the run: every element is one that no kernel of ours computes."""
+    """An output before the run: NaN, or the farthest integer from 0, which few kernels compute."""
     facts = dtype_facts(tensor.dtype)
-    filler = np.nan if facts.is_float else facts.smallest
+    filler = np.nan if facts.is_float else facts.smallest or facts.largest
     return np.full(tensor.shape, filler, dtype=facts.numpy)
 
 

@@ -52,18 +52,35 @@ class GuardedTensor:
 
 
 def run_in_guard_zones(
-    call: Callable[..., object], names: Sequence[str], arguments: Arrays, device: Any
+    call: Callable[..., object],
+    names: Sequence[str],
+    arguments: Arrays,
+    device: Any,
+    *,
+    scalars: Sequence[bool] = (),
 ) -> tuple[Arrays, list[DeviceFinding]]:
     """Call a compiled function with its arguments in a device's memory, each within guard zones.
 
+    `scalars` says which of them are numbers (arrays of shape ()), which are handed over as such.
     Returns the arguments as they are afterwards, and the stray stores.
     """
+    numbers = scalars or [False] * len(arguments)
     guarded = [
-        GuardedTensor(name, array, number, device)
-        for number, (name, array) in enumerate(zip(names, arguments, strict=True))
+        None if is_number else GuardedTensor(name, array, place, device)
+        for place, (name, array, is_number) in enumerate(
+            zip(names, arguments, numbers, strict=True)
+        )
     ]
-    call(*[argument.tensor for argument in guarded])
-    results = [argument.read() for argument in guarded]
+    call(
+        *[
+            array.item() if argument is None else argument.tensor
+            for argument, array in zip(guarded, arguments, strict=True)
+        ]
+    )
+    results = [
+        (array, []) if argument is None else argument.read()
+        for argument, array in zip(guarded, arguments, strict=True)
+    ]
     return [array for array, _ in results], [stray for _, strays in results for stray in strays]
 
 

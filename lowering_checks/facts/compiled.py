@@ -40,6 +40,9 @@ _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)[^)]*\)\s+(\w+)\(")
+MISSING_NVDISASM = (
+    "there is no nvdisasm here to read the machine code with; pip install 'tirstep[cuda]'"
+)
 COUNTED = ("FFMA", "FFMA2", "DFMA", "IMMA", "HMMA", "HGMMA", "LDSM", "LDGSTS", "BAR")
 BY_WIDTH = ("LDG", "STG", "LDS", "STS", "LDL", "STL")
 """Loads and stores, counted by bits: ``LDG.128``. LDL and STL are of a thread's own memory."""

@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm.ir import Call
 from tvm.ir.expr import TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, For, ForKind, IfThenElse, Ramp
 
-from tirstep.modules import Problem
+from tirstep.modules import AnyProblem
+from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.tir import constant, find_all, is_choice
 
 from ..compile.compiling import TARGET
@@ -25,6 +27,7 @@ from ..compile.passes import Lowering, lower_through_passes
 from ..devices.device import DeviceError, blank, convert_tvm_errors, require_arguments
 from ..devices.simulator import SimulatorDevice, UnsupportedError, lower, simulate_lowered
 from ..devices.simulator.access_counts import Counts
+from ..devices.simulator.periodic_loops import is_decided_by_memory
 from ..finding import CheckError
 from .model import SCOPES, Accesses, Fact, Facts, KernelFacts, multiply
 
@@ -45,13 +48,13 @@ Loops = tuple[For, ...]
 
 
 def get_facts(
-    module: tvm.IRModule, target: str = TARGET, *, problem: Problem | None = None
+    module: tvm.IRModule, target: str = TARGET, *, problem: AnyProblem | None = None
 ) -> Facts:
     """The facts of a module for a GPU; see `facts_of_lowering`. Raises `CheckError` for llvm."""
     return facts_of_lowering(lower_through_passes(module, target), problem=problem)
 
 
-def facts_of_lowering(lowering: Lowering, *, problem: Problem | None = None) -> Facts:
+def facts_of_lowering(lowering: Lowering, *, problem: AnyProblem | None = None) -> Facts:
     """The facts of a module that was lowered already.
 
     `problem` says how much is to be computed and moved. A module that TVM refuses, or that is not
@@ -291,7 +294,7 @@ def _helper_text(call: Any) -> str:
     return str(getattr(call.args[-1], "value", ""))
 
 
-def count_accesses(problem: Problem, module: tvm.IRModule) -> Counts:
+def count_accesses(problem: AnyProblem, module: tvm.IRModule) -> Counts:
     """Count barriers, requests, bytes, sectors and bank conflicts of the first GPU block.
 
     `module` is a step of the kernel that `problem` poses; no other block runs, so that large shapes
@@ -301,9 +304,15 @@ def count_accesses(problem: Problem, module: tvm.IRModule) -> Counts:
     obstacle = SimulatorDevice().find_obstacle(module)
     if obstacle is not None:
         raise DeviceError(f"there is no launch to count: {obstacle}; bind its loops first")
-    arguments = [*problem.integer_inputs(0), *map(blank, problem.outputs)]
     with convert_tvm_errors("TVM does not lower the module"):
         lowered = lower(module)
+    if is_decided_by_memory(lowered["main"].body):
+        blanks = [blank(tensor) for tensor in problem.outputs]
+        arguments = problem.make_arguments(problem.integer_inputs(0), blanks)
+    else:  # large inputs take longer to draw than to count
+        arguments = [
+            np.zeros(each.shape, dtype_facts(each.dtype).numpy) for each in problem.arguments
+        ]
     require_arguments(module["main"].params, arguments)
     try:
         return simulate_lowered(lowered, arguments, first_only=True).counts

@@ -53,6 +53,14 @@ def write_file(
             _sync_folder(place.parent)
 
 
+def may_replace(file: Path, first_line: str) -> bool:
+    """Whether a file is not there, or is one of those that begin so, or the beginning of one."""
+    if not file.exists():
+        return True
+    text = file.read_text("utf-8", "replace") if file.is_file() else None
+    return text is not None and (text.startswith(first_line) or first_line.startswith(text))
+
+
 def require_writable(file: Path) -> None:
     """Raise the `OSError` now that `write_file` would raise after an hour's work."""
     with _naming(file):

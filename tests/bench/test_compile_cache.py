@@ -3,16 +3,18 @@
 import dataclasses
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tvm
 import tvm_ffi
+from bad_jobs import misbehave, refuse_to_start
 
 from tirstep.bench import BenchError
 from tirstep.bench.compile_cache import CALLBACK, compute_key, get_cache_folder, installed
-from tirstep.bench.compile_pool import CompileJob, compile_all, compile_job
+from tirstep.bench.compile_pool import CompileJob, compile_all, compile_job, spell_target
 
 TARGET = tvm.target.Target("nvidia/nvidia-h100")
 
@@ -111,38 +113,24 @@ SHAPE = {"m": 64, "n": 48, "k": 32}
 GOOD = CompileJob("matmul_naive", SHAPE, {"dtype": "float32"}, {})
 REFUSED = CompileJob("matmul_tiled", {"m": 7, "n": 5, "k": 3}, {"dtype": "float32"}, {})
 
+SPELLED = spell_target(TARGET)
+
 
 def test_a_job_says_why_it_does_not_compile(monkeypatch: pytest.MonkeyPatch):
-    assert compile_job(vars(GOOD), TARGET) == ""
-    assert compile_job(vars(REFUSED), TARGET).startswith("refused: ")
+    assert compile_job(GOOD, SPELLED) == ""
+    assert compile_job(REFUSED, SPELLED).startswith("refused: ")
 
     def fail(*arguments: Any, **options: Any) -> None:
         raise tvm.error.InternalError("a story\nCheck failed: lanes\n")
 
     monkeypatch.setattr("tvm.compile", fail)
-    assert compile_job(vars(GOOD), TARGET) == "failed: InternalError: Check failed: lanes"
-
-
-# Speaks as the process does, and does as the job's sizes say.
-STAND_IN = """
-import json, os, sys, time
-sys.stdin.readline()
-print(json.dumps("ready"), flush=True)
-for line in sys.stdin:
-    sizes = json.loads(line)["config"]
-    time.sleep(sizes.get("sleep", 0))
-    if "exit" in sizes:
-        os._exit(sizes["exit"])
-    print(json.dumps(sizes.get("answer", "")), flush=True)
-"""
+    assert compile_job(GOOD, SPELLED) == "failed: InternalError: Check failed: lanes"
 
 
 def test_a_process_is_killed_and_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    worker = tmp_path / "worker.py"
-    worker.write_text(STAND_IN)
-    monkeypatch.setattr("tirstep.bench.compile_pool.WORKER", (str(worker),))
+    monkeypatch.setattr("tirstep.bench.compile_pool.compile_job", misbehave)
     monkeypatch.setattr(os, "sched_getaffinity", lambda of: {0})
-    compilations = ({}, {"sleep": 60}, {"answer": "refused: no"}, {"exit": 7}, {})
+    compilations = ({}, {"hold": True}, {"answer": "refused: no"}, {"exit": 7}, {})
     jobs = [CompileJob("matmul_naive", SHAPE, {}, compilation) for compilation in compilations]
     told: list[int] = []
     reasons = compile_all(
@@ -169,6 +157,20 @@ def test_processes_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_process_that_does_not_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.executable", "/bin/false")
-    with pytest.raises(BenchError, match="does not start; see what /bin/false -m tirstep"):
-        compile_all([GOOD], TARGET, tmp_path, limit=9, report=lambda done, reason: None)
+    monkeypatch.setattr("tirstep.bench.compile_pool._set_up", refuse_to_start)
+    with pytest.raises(BenchError, match="processes that compile candidates do not start"):
+        compile_all([GOOD] * 3, TARGET, tmp_path, limit=9, report=lambda done, reason: None)
+
+
+def test_whoever_gives_up_waits_for_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tirstep.bench.compile_pool.compile_job", misbehave)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda of: {0})
+
+    def interrupt(done: int, reason: str) -> None:
+        raise KeyboardInterrupt
+
+    jobs = [CompileJob("matmul_naive", SHAPE, {}, config) for config in ({}, {"hold": True})]
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        compile_all(jobs, TARGET, tmp_path, limit=300, report=interrupt)
+    assert time.monotonic() - began < 60

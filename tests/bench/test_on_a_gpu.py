@@ -10,6 +10,7 @@ import tvm
 from tirstep.bench.accuracy import Reference
 from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
 from tirstep.bench.compile_cache import installed
+from tirstep.bench.peers import PEERS
 from tirstep.bench.results import from_document, to_document
 from tirstep.bench.run_case import Settings, run_case
 from tirstep.bench.search import SearchPlan, search
@@ -30,7 +31,8 @@ def machine() -> Any:
 
 
 def measure(machine: Any, problem: Any, recipe: str, *peers: str) -> Any:
-    planned = PlannedCase("matmul", problem, (RECIPES[recipe],), peers)
+    rows = tuple(PEERS[name] for name in peers)
+    planned = PlannedCase("matmul", problem, (RECIPES[recipe],), rows)
     return run_case(planned, machine, Settings(rounds=3), lambda line: None)
 
 
@@ -39,7 +41,7 @@ def test_peers_are_right_and_recorded(machine: Any, dtype: str):
     problem = matmul.problem(256, 128, 192, dtype=dtype, out=dtype)
     peers = ("torch", "triton", "dlight", "torch_cpu")
     outcomes = measure(machine, problem, "matmul_shared_blocking", *peers).outcomes
-    assert [one.contender for one in outcomes] == ["matmul_shared_blocking", *peers]
+    assert [one.candidate for one in outcomes] == ["matmul_shared_blocking", *peers]
     assert [(one.status, one.note) for one in outcomes] == [("ok", "")] * 5
     assert [one.launched for one in outcomes] == ["graph"] * 4 + ["call"]
 
@@ -59,9 +61,9 @@ def test_triton_s_convolutions_are_right(
     machine: Any, kernel: Kernel, sizes: tuple[int, ...], dtype: str
 ):
     problem = kernel.problem(*sizes, dtype=dtype)
-    planned = PlannedCase("convolution", problem, (), ("torch", "triton"))
+    planned = PlannedCase("convolution", problem, (), (PEERS["torch"], PEERS["triton"]))
     outcomes = run_case(planned, machine, Settings(rounds=3), lambda line: None).outcomes
-    assert [(one.contender, one.status, one.note) for one in outcomes] == [
+    assert [(one.candidate, one.status, one.note) for one in outcomes] == [
         ("torch", "ok", ""),
         ("triton", "ok", ""),
     ]
@@ -87,7 +89,7 @@ def test_a_kernel_runs_on_pytorch_s_stream_and_tensors(machine: Any):
 
 
 def test_the_caches_are_cold(machine: Any):
-    """What is timed after another contender's run is not found in the cache: by its buffers."""
+    """What is timed after another candidate's run is not found in the cache: by its buffers."""
     flush_bytes = machine.method["flush_bytes"]
     assert flush_bytes >= 4 * machine.device["l2_bytes"] > 0
 
@@ -125,7 +127,7 @@ def test_a_whole_run(machine: Any, tmp_path: Path):
     assert from_document(to_document(run), "it") == run
     assert run.ceilings.copy > 0
     assert run.ceilings.flops["float32"] > 0
-    statuses = {one.contender: one.status for case in run.cases for one in case.outcomes}
+    statuses = {one.candidate: one.status for case in run.cases for one in case.outcomes}
     assert statuses["torch"] == "ok"
     assert statuses["conv1d_naive"] == "ok"
     assert statuses["triton"] == "ok"
@@ -144,5 +146,5 @@ def test_a_search_in_other_processes(machine: Any, tmp_path: Path):
     assert (found.tried, dict(found.skipped)) == (4, {})
     assert found.best is not None
     assert found.peer is not None
-    assert found.sizes is not None
-    assert fixed.items() <= found.sizes.items()
+    assert found.config is not None
+    assert fixed.items() <= found.config.items()

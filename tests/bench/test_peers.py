@@ -1,35 +1,72 @@
 """The peers: found by name, missing in words, and dlight's schedules."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tvm
 
-from tirstep.bench import PeerMissing, peers
+from tirstep.bench import BenchError, PeerMissing, peers
 from tirstep.bench.ceilings import THREADS, count_fma_operations, make_empty_kernel, make_fma_kernel
-from tirstep.bench.peers import PACKAGES, get_function, get_plain_target, schedule_by_default
+from tirstep.bench.peers import PEERS, Peer, wrap_function
+from tirstep.bench.peers.default_schedules import get_plain_target, schedule_by_default
 from tirstep.lowering_checks.devices import CpuDevice, find_unbound_sblocks
-from tirstep.modules import conv1d
+from tirstep.modules import Problem, conv1d, matmul
 
 
 def test_a_peer_that_is_not_installed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(PeerMissing, match=r"^Triton is not installed$"):
-        get_function("triton", "matmul")
+        PEERS["triton"].get_function("matmul")
 
 
-@pytest.mark.parametrize("peer", PACKAGES)
-def test_the_modules_of_a_peer_are_there(peer: str):
+def test_the_modules_of_the_peers_are_there():
     folder = Path(peers.__file__).parent
-    for module in PACKAGES[peer][2]:
+    modules = {peer.functions for peer in PEERS.values() if isinstance(peer.functions, str)}
+    assert modules
+    for module in modules:
         assert "\nFUNCTIONS" in (folder / f"{module}.py").read_text()
+
+
+@pytest.mark.parametrize("name", ["numpy", "unscheduled"])
+@pytest.mark.parametrize("problem", [conv1d.problem(40, 5), matmul.problem(7, 5, 3)], ids=str)
+def test_any_kernel_is_computed_on_the_cpu(name: str, problem: Problem):
+    inputs = problem.integer_inputs(0)
+    launch = PEERS[name].get_function(problem.kernel.name)(inputs, None, problem)
+    for _ in range(2):
+        np.testing.assert_array_equal(launch(), problem.reference(inputs)[0])
+
+
+def test_a_type_that_tvm_computes_wrongly_is_not_timed():
+    problem = matmul.problem(4, 4, 4, dtype="float8_e4m3fn")
+    with pytest.raises(PeerMissing, match="float8_e4m3fn wrongly"):
+        PEERS["unscheduled"].get_function("matmul")(problem.integer_inputs(0), None, problem)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "needs functions or a schedule, one of them"),
+        ({"functions": len, "schedule": len}, "needs functions or a schedule, one of them"),
+        ({"schedule": len, "device": "cpu"}, 'has a schedule: give device="cuda"'),
+        ({"functions": len, "takes": "arrays"}, 'has a function of arrays: give device="cpu"'),
+    ],
+)
+def test_a_peer_that_could_not_run(settings: Any, words: str):
+    with pytest.raises(BenchError, match=f"^the peer 'mine' {words}$"):
+        Peer("mine", "mine", **settings)
+
+
+def test_one_function_takes_the_inputs_in_order():
+    prepare = Peer("mine", "mine", functions=wrap_function(lambda a, b: a - b)).get_function("any")
+    assert prepare([5, 3], None, conv1d.problem(4, 2))() == 2
 
 
 def test_a_kernel_that_a_peer_does_not_have():
     pytest.importorskip("torch")
     with pytest.raises(PeerMissing, match=r"^the benchmark has no PyTorch function for no_such$"):
-        get_function("torch", "no_such")
+        PEERS["torch"].get_function("no_such")
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a", "sm_100f"])
@@ -41,9 +78,12 @@ def test_dlight_gets_an_architecture_that_it_knows(arch: str):
     assert plain.attrs["max_threads_per_block"] == target.attrs["max_threads_per_block"]
 
 
-def test_dlight_binds_what_it_schedules():
+def test_dlight_binds_what_it_schedules_and_leaves_the_kernel_as_it_is():
     target = tvm.target.Target("nvidia/nvidia-h100")
-    assert find_unbound_sblocks(schedule_by_default(conv1d(100, 7), target)) == []
+    for module in (conv1d(100, 7), matmul(64, 64, 64)):
+        before = module.script()
+        assert find_unbound_sblocks(schedule_by_default(module, target)) == []
+        assert module.script() == before
 
 
 def test_the_kernel_of_the_peak_computes_all_its_chains():

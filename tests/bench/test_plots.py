@@ -11,7 +11,7 @@ from .test_results import make_case, make_run
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_plots_are_drawings_with_every_contender():
+def test_plots_are_drawings_with_every_candidate():
     cases = [
         make_case(naive=8000, best=50, torch=60, triton=None, numpy=5),
         dataclasses.replace(make_case(torch=40), shape={"m": 1, "n": 2, "k": 3}),
@@ -45,12 +45,12 @@ def test_plots_are_drawings_with_every_contender():
 def test_who_is_shown_in_which_part():
     case = make_case(naive=8000, rows=40, broken=None, best=50, torch=60, triton=None, numpy=9000)
     shown = find_shown(case, all_recipes=True)
-    assert [(part, one.contender) for part, one in shown] == [
+    assert [(part, one.candidate) for part, one in shown] == [
         *((OTHERS, "naive"), (FASTEST, "rows"), (OTHERS, "broken"), (OTHERS, "best")),
         *(("PyTorch", "torch"), ("Triton", "triton")),
     ]
     few = find_shown(case, all_recipes=False)
-    assert [one.contender for _, one in few] == ["rows", "torch", "triton"]
+    assert [one.candidate for _, one in few] == ["rows", "torch", "triton"]
     # Where nothing of ours is right, the plot shows that.
     wrong = find_shown(make_case(naive=None, best=None, torch=60), all_recipes=False)
     assert [part for part, _ in wrong] == [OTHERS, OTHERS, "PyTorch"]
@@ -78,7 +78,7 @@ def test_every_bar_is_named_and_in_the_colour_of_its_part(all_recipes: bool):
 
 def test_no_text_leaves_the_drawing():
     """Whatever the names are: 7 pixels a letter are more than the fonts have."""
-    names = ("depthwise_conv2d_fused_blocks", "layer_norm_registers tail=guard")
+    names = ("depthwise_conv2d_fused_blocks", "layer_norm_vectors tail=guard")
     case = make_case(**dict.fromkeys(names, 30.0), torch=25, triton=None)
     run = make_run(dataclasses.replace(case, kernel="depthwise_conv2d"))
     for draw in (draw_bars, draw_roofline):

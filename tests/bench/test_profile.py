@@ -139,7 +139,7 @@ def test_every_recipe_is_launched_once():
         "kernel": "vector_add",
         "shape": {"n": 256},
         "options": {"dtype": "float32"},
-        "recipes": [{"contender": one, "recipe": name, "config": {}} for one in candidates],
+        "recipes": [{"candidate": one, "recipe": name, "config": {}} for one in candidates],
         "seed": 0,
     }
     good, unwritten, failed = launch_all(request, compile_, Tensor, lambda: None)
@@ -187,7 +187,7 @@ def test_a_ladder_is_profiled(ncu: Path):
     arguments = (ncu / "arguments").read_text().splitlines()
     assert arguments[arguments.index("--clock-control") + 1] == "none"
     request = json.loads((ncu / "request").read_text())
-    assert [one["contender"] for one in request["recipes"]] == names
+    assert [one["candidate"] for one in request["recipes"]] == names
     assert request["shape"] == {"m": 64, "n": 64, "k": 64}
 
     file = ncu / "results" / "profile-matmul-test.json"
@@ -212,7 +212,7 @@ def test_every_tail_is_profiled_under_the_name_that_it_has_in_a_benchmark(ncu: P
     (ncu / "log").write_text(make_table(*[{"Kernel Name": SIGNATURE}] * len(names)))
     run = run_profile(ncu, ("matmul_naive", "matmul_shared"), 65)
     asked = json.loads((ncu / "request").read_text())["recipes"]
-    assert [(one["contender"], one["config"]) for one in asked] == [
+    assert [(one["candidate"], one["config"]) for one in asked] == [
         (one.name, one.config) for one in candidates
     ]
     assert all(run.find(name) is not None for name in names)

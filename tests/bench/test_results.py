@@ -17,6 +17,7 @@ from tirstep.bench.results import (
     Time,
     compare_runs,
     find_differences,
+    from_document,
     read_run,
     require_run_or_nothing,
     summarize,
@@ -119,6 +120,13 @@ def test_another_document_is_refused(tmp_path: Path, change: dict[str, Any]):
         read_run(file)
 
 
+def test_a_document_with_the_former_key_is_read():
+    run = make_run(make_case(best=50, torch=60))
+    former = json.dumps(to_document(run)).replace('"candidate"', '"contender"')
+    assert from_document(json.loads(former), "former") == from_document(to_document(run), "new")
+    assert from_document(json.loads(former), "former").cases[0].outcomes[0].candidate == "best"
+
+
 @pytest.mark.parametrize("text", ["thesis", "{}", "[1]", '{"command": "profile"}'])
 def test_a_file_of_something_else_is_told_before_the_work(tmp_path: Path, text: str):
     file = tmp_path / "run.json"
@@ -153,7 +161,7 @@ def test_shares_rates_and_speedups():
     case = make_case(matmul_naive=8000, rows=4000, broken=None, best=50, torch=60, numpy=9000)
     best = get_fastest_recipe(case)
     assert best is not None
-    assert best.contender == "best"
+    assert best.candidate == "best"
     assert share(case, best, CEILINGS) == pytest.approx(2**31 / 6e13 / 50e-6)
     assert rate(case, best, CEILINGS) == (pytest.approx(2**31 / 50e-6 / 1e12), "TFLOP/s")
     assert speedup(case, best, "torch") == pytest.approx(1.2)
@@ -206,7 +214,7 @@ def test_a_comparison_says_what_changed():
         device={"name": "Other GPU"},
         versions={"torch": "3", "triton": "1"},
     )
-    changes = {change.contender: change for change in compare_runs(before, after)}
+    changes = {change.candidate: change for change in compare_runs(before, after)}
     verdicts = {name: change.verdict for name, change in changes.items()}
     assert verdicts == {
         "best": "faster",

@@ -12,7 +12,9 @@ from tirstep.bench import BenchError
 from tirstep.bench.candidates import compute_needed_bytes, get_options, list_configs_of
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.machine import order_turns, plan_repeats
+from tirstep.bench.peers import PEERS, Peer, wrap_function
 from tirstep.bench.run_case import Settings, run_case
+from tirstep.bench.tables import make_case_table
 from tirstep.modules import conv1d, matmul
 from tirstep.transforms.recipes import RECIPES
 
@@ -21,7 +23,7 @@ NAIVE = RECIPES["matmul_naive"]
 
 
 def run(machine: FakeMachine, *peers: str, recipes: Any = (NAIVE,), **settings: Any) -> Any:
-    planned = PlannedCase("matmul", PROBLEM, recipes, peers)
+    planned = PlannedCase("matmul", PROBLEM, recipes, tuple(PEERS[name] for name in peers))
     return run_case(planned, machine, Settings(**{"rounds": 4, **settings}), lambda line: None)
 
 
@@ -29,7 +31,7 @@ def test_everybody_is_checked_and_timed(machine: FakeMachine):
     machine.peers["numpy"] = machine.peers["torch"]
     machine.seconds = [3e-3, 2e-3]
     case = run(machine, "torch", "numpy")
-    times = {one.contender: (one.kind, one.status, one.time.median_us) for one in case.outcomes}
+    times = {one.candidate: (one.kind, one.status, one.time.median_us) for one in case.outcomes}
     assert times == {
         "matmul_naive": ("recipe", "ok", pytest.approx(3000)),
         "torch": ("peer", "ok", pytest.approx(2000)),
@@ -39,6 +41,18 @@ def test_everybody_is_checked_and_timed(machine: FakeMachine):
     assert case.outcomes[0].launched == "graph"
     # One run of each for the plan, and then in turns, each round with another beginning.
     assert machine.runs == [*(0, 1), *(0, 1), *(1, 0), *(0, 1), *(1, 0)]
+
+
+def test_own_functions_take_part_without_a_row_in_the_table(machine: FakeMachine):
+    right = Peer("mine", "mine", functions=wrap_function(lambda a, b: a @ b))
+    wrong = Peer("theirs", "theirs", device="cpu", functions=wrap_function(lambda a, b: a @ b + 1))
+    planned = PlannedCase("own", PROBLEM, (NAIVE,), (right, wrong))
+    case = run_case(planned, machine, Settings(rounds=2), lambda line: None)
+    outcomes = {outcome.candidate: (outcome.kind, outcome.status) for outcome in case.outcomes[1:]}
+    assert outcomes == {"mine": ("peer", "ok"), "theirs": ("cpu", "wrong")}
+    header = make_case_table(case, machine.measure_ceilings(["float32"], [case.bytes])).header
+    assert "× mine" in header
+    assert "× theirs" not in header
 
 
 @pytest.mark.parametrize(

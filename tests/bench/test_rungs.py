@@ -11,14 +11,20 @@ from tirstep.transforms.recipes import LADDERS, RECIPES, Ladder, Recipe
 RUN = Path(__file__).parents[2] / "benchmarks/results/bench-nvidia-h200-rungs.json"
 NOISE = 0.02
 EXCUSES = ("sets up ", "slower ")
-FAST = {name: ladder for name, ladder in LADDERS.items() if any(rung.base for rung in ladder)}
-CASES = {case.kernel: case for case in read_run(RUN).cases}
+NOT_MEASURED = {"matmul_mma"}
+"""Ladders that are younger than the stored run: the next one has them."""
+FAST = {
+    name: ladder
+    for name, ladder in LADDERS.items()
+    if any(rung.base for rung in ladder) and name not in NOT_MEASURED
+}
+CASES = read_run(RUN).cases
 
 
 def get_times(case: Case) -> dict[str, float]:
     """Medians by recipe, in microseconds."""
     return {
-        outcome.contender.split(" ")[0]: outcome.time.median_us
+        outcome.candidate.split(" ")[0]: outcome.time.median_us
         for outcome in case.outcomes
         if outcome.kind == "recipe" and outcome.time is not None
     }
@@ -33,11 +39,16 @@ def find_slower(recipe: Recipe, times: dict[str, float]) -> str | None:
 
 @pytest.mark.parametrize("ladder", FAST.values(), ids=list(FAST))
 def test_each_rung_is_as_fast_as_its_base_or_says_what_it_is_for(ladder: Ladder):
-    case = CASES[ladder.kernel]
+    (case,) = (case for case in CASES if ladder[0].name in get_times(case))
     assert (case.suite, dict(case.shape)) == (RUNGS, dict(ladder.shape))
     times = get_times(case)
     assert set(times) >= {recipe.name for recipe in ladder}
     assert [slower for recipe in ladder if (slower := find_slower(recipe, times))] == []
+
+
+def test_a_ladder_that_was_measured_is_no_exception():
+    measured = {name for case in CASES for name in get_times(case)}
+    assert not [name for name in NOT_MEASURED if LADDERS[name][0].name in measured]
 
 
 def test_a_rung_that_loses_time_is_found():

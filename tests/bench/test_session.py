@@ -11,11 +11,13 @@ from tirstep.bench import BenchError
 from tirstep.bench.candidates import CompiledConfig, list_candidates
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.compile_pool import CompileJob
+from tirstep.bench.peers import PEERS
 from tirstep.bench.session import compile_ahead
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 
 NAMES = ("matmul_naive", "matmul_tiled", "matmul_shared")
+PEERS_OF_WORK = (PEERS["torch"], PEERS["dlight"])
 EVEN, ODD = matmul.problem(64, 64, 64), matmul.problem(7, 5, 3)
 
 
@@ -46,7 +48,7 @@ def farm(monkeypatch: pytest.MonkeyPatch) -> Farm:
 
 
 def make_work(problem: Any, suite: str = "matmul", names: Sequence[str] = NAMES) -> PlannedCase:
-    return PlannedCase(suite, problem, tuple(RECIPES[name] for name in names), ("torch", "dlight"))
+    return PlannedCase(suite, problem, tuple(RECIPES[name] for name in names), PEERS_OF_WORK)
 
 
 def test_sizes_that_do_not_divide_give_way_to_tails(
@@ -80,7 +82,7 @@ def test_a_farm_that_does_not_start_leaves_all_to_their_turn(
 
 
 @pytest.mark.usefixtures("farm")
-def test_few_contenders_are_not_compiled_ahead(machine: FakeMachine, tmp_path: Path):
+def test_few_candidates_are_not_compiled_ahead(machine: FakeMachine, tmp_path: Path):
     planned = make_work(EVEN, names=NAMES[:1])
     assert compile_ahead([planned], machine, tmp_path, lambda line: None) == {}
 
@@ -99,7 +101,7 @@ def test_a_tail_that_failed_ahead_takes_part_all_the_same():
     ]
 
 
-def test_contenders_load_what_is_built(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch):
+def test_candidates_load_what_is_built(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch):
     loaded: list[Path] = []
     monkeypatch.setattr(machine, "load", lambda library, arguments: loaded.append(library))
     built = {

@@ -63,7 +63,7 @@ def find_rate(run: BenchRun, shape: str) -> float:
     (case,) = [
         case for case in run.cases if (case.suite, [*case.shape.values()]) == ("matmul", sizes)
     ]
-    (time,) = [row.time for row in case.outcomes if row.contender == "matmul_best"]
+    (time,) = [row.time for row in case.outcomes if row.candidate == "matmul_best"]
     assert time is not None
     return case.flops / time.median_us
 

@@ -54,7 +54,8 @@ def test_a_suite_as_a_table_with_its_mean():
     table = make_summary(make_run(*cases), "matmul")
     assert [row[3] for row in table.rows] == ["`best`", "`best`", "–", ""]
     assert table.rows[0][1] == "1024×512×2048"
-    assert table.rows[0][7:] == ["1.20", "0.80", "–", "160.0"]
+    assert table.header[7:] == ["× PyTorch", "× Triton", "× first rung"]
+    assert table.rows[0][7:] == ["1.20", "0.80", "160.0"]
     mean = table.rows[-1]
     assert mean[0] == "geometric mean"
     assert mean[7] == f"{(1.2 * 0.8) ** 0.5:.2f}"

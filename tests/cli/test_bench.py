@@ -51,7 +51,7 @@ def test_a_run_is_shown_and_written(command: Command, machine: FakeMachine, tmp_
     assert "Triton: missing: triton is not installed" in lines
     assert lines[-1] == f"wrote {file}"
     run = read_run(file)
-    assert [one.contender for one in run.cases[0].outcomes] == [
+    assert [one.candidate for one in run.cases[0].outcomes] == [
         *("matmul_naive", "torch", "triton", "dlight")
     ]
     assert run.method["rounds"] == 5

@@ -8,7 +8,7 @@ import pytest
 
 from tirstep.cli import catalogue
 from tirstep.modules import kernels
-from tirstep.transforms.recipes import LADDERS, RECIPES
+from tirstep.transforms.recipes import FORMER_NAMES, LADDERS, RECIPES
 
 from .conftest import Command
 
@@ -34,6 +34,7 @@ def test_what_is_stored_is_what_there_is(made: list[catalogue.Entry]):
     stored = json.loads(catalogue.FILE.read_text())
     made = json.loads(json.dumps(made))
     assert stored["kernels"] == made, "run `make catalogue`"
+    assert stored["former"] == dict(FORMER_NAMES), "run `make catalogue`"
     assert stored["digest"] == catalogue.find_digest(), "run `make catalogue`"
     assert catalogue.name_recipes(made) == LADDER_NAMES
     assert sum(map(len, LADDER_NAMES.values())) == len(RECIPES)

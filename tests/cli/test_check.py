@@ -21,7 +21,7 @@ RECIPE_KEYS = {
     "delta",
     *("recipe", "summary", "status", "reason", "shape", "options", "config", "golden", "numbers"),
     *("checked_on", "added", "removed", "time_us", "time_us_lower", "time_us_upper", "repeats"),
-    *("gflops", "speedup", "odd_shape", "findings", "steps"),
+    *("gflops", "speedup", "findings", "steps"),
 }
 STEP_KEYS = {
     *("number", "name", "source", "golden", "numbers", "checked_on", "added", "removed"),
@@ -132,48 +132,88 @@ def wrong_at_odd_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def subtract(n: int, **options: object) -> tvm.IRModule:
         text = print_module(right(n, **options))
-        return from_source(text.replace("A[vi] + B[vi]", "A[vi] - B[vi]") if n % 2 else text)
+        is_odd = isinstance(n, int) and n % 2
+        return from_source(text.replace("A[vi] + B[vi]", "A[vi] - B[vi]") if is_odd else text)
 
     monkeypatch.setattr(vector_add, "factory", subtract)
 
 
 @pytest.mark.usefixtures("wrong_at_odd_lengths")
 def test_what_only_an_odd_shape_shows_is_found(command: Command, tmp_path: Path, monkeypatch):
-    result = command("check", "vector_add_bound", *CPU)
+    result = command("check", "vector_add_bound", "--runs", 1, *CPU)
     assert result.code == 1
     assert "  02_bound   golden ok       numbers ok on cpu 1024\n" in result.out
     assert "\n  at an odd shape            numbers failed on cpu 1025 tail=guard\n" in result.out
     assert result.out.count("elements are wrong (integers, seed 0)") == 1
     words = "tirstep why vector_add_bound --shape 1025 --set tail=guard"
+    again = "tirstep check vector_add_bound --shape 1025 --set tail=guard --device cpu --runs 0"
+    assert f"\nto repeat it:  {again}\n" in result.out
     assert result.out.endswith(f"1 finding\nfind the first bad step:  {words}\n")
     monkeypatch.chdir(tmp_path)
     assert command(*words.split()[1:]).code == 1
+    assert "numbers failed on cpu 1025" in command(*again.split()[1:]).out
 
-    document = command("check", "vector_add_bound", "--json", *CPU).document
+    document = command("check", "vector_add_bound", "--runs", 1, "--json", *CPU).document
     (recipe,) = document["recipes"]
     assert (document["ok"], recipe["status"], recipe["numbers"]) == (False, "failed", "ok")
-    assert recipe["odd_shape"] == {
+    (odd,) = recipe["other_runs"]
+    assert odd == {
+        "about": "at an odd shape",
+        "recipe": "vector_add_bound",
         "shape": {"n": 1025},
+        "options": {"dtype": "float32"},
         "config": {"threads": 128, "tail": "guard"},
+        "symbolic": [],
         "numbers": "failed",
         "checked_on": "cpu 1025 tail=guard",
+        "repeat": again,
     }
     (finding,) = recipe["findings"]
     assert finding["where"] == "vector_add_bound 02_bound"
 
 
-def test_the_odd_shape_is_near_the_golden_one_and_keeps_what_was_wished(command: Command):
+@pytest.mark.usefixtures("wrong_at_odd_lengths")
+def test_every_wrong_run_is_told_with_what_repeats_it(command: Command):
+    asked = ("check", "vector_add_bound", "--seed", 3, "--runs", 5, *CPU)
+    result, (recipe,) = command(*asked), command(*asked, "--json").document["recipes"]
+    others = recipe["other_runs"]
+    assert len(others) == 5
+    wrong = [other for other in others if other["numbers"] == "failed"]
+    assert len(recipe["findings"]) == len(wrong) >= 3
+    for other in others:
+        is_wrong = other["shape"]["n"] % 2 == 1 and not other["symbolic"]
+        assert (other in wrong) == is_wrong, other
+        assert (f"to repeat it:  {other['repeat']}\n" in result.out) == is_wrong
+        if other["symbolic"]:
+            assert other["repeat"].endswith("--seed 3 --device cpu --runs 6")
+        else:
+            assert command(*other["repeat"].split()[1:]).code == is_wrong
+
+
+def test_other_runs_are_near_the_golden_shape_and_keep_what_was_wished(command: Command):
     wish = ("--shape", 2048, "--dtype", "float16", "--set", "threads=64", "--set", "tail=refuse")
     (recipe,) = command("check", "vector_add_bound", *wish, "--json", *CPU).document["recipes"]
-    assert (recipe["status"], recipe["odd_shape"]) == ("ok", None)
-    (recipe,) = command("check", "vector_add_bound", *wish[:-2], "--json", *CPU).document["recipes"]
-    assert recipe["odd_shape"]["shape"] == {"n": 1025}
-    assert recipe["odd_shape"]["config"]["threads"] == 64
+    assert recipe["status"] == "ok"
+    assert all(other["config"]["tail"] == "refuse" for other in recipe["other_runs"])
+    (recipe,) = command(
+        "check", "vector_add_bound", *wish[:-2], "--runs", 4, "--json", *CPU
+    ).document["recipes"]
+    assert recipe["other_runs"][0]["shape"] == {"n": 1025}
+    assert len(recipe["other_runs"]) > 3
+    for other in recipe["other_runs"]:
+        assert (other["config"]["threads"], other["options"]["dtype"]) == (64, "float16")
 
 
 def test_a_step_that_is_wrong_already_is_not_asked_again(command: Command, wrong_vector_add: None):
     (recipe,) = command("check", "vector_add_bound", "--json", *CPU).document["recipes"]
-    assert recipe["odd_shape"] is None
+    assert recipe["other_runs"] == []
+
+
+@pytest.mark.parametrize("text", ["-1", "few"])
+def test_a_number_of_runs_is_none_or_more(command: Command, text: str):
+    result = command("check", "vector_add_bound", "--runs", text)
+    assert (result.code, result.out) == (2, "")
+    assert f"--runs {text}: must be an integer >= 0" in result.err
 
 
 def test_seed_is_passed_on(command: Command, wrong_vector_add: None):
@@ -194,8 +234,22 @@ def test_device_that_fails_is_a_finding(command: Command, broken_device: None):
     assert "]: there is no compiler; install one" in result.out
 
 
+def test_what_does_not_fit_into_the_time_is_said(command: Command, monkeypatch):
+    monkeypatch.setattr("tirstep.cli.check.SECONDS", 0.0)
+    result = command("check", "vector_add_bound", *CPU)
+    assert "  --runs 6 makes up to 5 more, for which 0 s were not enough\n" in result.out
+    assert "--runs" not in command("check", "vector_add_bound", "--runs", 1, *CPU).out
+
+
+def test_what_another_run_is_at_stands_apart(command: Command):
+    out = command("check", "relu_bound", "--runs", 12, *CPU).out
+    drawn = [line for line in out.splitlines() if line.startswith("  with other knobs in ")]
+    assert drawn
+    assert all(re.search(r"\w  +numbers ", line) for line in drawn)
+
+
 def test_nothing_is_timed(command: Command, clock_device):
-    assert command("check", "vector_add_bound").code == 0
+    assert command("check", "vector_add_bound", "--runs", 1).code == 0
     assert clock_device.timed == 0
 
 
@@ -209,7 +263,7 @@ def test_check_as_json(command: Command, goldens: Path):
     }
     assert document["device"]["name"] == "cpu"
     (recipe,) = document["recipes"]
-    assert set(recipe) == RECIPE_KEYS
+    assert set(recipe) == RECIPE_KEYS | {"other_runs"}
     assert (recipe["status"], recipe["golden"], recipe["numbers"]) == ("failed", "failed", "ok")
     assert [step["golden"] for step in recipe["steps"]] == ["ok", "failed", "ok"]
     for step in recipe["steps"]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from own_files import write_programs
 
 from tirstep.lowering_checks import Run, print_module, run_golden
 from tirstep.transforms.recipes import find_recipe
@@ -111,3 +112,14 @@ def test_diff_as_json(command: Command):
     ]
     for diff in document["diffs"]:
         assert set(diff) == {"before", "after", "added", "removed", "diff"}
+
+
+def test_a_recipe_of_one_step_has_no_diff(command: Command, tmp_path, monkeypatch):
+    write_programs(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    result = command("diff", "mine.py:Mine")
+    assert (result.code, result.out) == (0, "")
+    assert result.err == (
+        "tirstep: Mine has no step but its input, so there is nothing to compare\n"
+    )
+    assert command("diff", "mine.py:Mine", "--json").document["diffs"] == []

@@ -210,7 +210,7 @@ def test_ladder_on_cuda(command: Command):
     result = command("ladder", "vector_add", "--device", "cuda", "--json")
     (recipe,) = result.document["recipes"]
     assert result.code == 0
-    assert result.document["shape_from"] == "seed"
+    assert result.document["shape_from"] == "default"
     assert recipe["time_us_lower"] <= recipe["time_us"] <= recipe["time_us_upper"]
 
 

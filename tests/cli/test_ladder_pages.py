@@ -210,7 +210,7 @@ def test_the_tables_of_all_suites(fill_documents: Command, tree: Path):
     speed = tree / "docs" / "speed.md"
     speed.parent.mkdir()
     speed.write_text("<!-- begin plots-matmul -->\n<!-- end plots-matmul -->\n")
-    suites = ("matmul", "bandwidth", "convolution", "tutorial")
+    suites = ("matmul", "half", "bandwidth", "convolution", "tutorial")
     readme = tree / "README.md"
     marks = "\n".join(
         f"<!-- begin bench-{name} -->\n<!-- end bench-{name} -->" for name in (*suites, "overview")
@@ -223,7 +223,7 @@ def test_the_tables_of_all_suites(fill_documents: Command, tree: Path):
     assert (lacking.code, lacking.out) == (2, "")
     assert "no file has the suite 'matmul'; write one on a GPU with: make bench" in lacking.err
 
-    cases = [make_case(suite, conv1d_naive=90.0, conv1d_unrolled=30.0) for suite in suites[:3]]
+    cases = [make_case(suite, conv1d_naive=90.0, conv1d_unrolled=30.0) for suite in suites[:4]]
     write_run(make_run(*cases), tree / "results" / "bench-test-gpu.json")
     faster = make_case("matmul", conv1d_naive=90.0, conv1d_unrolled=10.0)
     write_run(make_run(faster, date="2027"), tree / "results" / "bench-test-gpu-matmul.json")
@@ -234,8 +234,10 @@ def test_the_tables_of_all_suites(fill_documents: Command, tree: Path):
     assert row.format("10.0", "0.013") in parts[0]
     assert row.format("30.0", "0.0044") in parts[1]
     assert row.format("30.0", "0.0044") in parts[2]
-    assert f"| {CONV[0]} | 800.0 |" in parts[3]
-    where = "Test GPU (sm_90), 2027: matmul; Test GPU (sm_90), 2026-01-02: bandwidth, convolution."
+    assert row.format("30.0", "0.0044") in parts[3]
+    assert f"| {CONV[0]} | 800.0 |" in parts[4]
+    older = "Test GPU (sm_90), 2026-01-02: half, bandwidth, convolution."
+    where = f"Test GPU (sm_90), 2027: matmul; {older}"
     assert f"{where}\n\n| kernel | cases |" in text
     plot = tree / "results" / "bench-test-gpu-matmul-matmul-float32-bars.svg"
     assert f"![matmul, float32: bars](../results/{plot.name})" in speed.read_text()

@@ -1,6 +1,8 @@
 """``tirstep list`` and ``tirstep steps``."""
 
 import ast
+import subprocess
+import sys
 
 import pytest
 
@@ -43,7 +45,7 @@ def test_list_of_a_recipe_has_all_its_text(command: Command):
 def test_list_tells_ladders_apart_and_what_a_rung_adds(command: Command):
     result = command("list", "matmul")
     ladders = [line.split()[1] for line in result.out.splitlines() if line.startswith("  ladder")]
-    assert ladders == ["gemm-tutorial", "step-by-step", "blocking", "matmul"]
+    assert ladders == ["gemm-tutorial", "step-by-step", "blocking", "matmul_mma", "matmul"]
     assert "matmul_strips       strided=true  Adjacent threads read" in result.out
     blocking = command("list", "blocking").out
     assert "matmul_local_blocking" in blocking
@@ -128,3 +130,25 @@ def test_steps_as_json(command: Command):
     assert [step["number"] for step in document["steps"]] == [0, 1, 2]
     for step in document["steps"]:
         assert set(step) == {"number", "name", "source", "tir", "trace"}
+
+
+@pytest.mark.parametrize(
+    "line", ["steps matmul_grouped", "list matmul_grouped", "golden matmul_grouped"]
+)
+def test_a_name_of_before_works_and_is_said_to_be_old(command: Command, line: str):
+    result = command(*line.split())
+    assert result.code == 0
+    told = "matmul_grouped is now matmul_swizzled; its old name goes with the next version"
+    assert result.err == f"tirstep: {told}\n"
+    new = command(*line.replace("grouped", "swizzled").split())
+    assert (result.out, new.err) == (new.out, "")
+
+
+def test_a_name_of_before_is_known_without_tvm():
+    script = """if True:
+        import sys
+        from tirstep.cli.catalogue import require_recipe
+        require_recipe("matmul_grouped")
+        print("tvm" in sys.modules)"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")

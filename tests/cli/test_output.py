@@ -21,6 +21,7 @@ from .conftest import ROOT, Command
 
 # Each command as it prints something, and what it needs to do so.
 CALLS = {
+    "new": ("new", "{folder}/fresh"),
     "list": ("list",),
     "steps": ("steps", "vector_add_bound"),
     "diff": ("diff", "vector_add_bound"),
@@ -28,6 +29,8 @@ CALLS = {
     "source": ("source", "vector_add_bound"),
     "facts": ("facts", "vector_add_bound"),
     "check": ("check", "vector_add_bound", "--device", "cpu"),
+    "compare": ("compare", "vector_add_bound", "vector_add_bound", "--step", "0"),
+    "pass": ("pass", "--drop", "s_tir.LoopPartition", "vector_add_bound", "--device", "cpu"),
     "why": ("why", "vector_add_bound", "-o", "{folder}/why.py"),
     "ladder": ("ladder", "vector_add", "--device", "cpu"),
     "report": ("report", "vector_add_bound", "--no-checks", "-o", "{folder}/report.html"),

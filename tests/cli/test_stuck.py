@@ -25,7 +25,7 @@ def unrolled_recipe(monkeypatch: pytest.MonkeyPatch) -> Recipe:
         yield "unrolled"
 
     recipe = dataclasses.replace(find_recipe("matmul_naive"), name="matmul_unrolled", body=body)
-    monkeypatch.setattr("tirstep.cli.check.pick_recipe", lambda name: recipe)
+    monkeypatch.setattr("tirstep.cli.check.pick_each", lambda name, request: [recipe])
     return recipe
 
 
@@ -84,7 +84,7 @@ def test_a_pass_that_does_not_end_ends_the_command(tmp_path: Path) -> None:
         wide = dataclasses.replace(
             find_recipe("matmul_naive"), name="matmul_wide", body=body, golden=example
         )
-        check.pick_recipe = lambda name: wide
+        check.pick_each = lambda name, request: [wide]
         main(["check", "matmul_wide", "--device", "cpu"])
         print("not reached")
     """

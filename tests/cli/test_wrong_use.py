@@ -7,7 +7,9 @@ import re
 import pytest
 
 from tirstep.cli.wrong_use import spell_error
+from tirstep.modules import vector_add
 from tirstep.transforms import TransformError
+from tirstep.transforms.recipes import find_recipe
 
 from .conftest import Command
 
@@ -136,6 +138,7 @@ def test_a_recipes_advice_is_what_its_user_can_do():
     def spell(recipe: str, problem: str = "loop 'i' runs 30 times") -> str:
         error = TransformError("split_loop", problem, advice)
         error.recipe, error.step, error.line = recipe, "input", "a.py:1"
+        error.knobs = {"tail": find_recipe(recipe).tails}
         text = spell_error(error)
         assert text.endswith(f"[recipe {recipe}, after step 'input', a.py:1]")
         assert (error.advice, error.problem) == (advice, problem)  # a program still reads these
@@ -152,5 +155,8 @@ def test_a_recipes_advice_is_what_its_user_can_do():
         assert [tail for tail, option in tails.items() if option in told] == known
         assert "pad_block" not in told
         assert 'tail="guard"' not in told
+    with pytest.raises(TransformError) as raised:  # a recipe's error brings its knobs along
+        find_recipe("vector_add_bound").steps(vector_add(100))
+    assert raised.value.knobs == {"threads": (), "tail": ("refuse", "guard")}
     foreign = TransformError("split_loop", "loop 'i' runs 30 times", advice)
     assert spell_error(foreign) == str(foreign)

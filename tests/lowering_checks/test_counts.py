@@ -1,15 +1,23 @@
 """Counts of a launch's accesses, held against what warps do by hand."""
 
+import time
+
 import numpy as np
 import pytest
+import tvm
 from tvm.s_tir import Schedule
+from tvm.script import tirx as T
 
 from tirstep.lowering_checks import Counts, DeviceError, count_accesses, run_golden, run_recipe
 from tirstep.lowering_checks.devices.device import blank
-from tirstep.lowering_checks.devices.simulator import simulate
+from tirstep.lowering_checks.devices.simulator import lower, simulate, simulated_gpu
 from tirstep.lowering_checks.devices.simulator.access_counts import AccessCounts
+from tirstep.lowering_checks.devices.simulator.periodic_loops import (
+    find_periods,
+    is_decided_by_memory,
+)
 from tirstep.lowering_checks.facts import get_facts
-from tirstep.modules import get_kernel
+from tirstep.modules import Problem, get_kernel
 from tirstep.transforms import bind_loop, cache_read_at, fetch_cooperatively, tile_block
 from tirstep.transforms.recipes import find_recipe
 
@@ -65,6 +73,76 @@ def test_the_first_block_alone_is_counted_as_in_a_run_of_all() -> None:
     module, problem = run.steps[-1].module, run.problem
     arguments = [*problem.integer_inputs(0), *map(blank, problem.outputs)]
     assert count_accesses(problem, module) == simulate(module, arguments).counts
+
+
+PERIODIC = (
+    "matmul_shared",
+    "matmul_prefetched",
+    "matmul_async",
+    "matmul_split_k",
+    "depthwise_conv2d_blocks_2d",
+    "softmax_online",
+    "transpose_vectors",
+    "conv1d_unrolled",
+)
+
+
+def count_every_iteration(
+    monkeypatch: pytest.MonkeyPatch, problem: Problem, module: tvm.IRModule
+) -> Counts:
+    with monkeypatch.context() as patch:
+        patch.setattr(simulated_gpu, "find_periods", lambda body: {})
+        return count_accesses(problem, module)
+
+
+@pytest.mark.parametrize("name", PERIODIC)
+def test_loops_that_end_early_count_as_those_that_run_to_their_end(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_golden(find_recipe(name))
+    module = run.steps[-1].module
+    slow = count_every_iteration(monkeypatch, run.problem, module)
+    assert count_accesses(run.problem, module) == slow
+
+
+@pytest.mark.parametrize("k", [64, 80, 144])
+def test_a_long_reduction_counts_as_if_it_ran(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_recipe(find_recipe("matmul_prefetched"), {"m": 128, "n": 128, "k": k})
+    module = run.steps[-1].module
+    slow = count_every_iteration(monkeypatch, run.problem, module)
+    assert count_accesses(run.problem, module) == slow
+
+
+def test_a_loop_whose_guard_changes_once_counts_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"m": 65, "n": 49, "k": 33}
+    run = run_recipe(find_recipe("matmul_shared"), sizes, config={"tail": "guard"})
+    module = run.steps[-1].module
+    slow = count_every_iteration(monkeypatch, run.problem, module)
+    assert count_accesses(run.problem, module) == slow
+
+
+def test_the_tutorials_shape_takes_a_moment() -> None:
+    run = run_recipe(find_recipe("matmul_shared"), {"m": 1024, "n": 512, "k": 2048})
+    begin = time.process_time()
+    count_accesses(run.problem, run.steps[-1].module)
+    assert time.process_time() - begin < 6  # 17 s when all iterations ran
+
+
+def test_an_address_out_of_memory_ends_no_loop_early() -> None:
+    @T.prim_func(s_tir=True)
+    def gather(index: T.Buffer((64,), "int32"), a: T.Buffer((64,), "float32")):
+        for thread in T.thread_binding(32, thread="threadIdx.x"):
+            for step in range(2):
+                with T.sblock("gather"):
+                    v = T.axis.spatial(64, step * 32 + thread)
+                    a[v] = a[index[v]]
+
+    lowered = lower(tvm.IRModule({"main": gather.with_attr("global_symbol", "main")}))
+    assert is_decided_by_memory(lowered["main"].body)
+    assert find_periods(lowered["main"].body) == {}
+    plain = lower(run_golden(find_recipe("matmul_warps")).steps[-1].module)
+    assert not is_decided_by_memory(plain["main"].body)
+    assert find_periods(plain["main"].body)
 
 
 def test_what_is_not_bound_is_refused() -> None:

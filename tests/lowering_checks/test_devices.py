@@ -102,7 +102,8 @@ def test_the_cpu_refuses_float8_of_every_kernel() -> None:
         example = recipe.golden
         options = {**example.options, "dtype": "float8_e5m2"}
         run = run_recipe(recipe, example.shape, options=options, config=example.config)
-        obstacle = get_device("cpu").find_obstacle(run.steps[-1].module)
+        last = run.steps[0 if recipe.arch else -1]  # no CPU has the instructions of some
+        obstacle = get_device("cpu").find_obstacle(last.module)
         assert obstacle == "TVM's LLVM code reads zeros and small numbers of float8_e5m2 wrongly"
 
 

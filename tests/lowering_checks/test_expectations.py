@@ -8,10 +8,10 @@ import pytest
 from tirstep.lowering_checks import CheckError, Run, run_default_example, run_golden, run_recipe
 from tirstep.lowering_checks import expectations as checked
 from tirstep.lowering_checks.expectations import check_expectations, judge_expectations
-from tirstep.lowering_checks.facts import cuda_compilers
+from tirstep.lowering_checks.facts import compiled, cuda_compilers
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import RECIPES, find_recipe
-from tirstep.transforms.recipes.expectations import (
+from tirstep.transforms.recipes.expected_facts import (
     Expect,
     SourcePattern,
     parse_expectation,
@@ -148,7 +148,27 @@ def test_what_is_compiled_is_held_to_its_architecture(blocking: Run):
         cuda_compilers.get_compiler()
     except CheckError as error:
         pytest.skip(str(error))
-    found = sentences(expecting(blocking, "HMMA == 1 on sm_80", "registers < 10 on sm_80"))
-    assert found[0] == "HMMA == 1 on sm_80 is expected, and HMMA is 0 on sm_80"
-    assert found[1].startswith("registers < 10 on sm_80 is expected, and registers is ")
-    assert len(found) == 2
+    run = expecting(blocking, "HMMA == 1 on sm_80", "registers < 10 on sm_80")
+    instructions, registers = judge_expectations(run, run.steps[-1])
+    assert registers.finding is not None
+    sentence = registers.finding.message
+    assert sentence.startswith("registers < 10 on sm_80 is expected, and registers is ")
+    if instructions.finding is None:  # nobody reads the machine code
+        assert instructions.unchecked == checked.MISSING_NVDISASM
+    else:
+        sentence = instructions.finding.message
+        assert sentence == "HMMA == 1 on sm_80 is expected, and HMMA is 0 on sm_80"
+
+
+def test_without_a_disassembler_instructions_are_not_checked(
+    blocking: Run, monkeypatch: pytest.MonkeyPatch
+):
+    try:
+        cuda_compilers.get_compiler()
+    except CheckError as error:
+        pytest.skip(str(error))
+    monkeypatch.setattr(compiled, "count_instructions", lambda cubin: None)
+    run = expecting(blocking, "HMMA > 0 on sm_80", "spills == 0 on sm_80")
+    instructions, spills = judge_expectations(run, run.steps[-1])
+    assert (instructions.finding, instructions.unchecked) == (None, checked.MISSING_NVDISASM)
+    assert (spills.finding, spills.unchecked) == (None, None)

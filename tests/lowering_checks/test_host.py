@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import BeyondTheEnd, RowSum
-from strategies import shapes, sizes
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -37,6 +36,7 @@ from tirstep.lowering_checks.devices.host import (
 from tirstep.lowering_checks.devices.host.cxx_compiler import find_instructions
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import get_kernel, matmul, vector_add
+from tirstep.strategies.kernel_strategies import shapes, sizes
 from tirstep.transforms import cache_read_at, tile_block
 from tirstep.transforms.recipes import RECIPES, Recipe
 

@@ -61,3 +61,16 @@ def test_integers_summed_in_a_narrower_type_are_seen(rows: int) -> None:
     for dtype, is_right in (("int32", True), ("int16", False)):
         program = of_function(problem, lambda a, dtype=dtype: a.sum(1, dtype=dtype), is_raw=True)
         assert (not check_program(problem, program, "numpy", where="")) == is_right
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5])
+@pytest.mark.parametrize("name", ["row_sum", "matvec", "matmul"])
+def test_a_type_of_a_smaller_range_is_seen_in_few_rows(name: str, rows: int) -> None:
+    """float16 has more bits than bfloat16, and nothing below 6e-8 or beyond 65504."""
+    for columns in (61, 4096):
+        sizes = (rows, 3, columns) if name == "matmul" else (rows, columns)
+        for dtype in ("bfloat16", "float32"):
+            problem = get_kernel(name).problem(*sizes, dtype=dtype)
+            narrow = Narrowing("operand 0", "float16")
+            assert is_seen(problem, narrow, range(1)), problem
+            assert not is_seen(problem, Narrowing(), range(3)), problem

@@ -8,6 +8,7 @@ from tvm.script import from_source
 
 from tirstep.lowering_checks.devices.simulator import (
     UnsupportedError,
+    shadow,
     simulate_lowered,
     statements,
 )
@@ -243,6 +244,29 @@ def test_co_writers_of_the_same_interval_are_forgotten_with_their_value() -> Non
     co_writers.add(np.array([4, 4, 9]), np.array([1, 70, 2]), time=5)
     co_writers.drop(np.array([4]))
     np.testing.assert_array_equal(co_writers.take()[0], [9])
+
+
+def test_co_writers_of_cells_far_apart_are_not_gone_through(monkeypatch) -> None:
+    """A loop that all threads run writes cell after cell: each time only its own are looked at."""
+    looked_at = []
+    join = shadow._join
+    monkeypatch.setattr(
+        shadow,
+        "_join",
+        lambda parts: looked_at.append(sum(p.cells.size for p in parts)) or join(parts),
+    )
+    co_writers, threads = CoWriters(), np.arange(64)
+    for cell in range(100):
+        cells = np.full(64, cell)
+        assert (co_writers.find_rivals(cells, threads, threads * 0, per_block=64) == -1).all()
+        co_writers.drop(cells)
+        co_writers.add(cells, threads, time=0)
+    assert max(looked_at) == 0
+    both = np.array([40, 42])
+    assert (co_writers.find_rivals(both, both * 0, both * 0, per_block=64) == 63).all()
+    assert looked_at[-1] == 3 * 64
+    co_writers.drop(both)
+    assert sorted(set(co_writers.take()[0])) == [cell for cell in range(100) if cell not in both]
 
 
 # ---- Threads that return, and loops without a count.

@@ -1,9 +1,9 @@
-"""Verdicts: every step is judged, in order, with its diff, its golden and its numbers.
-
-Each recipe is run at a shape that no tile divides, too, and a tail that is wrong is found there.
+"""Verdicts: every step is judged, in order, with its diff, its golden and its numbers; and the last
+one in other runs.
 """
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from tirstep.lowering_checks import (
     run_recipe,
     verdict,
 )
-from tirstep.lowering_checks.verdict import find_odd_run
+from tirstep.lowering_checks.other_runs import OtherRun, find_other_runs, try_run
 from tirstep.modules import KernelError, get_kernel
 from tirstep.transforms.recipes import RECIPES
 
@@ -114,53 +114,43 @@ def test_without_a_store_no_golden_is_asked() -> None:
     assert all(verdict.golden is None for verdict in judge_run(run, CPU))
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
-def test_every_recipe_takes_an_odd_shape(recipe) -> None:
-    odd = find_odd_run(run_golden(recipe))
-    assert odd is not None
-    changed = {
-        name: size for name, size in odd.problem.shape.items() if size != recipe.golden.shape[name]
-    }
-    # Not the filter of a convolution of images, which is odd already.
-    assert len(changed) >= len(recipe.golden.shape) - (recipe.kernel == "depthwise_conv2d")
-    assert all(size % 2 for size in changed.values())
-    assert odd.config.get("tail", "guard") in ("guard", "pad")
-
-
-def test_remainders_are_one_and_others() -> None:
-    odd = find_odd_run(run_golden(RECIPES["matmul_shared"]))
-    assert dict(odd.problem.shape) == {"m": 67, "n": 53, "k": 33}
-
-
-def test_without_a_tail_some_extents_change_alone() -> None:
-    """A recipe that takes whole tiles of its rows, and any columns."""
-    recipe = RECIPES["transpose_naive"]
-    run = run_golden(recipe)
-    whole = dataclasses.replace(run, config={**run.config, "tail": "refuse"})
-    assert find_odd_run(whole) is None
-    fixed = run_recipe(RECIPES["matmul_rows_on_blocks"], {"m": 8, "n": 8, "k": 8})
-    assert dict(find_odd_run(fixed).problem.shape) == {"m": 67, "n": 53, "k": 33}
-
-
-def test_the_verdict_at_an_odd_shape_comes_last_and_says_where() -> None:
+def test_the_verdicts_of_other_runs_come_last_and_say_where() -> None:
     run = run_golden(RECIPES["matmul_threads_1d"])
-    *steps, odd = judge_run(run, CPU, seed=3, at_odd_shape=True)
+    others = itertools.islice(find_other_runs(run), 3)
+    *steps, odd, knobs, narrow = judge_run(run, CPU, seed=3, others=others)
     assert [verdict.step for verdict in steps] == list(run.steps)
+    assert {verdict.about for verdict in steps} == {None}
     assert odd.run is not run
-    assert (odd.findings, odd.checked_on) == ((), "cpu 67x53x33 tail=guard")
+    assert (odd.findings, odd.about) == ((), "at an odd shape")
+    assert odd.checked_on == "cpu 67x53x33 tail=guard"
+    assert (narrow.findings, narrow.about) == ((), f"in {narrow.run.problem.options['dtype']}")
+    assert (knobs.findings, knobs.about) == ((), "with other knobs")
 
 
-def test_an_odd_shape_that_no_device_computes_has_no_verdict() -> None:
-    float8 = run_recipe(
-        RECIPES["transpose_naive"],
-        {"m": 32, "n": 24},
-        options={"dtype": "float8_e4m3fn"},
-        config=run_golden(RECIPES["transpose_naive"]).config,
-    )
+def test_another_run_that_no_device_computes_has_no_verdict() -> None:
+    run = run_golden(RECIPES["transpose_naive"])
+    float8 = try_run(run, options={"dtype": "float8_e4m3fn"})
     for device, wanted in (("cpu", 0), ("simulator", 1)):
-        verdicts = list(judge_run(float8, get_device(device), at_odd_shape=True))
-        odd = [verdict for verdict in verdicts if verdict.run is not float8]
-        assert [verdict.findings for verdict in odd] == [()] * wanted
+        others = [OtherRun(float8, "in float8_e4m3fn")]
+        verdicts = list(judge_run(run, get_device(device), others=others))
+        there = [verdict for verdict in verdicts if verdict.run is float8]
+        assert [verdict.findings for verdict in there] == [()] * wanted
+
+
+def test_another_run_that_cannot_be_judged_has_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = verdict.check_numbers
+
+    def fail(problem, module, device, *, where, seed):
+        if problem.shape["n"] == 1025:
+            raise KernelError("planted failure")
+        return right(problem, module, device, where=where, seed=seed)
+
+    monkeypatch.setattr(verdict, "check_numbers", fail)
+    run = run_golden(RECIPES["vector_add_bound"])
+    *steps, odd = judge_run(run, CPU, others=itertools.islice(find_other_runs(run), 1))
+    assert not any(step.findings for step in steps)
+    assert [finding.message for finding in odd.findings] == ["at an odd shape: planted failure"]
+    assert odd.about == "at an odd shape"
 
 
 def test_a_step_that_cannot_be_judged_has_a_finding_and_is_the_last(
@@ -173,7 +163,7 @@ def test_a_step_that_cannot_be_judged_has_a_finding_and_is_the_last(
 
     monkeypatch.setattr(verdict, "check_numbers", fail)
     run = run_golden(RECIPES["vector_add_bound"])
-    first, failed = judge_run(run, CPU, at_odd_shape=True)
+    first, failed = judge_run(run, CPU, others=find_other_runs(run))
     assert first.findings == ()
     (finding,) = failed.findings
     assert (failed.step, failed.checked_on) == (run.steps[1], "cpu 1024")

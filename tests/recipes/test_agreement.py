@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import options, shapes, sizes
 
 from tirstep.lowering_checks import get_device, run_golden, run_recipe
 from tirstep.lowering_checks.devices import run
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import get_kernel
+from tirstep.strategies.kernel_strategies import options, shapes, sizes
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 pytestmark = pytest.mark.gpu

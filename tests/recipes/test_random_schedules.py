@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from players import MOVES, SIZES, WEIGHTS, Dice, Player, draw_huge, draw_problem
-from plays import LIMIT, TOO_LONG, Play, is_finished, judge, require_structure
 
 from tirstep import transforms as tr
+from tirstep.strategies.players import MOVES, SIZES, WEIGHTS, Dice, Player, draw_huge, draw_problem
+from tirstep.strategies.plays import LIMIT, TOO_LONG, Play, is_finished, judge, require_structure
 
 EXAMPLES = max(15, settings().max_examples)
 ALL = pytest.mark.parametrize("name", SIZES)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import NoBrowserError, open_browser
+from browser import BROWSERS, NoBrowserError, open_browser
 
 from tirstep.cli.report.build import build_report
 from tirstep.cli.report.jobs import RecipeJob, do_job
@@ -17,6 +17,7 @@ from tirstep.cli.screen import Screen
 from tirstep.lowering_checks import get_device
 
 SCREEN = {"width": 1280, "height": 900}
+MEDIA = ("color_scheme", "contrast", "forced_colors", "reduced_motion")
 NAMES = ("window_sum_bound", "window_sum_shared")
 
 
@@ -30,13 +31,17 @@ def report() -> Report:
     return build_report(parts, device=get_device("simulator"), target="cuda")
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+@pytest.fixture(scope="session", params=BROWSERS)
+def browser(request: pytest.FixtureRequest) -> Iterator[Any]:
     try:
-        with open_browser() as browser:
+        with open_browser(request.param) as browser:
             yield browser
     except NoBrowserError as missing:
         pytest.skip(str(missing))
+
+
+def is_firefox(browser: Any) -> bool:
+    return bool(browser.browser_type.name == "firefox")
 
 
 @dataclass
@@ -45,11 +50,13 @@ class Visit:
 
     Attributes
     ----------
+    address : of the file
     asked : every address that the page asked for
     errors : messages of the console and exceptions
     """
 
     page: Any
+    address: str = ""
     asked: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
@@ -95,8 +102,10 @@ def visit(browser: Any, file: Path) -> Iterator[Open]:
 
     def open_page(place: str = "", path: Path = file, **options: Any) -> Visit:
         options = {"viewport": SCREEN, "reduced_motion": "reduce", **options}
+        if is_firefox(browser):  # its protocol sets no media features
+            options |= dict.fromkeys(MEDIA, "null")
         context = browser.new_context(**options)
-        visited = Visit(context.new_page())
+        visited = Visit(context.new_page(), path.as_uri())
         visited.page.set_default_timeout(5000)
         visited.page.route(
             "**/*", lambda route: (visited.asked.append(route.request.url), route.continue_())
@@ -111,5 +120,9 @@ def visit(browser: Any, file: Path) -> Iterator[Open]:
     yield open_page
     for visited, path in visits:
         assert visited.errors == []
-        assert {address.partition("#")[0] for address in visited.asked} <= {path.as_uri(), "data:,"}
+        assert {address.partition("#")[0] for address in visited.asked} <= {
+            path.as_uri(),
+            "data:,",
+            "about:blank",
+        }
         visited.page.context.close()

@@ -39,7 +39,7 @@ DANGEROUS = {
 }
 MAKERS = {"dom.js": 2, "start.js": 1}
 """Where elements are made, and how often: all others call `h` and `s` of dom.js."""
-LINKS = re.compile(r'"#"|stepLink\(|passLink\(|link\b')
+LINKS = re.compile(r'"#"|stepLink\(|passLink\(|printLink\(|link\b')
 
 
 def find_sinks(script: str) -> list[str]:
@@ -152,6 +152,8 @@ def make_report(text: str) -> Report:
         refusal=text,
         flops=None,
         bytes=None,
+        example_shape=text,
+        example_bytes=None,
         trouble=(),
         steps=(),
     )
@@ -193,4 +195,6 @@ def test_the_page_may_fetch_nothing():
 def test_every_field_of_a_recipe_is_hostile_here():
     """A new field of text gets into `make_report`, or this says so."""
     texts = {field.name for field in dataclasses.fields(RecipePart) if "str" in str(field.type)}
-    assert texts == {"name", "about", "kernel", "shape", "dtype", "config", "status", "refusal"}
+    assert texts == {"name", "about", "kernel", "shape", "dtype", "config", "status", "refusal"} | {
+        "example_shape"
+    }

@@ -1,4 +1,7 @@
-"""Chromium for tests and screenshots: the machine's own, or the one that Playwright installed."""
+"""Browsers for tests and screenshots: the machine's own, or those that Playwright installed.
+
+Playwright drives the machine's Firefox through WebDriver BiDi, and its own through a patch.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,16 @@ class NoBrowserError(Exception):
     """There is no browser here: what is missing, and how to get it."""
 
 
+FIREFOX_NAMES = ("firefox-esr", "firefox")
+BROWSERS = ("chromium", "firefox")
+ADVICE = {
+    "chromium": "apt-get install chromium-headless-shell, or python -m playwright install chromium",
+    "firefox": "apt-get install firefox-esr, or python -m playwright install firefox",
+}
+
+
 @contextmanager
-def open_browser() -> Iterator[Any]:
+def open_browser(name: str = "chromium") -> Iterator[Any]:
     """A browser of Playwright's. Raises `NoBrowserError` where there is none."""
     try:
         from playwright.sync_api import Error, sync_playwright
@@ -32,15 +43,19 @@ def open_browser() -> Iterator[Any]:
         raise NoBrowserError(
             "no Playwright: pip install -c constraints.txt -e '.[browser]'"
         ) from None
-    path = next(filter(None, map(shutil.which, NAMES)), None)
     with sync_playwright() as playwright:
         try:
-            browser = playwright.chromium.launch(executable_path=path, args=list(OPTIONS))
+            browser = getattr(playwright, name).launch(**_get_options(name))
         except Error as error:
             told = str(error).strip().splitlines()[0]
-            raise NoBrowserError(
-                f"no Chromium ({told}): apt-get install chromium-headless-shell, or "
-                "python -m playwright install chromium"
-            ) from None
+            raise NoBrowserError(f"no {name.capitalize()} ({told}): {ADVICE[name]}") from None
         yield browser
         browser.close()
+
+
+def _get_options(name: str) -> dict[str, Any]:
+    names = NAMES if name == "chromium" else FIREFOX_NAMES
+    path = next(filter(None, map(shutil.which, names)), None)
+    if name == "chromium":
+        return {"executable_path": path, "args": list(OPTIONS)}
+    return {} if path is None else {"executable_path": path, "channel": "moz-firefox"}

@@ -12,6 +12,7 @@ import tvm
 from tirstep.bench import PeerMissing
 from tirstep.bench.accuracy import Expectation, Reference
 from tirstep.bench.machine import Launch, Replay, order_turns
+from tirstep.bench.peers import PEERS, Peer
 from tirstep.bench.results import Ceilings
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import Problem
@@ -19,9 +20,9 @@ from tirstep.modules.numeric import bound_storing, bound_sums
 
 
 class FakeMachine:
-    """The CPU computes. `peers` are functions of the inputs; `slowness` is seconds by contender.
+    """The CPU computes. `peers` are functions of the inputs; `slowness` is seconds by candidate.
 
-    What a contender is called is the order in which it was recorded, unless it is a peer.
+    What a candidate is called is the order in which it was recorded, unless it is a peer.
     """
 
     def __init__(self) -> None:
@@ -56,10 +57,13 @@ class FakeMachine:
     def load(self, library: Path, arguments: Sequence[Any]) -> Launch:
         raise RuntimeError("no loader of that name is registered")
 
-    def prepare_peer(self, name: str, problem: Problem, arguments: Sequence[Any]) -> Launch:
-        if name not in self.peers:
-            raise PeerMissing(f"{name} is not installed")
-        return lambda: self.peers[name](*arguments[:-1])
+    def prepare_peer(self, peer: Peer, problem: Problem, arguments: Sequence[Any]) -> Launch:
+        """Peers of the table are what a test put into `peers`; others compute themselves."""
+        if PEERS.get(peer.name) is not peer:
+            return peer.get_function(problem.kernel.name)(arguments[:-1], None, problem)
+        if peer.name not in self.peers:
+            raise PeerMissing(f"{peer.name} is not installed")
+        return lambda: self.peers[peer.name](*arguments[:-1])
 
     def record(self, launch: Launch, output: Any) -> Replay:
         result = launch()

@@ -48,15 +48,20 @@ class Wrong:
 
 def as_program(problem: Problem, function: Function, *, is_raw: bool = False) -> Program:
     """What a function computes of a problem's inputs, as a program that checks can run."""
-    out = dtype_facts(problem.outputs[0].dtype).numpy
 
     def run(arguments: list[np.ndarray]) -> tuple[list[np.ndarray], tuple[()]]:
-        inputs = [np.array(array) for array in arguments[:-1]]
+        count = len(problem.outputs)
+        inputs = [np.array(array) for array in arguments[:-count]]
         with np.errstate(all="ignore"):
             widened = inputs if is_raw else [array.astype(f32) for array in inputs]
-            result = np.asarray(function(*widened)).astype(out)
-        assert result.shape == arguments[-1].shape
-        return [*inputs, result], ()
+            computed = function(*widened)
+        results = computed if isinstance(computed, tuple) else (computed,)
+        stored = [
+            np.asarray(result).astype(dtype_facts(tensor.dtype).numpy)
+            for result, tensor in zip(results, problem.outputs, strict=True)
+        ]
+        assert [each.shape for each in stored] == [each.shape for each in problem.outputs]
+        return [*inputs, *stored], ()
 
     return Program(run)
 
@@ -575,7 +580,25 @@ _ONLY = {
     "halves are added": ("float32",),
     **dict.fromkeys((f"{name} in bfloat16" for name in _OPERANDS), ("float32", "float16")),
 }
-WRONG = [
+_OF_TWO_OUTPUTS = [
+    Wrong(
+        "row_argmax",
+        "the maximum begins at 0",
+        lambda a: (np.maximum(a.max(axis=1), f32(0)), a.argmax(axis=1)),
+        "low",
+        ROWS,
+        ("float32", "float16"),
+    ),
+    Wrong(
+        "row_argmax",
+        "the index is that of the last of equal elements",
+        lambda a: (a.max(axis=1), a.shape[1] - 1 - a[:, ::-1].argmax(axis=1)),
+        "integers",
+        ROWS,
+        ("float32", "float16"),
+    ),
+]
+WRONG = _OF_TWO_OUTPUTS + [
     Wrong(
         name,
         text,

@@ -41,6 +41,11 @@ GOOD = {
     "elements": 1,
     "per_thread": (2, 2),
     "value": True,
+    "tile": (16, 16),
+    "warp": (16, 16),
+    "tile_k": 16,
+    "warps": 1,
+    "columns": 16,
 }
 
 
@@ -69,6 +74,11 @@ def good(sch, block, name, parameter):
         "loop": loops[-1],
         "loops": loops[-2:],
         "copies": [block],
+        "loads": [block, block],
+        "zeros": block,
+        "store": block,
+        "grid": loops[0],
+        "warp_loop": loops[-1],
     }
     if parameter == "inner" and name == "tile_in_warps":
         return "columns"

@@ -19,6 +19,7 @@ from tirstep.transforms import (
     tile_block,
     unroll_loop,
 )
+from tirstep.transforms.legality import lowered_memory
 from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 from tirstep.transforms.recipes import RECIPES
 
@@ -211,3 +212,23 @@ def copy_by_all(offset) -> Schedule:
 def test_threads_that_copy_the_same_to_one_element_need_no_barrier_between_them():
     assert find_missing_barriers(copy_by_all(lambda t, k: t + k).mod) == []
     assert find_missing_barriers(copy_by_all(lambda t, k: t + 2 * k).mod) == ["S"]
+
+
+def test_a_module_is_lowered_once_for_all_questions_about_it(monkeypatch):
+    """Its rooms, its indices and its barriers are read off the passes as they go by."""
+    asked = []
+    lower = lowered_memory.lower_around
+    monkeypatch.setattr(
+        lowered_memory,
+        "lower_around",
+        lambda module, names, **options: asked.append(names) or lower(module, names, **options),
+    )
+    monkeypatch.setattr(lowered_memory, "_may_split_rooms", lambda read: True)
+    monkeypatch.setattr(lowered_memory, "_has_shifted_quotients", lambda read: True)
+    monkeypatch.setattr(lowered_memory, "_may_share", lambda body, is_last: True)
+    module = copy_by_all(lambda t, k: t + 2 * k).mod
+    assert lowered_memory.find_split_rooms(module) == []
+    assert lowered_memory.find_changed_indices(module) == []
+    assert find_missing_barriers(module) == ["S"]
+    sync = "s_tir.ThreadSync"
+    assert asked == [["s_tir.CompactBufferAllocation", "tirx.FlattenBuffer", sync, sync]]

@@ -3,11 +3,12 @@
 import pytest
 import tvm
 from kernels import make_matmul
-from pairs import check_on_simulator, check_trace, compile_for_cuda, refuses
+from pairs import check_trace, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.pytest_plugin import Check
 from tirstep.transforms import (
     accumulate_in_registers,
     bind_loop,
@@ -126,7 +127,7 @@ def test_a_thread_may_not_read_a_neighbour_s_rounds(step):
         bind_loop(sch, threads, axis="threadIdx.x")
 
 
-def test_what_lies_behind_the_end_of_a_buffer_is_read_by_nobody():
+def test_what_lies_behind_the_end_of_a_buffer_is_read_by_nobody(tir_check: Check):
     """A reader whose rounds are guarded; the writer has written all there is in every thread."""
 
     @I.ir_module
@@ -147,7 +148,7 @@ def test_what_lies_behind_the_end_of_a_buffer_is_read_by_nobody():
     sch = Schedule(Guarded, debug_mask="all")
     rounds = split_loop(sch, sch.get_loops(sch.get_sblock("C"))[1], inner=8, tail="guard")
     bind_loop(sch, rounds.inner, axis="threadIdx.x")
-    check_on_simulator(sch.mod, Guarded)
+    assert tir_check(sch.mod, Guarded, devices=["simulator"]) == ["simulator"]
 
 
 def test_a_thread_may_not_read_another_mapping_of_the_same_elements():
@@ -182,7 +183,7 @@ def test_a_thread_may_not_read_a_bit_more_than_its_own():
         bind_loop(sch, outer, axis="threadIdx.x")
 
 
-def test_what_is_not_a_range_may_be_read_in_the_loop_that_wrote_it():
+def test_what_is_not_a_range_may_be_read_in_the_loop_that_wrote_it(tir_check: Check):
     @I.ir_module
     class Strided:
         @T.prim_func(s_tir=True)
@@ -200,15 +201,15 @@ def test_what_is_not_a_range_may_be_read_in_the_loop_that_wrote_it():
 
     sch = Schedule(Strided, debug_mask="all")
     bind_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], axis="threadIdx.x")
-    check_on_simulator(sch.mod, Strided)
+    assert tir_check(sch.mod, Strided, devices=["simulator"]) == ["simulator"]
 
 
-def test_a_loop_of_one_thread_shares_with_all():
+def test_a_loop_of_one_thread_shares_with_all(tir_check: Check):
     sch = Schedule(make_shift(1), debug_mask="all")
     rows, write = sch.get_loops(sch.get_sblock("L"))
     bind_loop(sch, rows, axis="blockIdx.x")
     bind_loop(sch, split_loop(sch, write, inner=32).outer, axis="threadIdx.x")
-    check_on_simulator(sch.mod, make_shift(1))
+    assert tir_check(sch.mod, make_shift(1), devices=["simulator"]) == ["simulator"]
 
 
 def test_a_fetch_into_registers_by_all_threads_is_refused():
@@ -237,7 +238,7 @@ def test_each_thread_may_keep_its_own_part_of_an_operand():
     compile_for_cuda(sch.mod)
 
 
-def test_fetches_may_be_bound_after_an_initialization_in_thread_loops_of_its_own():
+def test_fetches_may_be_bound_after_an_initialization_in_thread_loops_of_its_own(tir_check: Check):
     sch = Schedule(Matmul, debug_mask="all")
     block = sch.get_sblock("C")
     tile = tile_block(sch, block, threads=(8, 8))
@@ -246,7 +247,7 @@ def test_fetches_may_be_bound_after_an_initialization_in_thread_loops_of_its_own
     steps = split_reduction(sch, block, inner=8)
     stage_operand_at(sch, block, steps.outer, operand=1, threads=(8, 8))
     assert "__launch_bounds__(64)" in compile_for_cuda(sch.mod)
-    check_on_simulator(sch.mod, Matmul)
+    assert tir_check(sch.mod, Matmul, devices=["simulator"]) == ["simulator"]
 
 
 def test_a_sum_over_threads_may_lie_in_registers():

@@ -80,7 +80,7 @@ def test_shared_memory_keeps_its_dimensions():
 def test_a_row_in_registers_is_an_array_of_the_thread_s_share():
     """What the pass is for: without it each thread has room for the whole row."""
     module = softmax(4, 512)
-    step = find_recipe("softmax_registers").steps(module, threads=32, vector=4)[-1]
+    step = find_recipe("softmax_vectors").steps(module, threads=32, vector=4)[-1]
     assert get_pipeline(step.module) == "tirstep"
     sources = {
         name: compile_module(step.module, "nvidia/nvidia-h100", pipeline=name)

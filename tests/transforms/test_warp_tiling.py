@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import tvm
 from kernels import make_matmul
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
@@ -11,8 +12,15 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.modules import matmul, vector_add
-from tirstep.transforms import WarpTile, bind_loop, cache_read_at, fuse_loops, tile_in_warps
-from tirstep.transforms.warp_tiling import find_group
+from tirstep.transforms import (
+    WarpTile,
+    bind_loop,
+    cache_read_at,
+    fuse_loops,
+    tile_in_warps,
+    warp_tiling,
+)
+from tirstep.transforms.warp_tiling import largest_divisor
 
 Matmul = make_matmul(64, 48, 6)
 
@@ -83,7 +91,7 @@ def test_tile_in_warps_with_strips_warps_and_groups():
 
     def change(sch):
         sizes = {"threads": (4, 16), "per_thread": (4, 1), "strips": (2, 1), "warp": (4, 8)}
-        return tile_in_warps(sch, sch.get_sblock("C"), **sizes, group=2)
+        return tile_in_warps(sch, sch.get_sblock("C"), **sizes, swizzle=2)
 
     check_pair(Matmul, change, After)
 
@@ -127,8 +135,8 @@ def test_tile_in_warps_with_interleaved_rows_and_rows_innermost():
     "sizes",
     [
         {"threads": (4, 8), "per_thread": (3, 2)},
-        {"threads": (5, 16), "per_thread": (2, 3), "strips": (2, 1), "group": 2},
-        {"threads": (8, 8), "per_thread": (4, 2), "strips": (2, 2), "warp": (4, 8), "group": 3},
+        {"threads": (5, 16), "per_thread": (2, 3), "strips": (2, 1), "swizzle": 2},
+        {"threads": (8, 8), "per_thread": (4, 2), "strips": (2, 2), "warp": (4, 8), "swizzle": 3},
         {"threads": (32, 32), "per_thread": (4, 2), "strips": (1, 2), "warp": (1, 32)},
         {"threads": (8, 8), "per_thread": (2, 4), "warp": (8, 4), "interleave": 4, "inner": "rows"},
     ],
@@ -146,7 +154,7 @@ def test_a_guarded_tile_in_warps_computes_each_element_once(sizes):
 def test_tile_in_warps_refuses_sizes_that_do_not_divide():
     sch, block = start()
     sentence = (
-        r"loop 'i' runs 64 times, which group=1 \* threads=5 \* per_thread=2 does not divide; .*pad"
+        r"loop 'i' runs 64 times, which swizzle=1 \* threads=5 \* per_thread=2 does not .*pad"
     )
     with refuses(sch, sentence):
         tile_in_warps(sch, block, threads=(5, 8), per_thread=(2, 2))
@@ -154,17 +162,29 @@ def test_tile_in_warps_refuses_sizes_that_do_not_divide():
         tile_in_warps(sch, block, threads=(4, 10), per_thread=(2, 2))
 
 
-def test_tile_in_warps_refuses_a_group_that_does_not_divide_the_rows_of_tiles():
+def test_tile_in_warps_refuses_a_swizzle_that_does_not_divide_the_rows_of_tiles():
     sch, block = start()
-    with refuses(sch, r"runs 64 times, which group=3 \* threads=4 \* per_thread=2 does not divide"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), group=3)
+    with refuses(
+        sch, r"runs 64 times, which swizzle=3 \* threads=4 \* per_thread=2 does not divide"
+    ):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=3)
 
 
-@pytest.mark.parametrize("group", [0, -2])
-def test_tile_in_warps_refuses_what_is_no_group(group):
+def test_the_former_names_of_swizzle_warn():
+    renamed, former = start(), start()
+    tile_in_warps(*renamed, threads=(4, 8), per_thread=(2, 3), swizzle=4)
+    with pytest.warns(DeprecationWarning, match="group is now swizzle"):
+        tile_in_warps(*former, threads=(4, 8), per_thread=(2, 3), group=4)
+    tvm.ir.assert_structural_equal(former[0].mod, renamed[0].mod)
+    with pytest.warns(DeprecationWarning, match=r"find_group is now .*largest_divisor"):
+        assert warp_tiling.find_group is largest_divisor
+
+
+@pytest.mark.parametrize("swizzle", [0, -2])
+def test_tile_in_warps_refuses_what_is_no_swizzle(swizzle):
     sch, block = start()
-    with refuses(sch, rf"tile_in_warps: group={group} must be >= 1; use an integer >= 1"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), group=group)
+    with refuses(sch, rf"tile_in_warps: swizzle={swizzle} must be >= 1; use an integer >= 1"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=swizzle)
 
 
 PAIRS = [(0, 8), (-4, 8), (4,), (4, 8, 2), ()]
@@ -295,7 +315,8 @@ def test_tile_in_warps_refuses_a_copy_between_its_loops():
 
 
 @pytest.mark.parametrize(
-    ("rows", "most", "group"), [(8, 8, 8), (12, 8, 6), (7, 8, 7), (13, 8, 1), (1, 4, 1), (9, 1, 1)]
+    ("extent", "most", "divisor"),
+    [(8, 8, 8), (12, 8, 6), (7, 8, 7), (13, 8, 1), (1, 4, 1), (9, 1, 1)],
 )
-def test_a_group_is_the_largest_divisor_of_the_rows_of_tiles(rows, most, group):
-    assert find_group(rows, most=most) == group
+def test_a_swizzle_is_the_largest_divisor_of_the_rows_of_tiles(extent, most, divisor):
+    assert largest_divisor(extent, most=most) == divisor

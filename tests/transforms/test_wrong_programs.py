@@ -340,7 +340,7 @@ def test_padded_extents_beyond_the_integer_type():
         ),
         (
             lambda sch, block, _: tile_in_warps(
-                sch, block, threads=(1, 32), per_thread=(1, 1), group=2**29, tail="guard"
+                sch, block, threads=(1, 32), per_thread=(1, 1), swizzle=2**29, tail="guard"
             ),
             r"'i_0' \(1\) \* 'j_0' \(64\) \* 'i_1' \(536870912\)",
         ),

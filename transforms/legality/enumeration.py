@@ -249,8 +249,8 @@ def compile_expressions(
 ) -> Callable[..., Any]:
     """The values of expressions as one function of the variables' values, for many iterations.
 
-    It returns a tuple, or None where a condition does not hold. Other variables are zero. Raises
-    TypeError as `read_expression`.
+    Expressions may be in tuples, and their values are, too. It returns a tuple, or None where a
+    condition does not hold. Other variables are zero. Raises TypeError as `read_expression`.
     """
     names = {variable: f"v{place}" for place, variable in enumerate(variables)}
     values = ast.Tuple([_translate(node, names) for node in nodes], ast.Load())
@@ -263,7 +263,9 @@ def compile_expressions(
 
 
 def _translate(node: Any, names: dict[Any, str]) -> ast.expr:
-    """An expression in Python's syntax."""
+    """An expression in Python's syntax, or a tuple of expressions."""
+    if isinstance(node, tuple):
+        return ast.Tuple([_translate(each, names) for each in node], ast.Load())
     if isinstance(node, Var):
         name = names.get(node)
         return ast.Constant(0) if name is None else ast.Name(name, ast.Load())

@@ -4,12 +4,6 @@ It leaves out barriers between threads that share elements (`find_missing_barrie
 indices where it gives a buffer one dimension (`find_changed_indices`), and compacts shared memory
 as if each thread had one of its own (`find_split_rooms`).
 
-TVM takes accesses at one index, such as ``S[threadIdx.x]``, for those of one thread, and puts no
-barrier between them. In a kernel with threads along threadIdx.y, too, all of these have that index.
-Nor does it put one between two stores: a load between them brings the barriers. Where TVM unrolls a
-loop and finds that a copy of its body loads nothing, other threads' stores of the copies follow one
-another with none.
-
 In ``S[i % 2, (i + 1) % 2]`` there are two remainders of one variable, at different places. TVM lets
 the variable begin one element earlier for the second one, forgets that for the first one, and
 makes ``(i + 1) % 2 * 3`` of ``i % 2 * 2 + (i + 1) % 2``. Such indices come from a tile that is
@@ -25,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tvm.ir import Call, IRModule, Range, TensorLoad
+from tvm.ir import IRModule, Range
 from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
 from tvm.tirx import (
@@ -33,52 +27,77 @@ from tvm.tirx import (
     Add,
     And,
     BufferStore,
-    Cast,
     Evaluate,
-    FloatImm,
     FloorDiv,
     FloorMod,
     For,
     ForKind,
-    IntImm,
     Sub,
     const,
 )
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
-from ..passes.pipeline import lower_around
-from ..passes.uses import Use, Uses, Variables, find_uses
+from ..passes.pipeline import Around, lower_around
+from ..passes.uses import Use, Variables, find_uses
 from ..tir import (
     Place,
     cached_by_module,
     constant,
     find_all,
+    find_conditions,
     get_axis,
     get_elements,
     get_places,
     is_among,
-    is_choice,
     is_used,
     substitute,
 )
-from .enumeration import (
-    choose_values,
-    compile_expressions,
-    escapes,
-    varies_along,
-)
+from .enumeration import choose_values, compile_expressions, escapes, varies_along
 from .pipelines import STAGE
+from .races import find_races
 from .vectors import find_place
 
-_ROOM = 1 << 14
-"""Iterations, of all threads together, that are tried: some hundredths of a second."""
 _THREADS = 64
 """Threads that are evaluated before the module is lowered."""
 _UNROLLED = 64
 """Iterations of unrolled loops that are written out; beyond, the loop is looked at as it stands."""
-_Cells = dict[tuple[int, ...], dict[Any, set[int]]]
-"""For each iteration of loops: the numbers of the threads that use an element."""
+_COMPACTING = "s_tir.CompactBufferAllocation"
+_FLATTENING = "tirx.FlattenBuffer"
+_SYNCHRONIZING = "s_tir.ThreadSync"
+
+
+class _Quotient(NamedTuple):
+    """A quotient or a remainder in an index of a block, in loop variables.
+
+    Attributes
+    ----------
+    shift : the constant in the sum that is divided
+    is_strange : whether TVM may take its value in one thread for that in all
+    """
+
+    buffer: Any
+    expression: Any
+    shift: int
+    is_strange: bool
+
+
+def _watch(module: IRModule, name: str, *, is_last: bool = False) -> Around | None:
+    """A module around a pass; None where there is no doubt about it, or TVM does not lower it."""
+    return _lower(module, is_last=is_last).get(name)
+
+
+@cached_by_module(4)
+def _lower(module: IRModule, *, is_last: bool) -> dict[str, Around]:
+    """The passes that may make something else of a module; it is lowered once for all of them."""
+    bodies = [function.body for _, function in module.functions_items()]
+    read = [list(_find_all_quotients(body)) for body in bodies]
+    names = [_COMPACTING] * any(map(_may_split_rooms, read))
+    names += [_FLATTENING] * any(map(_has_shifted_quotients, read))
+    unrolls = any(map(_unrolls_stores, bodies))
+    if unrolls or any(_may_share(body, is_last) for body in bodies):
+        names += [_SYNCHRONIZING, _SYNCHRONIZING]
+    return lower_around(module, names, unrolls=unrolls) if names else {}
 
 
 class _Axis(NamedTuple):
@@ -99,14 +118,10 @@ def find_missing_barriers(module: IRModule, *, is_last: bool = False) -> list[st
     Unless it `is_last`, also where a block has no loop yet on one of its kernel's thread axes: it
     runs in all threads of that axis, and more transforms may change that.
     """
-    functions = [function for _, function in module.functions_items()]
-    unrolls = any(_unrolls_stores(function.body) for function in functions)
-    if not unrolls and not any(_may_share(function.body, is_last) for function in functions):
+    around = _watch(module, _SYNCHRONIZING, is_last=is_last)
+    if around is None:
         return []
-    lowered = lower_around(module, "s_tir.ThreadSync", times=2, unrolls=unrolls)
-    if lowered is None:
-        return []
-    found = (_find_in(find_uses(function)) for _, function in lowered.after.functions_items())
+    found = (find_races(find_uses(function)) for _, function in around.after.functions_items())
     return list(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
@@ -194,219 +209,6 @@ def _writes_together(place: tuple[Any, ...], axes: tuple[_Axis, ...], indices: A
     return len(written) < len(let) or any(len(set(along)) == 1 for along in zip(*let, strict=True))
 
 
-def _find_in(uses: Uses) -> Iterator[str]:
-    """The shared buffers of a lowered function that lack a barrier."""
-    shared = [
-        use
-        for use in uses.uses
-        if use.buffer.scope().startswith("shared")
-        and use.launch
-        and all(index.ty.dtype.lanes == 1 for index in use.indices)
-    ]
-    for first, last in itertools.combinations_with_replacement(shared, 2):
-        if first.launch != last.launch or not first.buffer.same_as(last.buffer):
-            continue
-        if not _needs_barrier(first, last):
-            continue
-        try:
-            if _Pair(uses, first, last).races():
-                yield str(first.buffer.name)
-        except TypeError:
-            continue  # an expression that is not known, a loaded one, say
-
-
-def _needs_barrier(first: Use, last: Use) -> bool:
-    """Whether TVM may have left out a barrier between two uses of a buffer, in whatever order."""
-    if first.is_write and last.is_write:
-        return True
-    return (
-        first.is_write != last.is_write
-        and not first.statement.same_as(last.statement)
-        and bool(structural_equal(first.indices, last.indices))
-    )
-
-
-class _Pair:
-    """Two uses of a buffer, the first one earlier in the program, or a store and itself."""
-
-    def __init__(self, uses: Uses, first: Use, last: Use) -> None:
-        self.uses, self.first, self.last = uses, first, last
-        self.common = [loop for loop in first.loops if is_among(loop, last.loops)]
-        self._sources = self._get_sources()
-        if any(constant(loop.min) != 0 for loop in (*first.loops, *last.loops)):
-            raise TypeError("loops that begin elsewhere are not tried")
-        threads = uses.threads[first.launch]
-        self._threads = list(itertools.product(*map(range, threads.values())))
-        room = max(2, _ROOM // math.prod(threads.values()))
-        self._chosen = [list(values) for values in choose_values(self.common, room)]
-        self._moving = {id(use): self._find_moving(use) for use in (first, last)}
-        self._cells: dict[int, _Cells] = {}
-        self._known: dict[tuple[Any, ...], bool] = {}
-        self._touch: dict[int, Any] = {}
-
-    def _find_moving(self, use: Use) -> list[int]:
-        """The depths of the common loops that decide what a use touches."""
-        asked = (*use.indices, *use.guards, *self._sources.get(id(use), ()))
-        return [
-            depth
-            for depth, loop in enumerate(self.common)
-            if any(is_used(loop.loop_var, expression) for expression in asked)
-        ]
-
-    def races(self) -> bool:
-        """Whether some thread uses an element too early or too late for another one."""
-        is_open = not self._has_barrier(self.first.place, self.last.place)
-        if (
-            is_open
-            and not self._writes_the_same()
-            and any(
-                self._clashes(self.first, at, self.last, at)
-                for at in itertools.product(*self._chosen)
-            )
-        ):
-            return True
-        return any(
-            self._races_around(depth, *uses)
-            for depth in range(self.uses.outer[self.first.launch], len(self.common))
-            for uses in ((self.last, self.first), (self.first, self.last))
-        )
-
-    def _writes_the_same(self) -> bool:
-        """Whether both are stores, and of one value that no loop changes."""
-        first, last = self.first.value, self.last.value
-        if first is None or last is None:
-            return False
-        return self.first.place == self.last.place or bool(
-            structural_equal(first, last) and isinstance(first, IntImm | FloatImm)
-        )
-
-    def _get_sources(self) -> dict[int, tuple[Any, ...]]:
-        """What decides about the value of each store, where both copy one buffer; empty otherwise.
-
-        Stores of one element with the same source write the same. A buffer that is written, too,
-        may hold something else by then.
-        """
-        early, late = (_read_copy(use.value) for use in (self.first, self.last))
-        written = [use.buffer for use in self.uses.uses if use.is_write]
-        if early is None or late is None:
-            return {}
-        if not early[0].same_as(late[0]) or is_among(early[0], written):
-            return {}
-        return {id(self.first): early[1:], id(self.last): late[1:]}
-
-    def _races_around(self, depth: int, early: Use, late: Use) -> bool:
-        """Whether a use clashes with one in the next iteration of a loop around both.
-
-        Copies in neighbouring iterations may bring the same, so that later ones are tried, too.
-        """
-        loop, chosen = self.common[depth], self._chosen[depth]
-        begin, end = self.uses.spans[loop]
-        if (
-            loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED)
-            or self._has_barrier(early.place, end)
-            or self._has_barrier(begin, late.place)
-            or (late.is_write and not self._varies(late, loop))
-        ):
-            return False
-        return any(
-            self._clashes(early, at, late, (*at[:depth], later, *at[depth + 1 :]))
-            for at in itertools.product(*self._chosen)
-            for later in chosen
-            if later == at[depth] + 1 or (self._sources and later > at[depth])
-        )
-
-    def _has_barrier(self, begin: int, end: int) -> bool:
-        return any(begin <= place < end for place in self.uses.barriers)
-
-    def _varies(self, write: Use, loop: For) -> bool:
-        """Whether what is written may be something else in the next iteration of a loop."""
-        begin, end = self.uses.spans[loop]
-        inside = [use.buffer for use in self.uses.uses if use.is_write and begin <= use.place < end]
-        loads = find_all(write.value, TensorLoad)
-        return is_used(loop.loop_var, write.value) or any(
-            is_among(load.source, inside) for load in loads
-        )
-
-    def _clashes(self, early: Use, at: tuple[int, ...], late: Use, then: tuple[int, ...]) -> bool:
-        """Whether a thread uses an element late that another one uses early, each in an iteration.
-
-        A thread may read what it wrote itself: all that write an element at once write the same.
-        """
-        key = id(early), self._keep_moving(early, at), id(late), self._keep_moving(late, then)
-        if key not in self._known:
-            before, after = self._find_cells(early, at), self._find_cells(late, then)
-            if self._sources:
-                self._known[key] = _clash_of_copies(before, after, len(early.indices))
-            else:
-                is_passed = early.is_write and not late.is_write
-                self._known[key] = _clash(before, after, is_passed=is_passed)
-        return self._known[key]
-
-    def _keep_moving(self, use: Use, at: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(at[depth] for depth in self._moving[id(use)])
-
-    def _find_cells(self, use: Use, at: tuple[int, ...]) -> dict[Any, set[int]]:
-        """The elements of a use, and of copies their sources, in one iteration of common loops."""
-        known, key = self._cells.setdefault(id(use), {}), self._keep_moving(use, at)
-        if key not in known:
-            known[key] = self._collect(use, at)
-        return known[key]
-
-    def _collect(self, use: Use, at: tuple[int, ...]) -> dict[Any, set[int]]:
-        own = [loop for loop in use.loops if not is_among(loop, self.common)]
-        if id(use) not in self._touch:
-            loops = [loop.loop_var for loop in (*self.common, *own)]
-            variables = [*loops, *self.uses.threads[use.launch]]
-            asked = (*use.indices, *self._sources.get(id(use), ()))
-            self._touch[id(use)] = compile_expressions(asked, use.guards, variables)
-        touch, found = self._touch[id(use)], defaultdict(set)
-        for iteration in itertools.product(*choose_values(own, 8)):
-            for number, thread in enumerate(self._threads):
-                element = touch(*at, *iteration, *thread)
-                if element is not None:
-                    found[element].add(number)
-        return found
-
-
-def _clash(before: dict[Any, set[int]], after: dict[Any, set[int]], *, is_passed: bool) -> bool:
-    """Whether a thread uses an element of another one; none that `is_passed` on to itself."""
-    for element, threads in after.items():
-        others = before.get(element, set())
-        if is_passed:
-            threads = threads - others
-        if any(others - {thread} for thread in threads):
-            return True
-    return False
-
-
-def _clash_of_copies(before: dict[Any, set[int]], after: dict[Any, set[int]], rank: int) -> bool:
-    """Whether threads copy different elements to one; the keys are its indices, then the source."""
-    copied = defaultdict(list)
-    for key, threads in before.items():
-        copied[key[:rank]].append((key[rank:], threads))
-    return any(
-        source != key[rank:] and any(others - {thread} for thread in threads)
-        for key, threads in after.items()
-        for source, others in copied[key[:rank]]
-    )
-
-
-def _read_copy(value: Any) -> tuple[Any, ...] | None:
-    """The buffer that a value is an element of, and its indices; None of any other value.
-
-    Of a choice between an element and a constant, the condition and the constant, too.
-    """
-    while isinstance(value, Cast):
-        value = value.value
-    if isinstance(value, Call) and is_choice(value):
-        condition, chosen, other = value.args
-        copy = _read_copy(chosen)
-        if copy is None or not isinstance(other, IntImm | FloatImm) or other.value != 0:
-            return None
-        return (*copy, condition)
-    return (value.source, *value.indices) if isinstance(value, TensorLoad) else None
-
-
 @cached_by_module(4)
 def find_changed_indices(module: IRModule) -> list[str]:
     """The buffers, by name, of which the lowered module uses other elements than the module.
@@ -414,10 +216,7 @@ def find_changed_indices(module: IRModule) -> list[str]:
     Asked is TVM; the iterations that are tried are the first and the last ones of each loop. Empty
     where it does not lower the module.
     """
-    functions = [function for _, function in module.functions_items()]
-    if not any(_has_shifted_quotients(function.body) for function in functions):
-        return []
-    around = lower_around(module, "tirx.FlattenBuffer")
+    around = _watch(module, _FLATTENING)
     if around is None:
         return []
     found = []
@@ -428,33 +227,75 @@ def find_changed_indices(module: IRModule) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _has_shifted_quotients(body: Any) -> bool:
-    """Whether a buffer's indices divide sums with several constants, or may do so in a pipeline."""
-    if not (find_all(body, FloorMod) or find_all(body, FloorDiv)):
-        return False
-    shifts: dict[Any, set[int]] = defaultdict(set)
+def _find_all_quotients(body: Any) -> Iterator[tuple[Place, _Quotient]]:
     for place in get_places(body):
-        pipelined = [loop.loop_var for loop in place.loops if STAGE in loop.annotations]
-        for buffer, quotient, shift in _find_shifts(place.block, tuple(place.values.items())):
-            if any(is_used(variable, quotient) for variable in pipelined):
+        for quotient in _read_quotients(place.key, _find_threads(place)):
+            yield place, quotient
+
+
+def _has_shifted_quotients(read: list[tuple[Place, _Quotient]]) -> bool:
+    """Whether a buffer's indices divide sums with several constants, or may do so in a pipeline."""
+    shifts: dict[Any, set[int]] = defaultdict(set)
+    for place, quotient in read:
+        for loop in place.loops:
+            if STAGE in loop.annotations and is_used(loop.loop_var, quotient.expression):
                 return True
-            shifts[buffer].add(shift)
+        shifts[quotient.buffer].add(quotient.shift)
     return any(len(shift) > 1 for shift in shifts.values())
 
 
 @functools.lru_cache(maxsize=256)  # a transform leaves most blocks as they are
-def _find_shifts(
-    block: SBlock, values: tuple[tuple[Any, Any], ...]
-) -> tuple[tuple[Any, Any, int], ...]:
-    """The buffer, the quotient and its constant of each quotient in the indices of a block."""
+def _read_quotients(
+    place: tuple[Any, ...], threads: tuple[tuple[Any, int], ...]
+) -> tuple[_Quotient, ...]:
+    """The quotients in the indices of a block that holds no others."""
+    block, items, guards = place
     if find_all(block.body, SBlock):
         return ()
-    named = dict(values)
+    named, found = dict(items), []
+    stores = len(find_all(block.body, BufferStore))
+    for at, (buffer, indices) in enumerate(get_elements(block.body)):
+        quotients = _find_quotients([substitute(index, named) for index in indices])
+        if not quotients:
+            continue
+        inner = find_conditions(block.body, indices) if at >= stores else []
+        conditions = [*guards, *(substitute(condition, named) for condition in inner)]
+        for quotient in quotients:
+            moving = [item for item in threads if is_used(item[0], quotient)]
+            is_strange = any(
+                _is_uneven(quotient) or _is_pinned(conditions, *item) for item in moving
+            )
+            found.append(_Quotient(buffer, quotient, _find_shift(quotient.a), is_strange))
+    return tuple(found)
+
+
+def _find_threads(place: Place) -> tuple[tuple[Any, int], ...]:
+    """The variables of several threads around a block, and how many these are."""
     return tuple(
-        (buffer, quotient, _find_shift(quotient.a))
-        for buffer, indices in get_elements(block.body)
-        for quotient in _find_quotients([substitute(index, named) for index in indices])
+        (loop.loop_var, constant(loop.extent) or 0)
+        for loop in place.loops
+        if _is_thread(loop) and constant(loop.extent) != 1
     )
+
+
+def _is_uneven(quotient: Any) -> bool:
+    """Whether it divides a remainder whose divisor it does not divide, as in ``i % 5 % 4``."""
+    divisor = constant(quotient.b)
+    return divisor is None or any(
+        (constant(inner.b) or 1) % divisor for inner in find_all(quotient.a, FloorMod)
+    )
+
+
+def _is_pinned(conditions: list[Any], thread: Any, count: int) -> bool:
+    """Whether conditions let one thread in, where all else is zero: ``thread * 4 < 3``, say."""
+    asked = [condition for condition in conditions if is_used(thread, condition)]
+    if not asked:
+        return False
+    try:
+        holds = compile_expressions((), asked, [thread])
+    except TypeError:
+        return True
+    return sum(holds(value) is not None for value in range(count)) <= 1
 
 
 def _find_quotients(indices: Iterable[Any]) -> list[Any]:
@@ -501,12 +342,11 @@ def find_split_rooms(module: IRModule) -> list[str]:
     """The shared buffers, by name, that TVM makes smaller as if each thread had one of its own.
 
     Their first element in the smaller buffer is then another one for each thread. Asked is TVM,
-    where a shared buffer is indexed by quotients or remainders. Empty where it does not lower.
+    where a shared buffer is indexed by quotients of threads that have remainders of other divisors
+    in them, or where a guard lets one thread alone in: its region is that of all threads otherwise.
+    Empty where it does not lower.
     """
-    functions = [function for _, function in module.functions_items()]
-    if not any(_divides_in_shared_memory(function.body) for function in functions):
-        return []
-    around = lower_around(module, "s_tir.CompactBufferAllocation")
+    around = _watch(module, _COMPACTING)
     if around is None:
         return []
     found = []
@@ -516,10 +356,12 @@ def find_split_rooms(module: IRModule) -> list[str]:
         others = [loop for loop in loops if not _is_thread(loop)]
         elements = (get_elements(each.body) for each in (function, around.after[variable]))
         for (buffer, old), (_, new) in zip(*elements, strict=True):
-            begins = [index - smaller for index, smaller in zip(old, new, strict=True)]
-            if buffer.scope().startswith("shared") and any(
-                varies_along(begin, threads, others) for begin in begins
-            ):
+            begins = [
+                index - smaller
+                for index, smaller in zip(old, new, strict=True)
+                if buffer.scope().startswith("shared") and not structural_equal(index, smaller)
+            ]
+            if any(varies_along(begin, threads, others) for begin in begins):
                 found.append(str(buffer.name))
     return list(dict.fromkeys(found))
 
@@ -528,9 +370,7 @@ def _is_thread(loop: For) -> bool:
     return (get_axis(loop) or "").startswith("threadIdx")
 
 
-def _divides_in_shared_memory(body: Any) -> bool:
+def _may_split_rooms(read: list[tuple[Place, _Quotient]]) -> bool:
     return any(
-        buffer.scope().startswith("shared")
-        for place in get_places(body)
-        for buffer, *_ in _find_shifts(place.block, tuple(place.values.items()))
+        quotient.is_strange and quotient.buffer.scope().startswith("shared") for _, quotient in read
     )

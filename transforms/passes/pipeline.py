@@ -1,11 +1,13 @@
 """The pipeline "tirstep": TVM's own for scheduled modules, with our passes among them.
 
-`get_pipeline` and `get_pass_options` read what a module requests; `lower_around` lowers it up
-to a pass.
+`get_pipeline` and `get_pass_options` read what a module requests; `lower_around` lowers it and
+watches passes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -34,21 +36,29 @@ _MARK = "__tvm_ffi_error__"
 def _make_pipeline() -> tuple[Any, Any, Any]:
     """TVM's pipeline, with our passes among those that it names.
 
-    Three come directly before FlattenBuffer, where buffers still have their dimensions and vectors
-    are loops, the fourth directly after the passes that put barriers in. It is TVM's own function,
-    which looks its passes up by name when it runs, with names of its own: TVM's modules stay as
-    they are, for other pipelines that run at the same time.
+    It is TVM's own function, which looks its passes up by name when it runs, with names of its own:
+    TVM's modules stay as they are, for other pipelines that run at the same time.
     """
+    own = s_tir.pipeline.default_s_tir_pipeline
+    pipeline = FunctionType(own.__code__, {**own.__globals__, **name_passes(PIPELINE)})()
+    return pipeline[0], pipeline[1], pipeline[2]
+
+
+def name_passes(pipeline: str) -> dict[str, Any]:
+    """The names that are other ones in a pipeline than in TVM's own: none but in `PIPELINE`.
+
+    Three of our passes come directly before FlattenBuffer, where buffers still have their
+    dimensions and vectors are loops, the fourth directly after the passes that put barriers in.
+    """
+    if pipeline != PIPELINE:
+        return {}
     before_flattening = tvm.transform.Sequential(
         [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
     )
-    named = {
+    return {
         "s_tir": _put_before(s_tir.transform, "LowerThreadAllreduce", DropRedundantBarriers),
         "tirx": _put_before(tirx.transform, "FlattenBuffer", before_flattening),
     }
-    own = s_tir.pipeline.default_s_tir_pipeline
-    pipeline = FunctionType(own.__code__, {**own.__globals__, **named})()
-    return pipeline[0], pipeline[1], pipeline[2]
 
 
 def _put_before(passes: Any, name: str, ours: Any) -> SimpleNamespace:
@@ -87,22 +97,24 @@ def get_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:
 
 
 class Around(NamedTuple):
-    """A module before and after one of the passes that lower it."""
+    """A module before and after one of the passes that lower it, or several runs of one."""
 
     before: tvm.IRModule
     after: tvm.IRModule
 
 
 def lower_around(
-    module: tvm.IRModule, name: str, *, times: int = 1, unrolls: bool = False
-) -> Around | None:
-    """Lower a module until a pass has run so many times, in the pipeline that the module requests.
+    module: tvm.IRModule, names: Sequence[str], *, unrolls: bool = False
+) -> dict[str, Around]:
+    """Lower a module once, in the pipeline that it requests, and watch passes as they go by.
 
-    Loops stay as they are where TVM would unroll them, unless `unrolls`. Returns the module before
-    the first and after the last of these runs; None where TVM refuses the module on the way.
+    `names` are theirs, and one that stands there twice is watched for two runs: `before` is then
+    the module before the first, `after` the one after the last. No pass runs after the last of
+    them. Loops stay as they are where TVM would unroll them, unless `unrolls`. Passes that are not
+    reached, where TVM refuses the module on the way, are left out.
     """
     left_out = {_NEEDS_TARGET} if unrolls else {_NEEDS_TARGET, _UNROLLING}
-    watch = _Watch(name, times, left_out)
+    watch = _Watch(names, left_out)
     if get_pipeline(module) == PIPELINE:
         pipeline = tirx.get_tir_pipeline(PIPELINE)[0]
     else:
@@ -113,27 +125,25 @@ def lower_around(
     except Exception as error:
         if not isinstance(error, RuntimeError) and not hasattr(error, _MARK):
             raise  # a mistake of ours, which must show as one
-        return None
-    return Around(watch.before, watch.after) if watch.left == 0 else None
+    return {name: watch.seen[name] for name in names if not watch.left[name]}
 
 
 @pass_instrument
 class _Watch:
-    """Notes what a pass is given and makes, and skips all passes after that."""
+    """Notes what passes are given and make, and skips all after the last one of them."""
 
-    def __init__(self, name: str, times: int, left_out: set[str]) -> None:
-        self.watched, self.left, self.left_out = name, times, left_out
-        self.before: Any = None
-        self.after: Any = None
+    def __init__(self, names: Sequence[str], left_out: set[str]) -> None:
+        self.left, self.left_out = Counter(names), left_out
+        self.seen: dict[str, Around] = {}
 
     def should_run(self, _module: tvm.IRModule, info: Any) -> bool:
-        return self.left > 0 and info.name not in self.left_out
+        return self.left.total() > 0 and info.name not in self.left_out
 
     def run_before_pass(self, module: tvm.IRModule, info: Any) -> None:
-        if info.name == self.watched and self.before is None:
-            self.before = module
+        if info.name in self.left and info.name not in self.seen:
+            self.seen[info.name] = Around(module, module)
 
     def run_after_pass(self, module: tvm.IRModule, info: Any) -> None:
-        if info.name == self.watched:
-            self.after = module
-            self.left -= 1
+        if self.left[info.name] > 0:
+            self.seen[info.name] = Around(self.seen[info.name].before, module)
+            self.left[info.name] -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -34,6 +35,7 @@ from .matmul_blocking import (
     matmul_local_blocking,
     matmul_shared_blocking,
 )
+from .mma import MATMUL_MMA
 from .recipe import Example, Recipe, Step, recipe
 from .rows import ROWS
 from .stencil import (
@@ -51,7 +53,7 @@ from .transpose import LADDER as TRANSPOSE
 
 def _order(title: str, *recipes: Recipe, name: str = "") -> Ladder:
     """A ladder at the shape of its last recipe's example; named after its kernel by default."""
-    kernel, shape = recipes[-1].kernel, recipes[-1].default_example.shape
+    kernel, shape = recipes[-1].kernel_name, recipes[-1].default_example.shape
     return Ladder(name or kernel, kernel, title, recipes, shape)
 
 
@@ -84,7 +86,8 @@ _ALL = (
         matmul_shared_blocking,
         name="blocking",
     ),
-    MATMUL,
+    MATMUL_MMA,
+    MATMUL,  # the last of its kernel: its last recipe is for all types
     _order('the blocking of "GPU and hardware acceleration"', matmul_bias_relu_shared_blocking),
     _order(
         "the convolution tutorials, from the naive kernel to the unrolled one",
@@ -108,11 +111,19 @@ _ALL = (
     ),
     DEPTHWISE,
 )
+_NORMS = ("softmax", "rms_norm", "layer_norm")
 LADDERS: Mapping[str, Ladder] = MappingProxyType({ladder.name: ladder for ladder in _ALL})
 """By name: a kernel's fast ladder has the kernel's name, a tutorial's one of its own."""
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {recipe.name: recipe for ladder in LADDERS.values() for recipe in ladder}
 )
+FORMER_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "matmul_grouped": "matmul_swizzled",
+        **{f"{kernel}_registers": f"{kernel}_vectors" for kernel in _NORMS},
+    }
+)
+"""New names by those that recipes had before; they go with the next version."""
 
 __all__ = [
     "LADDERS",
@@ -135,6 +146,9 @@ def list_ladders(kernel: str) -> list[Ladder]:
 
 def find_recipe(name: str) -> Recipe:
     """The recipe of a name; an unknown one is refused with the nearest names."""
+    if name in FORMER_NAMES:
+        warnings.warn(f"{name} is now {FORMER_NAMES[name]}", DeprecationWarning, stacklevel=2)
+    name = FORMER_NAMES.get(name, name)
     if name in RECIPES:
         return RECIPES[name]
     near = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from tvm.s_tir import Schedule
@@ -11,19 +12,22 @@ from ..loops import Tail, fuse_loops, reorder_loops, split_loop
 from ..placement import inline_producers
 from .recipe import Example, recipe
 
-SEED = Example({"b": 3, "c": 4, "h": 16, "w": 32, "k": 7})
+EXAMPLE = Example({"b": 3, "c": 4, "h": 16, "w": 32, "k": 7})
 SMALL = Example({"b": 5, "c": 2, "h": 16, "w": 32, "k": 3})
 BLOCKS = ("padded Y",)
 
 
-@recipe(
+convolution_tutorial = functools.partial(
+    recipe,
     kernel="depthwise_conv2d",
     blocks=BLOCKS,
-    default_example=SEED,
+    default_example=EXAMPLE,
     golden=SMALL,
     symbolic=("b", "c", "h", "w"),
-    expects={"bound": ("blocks == 3", "guards == 2")},
 )
+
+
+@convolution_tutorial(expects={"bound": ("blocks == 3", "guards == 2")})
 def depthwise_conv2d_naive(sch: Schedule) -> Iterator[str]:
     """One image for each block of one thread; the padding is inlined."""
     block = sch.get_sblock("Y")
@@ -33,14 +37,7 @@ def depthwise_conv2d_naive(sch: Schedule) -> Iterator[str]:
     yield "bound"
 
 
-@recipe(
-    kernel="depthwise_conv2d",
-    blocks=BLOCKS,
-    default_example=SEED,
-    golden=SMALL,
-    symbolic=("b", "c", "h", "w"),
-    expects={"bound": ("blocks == 12", "guards == 2")},
-)
+@convolution_tutorial(expects={"bound": ("blocks == 12", "guards == 2")})
 def depthwise_conv2d_blocks_2d(sch: Schedule) -> Iterator[str]:
     """One channel of one image for each block: images on blockIdx.x, channels on blockIdx.y."""
     block = sch.get_sblock("Y")
@@ -52,14 +49,7 @@ def depthwise_conv2d_blocks_2d(sch: Schedule) -> Iterator[str]:
     yield "bound"
 
 
-@recipe(
-    kernel="depthwise_conv2d",
-    blocks=BLOCKS,
-    default_example=SEED,
-    golden=SMALL,
-    symbolic=("b", "c", "h", "w"),
-    expects={"bound": ("blocks == 192", "guards == 2")},
-)
+@convolution_tutorial(expects={"bound": ("blocks == 192", "guards == 2")})
 def depthwise_conv2d_fused_blocks(sch: Schedule) -> Iterator[str]:
     """One row of pixels for each block: images and channels fused, rows on blockIdx.y."""
     block = sch.get_sblock("Y")
@@ -73,13 +63,8 @@ def depthwise_conv2d_fused_blocks(sch: Schedule) -> Iterator[str]:
     yield "bound"
 
 
-@recipe(
-    kernel="depthwise_conv2d",
-    blocks=BLOCKS,
-    default_example=SEED,
-    golden=SMALL,
+@convolution_tutorial(
     choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
-    symbolic=("b", "c", "h", "w"),
     expects={"bound": ("threads == 256", "guards == 2")},
 )
 def depthwise_conv2d_threads_2d(
@@ -104,13 +89,8 @@ def depthwise_conv2d_threads_2d(
     yield "bound"
 
 
-@recipe(
-    kernel="depthwise_conv2d",
-    blocks=BLOCKS,
-    default_example=SEED,
-    golden=SMALL,
+@convolution_tutorial(
     choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
-    symbolic=("b", "c", "h", "w"),
     expects={"bound": ("threads == 256", "guards == 2")},
 )
 def depthwise_conv2d_outer_fusion(

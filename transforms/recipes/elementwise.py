@@ -99,7 +99,6 @@ VECTORS: Mapping[str, Any] = MappingProxyType(
         "vector": 8,
         "why": "One load moves 16 bytes",
         "golden": {"vector": 4},
-        "at": {"n": 256},
         "expects": {"bound": ("scalar_loads == 0", "scalar_stores == 0")},
     }
 )
@@ -113,7 +112,7 @@ def _make_family(kernel: str, block: str) -> Family:
         schedule=schedule,
         blocks=(block,),
         default_example=TENSOR,
-        small=Example({"n": 96}, config={"threads": 32}),
+        small=Example({"n": 1536}, config={"threads": 32}),
         tiles=("threads",),
     )
 
@@ -129,16 +128,14 @@ def _make_ladder(first: Recipe, vectors: Rung) -> Ladder:
         "batches",
         each=4,
         why="Several vectors of a thread are in flight at the same time",
-        golden={"each": 2, "threads": 32},
-        at={"n": 512},
+        golden={"each": 2},
     )
     persistent = vectors.plus(
         "persistent",
         blocks=1056,
         why="Blocks are started once, as many as the GPU runs, and go over the tensor; slower "
         "than many small ones here",
-        golden={"blocks": 3, "each": 2},
-        at={"n": 1536},
+        golden={"blocks": 3},
         searched=("each",),
         # As many blocks as 132 multiprocessors run: they do not divide.
         changes={"default_example": dataclasses.replace(TENSOR, config={"tail": "guard"})},

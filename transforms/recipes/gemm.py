@@ -8,7 +8,7 @@ others, CUTLASS: Fast Linear Algebra in CUDA C++, 2017).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -28,7 +28,7 @@ from ..queries import find_row_length, get_extent, get_spatial_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
 from ..tir import constant
 from ..vectorize import vectorize_copy, vectorize_loop
-from ..warp_tiling import Inner, find_group, tile_in_warps
+from ..warp_tiling import Inner, largest_divisor, tile_in_warps
 from .ladder import Family, Ladder, Pair, knob, pairs, read_pairs
 from .recipe import Example, recipe
 from .tuned import choose_tuned
@@ -113,19 +113,10 @@ class GemmConfig:
 
 def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
-    block = total = sch.get_sblock("C")
-    if config.tail != "refuse":
-        pad_block(sch, block, multiples=(*config.tile, config.tile_k * config.split_k))
-        yield "padded"
-    if config.tail == "copy":
-        _copy_operands(sch, block)
-        yield "operands_copied"
-    if config.split_k > 1:
-        partial = rfactor_reduction(sch, block, parts=config.split_k)
-        block = partial.block
-        bind_loop(sch, partial.parts, axis="blockIdx.y")
-        yield "cut_in_parts"
-    rows = get_extent(sch, get_spatial_loops(sch, block)[-2]) or 1
+    total = sch.get_sblock("C")
+    block = yield from cut_matmul(
+        sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
+    )
     tile = tile_in_warps(
         sch,
         block,
@@ -136,7 +127,7 @@ def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
         interleave=config.interleave,
         inner=config.inner,
         inner_strips=config.inner_strips,
-        group=find_group(max(1, rows // config.tile[0]), most=config.swizzle),
+        swizzle=fit_swizzle(sch, block, config.tile[0], most=config.swizzle),
     )
     yield "tiled"
     result = accumulate_in_registers(sch, block, tile.threads)
@@ -145,8 +136,35 @@ def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
     yield "accumulated_in_registers"
     yield from _feed(sch, block, config)
     if config.split_k > 1:
-        _add_parts(sch, total, config.tail)
+        add_parts(sch, total, config.tail)
         yield "parts_added"
+
+
+def cut_matmul(
+    sch: Schedule, block: SBlockRV, tile: tuple[int, int, int], *, split_k: int, tail: WholeTail
+) -> Generator[str, None, SBlockRV]:
+    """The steps before the tiles of m, n and k: padding, copies of the operands, slices of k.
+
+    Returns the block to tile, which is that of the slices where there are any.
+    """
+    if tail != "refuse":
+        pad_block(sch, block, multiples=(*tile[:2], tile[2] * split_k))
+        yield "padded"
+    if tail == "copy":
+        _copy_operands(sch, block)
+        yield "operands_copied"
+    if split_k > 1:
+        partial = rfactor_reduction(sch, block, parts=split_k)
+        block = partial.block
+        bind_loop(sch, partial.parts, axis="blockIdx.y")
+        yield "cut_in_parts"
+    return block
+
+
+def fit_swizzle(sch: Schedule, block: SBlockRV, height: int, *, most: int) -> int:
+    """The most rows of tiles of a height, up to `most`, that divide those of a matmul."""
+    rows = get_extent(sch, get_spatial_loops(sch, block)[-2]) or 1
+    return largest_divisor(max(1, rows // height), most=most)
 
 
 def _feed(sch: Schedule, block: SBlockRV, config: GemmConfig) -> Iterator[str]:
@@ -232,7 +250,7 @@ def _stage(
     return copy
 
 
-def _add_parts(sch: Schedule, total: SBlockRV, tail: WholeTail) -> None:
+def add_parts(sch: Schedule, total: SBlockRV, tail: WholeTail) -> None:
     """The second kernel: each thread adds up the parts of neighbouring sums."""
     rows, columns = get_spatial_loops(sch, total)
     parts = sch.get_loops(total)[-1]
@@ -256,7 +274,7 @@ GEMM = Family(
     blocks=("C", "C C_cast"),
     default_example=Example({"m": 1024, "n": 512, "k": 2048}),
     small=Example(
-        {"m": 64, "n": 48, "k": 32}, config={"threads": (4, 8), "thread_tile": (8, 2), "tile_k": 8}
+        {"m": 64, "n": 48, "k": 32}, config={"threads": (4, 8), "thread_tile": (8, 2), "tile_k": 4}
     ),
     tiles=("threads", "thread_tile", "tile_k"),
 )
@@ -270,7 +288,9 @@ fragments = GEMM.root(
 strips = fragments.plus(
     "strips", strided=True, why="Adjacent threads read adjacent vectors; sets up warps"
 )
-deeper = strips.plus("deeper", tile_k=16, why="Half as many barriers per product")
+deeper = strips.plus(
+    "deeper", tile_k=16, why="Half as many barriers per product", golden={"tile_k": 8}
+)
 padded = deeper.plus(
     "padded", padding=4, why="The transposed stores of A's tile fall into different banks"
 )
@@ -283,14 +303,14 @@ interleaved = warps.plus(
     why="Pairs of adjacent lanes read the same vector, which halves shared-memory wavefronts",
     expects={"decomposed": (*VECTORS, "spills == 0 on sm_90a")},
 )
-grouped = interleaved.plus(
-    "grouped",
+swizzled = interleaved.plus(
+    "swizzled",
     swizzle=8,
     why="Blocks that run at the same time share rows of A and columns of B in the L2 cache",
     golden={"swizzle": 2},
     expects={"decomposed": ("scalar_loads == 0", "blocks == 32")},
 )
-prefetched = grouped.plus(
+prefetched = swizzled.plus(
     "prefetched",
     stages=2,
     why="The next tiles are loaded into registers during the products; one barrier a step",
@@ -314,7 +334,7 @@ split = inner_rows.plus(
     split_k=4,
     why="Few tiles fill the GPU, too, in slices of K, which a second kernel adds up; slower "
     "where tiles are many, as here",
-    golden={"split_k": 2, "prefetch_fragments": True},
+    golden={"split_k": 2},
     searched=("prefetch_fragments", "inner_strips"),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
 )
@@ -388,7 +408,7 @@ MATMUL = Ladder(
         padded,
         warps,
         interleaved,
-        grouped,
+        swizzled,
         prefetched,
         copied,
         inner_rows,

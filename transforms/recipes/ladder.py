@@ -20,7 +20,7 @@ from typing import Any, TypeVar, get_args, get_type_hints, overload
 from tvm.s_tir import Schedule
 
 from ..errors import TransformError
-from .expectations import Expectation, read_expectations
+from .expected_facts import Expectation, read_expectations
 from .recipe import Example, Recipe
 
 Value = TypeVar("Value")
@@ -55,6 +55,7 @@ class Family:
     small : the example of the goldens, with the knobs that all of them have
     tiles : the knobs that every rung may be searched by, before a rung sets them
     options : of the kernel, which a rung may set in place of a knob
+    dtypes, arch : of the recipes
     """
 
     kernel: str
@@ -66,42 +67,32 @@ class Family:
     tiles: tuple[str, ...] = ()
     symbolic: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    arch: str = ""
 
-    def root(
-        self,
-        name: str,
-        *,
-        why: str,
-        expects: Expects | None = None,
-        golden: Mapping[str, object] = MappingProxyType({}),
-        at: Mapping[str, int] | None = None,
-        searched: tuple[str, ...] = (),
-        changes: Mapping[str, object] = MappingProxyType({}),
-        **values: object,
-    ) -> Rung:
-        """The first rung, ``<kernel>_<name>``: the defaults of the config, but for some values.
+    def root(self, name: str, *, why: str, **declared: Any) -> Rung:
+        """The first rung, ``<kernel>_<name>``: the config's defaults, with any number of knobs set.
 
         The options are those of `Rung.plus`.
         """
         defaults = {knob.name: knob.default for knob in dataclasses.fields(self.config)}
-        small = {**self.small.config, **golden}
-        rung = Rung(
-            name=f"{self.kernel}_{name}",
+        bare = Rung(
+            name="",
             doc="",
             kernel=self.kernel,
-            config={**defaults, **values},
+            config=defaults,
             blocks=self.blocks,
             default_example=self.default_example,
-            golden=dataclasses.replace(self.small, shape=at or self.small.shape, config=small),
-            choices=self.find_choices([*self.tiles, *values, *searched]),
+            golden=self.small,
+            choices=self.find_choices(self.tiles),
             symbolic=self.symbolic,
-            expects=read_expectations(expects),
+            dtypes=self.dtypes,
+            arch=self.arch,
+            expects=read_expectations(None),
             body=self.schedule,
-            why=why,
             family=self,
-            grown={**values, **golden},
         )
-        return rung.describe(changes)
+        return bare.plus(name, why=why, **declared)
 
     def get_least(self, name: str) -> int:
         """The least number that a knob takes."""
@@ -116,15 +107,9 @@ class Family:
 
 @dataclass(frozen=True)
 class Rung(Recipe):
-    """A recipe of a family.
-
-    Attributes
-    ----------
-    grown : the knobs that its bases and itself have set, with their values in goldens
-    """
+    """A recipe of a family; one without a name is what a family's roots begin with."""
 
     family: Family = field(kw_only=True, repr=False, compare=False)
-    grown: Mapping[str, object] = field(default_factory=dict, kw_only=True, repr=False)
 
     def plus(
         self,
@@ -133,55 +118,56 @@ class Rung(Recipe):
         why: str,
         expects: Expects | None = None,
         golden: Mapping[str, object] = MappingProxyType({}),
-        at: Mapping[str, int] | None = None,
         searched: tuple[str, ...] = (),
         changes: Mapping[str, object] = MappingProxyType({}),
         **delta: object,
     ) -> Rung:
         """The rung ``<kernel>_<name>``: this one with one knob, or option, at another value.
 
-        `why` is one line for whoever reads the ladder. `golden` are values for the goldens, in
-        place of the delta's and beside it, and `at` their shape, in place of the base's; `searched`
+        `why` is one line for whoever reads the ladder. The golden is that of the base but for the
+        same knob, with its value in `golden` where the delta's is too large for it. `searched`
         knobs have choices, too, as those that a rung sets have; `expects` comes in place of the
         base's; `changes` are other values of fields of the recipe, such as ``symbolic``.
         """
         family = self.family
-        option, knobs = self._split_delta(name, delta)
+        option = {name: value for name, value in delta.items() if name in family.options}
+        knobs = {} if option else delta
+        self._require_one(name, delta, knobs, golden)
         config = {**self.config, **knobs}
-        grown = {**self.grown, **knobs, **golden}
-        small = {**grown, **family.small.config, **knobs, **golden}
-        shown = {
-            knob: small[knob] for knob in config if small.get(knob, config[knob]) != config[knob]
-        }
+        small = {**self.config, **self.golden.config, **knobs, **golden}
+        small = {knob: value for knob, value in small.items() if value != config[knob]}
         made = dataclasses.replace(
             self,
             name=f"{family.kernel}_{name}",
             config=config,
             default_example=_with_options(self.default_example, option),
-            golden=dataclasses.replace(
-                _with_options(self.golden, option), shape=at or self.golden.shape, config=shown
-            ),
+            golden=dataclasses.replace(_with_options(self.golden, option), config=small),
             choices=family.find_choices([*self.choices, *delta, *searched]),
             expects=self.expects if expects is None else read_expectations(expects),
-            base=self.name,
-            delta=MappingProxyType(delta),
+            base=self.name or None,
+            delta=MappingProxyType(delta if self.name else {}),
             why=why,
-            grown=grown,
         )
         return made.describe(changes)
 
-    def _split_delta(
-        self, name: str, delta: dict[str, object]
-    ) -> tuple[dict[str, object], dict[str, object]]:
-        """The option and the knob of a delta, of which it has one."""
-        option = {name: value for name, value in delta.items() if name in self.family.options}
-        knobs = {} if option else delta
-        is_known = set(knobs) <= set(self.config) and not knobs.items() <= self.config.items()
-        if len(delta) != 1 or not (option or is_known):
+    def _require_one(
+        self,
+        name: str,
+        delta: Mapping[str, object],
+        knobs: Mapping[str, object],
+        golden: Mapping[str, object],
+    ) -> None:
+        """Refuse a rung that changes nothing, more than one thing, or another one in its golden."""
+        if not self.name:
+            return
+        is_new = set(knobs) <= set(self.config) and not (
+            knobs and knobs.items() <= self.config.items()
+        )
+        if len(delta) != 1 or not is_new or not set(golden) <= set(knobs):
+            sets = {**delta, "golden": dict(golden)} if golden else dict(delta)
             raise TransformError(
-                "plus", f"the rung '{name}' sets {dict(delta)}", "set one knob to another value"
+                "plus", f"the rung '{name}' sets {sets}", "set one knob to another value"
             )
-        return option, knobs
 
     def describe(self, changes: Mapping[str, object]) -> Rung:
         """With a docstring out of what is declared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from tvm.s_tir import Schedule
@@ -22,14 +23,18 @@ MNK, MK = ("m", "n", "k"), ("m", "k")
 ONE, ROW = {"bound": ("threads == 1",)}, {"bound": ("threads == 512",)}  # expected of a block
 
 
-@recipe(
+gemm_tutorial = functools.partial(
+    recipe,
     kernel="matmul",
     blocks=("C",),
     default_example=GEMM,
     golden=Example(SMALL),
     symbolic=MNK,
-    expects=ONE,
 )
+step_by_step = functools.partial(gemm_tutorial, default_example=SQUARE)
+
+
+@gemm_tutorial(expects=ONE)
 def matmul_naive(sch: Schedule) -> Iterator[str]:
     """One element of C for each block of one thread (v0)."""
     i, j, _ = sch.get_loops(sch.get_sblock("C"))
@@ -38,13 +43,9 @@ def matmul_naive(sch: Schedule) -> Iterator[str]:
     yield "bound"
 
 
-@recipe(
-    kernel="matmul",
-    blocks=("C",),
-    default_example=GEMM,
+@gemm_tutorial(
     golden=Example(SMALL, config={"threads": 16}),
     choices={"threads": (8, 16, 32, 64)},
-    symbolic=MNK,
     expects={"bound": ("threads == 32", "shared_bytes == 0")},
 )
 def matmul_threads_1d(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse") -> Iterator[str]:
@@ -62,13 +63,9 @@ def matmul_threads_1d(sch: Schedule, *, threads: int = 32, tail: Tail = "refuse"
     yield "bound"
 
 
-@recipe(
-    kernel="matmul",
-    blocks=("C",),
-    default_example=GEMM,
+@gemm_tutorial(
     golden=Example(SMALL, config={"rows": 16, "columns": 8}),
     choices={"rows": TILE, "columns": TILE},
-    symbolic=MNK,
     expects={"tiled_and_bound": ("threads == 1024", "shared_bytes == 0")},
 )
 def matmul_threads_2d(
@@ -86,13 +83,9 @@ def matmul_threads_2d(
     yield "tiled_and_bound"
 
 
-@recipe(
-    kernel="matmul",
+@gemm_tutorial(
     blocks=("C", "C C_cast"),
-    default_example=GEMM,
-    golden=Example(SMALL),
     choices={"rows": TILE, "columns": TILE, "tile_k": (4, 8, 16)},
-    symbolic=MNK,
     expects={"decomposed": ("barriers_per_step == 2", "shared_bytes <= 48 KiB")},
 )
 def matmul_shared(
@@ -129,13 +122,10 @@ def matmul_shared(
     yield "decomposed"
 
 
-@recipe(
-    kernel="matmul",
+@gemm_tutorial(
     blocks=("C", "C C_cast"),
-    default_example=GEMM,
     golden=Example(SMALL, config={"rows": 16, "columns": 8}),
     choices={"rows": TILE, "columns": TILE, "tile_k": (2, 4, 8)},
-    symbolic=MNK,
     expects={"decomposed": ("barriers_per_step == 2", "scalar_loads == 2", "scalar_stores == 1")},
 )
 def matmul_registers(
@@ -168,14 +158,7 @@ def matmul_registers(
     yield "decomposed"
 
 
-@recipe(
-    kernel="matmul",
-    blocks=("C",),
-    default_example=SQUARE,
-    golden=Example(SMALL),
-    symbolic=MK,
-    expects=ROW,
-)
+@step_by_step(symbolic=MK, expects=ROW)
 def matmul_rows_on_blocks(sch: Schedule) -> Iterator[str]:
     """One row of C for each block, one element of the row for each thread (step 1).
 
@@ -188,13 +171,9 @@ def matmul_rows_on_blocks(sch: Schedule) -> Iterator[str]:
     yield "bound"
 
 
-@recipe(
-    kernel="matmul",
-    blocks=("C",),
-    default_example=SQUARE,
+@step_by_step(
     golden=Example(SMALL, config={"rows": 4, "columns": 8, "per_thread": 2}),
     choices={"rows": (4, 8, 16), "columns": (16, 32), "per_thread": (1, 2, 4)},
-    symbolic=MNK,
     expects={"tiled_and_bound": ("threads == 256", "shared_bytes == 0")},
 )
 def matmul_tiled(
@@ -214,10 +193,8 @@ def matmul_tiled(
     yield "tiled_and_bound"
 
 
-@recipe(
-    kernel="matmul",
+@step_by_step(
     blocks=("C", "C C_cast"),
-    default_example=SQUARE,
     golden=Example(SMALL, config={"rows": 4, "columns": 8, "per_thread": 2, "tile_k": 16}),
     choices={
         "rows": (4, 8, 16),
@@ -225,7 +202,6 @@ def matmul_tiled(
         "per_thread": (1, 2, 4),
         "tile_k": (8, 16, 32),
     },
-    symbolic=MNK,
     expects={"decomposed": ("barriers_per_step == 2", "scalar_stores == 1", "guards == 0")},
 )
 def matmul_tiled_shared(

@@ -6,6 +6,7 @@ and shared memory blocking (the tiles of A and B in shared memory as well).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from tvm.s_tir import Schedule
@@ -16,7 +17,7 @@ from ..fetching import stage_operand_at
 from ..layout import pad_block
 from ..loops import PaddedTail, Tail, unroll_loop
 from ..reduction import decompose_reduction_at, split_reduction
-from .expectations import SourcePattern
+from .expected_facts import SourcePattern
 from .recipe import Example, recipe
 
 NOTES = Example({"m": 1024, "n": 1024, "k": 1024})
@@ -46,14 +47,19 @@ TILES_BETWEEN_BARRIERS = SourcePattern(
 )
 
 
-@recipe(
+blocking = functools.partial(
+    recipe,
     kernel="matmul",
     blocks=("C", "C C_cast"),
     default_example=NOTES,
     golden=SMALL,
     choices=CHOICES,
     symbolic=("m", "n", "k"),
-    expects={"decomposed": ("unrolled_loops == 1", "shared_bytes == 0", "spills == 0 on sm_90a")},
+)
+
+
+@blocking(
+    expects={"decomposed": ("unrolled_loops == 1", "shared_bytes == 0", "spills == 0 on sm_90a")}
 )
 def matmul_local_blocking(
     sch: Schedule,
@@ -84,13 +90,8 @@ def matmul_local_blocking(
     yield "decomposed"
 
 
-@recipe(
-    kernel="matmul",
-    blocks=("C", "C C_cast"),
-    default_example=NOTES,
-    golden=SMALL,
+@blocking(
     choices={**CHOICES, "vector": (1, 2, 4)},
-    symbolic=("m", "n", "k"),
     expects={
         "decomposed": (
             "vector_loads == 2",
@@ -147,13 +148,10 @@ def matmul_shared_blocking(
     yield "decomposed"
 
 
-@recipe(
+@blocking(
     kernel="matmul_bias_relu",
     blocks=("C D",),
-    default_example=NOTES,
-    golden=SMALL,
     choices=matmul_shared_blocking.choices,
-    symbolic=("m", "n", "k"),
     expects={
         "decomposed": ("vector_loads == 2", "barriers_per_step == 2", "spills == 0 on sm_90a")
     },

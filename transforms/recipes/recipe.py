@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import NoneType
+from types import NoneType, SimpleNamespace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import tvm
@@ -16,7 +18,7 @@ from tvm.s_tir.schedule import SBlockRV, Trace
 
 from ..errors import TransformError
 from ..tir import find_all
-from .expectations import Expectation, Expectations, read_expectations
+from .expected_facts import Expectation, Expectations, read_expectations
 
 Body = Callable[..., Iterator[str]]
 
@@ -32,6 +34,7 @@ class Step:
     module : the module as it stands there
     trace : the schedule's trace up to there; applied to the kernel it makes the module again
     location : ``file:line`` of the recipe where the step ends
+    path : of that file, as Python has it; "" where that is not known
     """
 
     index: int
@@ -39,6 +42,7 @@ class Step:
     module: tvm.IRModule
     trace: Trace
     location: str
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ class Recipe:
     Attributes
     ----------
     name, doc : of the generator function
-    kernel : the name of the kernel that it schedules
+    kernel : the kernel that it schedules: its name, or itself (whatever has a `name`, see
+        `kernel_name`)
     config : its knobs with their defaults
     blocks : the forms of the kernel that it schedules: block names in program order, as "C D"
     default_example : to try it at: shape, options and config, as in its tutorial
@@ -68,13 +73,17 @@ class Recipe:
     symbolic : the kernel's sizes, each and all of which a module may leave open; the last of
         `tails` it takes then
     expects : what must hold of the lowering of its steps, by name, at those of `default_example`
+    dtypes : of the operands that it takes; empty where it takes all of its kernel's
+    arch : the oldest architecture with its instructions, as "sm_80", which no CPU has; "" where
+        every GPU has them
     base, delta, why : of a rung (see `ladder`), the recipe that it builds on, the one knob that it
         sets there, and the reason in a line; None, nothing and "" of other recipes
+    spelling : of a user's own, what names it on the command line, ``FILE.py:NAME``; "" of ours
     """
 
     name: str
     doc: str
-    kernel: str
+    kernel: Any
     config: Mapping[str, object]
     blocks: tuple[str, ...]
     default_example: Example
@@ -86,11 +95,19 @@ class Recipe:
     base: str | None = None
     delta: Mapping[str, object] = field(default_factory=dict)
     why: str = ""
+    spelling: str = ""
+    dtypes: tuple[str, ...] = ()
+    arch: str = ""
+
+    @property
+    def kernel_name(self) -> str:
+        """The name of the kernel that it schedules."""
+        return str(getattr(self.kernel, "name", self.kernel))
 
     @property
     def words(self) -> Mapping[str, tuple[object, ...]]:
         """The knobs that take one of a few words, and these."""
-        hints = get_type_hints(self._annotated)
+        hints = _read_hints(self._annotated)
         return {name: get_args(it) for name, it in hints.items() if get_origin(it) is Literal}
 
     @property
@@ -122,12 +139,20 @@ class Recipe:
     def steps(self, module: tvm.IRModule, **config: object) -> list[Step]:
         """The steps on a fresh schedule of a module, the module itself as step 0."""
         sch = Schedule(module)
-        line = self.body.__code__.co_firstlineno
-        first = Step(0, "input", module, _copy_trace(sch), f"{self._file()}:{line}")
+        path = inspect.getfile(self.body)
+        first = Step(0, "input", module, _copy_trace(sch), self._line(), path)
         return [first, *self.run(sch, **config)]
 
     def run(self, sch: Schedule, **config: object) -> Iterator[Step]:
         """Run step by step on a schedule; a `TransformError` says after which step it came."""
+        try:
+            yield from self._run(sch, config)
+        except TransformError as error:
+            words = self.words
+            error.knobs = {name: tuple(map(str, words.get(name, ()))) for name in self.config}
+            raise
+
+    def _run(self, sch: Schedule, config: Mapping[str, object]) -> Iterator[Step]:
         self._require_config(config)
         self._require_blocks(sch)
         generator: Any = self._start(sch, config)
@@ -141,11 +166,17 @@ class Recipe:
                 error.line = error.line or self._failing_line(error)
                 raise
             if name is None:
+                self._require_steps(index - 1)
                 return
-            self._require_new_name(name, names, _find_yield_line(generator))
+            path, line = _find_yield(generator)
+            location = f"{Path(path).name}:{line}"
+            self._require_new_name(name, names, location)
             names.add(name)
-            yield Step(index, name, sch.mod, _copy_trace(sch), _find_yield_line(generator))
+            yield Step(index, name, sch.mod, _copy_trace(sch), location, path)
             last = name
+
+    def _line(self) -> str:
+        return f"{self._file()}:{self.body.__code__.co_firstlineno}"
 
     def _file(self) -> str:
         return Path(inspect.getfile(self.body)).name
@@ -159,6 +190,11 @@ class Recipe:
                 line = traceback.tb_lineno
             traceback = traceback.tb_next
         return f"{self._file()}:{line}"
+
+    def _require_steps(self, steps: int) -> None:
+        if steps == 0:
+            advice = "yield a name after each change that is to be looked at"
+            raise TransformError(self.name, f"{self._line()} yields no step", advice)
 
     def _require_new_name(self, name: object, names: set[str], line: str) -> None:
         """Refuse a step that could not be found by its name, nor have a golden of its own."""
@@ -186,39 +222,36 @@ class Recipe:
         names = " ".join(_name_sblocks(sch))
         if names not in self.blocks:
             accepted = " or ".join(f"'{form}'" for form in self.blocks)
+            where = f", {self._line()}," if self.spelling else ""
             raise TransformError(
                 self.name,
-                f"the module has the blocks '{names}', and this recipe schedules {accepted}",
-                f"run it on the kernel '{self.kernel}' in a form that has these blocks",
+                f"the module has the blocks '{names}', and this recipe{where} schedules {accepted}",
+                f"run it on the kernel '{self.kernel_name}' in a form that has these blocks",
             )
 
 
 def recipe(
     *,
-    kernel: str,
+    kernel: Any,
     blocks: tuple[str, ...],
     default_example: Example,
     golden: Example,
     choices: Mapping[str, tuple[object, ...]] | None = None,
     symbolic: tuple[str, ...] = (),
     expects: Mapping[str, Sequence[str | Expectation]] | None = None,
+    dtypes: tuple[str, ...] = (),
+    arch: str = "",
 ) -> Callable[[Body], Recipe]:
     """Make a `Recipe` of a generator function ``body(sch, *, **config)`` that yields step names.
 
-    A name is yielded when its step is done. `expects` is by step, see `expectations`. Raises
+    A name is yielded when its step is done. `expects` is by step, see `expected_facts`. Raises
     `TransformError` for `blocks` that are no tuple: ``("B")`` is the text ``"B"``.
     """
-    if isinstance(blocks, str) or not all(isinstance(form, str) for form in blocks):
-        raise TransformError(
-            "recipe",
-            f"blocks={blocks!r} is no tuple of texts",
-            f"write blocks=({blocks!r},), with a comma"
-            if isinstance(blocks, str)
-            else 'write blocks=("C D",), a text of block names for each form of the kernel',
-        )
+    _require_forms(blocks)
 
     def make(body: Body) -> Recipe:
         parameters = list(inspect.signature(body).parameters.values())[1:]
+        _require_generator(body, parameters)
         return Recipe(
             name=body.__name__,
             doc=inspect.getdoc(body) or "",
@@ -230,10 +263,52 @@ def recipe(
             choices=choices or {},
             symbolic=symbolic,
             expects=read_expectations(expects),
+            dtypes=dtypes,
+            arch=arch,
             body=body,
         )
 
     return make
+
+
+def _require_generator(body: Body, parameters: Sequence[inspect.Parameter]) -> None:
+    """Refuse a function that could not be run step by step, or not without a value of its user."""
+    name = body.__name__
+    if not inspect.isgeneratorfunction(body):
+        advice = "yield a name after each change that is to be looked at, as 'tiled'"
+        raise TransformError("recipe", f"'{name}' never yields", advice)
+    for parameter in parameters:
+        if parameter.default is parameter.empty:
+            raise TransformError(
+                "recipe",
+                f"the size '{parameter.name}' of '{name}' has no default",
+                f"give it one, {parameter.name}=8, say",
+            )
+
+
+def _read_hints(annotated: Any) -> Mapping[str, object]:
+    """The types of parameters or fields; without those whose names are there for type checkers
+    alone, under ``if TYPE_CHECKING:``.
+    """
+    with contextlib.suppress(NameError, AttributeError):
+        return get_type_hints(annotated)
+    hints: dict[str, object] = {}
+    known = getattr(annotated, "__globals__", None) or vars(sys.modules[annotated.__module__])
+    for name, hint in annotated.__annotations__.items():
+        with contextlib.suppress(NameError, AttributeError):
+            hints |= get_type_hints(SimpleNamespace(__annotations__={name: hint}), known)
+    return hints
+
+
+def _require_forms(blocks: Sequence[object]) -> None:
+    if isinstance(blocks, str) or not all(isinstance(form, str) for form in blocks):
+        raise TransformError(
+            "recipe",
+            f"blocks={blocks!r} is no tuple of texts",
+            f"write blocks=({blocks!r},), with a comma"
+            if isinstance(blocks, str)
+            else 'write blocks=("C D",), a text of block names for each form of the kernel',
+        )
 
 
 def get_sblocks(sch: Schedule) -> list[SBlockRV]:
@@ -246,11 +321,11 @@ def _name_sblocks(sch: Schedule) -> list[str]:
     return [str(node.name_hint) for node in nodes if node.name_hint != "root"]
 
 
-def _find_yield_line(generator: Any) -> str:
-    """Where a generator stands, in the innermost of those that it delegates to."""
+def _find_yield(generator: Any) -> tuple[str, int]:
+    """The file and line where a generator stands, in the innermost that it delegates to."""
     while inspect.isgenerator(generator.gi_yieldfrom):
         generator = generator.gi_yieldfrom
-    return f"{Path(generator.gi_code.co_filename).name}:{generator.gi_frame.f_lineno}"
+    return generator.gi_code.co_filename, generator.gi_frame.f_lineno
 
 
 def _copy_trace(sch: Schedule) -> Trace:

@@ -216,8 +216,8 @@ def _cache_inputs(sch: Schedule, block: SBlockRV, row: LoopRV) -> None:
 MATRIX, SMALL = Example({"m": 4096, "n": 4096}), {"m": 6, "n": 64}
 
 
-def _make_ladder(kernel: str, names: str, in_vectors: str) -> Ladder:
-    """The ladder of a kernel; `in_vectors` is what its rung of vectors is called."""
+def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
+    """The ladder of a kernel; `names` are those of its sblocks, `online` of its online form."""
     naive = Family(
         kernel=kernel,
         config=RowPerThreadConfig,
@@ -245,11 +245,11 @@ def _make_ladder(kernel: str, names: str, in_vectors: str) -> Ladder:
         why="One row for each block, whose threads reduce it by warp shuffles",
         expects={"spread_over_threads": ("barriers >= 2",)},
     )
-    rungs = (naive, threads, *_climb(threads, in_vectors))
+    rungs = (naive, threads, *_climb(threads, online))
     return Ladder(kernel, kernel, "threads that share a row", rungs, MATRIX.shape)
 
 
-def _climb(threads: Rung, in_vectors: str) -> list[Rung]:
+def _climb(threads: Rung, sblocks_online: str | None) -> list[Rung]:
     cached = threads.plus(
         "cached",
         in_registers=True,
@@ -258,7 +258,7 @@ def _climb(threads: Rung, in_vectors: str) -> list[Rung]:
         expects={"unrolled": ("barriers >= 2",)},
     )
     vectors = cached.plus(
-        in_vectors,
+        "vectors",
         vector=8,
         why="Loads and stores are vectors",
         golden={"vector": 4},
@@ -271,15 +271,14 @@ def _climb(threads: Rung, in_vectors: str) -> list[Rung]:
         "rows",
         rows=None,
         why="Several short rows for each block; a row of 32 threads needs no barrier",
-        golden={"rows": 2},
     )
-    if threads.kernel != "softmax":
+    if sblocks_online is None:
         return [cached, vectors, fitted, rows]
     online = rows.plus(
         "online",
         online=True,
         why="Maximum and sum in one reduction: half the barriers, and three exponentials each",
-        changes={"blocks": ("wide statistics B",)},
+        changes={"blocks": (sblocks_online,)},
     )
     return [cached, vectors, fitted, rows, online]
 
@@ -287,11 +286,11 @@ def _climb(threads: Rung, in_vectors: str) -> list[Rung]:
 ROWS = tuple(
     _make_ladder(*row)
     for row in (
-        ("row_sum", "B", "vectors"),
-        ("softmax", "max exp sum B", "registers"),
-        ("rms_norm", "sum B", "registers"),
-        ("layer_norm", "mean variance B", "registers"),
-        ("matvec", "y", "vectors"),
+        ("row_sum", "B"),
+        ("softmax", "max exp sum B", "wide statistics B"),
+        ("rms_norm", "sum B"),
+        ("layer_norm", "mean variance B"),
+        ("matvec", "y"),
     )
 )
 """The ladders of the kernels over rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from tvm.s_tir import Schedule
@@ -21,15 +22,25 @@ NAIVE_CONV1D_SMALL = Example({"m": 100, "n": 32}, {"over": "output"})
 THREADS = (32, 64, 128, 256)
 
 
-@recipe(
+window_sums = functools.partial(
+    recipe,
     kernel="window_sum",
     blocks=("C",),
     default_example=WINDOW_SUM,
     golden=WINDOW_SUM,
     choices={"threads": THREADS},
-    symbolic=("n",),
-    expects={"bound": ("scalar_loads == 3", "guards == 0")},
 )
+conv1d_tutorial = functools.partial(
+    recipe,
+    kernel="conv1d",
+    blocks=("B",),
+    default_example=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
+    golden=CONV1D_SMALL,
+    symbolic=("m", "n"),
+)
+
+
+@window_sums(symbolic=("n",), expects={"bound": ("scalar_loads == 3", "guards == 0")})
 def window_sum_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
     """One sum for each thread, read from global memory, as the notes' first window sum.
 
@@ -44,15 +55,10 @@ def window_sum_bound(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse"
     yield "bound"
 
 
-@recipe(
-    kernel="window_sum",
-    blocks=("C",),
-    default_example=WINDOW_SUM,
-    golden=WINDOW_SUM,
-    choices={"threads": THREADS},
+@window_sums(
     expects={
         "fetched_cooperatively": ("scalar_loads == 1", "barriers == 1", "shared_bytes <= 1 KiB")
-    },
+    }
 )
 def window_sum_shared(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse") -> Iterator[str]:
     """The window of a block in shared memory, fetched by its threads together.
@@ -73,13 +79,8 @@ def window_sum_shared(sch: Schedule, *, threads: int = 128, tail: Tail = "refuse
     yield "fetched_cooperatively"
 
 
-@recipe(
-    kernel="conv1d",
-    blocks=("B",),
-    default_example=NAIVE_CONV1D,
-    golden=NAIVE_CONV1D_SMALL,
-    symbolic=("m", "n"),
-    expects={"bound": ("threads == 1",)},
+@conv1d_tutorial(
+    default_example=NAIVE_CONV1D, golden=NAIVE_CONV1D_SMALL, expects={"bound": ("threads == 1",)}
 )
 def conv1d_naive(sch: Schedule) -> Iterator[str]:
     """One output for each block of one thread; every output walks over the whole signal.
@@ -92,12 +93,9 @@ def conv1d_naive(sch: Schedule) -> Iterator[str]:
     yield "bound"
 
 
-@recipe(
-    kernel="conv1d",
-    blocks=("B",),
+@conv1d_tutorial(
     default_example=CONV1D,
     golden=Example(CONV1D_SMALL.shape, CONV1D_SMALL.options),
-    symbolic=("m", "n"),
     expects={"bound": ("threads == 1", "scalar_loads == 3")},
 )
 def conv1d_refactored(sch: Schedule) -> Iterator[str]:
@@ -111,14 +109,8 @@ def conv1d_refactored(sch: Schedule) -> Iterator[str]:
     yield "bound"
 
 
-@recipe(
-    kernel="conv1d",
-    blocks=("B",),
-    default_example=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
-    golden=CONV1D_SMALL,
-    choices={"threads": (8, *THREADS)},
-    symbolic=("m", "n"),
-    expects={"bound": ("threads == 8", "shared_bytes == 0")},
+@conv1d_tutorial(
+    choices={"threads": (8, *THREADS)}, expects={"bound": ("threads == 8", "shared_bytes == 0")}
 )
 def conv1d_threads(sch: Schedule, *, threads: int = 8, tail: Tail = "refuse") -> Iterator[str]:
     """One output for each thread, `threads` of them in a block.
@@ -130,13 +122,8 @@ def conv1d_threads(sch: Schedule, *, threads: int = 8, tail: Tail = "refuse") ->
     yield "bound"
 
 
-@recipe(
-    kernel="conv1d",
-    blocks=("B",),
-    default_example=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
-    golden=CONV1D_SMALL,
+@conv1d_tutorial(
     choices={"rows": (2, 4, 8), "lanes": (4, 8, 16, 32)},
-    symbolic=("m", "n"),
     expects={"bound": ("threads == 16", "shared_bytes == 0")},
 )
 def conv1d_threads_2d(
@@ -156,11 +143,7 @@ def conv1d_threads_2d(
     yield "bound"
 
 
-@recipe(
-    kernel="conv1d",
-    blocks=("B",),
-    default_example=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
-    golden=CONV1D_SMALL,
+@conv1d_tutorial(
     choices={"threads": THREADS, "taps": (2, 4, 8)},
     symbolic=("m",),
     expects={"decomposed": ("barriers_per_step == 2", "scalar_stores == 1")},
@@ -186,11 +169,7 @@ def conv1d_memory_hierarchy(
     yield "decomposed"
 
 
-@recipe(
-    kernel="conv1d",
-    blocks=("B",),
-    default_example=Example(CONV1D.shape, CONV1D.options, {"tail": "guard"}),
-    golden=CONV1D_SMALL,
+@conv1d_tutorial(
     choices={"rows": (2, 4, 8), "lanes": (4, 8, 16), "taps": (4, 8)},
     symbolic=("m",),
     expects={"unrolled": ("unrolled_loops == 1", "barriers_per_step == 2")},

@@ -23,13 +23,13 @@ from ..vectorize import vectorize_copy
 from .ladder import Family, Ladder, knob
 from .recipe import Example, get_sblocks, recipe
 
-SEED = Example({"m": 4096, "n": 4096})
+EXAMPLE = Example({"m": 4096, "n": 4096})
 
 
 @recipe(
     kernel="transpose",
     blocks=("B",),
-    default_example=SEED,
+    default_example=EXAMPLE,
     golden=Example({"m": 32, "n": 24}, config={"rows": 4, "columns": 16}),
     choices={"rows": (2, 4, 8), "columns": (16, 32, 64)},
     expects={"bound": ("barriers == 0",)},
@@ -121,8 +121,8 @@ TRANSPOSE = Family(
     config=TransposeConfig,
     schedule=schedule,
     blocks=("B",),
-    default_example=SEED,
-    small=Example({"m": 64, "n": 96}, config={"tile": 32, "threads": 64}),
+    default_example=EXAMPLE,
+    small=Example({"m": 64, "n": 96}, config={"tile": 16, "threads": 64}),
     tiles=("tile", "threads"),
 )
 
@@ -135,7 +135,7 @@ wide = shared.plus(
     "wide",
     tile=64,
     why="A quarter of the blocks, each with more loads in flight",
-    golden={"tile": 16},
+    golden={"tile": 32},
 )
 padded = wide.plus(
     "padded", padding=1, why="A column of a tile in shared memory lies in different banks"
@@ -151,5 +151,5 @@ LADDER = Ladder(
     kernel="transpose",
     title="tiles through shared memory",
     recipes=(transpose_naive, shared, wide, padded, vectors),
-    shape=SEED.shape,
+    shape=EXAMPLE.shape,
 )

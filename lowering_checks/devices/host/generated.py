@@ -24,7 +24,7 @@ from ...compile.launches import (
     find_launches,
     read_launch,
 )
-from ..device import Array, Arrays, DeviceError, convert_tvm_errors
+from ..device import Array, Arrays, DeviceError, convert_tvm_errors, is_scalar
 from ..simulator.merged_memory import find_written_buffers
 
 _VECTOR = re.compile(r"\*\(\w+\*\)\(")  # as in *(float4*)(A + 4 * i)
@@ -126,6 +126,11 @@ class HostPart:
         self.buffers: list[HostBuffer] = []
         self.launches: list[Launch] = []
         for parameter, data in zip(generated.parameters, arguments, strict=True):
+            if is_scalar(parameter):
+                raise DeviceError(
+                    f'the device "host" takes no number for a parameter, as {parameter.name} is; '
+                    "choose another device"
+                )
             for extent, size in zip(parameter.shape, data.shape, strict=True):
                 if isinstance(extent, Var):
                     self._values[extent] = size

@@ -8,7 +8,7 @@ one's own, as ``T.cuda.func_call`` calls it, is defined with `register_semantics
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +85,7 @@ class SimulatorDevice(Device):
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             with convert_tvm_errors("the simulator does not run the module"):
                 try:
-                    simulation = prepared.run(arguments)
+                    simulation = prepared.run(arguments, in_out=program.in_out)
                 except UnknownFunctionError as error:
                     raise DeviceError(str(error)) from error
                 except UnsupportedError as error:
@@ -93,7 +93,8 @@ class SimulatorDevice(Device):
             self.counts = simulation.counts
             return simulation.arguments, simulation.findings
 
-        return Program(run, module["main"].params)
+        program = Program(run, module["main"].params)
+        return program
 
 
 def simulate(module: tvm.IRModule, arguments: Sequence[Array]) -> Simulation:
@@ -107,7 +108,8 @@ def simulate_lowered(
     """The same for a module that `lower` made, or that was changed after that.
 
     What runs is `merge_shared_memory` of it, which is what the GPU gets. With `first_only`, each
-    launch is its first thread block only: enough for counts, at any shape.
+    launch is its first thread block only, and loops end where their counts come again: enough for
+    counts, at any shape.
     """
     return _Prepared(lowered).run(arguments, first_only=first_only)
 
@@ -121,11 +123,17 @@ class _Prepared:
         self._origins = get_origins(lowered["main"].body)
         self._kernels: dict[Any, Execute] = {}
 
-    def run(self, arguments: Sequence[Array], *, first_only: bool = False) -> Simulation:
+    def run(
+        self,
+        arguments: Sequence[Array],
+        *,
+        first_only: bool = False,
+        in_out: Collection[int] = (),
+    ) -> Simulation:
         gpu = SimulatedGpu(first_only=first_only, origins=self._origins, kernels=self._kernels)
         parameters, body = self._function.params, self._function.body
         gpu.bind_sizes(parameters, [array.shape for array in arguments])
-        results = gpu.run(parameters, body, self._written, arguments)
+        results = gpu.run(parameters, body, self._written, arguments, in_out)
         return Simulation(results, gpu.state.log.get_findings(), gpu.state.counts)
 
 

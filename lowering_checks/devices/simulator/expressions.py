@@ -158,7 +158,8 @@ def _constant(value: Any) -> Evaluate:
 
 
 def _variable(node: Any) -> Evaluate:
-    return lambda gpu, mask: gpu.values[node]
+    key = hash(node)
+    return lambda gpu, mask: gpu.values[key]
 
 
 def _ramp(node: Any) -> Evaluate:
@@ -182,10 +183,11 @@ def _translate_index(load: Any) -> Evaluate:
 
 def _let(node: Any) -> Evaluate:
     value, body, dtype = translate(node.value), translate(node.body), str(node.var.ty.dtype)
+    key = hash(node.var)
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
         bound = value(gpu, mask)
-        gpu.values[node.var] = as_stored(bound, dtype) if is_narrow(dtype) else bound
+        gpu.values[key] = as_stored(bound, dtype) if is_narrow(dtype) else bound
         return body(gpu, mask)
 
     return run

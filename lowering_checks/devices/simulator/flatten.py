@@ -15,7 +15,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.ir import Call
+from tvm.ir import Call, PrimType
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import (
@@ -34,12 +34,11 @@ from tvm.tirx import (
     decl_buffer,
 )
 from tvm.tirx.analysis import undefined_vars
-from tvm.tirx.buffer import BufferType
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS
 from tirstep.transforms.tir import constant, find_all, get_elements
 
-from ..device import BLOCK_AXES, THREAD_AXES
+from ..device import BLOCK_AXES, THREAD_AXES, is_scalar
 from .allreduce import Axis, integer, is_allreduce, make_allreduce
 from .run_state import UnsupportedError
 
@@ -67,9 +66,12 @@ def flatten(function: Any, *, in_order: bool, at_once: bool = True) -> FlatFunct
     """
     flattener = _Flattener(function.body, in_order=in_order, at_once=at_once)
     for parameter in function.params:
-        if not isinstance(parameter.ty, BufferType):
+        if is_scalar(parameter) and not isinstance(parameter.ty, PrimType):
             raise UnsupportedError("the interpreter does not support functions of packed arguments")
-    parameters = tuple(flattener.buffers.flatten(parameter) for parameter in function.params)
+    parameters = tuple(
+        parameter if is_scalar(parameter) else flattener.buffers.flatten(parameter)
+        for parameter in function.params
+    )
     body = flattener.statement(function.body)
     return FlatFunction(body, parameters, flattener.has_spread)
 

@@ -7,7 +7,8 @@ outside of thread-bound loops runs as plain loops; within them, as on a GPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ class Interpreter(Device):
     Attributes
     ----------
     has_spread : whether it did that in the module that was compiled last
+    deadline : by `time.monotonic`, when a run gives up; None for never
     """
 
     name = "interpreter"
@@ -54,6 +56,7 @@ class Interpreter(Device):
         self.in_order, self.at_once = in_order, at_once
         self.is_compact = not in_order if is_compact is None else is_compact
         self.has_spread = False
+        self.deadline: float | None = None
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
         """None: what cannot be run raises when it is compiled or run."""
@@ -73,16 +76,20 @@ class Interpreter(Device):
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             try:
-                return self._run(flat, arguments)
+                return self._run(flat, arguments, program.in_out)
             except UnsupportedError as error:
                 raise DeviceError(str(error)) from error
 
-        return Program(run)
+        program = Program(run)
+        return program
 
-    def _run(self, flat: FlatFunction, arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+    def _run(
+        self, flat: FlatFunction, arguments: Arrays, in_out: Collection[int]
+    ) -> tuple[Arrays, Sequence[DeviceFinding]]:
         gpu = _StructuredGpu(in_order=self.in_order, is_compact=self.is_compact)
+        gpu.deadline = self.deadline
         written = {node.buffer for node in find_all(flat.body, BufferStore)}
-        results = gpu.run(flat.parameters, flat.body, written, arguments)
+        results = gpu.run(flat.parameters, flat.body, written, arguments, in_out)
         return results, gpu.state.log.get_findings()
 
 
@@ -92,6 +99,15 @@ class _StructuredGpu(SimulatedGpu):
     def __init__(self, *, in_order: bool, is_compact: bool) -> None:
         super().__init__()
         self.in_order, self.is_compact = in_order, is_compact
+        self.deadline: float | None = None
+
+    def require_time(self) -> None:
+        """Give up behind the deadline."""
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise UnsupportedError(
+                "the time that is left is too short to interpret it; choose a smaller shape, or "
+                "give a longer timeout"
+            )
 
     def run_function(self, body: Any) -> None:
         """Run a statement on the host."""
@@ -103,10 +119,13 @@ class _StructuredGpu(SimulatedGpu):
         else:
             super().run_function(body)
 
-    def add_global(self, buffer: Any, data: Array, *, is_input: bool) -> None:
+    def add_global(
+        self, buffer: Any, data: Array, *, is_input: bool, is_kept: bool = False
+    ) -> None:
         """The same, in a memory that the host can use, too."""
         name = str(buffer.name)
-        self._add(buffer, _HostMemory.make_global(name, data, self.state, is_input=is_input))
+        memory = _HostMemory.make_global(name, data, self.state, is_input=is_input, is_kept=is_kept)
+        self._add(buffer, memory)
 
     def allocate(self, buffer: Any) -> None:
         """The same, for registers of a reasonable number only: they are not compact yet."""

@@ -12,7 +12,7 @@ other blocks until the launch ends.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -295,27 +295,45 @@ class Shadow:
         self.record_write(cells, threads, changes)
 
 
+class CoStores(NamedTuple):
+    """Cells, and for each a thread and the interval in which it stored there."""
+
+    cells: Array
+    threads: Array
+    times: Array
+
+    def keep(self, kept: Array) -> CoStores:
+        """Those at the places that are kept."""
+        return CoStores(self.cells[kept], self.threads[kept], self.times[kept])
+
+
+def _join(parts: list[CoStores]) -> CoStores:
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(CoStores(*np.empty((3, 0), np.int64)), *parts, strict=True)
+    return CoStores(*map(np.concatenate, columns))
+
+
 class CoWriters:
     """Pairs of a cell and a thread that stored what is there, beside the cell's `writer`.
 
     Several threads may store one value to one cell at once, and each may then load its own back.
-    Few kernels do so: the shadow remembers one writer of each cell, and the others are kept here.
+    Few kernels do so: the shadow remembers one writer of each cell, and the others are kept here,
+    in parts of cells that lie together: a loop that all threads run writes cell after cell.
     """
 
     def __init__(self) -> None:
         self.clear()
 
     def __bool__(self) -> bool:
-        return bool(self._pending) or self._cells.size > 0
+        return bool(self._parts)
 
     def clear(self) -> None:
-        self._cells, self._threads, self._times = np.empty((3, 0), np.int64)
-        self._pending: list[tuple[Array, Array, Array]] = []
+        self._parts: list[tuple[int, int, CoStores]] = []
 
     def add(self, cells: Array, threads: Array, time: int) -> None:
         """Remember that threads stored to cells, in an interval."""
-        if cells.size:
-            self._pending.append((cells, threads, np.full(cells.size, time)))
+        self._put(CoStores(cells, threads, np.full(cells.size, time)))
 
     def has(self, cells: Array, threads: Array, since: Array, per_block: int) -> Array:
         """Which of these threads have stored to these cells, or another thread did before them.
@@ -323,17 +341,17 @@ class CoWriters:
         That is a thread of the same thread block, before the interval in which it last passed a
         barrier, `since`.
         """
-        self._gather()
-        if not self._cells.size:
+        known = self._gather(cells)
+        if not known.cells.size:
             return np.zeros(cells.shape, bool)
-        stride = int(max(self._threads.max(), threads.max())) + 1
-        own = np.isin(cells * stride + threads, self._cells * stride + self._threads)
-        keys = self._cells * stride + self._threads // per_block
-        order = np.lexsort((self._times, keys))
+        stride = int(max(known.threads.max(), threads.max())) + 1
+        own = np.isin(cells * stride + threads, known.cells * stride + known.threads)
+        keys = known.cells * stride + known.threads // per_block
+        order = np.lexsort((known.times, keys))
         wanted = cells * stride + threads // per_block
         first = np.minimum(np.searchsorted(keys[order], wanted), keys.size - 1)
         earliest = order[first]  # of the pairs of a cell and a thread block
-        before: Array = (keys[earliest] == wanted) & (self._times[earliest] < since)
+        before: Array = (keys[earliest] == wanted) & (known.times[earliest] < since)
         return own | before
 
     def find_rivals(self, cells: Array, threads: Array, since: Array, per_block: int) -> Array:
@@ -341,41 +359,51 @@ class CoWriters:
 
         `since` is the interval in which the thread's block last passed a barrier.
         """
-        self._gather()
+        known = self._gather(cells)
         rivals = np.full(cells.shape, NO_THREAD, np.int64)
-        order = np.argsort(self._cells, kind="stable")
-        first = np.searchsorted(self._cells[order], cells, "left")
-        left = np.searchsorted(self._cells[order], cells, "right") - first
+        order = np.argsort(known.cells, kind="stable")
+        first = np.searchsorted(known.cells[order], cells, "left")
+        left = np.searchsorted(known.cells[order], cells, "right") - first
         for step in range(int(left.max(initial=0))):  # all pairs of a cell, one after the other
             pair = order[np.minimum(first + step, order.size - 1)]
-            thread = self._threads[pair]
-            apart = (thread // per_block != threads // per_block) | (self._times[pair] >= since)
+            thread = known.threads[pair]
+            apart = (thread // per_block != threads // per_block) | (known.times[pair] >= since)
             rivals = np.where((step < left) & (thread != threads) & apart, thread, rivals)
         return rivals
 
     def drop(self, cells: Array) -> None:
         """Forget which threads stored to these cells: another value is there now."""
-        self._gather()
-        self._keep(~np.isin(self._cells, cells))
+        known = self._take_near(cells)
+        self._put(known.keep(~np.isin(known.cells, cells)))
 
     def drop_blocks(self, passed: Array, per_block: int, first: int) -> None:
         """Forget what threads of these thread blocks stored: they have passed a barrier."""
-        self._gather()
-        self._keep(~passed[self._threads // per_block - first])
+        parts = [part for _, _, part in self._parts]
+        self.clear()
+        for part in parts:
+            self._put(part.keep(~passed[part.threads // per_block - first]))
 
     def take(self) -> tuple[Array, Array]:
         """All cells and their threads, which are forgotten here."""
-        self._gather()
-        cells, threads = self._cells, self._threads
+        known = _join([part for _, _, part in self._parts])
         self.clear()
-        return cells, threads
+        return known.cells, known.threads
 
-    def _keep(self, kept: Array) -> None:
-        self._cells, self._threads = self._cells[kept], self._threads[kept]
-        self._times = self._times[kept]
+    def _put(self, part: CoStores) -> None:
+        if part.cells.size:
+            self._parts.append((int(part.cells.min()), int(part.cells.max()), part))
 
-    def _gather(self) -> None:
-        if self._pending:
-            columns = zip((self._cells, self._threads, self._times), *self._pending, strict=True)
-            self._cells, self._threads, self._times = map(np.concatenate, columns)
-            self._pending = []
+    def _gather(self, cells: Array) -> CoStores:
+        """What is known of these cells and of their neighbours, which is one part from then on."""
+        known = self._take_near(cells)
+        self._put(known)
+        return known
+
+    def _take_near(self, cells: Array) -> CoStores:
+        if not cells.size:
+            return _join([])
+        first, last = int(cells.min()), int(cells.max())
+        near = [part for low, high, part in self._parts if low <= last and first <= high]
+        if near:
+            self._parts = [item for item in self._parts if item[0] > last or first > item[1]]
+        return _join(near)

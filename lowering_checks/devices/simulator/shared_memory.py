@@ -85,11 +85,15 @@ class SharedMemory(Memory):
 
     @classmethod
     def make_global(
-        cls, name: str, data: Array, state: RunState, *, is_input: bool
+        cls, name: str, data: Array, state: RunState, *, is_input: bool, is_kept: bool = False
     ) -> SharedMemory:
         """A buffer in global memory over its data; inputs are written before the kernel begins."""
         shadow = Shadow(
-            data.size, data.dtype.itemsize, state, is_written=not is_input, starts_written=is_input
+            data.size,
+            data.dtype.itemsize,
+            state,
+            is_written=not is_input,
+            starts_written=is_input or is_kept,
         )
         return cls(name, data, shadow)
 

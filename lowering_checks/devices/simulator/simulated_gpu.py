@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,15 @@ from tvm.tirx import AttrStmt, Bind, Var
 from tirstep.transforms.gpu_limits import MAX_EXTENTS
 from tirstep.transforms.tir import constant, find_all
 
-from ..device import BLOCK_AXES, Array, Arrays, DeviceError, find_excess_extents, find_excess_memory
+from ..device import (
+    BLOCK_AXES,
+    Array,
+    Arrays,
+    DeviceError,
+    find_excess_extents,
+    find_excess_memory,
+    is_scalar,
+)
 from .async_copies import AsyncQueue
 from .expressions import Address, translate
 from .memory import (
@@ -25,6 +33,7 @@ from .memory import (
     get_numpy_dtype,
 )
 from .merged_memory import SharedLayout, get_shared_layout
+from .periodic_loops import Period, find_periods
 from .run_state import Batch, RunState, UnsupportedError, count_places, split_grid
 from .shadow import Shadow
 from .shared_memory import SharedMemory
@@ -37,7 +46,8 @@ _SPAN_BYTES = 64
 class SimulatedGpu:
     """Runs one function: its launches one after the other, each in batches of thread blocks.
 
-    With `first_only`, no more than the first thread block of a launch runs. `kernels` are those
+    With `first_only`, no more than the first thread block of a launch runs, for its counts alone,
+    and of a loop only what counts otherwise than before (`periodic_loops`). `kernels` are those
     that were translated before, by their bodies. `origins` maps buffers in merged shared memory, by
     name, to the buffers that they were before.
     """
@@ -53,9 +63,12 @@ class SimulatedGpu:
         self.kernels = {} if kernels is None else kernels
         self.state = RunState()
         self.location = ""  # of the statement that runs
-        self.values: dict[Var, Any] = {}
+        # By the hashes of variables, which are their identities: == between two of them makes an
+        # expression, and takes as long as a statement.
+        self.values: dict[int, Any] = {}
         self.memories: dict[Var, Memory] = {}
         self._shadows: list[Shadow] = []
+        self.periods: Mapping[Any, Period] = {}
         self._queues: dict[str, AsyncQueue] = {}
         self._layout = SharedLayout({}, {}, {})
         self._allocated: dict[Var, SharedMemory] = {}
@@ -66,17 +79,31 @@ class SimulatedGpu:
     def bind_sizes(self, buffers: Sequence[Var], shapes: Sequence[tuple[int, ...]]) -> None:
         """Take the sizes that a function leaves open from the shapes of its arguments."""
         for buffer, shape in zip(buffers, shapes, strict=True):
+            if is_scalar(buffer):
+                continue
             for extent, size in zip(buffer.shape, shape, strict=True):
                 if isinstance(extent, Var):
-                    self.values[extent] = size
+                    self.values[hash(extent)] = size
 
     def run(
-        self, parameters: Sequence[Var], body: Any, written: Set[Var], arguments: Sequence[Array]
+        self,
+        parameters: Sequence[Var],
+        body: Any,
+        written: Set[Var],
+        arguments: Sequence[Array],
+        in_out: Collection[int] = (),
     ) -> Arrays:
-        """Run a function on copies of its arguments, of which it stores to `written`."""
+        """Run a function on copies of its arguments, of which it stores to `written`; those at the
+        places `in_out` hold values before.
+        """
+        kept = {parameters[place] for place in in_out}
         copies = [np.array(array).reshape(-1) for array in arguments]
         for buffer, data in zip(parameters, copies, strict=True):
-            self.add_global(buffer, data, is_input=buffer not in written)
+            if is_scalar(buffer):
+                self.values[hash(buffer)] = data[0]
+                continue
+            is_kept = buffer in kept
+            self.add_global(buffer, data, is_input=buffer not in written, is_kept=is_kept)
         with np.errstate(all="ignore"):
             self.run_function(body)
         return [data.reshape(array.shape) for data, array in zip(copies, arguments, strict=True)]
@@ -94,7 +121,7 @@ class SimulatedGpu:
         elif kind == "For":  # a loop on the host: one launch after the other
             first, count = self.evaluate(body.min), self.evaluate(body.extent)
             for value in range(first, first + count):
-                self.values[body.loop_var] = value
+                self.values[hash(body.loop_var)] = value
                 self.run_function(body.body)
         elif kind in ("DeclBuffer", "AllocBuffer", "Bind"):
             translate_statement(body)(self, None)
@@ -103,11 +130,13 @@ class SimulatedGpu:
 
     def launch(self, body: Any) -> None:
         """Run one GPU kernel: a nest of thread extents."""
+        self.require_time()
         extents = self._get_extents(body)
         if body not in self.kernels:
             self.kernels[body] = translate_statement(body)
         run, counts = self.kernels[body], self.state.counts
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
+        self.periods = find_periods(body) if self.first_only else {}
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
@@ -144,9 +173,12 @@ class SimulatedGpu:
             return known
         # Of sizes that are open; TVM may have named parts of it between two thread axes.
         for bind in find_all(body, Bind):
-            if all(variable in self.values for variable in find_all(bind.value, Var)):
-                self.values[bind.var] = translate(bind.value)(self, None)
+            if all(hash(variable) in self.values for variable in find_all(bind.value, Var)):
+                self.values[hash(bind.var)] = translate(bind.value)(self, None)
         return self.evaluate(extent)
+
+    def require_time(self) -> None:
+        """Called in every iteration of a loop: raise where a run takes too long; it may here."""
 
     def evaluate(self, size: Any) -> int:
         """A size that all threads agree on."""
@@ -169,6 +201,16 @@ class SimulatedGpu:
         if name not in self._queues:
             self._queues[name] = AsyncQueue(self.state.batch.lanes)
         return self._queues[name]
+
+    def run_periodic(self, period: Period, count: int, run: Callable[[int], None]) -> None:
+        """Run the iterations of a loop that count differently, and count the others."""
+        alone, together, more = period.split(count)
+        for step in alone:
+            run(step)
+        before = self.state.counts.copy()
+        for step in together:
+            run(step)
+        self.state.counts.repeat_since(before, more)
 
     # ---- Barriers
 
@@ -198,10 +240,15 @@ class SimulatedGpu:
 
     # ---- Memories
 
-    def add_global(self, buffer: Var, data: Array, *, is_input: bool) -> None:
+    def add_global(
+        self, buffer: Var, data: Array, *, is_input: bool, is_kept: bool = False
+    ) -> None:
         """A buffer in global memory; inputs are written before the kernel begins."""
         name = str(buffer.name)
-        self._add(buffer, SharedMemory.make_global(name, data, self.state, is_input=is_input))
+        self._add(
+            buffer,
+            SharedMemory.make_global(name, data, self.state, is_input=is_input, is_kept=is_kept),
+        )
 
     def allocate(self, buffer: Var) -> None:
         """Make a buffer: registers, shared memory of thread blocks, or global memory."""

@@ -65,11 +65,11 @@ def _attribute(node: Any) -> Execute:
 
 
 def _enter_axis(variable: Any, axis: str, body: Execute) -> Execute:
-    dtype = get_numpy_dtype(variable.ty.dtype)
+    key, dtype = hash(variable), get_numpy_dtype(variable.ty.dtype)
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         places = gpu.state.batch.coordinates[axis]
-        gpu.values[variable] = places.astype(dtype, copy=False)
+        gpu.values[key] = places.astype(dtype, copy=False)
         body(gpu, mask)
 
     return run
@@ -108,16 +108,24 @@ def _mute_uninitialized(body: Execute) -> Execute:
 
 def _loop(node: Any) -> Execute:
     first, extent = translate(node.min), translate(node.extent)
-    body, variable = translate_statement(node.body), node.loop_var
+    body, key = translate_statement(node.body), hash(node.loop_var)
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         start, count = first(gpu, mask), extent(gpu, mask)
         is_uniform = not isinstance(count, np.ndarray)
-        for step in range(int(count if is_uniform else count.max())):
+
+        def run_iteration(step: int) -> None:
             running = _drop_exited(gpu, mask if is_uniform else restrict(mask, step < count))
-            gpu.values[variable] = start + step
+            gpu.require_time()
+            gpu.values[key] = start + step
             if running is not False:
                 body(gpu, running)
+
+        if (period := gpu.periods.get(node)) is not None:
+            gpu.run_periodic(period, int(count), run_iteration)
+            return
+        for step in range(int(count if is_uniform else count.max())):
+            run_iteration(step)
 
     return run
 
@@ -173,13 +181,17 @@ def _store(node: Any) -> Execute:
 
 
 def _bind(node: Any) -> Execute:
-    value, variable, dtype = translate(node.value), node.var, str(getattr(node.var.ty, "dtype", ""))
+    value, key, dtype = (
+        translate(node.value),
+        hash(node.var),
+        str(getattr(node.var.ty, "dtype", "")),
+    )
     has_narrow = is_narrow(dtype)
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         bound = value(gpu, mask)
         bound = as_stored(bound, dtype) if has_narrow else bound
-        gpu.values[variable] = bound.copy() if isinstance(bound, np.ndarray) else bound
+        gpu.values[key] = bound.copy() if isinstance(bound, np.ndarray) else bound
 
     return run
 

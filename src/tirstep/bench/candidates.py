@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from tirstep.lowering_checks import run_recipe
-from tirstep.modules import Problem
+from tirstep.modules import AnyProblem, Problem
 from tirstep.modules.validation import KernelError
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
 
-from .cases import CPU_PEERS, PlannedCase
+from .cases import PlannedCase
 from .machine import Launch, Machine
+from .peers import Peer
 
 Prepare = Callable[[Machine, Problem, Sequence[Any]], Launch]
 
@@ -74,14 +75,14 @@ def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Cand
         for sizes, library in ((compiled.config, compiled.library) for compiled in variants):
             prepare = _prepare_library(library) if library else prepare_recipe(recipe, sizes)
             yield Candidate(name_candidate(recipe, sizes), "recipe", prepare, sizes)
-    for name in planned.peers:
+    for peer in planned.peers:
         libraries = [
             compiled.library
-            for compiled in built.get((planned.problem, name), ())
+            for compiled in built.get((planned.problem, peer.name), ())
             if compiled.library
         ]
-        prepare = _prepare_library(libraries[0]) if libraries else _prepare_peer(name)
-        yield Candidate(name, "cpu" if name in CPU_PEERS else "peer", prepare, {})
+        prepare = _prepare_library(libraries[0]) if libraries else _prepare_peer(peer)
+        yield Candidate(peer.name, peer.kind, prepare, {})
 
 
 def list_configs_of(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
@@ -112,6 +113,26 @@ def get_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
     return {**problem.options, **form}
 
 
+def require_one_output(problem: AnyProblem) -> None:
+    """Raise `KernelError` for a program that the bench cannot hold against its reference: it looks
+    at one output, the last argument, which nobody reads.
+    """
+    outputs = [tensor.name for tensor in problem.outputs]
+    is_last = outputs == [problem.arguments[-1].name] and not problem.in_out
+    if not is_last or any(tensor.is_scalar for tensor in problem.arguments):
+        arguments = ", ".join(tensor.name for tensor in problem.arguments)
+        raise KernelError(
+            f"{problem.kernel.name}: timings need tensors with one output, the last, that is not "
+            f"read, and of its arguments {arguments} it writes {', '.join(outputs)}; check it, or "
+            "give it another signature"
+        )
+
+
+def get_case_options(problem: Problem) -> dict[str, object]:
+    """A problem's options, with a dtype where it has none: a module's is that of its sums."""
+    return {"dtype": problem.accumulator, **problem.options}
+
+
 def _takes(recipe: Recipe, problem: Problem, sizes: dict[str, object]) -> bool:
     try:
         run_recipe(recipe, problem.shape, options=get_options(recipe, problem), config=sizes)
@@ -135,5 +156,5 @@ def _prepare_library(library: Path) -> Prepare:
     return lambda machine, problem, arguments: machine.load(library, arguments)
 
 
-def _prepare_peer(name: str) -> Prepare:
-    return lambda machine, problem, arguments: machine.prepare_peer(name, problem, arguments)
+def _prepare_peer(peer: Peer) -> Prepare:
+    return lambda machine, problem, arguments: machine.prepare_peer(peer, problem, arguments)

@@ -14,18 +14,21 @@ from tirstep.modules import Kernel, Problem, get_kernel
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
 
 from . import BenchError
+from .peers import CPU_PEERS, GPU_PEERS, PEERS, Peer
 
-GPU_PEERS = ("torch", "triton", "dlight")
-CPU_PEERS = ("numpy", "torch_cpu")
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
 
+NOT_MEASURED: tuple[str, ...] = ()
+"""Suites that are younger than the stored runs: no document has their tables yet."""
+
 FLOAT32: Mapping[str, object] = {"dtype": "float32"}
 FLOAT16: Mapping[str, object] = {"dtype": "float16", "out": "float16"}
+BFLOAT16: Mapping[str, object] = {"dtype": "bfloat16", "out": "bfloat16"}
 
 
 @dataclass(frozen=True)
-class Entry:
+class SuiteEntry:
     """One kernel at some shapes and types.
 
     Attributes
@@ -33,14 +36,14 @@ class Entry:
     shapes : sizes by place; a kernel of one size takes their product
     options : of the kernel; an option that it does not have is left out
     recipes : names, ladders, or ``"first"``, ``"last"`` or ``"all"`` of the kernel's recipes
-    peers : as `tirstep.bench.peers` names them
+    peers : of `tirstep.bench.peers.PEERS`, or one's own
     """
 
     kernel: str
     shapes: tuple[tuple[int, ...], ...]
     options: tuple[Mapping[str, object], ...] = (FLOAT32,)
     recipes: tuple[str, ...] = ("first", "last")
-    peers: tuple[str, ...] = GPU_PEERS
+    peers: tuple[Peer, ...] = GPU_PEERS
 
 
 # Larger than the L2 cache of an H100 or H200, but for the shape that no tile divides.
@@ -65,10 +68,10 @@ WINDOWS = (
     "conv1d_coalesced",
 )
 
-SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
+SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
     {
         "matmul": (
-            Entry(
+            SuiteEntry(
                 "matmul",
                 (
                     (1024, 512, 2048),
@@ -82,33 +85,56 @@ SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
                 ),
             ),
             # The naive kernel takes seconds here, and would say nothing new.
-            Entry(
+            SuiteEntry(
                 "matmul",
                 ((4096, 4096, 4096), (8192, 8192, 8192), (4096, 1024, 4096)),
                 recipes=("last",),
             ),
         ),
+        # On tensor cores, which the vendor's libraries use for these types.
+        "half": (
+            SuiteEntry(
+                "matmul",
+                (
+                    (1024, 512, 2048),
+                    (512, 512, 512),
+                    (1024, 1024, 1024),
+                    (2048, 2048, 2048),
+                    (4096, 4096, 4096),
+                    (8192, 8192, 8192),
+                    (4096, 1024, 4096),
+                    (16, 4096, 4096),
+                    (8192, 128, 8192),
+                    (1000, 776, 328),
+                ),
+                options=(BFLOAT16, FLOAT16),
+                recipes=("matmul_mma_best",),
+                peers=(PEERS["torch"],),
+            ),
+        ),
         # All recipes: which of a ladder's upper ones is the fastest depends on shape and type.
         "bandwidth": tuple(
-            Entry(kernel, PLANES, options=(FLOAT32, FLOAT16), recipes=("all",))
+            SuiteEntry(kernel, PLANES, options=(FLOAT32, FLOAT16), recipes=("all",))
             for kernel in OVER_MEMORY
         ),
         # The shapes of the convolution tutorials, and one that fills a GPU.
         "convolution": (
-            Entry("conv1d", ((16384, 32),), recipes=("all",)),
+            SuiteEntry("conv1d", ((16384, 32),), recipes=("all",)),
             # The naive kernel walks over the whole signal for each output.
-            Entry("conv1d", ((1 << 24, 32),), recipes=WINDOWS),
-            Entry("depthwise_conv2d", ((3, 4, 16, 32, 7), (4096, 4, 16, 32, 7)), recipes=("all",)),
+            SuiteEntry("conv1d", ((1 << 24, 32),), recipes=WINDOWS),
+            SuiteEntry(
+                "depthwise_conv2d", ((3, 4, 16, 32, 7), (4096, 4, 16, 32, 7)), recipes=("all",)
+            ),
         ),
         TUTORIAL: (
-            Entry(
+            SuiteEntry(
                 "matmul",
                 ((1024, 512, 2048), (256,) * 3, (512,) * 3, (1024,) * 3, (2048,) * 3),
                 recipes=("all",),
                 peers=GPU_PEERS + CPU_PEERS,
             ),
-            Entry("conv1d", ((16384, 32),), recipes=("all",), peers=GPU_PEERS + CPU_PEERS),
-            Entry(
+            SuiteEntry("conv1d", ((16384, 32),), recipes=("all",), peers=GPU_PEERS + CPU_PEERS),
+            SuiteEntry(
                 "depthwise_conv2d",
                 ((3, 4, 16, 32, 7),),
                 recipes=("all",),
@@ -117,7 +143,13 @@ SUITES: Mapping[str, tuple[Entry, ...]] = MappingProxyType(
         ),
         # Each fast ladder at its own shape, where it fills a GPU: what every rung adds.
         RUNGS: tuple(
-            Entry(ladder.kernel, (tuple(ladder.shape.values()),), (FLOAT32,), (name,), ("torch",))
+            SuiteEntry(
+                ladder.kernel,
+                (tuple(ladder.shape.values()),),
+                (FLOAT16 if ladder[0].dtypes else FLOAT32,),
+                (name,),
+                (PEERS["torch"],),
+            )
             for name, ladder in LADDERS.items()
             if any(recipe.base for recipe in ladder)
         ),
@@ -132,7 +164,7 @@ class PlannedCase:
     suite: str
     problem: Problem
     recipes: tuple[Recipe, ...]
-    peers: tuple[str, ...]
+    peers: tuple[Peer, ...]
 
 
 @dataclass(frozen=True)
@@ -157,7 +189,7 @@ class CaseChoice:
 
 
 def plan_cases(
-    choice: CaseChoice, suites: Mapping[str, Sequence[Entry]] = SUITES
+    choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]] = SUITES
 ) -> tuple[list[PlannedCase], list[str]]:
     """The cases that are chosen, and the kernels of the suites that are not here.
 
@@ -181,7 +213,7 @@ def plan_cases(
     return list(cases.values()), list(absent)
 
 
-def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[Entry]]) -> None:
+def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]]) -> None:
     entries = [entry for suite in suites.values() for entry in suite]
     known = dict.fromkeys([*suites, *(entry.kernel for entry in entries), *LADDERS])
     for name in choice.names:
@@ -197,15 +229,15 @@ def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[Entry]]) ->
 
 
 def _list_entries(
-    choice: CaseChoice, suites: Mapping[str, Sequence[Entry]]
-) -> Iterator[tuple[str, Entry]]:
+    choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]]
+) -> Iterator[tuple[str, SuiteEntry]]:
     for name in choice.names or suites:
         if name in suites:
             yield from ((name, entry) for entry in suites[name])
             continue
         if name in LADDERS and LADDERS[name].kernel != name:
             ladder = LADDERS[name]
-            yield name, Entry(ladder.kernel, (tuple(ladder.shape.values()),), recipes=(name,))
+            yield name, SuiteEntry(ladder.kernel, (tuple(ladder.shape.values()),), recipes=(name,))
             continue
         found = [
             (suite, entry)
@@ -213,7 +245,7 @@ def _list_entries(
             for entry in entries
             if entry.kernel == name
         ]
-        yield from found or [(name, Entry(name, _get_default_shapes(name)))]
+        yield from found or [(name, SuiteEntry(name, _get_default_shapes(name)))]
 
 
 def _get_default_shapes(kernel: str) -> tuple[tuple[int, ...], ...]:
@@ -223,7 +255,7 @@ def _get_default_shapes(kernel: str) -> tuple[tuple[int, ...], ...]:
     return tuple(dict.fromkeys(shapes))
 
 
-def _narrow(entry: Entry, choice: CaseChoice) -> Entry:
+def _narrow(entry: SuiteEntry, choice: CaseChoice) -> SuiteEntry:
     """The entry with the shapes, types and recipes that are chosen."""
     shapes = tuple(choice.shapes) or entry.shapes
     options = entry.options
@@ -234,7 +266,7 @@ def _narrow(entry: Entry, choice: CaseChoice) -> Entry:
     return dataclasses.replace(entry, shapes=shapes, options=options)
 
 
-def _expand(suite: str, entry: Entry, choice: CaseChoice) -> Iterator[PlannedCase]:
+def _expand(suite: str, entry: SuiteEntry, choice: CaseChoice) -> Iterator[PlannedCase]:
     kernel = get_kernel(entry.kernel)
     recipes = tuple(_pick(entry.kernel, choice.recipes or entry.recipes))
     if not recipes:
@@ -242,7 +274,10 @@ def _expand(suite: str, entry: Entry, choice: CaseChoice) -> Iterator[PlannedCas
     for shape in entry.shapes:
         for options in entry.options:
             problem = kernel.problem(*_fit(kernel, shape), **_known(kernel, options))
-            yield PlannedCase(suite, problem, recipes, entry.peers)
+            dtype = problem.options["dtype"]
+            fitting = tuple(it for it in recipes if not it.dtypes or dtype in it.dtypes)
+            if fitting:
+                yield PlannedCase(suite, problem, fitting, entry.peers)
 
 
 def _pick(kernel: str, words: Sequence[str]) -> Iterator[Recipe]:

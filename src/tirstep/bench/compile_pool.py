@@ -1,28 +1,28 @@
 """Compiles many candidates on all cores, in processes that can hang or crash alone.
 
 TVM cannot be interrupted, and an unrolled schedule can take minutes; so each core has a process
-that fills the cache of compiled kernels, and is killed when a candidate takes too long. What was
-compiled is found in the cache afterwards, or in a library. Run as a program, this module is such a
-process: it reads a job in each line and answers with a line.
+that fills the cache of compiled kernels, and is killed when a candidate takes too long (pebble's
+pool: its clock is outside of the process, and a crash costs one job). What was compiled is found
+in the cache afterwards, or in a library.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
+import multiprocessing
 import os
-import queue
-import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from concurrent.futures import Future, TimeoutError, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
+import pebble
 import tvm
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import PrimFunc
@@ -30,12 +30,13 @@ from tvm.tirx import PrimFunc
 from tirstep.lowering_checks import run_recipe
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.modules import KernelError, get_kernel
+from tirstep.programs.naming import is_program
 from tirstep.transforms.errors import TransformError
-from tirstep.transforms.recipes import find_recipe
+from tirstep.transforms.recipes import Recipe, find_recipe
 
 from . import BenchError, find_last_line
 from .compile_cache import installed
-from .peers import schedule_by_default
+from .peers import PEERS
 
 _NUMBERS = itertools.count()
 
@@ -107,11 +108,6 @@ def _find_file(library: Path) -> Path:
     return library.with_suffix(".workspaces.json")
 
 
-DLIGHT = "dlight"
-WORKER = ("-m", "tirstep.bench.compile_pool")
-START_SECONDS = 120.0
-"""What a process may take to import TVM, on a machine where all of them do at once."""
-
 Report = Callable[[int, str], None]
 """Takes how many jobs are done, and what became of the last one."""
 
@@ -122,7 +118,8 @@ class CompileJob:
 
     Attributes
     ----------
-    recipe : its name, or `DLIGHT` for the default schedule of `kernel`, which has no sizes
+    recipe : its name, or the text that names a user's own; or the name of a peer in `PEERS` that
+        schedules `kernel`
     library : the file to write what was compiled into; empty for none. It is not written where
         the machine has no linker.
     """
@@ -142,141 +139,67 @@ def compile_all(
 
     `target` is TVM's target, `limit` the seconds that one job may take. A reason begins with the
     kind of failure: ``refused:``, ``failed:``, ``crashed:`` or ``took longer than``.
+
+    Raises `BenchError` where no process starts, such as in a script that calls this while it is
+    imported: each process imports it again.
     """
-    setup = json.dumps({"target": _spell_target(target), "cache": str(cache)})
-    count = min(len(jobs), len(os.sched_getaffinity(0)))
-    everyone = [_Worker(setup) for _ in range(count)]
-    workers: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-    for worker in everyone:
-        workers.put(worker)
-    lock, done = threading.Lock(), 0
-
-    def compile_one(job: CompileJob) -> str:
-        nonlocal done
-        worker = workers.get()
+    if not jobs:
+        return []
+    spelled = spell_target(target)
+    with pebble.ProcessPool(
+        max_workers=min(len(jobs), len(os.sched_getaffinity(0))),
+        initializer=_set_up,
+        initargs=(str(cache),),
+        context=multiprocessing.get_context("spawn"),  # TVM's threads do not survive a fork
+    ) as pool:
         try:
-            reason = worker.ask(job, limit)
-        finally:
-            workers.put(worker)
-        with lock:
-            done += 1
-            report(done, reason)
-        return reason
+            futures = [pool.schedule(compile_job, (job, spelled), timeout=limit) for job in jobs]
+            for done, future in enumerate(as_completed(futures), 1):
+                report(done, _read_reason(future, limit))
+        except BaseException:
+            pool.stop()
+            raise
+    return [_read_reason(future, limit) for future in futures]
 
+
+def _read_reason(future: Future[str], limit: float) -> str:
+    """What became of a job that is done."""
     try:
-        with ThreadPoolExecutor(max_workers=max(count, 1)) as pool:
-            try:
-                return list(pool.map(compile_one, jobs))
-            except BaseException:  # whoever still waits for an answer gets the end of its process
-                for worker in everyone:
-                    worker.end()
-                raise
-    finally:
-        for worker in everyone:
-            worker.stop()
+        return future.result()
+    except TimeoutError:
+        return f"took longer than {limit:g} s to compile"
+    except pebble.ProcessExpired as error:
+        return f"crashed: the compiling process ended with code {error.exitcode}"
+    except BrokenProcessPool as error:
+        raise BenchError(
+            "the processes that compile candidates do not start; see what they say above, and "
+            'let a script of yours begin its work under: if __name__ == "__main__"'
+        ) from error
 
 
-class _Worker:
-    """One process, started when it is first asked, and again after it was lost."""
-
-    def __init__(self, setup: str) -> None:
-        self._setup = setup
-        self._process: subprocess.Popen[str] | None = None
-        self._ended = False
-
-    def ask(self, job: CompileJob, limit: float) -> str:
-        if self._ended:
-            return "crashed: the search was ended"
-        if self._process is None:
-            self._start()
-        try:
-            self._write(json.dumps(asdict(job)))
-            answer = self._read(limit)
-        except OSError:  # it went away before it was asked
-            answer = ""
-        if answer is None:
-            self.stop()
-            return f"took longer than {limit:g} s to compile"
-        if not answer.endswith("\n"):  # it ended, perhaps in the middle of the line
-            code = self._process.wait() if self._process else None
-            self.stop()
-            return f"crashed: the compiling process ended with code {code}"
-        return str(json.loads(answer))
-
-    def end(self) -> None:
-        """Stop for good, from whatever thread: another one may be waiting for an answer."""
-        self._ended = True
-        process = self._process
-        if process is not None:
-            process.kill()
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
-
-    def _start(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, *WORKER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            encoding="utf-8",
-        )
-        if self._ended:
-            self._process.kill()
-        try:
-            self._write(self._setup)
-            answer = self._read(START_SECONDS)
-        except OSError:  # it is gone already
-            answer = ""
-        if not answer:
-            self.stop()
-            raise BenchError(
-                "the process that compiles candidates does not start; see what "
-                f"{' '.join([sys.executable, *WORKER])} says"
-            )
-
-    def _write(self, line: str) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def _read(self, limit: float) -> str | None:
-        """One line; empty where the process ended, None where it takes too long."""
-        lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        process = self._process
-        assert process is not None
-        stream = process.stdout
-        assert stream is not None
-        threading.Thread(target=lambda: lines.put(stream.readline()), daemon=True).start()
-        try:
-            return lines.get(timeout=limit)
-        except queue.Empty:
-            return None
+def _set_up(cache: str) -> None:
+    """Begin a process: it compiles into the cache, and what compilers print goes nowhere."""
+    _held.enter_context(installed(Path(cache)))
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
 
 
-def _spell_target(target: Any) -> dict[str, object]:
+_held = contextlib.ExitStack()
+"""What a process keeps until it ends."""
+
+
+def spell_target(target: Any) -> dict[str, object]:
+    """A target as a dictionary that goes to another process."""
     attributes = dict(target.attrs)
     for name, value in attributes.items():
         attributes[name] = value if isinstance(value, int) else str(value)
     return {"kind": str(target.kind.name), **attributes}
 
 
-def serve(requests: TextIO, answers: TextIO) -> None:
-    """Take the target and the folder of the cache from the first line, then a job from each."""
-    setup = json.loads(requests.readline())
-    target = tvm.target.Target(setup["target"])
-    with installed(Path(setup["cache"])):
-        _answer(answers, "ready")
-        for line in requests:
-            _answer(answers, compile_job(json.loads(line), target))
-
-
-def compile_job(job: Mapping[str, Any], target: Any) -> str:
-    """Empty if the job compiled, otherwise why it did not."""
+def compile_job(job: CompileJob, spelled: Mapping[str, object]) -> str:
+    """Empty if the job compiled for this target, otherwise why it did not."""
+    target = tvm.target.Target(spelled)
     try:
         scheduled = _schedule(job, target)
     except (TransformError, KernelError) as error:
@@ -284,20 +207,31 @@ def compile_job(job: Mapping[str, Any], target: Any) -> str:
     try:
         module, workspaces = lift_workspaces(scheduled)
         executable = compile_module(module, target)
-        if job["library"]:
-            _export(executable, workspaces, Path(job["library"]))
+        if job.library:
+            _export(executable, workspaces, Path(job.library))
     except Exception as error:  # TVM, NVRTC and ptxas each have errors of their own
         return f"failed: {type(error).__name__}: {find_last_line(error)[:200]}"
     return ""
 
 
-def _schedule(job: Mapping[str, Any], target: Any) -> tvm.IRModule:
-    if job["recipe"] == DLIGHT:
-        problem = get_kernel(job["kernel"]).problem(**job["shape"], **job["options"])
-        return schedule_by_default(problem.module, target)
-    recipe = find_recipe(job["recipe"])
-    run = run_recipe(recipe, job["shape"], options=job["options"], config=job["config"])
+def _schedule(job: CompileJob, target: Any) -> tvm.IRModule:
+    peer = PEERS.get(job.recipe)
+    if peer is not None and peer.schedule is not None:
+        settings: dict[str, Any] = {**job.shape, **job.options}
+        problem = get_kernel(job.kernel).problem(**settings)
+        return peer.schedule(problem.module, target)
+    recipe = _find_recipe(job.recipe)
+    run = run_recipe(recipe, job.shape, options=job.options, config=job.config)
     return run.steps[-1].module
+
+
+def _find_recipe(text: str) -> Recipe:
+    """By its name, or of a file of the user's, which this process loads for itself."""
+    if not is_program(text):
+        return find_recipe(text)
+    from tirstep.programs.picking import pick_programs
+
+    return pick_programs(text)[0]
 
 
 def _export(executable: Any, workspaces: Sequence[Workspace], file: Path) -> None:
@@ -310,15 +244,3 @@ def _export(executable: Any, workspaces: Sequence[Workspace], file: Path) -> Non
         return
     write_workspaces(workspaces, file)
     partial.replace(file)
-
-
-def _answer(answers: TextIO, text: str) -> None:
-    answers.write(json.dumps(text) + "\n")
-    answers.flush()
-
-
-if __name__ == "__main__":
-    # What compilers print must not come between the answers.
-    channel = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    serve(sys.stdin, channel)

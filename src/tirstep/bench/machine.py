@@ -14,6 +14,7 @@ from tirstep.modules.numeric import Array
 
 from . import BenchError, shorten
 from .accuracy import Expectation, Reference
+from .peers import Peer
 from .results import Ceilings
 
 Launch = Callable[[], Any]
@@ -72,7 +73,7 @@ class Machine(Protocol):
     def load(self, library: Path, arguments: Sequence[Any]) -> Launch:
         """The same for what another process compiled into a file."""
 
-    def prepare_peer(self, name: str, problem: Problem, arguments: Sequence[Any]) -> Launch:
+    def prepare_peer(self, peer: Peer, problem: Problem, arguments: Sequence[Any]) -> Launch:
         """A peer's launch; raises `PeerMissing`."""
 
     def record(self, launch: Launch, output: Any) -> Replay:

@@ -38,11 +38,11 @@ class Outcome:
     status : ``"ok"``; ``"wrong"``, whose time is not taken; ``"failed"``; or ``"missing"`` where a
         peer is not installed, does not have the kernel, or a recipe refuses the shape
     note : the reason in words, where there is one
-    sizes : of a recipe
+    config : of a recipe
     launched : ``"graph"`` if a recorded CUDA graph was replayed, otherwise ``"call"``
     """
 
-    contender: str
+    candidate: str
     kind: str
     status: str
     note: str = ""
@@ -161,7 +161,10 @@ def _read_outcome(outcome: Mapping[str, Any]) -> Outcome:
     time = outcome["time"]
     # There are runs with a note of nothing but NULs behind the error's name.
     note = drop_controls(outcome["note"]).removesuffix(":")
-    return Outcome(**{**outcome, "note": note, "time": None if time is None else Time(**time)})
+    read = {**outcome, "note": note, "time": None if time is None else Time(**time)}
+    if "contender" in read:  # as documents of 0.2 call it
+        read["candidate"] = read.pop("contender")
+    return Outcome(**read)
 
 
 def read_run(file: Path) -> BenchRun:
@@ -216,7 +219,7 @@ class Change:
     """
 
     title: str
-    contender: str
+    candidate: str
     before: Time | None
     after: Time | None
 
@@ -262,7 +265,7 @@ def find_differences(before: BenchRun, after: BenchRun) -> list[str]:
 
 def _index(run: BenchRun) -> dict[tuple[str, str], Outcome]:
     return {
-        (_title(case), outcome.contender): outcome
+        (_title(case), outcome.candidate): outcome
         for case in run.cases
         for outcome in case.outcomes
     }

@@ -13,7 +13,13 @@ from tirstep.transforms.errors import TransformError
 
 from . import PeerMissing, shorten
 from .accuracy import Expectation, Reference
-from .candidates import Candidate, CompiledAhead, describe_shortage, list_candidates
+from .candidates import (
+    Candidate,
+    CompiledAhead,
+    describe_shortage,
+    get_case_options,
+    list_candidates,
+)
 from .cases import PlannedCase
 from .machine import Launch, Machine, Replay, plan_repeats, require_alive
 from .results import Case, Outcome, summarize
@@ -70,7 +76,7 @@ def run_case(
         planned.suite,
         problem.kernel.name,
         dict(problem.shape),
-        dict(problem.options),
+        get_case_options(problem),
         problem.flops,
         problem.bytes,
     )

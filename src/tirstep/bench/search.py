@@ -30,6 +30,7 @@ from .candidates import describe_shortage, prepare_recipe
 from .compile_cache import installed
 from .compile_pool import CompileJob, compile_all, name_library
 from .machine import Launch, Machine, Replay, require_alive
+from .peers import PEERS, Peer
 from .results import Time, summarize, write_json
 from .run_case import Settings, Tell
 
@@ -122,7 +123,7 @@ class SearchPlan:
     among: Among = field(default_factory=dict)
     limit: int | None = None
     compile_limit: float = 60.0
-    peer: str = "torch"
+    peer: Peer = PEERS["torch"]
 
 
 @dataclass
@@ -183,7 +184,7 @@ def search(
 
 def _make_job(plan: SearchPlan, sizes: Sizes, library: Path) -> CompileJob:
     shape, options = dict(plan.problem.shape), dict(plan.problem.options)
-    return CompileJob(plan.recipe.name, shape, options, sizes, str(library))
+    return CompileJob(plan.recipe.spelling or plan.recipe.name, shape, options, sizes, str(library))
 
 
 def _compile(
@@ -355,8 +356,10 @@ def _put(
 ) -> bool:
     """The same for the table itself."""
     problem = plan.problem
-    shapes = table.setdefault(str(device["name"]), {}).setdefault(problem.options["dtype"], {})
-    shape = "x".join(map(str, problem.shape.values()))
+    shapes = table.setdefault(str(device["name"]), {}).setdefault(
+        str(problem.options.get("dtype", problem.accumulator)), {}
+    )
+    shape = problem.shape_text
     if shape in shapes and float(shapes[shape]["us"]) <= best.median_us:
         return False
     shapes[shape] = {
@@ -366,7 +369,7 @@ def _put(
         "us": round(best.median_us, 3),
         "us_lower": round(best.lower_us, 3),
         "us_upper": round(best.upper_us, 3),
-        "peer": plan.peer,
+        "peer": plan.peer.name,
         "peer_us": None if found.peer is None else round(found.peer.median_us, 3),
         "ratio": None if found.ratio is None else round(found.ratio, 4),
         "architecture": device["architecture"],

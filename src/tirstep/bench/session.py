@@ -10,16 +10,23 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tirstep.modules import Problem
+from tirstep.modules import Problem, kernels
 from tirstep.transforms.recipes import Recipe
 
 from . import BenchError
 from .accuracy import Reference, look_ahead
-from .candidates import CompiledAhead, CompiledConfig, compute_needed_bytes, get_options
+from .candidates import (
+    CompiledAhead,
+    CompiledConfig,
+    compute_needed_bytes,
+    get_case_options,
+    get_options,
+)
 from .cases import PlannedCase
 from .compile_cache import installed
-from .compile_pool import DLIGHT, CompileJob, compile_all, name_library
+from .compile_pool import CompileJob, compile_all, name_library
 from .machine import Machine
+from .peers import PEERS, Peer
 from .results import BenchRun
 from .run_case import Settings, Tell, draw_reference, run_case
 
@@ -31,21 +38,20 @@ FEW_JOBS = 4
 
 @dataclass(frozen=True)
 class _Compilation:
-    """A candidate to compile: a recipe with its config, or dlight without one."""
+    """A candidate to compile: a recipe with its config, or a peer's schedule without one."""
 
     problem: Problem
-    recipe: Recipe | None
+    candidate: Recipe | Peer
     config: Mapping[str, object]
 
-    @property
-    def name(self) -> str:
-        return self.recipe.name if self.recipe else DLIGHT
-
     def make_job(self) -> CompileJob:
-        problem = self.problem
-        options = get_options(self.recipe, problem) if self.recipe else dict(problem.options)
+        problem, candidate = self.problem, self.candidate
+        options = dict(problem.options)
+        if isinstance(candidate, Recipe):
+            options = get_options(candidate, problem)
+        spelling = candidate.spelling if isinstance(candidate, Recipe) else ""
         return CompileJob(
-            self.name,
+            spelling or candidate.name,
             dict(problem.shape),
             options,
             dict(self.config),
@@ -57,7 +63,7 @@ class _Compilation:
 def compile_ahead(
     cases: Sequence[PlannedCase], machine: Machine, cache: Path, tell: Tell
 ) -> CompiledAhead:
-    """Compile the recipes of cases, and dlight's schedules where it is a peer.
+    """Compile the recipes of cases, and what the schedules of `PEERS` make of their kernels.
 
     A recipe takes part with its own sizes, or where these do not divide the shape, with each of its
     tails that can. What is not in the answer, or has no library, is compiled when its turn comes.
@@ -68,22 +74,24 @@ def compile_ahead(
         for recipe in planned.recipes
     ]
     compilations += [
-        _Compilation(planned.problem, None, {}) for planned in cases if DLIGHT in planned.peers
+        _Compilation(planned.problem, peer, {})
+        for planned in cases
+        for peer in planned.peers
+        # Processes know the table alone, and its kernels.
+        if peer.schedule
+        and PEERS.get(peer.name) is peer
+        and planned.problem.kernel.name in kernels()
     ]
-    compilations = [
-        *{
-            (compilation.problem, compilation.name): compilation for compilation in compilations
-        }.values()
-    ]
+    compilations = [*{(each.problem, each.candidate.name): each for each in compilations}.values()]
     if len(compilations) <= FEW_JOBS:
         return {}
     built: dict[tuple[Problem, str], list[CompiledConfig]] = {}
     refused = _compile(compilations, machine, cache, tell, built)
     tails = [
-        _Compilation(each.problem, each.recipe, {**each.config, "tail": tail})
+        _Compilation(each.problem, each.candidate, {**each.config, "tail": tail})
         for each in refused
-        if each.recipe is not None
-        for tail in each.recipe.tails
+        if isinstance(each.candidate, Recipe)
+        for tail in each.candidate.tails
         if tail not in ("refuse", each.config.get("tail"))
     ]
     if tails:
@@ -118,7 +126,7 @@ def _compile(
             compiled = CompiledConfig(
                 dict(compilation.config), library if not reason and library.exists() else None
             )
-            built.setdefault((compilation.problem, compilation.name), []).append(compiled)
+            built.setdefault((compilation.problem, compilation.candidate.name), []).append(compiled)
     return refused
 
 
@@ -135,7 +143,7 @@ def run_bench(
     candidate leaves the device unusable.
     """
     tell("measuring the machine's ceilings")
-    dtypes = dict.fromkeys(str(planned.problem.options["dtype"]) for planned in cases)
+    dtypes = dict.fromkeys(str(get_case_options(planned.problem)["dtype"]) for planned in cases)
     moved = dict.fromkeys(planned.problem.bytes for planned in cases)
     with installed(cache):
         run = BenchRun(

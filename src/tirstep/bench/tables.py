@@ -9,13 +9,13 @@ from types import MappingProxyType
 
 from tirstep.transforms.recipes import RECIPES, list_ladders
 
-from .cases import GPU_PEERS
+from .peers import show_name
 from .results import BenchRun, Case, Ceilings, Outcome, Time
 
 
 def find_outcome(case: Case, candidate: str) -> Outcome | None:
     """A candidate's outcome; None if it did not take part."""
-    return next((outcome for outcome in case.outcomes if outcome.contender == candidate), None)
+    return next((outcome for outcome in case.outcomes if outcome.candidate == candidate), None)
 
 
 def find_time(case: Case, candidate: str) -> float | None:
@@ -67,15 +67,21 @@ def rate(case: Case, outcome: Outcome, ceilings: Ceilings) -> tuple[float, str] 
 def speedup(case: Case, outcome: Outcome, over: str) -> float | None:
     """How often faster an outcome is than another candidate: above 1 is faster."""
     other = find_time(case, over)
-    if other is None or outcome.time is None or outcome.contender == over:
+    if other is None or outcome.time is None or outcome.candidate == over:
         return None
     return other / outcome.time.median_us
+
+
+def list_peers(cases: Iterable[Case]) -> list[str]:
+    """The peers that took part on the GPU, in order."""
+    found = (outcome for case in cases for outcome in case.outcomes if outcome.kind == "peer")
+    return [*dict.fromkeys(outcome.candidate for outcome in found)]
 
 
 def get_first_rung(case: Case) -> str | None:
     """The first recipe, with its tail; None where no ladder of the kernel begins with it."""
     begins = {ladder[0].name for ladder in list_ladders(case.kernel)}
-    recipes = (outcome.contender for outcome in case.outcomes if outcome.kind == "recipe")
+    recipes = (outcome.candidate for outcome in case.outcomes if outcome.kind == "recipe")
     first = next(recipes, "")
     return first if first.split(" ")[0] in begins else None
 
@@ -96,15 +102,15 @@ def get_fastest_recipe(case: Case) -> Outcome | None:
 
 def get_previous_rung(case: Case, outcome: Outcome) -> str | None:
     """The nearest base of a rung that has a time; of other recipes the last one before them."""
-    names = [other.contender for other in case.outcomes if other.kind == "recipe" and other.time]
-    recipe = RECIPES.get(outcome.contender.split(" ")[0])
+    names = [other.candidate for other in case.outcomes if other.kind == "recipe" and other.time]
+    recipe = RECIPES.get(outcome.candidate.split(" ")[0])
     while recipe is not None and recipe.base is not None:
         recipe = RECIPES[recipe.base]
         for name in names:
             if name.split(" ")[0] == recipe.name:
                 return name
-    place = [other.contender for other in case.outcomes].index(outcome.contender)
-    earlier = {other.contender for other in case.outcomes[:place]}
+    place = [other.candidate for other in case.outcomes].index(outcome.candidate)
+    earlier = {other.candidate for other in case.outcomes[:place]}
     return next((name for name in reversed(names) if name in earlier), None)
 
 
@@ -114,16 +120,6 @@ def geometric_mean(ratios: Iterable[float | None]) -> float | None:
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
-NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "torch": "PyTorch",
-        "triton": "Triton",
-        "dlight": "dlight",
-        "numpy": "NumPy (CPU)",
-        "torch_cpu": "PyTorch (CPU)",
-    }
-)
-"""Of peers, for people."""
 NOTHING = "–"
 FIRST = "first rung"
 
@@ -149,7 +145,7 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
     is there where memory binds the case.
     """
     first = get_first_rung(case)
-    over = {f"× {NAMES[name]}": name for name in GPU_PEERS if _took_part(case, name)}
+    over = {f"× {show_name(name)}": name for name in list_peers([case])}
     if (
         first is not None
         and len([outcome for outcome in case.outcomes if outcome.kind == "recipe"]) > 1
@@ -173,7 +169,7 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
         ]
         metrics += [format_share(find(case, outcome, ceilings)) for find in shares.values()]
         metrics += map(format_ratio, ratios)
-        rows.append([NAMES.get(outcome.contender, outcome.contender), *metrics])
+        rows.append([show_name(outcome.candidate), *metrics])
     if with_before:
         header.append("× rung before")
     return Table(header, rows, len(header) - 1)
@@ -184,11 +180,12 @@ def make_summary(run: BenchRun, suite: str) -> Table:
     cases = get_measured_cases(run, suite)
     bests = get_fastest_recipes(cases)
     shares = _choose_shares(bests, run.ceilings)
+    peers = list_peers(cases)
     header = ["kernel", "shape", "dtype", "recipe", "time µs", "rate", *shares]
-    header += [f"× {NAMES[name]}" for name in GPU_PEERS] + [f"× {FIRST}"]
-    rows = [_summarize(case, run.ceilings, [*shares.values()]) for case in cases]
+    header += [f"× {show_name(name)}" for name in peers] + [f"× {FIRST}"]
+    rows = [_summarize(case, run.ceilings, [*shares.values()], peers) for case in cases]
     means = [
-        geometric_mean(compute_ratio(case, name) for case in cases) for name in (*GPU_PEERS, FIRST)
+        geometric_mean(compute_ratio(case, name) for case in cases) for name in (*peers, FIRST)
     ]
     reached = [
         geometric_mean(find(case, best, run.ceilings) for case, best in bests)
@@ -203,7 +200,7 @@ def make_summary(run: BenchRun, suite: str) -> Table:
 def find_reasons(case: Case) -> list[str]:
     """Why candidates of a case have no time, a sentence each."""
     return [
-        f"{NAMES.get(outcome.contender, outcome.contender)}: {outcome.status}: {outcome.note}"
+        f"{show_name(outcome.candidate)}: {outcome.status}: {outcome.note}"
         for outcome in case.outcomes
         if outcome.status != "ok"
     ]
@@ -263,25 +260,23 @@ def _choose_shares(
     }
 
 
-def _summarize(case: Case, ceilings: Ceilings, shares: Sequence[Share]) -> Row:
+def _summarize(
+    case: Case, ceilings: Ceilings, shares: Sequence[Share], peers: Sequence[str]
+) -> Row:
     best = get_fastest_recipe(case)
     head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), case.dtype]
     if best is None:
-        return [*head, *[NOTHING] * (3 + len(shares) + len(GPU_PEERS) + 1)]
+        return [*head, *[NOTHING] * (3 + len(shares) + len(peers) + 1)]
     metrics = [format_time(best), format_rate(case, best, ceilings, unit=True)]
     metrics += [format_share(find(case, best, ceilings)) for find in shares]
-    ratios = [format_ratio(compute_ratio(case, name)) for name in (*GPU_PEERS, FIRST)]
-    return [*head, f"`{best.contender}`", *metrics, *ratios]
+    ratios = [format_ratio(compute_ratio(case, name)) for name in (*peers, FIRST)]
+    return [*head, f"`{best.candidate}`", *metrics, *ratios]
 
 
 def compute_ratio(case: Case, over: str) -> float | None:
     best = get_fastest_recipe(case)
     name = get_first_rung(case) if over == FIRST else over
     return None if best is None or name is None else speedup(case, best, name)
-
-
-def _took_part(case: Case, name: str) -> bool:
-    return any(outcome.contender == name for outcome in case.outcomes)
 
 
 def _unit(case: Case, ceilings: Ceilings) -> str:

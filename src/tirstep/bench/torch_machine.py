@@ -6,7 +6,6 @@ are launched, recorded and timed in one way.
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import platform
@@ -33,7 +32,7 @@ from tirstep.modules.numeric import Array, bound_storing, bound_sums
 from .accuracy import Expectation, Reference
 from .compile_pool import Workspace, lift_workspaces, read_workspaces
 from .machine import Launch, Replay, order_turns
-from .peers import get_function, schedule_by_default
+from .peers import PEERS, Peer
 from .peers.torch_functions import FUNCTIONS
 from .results import Ceilings
 
@@ -56,9 +55,6 @@ def to_numpy(tensor: Any) -> Array:
     return tensor.cpu().numpy()
 
 
-PACKAGES = ("apache-tvm", "apache-tvm-ffi", "torch", "triton", "numpy")
-
-
 def describe_device(properties: Any, architecture: str) -> dict[str, object]:
     """The GPU's facts by PyTorch; sizes in bytes."""
     return {
@@ -77,7 +73,8 @@ def find_versions() -> dict[str, str]:
     import tirstep
 
     found = {"tirstep": tirstep.__version__, "python": platform.python_version()}
-    for package in PACKAGES:
+    packages = ("apache-tvm", "apache-tvm-ffi", *(peer.package for peer in PEERS.values()))
+    for package in dict.fromkeys(filter(None, packages)):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -180,19 +177,16 @@ class TorchMachine:
             self.poison(tensors[-1])
         return tensors
 
-    def prepare_peer(self, name: str, problem: Problem, arguments: Sequence[Any]) -> Launch:
+    def prepare_peer(self, peer: Peer, problem: Problem, arguments: Sequence[Any]) -> Launch:
         """A peer's launch; raises `PeerMissing`."""
+        if peer.schedule is not None:
+            return self.compile(peer.schedule(problem.module, self.target), arguments)
         *inputs, output = arguments
-        if name == "dlight":
-            return self.compile(schedule_by_default(problem.module, self.target), arguments)
-        if name == "numpy":
-            arrays = [to_numpy(tensor) for tensor in inputs]
-            settings = {**problem.shape, **problem.options}
-            return functools.partial(problem.kernel.meaning.reference, *arrays, **settings)
-        function = get_function(name, problem.kernel.name)
-        if name == "torch_cpu":
-            return function([tensor.cpu() for tensor in inputs], None, problem)
-        return function(inputs, output, problem)
+        function = peer.get_function(problem.kernel.name)
+        if peer.device == "cuda":
+            return function(inputs, output, problem)
+        there = [to_numpy(it) if peer.takes == "arrays" else it.cpu() for it in inputs]
+        return function(there, None, problem)
 
     def record(self, launch: Launch, output: Any) -> Replay:
         """Run once and record a CUDA graph; where that fails, the launch itself is replayed."""

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OutputError as error:
         print_error(str(error))
         return 2
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a user's schedule may end the process, too
         sentence = find_sentence(error)
         if sentence is None:
             raise

@@ -13,14 +13,17 @@ from typing import Annotated
 import typer
 
 COMMANDS = (
+    "new",
     "list",
     "steps",
     "diff",
+    "compare",
     "lower",
     "source",
     "facts",
     "check",
     "why",
+    "pass",
     "ladder",
     "bench",
     "search",
@@ -32,13 +35,16 @@ COMMANDS = (
 app = typer.Typer(
     name="tirstep",
     help="A workbench for TensorIR schedules: kernels go through their recipes step by step, and "
-    "every step can be printed, diffed, checked and timed.",
+    "every step can be printed, diffed, checked and timed. A RECIPE may be a program of yours: a "
+    "file of Python (which is run, as an import runs it), of TVMScript as .script() prints it, or "
+    "of TVM's JSON, or a database of MetaSchedule's.",
     epilog="Exit codes: 0 good, 1 a check failed, 2 wrong use.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-_MODULES = {"list": "listing"}  # a module `list` would hide the type in its package
+_MODULES = {"list": "listing", "pass": "pass_"}
+"""A module `list` would hide the type in its package, and `pass` is no name."""
 for _name in COMMANDS:
     _module = import_module(f".{_MODULES.get(_name, _name)}", __package__)
     app.command(_name)(_module.command)

@@ -7,13 +7,16 @@ import importlib.util
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tirstep.programs.naming import is_program
+
 from .catalogue import complete_ladder
-from .request import Seed
+from .request import FunctionName, Seed
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -31,8 +34,8 @@ Names = Annotated[
     typer.Argument(
         metavar="NAME",
         show_default=False,
-        help="Suites (matmul, bandwidth, convolution, tutorial, rungs), kernels or ladders. "
-        "[default: all]",
+        help="Suites (matmul, bandwidth, convolution, tutorial, rungs), kernels or ladders, or "
+        "programs of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json. [default: all]",
         autocompletion=complete_ladder,
     ),
 ]
@@ -83,6 +86,7 @@ def command(
     shape: Shapes = None,
     dtype: Type = None,
     recipe: Recipes = None,
+    function: FunctionName = None,
     seed: Seed = 0,
     compare: Pair = None,
 ) -> int:
@@ -90,6 +94,9 @@ def command(
 
     All run in one process, on the same tensors and the same stream, in turns and with cold caches;
     whoever computes something wrong gets no time. Needs the extra bench: pip install '.[bench]'.
+
+    A program of yours runs against dlight and against itself without a schedule, and against
+    PyTorch where its file has a dict TORCH of functions of tensors by the name of the kernel.
     """
     if file is not None and save is not None:
         raise UseError("--json and --save both say where the run is written; give one")
@@ -98,13 +105,34 @@ def command(
     from tirstep.bench.cases import CaseChoice
 
     shapes = [parse_sizes(text) for text in shape or []]
+    own = [name for name in names or () if is_program(name)]
+    if own and recipe:
+        raise UseError(f"--recipe is for names; give {own[0]}:NAME instead")
+    if function is not None and not own:
+        raise UseError("--function is for modules of your own; leave it out")
     choice = CaseChoice(names or [], shapes, dtype, recipe or [], quick)
-    return _measure(choice, seed, file, save)
+    return _measure(choice, seed, file, save, function)
 
 
-def _measure(choice: CaseChoice, seed: int, file: Path | None, folder: Path | None) -> int:
-    """Measure what is chosen; 1 if a recipe of ours was wrong or failed."""
+def plan_all(choice: CaseChoice, function: str | None) -> tuple[list[PlannedCase], list[str]]:
+    """The cases of names, and those of the user's programs; and what is not here."""
     from tirstep.bench.cases import plan_cases
+
+    own = [name for name in choice.names if is_program(name)]
+    names = [name for name in choice.names if name not in own]
+    planned, absent = ([], []) if own and not names else plan_cases(replace(choice, names=names))
+    if own:
+        from tirstep.programs.benching import plan_program
+
+        for text in own:
+            planned += plan_program(text, choice.shapes, choice.dtype, function)
+    return planned, absent
+
+
+def _measure(
+    choice: CaseChoice, seed: int, file: Path | None, folder: Path | None, function: str | None
+) -> int:
+    """Measure what is chosen; 1 if a recipe of ours was wrong or failed."""
     from tirstep.bench.compile_cache import get_cache_folder
     from tirstep.bench.results import write_run
     from tirstep.bench.run_case import Settings
@@ -112,7 +140,7 @@ def _measure(choice: CaseChoice, seed: int, file: Path | None, folder: Path | No
 
     from .screen import Screen
 
-    cases, absent = plan_cases(choice)
+    cases, absent = plan_all(choice, function)
     machine = make_machine("bench")
     screen = Screen()
     if folder is not None:
@@ -143,7 +171,8 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 def make_suffix(choice: CaseChoice) -> str:
     """What of a choice goes into a file's name: nothing where it is all."""
     shapes = ["x".join(map(str, shape)) for shape in choice.shapes]
-    words = [*choice.names, *shapes, *([choice.dtype] if choice.dtype else []), *choice.recipes]
+    names = [slug(name) if is_program(name) else name for name in choice.names]
+    words = [*names, *shapes, *([choice.dtype] if choice.dtype else []), *choice.recipes]
     return "".join(f"-{word}" for word in [*words, *(["quick"] if choice.quick else [])])
 
 
@@ -217,9 +246,10 @@ def slug(name: str) -> str:
 
 
 def _change_cells(change: Change) -> list[str]:
-    from tirstep.bench.tables import NAMES, format_ratio
+    from tirstep.bench.peers import show_name
+    from tirstep.bench.tables import format_ratio
 
-    name = NAMES.get(change.contender, change.contender)
+    name = show_name(change.candidate)
     times = [_microseconds(change.before), _microseconds(change.after)]
     return [change.title, name, *times, format_ratio(change.ratio), change.verdict]
 
@@ -279,7 +309,7 @@ def _show_end(screen: Screen, run: BenchRun, absent: Sequence[str]) -> None:
 def _find_failures(run: BenchRun) -> list[tuple[str, str, str]]:
     """What of our own was wrong or failed; a peer's failure is none of ours."""
     return [
-        (case.title, outcome.contender, outcome.note)
+        (case.title, outcome.candidate, outcome.note)
         for case in run.cases
         for outcome in case.outcomes
         if outcome.kind == "recipe" and outcome.status in ("wrong", "failed")

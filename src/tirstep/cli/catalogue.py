@@ -11,13 +11,18 @@ import hashlib
 import importlib.util
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tirstep.files import write_file
+from tirstep.programs.naming import is_program, read_spelling
+from tirstep.programs.plugins import PluginWarning, find_plugins
+from tirstep.programs.program_error import describe_error, explain_error
 
 from .formatting import count, spell, suggest
+from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -36,6 +41,8 @@ Entry = dict[str, Any]
 def read_catalogue() -> list[Entry]:
     """Every kernel with its recipes, from the simplest on."""
     stored = _read_stored()
+    if find_plugins():
+        return make_catalogue(with_plugins=True)
     return make_catalogue() if stored is None else stored
 
 
@@ -55,9 +62,12 @@ def require_either(name: str) -> None:
 
 
 def _require(name: str, refuse: Callable[[str, Ladders], str | None]) -> None:
+    if is_program(name):
+        read_spelling(name)
+        return
     stored = None if "tirstep.transforms.recipes" in sys.modules else _read_stored()
     sentence = None if stored is None else refuse(name, name_recipes(stored))
-    if sentence is not None:
+    if sentence is not None and not find_plugins() and name not in _read_former_names():
         raise UseError(sentence)
 
 
@@ -71,7 +81,7 @@ def explain_unknown_recipe(name: str, ladders: Ladders) -> str | None:
             f"'{name}' is a ladder of {count(len(ladders[name]), 'recipe')}: name "
             f"one of them (tirstep list {name}), or see all with tirstep ladder {name}"
         )
-    return f"there is no recipe '{name}'; {suggest(name, recipes)}"
+    return f"there is no recipe '{name}'; {_suggest(name, recipes)}"
 
 
 def explain_unknown_ladder(name: str, ladders: Ladders) -> str | None:
@@ -95,30 +105,45 @@ def explain_unknown_name(name: str, ladders: Ladders) -> str | None:
     names = [*ladders, *(recipe for ladder in ladders.values() for recipe in ladder)]
     if name in names:
         return None
-    return f"there is no kernel, ladder or recipe '{name}'; {suggest(name, names)}"
+    return f"there is no kernel, ladder or recipe '{name}'; {_suggest(name, names)}"
 
 
-def make_catalogue() -> list[Entry]:
+def _suggest(name: str, known: Sequence[str]) -> str:
+    """What to do about an unknown name; it may be that of a folder or file, spelt like a recipe."""
+    if Path(name).exists():
+        return f"for the {'folder' if Path(name).is_dir() else 'file'} here, write ./{name}"
+    return suggest(name, known)
+
+
+def make_catalogue(*, with_plugins: bool = False) -> list[Entry]:
     """The same as `read_catalogue`, from the kernels and recipes themselves."""
     from tirstep.modules import kernels
-    from tirstep.transforms.recipes import list_ladders
+    from tirstep.programs.plugins import list_kernels, list_ladders
+    from tirstep.transforms.recipes import LADDERS
 
-    return [_describe_kernel(kernel, list_ladders(name)) for name, kernel in kernels().items()]
+    known = list_ladders() if with_plugins else LADDERS
+    return [
+        _describe_kernel(kernel, [it for it in known.values() if it.kernel == name])
+        for name, kernel in (list_kernels() if with_plugins else kernels()).items()
+    ]
 
 
 def write_catalogue(file: Path = FILE) -> None:
     """Write catalogue.json, for `make catalogue`."""
-    write_file(file, _spell(find_digest(), make_catalogue()))
+    from tirstep.transforms.recipes import FORMER_NAMES
+
+    write_file(file, _spell(find_digest(), make_catalogue(), FORMER_NAMES))
 
 
-def _spell(digest: str, catalogue: Sequence[Entry]) -> str:
+def _spell(digest: str, catalogue: Sequence[Entry], former: Mapping[str, str]) -> str:
     """JSON with a line for each kernel and each recipe, so that git shows what changed."""
     kernels = []
     for kernel in catalogue:
         head = json.dumps({key: value for key, value in kernel.items() if key != "recipes"})
         recipes = ",\n".join(json.dumps(recipe) for recipe in kernel["recipes"])
         kernels.append(f'{head[:-1]}, "recipes": [\n{recipes}\n]}}')
-    return f'{{"digest": "{digest}", "kernels": [\n' + ",\n".join(kernels) + "\n]}\n"
+    head = f'{{"digest": "{digest}", "former": {json.dumps(dict(former))}, "kernels": [\n'
+    return head + ",\n".join(kernels) + "\n]}\n"
 
 
 def find_digest() -> str:
@@ -169,6 +194,24 @@ def _read_stored(*, fresh: bool = True) -> list[Entry] | None:
         return None
 
 
+def _read_former_names() -> dict[str, str]:
+    """New names of recipes by old ones."""
+    try:
+        return dict(json.loads(FILE.read_text(encoding="utf-8"))["former"])
+    except (OSError, ValueError, KeyError, TypeError):
+        from tirstep.transforms.recipes import FORMER_NAMES
+
+        return dict(FORMER_NAMES)
+
+
+def use_new_name(name: str) -> str:
+    """The new name of a recipe that was renamed, which is said; any other name as it is."""
+    new = _read_former_names().get(name, name)
+    if new != name:
+        print_error(f"{name} is now {new}; its old name goes with the next version")
+    return new
+
+
 def name_recipes(catalogue: Sequence[Entry]) -> dict[str, list[str]]:
     """The names of each ladder's recipes, and those of kernels without any."""
     named: dict[str, list[str]] = {}
@@ -202,12 +245,10 @@ def _describe_option(kernel: Kernel, name: str) -> str:
 
 
 def _describe_recipe(recipe: Recipe, ladder: Ladder) -> Entry:
-    from tirstep.lowering_checks import run_golden
-
     return {
         "recipe": recipe.name,
         "doc": recipe.doc,
-        "kernel": recipe.kernel,
+        "kernel": recipe.kernel_name,
         "ladder": ladder.name,
         "base": recipe.base,
         "delta": dict(recipe.delta),
@@ -215,8 +256,23 @@ def _describe_recipe(recipe: Recipe, ladder: Ladder) -> Entry:
         "config": dict(recipe.config),
         "default_example": _describe_example(recipe.default_example),
         "golden": _describe_example(recipe.golden),
-        "steps": [step.name for step in run_golden(recipe).steps],
+        "steps": _name_steps(recipe),
     }
+
+
+def _name_steps(recipe: Recipe) -> list[str]:
+    """The steps at its golden example; none, and a warning, where a plugin's does not run."""
+    from tirstep.lowering_checks import run_golden
+
+    try:
+        return [step.name for step in run_golden(recipe).steps]
+    except Exception as error:  # whatever a package of somebody else's raises
+        if not recipe.spelling:
+            raise
+        told = explain_error(error) or describe_error(error)
+        text = f"the plugin's recipe {recipe.name} does not run at its golden example: {told}"
+        warnings.warn(text, PluginWarning, stacklevel=2)
+        return []
 
 
 def _describe_example(example: Example) -> Entry:

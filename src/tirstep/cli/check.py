@@ -3,35 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .catalogue import complete_recipe, require_recipe
 from .formatting import count, format_shape
+from .repeating import RUNS, make_request_of, spell_repeat
 from .request import (
+    PROGRAMS,
     Config,
     DeviceName,
     Dtype,
+    FunctionName,
     GoldenDir,
     Json,
     KernelOptions,
     Request,
     Seed,
     Shape,
+    at_least,
     make_request,
-    pick_recipe,
+    pick_each,
     spell_command,
 )
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks import Finding
+    from tirstep.lowering_checks import Finding, Run, Verdict
+    from tirstep.lowering_checks.other_runs import LimitedRuns
     from tirstep.transforms.recipes import Recipe
 
     from .judging import Judge, Rung
     from .screen import Screen
+
+SECONDS = 2.0
+"""Of the process, for the other runs of one recipe by default; the last may exceed them."""
+Runs = Annotated[
+    int | None,
+    typer.Option(
+        "--runs",
+        metavar="N",
+        parser=at_least("--runs", 0, int),
+        help=f"Other runs of each recipe. [default: {RUNS}, within {SECONDS:.0f} s]",
+    ),
+]
 
 
 def command(
@@ -40,7 +56,7 @@ def command(
         typer.Argument(
             metavar="RECIPE",
             show_default=False,
-            help="Recipes: see tirstep list.",
+            help=f"Recipes (see tirstep list), {PROGRAMS}",
             autocompletion=complete_recipe,
         ),
     ] = None,
@@ -54,10 +70,18 @@ def command(
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
+    function: FunctionName = None,
+    runs: Runs = None,
     json: Json = False,
 ) -> int:
-    """Hold each step against its golden, and its numbers against NumPy."""
-    request = make_request(shape, dtype, option, config, golden_dir, device, seed)
+    """Hold each step against its golden, and its numbers against NumPy.
+
+    The last step is judged in other runs, too: at odd shapes, in narrower types, with other knobs
+    and tails, as they are drawn from the seed.
+    """
+    request = make_request(
+        shape, dtype, option, config, golden_dir, device, seed, function=function
+    )
     names = recipes or []
     if everything == bool(names):
         raise UseError("name the recipes to check, or give --all" + (", not both" * everything))
@@ -65,17 +89,23 @@ def command(
         raise UseError("--all checks every recipe at its example; name recipes for another config")
     for name in names:
         require_recipe(name)
-    return check_recipes(names, request, as_json=json)
+    return check_recipes(names, request, runs=runs, as_json=json)
 
 
-def check_recipes(names: Sequence[str], request: Request, *, as_json: bool) -> int:
-    """Check the named recipes, or all of them where no name is given; 1 if anything is wrong."""
+def check_recipes(
+    names: Sequence[str], request: Request, *, runs: int | None = None, as_json: bool
+) -> int:
+    """Check the named recipes, or all of them where no name is given; 1 if anything is wrong.
+
+    `runs` is the number of other runs of each; None for a few, within `SECONDS`.
+    """
     from .json_output import device_keys, finding_keys, print_document
     from .judging import make_judge, rung_documents
+    from .repeating import other_keys
     from .screen import Screen
 
     judge, screen = make_judge(request), Screen(quiet=as_json)
-    rungs, orphans = _check(names, judge, screen)
+    rungs, orphans = _check(names, judge, screen, runs)
     findings = [*judge.folder_findings, *orphans]
     is_good = not findings and not any(rung.findings for rung in rungs)
     _show_end(screen, rungs, len(findings), request)
@@ -87,20 +117,24 @@ def check_recipes(names: Sequence[str], request: Request, *, as_json: bool) -> i
             seed=request.seed,
             ok=is_good,
             findings=[finding_keys(finding) for finding in findings],
-            recipes=rung_documents(rungs),
+            recipes=[
+                {**document, "other_runs": other_keys(rung.others, request)}
+                for rung, document in zip(rungs, rung_documents(rungs), strict=True)
+            ],
         )
     return 0 if is_good else 1
 
 
 def _check(
-    names: Sequence[str], judge: Judge, screen: Screen
+    names: Sequence[str], judge: Judge, screen: Screen, runs: int | None
 ) -> tuple[list[Rung], Sequence[Finding]]:
     """Judge the named recipes, or all of them; with these also goldens that no recipe makes."""
     from tirstep.transforms.recipes import RECIPES
 
     from .judging import show_findings, show_judge
 
-    recipes = [pick_recipe(name) for name in dict.fromkeys(names)] or list(RECIPES.values())
+    picked = [it for name in dict.fromkeys(names) for it in pick_each(name, judge.request)]
+    recipes = picked or list(RECIPES.values())
     with screen.working():
         rungs = judge.plan(recipes, screen.doing, example="golden")
         for rung in rungs:
@@ -110,7 +144,7 @@ def _check(
         show_judge(screen, judge)
         show_findings(screen, judge.folder_findings)
         for rung in rungs:
-            _check_recipe(rung, judge, screen)
+            _check_recipe(rung, judge, screen, runs)
             rung.own_findings.extend(_find_broken_expectations(rung.recipe))
             _show_findings_apart(screen, rung.own_findings)
         orphans = [] if names else _find_orphans(judge)
@@ -118,32 +152,52 @@ def _check(
     return rungs, orphans
 
 
-def _check_recipe(rung: Rung, judge: Judge, screen: Screen) -> None:
-    """Judge a recipe, with a line for each step and one for the odd shape."""
+def _check_recipe(rung: Rung, judge: Judge, screen: Screen, runs: int | None) -> None:
+    """Judge a recipe, with a line for each step and one for each other run."""
     from tirstep.lowering_checks.steps import step_label
 
     from .judging import show_findings, verdict_words
-    from .screen import WORD_STYLES
 
     if rung.run is None:
         return
     width = max(len(step_label(step)) for step in rung.run.steps)
-    for verdict in judge.judge(rung, screen.doing, timed=False, at_odd_shape=True):
-        if len(rung.verdicts) == 1:
+    others = _list_others(rung.run, judge.request, runs)
+    for verdict in judge.judge(rung, screen.doing, timed=False, others=others):
+        if len(rung.verdicts) == 1 and not rung.others:
             screen.line()
             shape = format_shape(rung.run.problem.shape)
-            screen.line((rung.recipe.name, "bold"), (f"  {shape}", "dim"))
-        screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
+            screen.line((rung.recipe.name, "bold"), (f"  {shape}" if shape else "", "dim"))
+        if verdict.about is None:
+            screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
+        else:
+            _show_other(screen, verdict, width)
         show_findings(screen, verdict.findings)
-    if rung.odd is not None:
-        word = "failed" if rung.odd.findings else "ok"
-        screen.line(
-            f"  {'at an odd shape':<{width + len('   golden ok       ')}}",
-            ("numbers ", "dim"),
-            (word, WORD_STYLES[word]),
-            (f" on {rung.odd.checked_on}", "dim"),
-        )
-        show_findings(screen, rung.odd.findings)
+        if verdict.about is not None and verdict.findings:
+            screen.line(("to repeat it:  ", "dim"), spell_repeat(verdict.run, judge.request))
+    if others.left:
+        told = f"--runs {others.count} makes up to {others.left} more, for which {SECONDS:.0f} s"
+        screen.line((f"  {told} were not enough", "dim"))
+
+
+def _list_others(run: Run, request: Request, runs: int | None) -> LimitedRuns:
+    from tirstep.lowering_checks.other_runs import LimitedRuns, find_other_runs
+
+    found = find_other_runs(run, kept={*request.options, *request.config}, seed=request.seed)
+    return LimitedRuns(found, SECONDS, RUNS) if runs is None else LimitedRuns(found, None, runs)
+
+
+def _show_other(screen: Screen, verdict: Verdict, width: int) -> None:
+    from tirstep.lowering_checks.verdict import numbers_word
+
+    from .screen import WORD_STYLES
+
+    word = str(numbers_word([verdict]))
+    screen.line(
+        f"  {f'{verdict.about}  ':<{width + len('   golden ok       ')}}",  # apart, if it is long
+        ("numbers ", "dim"),
+        (word, WORD_STYLES[word]),
+        (f" on {verdict.checked_on}", "dim"),
+    )
 
 
 def _find_broken_expectations(recipe: Recipe) -> list[Finding]:
@@ -186,12 +240,9 @@ def _show_end(screen: Screen, rungs: Sequence[Rung], other_findings: int, reques
     for rung in rungs:
         run = rung.run
         if run is not None and numbers_word(rung.verdicts) != "failed":
-            run = rung.odd.run if rung.odd is not None and rung.odd.findings else None
-        if run is None:
+            run = next((it.run for it in rung.others if it.findings), None)
+        if run is None or run.problem.symbolic:  # why leaves no size open
             continue
-        asked = request
-        if run is not rung.run:
-            shape, config = format_shape(run.problem.shape), {**request.config, **run.config}
-            asked = replace(request, shape=shape, config=config)
+        asked = request if run is rung.run else make_request_of(run, request)
         words = spell_command("why", run, asked)
         screen.line(("find the first bad step:  ", "dim"), words)

@@ -13,21 +13,24 @@ from .request import (
     Config,
     Context,
     Dtype,
+    FunctionName,
     Json,
     KernelOptions,
     RecipeName,
     Request,
     Shape,
+    do_each,
     make_request,
     pick_recipe,
     pick_step,
     run_requested,
 )
+from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Diff, Run
-    from tirstep.transforms.recipes import Step
+    from tirstep.transforms.recipes import Recipe, Step
 
     Place = tuple[Run, Step]
 
@@ -74,6 +77,7 @@ def command(
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
+    function: FunctionName = None,
     json: Json = False,
 ) -> int:
     """Print the diff of each step, or of any two steps.
@@ -84,18 +88,30 @@ def command(
         raise UseError("--step and --against-step go with --against; without it, give FROM and TO")
     if against is not None and (before, after) != (None, None):
         raise UseError("FROM and TO go without --against; with it, give --step and --against-step")
-    request = make_request(shape, dtype, option, config)
+    request = make_request(shape, dtype, option, config, function=function)
     require_recipe(recipe)
     if against is not None:
         require_recipe(against)
         pairs = [_pair_recipes(recipe, against, (step, against_step), request)]
-    else:
-        pairs = _pair_steps(run_requested(pick_recipe(recipe), request), before, after)
-    return _print_diffs(pairs, against, context, as_json=json)
+        return _print_diffs(pairs, against, context, run=pairs[0][0][0], as_json=json)
+
+    def print_own(picked: Recipe) -> int:
+        run = run_requested(picked, request)
+        own = _pair_steps(run, before, after)
+        if not own:
+            print_error(f"{picked.name} has no step but its input, so there is nothing to compare")
+        return _print_diffs(own, None, context, run=run, as_json=json)
+
+    return do_each(recipe, request, print_own, as_json=json)
 
 
 def _print_diffs(
-    pairs: Sequence[tuple[Place, Place]], against: str | None, context: int, *, as_json: bool
+    pairs: Sequence[tuple[Place, Place]],
+    against: str | None,
+    context: int,
+    *,
+    run: Run,
+    as_json: bool,
 ) -> int:
     """Print diffs that ``patch`` understands."""
     from .json_output import diff_keys, print_document, run_keys
@@ -104,7 +120,7 @@ def _print_diffs(
     diffs = [_diff(*pair, context) for pair in pairs]
     if as_json:
         keys = [diff_keys(diff) for diff in diffs]
-        print_document("diff", **run_keys(pairs[0][0][0]), against=against, diffs=keys)
+        print_document("diff", **run_keys(run), against=against, diffs=keys)
         return 0
     screen = Screen()
     for number, ((_, (_, last)), diff) in enumerate(zip(pairs, diffs, strict=True)):
@@ -120,7 +136,7 @@ def _pair_recipes(
     recipe: str, against: str, steps: tuple[str | None, str | None], request: Request
 ) -> tuple[Place, Place]:
     """A step of each of two recipes, by default the last."""
-    recipes = [pick_recipe(recipe), pick_recipe(against)]
+    recipes = [pick_recipe(recipe, request), pick_recipe(against, request)]
     first, second = (run_requested(picked, request, among=recipes) for picked in recipes)
     return _place(first, steps[0]), _place(second, steps[1])
 

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .catalogue import require_recipe
-from .formatting import count, first_sentence, format_shape
+from .formatting import count, first_sentence, format_shape, get_dtype
 from .request import (
     Config,
     Dtype,
+    FunctionName,
     KernelOptions,
     RecipeName,
     Request,
@@ -38,7 +39,7 @@ from .wrong_use import UseError
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
     from tirstep.lowering_checks.compile.passes import Lowering
-    from tirstep.modules import Problem
+    from tirstep.modules import AnyProblem
     from tirstep.transforms.recipes import Step
 
 FORMS = ("git",)
@@ -75,6 +76,7 @@ def command(
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
+    function: FunctionName = None,
 ) -> int:
     """Write a recipe as a git repository with a commit for each step.
 
@@ -82,7 +84,7 @@ def command(
     has the lines of the trace. So git log -p, git blame, git diff and git bisect run work on a
     schedule. The same recipe gives the same hashes on every machine.
     """
-    request = make_request(shape, dtype, option, config)
+    request = make_request(shape, dtype, option, config, function=function)
     require_recipe(recipe)
     return export_recipe(recipe, request, folder, target=target, force=force)
 
@@ -93,7 +95,7 @@ def export_recipe(name: str, request: Request, folder: Path, *, target: str, for
 
     from .screen import Screen
 
-    recipe = pick_recipe(name)
+    recipe = pick_recipe(name, request)
     get_target(target)
     require_git()
     _require_room(folder, force)
@@ -114,7 +116,7 @@ def export_recipe(name: str, request: Request, folder: Path, *, target: str, for
     return 0
 
 
-def make_files(problem: Problem, step: Step, target: str) -> dict[str, str]:
+def make_files(problem: AnyProblem, step: Step, target: str) -> dict[str, str]:
     """The files of a step: its TIR, and the device source and the facts where it has them."""
     from tirstep.lowering_checks import print_module
     from tirstep.lowering_checks.compile.passes import lower_through_passes
@@ -131,7 +133,7 @@ def make_message(run: Run, step: Step) -> str:
     from tirstep.lowering_checks.steps import step_label
 
     about = first_sentence(run.recipe.doc) if step.index == 0 else ""
-    shape = f"{run.recipe.kernel} {format_shape(run.problem.shape)} {run.problem.options['dtype']}"
+    shape = f"{run.recipe.kernel_name} {format_shape(run.problem.shape)} {get_dtype(run.problem)}"
     added = _trace_lines(step)[len(_trace_lines(run.steps[step.index - 1])) if step.index else 0 :]
     parts = [
         f"{step_label(step)} ({run.recipe.name})",
@@ -150,7 +152,7 @@ def _trace_lines(step: Step) -> list[str]:
     ]
 
 
-def _facts_text(lowering: Lowering, problem: Problem) -> str:
+def _facts_text(lowering: Lowering, problem: AnyProblem) -> str:
     from tirstep.lowering_checks import CheckError
     from tirstep.lowering_checks.facts import facts_of_lowering
 

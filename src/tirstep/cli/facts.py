@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from .formatting import format_shape
 from .request import (
     Config,
     Dtype,
+    FunctionName,
     Json,
     KernelOptions,
     OnlyStep,
@@ -20,8 +22,8 @@ from .request import (
     Request,
     Shape,
     TargetName,
+    do_each,
     make_request,
-    pick_recipe,
     pick_step,
     run_requested,
 )
@@ -30,14 +32,10 @@ from .wrong_use import UseError
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
     from tirstep.lowering_checks.facts import CompiledFacts, Fact, Facts
-    from tirstep.transforms.recipes import Step
+    from tirstep.transforms.recipes import Recipe, Step
 
     from .json_output import Document
     from .screen import Screen
-
-WITHOUT_NVDISASM = (
-    "there is no nvdisasm here to read the machine code with; pip install 'tirstep[cuda]'"
-)
 
 
 def command(
@@ -66,6 +64,7 @@ def command(
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
+    function: FunctionName = None,
     json: Json = False,
 ) -> int:
     """Say what the GPU gets of each step.
@@ -77,13 +76,22 @@ def command(
     """
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")
-    request = make_request(shape, dtype, option, config)
+    request = make_request(shape, dtype, option, config, function=function)
     require_recipe(recipe)
-    architectures = choose_architectures(arch or [], all_archs=all_archs)
-    run = run_requested(pick_recipe(recipe), request, example="seed")
+    archs = choose_architectures(arch or [], all_archs=all_archs)
+    asked = FactsOptions(target, archs, counts, None)
+    do = partial(show_recipe, request=request, step=step, asked=asked, as_json=json)
+    return do_each(recipe, request, do, as_json=json)
+
+
+def show_recipe(
+    recipe: Recipe, request: Request, step: str | None, asked: FactsOptions, *, as_json: bool
+) -> int:
+    """Print the facts of a recipe's steps, or of one."""
+    run = run_requested(recipe, request, example="default")
     steps = run.steps if step is None else (pick_step(run, step),)
-    options = FactsOptions(target, architectures, counts, _run_reference(run, request))
-    return show_facts(run, steps, options, as_json=json)
+    options = replace(asked, reference=_run_reference(run, request))
+    return show_facts(run, steps, options, as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -210,7 +218,8 @@ def _find_notes(facts: Facts, step: Step, options: FactsOptions) -> list[str]:
 def _show(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
     from .tables import show_facts_table
 
-    screen.line((run.recipe.name, "bold"), (f"  {format_shape(run.problem.shape)}", "dim"))
+    shape = format_shape(run.problem.shape)
+    screen.line((run.recipe.name, "bold"), (f"  {shape}" if shape else "", "dim"))
     lowered = [facts for facts in found if facts.facts.refusal is None]
     if lowered:
         show_facts_table(screen, {facts.label: _rows(facts) for facts in lowered})
@@ -239,6 +248,8 @@ def _remarks(found: _StepFacts) -> Iterator[tuple[str, str, str]]:
 
 
 def _show_compiled(screen: Screen, found: _StepFacts) -> None:
+    from tirstep.lowering_checks.facts.compiled import MISSING_NVDISASM
+
     from .tables import show_facts_table
 
     screen.line()
@@ -251,7 +262,7 @@ def _show_compiled(screen: Screen, found: _StepFacts) -> None:
         if each.refusal is not None:
             screen.line(("refused  ", "bold red"), each.refusal, wrap=True)
     if any(kernel.instructions is None for each in found.compiled for kernel in each.kernels):
-        screen.line(("no instructions  ", "dim"), WITHOUT_NVDISASM, wrap=True)
+        screen.line(("no instructions  ", "dim"), MISSING_NVDISASM, wrap=True)
 
 
 def _step_keys(found: _StepFacts) -> Document:

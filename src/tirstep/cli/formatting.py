@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tirstep.modules import AnyProblem
     from tirstep.transforms.recipes import Recipe
 
 
@@ -44,6 +45,11 @@ def spell_config(config: Mapping[str, object]) -> str:
 def format_shape(shape: Mapping[str, int]) -> str:
     """A shape as ``--shape`` takes it."""
     return "x".join(map(str, shape.values()))
+
+
+def get_dtype(problem: AnyProblem) -> str:
+    """The data type of a problem: its option, or where there is none that of its first output."""
+    return str(problem.options.get("dtype", problem.outputs[0].dtype))
 
 
 def join_alternatives(words: Sequence[str]) -> str:

@@ -11,7 +11,16 @@ import typer
 
 from .catalogue import complete_either, require_either
 from .formatting import count
-from .request import GOLDEN_DIR, GoldenDir, Json, pick_recipes
+from .request import (
+    GOLDEN_DIR,
+    PROGRAMS,
+    FunctionName,
+    GoldenDir,
+    Json,
+    Request,
+    make_request,
+    pick_recipes,
+)
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -27,7 +36,8 @@ def command(
         typer.Argument(
             metavar="[RECIPE]",
             show_default=False,
-            help="Recipes, or kernels for their whole ladders. [default: those that have goldens]",
+            help=f"Recipes, or kernels for their whole ladders, {PROGRAMS} "
+            "[default: those that have goldens]",
             autocompletion=complete_either,
         ),
     ] = None,
@@ -36,6 +46,7 @@ def command(
         bool, typer.Option("--all", help="All recipes of tirstep, also those without goldens.")
     ] = False,
     golden_dir: GoldenDir = None,
+    function: FunctionName = None,
     json: Json = False,
 ) -> int:
     """Say which goldens would change, or write them again.
@@ -48,11 +59,12 @@ def command(
         raise UseError("RECIPE and --all both say which goldens are meant; give one")
     for name in names:
         require_either(name)
-    return check_goldens(names, golden_dir, every=every, write=write, as_json=json)
+    request = make_request(None, None, None, None, golden_dir, function=function)
+    return check_goldens(names, request, every=every, write=write, as_json=json)
 
 
 def check_goldens(
-    names: Sequence[str], golden_dir: Path | None, *, every: bool, write: bool, as_json: bool
+    names: Sequence[str], request: Request, *, every: bool, write: bool, as_json: bool
 ) -> int:
     """Compare or write; 1 for differences, and for files that no recipe makes. Raises `CheckError`
     for writing under CI.
@@ -62,9 +74,9 @@ def check_goldens(
     from .json_output import finding_keys, print_document
     from .screen import Screen
 
-    store, screen = find_store_to_write(golden_dir), Screen(quiet=as_json)
+    store, screen = find_store_to_write(request.golden_dir), Screen(quiet=as_json)
     runs, changed = [], []
-    chosen = _choose(store, names, every)
+    chosen = _choose(store, names, request, every=every)
     with screen.working():
         for recipe in chosen:
             screen.doing(recipe.name)
@@ -126,12 +138,14 @@ def _show_written(
     show_findings(screen, findings)
 
 
-def _choose(store: GoldenStore, names: Sequence[str], every: bool) -> list[Recipe]:
+def _choose(
+    store: GoldenStore, names: Sequence[str], request: Request, *, every: bool
+) -> list[Recipe]:
     """The recipes that are named, or all, or else those that have goldens in the folder."""
     from tirstep.transforms.recipes import RECIPES
 
     if names or every:
-        return pick_recipes(names or [*RECIPES])
+        return pick_recipes(names or [*RECIPES], request)
     if found := [RECIPES[name] for name in store.find_recipes() if name in RECIPES]:
         return found
     raise UseError(

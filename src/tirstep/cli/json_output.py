@@ -7,7 +7,8 @@ microseconds.
 ``list``
     kernels: [{kernel, doc, shape (names of its extents), dtypes, options, recipes: [{recipe, doc,
     kernel, ladder, base, delta and why (of a rung), config (with defaults), default_example and
-    golden ({shape, options, config}), steps}]}]
+    golden ({shape, options, config}), steps}]}]; of a user's file programs: [{kind, name, source,
+    doc, functions, calls (of a Relax module: where each function is called; else null), taken_by}]
 ``steps``
     recipe, shape, options, config, steps: [{number, name, source, tir, trace}]
 ``diff``
@@ -21,13 +22,21 @@ microseconds.
 ``facts``
     recipe, shape, options, config, target, steps: [{number, name, source, refused, notes, facts:
     [FACT], compiled: [{architecture, compiler, refused, facts: [FACT]}]}]
+``pass``
+    change, ok, counts (by status), counterexample (null, or {from, trial, lines, program, reason,
+    script, shown, last_line}) and modules: [{module, status, reason, changed, changed_in_the_end,
+    diff, devices: [{device, before and after (findings, or null), note, time_us (both, or null)}],
+    facts and compiled: before and after}]; with ``--corpus`` seed and trials: [{trial, kind, label,
+    status, reason, what}]; with ``--audit`` audit, seed, ok, counts, kinds, passes: [{name,
+    changed, wrong (by what), refused}], trials: [{trial, kind, label, target, status, at, what,
+    reason}]
 ``check``
     device, golden_dir, seed, ok, findings (of the whole folder: its version, its orphans),
-    recipes: [RECIPE]
+    recipes: [RECIPE], each with other_runs: [OTHER]
 ``ladder``
-    ladder, kernel, device, golden_dir, seed, ok, shape_from ("option", "seed" or "golden"), shape
-    (as ``--shape`` takes it; null where the recipes differ), baseline (the recipe that speed-ups
-    are over), findings (of the whole folder: its version), recipes: [RECIPE]
+    ladder, kernel, device, golden_dir, seed, ok, shape_from ("option", "default" or "golden"),
+    shape (as ``--shape`` takes it; null where the recipes differ), baseline (the recipe that
+    speed-ups are over), findings (of the whole folder: its version), recipes: [RECIPE]
 ``golden``
     golden_dir, written (whether --write was given), ok, changed (paths), findings (what would
     change, and files that no recipe makes; with --write the latter alone)
@@ -37,8 +46,11 @@ RECIPE
     recipe, summary, base and delta (of a rung), status ("ok", "failed" or "skipped"), reason (why
     skipped), shape, options, config, golden and numbers ("ok", "failed" or null), checked_on,
     added, removed (lines, from the kernel as it was written to the last step), TIME, speedup,
-    odd_shape (of `check`: {shape, config, numbers, checked_on} of the last step at a shape that no
-    tile divides; null where the recipe takes none or has failed already), findings, steps: [STEP]
+    findings, steps: [STEP]
+OTHER
+    about (such as "at an odd shape"), recipe, shape, options, config, symbolic (the sizes left
+    open), numbers (of the last step: "ok" or "failed"), checked_on, repeat (the command line);
+    there is none where a step of the recipe has failed already
 STEP
     number, name, source, golden, numbers, checked_on, added, removed (against the step before),
     TIME, findings; with ``--diff`` also diff

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tirstep.lowering_checks import (
@@ -16,15 +17,17 @@ from tirstep.lowering_checks import (
     diff_steps,
     get_device,
     judge_run,
+    run_golden,
 )
 from tirstep.lowering_checks.devices import Timing
+from tirstep.lowering_checks.other_runs import OtherRun
 from tirstep.lowering_checks.steps import step_label
 from tirstep.lowering_checks.verdict import golden_word, numbers_word
 from tirstep.modules import KernelError
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
 
-from .formatting import first_sentence, format_shape
+from .formatting import first_sentence, format_shape, get_dtype
 from .json_output import Document, finding_keys, run_keys
 from .request import GOLDEN_DIR, ExampleName, Request, find_store, run_requested
 from .screen import WORD_STYLES, Part, Screen
@@ -43,7 +46,7 @@ class Rung:
     error : why the recipe does not take the request; it counts as skipped
     own_findings : of the whole recipe, such as a broken expectation of its lowering
     counts : of the last step's accesses; None where they were not counted
-    odd : what the last step computes at an odd shape; None where that was not looked at
+    others : what the last step computes in other runs of the recipe
     """
 
     recipe: Recipe
@@ -52,13 +55,14 @@ class Rung:
     error: Exception | None = None
     own_findings: list[Finding] = field(default_factory=list)
     counts: Counts | None = None
-    odd: Verdict | None = None
+    others: list[Verdict] = field(default_factory=list)
 
     @property
     def findings(self) -> list[Finding]:
         """All that is wrong with the recipe."""
-        steps = [finding for verdict in self.verdicts for finding in verdict.findings]
-        return [*steps, *(self.odd.findings if self.odd else ()), *self.own_findings]
+        verdicts = (*self.verdicts, *self.others)
+        found = [finding for verdict in verdicts for finding in verdict.findings]
+        return [*found, *self.own_findings]
 
     @property
     def change(self) -> Diff | None:
@@ -120,8 +124,8 @@ class Judge:
     ) -> list[Rung]:
         """The runs of some recipes as requested, by default at one of their examples.
 
-        A recipe that refuses what was requested is to be skipped. One that refuses its own example
-        is wrong. `among` are all that the request is for, where these are not.
+        A recipe that refuses what was requested is to be skipped. One of ours that refuses its own
+        example is wrong. `among` are all that the request is for, where these are not.
         """
         rungs = []
         for recipe in recipes:
@@ -133,38 +137,48 @@ class Judge:
                     recipe, self.request, example=example, among=among or recipes
                 )
             except (TransformError, KernelError) as error:
-                if self.request.is_of_examples:
+                if self.request.is_of_examples and not recipe.spelling:
                     message = f"the recipe refuses its own example: {error}"
                     rung.own_findings.append(Finding("recipe", recipe.name, message))
                 else:
                     rung.error = error
         return rungs
 
+    def _find_goldens(self, run: Run) -> GoldenStore | None:
+        """What a run is held against; for a program of the user's nothing, where nothing of it is
+        in the folder and the folder was not asked for.
+        """
+        store = None if self.folder_findings else self.store
+        is_asked = not run.recipe.spelling or self.request.golden_dir is not None
+        if store is None or is_asked:
+            return store
+        files = store.get_files(run_golden(run.recipe))
+        return store if any(file.is_file() for file in files) else None
+
     def judge(
-        self, rung: Rung, tell: Tell, *, timed: bool, at_odd_shape: bool = False
+        self, rung: Rung, tell: Tell, *, timed: bool, others: Iterable[OtherRun] = ()
     ) -> Iterator[Verdict]:
-        """Judge a planned rung: the verdict of each step as it comes, which the rung keeps."""
+        """Judge a planned rung: the verdict of each step, and of the last one in other runs, as it
+        comes, which the rung keeps.
+        """
         run = rung.run
         if run is None:
             return
         verdicts = judge_run(
             run,
             self.device,
-            store=None if self.folder_findings else self.store,
+            store=self._find_goldens(run),
             seed=self.request.seed,
             timed=timed,
-            at_odd_shape=at_odd_shape,
+            others=others,
         )
-        for place in (*map(step_label, run.steps), "at an odd shape"):
+        for place in itertools.chain(map(step_label, run.steps), itertools.repeat("other runs")):
             tell(f"{run.recipe.name} {place}")
             verdict = next(verdicts, None)
             if verdict is None:
                 return
-            if verdict.run is run:
-                rung.verdicts.append(verdict)
-                yield verdict
-            else:
-                rung.odd = verdict
+            (rung.verdicts if verdict.run is run else rung.others).append(verdict)
+            yield verdict
 
 
 def make_judge(request: Request) -> Judge:
@@ -191,7 +205,7 @@ def compute_speedup(rung: Rung, baseline: Rung | None) -> float | None:
 
 
 def _shape_and_dtype(run: Run) -> tuple[Mapping[str, int], object]:
-    return dict(run.problem.shape), run.problem.options["dtype"]
+    return dict(run.problem.shape), get_dtype(run.problem)
 
 
 def get_common_shape(rungs: Sequence[Rung]) -> str | None:
@@ -255,20 +269,8 @@ def _recipe_keys(rung: Rung, ratio: float | None, with_diffs: bool) -> Document:
         **_change_keys(rung.change),
         **_time_keys(rung, rung.timing),
         "speedup": ratio,
-        "odd_shape": _odd_keys(rung.odd),
         "findings": [finding_keys(finding) for finding in rung.findings],
         "steps": [_step_keys(rung, verdict, with_diffs) for verdict in rung.verdicts],
-    }
-
-
-def _odd_keys(odd: Verdict | None) -> Document | None:
-    if odd is None:
-        return None
-    return {
-        "shape": dict(odd.run.problem.shape),
-        "config": {**odd.run.recipe.config, **odd.run.config},
-        "numbers": "failed" if odd.findings else "ok",
-        "checked_on": odd.checked_on,
     }
 
 

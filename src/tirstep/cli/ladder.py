@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .catalogue import complete_ladder, require_ladder
-from .formatting import describe_recipe
+from .formatting import describe_recipe, get_dtype
 from .request import (
+    PROGRAMS,
     Config,
     DeviceName,
     Dtype,
     ExampleName,
+    FunctionName,
     GoldenDir,
     Json,
     KernelOptions,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 SHAPES = {
     "option": "as given with --shape",
-    "seed": "the shape of the tutorial",
+    "default": "the shape of the tutorial",
     "golden": "the shape of the goldens",
 }
 
@@ -44,7 +46,7 @@ def command(
         str,
         typer.Argument(
             metavar="LADDER",
-            help="A ladder, or a kernel's: see tirstep list.",
+            help=f"A ladder, or a kernel's (see tirstep list), {PROGRAMS}",
             autocompletion=complete_ladder,
         ),
     ],
@@ -59,6 +61,7 @@ def command(
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
+    function: FunctionName = None,
     json: Json = False,
 ) -> int:
     """Judge all recipes of a ladder, slow to fast, in a table.
@@ -68,7 +71,9 @@ def command(
     Without --shape, a GPU takes the shape of each recipe's own example, and the
     CPU that of its goldens. A size given with --set goes to every recipe that has it.
     """
-    request = make_request(shape, dtype, option, config, golden_dir, device, seed)
+    request = make_request(
+        shape, dtype, option, config, golden_dir, device, seed, function=function
+    )
     require_ladder(name)
     return judge_ladder(name, request, with_diffs=diff, with_steps=steps, as_json=json)
 
@@ -80,9 +85,9 @@ def judge_ladder(
     from .judging import make_judge
     from .screen import Screen
 
-    ladder = pick_ladder(name)
+    ladder = pick_ladder(name, request)
     judge, screen = make_judge(request), Screen(quiet=as_json)
-    example: ExampleName = "seed" if judge.device.has_clock else "golden"
+    example: ExampleName = "default" if judge.device.has_clock else "golden"
     shape_from = example if request.shape is None else "option"
     with screen.working():
         rungs = judge.plan(ladder, screen.doing, example=example)
@@ -121,7 +126,7 @@ def _show_begin(
 
     shape, where = get_common_shape(rungs), SHAPES[shape_from]
     title = f" at {shape}, {where}" if shape else f", each recipe at {where}"
-    dtypes = {rung.run.problem.options["dtype"]: None for rung in rungs if rung.run}
+    dtypes = {get_dtype(rung.run.problem): None for rung in rungs if rung.run}
     screen.line((name, "bold"), title, f", {', '.join(dtypes)}" if dtypes else "")
     show_judge(screen, judge)
     if judge.folder_findings:
@@ -153,7 +158,9 @@ def _judge(rung: Rung, judge: Judge, screen: Screen, *, with_diffs: bool) -> Non
         screen.line(*verdict_words(verdict))
         show_findings(screen, verdict.findings)
     if judge.device.name == "simulator" and rung.run is not None and not rung.findings:
-        rung.counts = count_accesses(rung.run.problem, rung.run.steps[-1].module)
+        last = rung.run.steps[-1].module
+        if judge.device.find_obstacle(last) is None:  # a program of the user's may launch nothing
+            rung.counts = count_accesses(rung.run.problem, last)
     if with_diffs and rung.error is not None:
         screen.line(("skipped: ", "yellow"), str(rung.error), wrap=True)
     if with_diffs:
@@ -213,7 +220,7 @@ def _print_document(
     print_document(
         "ladder",
         ladder=name,
-        kernel=ladder[0].kernel,
+        kernel=ladder[0].kernel_name,
         device=device_keys(judge.device),
         golden_dir=judge.golden_dir,
         seed=judge.request.seed,

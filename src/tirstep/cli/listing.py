@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import Entry, complete_either, explain_unknown_name, name_recipes, read_catalogue
+from tirstep.programs.naming import is_program, read_spelling
+
+from .catalogue import (
+    Entry,
+    complete_either,
+    explain_unknown_name,
+    name_recipes,
+    read_catalogue,
+    use_new_name,
+)
 from .formatting import first_sentence, spell_config
 from .request import Json
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
+    from tirstep.programs.found import Found
+
+    from .json_output import Document
     from .screen import Screen
 
 
@@ -23,22 +35,38 @@ def command(
         typer.Argument(
             metavar="NAME",
             show_default=False,
-            help="Only this kernel, ladder or recipe.",
+            help="Only this kernel, ladder or recipe; or what is in a program of yours: FILE.py, "
+            "module, FILE.json, DATABASE/ or -.",
             autocompletion=complete_either,
         ),
     ] = None,
     steps: Annotated[bool, typer.Option("--steps", help="With the steps of every recipe.")] = False,
     json: Json = False,
 ) -> int:
-    """List kernels, ladders and recipes, with their knobs and steps."""
-    from .json_output import print_document
-    from .screen import Screen
+    """List kernels, ladders and recipes, with their knobs and steps.
 
+    Of a file: the kernels, recipes, schedules, modules, functions and passes in it, and what each
+    can be given to. A file of Python is run for that, as an import runs it; TVMScript as .script()
+    prints it, JSON and databases are only read. Without a file nothing is run but the plugins of
+    installed packages.
+    """
+    from .json_output import print_document
+
+    if name is not None and is_program(name):
+        return list_programs(name, as_json=json)
+    name = None if name is None else use_new_name(name)
     chosen = _choose(name)
     if json:
         public = [{key: entry[key] for key in entry if key != "told"} for entry in chosen]
         print_document("list", kernels=public)
-        return 0
+    else:
+        _show(chosen, name, with_steps=steps)
+    return 0
+
+
+def _show(chosen: Sequence[Entry], name: str | None, *, with_steps: bool) -> None:
+    from .screen import Screen
+
     screen = Screen()
     for number, kernel in enumerate(chosen):
         if number:
@@ -52,11 +80,56 @@ def command(
         for ladder, rungs in itertools.groupby(recipes, lambda recipe: recipe["ladder"]):
             if several or ladder != kernel["kernel"]:
                 screen.line((f"  ladder {ladder}", "bold dim"))
-            _show_ladder(screen, [*rungs], with_steps=steps or name is not None)
+            _show_ladder(screen, [*rungs], with_steps=with_steps or name is not None)
     if name is None and screen.is_terminal:
         screen.line()
         screen.line(("tirstep list NAME tells more of a kernel or a recipe.", "dim"))
+
+
+def list_programs(text: str, *, as_json: bool) -> int:
+    """List what is in a place of the user's; raises `ProgramError`."""
+    spelling = read_spelling(text)
+    from tirstep.programs.found import TAKEN_BY, find_programs
+    from tirstep.programs.loading import load_place
+    from tirstep.programs.picking import Picker
+
+    from .json_output import print_document
+    from .screen import Screen
+
+    loaded = load_place(spelling.place)
+    programs = find_programs(loaded)
+    if spelling.names:
+        programs = [Picker(loaded, spelling, None).get_program(name) for name in spelling.names]
+    if as_json:
+        print_document("list", programs=[_program_keys(found) for found in programs])
+        return 0
+    if not programs:
+        raise UseError(f"{text} has no kernel, recipe, schedule, IRModule, PrimFunc or pass")
+    screen = Screen()
+    for found in programs:
+        about = f"  {first_sentence(found.doc)}" if found.doc else ""
+        screen.line(f"{found.kind:<9}", (found.name, "bold"), f"  {found.location}", (about, "dim"))
+        for name in found.functions if len(found.functions) > 1 or found.calls else ():
+            called = "; ".join((found.calls or {}).get(name, ()))
+            screen.line(f"{'':<11}{name}", (f"  called in {called}" if called else "", "dim"))
+    screen.line()
+    for kind in dict.fromkeys(found.kind for found in programs):
+        screen.line((f"a {kind} goes to  ", "dim"), TAKEN_BY[kind], wrap=True)
     return 0
+
+
+def _program_keys(found: Found) -> Document:
+    from tirstep.programs.found import TAKEN_BY
+
+    return {
+        "kind": found.kind,
+        "name": found.name,
+        "source": found.location,
+        "doc": found.doc,
+        "functions": list(found.functions),
+        "calls": found.calls,
+        "taken_by": TAKEN_BY[found.kind],
+    }
 
 
 def _choose(name: str | None) -> list[Entry]:

@@ -13,14 +13,15 @@ from .request import (
     Config,
     Context,
     Dtype,
+    FunctionName,
     Json,
     KernelOptions,
     RecipeName,
     Shape,
     StepName,
     TargetName,
+    do_each,
     make_request,
-    pick_recipe,
     pick_step,
     run_requested,
 )
@@ -29,7 +30,7 @@ from .wrong_use import UseError
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Diff, Run
     from tirstep.lowering_checks.compile.passes import Lowering, Pass
-    from tirstep.transforms.recipes import Step
+    from tirstep.transforms.recipes import Recipe, Step
 
     from .json_output import Document
     from .screen import Part, Screen
@@ -60,6 +61,7 @@ def command(
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
+    function: FunctionName = None,
     json: Json = False,
 ) -> int:
     """Show what each of TVM's lowering passes does to a step.
@@ -68,12 +70,16 @@ def command(
     """
     if changed and (diff or pass_name is not None):
         raise UseError("--changed lists passes; give it without --diff and --pass")
-    request = make_request(shape, dtype, option, config)
+    request = make_request(shape, dtype, option, config, function=function)
     require_recipe(recipe)
-    run = run_requested(pick_recipe(recipe), request)
-    lowered = run.steps[-1] if step is None else pick_step(run, step)
     options = PassOptions(pass_name, changed, diff, context)
-    return show_passes(run, lowered, target, options, as_json=json)
+
+    def show(picked: Recipe) -> int:
+        run = run_requested(picked, request)
+        lowered = run.steps[-1] if step is None else pick_step(run, step)
+        return show_passes(run, lowered, target, options, as_json=json)
+
+    return do_each(recipe, request, show, as_json=json)
 
 
 @dataclass(frozen=True)

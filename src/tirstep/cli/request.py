@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
 
 import typer
 
-from .catalogue import complete_recipe, explain_unknown_ladder, explain_unknown_recipe
-from .formatting import count, spell, suggest
+from tirstep.programs.naming import is_program
+
+from .catalogue import (
+    complete_recipe,
+    explain_unknown_ladder,
+    explain_unknown_recipe,
+    use_new_name,
+)
+from .formatting import count, join_alternatives, spell, suggest
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
 
 GOLDEN_DIR = Path("tests/golden")
 
-ExampleName: TypeAlias = Literal["golden", "seed"]
+ExampleName: TypeAlias = Literal["golden", "default"]
 Number = TypeVar("Number", int, float)
 
 
@@ -56,10 +63,23 @@ def one_of(option: str, known: Sequence[str]) -> Callable[[str], str]:
     return read
 
 
+PROGRAMS = "or a program of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json, DATABASE/ or -."
+"""What every command takes beside its names: see docs/own-programs.md."""
+
 RecipeName = Annotated[
     str,
     typer.Argument(
-        metavar="RECIPE", help="A recipe: see tirstep list.", autocompletion=complete_recipe
+        metavar="RECIPE",
+        help=f"A recipe (see tirstep list), {PROGRAMS}",
+        autocompletion=complete_recipe,
+    ),
+]
+FunctionName = Annotated[
+    str | None,
+    typer.Option(
+        "--function",
+        metavar="NAME",
+        help="Of a module of yours with several functions, only this one.",
     ),
 ]
 Shape = Annotated[
@@ -144,6 +164,7 @@ class Request:
     golden_dir : None for tests/golden below the current folder, if it is there
     device : a device's name, or ``"auto"``
     seed : of the random inputs
+    function : of a user's module, the only one that is meant
     """
 
     shape: str | None
@@ -152,6 +173,7 @@ class Request:
     golden_dir: Path | None = None
     device: str = "auto"
     seed: int = 0
+    function: str | None = None
 
     @property
     def is_of_examples(self) -> bool:
@@ -167,6 +189,7 @@ def make_request(
     golden_dir: Path | None = None,
     device: str = "auto",
     seed: int = 0,
+    function: str | None = None,
 ) -> Request:
     """The request of the options ``--shape``, ``--dtype``, ``--option``, ``--set`` and so on."""
     chosen = _parse_settings("--option", options or ())
@@ -175,7 +198,7 @@ def make_request(
             raise UseError(f"--dtype {dtype} and --option dtype={chosen['dtype']}; give one")
         chosen["dtype"] = dtype
     settings = _parse_settings("--set", config or ())
-    return Request(shape, chosen, settings, golden_dir, device, seed)
+    return Request(shape, chosen, settings, golden_dir, device, seed, function)
 
 
 def _parse_settings(option: str, texts: Sequence[str]) -> dict[str, object]:
@@ -261,46 +284,86 @@ def choose_config(
     return chosen
 
 
-def pick_recipe(name: str) -> Recipe:
-    """The recipe of a name; an unknown one is refused with the nearest names."""
-    from tirstep.transforms.recipes import RECIPES
+def pick_each(name: str, request: Request) -> list[Recipe]:
+    """The recipe of a name, or all that a text of the user's names, in their order.
 
-    if name not in RECIPES:
+    An unknown name is refused with the nearest ones.
+    """
+    if is_program(name):
+        from tirstep.programs.picking import pick_programs
+
+        return pick_programs(name, request.function)
+    if request.function is not None:
+        raise UseError(f"--function is for modules of your own, and '{name}' is none; leave it out")
+    from tirstep.programs.plugins import list_recipes
+
+    recipes = list_recipes()
+    name = name if name in recipes else use_new_name(name)
+    if name not in recipes:
         sentence = explain_unknown_recipe(name, _name_recipes())
         raise UseError(sentence or f"'{name}' is no recipe")
-    return RECIPES[name]
+    return [recipes[name]]
 
 
-def pick_recipes(names: Sequence[str]) -> list[Recipe]:
+def pick_recipe(name: str, request: Request, *, by: str = "this command") -> Recipe:
+    """The recipe that a text names; one that names several is refused by what takes one."""
+    recipes = pick_each(name, request)
+    if len(recipes) > 1:
+        texts = join_alternatives([recipe.spelling for recipe in recipes])
+        raise UseError(f"{name} has {len(recipes)} recipes, and {by} takes one; name {texts}")
+    return recipes[0]
+
+
+def do_each(
+    name: str, request: Request, do: Callable[[Recipe], int], *, as_json: bool = False
+) -> int:
+    """Do something with each recipe that a text names, in turn; the highest exit code."""
+    recipes = [pick_recipe(name, request, by="--json")] if as_json else pick_each(name, request)
+    code = 0
+    for place, recipe in enumerate(recipes):
+        if place:
+            print(flush=True)
+        code = max(code, do(recipe))
+    return code
+
+
+def pick_recipes(names: Sequence[str], request: Request) -> list[Recipe]:
     """The recipes of some names, each once; the name of a kernel stands for its ladder."""
-    from tirstep.transforms.recipes import LADDERS, RECIPES
+    from tirstep.programs.plugins import list_ladders, list_recipes
 
+    ladders, recipes = list_ladders(), list_recipes()
     picked: dict[str, Recipe] = {}
     for name in names:
-        if name not in RECIPES and name not in LADDERS:
-            hint = suggest(name, [*LADDERS, *RECIPES])
+        if not is_program(name) and name not in recipes and name not in ladders:
+            name = use_new_name(name)
+        if not is_program(name) and name not in recipes and name not in ladders:
+            hint = suggest(name, [*ladders, *recipes])
             raise UseError(f"there is no recipe or ladder '{name}'; {hint}")
-        for recipe in LADDERS[name] if name in LADDERS else (RECIPES[name],):
+        for recipe in ladders[name] if name in ladders else pick_each(name, request):
             picked[recipe.name] = recipe
     return list(picked.values())
 
 
-def pick_ladder(name: str) -> Ladder:
+def pick_ladder(name: str, request: Request) -> Ladder:
     """The ladder of a name; that of a kernel is its fast one."""
-    from tirstep.transforms.recipes import LADDERS
+    if is_program(name):
+        from tirstep.programs.picking import pick_program_ladder
+
+        return pick_program_ladder(name, request.function)
+    from tirstep.programs.plugins import list_ladders
 
     sentence = explain_unknown_ladder(name, _name_recipes())
     if sentence is not None:
         raise UseError(sentence)
-    return LADDERS[name]
+    return list_ladders()[name]
 
 
 def _name_recipes() -> dict[str, list[str]]:
-    from tirstep.modules import kernels
-    from tirstep.transforms.recipes import LADDERS
+    from tirstep.programs.plugins import list_kernels, list_ladders
 
-    names = dict.fromkeys([*LADDERS, *kernels()])
-    return {name: [recipe.name for recipe in LADDERS.get(name, ())] for name in names}
+    ladders = list_ladders()
+    names = dict.fromkeys([*ladders, *list_kernels()])
+    return {name: [recipe.name for recipe in ladders.get(name, ())] for name in names}
 
 
 def pick_step(run: Run, name: str) -> Step:
@@ -339,7 +402,7 @@ def run_requested(
     base = recipe.golden if is_golden else recipe.default_example
     shape = base.shape
     if request.shape is not None:
-        shape = parse_shape(request.shape, recipe.kernel, get_kernel(recipe.kernel).size_names)
+        shape = parse_shape(request.shape, recipe.kernel_name, get_kernel(recipe.kernel).size_names)
     return run_recipe(
         recipe,
         shape,
@@ -361,7 +424,7 @@ def find_store(folder: Path | None) -> GoldenStore | None:
 
 def spell_command(name: str, run: Run, request: Request) -> str:
     """The command line that asks another command for a run as it was requested."""
-    words = ["tirstep", name, run.recipe.name]
+    words = ["tirstep", name, run.recipe.spelling or run.recipe.name]
     words += [] if request.shape is None else ["--shape", request.shape]
     options = dict(request.options)
     if "dtype" in options:

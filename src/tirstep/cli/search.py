@@ -11,10 +11,11 @@ import typer
 
 from .bench import make_machine
 from .catalogue import require_recipe
-from .formatting import count, format_shape, join_alternatives, spell
+from .formatting import count, format_shape, get_dtype, join_alternatives, spell
 from .request import (
     Config,
     Dtype,
+    FunctionName,
     KernelOptions,
     RecipeName,
     Request,
@@ -69,6 +70,7 @@ def command(
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
+    function: FunctionName = None,
     limit: Limit = None,
     seed: Seed = 0,
     timeout: Timeout = 60,
@@ -87,7 +89,7 @@ def command(
     end. A table keeps the faster one where it has an entry for the shape already.
     """
     single, among = separate_lists(config or [])
-    request = make_request(None, dtype, option, single)
+    request = make_request(None, dtype, option, single, function=function)
     require_recipe(recipe)
     plans = make_plans(recipe, shape or [], request, among, limit, timeout)
     if into is not None:
@@ -106,17 +108,20 @@ def make_plans(
     timeout: float,
 ) -> list[SearchPlan]:
     """What is to be searched, for each shape; all that is asked for must be possible."""
+    from tirstep.bench.candidates import require_one_output
     from tirstep.bench.search import SearchPlan, get_choices
     from tirstep.modules import get_kernel
 
-    picked = pick_recipe(name)
+    picked = pick_recipe(name, request)
     kernel = get_kernel(picked.kernel)
-    shapes = [parse_shape(text, picked.kernel, kernel.size_names) for text in texts]
+    shapes = [parse_shape(text, picked.kernel_name, kernel.size_names) for text in texts]
     options: dict[str, Any] = {**picked.default_example.options, **request.options}
     problems = [
         kernel.problem(*sizes.values(), **options)
         for sizes in shapes or [dict(picked.default_example.shape)]
     ]
+    for problem in problems:
+        require_one_output(problem)
     request, among = _join_pairs(picked, request, among)
     fixed = choose_config(request, picked, picked.config)
     for name, values in among.items():
@@ -177,7 +182,7 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
 
     recipe, problem = plan.recipe, plan.problem
     screen.line()
-    shape, dtype = format_shape(problem.shape), problem.options["dtype"]
+    shape, dtype = format_shape(problem.shape), get_dtype(problem)
     screen.line((f"{recipe.name} at {shape}, {dtype}", "bold"))
     total = count_configs(recipe, plan.fixed, plan.among)
     tried = f"tried {count(found.tried, 'candidate')} of {total}"
@@ -191,9 +196,11 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
         return
     _show_time(screen, "best", found.best)
     _show_time(screen, "as it is", found.default)
-    _show_time(screen, plan.peer, found.peer)
+    _show_time(screen, plan.peer.name, found.peer)
     if found.ratio is not None:
-        screen.line((f"{'ratio':<9}", "dim"), f"{found.ratio:.3f} times as fast as {plan.peer}")
+        screen.line(
+            (f"{'ratio':<9}", "dim"), f"{found.ratio:.3f} times as fast as {plan.peer.name}"
+        )
     chosen = {name: value for name, value in found.config.items() if value is not None}
     words = " ".join(f"--set {name}={spell(value)}" for name, value in chosen.items())
     screen.line((f"{'config':<9}", "dim"), words)

@@ -12,14 +12,15 @@ from .request import (
     Config,
     Context,
     Dtype,
+    FunctionName,
     Json,
     KernelOptions,
     RecipeName,
     Shape,
     StepName,
     TargetName,
+    do_each,
     make_request,
-    pick_recipe,
     pick_step,
     run_requested,
 )
@@ -27,7 +28,7 @@ from .request import (
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Diff, Run
     from tirstep.lowering_checks.compile.passes import Lowering
-    from tirstep.transforms.recipes import Step
+    from tirstep.transforms.recipes import Recipe, Step
 
     from .screen import Screen
 
@@ -51,19 +52,24 @@ def command(
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
+    function: FunctionName = None,
     json: Json = False,
 ) -> int:
     """Print the source that TVM generates of a step.
 
     CUDA, OpenCL or LLVM IR; for llvm, thread bindings are made serial. Needs no GPU.
     """
-    request = make_request(shape, dtype, option, config)
+    request = make_request(shape, dtype, option, config, function=function)
     require_recipe(recipe)
-    run = run_requested(pick_recipe(recipe), request)
-    last = run.steps[-1] if step is None else pick_step(run, step)
-    if diff:
+
+    def show(picked: Recipe) -> int:
+        run = run_requested(picked, request)
+        last = run.steps[-1] if step is None else pick_step(run, step)
+        if not diff:
+            return _print_source(run, last, target, as_json=json)
         return _print_diffs(run, last, target, context, only_last=step is not None, as_json=json)
-    return _print_source(run, last, target, as_json=json)
+
+    return do_each(recipe, request, show, as_json=json)
 
 
 def _print_source(run: Run, step: Step, target: str, *, as_json: bool) -> int:

@@ -10,19 +10,21 @@ from .catalogue import require_recipe
 from .request import (
     Config,
     Dtype,
+    FunctionName,
     Json,
     KernelOptions,
     OnlyStep,
     RecipeName,
+    Request,
     Shape,
+    do_each,
     make_request,
-    pick_recipe,
     pick_step,
     run_requested,
 )
 
 if TYPE_CHECKING:
-    from tirstep.transforms.recipes import Step
+    from tirstep.transforms.recipes import Recipe, Step
 
     from .json_output import Document
 
@@ -37,19 +39,32 @@ def command(
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
+    function: FunctionName = None,
     json: Json = False,
 ) -> int:
     """Print the TIR of each step of a recipe, as TVMScript."""
-    request = make_request(shape, dtype, option, config)
+    request = make_request(shape, dtype, option, config, function=function)
     require_recipe(recipe)
+    return do_each(
+        recipe,
+        request,
+        lambda picked: print_steps(picked, request, step, with_traces=trace, as_json=json),
+        as_json=json,
+    )
+
+
+def print_steps(
+    recipe: Recipe, request: Request, name: str | None, *, with_traces: bool, as_json: bool
+) -> int:
+    """Print the steps of a recipe, or the one of a name."""
     from tirstep.lowering_checks import print_module
 
     from .json_output import print_document, run_keys
     from .screen import Screen, step_heading
 
-    run = run_requested(pick_recipe(recipe), request)
-    steps = run.steps if step is None else (pick_step(run, step),)
-    if json:
+    run = run_requested(recipe, request)
+    steps = run.steps if name is None else (pick_step(run, name),)
+    if as_json:
         print_document("steps", **run_keys(run), steps=[_step_keys(step) for step in steps])
         return 0
     screen = Screen()
@@ -58,7 +73,7 @@ def command(
             screen.line()
         # Headings are comments of Python, so that in a pipe what is printed stays a program.
         screen.line(*step_heading(run, shown))
-        screen.program(str(shown.trace) if trace else print_module(shown.module))
+        screen.program(str(shown.trace) if with_traces else print_module(shown.module))
     return 0
 
 

@@ -15,11 +15,14 @@ from .formatting import count, format_shape
 from .request import (
     Config,
     Dtype,
+    FunctionName,
     KernelOptions,
     RecipeName,
     Request,
     Seed,
     Shape,
+    at_least,
+    do_each,
     make_request,
     pick_recipe,
     run_requested,
@@ -28,6 +31,7 @@ from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks.bisect import FirstBad, RunBisection
+    from tirstep.transforms.recipes import Recipe
 
     from .screen import Screen
 
@@ -48,18 +52,31 @@ def command(
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
+    function: FunctionName = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            parser=at_least("--timeout", 1, float),
+            help="For how long states are interpreted; what is left is said to be not run.",
+        ),
+    ] = 120,
 ) -> int:
     """Name the step, or the pass of TVM, that makes a recipe wrong.
 
     Every step is run as it stands, and then as TVM lowers it. The first bad one is printed with its
     diff, and written as a script that shows it with TVM and NumPy alone.
     """
-    request = make_request(shape, dtype, option, config, seed=seed)
+    request = make_request(shape, dtype, option, config, seed=seed, function=function)
     require_recipe(recipe)
-    return explain(recipe, request, script)
+    if script is not None:
+        picked = pick_recipe(recipe, request, by="--script")
+        return explain(picked, request, script, timeout)
+    return do_each(recipe, request, lambda picked: explain(picked, request, None, timeout))
 
 
-def explain(name: str, request: Request, script: Path | None) -> int:
+def explain(recipe: Recipe, request: Request, script: Path | None, timeout: float) -> int:
     """Name the first bad step or pass and write a script of it; 1 if there is one."""
     from tirstep.lowering_checks.bisect import (
         bisect_run,
@@ -70,7 +87,7 @@ def explain(name: str, request: Request, script: Path | None) -> int:
 
     from .screen import Screen
 
-    run = run_requested(pick_recipe(name), request)
+    run = run_requested(recipe, request)
     path = script or Path(f"why_{run.recipe.name}.py")
     if not path.parent.is_dir():
         raise UseError(f"there is no folder {path.parent}; give --script a file in one that is")
@@ -78,8 +95,9 @@ def explain(name: str, request: Request, script: Path | None) -> int:
     screen = Screen()
     with screen.working():
         screen.doing(f"running the steps of {run.recipe.name}")
-        found = bisect_run(run, seed=request.seed)
+        found = bisect_run(run, seed=request.seed, timeout=timeout)
     place = f"{run.recipe.name}  {format_shape(run.problem.shape)}, seed {request.seed}"
+    place = place.replace("  ,", ",")  # a module has no sizes
     if found.first_bad is None:
         _show_that_all_is_well(screen, place, len(run.steps), found)
         return 0
@@ -97,7 +115,10 @@ def explain(name: str, request: Request, script: Path | None) -> int:
 
 def _show_that_all_is_well(screen: Screen, place: str, steps: int, found: RunBisection) -> None:
     screen.line((f"{place}: ", "bold"), ("nothing is wrong", "green"))
-    screen.line((f"{count(steps, 'step')}, as they stand and as TVM lowers them", "dim"))
+    told = "1 step, as it stands and as TVM lowers it"
+    if steps > 1:
+        told = f"{steps} steps, as they stand and as TVM lowers them"
+    screen.line((told, "dim"))
     _show_judged(screen, found)
     for text, steps_of in _group(found.not_run).items():
         told = f"in {count(steps_of, 'step')}, {text}"

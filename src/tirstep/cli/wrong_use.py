@@ -6,15 +6,17 @@ import copy
 import errno
 import re
 import sys
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
+
+from tirstep.programs.program_error import ProgramError, explain_error, show_path
 
 from .formatting import join_alternatives
 
 if TYPE_CHECKING:
     from tirstep.transforms.errors import TransformError
-    from tirstep.transforms.recipes import Recipe
 
 # The base of all errors of parsing; by way of a public name, since newer typers ship their own
 # click and older ones use the package.
@@ -43,9 +45,9 @@ class UseError(Exception):
     """The command line asks for what cannot be: one sentence of what is wrong and what to do."""
 
 
-def find_sentence(error: Exception) -> str | None:
+def find_sentence(error: BaseException) -> str | None:
     """What to tell the user of an error that is theirs to fix; None for any other."""
-    if isinstance(error, UseError):
+    if isinstance(error, UseError | ProgramError):
         return str(error)
     if isinstance(error, _PARSING_ERROR):
         return _describe_parsing_error(error)
@@ -55,8 +57,10 @@ def find_sentence(error: Exception) -> str | None:
         return f"the system refuses: {error.strerror}"
     if isinstance(error, FileNotFoundError) and "temporary directory" in str(error.strerror):
         return f"{error.strerror}; set TMPDIR to a folder that can be written"
-    if isinstance(error, ImportError) or "tvm" not in sys.modules:
+    if "tvm" not in sys.modules:
         return None
+    if isinstance(error, ImportError):
+        return explain_error(error)
     from tirstep.bench import BenchError
     from tirstep.lowering_checks import CheckError, DeviceError
     from tirstep.modules import KernelError
@@ -66,40 +70,39 @@ def find_sentence(error: Exception) -> str | None:
         return spell_error(error)
     if isinstance(error, BenchError | CheckError | DeviceError | KernelError):
         return str(error)
-    return None
+    return explain_error(error)
 
 
 def spell_error(error: TransformError) -> str:
     """A recipe's error with its config as the command line takes them: ``--set tail=guard``.
 
     What only a program can do, such as calling `pad_block`, is no advice here. Errors that come
-    from no recipe of ours stay as they are.
+    from no recipe stay as they are.
     """
-    from tirstep.transforms.recipes import RECIPES
-
-    recipe = RECIPES.get(error.recipe or error.transform)
-    if recipe is None:
-        return str(error)
     spelt = copy.copy(error)
-    spelt.problem = _spell_settings(error.problem, recipe)
-    spelt.advice = _spell_settings(_choose_advice(error.advice, recipe), recipe)
+    if error.kernel_line is not None:
+        file, _, line = error.kernel_line.rpartition(":")
+        spelt.kernel_line = f"{show_path(file)}:{line}"
+    if error.knobs:
+        spelt.problem = _spell_settings(error.problem, error.knobs)
+        spelt.advice = _spell_settings(_choose_advice(error.advice, error.knobs), error.knobs)
     return str(spelt)
 
 
-def _spell_settings(text: str, recipe: Recipe) -> str:
+def _spell_settings(text: str, knobs: Collection[str]) -> str:
     """``tail="guard"`` and ``tail='guard'`` as ``--set tail=guard``, where the recipe has it."""
 
     def spell(found: re.Match[str]) -> str:
-        return f"--set {found[1]}={found[3]}" if found[1] in recipe.config else found[0]
+        return f"--set {found[1]}={found[3]}" if found[1] in knobs else found[0]
 
     return re.sub(r"""\b(\w+)=(["'])(\w+)\2""", spell, text)
 
 
-def _choose_advice(advice: str, recipe: Recipe) -> str:
+def _choose_advice(advice: str, knobs: Mapping[str, Sequence[str]]) -> str:
     """Of advice that names a tail, the alternatives that a user of the recipe has."""
     if 'tail="' not in advice or advice.startswith("use tail="):
         return advice
-    tails = [f'tail="{tail}"' for tail in recipe.tails if tail != "refuse"]
+    tails = [f'tail="{tail}"' for tail in knobs.get("tail", ()) if tail != "refuse"]
     kept = []
     for choice in re.split(r",? or |, ", advice):
         if 'tail="' in choice:
@@ -109,7 +112,7 @@ def _choose_advice(advice: str, recipe: Recipe) -> str:
     return join_alternatives(kept or ["choose other sizes"])
 
 
-def _describe_parsing_error(error: Exception) -> str:
+def _describe_parsing_error(error: BaseException) -> str:
     message = str(getattr(error, "format_message", error.__str__)()).strip()
     context = getattr(error, "ctx", None)
     if context is None:

@@ -5,7 +5,7 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((100,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((131,), "float32")):
+    def main(A: T.Buffer((900,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((931,), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         padded = T.sblock_alloc_buffer((2048,))
@@ -17,7 +17,7 @@ class Module:
                 vx = T.axis.spatial(2048, x)
                 T.reads(A[vx - 32])
                 T.writes(padded[vx])
-                padded[vx] = T.if_then_else(vx >= 32 and vx < 132, A[vx - 32], T.float32(0.0))
+                padded[vx] = T.if_then_else(vx >= 32 and vx < 932, A[vx - 32], T.float32(0.0))
         for i_0 in T.thread_binding(4, thread="blockIdx.x"):
             for ax0_0 in range(1):
                 for ax0_1 in T.thread_binding(32, thread="threadIdx.x"):
@@ -49,8 +49,8 @@ class Module:
                 for ax0_0_1 in T.thread_binding(32, thread="threadIdx.x"):
                     for ax0_1 in range(1):
                         with T.sblock("B"):
-                            vi = T.axis.spatial(131, i_0 * 256 + ax0_0_0 * 32 + ax0_0_1 + ax0_1)
-                            T.where(i_0 * 256 + (ax0_0_0 * 32 + ax0_0_1 + ax0_1) < 131)
+                            vi = T.axis.spatial(931, i_0 * 256 + ax0_0_0 * 32 + ax0_0_1 + ax0_1)
+                            T.where(i_0 * 256 + (ax0_0_0 * 32 + ax0_0_1 + ax0_1) < 931)
                             T.reads(sums_shared[vi // 8, vi % 8])
                             T.writes(B[vi])
                             B[vi] = sums_shared[vi // 8, vi % 8]

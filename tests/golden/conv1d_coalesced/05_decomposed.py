@@ -5,7 +5,7 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((100,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((131,), "float32")):
+    def main(A: T.Buffer((900,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((931,), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         padded_shared = T.sblock_alloc_buffer((256, 8), scope="shared")
@@ -29,7 +29,7 @@ class Module:
                         T.reads(A[vx - 32])
                         T.writes(padded_shared[vx // 8, vx % 8])
                         T.sblock_attr({"buffer_dim_align": [[0, 0, 8, 4]]})
-                        padded_shared[vx // 8, vx % 8] = T.if_then_else(vx >= 32 and vx < 132, A[vx - 32], T.float32(0.0))
+                        padded_shared[vx // 8, vx % 8] = T.if_then_else(vx >= 32 and vx < 932, A[vx - 32], T.float32(0.0))
             for i_1 in T.thread_binding(32, thread="threadIdx.x"):
                 for i_2_init in range(8):
                     with T.sblock("sums_init"):
@@ -37,27 +37,27 @@ class Module:
                         T.reads()
                         T.writes(sums_shared_local[vi // 8, vi % 8])
                         sums_shared_local[vi // 8, vi % 8] = T.float32(0.0)
-                for r_0 in range(4):
-                    for ax0, ax1_0 in T.grid(2, 2):
+                for r_0 in range(1):
+                    for ax0, ax1_0 in T.grid(5, 2):
                         for ax1_1 in T.vectorized(4):
                             with T.sblock("padded_shared_local"):
-                                v0 = T.axis.spatial(256, i_0 * 32 + i_1 + 3 - r_0 + ax0)
+                                v0 = T.axis.spatial(256, i_0 * 32 + i_1 + ax0)
                                 v1 = T.axis.spatial(8, ax1_0 * 4 + ax1_1)
                                 T.reads(padded_shared[v0, v1])
                                 T.writes(padded_shared_local[v0, v1])
                                 padded_shared_local[v0, v1] = padded_shared[v0, v1]
-                    for ax0_0 in range(2):
+                    for ax0_0 in range(8):
                         for ax0_1 in T.vectorized(4):
                             with T.sblock("W_shared_local"):
-                                v0 = T.axis.spatial(32, r_0 * 8 + ax0_0 * 4 + ax0_1)
+                                v0 = T.axis.spatial(32, ax0_0 * 4 + ax0_1)
                                 T.reads(W_shared[v0])
                                 T.writes(W_shared_local[v0])
                                 W_shared_local[v0] = W_shared[v0]
-                    for r_1 in T.serial(8, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
+                    for r_1 in T.serial(32, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
                         for i_2 in range(8):
                             with T.sblock("sums_update"):
                                 vi = T.axis.spatial(1024, i_0 * 256 + i_1 * 8 + i_2)
-                                vr = T.axis.reduce(32, r_0 * 8 + r_1)
+                                vr = T.axis.reduce(32, r_0 * 32 + r_1)
                                 T.reads(sums_shared_local[vi // 8, vi % 8], padded_shared_local[(vi - vr) // 8 + 4, (vi - vr) % 8], W_shared_local[vr])
                                 T.writes(sums_shared_local[vi // 8, vi % 8])
                                 sums_shared_local[vi // 8, vi % 8] = sums_shared_local[vi // 8, vi % 8] + padded_shared_local[(vi - vr) // 8 + 4, (vi - vr) % 8] * W_shared_local[vr]
@@ -74,8 +74,8 @@ class Module:
                 for ax0_0_1 in T.thread_binding(32, thread="threadIdx.x"):
                     for ax0_1 in range(1):
                         with T.sblock("B"):
-                            vi = T.axis.spatial(131, i_0 * 256 + ax0_0_0 * 32 + ax0_0_1 + ax0_1)
-                            T.where(i_0 * 256 + (ax0_0_0 * 32 + ax0_0_1 + ax0_1) < 131)
+                            vi = T.axis.spatial(931, i_0 * 256 + ax0_0_0 * 32 + ax0_0_1 + ax0_1)
+                            T.where(i_0 * 256 + (ax0_0_0 * 32 + ax0_0_1 + ax0_1) < 931)
                             T.reads(sums_shared[vi // 8, vi % 8])
                             T.writes(B[vi])
                             B[vi] = sums_shared[vi // 8, vi % 8]

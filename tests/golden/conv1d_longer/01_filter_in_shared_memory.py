@@ -5,7 +5,7 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((100,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((131,), "float32")):
+    def main(A: T.Buffer((900,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((931,), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         padded = T.sblock_alloc_buffer((2048,))
@@ -16,28 +16,29 @@ class Module:
                 vx = T.axis.spatial(2048, x)
                 T.reads(A[vx - 32])
                 T.writes(padded[vx])
-                padded[vx] = T.if_then_else(vx >= 32 and vx < 132, A[vx - 32], T.float32(0.0))
+                padded[vx] = T.if_then_else(vx >= 32 and vx < 932, A[vx - 32], T.float32(0.0))
         for i_0 in T.thread_binding(2, thread="blockIdx.x"):
             for ax0_0 in range(1):
-                for ax0_1 in T.thread_binding(32, thread="threadIdx.x"):
+                for ax0_1 in T.thread_binding(64, thread="threadIdx.x"):
                     with T.sblock("W_shared"):
-                        v0 = T.axis.spatial(32, ax0_0 * 32 + ax0_1)
+                        v0 = T.axis.spatial(32, ax0_0 * 64 + ax0_1)
+                        T.where(ax0_0 * 64 + ax0_1 < 32)
                         T.reads(W[v0])
                         T.writes(W_shared[v0])
                         W_shared[v0] = W[v0]
-            for i_1 in T.thread_binding(32, thread="threadIdx.x"):
-                for r, i_2 in T.grid(32, 16):
+            for i_1 in T.thread_binding(64, thread="threadIdx.x"):
+                for r, i_2 in T.grid(32, 8):
                     with T.sblock("sums"):
-                        vi = T.axis.spatial(1024, i_0 * 512 + i_1 * 16 + i_2)
+                        vi = T.axis.spatial(1024, i_0 * 512 + i_1 * 8 + i_2)
                         vr = T.axis.reduce(32, r)
                         T.reads(padded[vi + 32 - vr], W_shared[vr])
                         T.writes(sums[vi])
                         with T.init():
                             sums[vi] = T.float32(0.0)
                         sums[vi] = sums[vi] + padded[vi + 32 - vr] * W_shared[vr]
-        for i in range(131):
+        for i in range(931):
             with T.sblock("B"):
-                vi = T.axis.spatial(131, i)
+                vi = T.axis.spatial(931, i)
                 T.reads(sums[vi])
                 T.writes(B[vi])
                 B[vi] = sums[vi]

@@ -5,15 +5,15 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((100,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((131,), "float32")):
+    def main(A: T.Buffer((900,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((931,), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        padded_shared = T.sblock_alloc_buffer((128, 16), scope="shared")
+        padded_shared = T.sblock_alloc_buffer((256, 8), scope="shared")
         sums_local = T.sblock_alloc_buffer((1024,), scope="local")
         W_shared = T.sblock_alloc_buffer((32,), scope="shared")
-        padded_shared_local = T.sblock_alloc_buffer((128, 16), scope="local")
+        padded_shared_local = T.sblock_alloc_buffer((256, 8), scope="local")
         W_shared_local = T.sblock_alloc_buffer((32,), scope="local")
-        for i_0 in T.thread_binding(2, thread="blockIdx.x"):
+        for i_0 in T.thread_binding(4, thread="blockIdx.x"):
             for ax0_0 in range(1):
                 for ax0_1 in T.thread_binding(32, thread="threadIdx.x"):
                     with T.sblock("W_shared"):
@@ -21,46 +21,45 @@ class Module:
                         T.reads(W[v0])
                         T.writes(W_shared[v0])
                         W_shared[v0] = W[v0]
-            for ax0_0 in range(18):
+            for ax0_0 in range(9):
                 for ax0_1 in T.thread_binding(32, thread="threadIdx.x"):
                     with T.sblock("padded"):
-                        vx = T.axis.spatial(2048, i_0 * 512 + (ax0_0 * 32 + ax0_1))
-                        T.where(ax0_0 * 32 + ax0_1 < 560)
+                        vx = T.axis.spatial(2048, i_0 * 256 + ax0_0 * 32 + ax0_1)
                         T.reads(A[vx - 32])
-                        T.writes(padded_shared[vx // 16, vx % 16])
-                        T.sblock_attr({"buffer_dim_align": [[0, 0, 16, 4]]})
-                        padded_shared[vx // 16, vx % 16] = T.if_then_else(vx >= 32 and vx < 132, A[vx - 32], T.float32(0.0))
+                        T.writes(padded_shared[vx // 8, vx % 8])
+                        T.sblock_attr({"buffer_dim_align": [[0, 0, 8, 4]]})
+                        padded_shared[vx // 8, vx % 8] = T.if_then_else(vx >= 32 and vx < 932, A[vx - 32], T.float32(0.0))
             for i_1 in T.thread_binding(32, thread="threadIdx.x"):
-                for r_0 in range(4):
-                    for ax0, ax1_0 in T.grid((15 - r_0 * 8) // 16 + 1 - (0 - r_0 * 8 - 7) // 16, 4):
+                for r_0 in range(1):
+                    for ax0, ax1_0 in T.grid(5, 2):
                         for ax1_1 in T.vectorized(4):
                             with T.sblock("padded_shared_local"):
-                                v0 = T.axis.spatial(128, i_0 * 32 + (0 - r_0 * 8 - 7) // 16 + i_1 + 2 + ax0)
-                                v1 = T.axis.spatial(16, ax1_0 * 4 + ax1_1)
+                                v0 = T.axis.spatial(256, i_0 * 32 + i_1 + ax0)
+                                v1 = T.axis.spatial(8, ax1_0 * 4 + ax1_1)
                                 T.reads(padded_shared[v0, v1])
                                 T.writes(padded_shared_local[v0, v1])
                                 padded_shared_local[v0, v1] = padded_shared[v0, v1]
-                    for ax0_0 in range(2):
+                    for ax0_0 in range(8):
                         for ax0_1 in T.vectorized(4):
                             with T.sblock("W_shared_local"):
-                                v0 = T.axis.spatial(32, r_0 * 8 + ax0_0 * 4 + ax0_1)
+                                v0 = T.axis.spatial(32, ax0_0 * 4 + ax0_1)
                                 T.reads(W_shared[v0])
                                 T.writes(W_shared_local[v0])
                                 W_shared_local[v0] = W_shared[v0]
-                    for r_1 in T.serial(8, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
-                        for i_2 in range(16):
+                    for r_1 in T.serial(32, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
+                        for i_2 in range(8):
                             with T.sblock("sums"):
-                                vi = T.axis.spatial(1024, i_0 * 512 + i_1 * 16 + i_2)
-                                vr = T.axis.reduce(32, r_0 * 8 + r_1)
-                                T.reads(padded_shared_local[(vi - vr) // 16 + 2, (vi - vr) % 16], W_shared_local[vr])
+                                vi = T.axis.spatial(1024, i_0 * 256 + i_1 * 8 + i_2)
+                                vr = T.axis.reduce(32, r_0 * 32 + r_1)
+                                T.reads(padded_shared_local[(vi - vr) // 8 + 4, (vi - vr) % 8], W_shared_local[vr])
                                 T.writes(sums_local[vi])
                                 with T.init():
                                     sums_local[vi] = T.float32(0.0)
-                                sums_local[vi] = sums_local[vi] + padded_shared_local[(vi - vr) // 16 + 2, (vi - vr) % 16] * W_shared_local[vr]
-                for ax0 in range(16):
+                                sums_local[vi] = sums_local[vi] + padded_shared_local[(vi - vr) // 8 + 4, (vi - vr) % 8] * W_shared_local[vr]
+                for ax0 in range(8):
                     with T.sblock("B"):
-                        vi = T.axis.spatial(131, i_0 * 512 + i_1 * 16 + ax0)
-                        T.where(i_0 * 512 + i_1 * 16 + ax0 < 131)
+                        vi = T.axis.spatial(931, i_0 * 256 + i_1 * 8 + ax0)
+                        T.where(i_0 * 256 + i_1 * 8 + ax0 < 931)
                         T.reads(sums_local[vi])
                         T.writes(B[vi])
                         B[vi] = sums_local[vi]

@@ -5,7 +5,7 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((100,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((131,), "float32")):
+    def main(A: T.Buffer((900,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((931,), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         padded = T.sblock_alloc_buffer((2048,))
@@ -16,19 +16,20 @@ class Module:
                 vx = T.axis.spatial(2048, x)
                 T.reads(A[vx - 32])
                 T.writes(padded[vx])
-                padded[vx] = T.if_then_else(vx >= 32 and vx < 132, A[vx - 32], T.float32(0.0))
-        for i_0 in T.thread_binding(8, thread="blockIdx.x"):
+                padded[vx] = T.if_then_else(vx >= 32 and vx < 932, A[vx - 32], T.float32(0.0))
+        for i_0 in T.thread_binding(2, thread="blockIdx.x"):
             for ax0_0 in range(1):
-                for ax0_1 in T.thread_binding(32, thread="threadIdx.x"):
+                for ax0_1 in T.thread_binding(128, thread="threadIdx.x"):
                     with T.sblock("W_shared"):
-                        v0 = T.axis.spatial(32, ax0_0 * 32 + ax0_1)
+                        v0 = T.axis.spatial(32, ax0_0 * 128 + ax0_1)
+                        T.where(ax0_0 * 128 + ax0_1 < 32)
                         T.reads(W[v0])
                         T.writes(W_shared[v0])
                         W_shared[v0] = W[v0]
-            for i_1 in T.thread_binding(32, thread="threadIdx.x"):
+            for i_1 in T.thread_binding(128, thread="threadIdx.x"):
                 for r, i_2 in T.grid(32, 4):
                     with T.sblock("sums"):
-                        vi = T.axis.spatial(1024, i_0 * 128 + i_1 * 4 + i_2)
+                        vi = T.axis.spatial(1024, i_0 * 512 + i_1 * 4 + i_2)
                         vr = T.axis.reduce(32, r)
                         T.reads(padded[vi + 32 - vr], W_shared[vr])
                         T.writes(sums_local[vi])
@@ -37,8 +38,8 @@ class Module:
                         sums_local[vi] = sums_local[vi] + padded[vi + 32 - vr] * W_shared[vr]
                 for ax0 in range(4):
                     with T.sblock("B"):
-                        vi = T.axis.spatial(131, i_0 * 128 + i_1 * 4 + ax0)
-                        T.where(i_0 * 128 + i_1 * 4 + ax0 < 131)
+                        vi = T.axis.spatial(931, i_0 * 512 + i_1 * 4 + ax0)
+                        T.where(i_0 * 512 + i_1 * 4 + ax0 < 931)
                         T.reads(sums_local[vi])
                         T.writes(B[vi])
                         B[vi] = sums_local[vi]

@@ -5,33 +5,33 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((100,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((131,), "float32")):
+    def main(A: T.Buffer((900,), "float32"), W: T.Buffer((32,), "float32"), B: T.Buffer((931,), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         padded_shared = T.sblock_alloc_buffer((2048,), scope="shared")
         sums_local = T.sblock_alloc_buffer((1024,), scope="local")
         W_shared = T.sblock_alloc_buffer((32,), scope="shared")
-        for i_0 in T.thread_binding(16, thread="blockIdx.x"):
+        for i_0 in T.thread_binding(4, thread="blockIdx.x"):
             for ax0_0 in range(1):
-                for ax0_1 in T.thread_binding(64, thread="threadIdx.x"):
+                for ax0_1 in T.thread_binding(256, thread="threadIdx.x"):
                     with T.sblock("W_shared"):
-                        v0 = T.axis.spatial(32, ax0_0 * 64 + ax0_1)
-                        T.where(ax0_0 * 64 + ax0_1 < 32)
+                        v0 = T.axis.spatial(32, ax0_0 * 256 + ax0_1)
+                        T.where(ax0_0 * 256 + ax0_1 < 32)
                         T.reads(W[v0])
                         T.writes(W_shared[v0])
                         W_shared[v0] = W[v0]
             for ax0_0 in range(2):
-                for ax0_1 in T.thread_binding(64, thread="threadIdx.x"):
+                for ax0_1 in T.thread_binding(256, thread="threadIdx.x"):
                     with T.sblock("padded"):
-                        vx = T.axis.spatial(2048, i_0 * 64 + (ax0_0 * 64 + ax0_1) + 1)
-                        T.where(ax0_0 * 64 + ax0_1 < 95)
+                        vx = T.axis.spatial(2048, i_0 * 256 + (ax0_0 * 256 + ax0_1) + 1)
+                        T.where(ax0_0 * 256 + ax0_1 < 287)
                         T.reads(A[vx - 32])
                         T.writes(padded_shared[vx])
-                        padded_shared[vx] = T.if_then_else(vx >= 32 and vx < 132, A[vx - 32], T.float32(0.0))
-            for i_1 in T.thread_binding(64, thread="threadIdx.x"):
+                        padded_shared[vx] = T.if_then_else(vx >= 32 and vx < 932, A[vx - 32], T.float32(0.0))
+            for i_1 in T.thread_binding(256, thread="threadIdx.x"):
                 for r_0, r_1 in T.grid(4, 8):
                     with T.sblock("sums"):
-                        vi = T.axis.spatial(1024, i_0 * 64 + i_1)
+                        vi = T.axis.spatial(1024, i_0 * 256 + i_1)
                         vr = T.axis.reduce(32, r_0 * 8 + r_1)
                         T.reads(padded_shared[vi + 32 - vr], W_shared[vr])
                         T.writes(sums_local[vi])
@@ -40,8 +40,8 @@ class Module:
                         sums_local[vi] = sums_local[vi] + padded_shared[vi + 32 - vr] * W_shared[vr]
                 for ax0 in range(1):
                     with T.sblock("B"):
-                        vi = T.axis.spatial(131, i_0 * 64 + i_1 + ax0)
-                        T.where(i_0 * 64 + i_1 < 131)
+                        vi = T.axis.spatial(931, i_0 * 256 + i_1 + ax0)
+                        T.where(i_0 * 256 + i_1 < 931)
                         T.reads(sums_local[vi])
                         T.writes(B[vi])
                         B[vi] = sums_local[vi]

@@ -5,37 +5,37 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(X: T.Buffer((2, 4, 8, 16), "float32"), F: T.Buffer((4, 1, 3, 3), "float32"), Y: T.Buffer((2, 4, 8, 16), "float32")):
+    def main(X: T.Buffer((2, 4, 16, 32), "float32"), F: T.Buffer((4, 1, 3, 3), "float32"), Y: T.Buffer((2, 4, 16, 32), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        padded_shared = T.sblock_alloc_buffer((2, 4, 10, 18), scope="shared")
-        Y_local = T.sblock_alloc_buffer((2, 4, 8, 16), scope="local")
-        padded_local = T.sblock_alloc_buffer((2, 4, 10, 18), scope="local")
+        padded_shared = T.sblock_alloc_buffer((2, 4, 18, 34), scope="shared")
+        Y_local = T.sblock_alloc_buffer((2, 4, 16, 32), scope="local")
+        padded_local = T.sblock_alloc_buffer((2, 4, 18, 34), scope="local")
         F_local = T.sblock_alloc_buffer((4, 1, 3, 3), scope="local")
         for b_c_0_fused in T.thread_binding(8, thread="blockIdx.x"):
             for h_0_0 in T.thread_binding(1, thread="blockIdx.y"):
                 for w_0_0 in T.thread_binding(1, thread="blockIdx.z"):
-                    for ax0_ax1_ax2_ax3_fused_0 in range(12):
+                    for ax0_ax1_ax2_ax3_fused_0 in range(20):
                         for ax0_ax1_ax2_ax3_fused_1 in T.thread_binding(1, thread="threadIdx.y"):
-                            for ax0_ax1_ax2_ax3_fused_2 in T.thread_binding(16, thread="threadIdx.x"):
+                            for ax0_ax1_ax2_ax3_fused_2 in T.thread_binding(32, thread="threadIdx.x"):
                                 with T.sblock("padded"):
                                     vb = T.axis.spatial(2, b_c_0_fused // 4)
                                     vc = T.axis.spatial(4, b_c_0_fused % 4)
-                                    vy = T.axis.spatial(10, (ax0_ax1_ax2_ax3_fused_0 * 16 + ax0_ax1_ax2_ax3_fused_1 * 16 + ax0_ax1_ax2_ax3_fused_2) // 18)
-                                    vx = T.axis.spatial(18, (ax0_ax1_ax2_ax3_fused_0 * 16 + ax0_ax1_ax2_ax3_fused_1 * 16 + ax0_ax1_ax2_ax3_fused_2) % 18)
-                                    T.where((ax0_ax1_ax2_ax3_fused_0 + ax0_ax1_ax2_ax3_fused_1) * 16 + ax0_ax1_ax2_ax3_fused_2 < 180)
+                                    vy = T.axis.spatial(18, (ax0_ax1_ax2_ax3_fused_0 * 32 + ax0_ax1_ax2_ax3_fused_1 * 32 + ax0_ax1_ax2_ax3_fused_2) // 34)
+                                    vx = T.axis.spatial(34, (ax0_ax1_ax2_ax3_fused_0 * 32 + ax0_ax1_ax2_ax3_fused_1 * 32 + ax0_ax1_ax2_ax3_fused_2) % 34)
+                                    T.where((ax0_ax1_ax2_ax3_fused_0 + ax0_ax1_ax2_ax3_fused_1) * 32 + ax0_ax1_ax2_ax3_fused_2 < 612)
                                     T.reads(X[vb, vc, vy - 1, vx - 1])
                                     T.writes(padded_shared[vb, vc, vy, vx])
-                                    padded_shared[vb, vc, vy, vx] = T.if_then_else(vy >= 1 and vy < 9 and vx >= 1 and vx < 17, X[vb, vc, vy - 1, vx - 1], T.float32(0.0))
+                                    padded_shared[vb, vc, vy, vx] = T.if_then_else(vy >= 1 and vy < 17 and vx >= 1 and vx < 33, X[vb, vc, vy - 1, vx - 1], T.float32(0.0))
                     for c_1 in T.thread_binding(1, thread="threadIdx.y"):
-                        for h_0_1_w_0_1_fused in T.thread_binding(16, thread="threadIdx.x"):
+                        for h_0_1_w_0_1_fused in T.thread_binding(32, thread="threadIdx.x"):
                             for ax0 in T.serial(1, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
-                                for ax1, ax2, ax3 in T.grid(1, 4, 6):
+                                for ax1, ax2, ax3 in T.grid(1, 6, 6):
                                     with T.sblock("padded_local"):
                                         v0 = T.axis.spatial(2, b_c_0_fused // 4 + ax0)
                                         v1 = T.axis.spatial(4, b_c_0_fused % 4 + ax1)
-                                        v2 = T.axis.spatial(10, h_0_1_w_0_1_fused // 4 * 2 + ax2)
-                                        v3 = T.axis.spatial(18, h_0_1_w_0_1_fused % 4 * 4 + ax3)
+                                        v2 = T.axis.spatial(18, h_0_1_w_0_1_fused // 8 * 4 + ax2)
+                                        v3 = T.axis.spatial(34, h_0_1_w_0_1_fused % 8 * 4 + ax3)
                                         T.reads(padded_shared[v0, v1, v2, v3])
                                         T.writes(padded_local[v0, v1, v2, v3])
                                         padded_local[v0, v1, v2, v3] = padded_shared[v0, v1, v2, v3]
@@ -47,33 +47,33 @@ class Module:
                                         T.reads(F[v0, v1, v2, v3])
                                         T.writes(F_local[v0, v1, v2, v3])
                                         F_local[v0, v1, v2, v3] = F[v0, v1, v2, v3]
-                            for h_1_init, w_1_init in T.grid(2, 4):
+                            for h_1_init, w_1_init in T.grid(4, 4):
                                 with T.sblock("Y_init"):
                                     vb = T.axis.spatial(2, b_c_0_fused // 4)
                                     vc = T.axis.spatial(4, b_c_0_fused % 4 + c_1)
-                                    vh = T.axis.spatial(8, h_0_0 * 8 + h_0_1_w_0_1_fused // 4 * 2 + h_1_init)
-                                    vw = T.axis.spatial(16, w_0_0 * 16 + h_0_1_w_0_1_fused % 4 * 4 + w_1_init)
+                                    vh = T.axis.spatial(16, h_0_0 * 16 + h_0_1_w_0_1_fused // 8 * 4 + h_1_init)
+                                    vw = T.axis.spatial(32, w_0_0 * 32 + h_0_1_w_0_1_fused % 8 * 4 + w_1_init)
                                     T.reads()
                                     T.writes(Y_local[vb, vc, vh, vw])
                                     Y_local[vb, vc, vh, vw] = T.float32(0.0)
                             for ry in T.serial(3, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
-                                for rx, h_1, w_1 in T.grid(3, 2, 4):
+                                for rx, h_1, w_1 in T.grid(3, 4, 4):
                                     with T.sblock("Y_update"):
                                         vb = T.axis.spatial(2, b_c_0_fused // 4)
                                         vc = T.axis.spatial(4, b_c_0_fused % 4 + c_1)
-                                        vh = T.axis.spatial(8, h_0_0 * 8 + h_0_1_w_0_1_fused // 4 * 2 + h_1)
-                                        vw = T.axis.spatial(16, w_0_0 * 16 + h_0_1_w_0_1_fused % 4 * 4 + w_1)
+                                        vh = T.axis.spatial(16, h_0_0 * 16 + h_0_1_w_0_1_fused // 8 * 4 + h_1)
+                                        vw = T.axis.spatial(32, w_0_0 * 32 + h_0_1_w_0_1_fused % 8 * 4 + w_1)
                                         vy, vx = T.axis.remap("RR", [ry, rx])
                                         T.reads(Y_local[vb, vc, vh, vw], padded_local[vb, vc, vh + vy, vw + vx], F_local[vc, 0, vy, vx])
                                         T.writes(Y_local[vb, vc, vh, vw])
                                         Y_local[vb, vc, vh, vw] = Y_local[vb, vc, vh, vw] + padded_local[vb, vc, vh + vy, vw + vx] * F_local[vc, 0, vy, vx]
-                            for ax0, ax1, ax2 in T.grid(1, 1, 2):
+                            for ax0, ax1, ax2 in T.grid(1, 1, 4):
                                 for ax3 in T.vectorized(4):
                                     with T.sblock("Y_local"):
                                         v0 = T.axis.spatial(2, b_c_0_fused // 4 + ax0)
                                         v1 = T.axis.spatial(4, b_c_0_fused % 4 + ax1)
-                                        v2 = T.axis.spatial(8, h_0_1_w_0_1_fused // 4 * 2 + ax2)
-                                        v3 = T.axis.spatial(16, h_0_1_w_0_1_fused % 4 * 4 + ax3)
+                                        v2 = T.axis.spatial(16, h_0_1_w_0_1_fused // 8 * 4 + ax2)
+                                        v3 = T.axis.spatial(32, h_0_1_w_0_1_fused % 8 * 4 + ax3)
                                         T.reads(Y_local[v0, v1, v2, v3])
                                         T.writes(Y[v0, v1, v2, v3])
                                         Y[v0, v1, v2, v3] = Y_local[v0, v1, v2, v3]

@@ -14,30 +14,30 @@ class Module:
         for i_0_j_0_i_1_fused in T.thread_binding(6, thread="blockIdx.x"):
             for i_2_j_1_fused in T.thread_binding(2, thread="vthread.x"):
                 for i_3_j_2_fused in T.thread_binding(32, thread="threadIdx.x"):
-                    for k_0 in range(2):
-                        for ax0_ax1_fused_0 in range(4):
-                            for ax0_ax1_fused_1 in T.thread_binding(32, thread="threadIdx.x"):
-                                for ax0_ax1_fused_2 in T.vectorized(4):
-                                    with T.sblock("A_shared"):
-                                        v0 = T.axis.spatial(64, i_0_j_0_i_1_fused // 3 * 32 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 16)
-                                        v1 = T.axis.spatial(32, k_0 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 16)
-                                        T.reads(A[v0, v1])
-                                        T.writes(A_shared[v1, v0])
-                                        A_shared[v1, v0] = A[v0, v1]
+                    for k_0 in range(4):
                         for ax0_ax1_fused_0 in range(2):
                             for ax0_ax1_fused_1 in T.thread_binding(32, thread="threadIdx.x"):
                                 for ax0_ax1_fused_2 in T.vectorized(4):
+                                    with T.sblock("A_shared"):
+                                        v0 = T.axis.spatial(64, i_0_j_0_i_1_fused // 3 * 32 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 8)
+                                        v1 = T.axis.spatial(32, k_0 * 8 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 8)
+                                        T.reads(A[v0, v1])
+                                        T.writes(A_shared[v1, v0])
+                                        A_shared[v1, v0] = A[v0, v1]
+                        for ax0_ax1_fused_0 in range(1):
+                            for ax0_ax1_fused_1 in T.thread_binding(32, thread="threadIdx.x"):
+                                for ax0_ax1_fused_2 in T.vectorized(4):
                                     with T.sblock("B_shared"):
-                                        v0 = T.axis.spatial(32, k_0 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 16)
+                                        v0 = T.axis.spatial(32, k_0 * 8 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 16)
                                         v1 = T.axis.spatial(48, i_0_j_0_i_1_fused % 3 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 16)
                                         T.reads(B[v0, v1])
                                         T.writes(B_shared[v0, v1])
                                         B_shared[v0, v1] = B[v0, v1]
-                        for k_1, i_4, j_3 in T.grid(16, 4, 2):
+                        for k_1, i_4, j_3 in T.grid(8, 4, 2):
                             with T.sblock("C"):
                                 vi = T.axis.spatial(64, i_0_j_0_i_1_fused // 3 * 32 + i_2_j_1_fused * 16 + i_3_j_2_fused // 8 * 4 + i_4)
                                 vj = T.axis.spatial(48, i_0_j_0_i_1_fused % 3 * 16 + i_3_j_2_fused % 8 * 2 + j_3)
-                                vk = T.axis.reduce(32, k_0 * 16 + k_1)
+                                vk = T.axis.reduce(32, k_0 * 8 + k_1)
                                 T.reads(A_shared[vk, vi], B_shared[vk, vj])
                                 T.writes(C_local[vi, vj])
                                 with T.init():

@@ -23,13 +23,13 @@ class Module:
                             T.reads()
                             T.writes(C_local[vi, vj])
                             C_local[vi, vj] = T.float32(0.0)
-                    for k_0 in range(4):
-                        for ax0_ax1_fused_0 in range(2):
+                    for k_0 in range(8):
+                        for ax0_ax1_fused_0 in range(1):
                             for ax0_ax1_fused_1 in T.thread_binding(32, thread="threadIdx.x"):
                                 for ax0_ax1_fused_2 in T.vectorized(4):
                                     with T.sblock("A_shared"):
-                                        v0 = T.axis.spatial(64, i_0_j_0_i_1_fused // 3 * 32 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 8)
-                                        v1 = T.axis.spatial(32, k_0 * 8 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 8)
+                                        v0 = T.axis.spatial(64, i_0_j_0_i_1_fused // 3 * 32 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 4)
+                                        v1 = T.axis.spatial(32, k_0 * 4 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 4)
                                         T.reads(A[v0, v1])
                                         T.writes(A_shared[v1, v0])
                                         A_shared[v1, v0] = A[v0, v1]
@@ -37,16 +37,17 @@ class Module:
                             for ax0_ax1_fused_1 in T.thread_binding(32, thread="threadIdx.x"):
                                 for ax0_ax1_fused_2 in T.vectorized(4):
                                     with T.sblock("B_shared"):
-                                        v0 = T.axis.spatial(32, k_0 * 8 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 16)
+                                        v0 = T.axis.spatial(32, k_0 * 4 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 16)
                                         v1 = T.axis.spatial(48, i_0_j_0_i_1_fused % 3 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 16)
+                                        T.where((ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1) * 4 + ax0_ax1_fused_2 < 64)
                                         T.reads(B[v0, v1])
                                         T.writes(B_shared[v0, v1])
                                         B_shared[v0, v1] = B[v0, v1]
-                        for k_1 in T.serial(8, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
+                        for k_1 in T.serial(4, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
                             for ax0, ax1_0 in T.grid(1, 2):
                                 for ax1_1 in T.vectorized(4):
                                     with T.sblock("A_shared_local"):
-                                        v0 = T.axis.spatial(32, k_0 * 8 + k_1 + ax0)
+                                        v0 = T.axis.spatial(32, k_0 * 4 + k_1 + ax0)
                                         v1 = T.axis.spatial(64, i_0_j_0_i_1_fused // 3 * 32 + i_3_j_2_fused // 8 * 8 + ax1_0 * 4 + ax1_1)
                                         T.reads(A_shared[v0, v1])
                                         T.writes(A_shared_local[v0, v1])
@@ -54,7 +55,7 @@ class Module:
                             for ax0 in range(1):
                                 for ax1 in T.vectorized(2):
                                     with T.sblock("B_shared_local"):
-                                        v0 = T.axis.spatial(32, k_0 * 8 + k_1 + ax0)
+                                        v0 = T.axis.spatial(32, k_0 * 4 + k_1 + ax0)
                                         v1 = T.axis.spatial(48, i_0_j_0_i_1_fused % 3 * 16 + i_3_j_2_fused % 8 * 2 + ax1)
                                         T.reads(B_shared[v0, v1])
                                         T.writes(B_shared_local[v0, v1])
@@ -63,7 +64,7 @@ class Module:
                                 with T.sblock("C_update"):
                                     vi = T.axis.spatial(64, i_0_j_0_i_1_fused // 3 * 32 + i_2 * 32 + i_3_j_2_fused // 8 * 8 + i_4)
                                     vj = T.axis.spatial(48, i_0_j_0_i_1_fused % 3 * 16 + j_1 * 16 + i_3_j_2_fused % 8 * 2 + j_3)
-                                    vk = T.axis.reduce(32, k_0 * 8 + k_1)
+                                    vk = T.axis.reduce(32, k_0 * 4 + k_1)
                                     T.reads(C_local[vi, vj], A_shared_local[vk, vi], B_shared_local[vk, vj])
                                     T.writes(C_local[vi, vj])
                                     C_local[vi, vj] = C_local[vi, vj] + A_shared_local[vk, vi] * B_shared_local[vk, vj]

@@ -14,23 +14,23 @@ class Module:
             B_local = T.sblock_alloc_buffer((6,), scope="local")
             for i_0 in T.thread_binding(3, thread="blockIdx.x"):
                 for i_1 in T.thread_binding(2, thread="threadIdx.y"):
-                    for k_0_0 in range(2):
-                        for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                    for k_0_0 in range(1):
+                        for k_0_1 in T.thread_binding(16, thread="threadIdx.x"):
                             for k_1 in range(4):
                                 with T.sblock("B"):
                                     vi = T.axis.spatial(6, i_0 * 2 + i_1)
-                                    vk = T.axis.reduce(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
+                                    vk = T.axis.reduce(64, k_0_0 * 64 + k_0_1 * 4 + k_1)
                                     T.reads(A[vi, vk])
                                     T.writes(B_local[vi])
                                     with T.init():
                                         B_local[vi] = T.float32(0.0)
                                     B_local[vi] = B_local[vi] + A[vi, vk]
                     for ax0, u_0_0 in T.grid(1, 1):
-                        for u_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                        for u_0_1 in T.thread_binding(16, thread="threadIdx.x"):
                             for u_1 in range(1):
                                 with T.sblock("B_local"):
                                     v0 = T.axis.spatial(6, i_0 * 2 + i_1 + ax0)
-                                    T.where(u_0_0 * 8 + u_0_1 < 1)
+                                    T.where(u_0_0 * 16 + u_0_1 < 1)
                                     T.reads(B_local[v0])
                                     T.writes(B[v0])
                                     B[v0] = B_local[v0]

@@ -9,12 +9,12 @@ class Module:
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         for i_0_0_0_1 in T.thread_binding(3, thread="blockIdx.x"):
-            for i_0_0_0_0 in range(2):
-                for i_0_0_1 in T.unroll(2):
+            for i_0_0_0_0 in range(4):
+                for i_0_0_1 in T.unroll(1):
                     for i_0_1 in T.thread_binding(32, thread="threadIdx.x"):
                         for i_1 in T.vectorized(4):
                             with T.sblock("C"):
-                                vi = T.axis.spatial(1536, i_0_0_0_0 * 768 + i_0_0_0_1 * 256 + i_0_0_1 * 128 + i_0_1 * 4 + i_1)
+                                vi = T.axis.spatial(1536, i_0_0_0_0 * 384 + i_0_0_0_1 * 128 + i_0_0_1 * 128 + i_0_1 * 4 + i_1)
                                 T.reads(A[vi], B[vi])
                                 T.writes(C[vi])
                                 C[vi] = A[vi] + B[vi]

@@ -429,7 +429,7 @@ IN_TENSOR_CORES = (
         "ldmatrix without .trans",
         "fragment's layout",
         "the fragment of B, whose tile has rows of k, is loaded as that of A is",
-        Edit("ldmatrix(T.bool(True)", "ldmatrix(T.bool(False)"),
+        Edit('ldmatrix("float16", T.bool(True)', 'ldmatrix("float16", T.bool(False)'),
     ),
     _plant_fragment(
         "ldmatrix of two matrices",

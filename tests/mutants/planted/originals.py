@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -86,20 +85,12 @@ def find_original(name: str) -> Original:
 @functools.cache
 def find_lowered(name: str) -> tvm.IRModule:
     """An original's lowered module, printed and parsed again as its mutants are."""
-    return _parse(lower(find_original(name).module).script())
+    return from_source(lower(find_original(name).module).script())
 
 
 def edit_module(module: tvm.IRModule, edits: Sequence[Edit]) -> tvm.IRModule:
     """The module whose text is the edited one."""
-    return _parse(apply_all(edits, module.script()))
-
-
-def _parse(text: str) -> tvm.IRModule:
-    """The module of a printed text.
-
-    TVM prints ldmatrix without its type, and writes CUDA for int8 where it is parsed without one.
-    """
-    return from_source(re.sub(r"(\.ldmatrix\(.*)\)$", r'\1, dtype="float16")', text, flags=re.M))
+    return from_source(apply_all(edits, module.script()))
 
 
 def plant_in_recipe(run: Run, mutant: RecipeMutant) -> Run | None:

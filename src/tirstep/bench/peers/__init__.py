@@ -1,6 +1,9 @@
-"""The peers: who else computes a kernel, by name.
+"""The peers: who else computes a kernel.
 
-A module of a peer's framework is imported when the peer is asked for, and not before.
+`PEERS` is the one table of them: suites, tables, plots, the versions in a document and what is
+compiled ahead read it. A new peer is a module here and a row there. One for a single run needs
+neither: `Peer("torch_mine", "mine", functions=wrap_function(lambda a, b: a @ b))`, with a function
+of tensors, is a peer as those here are.
 """
 
 from __future__ import annotations
@@ -8,62 +11,121 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import tvm
-from tvm.s_tir import dlight
 
 from tirstep.modules import Problem
 
-from .. import PeerMissing
+from .. import BenchError, PeerMissing
+from .default_schedules import schedule_by_default
+from .on_the_cpu import compute_reference, run_unscheduled
 
 Prepare = Callable[[Sequence[Any], Any, Problem], Callable[[], Any]]
-"""From inputs, output and problem to a launch, which returns a tensor if it is not the output."""
+"""From inputs, output and problem to a launch, which returns a result if it is not the output.
 
-PACKAGES: Mapping[str, tuple[str, str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "torch": ("torch", "PyTorch", ("torch_functions",)),
-        "torch_cpu": ("torch", "PyTorch", ("torch_functions",)),
-        "triton": ("triton", "Triton", ("triton_kernels",)),
-    }
-)
-"""By peer: the package, its name for people, and the modules here with the functions of kernels."""
+The output is None on the CPU.
+"""
+Schedule = Callable[[tvm.IRModule, Any], tvm.IRModule]
+"""From a module and a target of TVM to a bound module."""
 
 
-def get_function(peer: str, kernel: str) -> Prepare:
-    """What prepares a peer's kernel; raises `PeerMissing` where there is none."""
-    package, name, modules = PACKAGES[peer]
-    if importlib.util.find_spec(package) is None:
-        raise PeerMissing(f"{name} is not installed")
-    for module in modules:
-        functions: Mapping[str, Prepare] = importlib.import_module(f".{module}", __name__).FUNCTIONS
-        if kernel in functions:
-            return functions[kernel]
-    raise PeerMissing(f"the benchmark has no {name} function for {kernel}")
+@dataclass(frozen=True)
+class Peer:
+    """Who computes kernels beside the recipes: by functions, or by a schedule of its own.
 
+    Attributes
+    ----------
+    name : in documents; no recipe's and no other peer's
+    title : for people
+    device : ``"cuda"``, with tensors on the GPU, in turns with the recipes; or ``"cpu"``
+    package : which must be installed, by the name that imports it; it is PyPI's name, too
+    functions : one for all kernels, or the module here whose ``FUNCTIONS`` has them by kernel
+    schedule : in place of functions: TVM compiles what it makes of the kernel
+    takes : ``"tensors"`` of PyTorch, or ``"arrays"`` of NumPy, which are on the CPU
+    is_in_suites : whether the suites have it
 
-def schedule_by_default(module: tvm.IRModule, target: Any) -> tvm.IRModule:
-    """Schedule a module with the first rule that fits it, and dlight's fallback where none does."""
-    gpu = dlight.gpu
-    rules = (
-        gpu.Matmul(),
-        gpu.GEMV(),
-        gpu.Reduction(),
-        gpu.GeneralReduction(),
-        gpu.Transpose(),
-        gpu.Fallback(),
-    )
-    with get_plain_target(target):
-        return dlight.ApplyDefaultSchedule(*rules)(module)
-
-
-def get_plain_target(target: Any) -> Any:
-    """A target with an architecture that dlight knows.
-
-    It does not understand one such as sm_90a, and then leaves the tensor cores out without a word;
-    it gets the same one without the letter.
+    Raises `BenchError` for a peer that has both functions and schedule, or neither.
     """
-    attributes = dict(target.attrs)
-    attributes["arch"] = str(attributes["arch"]).rstrip("af")
-    return tvm.target.Target({"kind": "cuda", **attributes})
+
+    name: str
+    title: str
+    device: Literal["cuda", "cpu"] = "cuda"
+    package: str | None = None
+    functions: str | Prepare | None = field(default=None, repr=False)
+    schedule: Schedule | None = field(default=None, repr=False)
+    takes: Literal["tensors", "arrays"] = "tensors"
+    is_in_suites: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.functions is None) == (self.schedule is None):
+            raise BenchError(f"the peer '{self.name}' needs functions or a schedule, one of them")
+        on_gpu = self.device == "cuda"
+        if (on_gpu and self.takes == "arrays") or (self.schedule and not on_gpu):
+            need = "a schedule" if self.schedule else "a function of arrays"
+            fits = "cuda" if self.schedule else "cpu"
+            raise BenchError(f"the peer '{self.name}' has {need}: give device=\"{fits}\"")
+
+    @property
+    def kind(self) -> str:
+        """Of its outcomes: ``"peer"`` or ``"cpu"``."""
+        return "peer" if self.device == "cuda" else "cpu"
+
+    @property
+    def shown(self) -> str:
+        """Its title, and where it runs if that is not the GPU."""
+        return self.title if self.device == "cuda" else f"{self.title} (CPU)"
+
+    def get_function(self, kernel: str) -> Prepare:
+        """What prepares a kernel; raises `PeerMissing` where there is none."""
+        if self.package and importlib.util.find_spec(self.package) is None:
+            raise PeerMissing(f"{self.title} is not installed")
+        if callable(self.functions):
+            return self.functions
+        module = importlib.import_module(f".{self.functions}", __name__)
+        if kernel not in module.FUNCTIONS:
+            raise PeerMissing(f"the benchmark has no {self.title} function for {kernel}")
+        found: Prepare = module.FUNCTIONS[kernel]
+        return found
+
+
+def wrap_function(function: Callable[..., Any]) -> Prepare:
+    """The `Peer.functions` of one function, from a kernel's inputs in order to its output."""
+    return lambda inputs, out, problem: lambda: function(*inputs)
+
+
+_ROWS = (
+    Peer("torch", "PyTorch", package="torch", functions="torch_functions"),
+    Peer("triton", "Triton", package="triton", functions="triton_kernels"),
+    Peer("dlight", "dlight", schedule=schedule_by_default),
+    Peer(
+        "numpy",
+        "NumPy",
+        device="cpu",
+        package="numpy",
+        functions=compute_reference,
+        takes="arrays",
+    ),
+    Peer("torch_cpu", "PyTorch", device="cpu", package="torch", functions="torch_functions"),
+    Peer(
+        "unscheduled",
+        "TVM, no schedule",
+        device="cpu",
+        functions=run_unscheduled,
+        takes="arrays",
+        is_in_suites=False,
+    ),
+)
+PEERS: Mapping[str, Peer] = MappingProxyType({peer.name: peer for peer in _ROWS})
+GPU_PEERS, CPU_PEERS = (
+    tuple(peer for peer in _ROWS if peer.device == device and peer.is_in_suites)
+    for device in ("cuda", "cpu")
+)
+"""Those of the suites."""
+
+
+def show_name(candidate: str) -> str:
+    """A candidate's name for people: a peer's title, and a recipe's own name."""
+    return PEERS[candidate].shown if candidate in PEERS else candidate

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..catalogue import complete_either, require_either
-from ..formatting import count
+from ..formatting import count, spell
 from ..request import (
+    PROGRAMS,
     Config,
     DeviceName,
     Dtype,
+    FunctionName,
     GoldenDir,
     KernelOptions,
     Request,
@@ -36,21 +38,41 @@ if TYPE_CHECKING:
 HEAD = 2000  # bytes of a page that hold its marker
 
 
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="The HTML file to write.")
+]
+EveryStep = Annotated[
+    bool,
+    typer.Option(
+        "--every-step",
+        help="SASS, and counts at the recipe's own example, of every step, not of the last alone.",
+    ),
+]
+Watch = Annotated[
+    bool,
+    typer.Option(
+        "--watch",
+        help="Serve the page on this machine, make it again when a file of the recipes changes, "
+        "and reload it; Ctrl-C ends.",
+    ),
+]
+
+
 def command(
     recipes: Annotated[
         list[str],
         typer.Argument(
             metavar="RECIPE",
-            help="Recipes, or kernels for their whole ladders: see tirstep list.",
+            help=f"Recipes, or kernels for their whole ladders (see tirstep list), {PROGRAMS}",
             autocompletion=complete_either,
         ),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The HTML file to write.")
-    ] = Path("report.html"),
+    output: Output = Path("report.html"),
     checks: Annotated[
         bool, typer.Option("--checks/--no-checks", help="Check, count and time the steps, too.")
     ] = True,
+    every_step: EveryStep = False,
+    watch: Watch = False,
     target: TargetName = "cuda",
     golden_dir: GoldenDir = None,
     device: DeviceName = "auto",
@@ -59,23 +81,56 @@ def command(
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
+    function: FunctionName = None,
 ) -> int:
     """Write an HTML page of every step and every lowering pass.
 
-    One HTML file, opened from disk: diffs and blame of TIR and CUDA, loop nests, facts, traces,
-    verdicts, and times or the simulator's counts. A report of ours is replaced, no other file.
+    One HTML file, opened from disk: diffs and blame of TIR and CUDA beside the recipe's Python,
+    SASS, loop nests, facts, traces, verdicts, and times or the simulator's counts. A report of ours
+    is replaced, no other file.
 
     Without --shape, a GPU takes the shape of each recipe's own example, and the
     CPU that of its goldens.
     """
-    request = make_request(shape, dtype, option, config, golden_dir, device, seed)
+    request = make_request(
+        shape, dtype, option, config, golden_dir, device, seed, function=function
+    )
     for name in recipes:
         require_either(name)
-    return write_report(recipes, request, output, target=target, checks=checks)
+    if watch:
+        flags = ["--checks" if checks else "--no-checks", *["--every-step"] * every_step]
+        return _watch([*recipes, *flags, "--target", target, *_spell(request)], output)
+    return write_report(
+        recipes, request, output, target=target, checks=checks, every_step=every_step
+    )
+
+
+def _spell(request: Request) -> list[str]:
+    """A request as a command line has it."""
+    pairs = [("--device", request.device), ("--seed", str(request.seed))]
+    pairs += [] if request.shape is None else [("--shape", request.shape)]
+    pairs += [] if request.golden_dir is None else [("--golden-dir", str(request.golden_dir))]
+    pairs += [("--option", f"{name}={spell(value)}") for name, value in request.options.items()]
+    pairs += [("--set", f"{name}={spell(value)}") for name, value in request.config.items()]
+    return [word for pair in pairs for word in pair]
+
+
+def _watch(arguments: Sequence[str], output: Path) -> int:
+    from ..screen import Screen
+    from .watch import watch_report
+
+    _require_ours(output)
+    return watch_report([*arguments, "--output", str(output)], output, Screen().line)
 
 
 def write_report(
-    names: Sequence[str], request: Request, output: Path, *, target: str, checks: bool
+    names: Sequence[str],
+    request: Request,
+    output: Path,
+    *,
+    target: str,
+    checks: bool,
+    every_step: bool = False,
 ) -> int:
     """Write the page; 1 if a check failed."""
     from tirstep.files import write_file
@@ -87,13 +142,14 @@ def write_report(
     from .jobs import RecipeJob, do_jobs
     from .render import render_report
 
-    among = tuple(recipe.name for recipe in pick_recipes(names))
+    among = tuple(it.spelling or it.name for it in pick_recipes(names, request))
     get_target(target)
     _require_ours(output)
     screen = Screen()
     with screen.working():
         device = get_device(request.device)
-        parts = do_jobs([RecipeJob(name, among, request, target, checks) for name in among], screen)
+        jobs = [RecipeJob(name, among, request, target, checks, every_step) for name in among]
+        parts = do_jobs(jobs, screen)
         _require_any(parts)
         report = build_report(parts, device=device if checks else None, target=target)
         page = render_report(report)

@@ -19,6 +19,7 @@ from tirstep.lowering_checks import (
     Verdict,
     print_module,
 )
+from tirstep.lowering_checks.compile.compiling import get_target
 from tirstep.lowering_checks.compile.passes import Lowering, lower_through_passes
 from tirstep.lowering_checks.devices import SimulatorDevice
 from tirstep.lowering_checks.devices.simulator.access_counts import AccessCounts
@@ -26,20 +27,24 @@ from tirstep.lowering_checks.diff import blame_texts, carry_blame
 from tirstep.lowering_checks.facts import counted_rows, facts_of_lowering
 from tirstep.lowering_checks.steps import step_label
 from tirstep.lowering_checks.verdict import golden_word, numbers_word
-from tirstep.modules import Problem
+from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import Step
 
-from ..formatting import describe_recipe, format_shape
+from ..formatting import describe_recipe, format_shape, get_dtype
 from ..judging import Rung, Tell
+from .links import link_source, note_lines
 from .loops import find_buffers, find_nests
+from .machine_code import get_machine_code
 from .model import (
     ChecksPart,
     CountsPart,
     FactPart,
     FactsPart,
     FindingPart,
+    MachineCodePart,
     PassPart,
     Peaks,
+    PythonPart,
     RecipePart,
     Report,
     SourcePart,
@@ -47,9 +52,15 @@ from .model import (
     Text,
     TimePart,
 )
+from .python_source import find_python
 
 Functions = tuple[tuple[str, int], ...]
 COMPACTS = "s_tir.CompactBufferAllocation"
+LINKED = ("cuda", "opencl")
+"""Languages whose sources have a line or more for each statement."""
+NOT_THE_LAST = "it was made of the last step alone; --every-step makes it of all"
+MOST_LOWERED = 32
+"""Lowerings that are kept: each has a module for every pass."""
 
 # CUDA driver API, CUdevice_attribute.
 CLOCK_RATE, MEMORY_CLOCK_RATE, MEMORY_BUS_WIDTH = 13, 36, 37
@@ -77,27 +88,32 @@ def build_recipe(
     is_judged: bool,
     target: str,
     counts: Mapping[int, Counts | None] = MappingProxyType({}),
+    example: ExampleCounts | None = None,
+    every_step: bool = False,
     tell: Tell = lambda text: None,
 ) -> RecipePart:
     """Lower every step of a recipe, and put together all that the page shows of it.
 
-    `counts` are the simulator's, by the numbers of the steps; `tell` hears what goes on.
+    `counts` are the simulator's, by the numbers of the steps, and `example` those at the recipe's
+    own example; `tell` hears what goes on. Machine code is made of the last step, or of all.
     """
     run = rung.run
     problem = None if run is None else run.problem
     sizes = {} if run is None else {**run.recipe.config, **run.config}
-    builder = StepBuilder(rung, counts, target, tell)
+    builder = StepBuilder(rung, counts, example, every_step, target, tell)
     return RecipePart(
         name=rung.recipe.name,
         about=describe_recipe(rung.recipe),
-        kernel=rung.recipe.kernel,
+        kernel=rung.recipe.kernel_name,
         shape="" if problem is None else format_shape(problem.shape),
-        dtype="" if problem is None else str(problem.options["dtype"]),
+        dtype="" if problem is None else get_dtype(problem),
         config={name: str(value) for name, value in sizes.items()},
         status=rung.status if is_judged or rung.status != "ok" else None,
         refusal=None if rung.error is None else str(rung.error),
         flops=None if problem is None else problem.flops,
         bytes=None if problem is None else problem.bytes,
+        example_shape="" if example is None else format_shape(example.problem.shape),
+        example_bytes=None if example is None else example.problem.bytes,
         trouble=tuple(map(finding_part, rung.own_findings)),
         steps=() if run is None else builder.build(run),
     )
@@ -113,11 +129,21 @@ def _find_title(parts: Sequence[RecipePart]) -> str:
 
 
 @dataclass(frozen=True)
+class ExampleCounts:
+    """The counts of a recipe's steps, by number, at its own example; None where none are there."""
+
+    problem: AnyProblem
+    counts: Mapping[int, Counts | None]
+
+
+@dataclass(frozen=True)
 class StepBuilder:
     """Makes the parts of one rung's steps; `counts` are by the steps' numbers."""
 
     rung: Rung
     counts: Mapping[int, Counts | None]
+    example: ExampleCounts | None
+    every_step: bool
     target: str
     tell: Tell
 
@@ -125,15 +151,23 @@ class StepBuilder:
         """All steps of the run."""
         programs = [Text.of(print_module(step.module)) for step in run.steps]
         authors = blame_texts([program.lines for program in programs])
-        lowerings = []
-        for step in run.steps:
-            self.tell(f"lowering {run.label(step)}")
-            lowerings.append(lower_through_passes(step.module, self.target))
-        sources = self._sources(lowerings)
+        lowered = [self._lower(run, *parts) for parts in zip(run.steps, programs, strict=True)]
+        sources = self._sources([each.lowering for each in lowered])
+        pythons = find_python(run)
         return tuple(
             self._step(run, *parts)
-            for parts in zip(run.steps, programs, authors, lowerings, sources, strict=True)
+            for parts in zip(run.steps, programs, authors, pythons, lowered, sources, strict=True)
         )
+
+    def _lower(self, run: Run, step: Step, program: Text) -> LoweredStep:
+        """Recipes of a ladder begin alike: what was lowered once in this process is not again."""
+        self.tell(f"lowering {run.label(step)}")
+        key = (program, self.target)
+        if key not in _LOWERED:
+            while len(_LOWERED) >= MOST_LOWERED:
+                del _LOWERED[next(iter(_LOWERED))]
+            _LOWERED[key] = LoweredStep.of(step.module, self.target)
+        return _LOWERED[key]
 
     def _step(
         self,
@@ -141,20 +175,25 @@ class StepBuilder:
         step: Step,
         program: Text,
         authors: Sequence[int],
-        lowering: Lowering,
+        python: PythonPart | None,
+        lowered: LoweredStep,
         source: SourcePart,
     ) -> StepPart:
-        counts = self.counts.get(step.index)
+        lowering, counts = lowered.lowering, self.counts.get(step.index)
+        at_example = None if self.example is None else self.example.counts.get(step.index)
         compacted = [each.module for each in lowering.passes if each.name == COMPACTS]
         verdict = next((each for each in self.rung.verdicts if each.step is step), None)
         return StepPart(
             label=step_label(step),
             name=step.name,
             source=step.location,
+            python=python,
             tir=program,
             authors=tuple(authors),
             trace=Text.of(str(step.trace)),
             device_source=source,
+            links=lowered.links,
+            machine_code=self._machine_code(step is run.steps[-1], lowering),
             passes=_pass_parts(lowering, program, tuple(authors)),
             pass_count=len(lowering.passes),
             nests=find_nests(step.module),
@@ -163,7 +202,14 @@ class StepBuilder:
             checks=None if verdict is None else _checks_part(verdict),
             time=None if verdict is None else _time_part(self.rung, verdict),
             counts=None if counts is None else counts_part(counts),
+            example_counts=None if at_example is None else counts_part(at_example),
         )
+
+    def _machine_code(self, is_last: bool, lowering: Lowering) -> MachineCodePart:
+        if not (is_last or self.every_step):
+            return MachineCodePart(missing=NOT_THE_LAST)
+        architecture = str(dict(get_target(self.target).attrs).get("arch", ""))
+        return get_machine_code(lowering.source.strip("\n"), lowering.language, architecture)
 
     def _sources(self, lowerings: Sequence[Lowering]) -> list[SourcePart]:
         """The sources of successive steps: the first that has one is the author of all of it."""
@@ -178,6 +224,25 @@ class StepBuilder:
             before = text
             parts.append(SourcePart(lowering.language, text, tuple(authors), None))
         return parts
+
+
+@dataclass(frozen=True)
+class LoweredStep:
+    """A step's lowering, and the line of its TIR for each line of its device source."""
+
+    lowering: Lowering
+    links: tuple[int, ...]
+
+    @classmethod
+    def of(cls, module: tvm.IRModule, target: str) -> LoweredStep:
+        """Lower a module."""
+        noted, lines = note_lines(module)
+        lowering = lower_through_passes(noted, target)
+        linked = lowering.source and lowering.language in LINKED
+        return cls(lowering, link_source(lowering, lines) if linked else ())
+
+
+_LOWERED: dict[tuple[Text, str], LoweredStep] = {}
 
 
 def _pass_parts(
@@ -246,7 +311,7 @@ def _time_part(rung: Rung, verdict: Verdict) -> TimePart | None:
     )
 
 
-def list_facts(lowering: Lowering, problem: Problem, counts: Counts | None) -> FactsPart:
+def list_facts(lowering: Lowering, problem: AnyProblem, counts: Counts | None) -> FactsPart:
     """The facts of a lowered step, with what the simulator counted; or why there are none."""
     try:
         facts = facts_of_lowering(lowering, problem=problem)

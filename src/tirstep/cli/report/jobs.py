@@ -11,22 +11,30 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 
 from tirstep.caches import CacheWarning, find_cache
-from tirstep.lowering_checks import Counts, get_device
+from tirstep.lowering_checks import (
+    Counts,
+    DeviceError,
+    count_accesses,
+    get_device,
+)
 from tirstep.lowering_checks.compile.instruments import when_stuck
-from tirstep.transforms.recipes import RECIPES
+from tirstep.modules import KernelError
+from tirstep.programs.naming import STDIN
+from tirstep.transforms.errors import TransformError
+from tirstep.transforms.recipes import Recipe
 
 from ..formatting import count
-from ..judging import make_judge
-from ..request import ExampleName, Request
+from ..judging import Tell, make_judge
+from ..request import ExampleName, Request, pick_recipe, run_requested
 from ..screen import Screen
 from ..streams import end_command
-from ..wrong_use import UseError
-from .build import build_recipe, read_counts
+from ..wrong_use import UseError, find_sentence
+from .build import ExampleCounts, build_recipe, read_counts
 from .model import RecipePart
 
 MOST_PROCESSES = 4  # each loads TVM: some hundred MB
@@ -38,8 +46,9 @@ class RecipeJob:
 
     Attributes
     ----------
-    recipe : its name
-    among : the names of all recipes of the report
+    recipe : its name, or the text that names it
+    among : the same of all recipes of the report
+    every_step : machine code, and counts at the recipe's own example, of all steps
     """
 
     recipe: str
@@ -47,6 +56,7 @@ class RecipeJob:
     request: Request
     target: str
     checks: bool
+    every_step: bool = False
 
 
 def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[RecipePart]:
@@ -58,6 +68,8 @@ def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[RecipePart]:
     if device.name == "host":
         find_cache(device.name)  # says here, once, if nothing is kept
     processes = min(os.cpu_count() or 1, MOST_PROCESSES, len(jobs))
+    if any(job.recipe.partition(":")[0] == STDIN for job in jobs):
+        processes = 1  # what was read is here alone
     if processes == 1 or (device.has_clock and jobs[0].checks):
         return [do_job(job, screen) for job in jobs]
     try:
@@ -121,19 +133,55 @@ def _end_after(process: BaseProcess) -> None:
 def do_job(job: RecipeJob, screen: Screen) -> RecipePart:
     """Run, judge and lower one recipe."""
     judge = make_judge(job.request)
-    example: ExampleName = "seed" if judge.device.has_clock and job.checks else "golden"
-    among = [RECIPES[name] for name in job.among]
-    (rung,) = judge.plan([RECIPES[job.recipe]], screen.doing, example=example, among=among)
+    request = replace(job.request, function=None)  # the texts name what is meant
+    name: ExampleName = "default" if judge.device.has_clock and job.checks else "golden"
+    among = [pick_recipe(text, request) for text in job.among]
+    recipe = pick_recipe(job.recipe, request)
+    (rung,) = judge.plan([recipe], screen.doing, example=name, among=among)
     counts: dict[int, Counts | None] = {}
+    example = None
     if job.checks:
         for verdict in judge.judge(rung, screen.doing, timed=True):
             counts[verdict.step.index] = read_counts(judge.device, verdict)
+        if rung.run is not None and not judge.device.has_clock and job.request.shape is None:
+            example = count_example(rung.recipe, job, among, screen.doing)
     return build_recipe(
-        rung, is_judged=job.checks, target=job.target, counts=counts, tell=screen.doing
+        rung,
+        is_judged=job.checks,
+        target=job.target,
+        counts=counts,
+        example=example,
+        every_step=job.every_step,
+        tell=screen.doing,
     )
+
+
+def count_example(
+    recipe: Recipe, job: RecipeJob, among: Sequence[Recipe], tell: Tell
+) -> ExampleCounts | None:
+    """The first block's counts at a recipe's own example, of its last step or of all.
+
+    None where the recipe does not take what was asked for there. A step that cannot be launched
+    yet, or that the simulator does not run, has none.
+    """
+    tell(f"counting {recipe.name} at its own example")
+    try:
+        run = run_requested(recipe, job.request, example="default", among=among)
+    except (TransformError, KernelError):
+        return None
+    counts: dict[int, Counts | None] = {}
+    for step in run.steps if job.every_step else run.steps[-1:]:
+        with contextlib.suppress(DeviceError):
+            counts[step.index] = count_accesses(run.problem, step.module)
+    return ExampleCounts(run.problem, counts)
 
 
 def _do_alone(job: RecipeJob) -> RecipePart:
     """A job in a process of its own, whose screen is quiet."""
     with when_stuck(lambda sentence: end_command(job.recipe, sentence)):
-        return do_job(job, Screen())
+        try:
+            return do_job(job, Screen())
+        except Exception as error:  # its lines do not come along to the parent
+            if sentence := find_sentence(error):
+                raise UseError(sentence) from None
+            raise

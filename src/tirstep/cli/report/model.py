@@ -159,6 +159,40 @@ class SourcePart:
 
 
 @dataclass(frozen=True)
+class PythonPart:
+    """The Python of a step: `text` is the function that makes it.
+
+    Attributes
+    ----------
+    first : the line of its file at which the function begins
+    start, stop : the first and the last line of the file that are the step's
+    """
+
+    path: str
+    function: str
+    first: int
+    start: int
+    stop: int
+    text: Text
+
+
+@dataclass(frozen=True)
+class MachineCodePart:
+    """The SASS of a step, or why there is none.
+
+    Attributes
+    ----------
+    source_lines : for each of its lines the line of the device source that it comes from, or 0
+    made_by : the architecture and the compiler
+    """
+
+    text: Text | None = None
+    source_lines: tuple[int, ...] = ()
+    made_by: str = ""
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
 class StepPart:
     """One step of a recipe, with all that is shown of it.
 
@@ -166,16 +200,23 @@ class StepPart:
     ----------
     label : number and name, ``01_bound``
     source : ``file:line`` of the recipe where the step ends
+    python : the recipe's lines; None where they cannot be read
+    links : for each line of the device source the line of `tir` that it comes from, or 0; empty
+        where that is not known
     passes, pass_count : those that changed the module, and how many there were
+    counts, example_counts : at the report's shape, and at the shape of the recipe's own example
     """
 
     label: str
     name: str
     source: str
+    python: PythonPart | None
     tir: Text
     authors: tuple[int, ...]
     trace: Text
     device_source: SourcePart
+    links: tuple[int, ...]
+    machine_code: MachineCodePart | None
     passes: tuple[PassPart, ...]
     pass_count: int
     nests: tuple[Nest, ...]
@@ -184,6 +225,7 @@ class StepPart:
     checks: ChecksPart | None
     time: TimePart | None
     counts: CountsPart | None
+    example_counts: CountsPart | None
 
 
 @dataclass(frozen=True)
@@ -195,6 +237,7 @@ class RecipePart:
     status : "ok", "failed", "skipped", or None where nothing was checked
     refusal : why it was skipped
     flops, bytes : operations by the kernel's own count, and what it must move at least
+    example_shape, example_bytes : of the recipe's own example, where its counts are given
     trouble : findings of the recipe as a whole
     """
 
@@ -208,6 +251,8 @@ class RecipePart:
     refusal: str | None
     flops: int | None
     bytes: int | None
+    example_shape: str
+    example_bytes: int | None
     trouble: tuple[FindingPart, ...]
     steps: tuple[StepPart, ...]
 

@@ -19,14 +19,16 @@ STYLES = (
     "tree",
     "step",
     "code",
+    "lines",
     "loops",
     "panels",
     "overview",
     "dialogs",
+    "print",
 )
 SCRIPTS = (
-    *("start", "dom", "data", "prefs", "route"),
-    *("align", "words", "highlight", "rows", "blame", "code", "codebar"),
+    *("start", "dom", "data", "prefs", "lines", "route"),
+    *("align", "words", "highlight", "rows", "blame", "code", "codebar", "print"),
     *("loops", "panels", "time", "roofline", "overview"),
     *("tree", "tabs", "step", "search", "keyboard", "main"),
 )

@@ -1,7 +1,7 @@
 // Who wrote a line: in a column beside the code, and of the line at hand in the bar below.
 
 function blameCell(program, at) {
-  if (!isOn("blame", false) || !program.authors) return null;
+  if (!isOn("blame") || !program.authors) return null;
   const author = program.authors[at];
   if (author === undefined) return h("td", { class: "blame" });
   const isFirst = at === 0 || program.authors[at - 1] !== author;
@@ -24,8 +24,7 @@ function watchLines(box, compared) {
   box.addEventListener("click", (event) => {
     const cell = event.target.closest("td.ln");
     if (cell?.textContent && cell.dataset.side === "fresh") {
-      history.replaceState(null, "", writeRoute({ ...here, line: Number(cell.textContent) }));
-      here.line = Number(cell.textContent);
+      stay({ line: Number(cell.textContent) });
       markTarget(box);
     }
   });

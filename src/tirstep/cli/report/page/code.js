@@ -1,7 +1,7 @@
 // The code panel: a text as a whole, or its diff, unified or side by side.
 
 const narrow = matchMedia("(max-width: 860px)");
-const isSplit = () => isOn("split", false) && !narrow.matches;
+const isSplit = () => isOn("split") && !narrow.matches;
 
 // What is compared with what: { after, before, name } of the reader's place; before may be null.
 function comparison(route) {
@@ -29,14 +29,29 @@ function codePanel(route) {
   const label = `${compared.title}${asDiff ? `, diff against ${compared.name}` : ""}; arrow keys go from line to line`;
   const box = h("div", { class: "codebox", tabindex: "0", role: "region", "aria-label": label, id: "code" }, table);
   watchLines(box, compared);
-  return [codeBar(route, compared, asDiff), box];
+  return [codeBar(route, compared, asDiff), !route.pass && isOn("python") && pythonBox(route.step), box];
+}
+
+// The lines of the recipe that make a step; the rest of their function is folded around them.
+function pythonBox(step) {
+  const { python } = step;
+  if (!python) return null;
+  const lines = linesOf(python.text);
+  const row = (line, at) => h("tr", {}, h("td", { class: "ln" }, String(python.first + at)), codeCell(line, tokensOf(line, "tvmscript")));
+  const rows = lines.map(row);
+  const [from, to] = [python.start - python.first, python.stop - python.first + 1];
+  const fold = (part, words) => part.length > 0 && foldRow(`${plural(part.length, "line")} of ${python.function} ${words}`, () => part);
+  return h("section", { class: "python", "aria-label": `The Python of ${step.label}` },
+    h("p", { class: "path" }, h("code", {}, `${python.path}:${python.start}`), h("span", { class: "dim" }, ` in ${python.function}`)),
+    h("div", { class: "codebox", tabindex: "0", role: "region", "aria-label": `${step.label}: ${python.function}, lines ${python.start} to ${python.stop}` },
+      h("table", { class: "lines whole" }, h("tbody", {}, fold(rows.slice(0, from), "before"), rows.slice(from, to), fold(rows.slice(to), "after")))));
 }
 
 function diffTable(compared) {
   const { before, after } = compared;
   const rows = diffRows(before.lines, after.lines, isOn("indentation"));
   const isSame = rows.every((row) => row.kind === "same" && !row.moved);
-  const table = h("table", { class: `lines ${isSplit() ? "split" : "unified"}` });
+  const table = h("table", { class: `lines ${isSplit() ? "split" : "unified"}${wrapped()}` });
   if (isSame) table.append(h("caption", {}, compared.other
     ? `Nothing differs from ${compared.name}.` : "The texts are the same: what the pass changed does not show in them."));
   const body = h("tbody");
@@ -63,8 +78,10 @@ function wholeTable(compared) {
   const rows = after.lines.map(row);
   const head = rows.splice(0, preambleOf(after));
   const fold = head.length > 0 && foldRow(`${plural(head.length, "line")} in front of the kernels`, () => head);
-  return h("table", { class: "lines whole" }, h("tbody", {}, fold, rows));
+  return h("table", { class: `lines whole${wrapped()}` }, h("tbody", {}, fold, rows));
 }
+
+const wrapped = () => isOn("wrap") ? " wrap" : "";
 
 // How many lines stand in front of the first kernel: TVM writes the same into every source.
 function preambleOf({ lines, language }) {
@@ -75,10 +92,11 @@ function preambleOf({ lines, language }) {
 function foldRow(words, makeRows) {
   const open = (event) => {
     const row = event.currentTarget.closest("tr");
+    const box = row.closest(".codebox");
     row.replaceWith(...makeRows());
-    byId("code").focus({ preventScroll: true });
+    box?.focus({ preventScroll: true });
   };
-  const width = isOn("blame", false) ? 5 : 4;
+  const width = isOn("blame") ? 5 : 4;
   return h("tr", { class: "fold" }, h("td", { colspan: width },
     h("button", { type: "button", onclick: open }, h("span", {}, `⋯ ${words}`))));
 }

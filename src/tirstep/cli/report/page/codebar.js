@@ -7,12 +7,29 @@ function codeBar(route, compared, asDiff) {
       segmented("Layout", [["split", "Unified", !isSplit()], ["split", "Side by side", isSplit()]], "s"),
   ];
   const chips = [
-    asDiff && chip("indentation", "Hide re-indentation", true, "i"),
-    compared.after.authors && chip("blame", "Blame", false, "b"),
+    asDiff && chip("indentation", "Hide re-indentation", "i"),
+    compared.after.authors && chip("blame", "Blame", "b"),
+    !isSplit() && chip("wrap", "Wrap", "w"),
+    !route.pass && route.step.python && chip("python", "Python", "p"),
   ];
   return h("div", { class: "codebar", role: "group", "aria-label": "How the text is shown" },
-    choices, chips, asDiff && h("span", { class: "grow" }),
+    choices, chips, copyButtons(() => compared.after.lines), h("span", { class: "grow" }),
     asDiff && !route.pass && compareSelect(route, compared));
+}
+
+function copyButtons(linesNow) {
+  return [h("button", { type: "button", class: "chip", onclick: () => copy(linesNow().join("\n") + "\n", "text") }, "Copy text"),
+    h("button", { type: "button", class: "chip", onclick: () => copy(document.URL.split("#")[0] + writeRoute(here), "link") }, "Copy link")];
+}
+
+// A page on disk may copy in most browsers, but not in all.
+async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+    setStatus([`The ${what} is copied.`]);
+  } catch {
+    setStatus([`This browser lets no page on disk copy a ${what}: mark it and copy it yourself.`]);
+  }
 }
 
 function segmented(label, options, shortcut) {
@@ -21,10 +38,8 @@ function segmented(label, options, shortcut) {
       onclick: () => on || choose(name) }, text)));
 }
 
-const FALLBACKS = { diff: true, split: false, indentation: true, blame: false };
-
-function chip(name, text, fallback, shortcut) {
-  const on = isOn(name, fallback);
+function chip(name, text, shortcut) {
+  const on = isOn(name);
   return h("button", { type: "button", class: "chip", "aria-pressed": String(on), title: `${text} (${shortcut})`,
     onclick: () => choose(name) }, text);
 }
@@ -33,7 +48,8 @@ function chip(name, text, fallback, shortcut) {
 function choose(name) {
   const label = document.activeElement?.textContent;
   const code = document.activeElement?.id === "code";
-  turn(name, FALLBACKS[name]);
+  stay({ view: turned(name) });
+  drawTree(); // its links carry the view
   showStep();
   const again = [...document.querySelectorAll(".codebar button")].find((one) => one.textContent === label);
   (code ? byId("code") : again)?.focus({ preventScroll: true });

@@ -3,11 +3,13 @@
 const KEYS = [
   ["j", "k", "next, previous step", () => walkSteps(1), () => walkSteps(-1)],
   ["]", "[", "next, previous pass of the step", () => walkPasses(1), () => walkPasses(-1)],
-  ["1", "7", "the tabs, from TIR to times"],
+  ["1", "8", "the tabs, from TIR to times"],
   ["d", null, "diff or whole text", () => here.step && choose("diff")],
   ["s", null, "side by side or unified", () => here.step && choose("split")],
   ["i", null, "hide or show re-indentation", () => here.step && choose("indentation")],
   ["b", null, "blame: who wrote each line", () => here.step && choose("blame")],
+  ["w", null, "wrap long lines", () => here.step && choose("wrap")],
+  ["p", null, "the recipe's Python", () => here.step && choose("python")],
   ["c", null, "into the code, then arrow keys", () => byId("code")?.focus()],
   ["o", null, "overview", () => go({})],
   ["t", null, "dark or light", turnTheme],
@@ -43,6 +45,7 @@ function pressed(event) {
 
 function leave() {
   if (document.body.classList.contains("drawer")) setDrawer(false);
+  else if (here.print) go({ step: here.print.steps.at(-1) ?? null });
   else if (here.pass) go({ step: here.step, tab: "tir" });
 }
 

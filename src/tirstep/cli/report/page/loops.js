@@ -60,7 +60,7 @@ function memoryLanes(step) {
   return [...LANES, ...others.map((scope) => [scope, scope, ""])].map(([scope, title, whose]) => {
     const buffers = step.buffers.filter((one) => one.scope === scope);
     if (!buffers.length) return null;
-    return h("div", { class: `lane ${scope}` }, h("h3", {}, title, whose && h("small", {}, ` ${whose}`)),
+    return h("div", { class: `lane ${scope}` }, h("h2", {}, title, whose && h("small", {}, ` ${whose}`)),
       buffers.map(bufferCard));
   });
 }

@@ -22,7 +22,7 @@ function arrive() {
   const again = byId(focusAfter ?? "") ?? (["code", "panel"].includes(focused) ? byId(focused) : null);
   again?.focus({ preventScroll: true });
   focusAfter = null;
-  if (!here.line) window.scrollTo(0, 0);
+  if (!here.line || here.print) window.scrollTo(0, 0);
 }
 
 document.body.append(searchDialog(), helpDialog());

@@ -75,7 +75,7 @@ function checksPanel(step) {
 }
 
 function findingCard(finding) {
-  return h("article", { class: "finding" }, h("h3", {}, finding.check, h("small", {}, ` ${finding.where} ${finding.source ?? ""}`)),
+  return h("article", { class: "finding" }, h("h2", {}, finding.check, h("small", {}, ` ${finding.where} ${finding.source ?? ""}`)),
     h("p", {}, finding.message), finding.detail && h("pre", { tabindex: "0" }, detailLines(finding.detail)));
 }
 

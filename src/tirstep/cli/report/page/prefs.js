@@ -18,9 +18,6 @@ function remember(name, value) {
   } catch { /* it holds for this visit only */ }
 }
 
-const isOn = (name, fallback = true) => recall(name, fallback ? "yes" : "no") === "yes";
-const turn = (name, fallback = true) => remember(name, isOn(name, fallback) ? "no" : "yes");
-
 const darkSystem = matchMedia("(prefers-color-scheme: dark)");
 const theme = () => recall("theme", darkSystem.matches ? "dark" : "light");
 

@@ -3,6 +3,11 @@
 function showStep() {
   const main = byId("main");
   setStatus([]);
+  if (here.print) {
+    main.replaceChildren(h("article", { class: "page printed" }, printPage(here.print)));
+    document.title = `${here.print.name} · tirstep`;
+    return;
+  }
   if (!here.step) {
     main.replaceChildren(overviewPage());
     document.title = `${report.title} · tirstep`;
@@ -13,6 +18,7 @@ function showStep() {
   document.title = `${here.pass ? here.pass.name : here.step.label} · ${here.step.recipe.name} · tirstep`;
   const code = byId("code");
   if (code) markTarget(code)?.scrollIntoView({ block: "center" });
+  if (here.tab === "lines" && !here.pass) showTarget();
 }
 
 function stepPage(route) {
@@ -23,7 +29,8 @@ function stepPage(route) {
       h("p", { class: "crumbs" }, h("span", {}, step.recipe.name), h("span", { class: "dim" }, step.recipe.about)),
       h("div", { class: "titles" }, h("h1", {}, h("span", { class: "index" }, String(step.index)), " ", step.name),
         walk(back && stepLink(back), on && stepLink(on), "step", ["k", "j"])),
-      h("p", { class: "meta" }, h("code", {}, step.source), changeWords(changeOf(step)), verdictOf(step), settings(step.recipe))),
+      h("p", { class: "meta" }, h("code", {}, step.source), changeWords(changeOf(step)), verdictOf(step), settings(step.recipe),
+        h("a", { href: printLink(step.recipe), class: "to-print" }, "Print the recipe"))),
     here.missing && h("p", { class: "notice", role: "alert" }, `This report has no '${here.missing}'.`),
     tabList(route), tabPanel(route),
   ];

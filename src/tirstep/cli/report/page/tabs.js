@@ -1,6 +1,6 @@
 // The tabs of a step.
 
-const TAB_TITLES = { tir: "TIR", loops: "Loops", source: "CUDA", facts: "Facts", trace: "Trace", checks: "Checks", time: "Time" };
+const TAB_TITLES = { tir: "TIR", loops: "Loops", source: "CUDA", lines: "Lines", facts: "Facts", trace: "Trace", checks: "Checks", time: "Time" };
 
 function tabTitle(name, step) {
   if (name === "source") return languageOf(step);
@@ -30,11 +30,11 @@ let focusAfter = null;
 function openTab(name) {
   if (!here.step) return;
   focusAfter = document.activeElement?.getAttribute("role") === "tab" ? `tab-${name}` : null;
-  go({ ...here, tab: name, pass: null, line: null });
+  go({ ...here, tab: name, pass: null, line: null, pane: null });
 }
 
 function tabPanel(route) {
-  const panels = { loops: () => loopsPanel(route.step), facts: () => factsPanel(route.step, route.against ?? priorStep(route.step, "source")),
+  const panels = { loops: () => loopsPanel(route.step), lines: () => linesPanel(route), facts: () => factsPanel(route.step, route.against ?? priorStep(route.step, "source")),
     checks: () => checksPanel(route.step), time: () => timePanel(route.step) };
   const make = panels[route.tab] ?? (() => codePanel(route));
   return h("section", { class: "panel", "data-tab": route.tab, id: "panel", role: "tabpanel", "aria-labelledby": `tab-${route.tab}`,

@@ -27,20 +27,26 @@ function timePanel(step) {
       h("span", { class: "dim" }, `quartiles ${number(step.time.lower)} – ${number(step.time.upper)} µs, ${step.time.repeats} repeats`))
     : h("p", { class: "lead" }, "No GPU timed this report. The simulator counted what the first GPU block of each launch does, each access with the sectors and banks of NVIDIA's GPUs.");
   return [intro, !step.time && !step.counts && h("p", { class: "empty" }, "This step cannot be launched yet, or is wrong, so nothing was measured."),
-    step.counts && countTable(step, step.counts), metrics.map((name) => stepBars(step.recipe, step, name))];
+    (step.counts || step.example_counts) && countTable(step), metrics.map((name) => stepBars(step.recipe, step, name))];
 }
 
-function countTable(step, counts) {
+// The counts at the report's shape and, beside them, at the shape of the recipe's own example.
+function countTable(step) {
+  const { recipe } = step;
+  const columns = [[recipe.shape, step.counts, recipe.bytes], [recipe.example_shape, step.example_counts, recipe.example_bytes]]
+    .filter(([, counts]) => counts);
   const rows = [
-    ["GPU blocks of all launches", counts.blocks], ["barriers", counts.barriers],
-    ["requests to global memory, by warp", counts.requests], ["32-byte sectors touched", counts.sectors],
-    ["traffic as a multiple of the least", timesLeast(step)],
-    ["bytes asked of global memory", counts.bytes], ["requests to shared memory, by warp", counts.shared_requests],
-    ["bank conflicts", counts.bank_conflicts],
+    ["GPU blocks of all launches", (counts) => counts.blocks], ["barriers", (counts) => counts.barriers],
+    ["requests to global memory, by warp", (counts) => counts.requests], ["32-byte sectors touched", (counts) => counts.sectors],
+    ["traffic as a multiple of the least", (counts, least) => least ? counts.traffic / least : undefined],
+    ["bytes asked of global memory", (counts) => counts.bytes], ["requests to shared memory, by warp", (counts) => counts.shared_requests],
+    ["bank conflicts", (counts) => counts.bank_conflicts],
   ];
+  const figure = (value) => value === undefined ? "–" : number(+value.toFixed(2));
   return h("table", { class: "facts counts" }, h("caption", {}, "Counts of the first GPU block of each launch"),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Count"), columns.map(([shape]) => h("th", { scope: "col", class: "num" }, shape.replaceAll("x", "×"))))),
     h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name),
-      h("td", { class: "num" }, value === undefined ? "–" : number(+value.toFixed(2)))))));
+      columns.map(([, counts, least]) => h("td", { class: "num" }, figure(value(counts, least))))))));
 }
 
 // A bar for each step of a recipe.

@@ -8,7 +8,7 @@ function drawTree() {
   if (here.step) unfolded.add(here.step.recipe.name);
   if (here.pass) unfolded.add(stepKey(here.step));
   side.replaceChildren(
-    h("a", { class: "home", href: "#", "aria-current": here.step ? null : "page" }, "Overview"),
+    h("a", { class: "home", href: "#", "aria-current": here.step || here.print ? null : "page" }, "Overview"),
     h("ul", { class: "recipes" }, recipes.map(recipeItem)));
   side.scrollTop = scroll;
   const current = side.querySelector("[aria-current=page]");

@@ -1,0 +1,196 @@
+"""Runs a function in float64 with errors: what it must compute, and how far off that may be."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.ir import Call
+from tvm.ir.expr import TensorLoad
+from tvm.tirx.build import tir_to_runtime
+
+from tirstep.modules import KernelError, Tensor
+from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.numeric import Array
+from tirstep.transforms.tir import find_all
+
+from ..compile.compiling import MAIN
+from ..devices.cpu import make_threads_serial
+from ..devices.device import DeviceError, convert_tvm_errors
+from ..devices.simulator.flatten import flatten
+from ..devices.simulator.run_state import UnsupportedError
+from .refusals import RefusedError, get_call_name, refuse_call
+from .tracked import ANY_UNIT, DOUBLE
+from .tracking_pass import STATUS, TrackedFunction, track_function
+
+KEPT = 4
+"""Answers: the inputs of a case are asked for its values and for its errors."""
+_SYNCHRONIZES = ("sync", "allreduce", "shuffle", "shfl", "barrier")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run came to.
+
+    Attributes
+    ----------
+    values, errors : of each parameter that is stored to, by its place among the parameters, in
+        float64 and in its shape; NaN and infinity where nothing can be said
+    overflow : the largest ratio of the magnitude of an integer, or of a float that is stored to a
+        parameter, to what its type holds
+    is_outside : whether an index that depends on data left its buffer
+    """
+
+    values: dict[int, Array]
+    errors: dict[int, Array]
+    overflow: float
+    is_outside: bool
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether any legal order of the sums gives the same bits."""
+        return all(not errors.any() for errors in self.errors.values()) and self.overflow <= 1
+
+    def equals(self, other: Answer) -> bool:
+        """Whether another run came to the same numbers."""
+        return all(
+            np.array_equal(values, other.values[place], equal_nan=True)
+            and np.array_equal(self.errors[place], other.errors[place])
+            for place, values in self.values.items()
+        )
+
+    @property
+    def known(self) -> float:
+        """The share of the elements of which something can be said; that of the worst output."""
+        shares = [
+            np.mean(np.isfinite(errors) & ~np.isnan(values)) if errors.size else 1.0
+            for errors, values in zip(self.errors.values(), self.values.values(), strict=True)
+        ]
+        return float(min(shares, default=1.0))
+
+
+class Evaluation:
+    """A function, compiled for being run so. Raises `KernelError` for one that cannot be judged.
+
+    `who` is the kernel's name; `arguments` are the function's.
+    """
+
+    def __init__(self, function: Any, arguments: Sequence[Tensor], who: str) -> None:
+        self.who, self.arguments = who, tuple(arguments)
+        try:
+            self.tracked = _track(function)
+        except (RefusedError, UnsupportedError) as error:
+            raise KernelError(f"{who}: it cannot be judged: {error}") from error
+
+        buffers = enumerate(self.tracked.buffers)
+        self.stored = {place for place, each in buffers if each is not None and each.is_stored}
+        self._answers: dict[Any, Answer] = {}
+
+    @property
+    def is_deciding(self) -> bool:
+        """Whether the program compares floats."""
+        return self.tracked.is_deciding
+
+    @functools.cached_property
+    def _compiled(self) -> Any:
+        try:
+            with convert_tvm_errors("TVM does not compile the program in float64"):
+                return _compile(self.tracked.module)
+        except DeviceError as error:
+            raise KernelError(f"{self.who}: it cannot be judged: {error}") from error
+
+    def run(self, arguments: Sequence[Array]) -> Answer:
+        """Run it on all arguments, in their order, of which outputs are as they are before."""
+        key = tuple(array.tobytes() for array in arguments)
+        if key not in self._answers:
+            while len(self._answers) >= KEPT:
+                del self._answers[next(iter(self._answers))]
+            self._answers[key] = self._run(arguments)
+        return self._answers[key]
+
+    def _run(self, arguments: Sequence[Array]) -> Answer:
+        given: list[Any] = []
+        kept: dict[int, dict[str, Any]] = {}
+        pairs = zip(self.tracked.buffers, arguments, strict=True)
+        for place, (buffer, array) in enumerate(pairs):
+            if buffer is None:
+                given.append(array.item())
+                continue
+            parts = {
+                name: tvm.runtime.tensor(_make_part(name, array, str(part.dtype)))
+                for name, part in buffer.parts.items()
+            }
+            if buffer.is_stored:
+                kept[place] = parts
+            given += parts.values()
+        status = tvm.runtime.tensor(np.zeros(len(STATUS)))
+        with convert_tvm_errors("the program in float64 does not run"):
+            self._compiled(*given, status)
+        lost, overflow, outside = status.numpy()
+        values, errors = {}, {}
+        for place, parts in kept.items():
+            shape = arguments[place].shape
+            values[place] = parts["value"].numpy().astype(np.float64).reshape(shape)
+            off = np.full(shape, math.inf) if lost else parts["error"].numpy().reshape(shape)
+            errors[place] = np.where(np.isnan(off), math.inf, off)
+            overflow = max(overflow, _find_ratio(values[place], self.arguments[place].dtype))
+        return Answer(values, errors, float(overflow), bool(outside))
+
+
+def _find_ratio(values: Array, dtype: str) -> float:
+    """How near the largest finite magnitude comes to what a float type holds; 0 for integers."""
+    facts = dtype_facts(dtype)
+    if not facts.is_float:
+        return 0.0
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0)) / facts.largest
+
+
+def _compile(module: tvm.IRModule) -> Any:
+    """The module's ``main``, compiled by no more passes than plain loops need."""
+    target = tvm.target.Target("llvm")
+    passes = [
+        tvm.tirx.transform.BindTarget(target.with_host(target)),
+        tvm.tirx.transform.AnnotateEntryFunc(),
+        tvm.tirx.transform.SplitHostDevice(),
+        tvm.tirx.transform.MakePackedAPI(),
+        tvm.tirx.transform.LowerTVMBuiltin(),
+        tvm.tirx.transform.LowerIntrin(),
+    ]
+    lowered = tvm.ir.transform.Sequential(passes)(module)
+    return tvm.runtime.Executable(tir_to_runtime(lowered, {}, target))[MAIN]
+
+
+def _make_part(name: str, array: Array, dtype: str) -> Array:
+    flat = np.asarray(array).reshape(-1)
+    values = flat.astype(np.float64)
+    if name == "value":
+        return values if dtype == DOUBLE else flat.astype(dtype)
+    if name == "magnitude":
+        return np.abs(values)
+    if name == "unit":
+        return _get_units(values)
+    return np.zeros_like(values)
+
+
+def _track(function: Any) -> TrackedFunction:
+    for call in find_all(function.body, Call):
+        if any(word in get_call_name(call) for word in _SYNCHRONIZES):
+            refuse_call(call)
+    module = make_threads_serial(tvm.IRModule({MAIN: function}))
+    flat = flatten(module[MAIN], in_order=True, at_once=False)
+    loaded = {load.source for load in find_all(flat.body, TensorLoad)}
+    plain = frozenset(place for place, buffer in enumerate(flat.parameters) if buffer not in loaded)
+    return track_function(flat.body, flat.parameters, plain)
+
+
+def _get_units(values: Array) -> Array:
+    """`get_unit` of an array, as an array."""
+    mantissas, exponents = np.frexp(values)
+    digits = (np.where(np.isfinite(values), mantissas, 0.0) * 2.0**53).astype(np.int64)
+    lowest = np.ldexp((digits & -digits).astype(np.float64), exponents - 53)
+    return np.where(digits == 0, ANY_UNIT, lowest)

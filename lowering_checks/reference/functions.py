@@ -1,0 +1,134 @@
+"""Picks a function of a module, makes its sizes concrete, and reads its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, PrimType
+from tvm.tirx import IntImm, PrimFunc
+from tvm.tirx.analysis import undefined_vars
+
+from tirstep.modules import KernelError, Tensor
+from tirstep.modules.validation import nearest
+from tirstep.transforms.tir import constant, find_all, substitute
+
+from ..compile.compiling import MAIN
+from ..devices.device import is_scalar
+
+_OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, Call)
+
+
+def get_function(module: tvm.IRModule, name: str | None, who: str) -> tuple[str, PrimFunc]:
+    """A function of a module and its name: the one asked for, or ``main``, or the only one.
+
+    Raises `KernelError` where there is none, or several to choose from.
+    """
+    functions = {
+        str(variable.name_hint): function
+        for variable, function in module.functions_items()
+        if isinstance(function, PrimFunc)
+    }
+    if not functions:
+        raise KernelError(f"{who}: the module has no TIR function; give one that has")
+    if name is None and (MAIN in functions or len(functions) == 1):
+        name = MAIN if MAIN in functions else next(iter(functions))
+    if name is None:
+        raise KernelError(
+            f"{who}: the module has the functions {', '.join(functions)}; name one of them"
+        )
+    if name not in functions:
+        raise KernelError(f"{who}: there is no function '{name}'; {nearest(name, functions)}")
+    return name, functions[name]
+
+
+def get_open_sizes(function: PrimFunc) -> dict[str, Any]:
+    """The sizes that a function takes from the shapes of its arguments, by name."""
+    found: dict[str, Any] = {}
+    for parameter in function.params:
+        if is_scalar(parameter):
+            continue
+        for extent in parameter.shape:
+            for variable in undefined_vars(extent):
+                if not any(variable.same_as(other) for other in function.params):
+                    found.setdefault(str(variable.name), variable)
+    return found
+
+
+def close_sizes(function: PrimFunc, sizes: Mapping[str, int], who: str) -> PrimFunc:
+    """The function with values for the sizes that it leaves open; raises `KernelError`."""
+    names = get_open_sizes(function)
+    if unknown := [name for name in sizes if name not in names]:
+        known = ", ".join(names) or "none"
+        raise KernelError(f"{who}: there is no size '{unknown[0]}'; the sizes left open: {known}")
+    if missing := [name for name in names if name not in sizes]:
+        example = ", ".join(f"{name}=64" for name in missing)
+        raise KernelError(f"{who}: the shapes leave {', '.join(missing)} open; give {example}")
+    for name, size in sizes.items():
+        if type(size) is not int or size < 1:
+            raise KernelError(f"{who}: {name}={size!r} is no size; give an integer >= 1")
+    if not names:
+        return function
+    values = {names[name]: IntImm(str(names[name].ty), size) for name, size in sizes.items()}
+    buffers = [buffer for buffer in function.params if not is_scalar(buffer)]
+    try:
+        return function.specialize(
+            {
+                buffer: tvm.tirx.decl_buffer(
+                    [substitute(extent, values) for extent in buffer.shape],
+                    buffer.dtype,
+                    str(buffer.name),
+                    scope=buffer.scope(),
+                )
+                for buffer in buffers
+                if any(constant(extent) is None for extent in buffer.shape)
+            }
+        )
+    except (ValueError, RuntimeError) as error:
+        raise KernelError(
+            f"{who}: {dict(sizes)} fits no shape of the function; give other sizes"
+        ) from error
+
+
+def read_arguments(function: PrimFunc, who: str) -> tuple[Tensor, ...]:
+    """A function's arguments, in their order; raises `KernelError` for an opaque pointer."""
+    found = []
+    for parameter in function.params:
+        name = str(parameter.name)
+        if not is_scalar(parameter):
+            shape = tuple(int(constant(extent) or 0) for extent in parameter.shape)
+            found.append(Tensor(name, shape, str(parameter.dtype)))
+        elif isinstance(parameter.ty, PrimType) and str(parameter.ty) != "handle":
+            found.append(Tensor(name, (), str(parameter.ty), is_scalar=True))
+        else:
+            raise KernelError(
+                f"{who}: the parameter {name} is an opaque pointer, of which nobody knows what it "
+                "points to; match it to a buffer"
+            )
+    return tuple(found)
+
+
+def count_operations(node: Any, times: int = 1) -> int:
+    """The operations on floats in a statement; without any, the stores of something computed."""
+    floats, integers = _count(node, times)
+    return floats or integers
+
+
+def _count(node: Any, times: int) -> tuple[int, int]:
+    kind = type(node).__name__
+    if kind == "SeqStmt":
+        counts = [_count(statement, times) for statement in node.seq]
+        return sum(each for each, _ in counts), sum(each for _, each in counts)
+    if kind == "For":
+        return _count(node.body, times * (constant(node.extent) or 1))
+    if kind == "SBlockRealize":
+        return _count(node.block.body, times)
+    if kind == "IfThenElse":
+        return _count(node.then_case, times)
+    if kind in ("BufferStore", "Bind"):
+        operations = [each for kind in _OPERATIONS for each in find_all(node.value, kind)]
+        floats = [each for each in operations if "float" in str(each.ty)]
+        return times * len(floats), times * (len(operations) or 1)
+    return _count(node.body, times) if hasattr(node, "body") else (0, 0)

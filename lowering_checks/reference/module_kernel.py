@@ -1,0 +1,297 @@
+"""A module as a kernel, and as a problem whose right answer it computes itself."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import tvm
+
+from tirstep.modules import AnyProblem, KernelError, Tensor
+from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.numeric import Array, bound_storing, round_end
+
+from ..compile.compiling import make_main
+from ..devices.device import blank
+from .drawing import InputMaker
+from .evaluation import Answer, Evaluation
+from .functions import (
+    close_sizes,
+    count_operations,
+    get_function,
+    get_open_sizes,
+    read_arguments,
+)
+from .index_ranges import find_index_ranges
+
+
+@dataclass(frozen=True)
+class ModuleMeaning:
+    """What the checks ask of a kernel's meaning; a module declares nothing of it.
+
+    `choices` is empty: a module has no options.
+    """
+
+    choices: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    is_bitwise: bool = False
+    has_signed_zeros: bool = False
+
+
+class ModuleKernel:
+    """A function of a module as a kernel, so that a `Recipe` can name it.
+
+    `function` is its name; without one it is ``main``, or the only one. Its sizes are those that
+    the shapes of its arguments leave open. Raises `KernelError` for a function that is not there,
+    and `problem` for one that cannot be judged.
+    """
+
+    options: Mapping[str, object] = MappingProxyType({})
+
+    def __init__(self, module: tvm.IRModule, name: str, function: str | None = None) -> None:
+        self.name = name
+        self.function_name, self.function = get_function(module, function, name)
+        self.size_names = tuple(get_open_sizes(self.function))
+        self.meaning = ModuleMeaning()
+        self.dtypes: tuple[str, ...] = ()
+        self._problems: dict[Any, ModuleProblem] = {}
+        self.__doc__ = f"The function '{self.function_name}' of a module."
+
+    def __call__(self, *sizes: int, **named: Any) -> tvm.IRModule:
+        """The module at these sizes; raises `KernelError`."""
+        return self.problem(*sizes, **named).module
+
+    def problem(self, *sizes: int, symbolic: Sequence[str] = (), **named: Any) -> ModuleProblem:
+        """The function at these sizes, by place or by name; raises `KernelError`.
+
+        `symbolic` must be empty: the checks need the extents.
+        """
+        if symbolic:
+            raise KernelError(f"{self.name}: a module is judged at given sizes; leave none open")
+        if len(sizes) > len(self.size_names):
+            raise KernelError(
+                f"{self.name}: {len(sizes)} sizes are given; it has {len(self.size_names)}"
+            )
+        taken = {**dict(zip(self.size_names, sizes, strict=False)), **named}
+        key = tuple(sorted(taken.items()))
+        if key not in self._problems:  # it is compiled, which takes a second
+            closed = close_sizes(self.function, taken, self.name)
+            self._problems[key] = ModuleProblem(self, MappingProxyType(taken), closed)
+        return self._problems[key]
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}({', '.join(self.size_names)})>"
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleProblem(AnyProblem):
+    """A function of a module at one shape; made by `ModuleKernel.problem`.
+
+    What it must compute is what it computes itself in float64, and how far off an answer may be
+    follows from its operations, for any order of its sums (tracked.py).
+    """
+
+    reference_name: ClassVar[str] = "the program in float64"
+    kernel: ModuleKernel
+    shape: Mapping[str, int]
+    function: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name}={size}" for name, size in self.shape.items())
+        return f"{self.kernel.name}({sizes})"
+
+    @functools.cached_property
+    def module(self) -> tvm.IRModule:
+        """A module of the function alone, under the name ``main``."""
+        return make_main(self.function)
+
+    @functools.cached_property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """All arguments, in the function's order."""
+        return read_arguments(self.function, self.kernel.name)
+
+    @functools.cached_property
+    def _evaluation(self) -> Evaluation:
+        return Evaluation(self.function, self.arguments, self.kernel.name)
+
+    @functools.cached_property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The arguments that are written, in their order; one also read is an input too."""
+        stored = self._evaluation.stored
+        return tuple(each for place, each in enumerate(self.arguments) if place in stored)
+
+    @functools.cached_property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The arguments that are read, in their order: all that are not written, and those whose
+        content before the run changes an output, or stays in it.
+        """
+        changing = self._find_changing()
+        return tuple(
+            each for each in self.arguments if each not in self.outputs or each in changing
+        )
+
+    def _find_changing(self) -> list[Tensor]:
+        """The outputs that come out otherwise if they held something else before."""
+        others = [each for each in self.arguments if each not in self.outputs]
+        given = dict(zip((each.name for each in others), self._make(others).probe(), strict=True))
+        found = []
+        for tensor in self.outputs:
+            answers = []
+            for sign in (-1, 1):
+                arrays = [
+                    given[each.name] if each.name in given else _fill(each, sign * (each == tensor))
+                    for each in self.arguments
+                ]
+                answers.append(self._evaluation.run(arrays))
+            if not answers[0].equals(answers[1]):
+                found.append(tensor)
+        return found
+
+    def _make(self, tensors: Sequence[Tensor]) -> InputMaker:
+        return InputMaker(
+            tensors, self._ranges, self._evaluation.is_deciding, lambda inputs: self.answer(inputs)
+        )
+
+    @functools.cached_property
+    def _maker(self) -> InputMaker:
+        return self._make(self.inputs)
+
+    @functools.cached_property
+    def _ranges(self) -> dict[str, tuple[int, int]]:
+        return find_index_ranges(self.function)
+
+    @property
+    def accumulator(self) -> str:
+        """The data type of the first output."""
+        return self.outputs[0].dtype
+
+    @functools.cached_property
+    def is_exact(self) -> bool:
+        """Whether any legal schedule gives the same bits on `integer_inputs`."""
+        return all(self.answer(inputs).is_exact for inputs in self.integer_rounds(0))
+
+    @property
+    def terms(self) -> int:
+        """1: how many roundings there are follows from the inputs (`error_bound`)."""
+        return 1
+
+    @property
+    def zeros(self) -> Sequence[Any]:
+        """Nothing: where a module's sums have nothing but zeros is not known."""
+        return ()
+
+    @functools.cached_property
+    def flops(self) -> int:
+        """The operations on floats, as the program has them; without any, those on integers that
+        are stored. Loops whose extent depends on data count once.
+        """
+        return count_operations(self.function.body)
+
+    @property
+    def bytes(self) -> int:
+        """The least bytes to move: every input read once, every output written once."""
+        return sum(
+            math.prod(tensor.shape) * dtype_facts(tensor.dtype).bytes
+            for tensor in (*self.inputs, *self.outputs)
+        )
+
+    def integer_rounds(self, seed: int) -> list[list[Array]]:
+        """Whole numbers as large as all sums of them are exact, measured; see `InputMaker`.
+
+        Where nothing of the kind exists, since the program divides, say, whole numbers from -4 to
+        4, within `error_bound`.
+        """
+        return self._judged(list(self._maker.draw_exact(seed)))
+
+    def float_inputs(self, seed: int) -> list[Array]:
+        """Random floats in [-1, 1), positive where the program needs that."""
+        return self._judged([self._maker.draw_random(seed)])[0]
+
+    def planted_inputs(self, seed: int) -> list[list[Array]]:
+        """`float_inputs`, and the same with special values among them (`InputMaker.plant`)."""
+        drawn = self.float_inputs(seed)
+        return [drawn, *self._maker.plant(drawn, seed)]
+
+    def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
+        """None: they are in `planted_inputs`."""
+        return []
+
+    def _judged(self, rounds: list[list[Array]]) -> list[list[Array]]:
+        """The inputs; raises `KernelError` where nothing can be said of what they come to."""
+        for inputs in rounds:
+            answer = self.answer(inputs)
+            if answer.is_outside:
+                raise KernelError(
+                    f"{self}: an index that depends on data leaves its buffer, whatever integers "
+                    "are drawn for the arguments; guard it with a condition"
+                )
+            if answer.known == 0:
+                raise KernelError(
+                    f"{self}: it cannot be judged: of an output nothing can be said for any of its "
+                    "elements, since errors of rounding may grow without bound"
+                )
+        return rounds
+
+    def answer(self, inputs: Sequence[Array]) -> Answer:
+        """What the program comes to, with errors; raises `KernelError` for misshapen inputs."""
+        shapes = [array.shape for array in inputs]
+        wanted = [tensor.shape for tensor in self.inputs]
+        if shapes != wanted:
+            raise KernelError(f"{self}: the inputs have shapes {shapes}; give {wanted}")
+        blanks = [blank(tensor) for tensor in self.outputs]
+        return self._evaluation.run(self.make_arguments(inputs, blanks))
+
+    def _pick(self, arrays: Mapping[int, Array]) -> list[Array]:
+        return [arrays[place] for place in sorted(arrays)]
+
+    def reference(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs, computed and left in float64; NaN where nothing can be said.
+
+        Raises `KernelError` for misshapen inputs.
+        """
+        answer = self.answer(inputs)
+        return [
+            np.where(np.isinf(errors), np.nan, values)
+            for values, errors in zip(
+                self._pick(answer.values), self._pick(answer.errors), strict=True
+            )
+        ]
+
+    def error_bound(self, inputs: Sequence[Array]) -> list[Array]:
+        """How far from `reference` each element of an output may be, in absolute numbers."""
+        answer = self.answer(inputs)
+        return [
+            bound_storing(values, errors, tensor.dtype)
+            if dtype_facts(tensor.dtype).is_float
+            else errors
+            for tensor, values, errors in zip(
+                self.outputs, self._pick(answer.values), self._pick(answer.errors), strict=True
+            )
+        ]
+
+    def error_interval(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
+        """The least and the largest value that each element of an output may have, in float64."""
+        answer = self.answer(inputs)
+        intervals = []
+        for tensor, values, errors in zip(
+            self.outputs, self._pick(answer.values), self._pick(answer.errors), strict=True
+        ):
+            settled = np.where(np.isinf(values), 0.0, errors)
+            ends = [round_end(values + sign * settled, tensor.dtype, sign) for sign in (-1, 1)]
+            intervals.append((ends[0], ends[1]))
+        return intervals
+
+
+def _fill(tensor: Tensor, sign: int) -> Array:
+    """An output as it may be before a run: large, of a sign, or 0."""
+    facts = dtype_facts(tensor.dtype)
+    if tensor.dtype == "bool":
+        return np.full(tensor.shape, sign > 0)
+    large = min(facts.largest, 1e30) / 2 if facts.is_float else facts.largest // 2
+    low = -large if facts.smallest < 0 else 0
+    return np.full(tensor.shape, {1: large, 0: 0, -1: low}[sign], facts.numpy)

@@ -1,0 +1,511 @@
+"""Values with what is known of their error, and the rules of arithmetic on them.
+
+A float is tracked as a sum of terms: its value, the magnitude of its terms (the sum of their
+absolute values), how many additions make it, the error that the terms bring along, and a power of
+two that all terms are multiples of. In any order of summation, with n additions in a type of unit
+roundoff u, the rounding of a sum is at most n u / (1 - n u) times that magnitude (Higham, Accuracy
+and Stability of Numerical Algorithms, 2nd ed., SIAM 2002, sections 3.1 and 4.2); and nothing at all
+where no partial sum can have more bits than the type. Anything but an addition ends a sum
+(`Tracker.close`): what it is off by then is an absolute error, which the operation passes on.
+
+An integer has a value of its own type, a magnitude, and an error where a float decided over it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm.tirx as tirx
+from tvm.ir.expr import TensorLoad
+from tvm.tirx import (
+    AllocBuffer,
+    BufferLoad,
+    BufferStore,
+    IfThenElse,
+    Select,
+    SeqStmt,
+    Var,
+    decl_buffer,
+)
+
+from tirstep.modules.dtypes import DType, dtype_facts
+
+DOUBLE = "float64"
+INFINITE = math.inf
+ANY_UNIT = 2.0**600
+"""The power of two that 0 and the infinities are taken to be multiples of."""
+DIVISION = 4.0
+"""Of a quotient, in units of roundoff (roundings.py)."""
+LARGEST_DIVISOR = 2.0**126
+"""Beyond it CUDA's fast quotient of float32 may be 0."""
+
+
+def number(value: float) -> Any:
+    """A constant of float64."""
+    return tirx.FloatImm(DOUBLE, float(value))
+
+
+def get_unit(value: float) -> float:
+    """The largest power of two that a number is a multiple of; 0 is one of any."""
+    if value == 0 or not math.isfinite(value):
+        return ANY_UNIT
+    mantissa, exponent = math.frexp(value)
+    digits = int(mantissa * 2**53)
+    return math.ldexp(digits & -digits, exponent - 53)
+
+
+@functools.cache
+def get_facts(dtype: str) -> DType:
+    """The facts of a type, with a unit roundoff that covers the reference's own rounding, too."""
+    facts = dtype_facts(dtype)
+    return facts
+
+
+def get_roundoff(dtype: str) -> float:
+    """A type's unit roundoff and, beside it, that of the reference, which is float64."""
+    own = get_facts(dtype).unit_roundoff
+    return own + 2.0**-53 if own else 0.0
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """A number and its error; every part is an expression of TIR, or a Python float.
+
+    Attributes
+    ----------
+    value : in float64 of a float, in its own type of an integer
+    dtype : the type in which the program has it
+    magnitude : of its terms
+    additions : that make it of its terms; 0 of an integer
+    error : that its terms have
+    unit : a power of two that all terms are multiples of
+    """
+
+    value: Any
+    dtype: str
+    magnitude: Any
+    additions: Any = 0.0
+    error: Any = 0.0
+    unit: Any = 1.0
+
+    @property
+    def is_float(self) -> bool:
+        return get_facts(self.dtype).is_float
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Whether something may hold and whether it may fail; it is certain where just one may."""
+
+    may_hold: Any
+    may_fail: Any
+
+    @property
+    def is_uncertain(self) -> Any:
+        return tirx.And(self.may_hold, self.may_fail)
+
+
+class Emitter:
+    """Collects statements; `let` names what is used several times."""
+
+    def __init__(self) -> None:
+        self.statements: list[Any] = []
+        self.cells: list[Any] = []
+        self._own: set[Any] = set()
+        self._count = 0
+
+    def add(self, statement: Any) -> None:
+        """Append a statement."""
+        self.statements.append(statement)
+
+    def let(self, value: Any) -> Any:
+        """A local variable of this value; a constant, a variable or a Python number is returned.
+
+        It is a buffer of one element, and no `Bind`: TVM's passes put the value of a `Bind` into
+        all its places, which takes forever where thousands build on one another.
+        """
+        if isinstance(value, (float, int, Var, tirx.FloatImm, tirx.IntImm)) or self._is_cell(value):
+            return value
+        buffer = self.cell(str(value.ty))
+        self.add(BufferStore(buffer, value, [0]))
+        return BufferLoad(buffer, [0])
+
+    def _is_cell(self, value: Any) -> bool:
+        return isinstance(value, TensorLoad) and value.source in self._own
+
+    def cell(self, dtype: str) -> Any:
+        """A local variable that branches can set, declared at the head of the function."""
+        self._count += 1
+        buffer = decl_buffer((1,), dtype, f"c{self._count}")
+        self.cells.append(buffer)
+        self._own.add(buffer)
+        return buffer
+
+    @contextmanager
+    def inside(self) -> Iterator[list[Any]]:
+        """Collect the statements of this block into a list of their own."""
+        outer, self.statements = self.statements, []
+        try:
+            yield self.statements
+        finally:
+            self.statements = outer
+
+    def add_branch(self, condition: Any, statements: list[Any]) -> None:
+        """Statements under a condition."""
+        if statements:
+            self.add(IfThenElse(condition, sequence(statements), None))
+
+    def times(self, first: Any, second: Any) -> Any:
+        """A product of two numbers >= 0 in which 0 times infinity is 0."""
+        if isinstance(first, float) and isinstance(second, float):
+            return 0.0 if 0.0 in (first, second) else first * second
+        for one, other in ((first, second), (second, first)):
+            if isinstance(one, float) and one in (0.0, 1.0):
+                return other if one else 0.0
+        first, second = self.let(lift(first)), self.let(lift(second))
+        zero = number(0)
+        none = tirx.Or(tirx.EQ(first, zero), tirx.EQ(second, zero))
+        return Select(none, zero, first * second)
+
+    def larger(self, first: Any, second: Any) -> Any:
+        """The larger of two numbers >= 0."""
+        if isinstance(first, float) and isinstance(second, float):
+            return max(first, second)
+        for one, other in ((first, second), (second, first)):
+            if isinstance(one, float) and one == 0.0:
+                return other
+        first, second = self.let(lift(first)), self.let(lift(second))
+        return Select(first >= second, first, second)
+
+    def smaller(self, first: Any, second: Any) -> Any:
+        """The smaller of two numbers."""
+        if isinstance(first, float) and isinstance(second, float):
+            return min(first, second)
+        first, second = self.let(lift(first)), self.let(lift(second))
+        return Select(first <= second, first, second)
+
+    def absolute(self, value: Any) -> Any:
+        """The absolute value of a number in float64."""
+        if isinstance(value, float):
+            return abs(value)
+        value = self.let(value)
+        return Select(value < number(0), number(0) - value, value)
+
+    def finish(self) -> Any:
+        """The whole, with its local variables."""
+        return sequence([*(AllocBuffer(cell) for cell in self.cells), *self.statements])
+
+
+def sequence(statements: list[Any]) -> Any:
+    """One statement of several, or of none."""
+    if not statements:
+        return tirx.Evaluate(tirx.IntImm("int32", 0))
+    return SeqStmt(statements) if len(statements) > 1 else statements[0]
+
+
+def lift(value: Any) -> Any:
+    """An expression of float64; a Python float becomes a constant."""
+    return number(value) if isinstance(value, (float, int)) else value
+
+
+def plus(first: Any, second: Any) -> Any:
+    """A sum; of Python floats one of them."""
+    if isinstance(first, float) and isinstance(second, float):
+        return first + second
+    if isinstance(first, float) and first == 0.0:
+        return second
+    if isinstance(second, float) and second == 0.0:
+        return first
+    return lift(first) + lift(second)
+
+
+def scale(factor: float, value: Any) -> Any:
+    """A finite factor times a number."""
+    if isinstance(value, float):
+        return 0.0 if value == 0.0 else factor * value
+    return number(factor) * value
+
+
+def choose(condition: Any, first: Any, second: Any) -> Any:
+    """One of two numbers."""
+    if isinstance(first, float) and isinstance(second, float) and first == second:
+        return first
+    return Select(condition, lift(first), lift(second))
+
+
+def holds_always(value: Any, expected: float) -> bool:
+    """Whether a part is that constant."""
+    return isinstance(value, float) and value == expected
+
+
+class Tracker:
+    """The rules; what they need to name goes to an `Emitter`."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.emitter = emitter
+        self.let = emitter.let
+        self.times, self.absolute = emitter.times, emitter.absolute
+        self.larger, self.smaller = emitter.larger, emitter.smaller
+
+    def name(self, value: Tracked) -> Tracked:
+        """The same with every part named."""
+        parts = {
+            part: self.let(getattr(value, part))
+            for part in ("value", "magnitude", "additions", "error", "unit")
+        }
+        return replace(value, **parts)
+
+    def constant(self, value: float, dtype: str) -> Tracked:
+        """A constant of a float type, as that type has it."""
+        with_type = float(get_facts(dtype).numpy.type(value))
+        return Tracked(number(with_type), dtype, abs(with_type), unit=get_unit(with_type))
+
+    def close(self, value: Tracked) -> Tracked:
+        """The sum as one term: what it is off by in any order."""
+        if not value.is_float or holds_always(value.additions, 0.0):
+            return value
+        facts = get_facts(value.dtype)
+        let, n = self.let, lift(value.additions)
+        relative = let(n * number(get_roundoff(value.dtype)))
+        gamma = let(
+            Select(relative < number(0.5), relative / (number(1) - relative), number(INFINITE))
+        )
+        rounded = plus(self.times(gamma, value.magnitude), n * number(facts.underflow))
+        rounded = plus(plus(value.error, self.times(gamma, value.error)), rounded)
+        error = let(choose(self.is_kept(value), value.error, rounded))
+        return self._term(value, error)
+
+    def _term(self, value: Tracked, error: Any) -> Tracked:
+        magnitude = self.let(plus(self.absolute(value.value), error))
+        unit = self.let(choose(lift(error) > number(0), 0.0, value.unit))
+        return replace(value, magnitude=magnitude, additions=0.0, error=error, unit=unit)
+
+    def is_kept(self, value: Tracked, dtype: str | None = None) -> Any:
+        """Whether any partial sum of the terms is a number of a type; or it is infinite anyway."""
+        facts = get_facts(dtype or value.dtype)
+        unit = self.let(lift(value.unit))
+        fits = lift(value.magnitude) <= unit * number(2.0**facts.mantissa_bits)
+        is_normal = unit >= number(facts.smallest_normal)
+        is_exact = tirx.EQ(lift(value.error), number(0))
+        is_infinite = tirx.EQ(self.let(lift(self.absolute(value.value))), number(INFINITE))
+        return tirx.And(is_exact, tirx.Or(tirx.And(fits, is_normal), is_infinite))
+
+    def round(self, value: Tracked, units: Any, extra: Any = 0.0) -> Tracked:
+        """A term rounded: by so many units of roundoff of its value, and by an absolute `extra`;
+        not at all where the type has it, if it is one rounding or none (`units` of 1).
+        """
+        facts = get_facts(value.dtype)
+        size = plus(self.absolute(value.value), value.error)
+        own = plus(self.times(scale(get_roundoff(value.dtype), units), size), facts.underflow)
+        total = plus(plus(value.error, own), extra)
+        if holds_always(units, 1.0):
+            total = choose(self.is_kept(value), value.error, total)
+        return self._term(value, self.let(total))
+
+    # ---- Sums
+
+    def add(self, first: Tracked, second: Tracked, *, sign: int = 1) -> Tracked:
+        """A sum, or with sign -1 a difference."""
+        if not first.is_float:
+            return self._add_integers(first, second, sign)
+        one, zero = 1.0, 0.0
+        parts = [lift(first.magnitude), lift(second.magnitude)]
+        counts = self.let(choose(tirx.And(*(part > number(0) for part in parts)), one, zero))
+        value = first.value + second.value if sign > 0 else first.value - second.value
+        return self.name(
+            Tracked(
+                value,
+                first.dtype,
+                plus(first.magnitude, second.magnitude),
+                plus(plus(first.additions, second.additions), counts),
+                plus(first.error, second.error),
+                self.smaller(first.unit, second.unit),
+            )
+        )
+
+    def _add_integers(self, first: Tracked, second: Tracked, sign: int) -> Tracked:
+        value = first.value + second.value if sign > 0 else first.value - second.value
+        magnitude = plus(first.magnitude, second.magnitude)
+        return self.name(
+            Tracked(value, first.dtype, magnitude, error=plus(first.error, second.error))
+        )
+
+    # ---- Products and quotients
+
+    def multiply(self, first: Tracked, second: Tracked) -> Tracked:
+        """A product."""
+        first, second = self.close(first), self.close(second)
+        sizes = [self.let(self.size(each)) for each in (first, second)]
+        error = plus(
+            plus(self.times(sizes[0], second.error), self.times(sizes[1], first.error)),
+            self.times(first.error, second.error),
+        )
+        value = self.let(first.value * second.value)
+        if not first.is_float:
+            magnitude = self.times(first.magnitude, second.magnitude)
+            return self.name(Tracked(value, first.dtype, magnitude, error=error))
+        unit = self.times(first.unit, second.unit)
+        unit = choose(lift(unit) > number(ANY_UNIT), ANY_UNIT, unit)
+        error = self.let(error)
+        magnitude = self.let(plus(self.absolute(value), error))
+        product = Tracked(value, first.dtype, magnitude, 0.0, error, self.let(unit))
+        return self.round(product, 1.0)
+
+    def size(self, value: Tracked) -> Any:
+        """The absolute value, in float64."""
+        return self.absolute(value.value if value.is_float else tirx.Cast(DOUBLE, value.value))
+
+    def divide(self, first: Tracked, second: Tracked) -> Tracked:
+        """A quotient of floats."""
+        divisor = getattr(second.value, "value", None)
+        if isinstance(divisor, float) and divisor and abs(math.frexp(divisor)[0]) == 0.5:
+            return self.multiply(first, self.constant(1 / divisor, first.dtype))
+        first, second = self.close(first), self.close(second)
+        value = self.let(first.value / second.value)
+        size, quotient = self.let(self.size(second)), self.let(self.absolute(value))
+        left = self.let(size - lift(second.error))
+        passed = plus(first.error, self.times(quotient, second.error))
+        error = choose(left > number(0), self.times(passed, number(1) / left), INFINITE)
+        nothing = tirx.And(tirx.EQ(lift(passed), number(0)), tirx.EQ(self.size(first), number(0)))
+        error = self.let(choose(nothing, 0.0, error))
+        lost = 0.0
+        if second.dtype in ("float32", "bfloat16"):
+            lost = choose(lift(second.magnitude) > number(LARGEST_DIVISOR), quotient, 0.0)
+        result = Tracked(value, first.dtype, 0.0, 0.0, error, 0.0)
+        rounded = self.round(result, DIVISION, lost)
+        is_zero = tirx.EQ(self.size(first), number(0))
+        settled = tirx.And(is_zero, nothing)
+        return replace(
+            rounded,
+            magnitude=self.let(choose(settled, 0.0, rounded.magnitude)),
+            error=self.let(choose(settled, 0.0, rounded.error)),
+            unit=self.let(choose(settled, ANY_UNIT, 0.0)),
+        )
+
+    # ---- Choices
+
+    def extreme(self, first: Tracked, second: Tracked, make: Any) -> Tracked:
+        """The larger or the smaller of two: `make` is `tirx.Max` or `tirx.Min`."""
+        first, second = self.close(first), self.close(second)
+        value = self.let(make(first.value, second.value))
+        if not first.is_float:
+            magnitude = self.larger(first.magnitude, second.magnitude)
+            error = self.larger(first.error, second.error)
+            return self.name(Tracked(value, first.dtype, magnitude, error=error))
+        error = self.let(self.larger(first.error, second.error))
+        unit = self.let(self.smaller(first.unit, second.unit))
+        return self._term(Tracked(value, first.dtype, 0.0, 0.0, error, unit), error)
+
+    def join(self, condition: Condition, first: Tracked, second: Tracked) -> Tracked:
+        """One of two values; where it is not certain which, either."""
+        first, second = self.close(first), self.close(second)
+        holds, uncertain = condition.may_hold, self.let(condition.is_uncertain)
+        make = tirx.Select
+        value = self.let(make(holds, first.value, second.value))
+        apart = self.absolute(self.as_double(first) - self.as_double(second))
+        either = plus(self.larger(first.error, second.error), apart)
+        error = choose(uncertain, either, choose(holds, first.error, second.error))
+        error = self.let(error)
+        if not first.is_float:
+            magnitude = choose(holds, first.magnitude, second.magnitude)
+            return self.name(Tracked(value, first.dtype, magnitude, error=error))
+        unit = self.let(choose(holds, first.unit, second.unit))
+        return self._term(Tracked(value, first.dtype, 0.0, 0.0, error, unit), error)
+
+    def as_double(self, value: Tracked) -> Any:
+        """The value in float64."""
+        return value.value if value.is_float else tirx.Cast(DOUBLE, value.value)
+
+    def compare(
+        self, kind: str, first: Tracked, second: Tracked, *, ties: bool = False
+    ) -> Condition:
+        """A comparison, by the name of its node. With `ties`, which of two equal numbers comes
+        first is not certain either: another order of a reduction may choose the other.
+        """
+        first, second = self.close(first), self.close(second)
+        off = self.let(plus(first.error, second.error))
+        node = getattr(tirx, kind)
+        plain = self.let(node(first.value, second.value))
+        ties = ties and kind not in ("EQ", "NE")
+        if holds_always(off, 0.0) and not ties:
+            return Condition(plain, self.let(tirx.Not(plain)))
+        apart = self.let(self.absolute(self.as_double(first) - self.as_double(second)))
+        near = tirx.Not(apart > lift(off))
+        near = self.let(near if ties else tirx.And(lift(off) > number(0), near))
+        return Condition(self.let(tirx.Or(plain, near)), self.let(tirx.Or(tirx.Not(plain), near)))
+
+    # ---- Conversions
+
+    def convert(self, value: Tracked, dtype: str) -> Tracked:
+        """A conversion to another type."""
+        value = self.close(value)
+        if value.dtype == dtype:
+            return value
+        if get_facts(dtype).is_float:
+            return self._to_float(value, dtype)
+        if value.is_float:
+            return self._truncate(value, dtype)
+        converted = tirx.Cast(dtype, value.value)
+        limit = number(get_facts(dtype).largest)
+        error = value.error
+        if not holds_always(error, 0.0):
+            error = choose(
+                tirx.And(lift(error) > number(0), lift(value.magnitude) > limit), INFINITE, error
+            )
+        return self.name(Tracked(converted, dtype, value.magnitude, error=error))
+
+    def _to_float(self, value: Tracked, dtype: str) -> Tracked:
+        double = self.let(self.as_double(value))
+        magnitude = self.let(plus(self.absolute(double), value.error))
+        same = Tracked(double, dtype, magnitude, 0.0, value.error, value.unit)
+        if not value.is_float or not is_wider(dtype, value.dtype):
+            same = self._overflow(self.round(same, 1.0))
+        return same
+
+    def _overflow(self, value: Tracked) -> Tracked:
+        """Beyond the type's range nothing is known but the sign, and that not in float8."""
+        size = self.let(self.absolute(value.value))
+        limit = get_facts(value.dtype).largest * (1 + get_roundoff(value.dtype))
+        beyond = tirx.And(size > number(limit), size < number(INFINITE))
+        error = self.let(choose(beyond, INFINITE, value.error))
+        return replace(value, error=error)
+
+    def _truncate(self, value: Tracked, dtype: str) -> Tracked:
+        converted = self.let(tirx.Cast(dtype, value.value))
+        if holds_always(value.error, 0.0):
+            error: Any = 0.0
+        else:
+            ends = [
+                tirx.Cast(DOUBLE, tirx.Cast("int64", self.clip(value.value + shift)))
+                for shift in (lift(value.error), number(0) - lift(value.error))
+            ]
+            at = self.let(tirx.Cast(DOUBLE, tirx.Cast("int64", self.clip(value.value))))
+            apart = self.larger(self.absolute(ends[0] - at), self.absolute(ends[1] - at))
+            error = choose(lift(value.error) > number(0), apart, 0.0)
+        return self.name(Tracked(converted, dtype, value.magnitude, error=error))
+
+    def clip(self, value: Any) -> Any:
+        """Into the range of an int64."""
+        limit = number(2.0**62)
+        value = self.let(value)
+        return Select(value > limit, limit, Select(value < -limit, -limit, value))
+
+
+def is_wider(dtype: str, than: str) -> bool:
+    """Whether a float type has every number of another."""
+    wide, narrow = get_facts(dtype), get_facts(than)
+    return (
+        wide.mantissa_bits >= narrow.mantissa_bits
+        and wide.largest >= narrow.largest
+        and wide.smallest_subnormal <= narrow.smallest_subnormal
+    )
+
+
+def store_cell(buffer: Any, value: Any) -> Any:
+    """Set a local variable."""
+    return BufferStore(buffer, lift(value) if isinstance(value, float) else value, [0])

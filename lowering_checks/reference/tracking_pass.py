@@ -1,0 +1,545 @@
+"""The pass that widens a program to float64 and has it compute, beside every number, its error.
+
+Every buffer of floats becomes several of float64, every variable several variables; casts to
+narrower floats round nothing any more, but count; integers keep their types. The result is plain
+loops for LLVM. See tracked.py for the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+import tvm.tirx as tirx
+from tvm.ir import Call
+from tvm.ir.expr import TensorLoad
+from tvm.tirx import (
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    PrimFunc,
+    Select,
+    Var,
+    While,
+    decl_buffer,
+)
+from tvm.tirx.analysis import undefined_vars
+
+from tirstep.transforms.tir import constant, find_all
+
+from ..compile.compiling import make_main
+from ..devices.device import is_scalar
+from .conditions import TRANSPARENT, ConditionTracking
+from .data_dependence import (
+    find_accumulated,
+    find_shaky_buffers,
+    get_dtype,
+    is_float_cast,
+    is_shaky,
+    needs_guard,
+)
+from .float_functions import FLOAT_FUNCTIONS, apply_function, apply_power
+from .refusals import RefusedError, get_call_name, refuse_call
+from .tracked import (
+    DOUBLE,
+    INFINITE,
+    Condition,
+    Emitter,
+    Tracked,
+    Tracker,
+    choose,
+    get_facts,
+    holds_always,
+    lift,
+    number,
+    plus,
+    sequence,
+    store_cell,
+)
+
+PARTS = ("value", "magnitude", "additions", "error", "unit")
+INPUT_PARTS = ("value", "unit")
+INTEGER_PARTS = ("value", "magnitude", "error")
+STATUS = ("lost", "overflow", "outside")
+"""Of a run: whether a loop's end was not certain, so that nothing is; the largest ratio of the
+magnitude of an integer that was stored, to what its type holds; and whether an index that depends
+on data left its buffer."""
+_INTEGER_OPERATIONS = (
+    "FloorDiv",
+    "FloorMod",
+    "Div",
+    "Mod",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
+    "LShift",
+    "RShift",
+)
+
+
+@dataclass(frozen=True)
+class TrackedBuffer:
+    """A buffer's parts, each a flat buffer of its own, by the names in `Tracked`."""
+
+    source: Any
+    dtype: str
+    parts: Mapping[str, Any]
+
+    @property
+    def is_stored(self) -> bool:
+        return "error" in self.parts
+
+
+@dataclass
+class TrackedFunction:
+    """What the pass makes of a function.
+
+    Attributes
+    ----------
+    module : with ``main``, whose parameters are the parts of each parameter in turn, and last the
+        status
+    buffers : of each parameter; None for an integer that is handed over as it is
+    is_deciding : floats are compared
+    """
+
+    module: tvm.IRModule
+    buffers: list[TrackedBuffer | None]
+    status: Any
+    is_deciding: bool
+
+
+def track_function(
+    body: Any, parameters: tuple[Any, ...], plain_outputs: frozenset[int]
+) -> TrackedFunction:
+    """The pass, on a function in flat statements (`simulator.flatten`).
+
+    `plain_outputs` are the places of parameters that are stored to and never loaded: what is
+    stored there is not rounded to their type yet. Raises `RefusedError` for what cannot be judged.
+    """
+    return _TrackingPass(body, parameters, plain_outputs).run()
+
+
+@dataclass
+class _TrackingPass(ConditionTracking):
+    body: Any
+    parameters: tuple[Any, ...]
+    plain_outputs: frozenset[int]
+    emitter: Emitter = field(default_factory=Emitter)
+
+    def __post_init__(self) -> None:
+        self.tracker = Tracker(self.emitter)
+        self.let, self.add = self.emitter.let, self.emitter.add
+        self.stored = {node.buffer for node in find_all(self.body, BufferStore)}
+        self.buffers: dict[Any, TrackedBuffer] = {}
+        self.values: dict[Any, Tracked | Any] = {}
+        self.unrounded = {self.parameters[place] for place in self.plain_outputs}
+        self.status = decl_buffer((len(STATUS),), DOUBLE, "status")
+        self.poison: Any = None  # the cell that is infinite where it is not certain what runs
+        self.depth = 0
+        self.is_deciding = False
+        self.shaky = find_shaky_buffers(self.body)
+        self.accumulated = find_accumulated(self.body)
+        self.bound_loads: dict[Any, list[Any]] = {}
+
+    def run(self) -> TrackedFunction:
+        arguments: list[TrackedBuffer | None] = []
+        flat: list[Any] = []
+        for parameter in self.parameters:
+            if is_scalar(parameter) and not get_facts(str(parameter.ty)).is_float:
+                arguments.append(None)
+                flat.append(parameter)
+                continue
+            buffer = self._make_buffer(parameter)
+            arguments.append(buffer)
+            flat += buffer.parts.values()
+            if is_scalar(parameter):
+                self.values[parameter] = self._load_from(buffer, tirx.IntImm("int32", 0))
+        self.statement(self.body)
+        for argument in arguments:
+            if argument is not None and argument.is_stored:
+                self._close_all(argument)
+        function = PrimFunc([*flat, self.status], self.emitter.finish())
+        module = make_main(function)
+        return TrackedFunction(module, arguments, self.status, self.is_deciding)
+
+    # ---- Buffers
+
+    def _make_buffer(self, source: Any) -> TrackedBuffer:
+        dtype = str(source.ty) if is_scalar(source) else str(source.dtype)
+        size = 1 if is_scalar(source) else int(constant(source.shape[0]) or 1)
+        is_float = get_facts(dtype).is_float
+        if source not in self.stored:
+            names: tuple[str, ...] = INPUT_PARTS if is_float else ("value",)
+        else:
+            names = PARTS if is_float else INTEGER_PARTS
+        parts = {
+            name: decl_buffer(
+                (size,),
+                dtype if name == "value" and not is_float else DOUBLE,
+                f"{source.name}_{name}",
+            )
+            for name in names
+        }
+        self.buffers[source] = TrackedBuffer(source, dtype, parts)
+        return self.buffers[source]
+
+    def _load_from(self, buffer: TrackedBuffer, index: Any, taint: Any = 0.0) -> Tracked:
+        loaded = {name: self.let(BufferLoad(part, [index])) for name, part in buffer.parts.items()}
+        value = loaded.pop("value")
+        if "magnitude" not in loaded:
+            size = value if get_facts(buffer.dtype).is_float else tirx.Cast(DOUBLE, value)
+            loaded["magnitude"] = self.let(self.tracker.absolute(size))
+        tracked = Tracked(value, buffer.dtype, **loaded)
+        if holds_always(taint, 0.0):
+            return tracked
+        error = choose(lift(taint) > number(0), INFINITE, tracked.error)
+        return self.tracker.name(Tracked(**{**vars(tracked), "error": error}))
+
+    def _index(self, index: Any, buffer: TrackedBuffer) -> tuple[Any, Any]:
+        """An index and its error; a place that is not certain, or outside, is the first."""
+        if not self._has_data(index):
+            return self._substitute(index), 0.0
+        tracked = self.expression(index)
+        place, zero = tracked.value, tirx.const(0, tracked.dtype)
+        size = tirx.const(int(buffer.parts["value"].shape[0]), tracked.dtype)
+        inside = self.let(tirx.And(place >= zero, place < size))
+        outside = BufferStore(self.status, number(1), [STATUS.index("outside")])
+        certain = tirx.EQ(lift(tracked.error), number(0))
+        self.add(IfThenElse(tirx.And(certain, tirx.Not(inside)), outside, None))
+        if not self._is_shaky(index):
+            return self.let(Select(inside, place, zero)), 0.0
+        known = tirx.And(inside, certain)
+        return self.let(Select(known, place, zero)), tracked.error
+
+    def _close_all(self, buffer: TrackedBuffer) -> None:
+        """In the end: every element as one term, in its value and its error."""
+        if not get_facts(buffer.dtype).is_float:
+            return
+        index = Var("i", "int32")
+        with self.emitter.inside() as statements:
+            closed = self.tracker.close(self._load_from(buffer, index))
+            self.add(BufferStore(buffer.parts["error"], lift(closed.error), [index]))
+        extent = buffer.parts["error"].shape[0]
+        self.add(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
+
+    # ---- Statements
+
+    def statement(self, node: Any) -> None:
+        kind = type(node).__name__
+        maker = getattr(self, f"_track_{kind.lower()}", None)
+        if maker is None:
+            raise RefusedError(f"the statement {kind} has no meaning in float64 here")
+        maker(node)
+
+    def _track_seqstmt(self, node: Any) -> None:
+        for statement in node.seq:
+            self.statement(statement)
+
+    def _track_allocbuffer(self, node: Any) -> None:
+        for part in self._make_buffer(node.buffer).parts.values():
+            self.add(tirx.AllocBuffer(part))
+
+    def _track_attrstmt(self, node: Any) -> None:
+        if node.attr_key in ("thread_extent", "virtual_thread"):
+            raise RefusedError("its threads are those of a GPU")
+        self.statement(node.body)
+
+    def _track_assertstmt(self, node: Any) -> None:
+        pass
+
+    def _track_evaluate(self, node: Any) -> None:
+        for call in find_all(node.value, Call):
+            if get_call_name(call) != "assume":
+                refuse_call(call)
+
+    def _track_break(self, node: Any) -> None:
+        self.add(node)
+
+    def _track_continue(self, node: Any) -> None:
+        self.add(node)
+
+    def _track_bind(self, node: Any) -> None:
+        self.bound_loads[node.var] = self._find_loads(node.value)
+        if self._has_data(node.value) or get_dtype(node.value) == "bool":
+            self.values[node.var] = self.expression(node.value)
+            return
+        value = self._substitute(node.value)
+        variable = Var(str(node.var.name), node.var.ty)
+        self.add(tirx.Bind(variable, value))
+        self.values[node.var] = variable
+
+    def _track_for(self, node: Any) -> None:
+        first, extent = self._bound(node.min), self._bound(node.extent)
+        variable = Var(str(node.loop_var.name), node.loop_var.ty)
+        self.values[node.loop_var] = variable
+        with self.emitter.inside() as statements:
+            self.statement(node.body)
+        step = None if node.step is None else self._substitute(node.step)
+        body = sequence(statements)
+        self.add(For(variable, first, extent, ForKind.SERIAL, body, None, None, step))
+
+    def _bound(self, expression: Any) -> Any:
+        if not self._has_data(expression):
+            return self._substitute(expression)
+        tracked = self.expression(expression)
+        if not holds_always(tracked.error, 0.0):
+            self._lose(lift(tracked.error) > number(0))
+        return tracked.value
+
+    def _lose(self, condition: Any) -> None:
+        lost = BufferStore(self.status, number(1), [STATUS.index("lost")])
+        self.add(IfThenElse(condition, lost, None))
+
+    def _track_while(self, node: Any) -> None:
+        flag = self.emitter.cell("bool")
+
+        def decide() -> None:
+            condition = self.condition(node.condition)
+            if self._is_shaky(node.condition):
+                self._lose(condition.is_uncertain)
+            # Where it may go either way it ends, since nothing is known any more.
+            ends = tirx.And(condition.may_hold, tirx.Not(condition.may_fail))
+            self.add(BufferStore(flag, ends, [0]))
+
+        decide()
+        with self.emitter.inside() as statements:
+            self.statement(node.body)
+            decide()
+        self.add(While(BufferLoad(flag, [0]), sequence(statements)))
+
+    def _track_ifthenelse(self, node: Any) -> None:
+        condition = self.condition(node.condition)
+        cases = [(condition.may_hold, node.then_case), (condition.may_fail, node.else_case)]
+        uncertain = self._is_shaky(node.condition)
+        if uncertain:
+            if self.poison is None:
+                self.poison = self.emitter.cell(DOUBLE)
+            if self.depth == 0:
+                self.add(store_cell(self.poison, 0.0))
+            before = self.let(BufferLoad(self.poison, [0]))
+            self.emitter.add_branch(condition.is_uncertain, [store_cell(self.poison, INFINITE)])
+        self.depth += uncertain
+        for holds, case in cases:
+            if case is not None:
+                with self.emitter.inside() as statements:
+                    self.statement(case)
+                self.emitter.add_branch(holds, statements)
+        self.depth -= uncertain
+        if uncertain:
+            self.add(store_cell(self.poison, before))
+
+    def _track_bufferstore(self, node: Any) -> None:
+        if len(node.indices) != 1:
+            raise RefusedError("a store to several elements at once has no meaning in float64 here")
+        buffer = self.buffers[node.buffer]
+        value = node.value
+        if node.buffer in self.unrounded and is_float_cast(value):
+            value = self.expression(value.value)
+            value = Tracked(**{**vars(self.tracker.close(value)), "dtype": buffer.dtype})
+        else:
+            value = self.expression(value)
+        if self.depth:
+            error = self.let(plus(value.error, BufferLoad(self.poison, [0])))
+            value = Tracked(**{**vars(value), "error": error})
+        index, taint = self._index(node.indices[0], buffer)
+        if not holds_always(taint, 0.0):
+            self._poison_all(buffer, lift(taint) > number(0))
+        if not value.is_float:
+            self._note_overflow(value)
+        for name, part in buffer.parts.items():
+            self.add(BufferStore(part, lift(getattr(value, name)), [index]))
+
+    def _poison_all(self, buffer: TrackedBuffer, condition: Any) -> None:
+        index, error = Var("i", "int32"), buffer.parts["error"]
+        store = BufferStore(error, number(INFINITE), [index])
+        loop = For(index, 0, error.shape[0], ForKind.SERIAL, store)
+        self.add(IfThenElse(condition, loop, None))
+
+    def _note_overflow(self, value: Tracked) -> None:
+        """Keep the largest ratio of a magnitude to what its type holds."""
+        if isinstance(value.magnitude, float):
+            return
+        place = STATUS.index("overflow")
+        ratio = self.let(value.magnitude * number(1 / get_facts(value.dtype).largest))
+        before = BufferLoad(self.status, [place])
+        self.add(IfThenElse(ratio > before, BufferStore(self.status, ratio, [place]), None))
+
+    # ---- Expressions
+
+    def _has_data(self, expression: Any) -> bool:
+        """Whether a load or a float stands in an integer expression."""
+        if get_facts(get_dtype(expression)).is_float or find_all(expression, TensorLoad):
+            return True
+        tracked = (self.values.get(variable) for variable in undefined_vars(expression))
+        return any(isinstance(value, Tracked) for value in tracked)
+
+    def _is_shaky(self, expression: Any) -> bool:
+        """Whether a float, or what a float decided over, stands in an expression."""
+        if is_shaky(expression, self.shaky):
+            return True
+        tracked = (self.values.get(variable) for variable in undefined_vars(expression))
+        return any(
+            isinstance(value, Tracked) and not holds_always(value.error, 0.0) for value in tracked
+        )
+
+    def _substitute(self, expression: Any) -> Any:
+        import tvm_ffi
+
+        return tvm_ffi.structural_map(
+            expression, (Var, lambda variable: self.values.get(variable, variable))
+        )
+
+    def expression(self, node: Any) -> Tracked:
+        """The tracked value of an expression."""
+        dtype = get_dtype(node)
+        if dtype == "bool":
+            return self._as_number(self.condition(node))
+        if not self._has_data(node):
+            value = self.let(self._substitute(node))
+            size = constant(value)
+            double = tirx.Cast(DOUBLE, value)
+            magnitude = (
+                float(abs(size)) if size is not None else self.let(self.tracker.absolute(double))
+            )
+            return Tracked(value, dtype, magnitude)
+        kind = type(node).__name__
+        maker = getattr(self, f"_value_{kind.lower()}", None)
+        if maker is not None:
+            return maker(node)
+        if kind in _INTEGER_OPERATIONS:
+            return self._operate(node, kind)
+        raise RefusedError(f"the expression {kind} has no meaning in float64 here")
+
+    def _as_number(self, condition: Condition) -> Tracked:
+        error = choose(condition.is_uncertain, 1.0, 0.0)
+        return Tracked(condition.may_hold, "bool", 1.0, error=self.let(error))
+
+    def _value_floatimm(self, node: Any) -> Tracked:
+        return self.tracker.constant(float(node.value), get_dtype(node))
+
+    def _value_var(self, node: Any) -> Tracked:
+        return self.values[node]
+
+    def _value_tensorload(self, node: Any) -> Tracked:
+        if len(node.indices) != 1:
+            raise RefusedError("a load of several elements at once has no meaning in float64 here")
+        buffer = self.buffers[node.source]
+        index, taint = self._index(node.indices[0], buffer)
+        return self._load_from(buffer, index, taint)
+
+    _value_bufferload = _value_tensorload
+
+    def _value_add(self, node: Any) -> Tracked:
+        return self.tracker.add(self.expression(node.a), self.expression(node.b))
+
+    def _value_sub(self, node: Any) -> Tracked:
+        return self.tracker.add(self.expression(node.a), self.expression(node.b), sign=-1)
+
+    def _value_mul(self, node: Any) -> Tracked:
+        for one, other in ((node.a, node.b), (node.b, node.a)):
+            if getattr(one, "value", None) == -1:  # a sum stays one
+                tracked = self.expression(other)
+                value = -tracked.value if not tracked.is_float else number(0) - tracked.value
+                return self.tracker.name(Tracked(**{**vars(tracked), "value": value}))
+        return self.tracker.multiply(self.expression(node.a), self.expression(node.b))
+
+    def _value_div(self, node: Any) -> Tracked:
+        if not get_facts(get_dtype(node)).is_float:
+            return self._operate(node, "Div")
+        return self.tracker.divide(self.expression(node.a), self.expression(node.b))
+
+    def _value_max(self, node: Any) -> Tracked:
+        return self.tracker.extreme(self.expression(node.a), self.expression(node.b), tirx.Max)
+
+    def _value_min(self, node: Any) -> Tracked:
+        return self.tracker.extreme(self.expression(node.a), self.expression(node.b), tirx.Min)
+
+    def _value_cast(self, node: Any) -> Tracked:
+        return self.tracker.convert(self.expression(node.value), get_dtype(node))
+
+    def _value_let(self, node: Any) -> Tracked:
+        self.values[node.var] = self.expression(node.value)
+        return self.expression(node.body)
+
+    def _value_select(self, node: Any) -> Tracked:
+        return self._choose(node.condition, node.true_value, node.false_value)
+
+    def _value_bitwisenot(self, node: Any) -> Tracked:
+        return self._operate_on([node.a], get_dtype(node), lambda a: tirx.BitwiseNot(a))
+
+    def _operate(self, node: Any, kind: str) -> Tracked:
+        return self._operate_on([node.a, node.b], get_dtype(node), getattr(tirx, kind))
+
+    def _operate_on(self, operands: Any, dtype: str, make: Any) -> Tracked:
+        """An operation on integers of which nothing is known if an operand is not certain."""
+        tracked = [self.expression(operand) for operand in operands]
+        if any(each.is_float for each in tracked):
+            raise RefusedError("an operation on the bits of floats has no meaning in float64")
+        value = self.let(make(*(each.value for each in tracked)))
+        error: Any = 0.0
+        for each in tracked:
+            error = self.tracker.larger(error, each.error)
+        if not holds_always(error, 0.0):
+            error = self.let(choose(lift(error) > number(0), INFINITE, 0.0))
+        return Tracked(
+            value, dtype, self.let(self.tracker.absolute(tirx.Cast(DOUBLE, value))), error=error
+        )
+
+    def _value_call(self, node: Any) -> Tracked:
+        name, arguments = get_call_name(node), list(node.args)
+        if name == "if_then_else":
+            return self._choose(*arguments)
+        if name in FLOAT_FUNCTIONS and get_facts(get_dtype(node)).is_float:
+            return apply_function(self.tracker, name, self.expression(arguments[0]))
+        if name in ("fabs", "abs"):
+            return self._make_absolute(self.expression(arguments[0]))
+        if name == "pow":
+            return apply_power(self.tracker, *map(self.expression, arguments))
+        if name == "fma":
+            first, second, third = map(self.expression, arguments)
+            return self.tracker.add(self.tracker.multiply(first, second), third)
+        if name in TRANSPARENT:
+            return self.expression(arguments[0])
+        if name in ("clz", "popcount", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"):
+            return self._operate_on(
+                arguments, get_dtype(node), lambda *args: Call(node.op, list(args), ret_ty=node.ty)
+            )
+        if name in ("shift_left", "shift_right"):
+            return self._operate_on(
+                arguments, get_dtype(node), lambda *args: Call(node.op, list(args), ret_ty=node.ty)
+            )
+        refuse_call(node)
+        raise AssertionError
+
+    def _make_absolute(self, value: Tracked) -> Tracked:
+        value = self.tracker.close(value)
+        zero = number(0) if value.is_float else tirx.const(0, value.dtype)
+        size = Select(value.value < zero, zero - value.value, value.value)
+        return self.tracker.name(Tracked(**{**vars(value), "value": size}))
+
+    def _choose(self, condition: Any, first: Any, second: Any) -> Tracked:
+        """One of two, of which only what may be chosen is computed."""
+        decided = self.condition(condition)
+        arms = []
+        for holds, arm in ((decided.may_hold, first), (decided.may_fail, second)):
+            if not needs_guard(arm):
+                arms.append(self.expression(arm))
+                continue
+            dtype = get_dtype(arm)
+            names = PARTS if get_facts(dtype).is_float else INTEGER_PARTS
+            own = {"value": DOUBLE if get_facts(dtype).is_float else dtype}
+            cells = {name: self.emitter.cell(own.get(name, DOUBLE)) for name in names}
+            for cell in cells.values():
+                self.add(BufferStore(cell, tirx.const(0, cell.dtype), [0]))
+            with self.emitter.inside() as statements:
+                value = self.expression(arm)
+                for name, cell in cells.items():
+                    self.add(store_cell(cell, getattr(value, name)))
+            self.emitter.add_branch(holds, statements)
+            parts = {name: self.let(BufferLoad(cell, [0])) for name, cell in cells.items()}
+            arms.append(Tracked(dtype=dtype, **parts))
+        return self.tracker.join(decided, *arms)

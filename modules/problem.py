@@ -1,0 +1,155 @@
+"""What every check asks of a problem: of a kernel's, and of a module's that has no kernel."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import tvm
+
+from tirstep.modules.numeric import Array
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One argument of a function; a scalar parameter is one of shape ()."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    is_scalar: bool = False
+
+
+class AnyProblem(ABC):
+    """A module with its inputs and what it must compute of them.
+
+    Attributes
+    ----------
+    kernel : what it is a problem of: its `name`, its `meaning`
+    shape, options : the sizes and options that were settled, by name
+    """
+
+    kernel: Any
+    shape: Mapping[str, int]
+    options: Mapping[str, Any]
+    reference_name: ClassVar[str] = "NumPy"  # whose numbers `reference` has, for sentences
+    symbolic: tuple[str, ...] = ()  # the sizes that the module takes from its arguments
+
+    @property
+    @abstractmethod
+    def module(self) -> tvm.IRModule:
+        """The module, whose function is called ``main``."""
+
+    @property
+    @abstractmethod
+    def arguments(self) -> tuple[Tensor, ...]:
+        """All arguments, in the function's order."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The arguments that are read, in their order."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> tuple[Tensor, ...]:
+        """The arguments that are written, in their order; one also read is an input too."""
+
+    @property
+    @abstractmethod
+    def accumulator(self) -> str:
+        """The data type that sums are formed in."""
+
+    @property
+    @abstractmethod
+    def is_exact(self) -> bool:
+        """Whether any legal schedule gives the same bits on `integer_inputs`."""
+
+    @property
+    @abstractmethod
+    def terms(self) -> int:
+        """The most roundings on the way to one element of an output."""
+
+    @property
+    @abstractmethod
+    def zeros(self) -> Sequence[Any]:
+        """Where the inputs must be 0 for one output to have only zeros to sum, by input."""
+
+    @property
+    @abstractmethod
+    def flops(self) -> int:
+        """The operations."""
+
+    @property
+    @abstractmethod
+    def bytes(self) -> int:
+        """The least bytes to move: every input read once, every output written once."""
+
+    @abstractmethod
+    def integer_rounds(self, seed: int) -> list[list[Array]]:
+        """Whole numbers, as few lists of inputs as show every term."""
+
+    @abstractmethod
+    def float_inputs(self, seed: int) -> list[Array]:
+        """Random floats; for an integer type integers that overflow nothing."""
+
+    @abstractmethod
+    def planted_inputs(self, seed: int) -> list[list[Array]]:
+        """`float_inputs`, with corner cases in them."""
+
+    @abstractmethod
+    def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
+        """Inputs of corner cases, each with what the rows of its first input are."""
+
+    @abstractmethod
+    def reference(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs, computed and left in float64; raises `KernelError` for misshapen inputs."""
+
+    @abstractmethod
+    def error_bound(self, inputs: Sequence[Array]) -> list[Array]:
+        """How far from `reference` each element of an output may be, in absolute numbers."""
+
+    @abstractmethod
+    def error_interval(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
+        """The least and the largest value that each element of an output may have, in float64."""
+
+    @property
+    def in_out(self) -> tuple[int, ...]:
+        """The places of the arguments that are inputs and outputs."""
+        places = enumerate(self.arguments)
+        return tuple(
+            place for place, each in places if each in self.inputs and each in self.outputs
+        )
+
+    @property
+    def doubt(self) -> str:
+        """What in the declaration may be why numbers are wrong, as a sentence; mostly ""."""
+        return ""
+
+    @property
+    def shape_text(self) -> str:
+        """The sizes, ``64x48x32``; "" of what has none."""
+        return "x".join(map(str, self.shape.values()))
+
+    def integer_inputs(self, seed: int) -> list[Array]:
+        """The first of `integer_rounds`."""
+        return self.integer_rounds(seed)[0]
+
+    def make_arguments(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+        """All arguments, in the function's order; of one that is both, the input."""
+        found = _by_name(self.outputs, outputs) | _by_name(self.inputs, inputs)
+        return [found[tensor.name] for tensor in self.arguments]
+
+    def take_inputs(self, arguments: Sequence[Array]) -> list[Array]:
+        """The inputs among all arguments."""
+        found = _by_name(self.arguments, arguments)
+        return [found[tensor.name] for tensor in self.inputs]
+
+    def take_outputs(self, arguments: Sequence[Array]) -> list[Array]:
+        """The outputs among all arguments."""
+        found = _by_name(self.arguments, arguments)
+        return [found[tensor.name] for tensor in self.outputs]
+
+
+def _by_name(tensors: Sequence[Tensor], arrays: Sequence[Array]) -> dict[str, Array]:
+    return {tensor.name: array for tensor, array in zip(tensors, arrays, strict=True)}

@@ -1,0 +1,27 @@
+"""``tirstep new``: a small project to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .formatting import count
+
+
+def command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where to; a new folder, or an empty one.")
+    ],
+) -> int:
+    """Write a small project of your own, to start from.
+
+    Kernel, recipe, test, golden, Makefile and CI; its package has the name of DIR, and make test
+    there passes as it is.
+    """
+    from tirstep.programs.project import make_project
+
+    made = make_project(folder)
+    print(f"{folder}: {count(len(made), 'file')}; next: cd {folder} && make test", flush=True)
+    return 0

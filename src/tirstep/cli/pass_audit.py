@@ -1,0 +1,134 @@
+"""``tirstep pass --audit``: which of TVM's passes is the first after which numbers differ."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from .formatting import count
+from .wrong_use import UseError
+
+if TYPE_CHECKING:
+    from tirstep.experiments.audit import AuditedTrial, AuditRow
+
+    from .screen import Screen
+
+
+def show_audit(
+    trials: int, first: int, seed: int, jobs: int, state: Path | None, *, as_json: bool
+) -> int:
+    """Audit TVM's passes over the corpus and print the table; 1 if one is wrong."""
+    from tirstep.experiments.audit import tabulate
+    from tirstep.experiments.editing import list_passes
+    from tirstep.experiments.quick import WRONG
+
+    from .json_output import print_document
+    from .screen import Screen
+
+    screen = Screen(quiet=as_json)
+    found: list[AuditedTrial] = []
+    with screen.working():
+        for record in _audit(seed, range(first, first + trials), jobs, state):
+            found.append(record)
+            screen.doing(f"{len(found)} of {trials} trials")
+    found.sort(key=lambda each: each.trial)
+    rows = tabulate(found, list_passes())
+    _show(screen, found, rows, seed)
+    wrong = [each for each in found if each.status == WRONG]
+    if as_json:
+        print_document(
+            "pass",
+            audit=True,
+            seed=seed,
+            ok=not wrong,
+            counts=Counter(each.status for each in found),
+            kinds=Counter(each.kind for each in found),
+            passes=[
+                {"name": r.name, "changed": r.changed, "wrong": dict(r.wrong), "refused": r.refused}
+                for r in rows
+            ],
+            trials=[_keys(each) for each in found if each.status != "right"],
+        )
+    return 1 if wrong else 0
+
+
+def _keys(trial: AuditedTrial) -> dict[str, Any]:
+    from tirstep.experiments.audit import to_json
+
+    return {key: value for key, value in to_json(trial).items() if key != "changed"}
+
+
+def _audit(
+    seed: int, trials: Sequence[int], jobs: int, state: Path | None
+) -> Iterator[AuditedTrial]:
+    """The trials, those of the state file first; new ones are appended to it."""
+    from tirstep.experiments.audit import from_json, to_json
+
+    known: dict[int, AuditedTrial] = {}
+    head = {"audit": True, "seed": seed}
+    if state is not None and state.exists():
+        try:
+            lines = [json.loads(line) for line in state.read_text("utf-8").splitlines()]
+            if lines[:1] != [head]:
+                raise UseError(f"{state} is of another search; give another file")
+            known = {each["trial"]: from_json(each) for each in lines[1:]}
+        except (ValueError, TypeError, KeyError) as error:
+            raise UseError(f"{state} is no state of an audit; give another file") from error
+    made = list(known.values())
+    yield from (each for each in made if each.trial in trials)
+    missing = [trial for trial in trials if trial not in known]
+    for record in _run(seed, missing, jobs):
+        made.append(record)
+        if state is not None and (len(made) % 20 == 0 or len(made) >= len(trials)):
+            _write(state, [head, *map(to_json, made)])
+        yield record
+
+
+def _write(state: Path, lines: Sequence[dict[str, Any]]) -> None:
+    from tirstep.files import write_file
+
+    write_file(state, "".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def _run(seed: int, trials: Sequence[int], jobs: int) -> Iterator[AuditedTrial]:
+    if jobs == 1:
+        for trial in trials:
+            yield _audit_one((seed, trial))
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(jobs, maxtasksperchild=200) as pool:
+        yield from pool.imap_unordered(_audit_one, [(seed, trial) for trial in trials], chunksize=4)
+
+
+def _audit_one(which: tuple[int, int]) -> AuditedTrial:
+    from tirstep.experiments import Corpus
+    from tirstep.experiments.audit import audit_trial
+
+    seed, trial = which
+    return audit_trial(Corpus(seed), trial)
+
+
+def _show(
+    screen: Screen, found: Sequence[AuditedTrial], rows: Sequence[AuditRow], seed: int
+) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("pass")
+    for heading in ("changed", "first wrong", "refused"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        wrong = ", ".join(f"{number} {what}" for what, number in row.wrong.items())
+        table.add_row(row.name, str(row.changed or ""), wrong, str(row.refused or ""))
+    screen.line(("TVM's passes", "bold"), (f"  {count(len(found), 'module')}, seed {seed}", "dim"))
+    screen.table(table)
+    counts = Counter(each.status for each in found)
+    screen.line(", ".join(f"{number} {status}" for status, number in counts.items()))
+    for each in [each for each in found if each.status == "wrong"][:8]:
+        screen.line(
+            (f"{each.at}  ", "bold red"), f"trial {each.trial}, {each.label}: {each.reason}"
+        )

@@ -1,0 +1,269 @@
+"""What ``tirstep pass`` prints: a row for each module, then what is wrong, and its script."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from .formatting import count
+
+if TYPE_CHECKING:
+    from tirstep.experiments import Experiment, Trial
+    from tirstep.experiments.hunting import Counterexample, TrialRecord
+    from tirstep.lowering_checks.facts import Fact
+
+    from .json_output import Document
+    from .pass_ import Change, Tried
+    from .screen import Screen
+
+DERIVED = (", vectors", ", scalars", ", widest")
+"""Ends of the names of facts that another one tells, too."""
+STYLES = {"right": "green", "wrong": "bold red", "refused": "bold red", "unchanged": "dim"}
+
+
+def show_modules(
+    screen: Screen,
+    experiment: Experiment,
+    trials: Sequence[Trial],
+    tried: Tried,
+    change: Change,
+    *,
+    with_diff: bool,
+    as_json: bool,
+) -> int:
+    """Print what a change did to modules; 1 if an answer changed."""
+    from .json_output import print_document
+
+    bad = [each for each in trials if each.is_bad]
+    _show_table(screen, trials, change.title)
+    found = None
+    for trial in trials if with_diff else bad[:1]:
+        if trial.diff is not None and trial.diff.lines:
+            screen.line()
+            screen.line((f"# {trial.subject.label}", "bold"))
+            screen.diff(trial.diff.lines)
+    if bad:
+        screen.line()
+        screen.line((f"{bad[0].status}  ", "bold red"), f"{bad[0].subject.label}: {bad[0].reason}")
+        found = _shrink_module(screen, experiment, bad, tried, change)
+        _show_counterexample(screen, found)
+    if as_json:
+        keys = [_trial_keys(each) for each in trials]
+        counts = Counter(each.status for each in trials)
+        print_document(
+            "pass",
+            change=change.title,
+            ok=not bad,
+            counts=counts,
+            modules=keys,
+            counterexample=_counterexample_keys(found),
+        )
+    return 1 if bad else 0
+
+
+def _show_table(screen: Screen, trials: Sequence[Trial], title: str) -> None:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("module", "change", "answer", "run on", "what differs"):
+        table.add_column(heading, no_wrap=heading != "what differs")
+    for each in trials:
+        ran = ", ".join(v.device for v in each.verdicts if v.after is not None)
+        table.add_row(
+            each.subject.label,
+            _spell_change(each),
+            Text(each.status, STYLES.get(each.status, "yellow")),
+            ran,
+            "; ".join(_list_differences(each)) or each.reason[:100],
+        )
+    screen.line((title, "bold"))
+    screen.table(table)
+    counts = Counter(each.status for each in trials)
+    screen.line(
+        (f"{count(len(trials), 'module')}: ", "dim"),
+        ", ".join(f"{number} {status}" for status, number in counts.items()),
+    )
+
+
+def _spell_change(trial: Trial) -> str:
+    if trial.diff is None or not trial.is_changed:
+        return ""
+    gone = "" if trial.is_changed_in_the_end else ", the same in the end"
+    return f"+{trial.diff.added} −{trial.diff.removed}{gone}"
+
+
+def _list_differences(trial: Trial) -> Iterator[str]:
+    """The facts that differ, as ``barriers 2 → 1``; times where there is a clock."""
+    yield from _compare(*trial.facts)
+    for before, after in trial.compiled:
+        for text in _compare(before.rows(), after.rows()):
+            yield f"{before.architecture} {text}"
+        if after.refusal is not None and before.refusal is None:
+            yield f"{after.architecture} refuses it"
+    for verdict in trial.verdicts:
+        if verdict.times is not None:
+            one, other = (each.median * 1e6 for each in verdict.times)
+            yield f"{verdict.device} {one:.1f} → {other:.1f} us"
+
+
+def _compare(before: Sequence[Fact], after: Sequence[Fact]) -> Iterator[str]:
+    known = {(fact.group, fact.name): fact.value for fact in before}
+    for fact in after:
+        old = known.pop((fact.group, fact.name), None)
+        if old != fact.value and not fact.name.endswith(DERIVED):
+            yield f"{fact.name} {_spell(old)} → {_spell(fact.value)}"
+    for (_, name), old in known.items():
+        if not name.endswith(DERIVED):
+            yield f"{name} {_spell(old)} → 0"
+
+
+def _spell(value: Any) -> str:
+    return "0" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _shrink_module(
+    screen: Screen, experiment: Experiment, bad: Sequence[Trial], tried: Tried, change: Change
+) -> Counterexample | None:
+    from tirstep.experiments.hunting import TrialRecord, shrink_subject, try_subject
+
+    with screen.working():
+        screen.doing("making it small")
+        for trial in bad[:4]:
+            found = try_subject(experiment, trial.subject)
+            record = TrialRecord(0, "", trial.subject.label, found.status, found.reason, found.kind)
+            small = shrink_subject(experiment, trial.subject, record, seed=tried.seed)
+            if small is not None:
+                return _write(small, tried, change)
+    return None
+
+
+def _write(found: Counterexample, tried: Tried, change: Change) -> Counterexample:
+    from tirstep.experiments.hunting import write_counterexample
+
+    path = tried.script or Path(f"wrong_{tried.name}.py")
+    return write_counterexample(found, change.edits, change.source, change.title, path)
+
+
+def _show_counterexample(screen: Screen, found: Counterexample | None) -> None:
+    screen.line()
+    if found is None:
+        screen.line(("no small program shows it by itself, so no script is written", "yellow"))
+        return
+    lines = count(found.shrunk.lines, "line")
+    screen.line(("small   ", "dim"), f"{lines}, after {found.shrunk.tried} reductions tried")
+    screen.program(found.shrunk.text)
+    screen.line((f"{found.verdict.status}   ", "dim"), found.verdict.reason, wrap=True)
+    screen.line(("script  ", "dim"), str(found.path))
+    verb = "shows it" if found.is_shown else "does not show it on this machine"
+    screen.line(("run     ", "dim"), f"the script {verb}: {found.last_line}", wrap=True)
+
+
+def show_corpus(
+    screen: Screen, experiment: Experiment, tried: Tried, change: Change, *, as_json: bool
+) -> int:
+    """Try a change over the corpus, and print what it did; 1 if an answer changed."""
+    from tirstep.experiments import Corpus
+    from tirstep.experiments.hunting import HuntState, find_counterexample, hunt
+
+    from .json_output import print_document
+
+    corpus = Corpus(tried.seed)
+    state = HuntState(tried.state, change.title, corpus)
+    trials = range(tried.first, tried.first + (tried.corpus or 0))
+    records: list[TrialRecord] = []
+    with screen.working():
+        for record in hunt(experiment, corpus, trials, state):
+            records.append(record)
+            screen.doing(f"trial {record.trial}, {len(records)} of {len(trials)}")
+    bad = [each for each in records if each.is_bad]
+    _show_counts(screen, records, change.title, tried)
+    found = None
+    if bad:
+        with screen.working():
+            screen.doing("making a counterexample small")
+            found = find_counterexample(experiment, corpus, records)
+            found = None if found is None else _write(found, tried, change)
+        _show_counterexample(screen, found)
+    if as_json:
+        print_document(
+            "pass",
+            change=change.title,
+            seed=tried.seed,
+            ok=not bad,
+            counts=Counter(each.status for each in records),
+            trials=[asdict(each) for each in records],
+            counterexample=_counterexample_keys(found),
+        )
+    return 1 if bad else 0
+
+
+def _show_counts(screen: Screen, records: Sequence[TrialRecord], title: str, tried: Tried) -> None:
+    table = Table(box=None, pad_edge=False)
+    statuses = list(dict.fromkeys(each.status for each in records))
+    table.add_column("")
+    for status in statuses:
+        table.add_column(status, justify="right")
+    for kind in dict.fromkeys(each.kind for each in records):
+        counts = Counter(each.status for each in records if each.kind == kind)
+        table.add_row(kind, *(str(counts[status] or "") for status in statuses))
+    screen.line((title, "bold"), (f"  {count(len(records), 'trial')}, seed {tried.seed}", "dim"))
+    screen.table(table)
+    for each in [each for each in records if each.is_bad][:5]:
+        screen.line(
+            (f"{each.status}  ", "bold red"), f"trial {each.trial}, {each.label}: {each.reason}"
+        )
+
+
+def _trial_keys(trial: Trial) -> Document:
+    return {
+        "module": trial.subject.label,
+        "status": trial.status,
+        "reason": trial.reason,
+        "changed": trial.is_changed,
+        "changed_in_the_end": trial.is_changed_in_the_end,
+        "diff": None if trial.diff is None else str(trial.diff),
+        "devices": [
+            {
+                "device": verdict.device,
+                "before": _finding_texts(verdict.before),
+                "after": _finding_texts(verdict.after),
+                "note": verdict.note,
+                "time_us": None
+                if verdict.times is None
+                else [each.median * 1e6 for each in verdict.times],
+            }
+            for verdict in trial.verdicts
+        ],
+        "facts": [[fact._asdict() for fact in facts] for facts in trial.facts],
+        "compiled": [
+            {
+                "architecture": before.architecture,
+                "before": [fact._asdict() for fact in before.rows()],
+                "after": [fact._asdict() for fact in after.rows()],
+            }
+            for before, after in trial.compiled
+        ],
+    }
+
+
+def _finding_texts(findings: Any) -> list[str] | None:
+    return None if findings is None else [each.message for each in findings]
+
+
+def _counterexample_keys(found: Counterexample | None) -> Document | None:
+    if found is None:
+        return None
+    return {
+        "from": found.record.label,
+        "trial": found.record.trial,
+        "lines": found.shrunk.lines,
+        "program": found.shrunk.text,
+        "reason": found.verdict.reason,
+        "script": None if found.path is None else str(found.path),
+        "shown": found.is_shown,
+        "last_line": found.last_line,
+    }

@@ -1,0 +1,207 @@
+"""Which lines of a step's TIR the lines of its device source come from.
+
+Two things are asked, and nothing is guessed. TVM keeps the span of a store through its passes, so
+before the lowering every store gets one that holds its line; a loop is the one of its name around
+the same stores, and a buffer the one of its name. The source is generated a second time with a
+mark in front of each statement: where it differs from the first in more than the marks, nothing is
+linked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm.ir import SourceName, Span
+from tvm.tirx import AllocBuffer, Bind, BufferStore, Evaluate, For, IfThenElse, SeqStmt
+
+from tirstep.lowering_checks.compile.passes import Lowering
+from tirstep.transforms.tir import find_all
+
+ORIGIN = "tirstep: a line of the step"
+TAG = "tirstep-store-"
+MARK = "TIRSTEP_STATEMENT"
+_TAGGED = re.compile(rf"  # {TAG}(\d+)$")
+_MARKED = re.compile(rf"^\s*{MARK}\((\d+)\);$")
+_LOOP = re.compile(r"^\s*for ([\w, ]+) in ")
+_ALLOCATION = re.compile(r"^\s*(\w+) = T\.\w*alloc_buffer\(")
+_BRACE = re.compile(r"^\s*[{}]?\s*$")
+
+
+@dataclass(frozen=True)
+class StepLines:
+    """Where statements stand in the printed TIR of a step; lines count from 1.
+
+    Attributes
+    ----------
+    loops : of each loop: its variable, its line, and the lines of the stores in it
+    buffers : the line that allocates each buffer, where one line alone does
+    """
+
+    loops: Sequence[tuple[Any, int, frozenset[int]]] = ()
+    buffers: Mapping[str, int] = field(default_factory=dict)
+
+
+def note_lines(module: tvm.IRModule) -> tuple[tvm.IRModule, StepLines]:
+    """The module with the line of each store in its span, which changes nothing of the program."""
+    stores = [store for _, each in module.functions_items() for store in _find(each, BufferStore)]
+    numbers = {store: number for number, store in enumerate(stores)}
+    tagged = module.script(obj_to_annotate={each: f"{TAG}{n}" for each, n in numbers.items()})
+    lines = tagged.strip("\n").splitlines()
+    places = {
+        int(found[1]): line
+        for line, text in enumerate(lines, 1)
+        if (found := _TAGGED.search(text)) is not None
+    }
+    origin = SourceName(ORIGIN)
+
+    def note(store: Any) -> Any:
+        line = places.get(numbers.get(store, -1), 0)
+        return BufferStore(
+            store.buffer, store.value, store.indices, span=Span(origin, line, line, 0, 0)
+        )
+
+    noted = tvm.IRModule(
+        {
+            name.name_hint: tvm_ffi.structural_map(function, (BufferStore, note))
+            for name, function in module.functions_items()
+        }
+    )
+    noted = noted.with_attrs(module.attrs) if module.attrs else noted
+    if not tvm_ffi.structural_equal(noted, module):
+        return module, StepLines()
+    return noted, StepLines(_list_loops(noted, lines), _list_buffers(lines))
+
+
+def _find(function: Any, kind: type) -> list[Any]:
+    return find_all(function.body, kind) if hasattr(function, "body") else []
+
+
+def _list_loops(
+    module: tvm.IRModule, lines: Sequence[str]
+) -> list[tuple[Any, int, frozenset[int]]]:
+    """Loops are printed in the order of the tree, several in a line as ``for i, j in T.grid``."""
+    printed = [
+        (name, line)
+        for line, text in enumerate(lines, 1)
+        if (found := _LOOP.match(text)) is not None
+        for name in found[1].split(", ")
+    ]
+    loops = [loop for _, each in module.functions_items() for loop in _find(each, For)]
+    if len(loops) != len(printed) or any(
+        not name.startswith(str(loop.loop_var.name))
+        for loop, (name, _) in zip(loops, printed, strict=True)
+    ):
+        return []
+    return [
+        (loop.loop_var, line, get_lines_within(loop))
+        for loop, (_, line) in zip(loops, printed, strict=True)
+    ]
+
+
+def _list_buffers(lines: Sequence[str]) -> dict[str, int]:
+    found = [
+        (match[1], line) for line, text in enumerate(lines, 1) if (match := _ALLOCATION.match(text))
+    ]
+    names = [name for name, _ in found]
+    return {name: line for name, line in found if names.count(name) == 1}
+
+
+def get_lines_within(statement: Any) -> frozenset[int]:
+    """The lines of the step whose stores a statement has."""
+    lines = (get_line(store) for store in find_all(statement, BufferStore))
+    return frozenset(line for line in lines if line)
+
+
+def get_line(statement: Any) -> int:
+    """The line of the step that a store's span holds; 0 without one."""
+    span = statement.span
+    return int(span.line) if span is not None and str(span.source_name.name) == ORIGIN else 0
+
+
+def link_source(lowering: Lowering, step: StepLines) -> tuple[int, ...]:
+    """For each line of the device source the line of the step's TIR, or 0; empty if not known.
+
+    Empty lines around the source do not count.
+    """
+    device = _find_device_module(lowering)
+    if device is None:
+        return ()
+    module, target = device
+    statements: list[Any] = []
+    marked = tvm.IRModule(
+        {
+            name: tvm_ffi.structural_map(function, _make_marker(statements))
+            for name, function in module.functions_items()
+        },
+        attrs=module.attrs,
+    )
+    build = tvm.get_global_func(f"target.build.{target.kind.name}")
+    source = str(build(marked, target).inspect_source())
+    return _read_marks(source, lowering.source, [_find_line(each, step) for each in statements])
+
+
+def _find_device_module(lowering: Lowering) -> tuple[tvm.IRModule, Any] | None:
+    """What TVM's code generator for the device was given, and the target."""
+    for each in reversed(lowering.passes):
+        targets = [function.attrs.get("target") for _, function in each.module.functions_items()]
+        kinds = {str(target.kind.name) for target in targets if target is not None}
+        if targets and None not in targets and kinds == {lowering.language}:
+            return each.module, targets[0]
+    return None
+
+
+def _make_marker(statements: list[Any]) -> list[Any]:
+    """Callbacks that put a mark in front of each statement, and note the statement."""
+
+    def mark(statement: Any) -> Any:
+        statements.append(statement)
+        call = tvm.tirx.call_extern("int32", MARK, len(statements) - 1)
+        return SeqStmt([Evaluate(call), statement])
+
+    def flatten(sequence: Any) -> Any:
+        parts: list[Any] = []
+        for part in sequence.seq:
+            parts.extend(part.seq if isinstance(part, SeqStmt) else [part])
+        return SeqStmt(parts)
+
+    kinds = (BufferStore, Evaluate, For, IfThenElse, AllocBuffer, Bind)
+    return [*((kind, mark) for kind in kinds), (SeqStmt, flatten)]
+
+
+def _find_line(statement: Any, step: StepLines) -> int:
+    if isinstance(statement, BufferStore):
+        return get_line(statement)
+    if isinstance(statement, AllocBuffer):
+        return step.buffers.get(str(statement.buffer.name), 0)
+    if isinstance(statement, For):
+        within, variable = get_lines_within(statement), statement.loop_var
+        around = [each for each in step.loops if within and within <= each[2]]
+        same = [line for other, line, _ in around if other.same_as(variable)]
+        named = [line for other, line, _ in around if str(other.name) == str(variable.name)]
+        found = set(same or named)
+        return found.pop() if len(found) == 1 else 0
+    return 0
+
+
+def _read_marks(marked: str, source: str, places: Sequence[int]) -> tuple[int, ...]:
+    """A line belongs to the mark before it, unless it only opens or closes a block."""
+    plain: list[str] = []
+    links: list[int] = []
+    place = 0
+    for text in marked.splitlines():
+        if (found := _MARKED.match(text)) is not None:
+            place = places[int(found[1])]
+            continue
+        if text.endswith("{") and "__global__" in text:
+            place = 0
+        plain.append(text)
+        links.append(0 if _BRACE.match(text) else place)
+    if plain != source.splitlines():
+        return ()
+    first = len(source) - len(source.lstrip("\n"))
+    return tuple(links[first:][: len(source.strip("\n").splitlines())])

@@ -1,0 +1,170 @@
+"""``tirstep report --watch``: makes the page again when a file changes, and reloads it.
+
+Each page is made by a process of its own, which imports the files as they are then. The file on
+disk stays as without --watch; a page on disk cannot learn that it changed, so it is served on this
+machine, too, with a script that waits for the next one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from .render import unpack_document
+
+SECONDS = 0.5
+"""Between two looks at the files."""
+KEEP_ALIVE = 10.0
+"""Seconds after which a page that waits is told that nothing changed: else it gives up."""
+HOSTS = ("127.0.0.1", "localhost")
+FAILED = 2  # wrong use, or a file that cannot be imported
+POLICY = "default-src 'none';"
+RELOAD = """<script>
+let shown = null;
+new EventSource("changes").addEventListener("message", (event) => {
+  if (shown === null) shown = event.data;
+  else if (shown !== event.data) location.reload();
+});
+</script>
+</body>"""
+Stamps = Mapping[Path, int]
+
+
+class PageServer(ThreadingHTTPServer):
+    """Serves one page on this machine, and tells who waits at ``/changes`` of a new one."""
+
+    daemon_threads = True
+
+    def __init__(self, page: Path) -> None:
+        super().__init__((HOSTS[0], 0), _PageHandler)
+        self.page = page
+        self.number = 0
+        self._changed = threading.Condition()
+
+    @property
+    def address(self) -> str:
+        """Where a browser finds the page."""
+        return f"http://{HOSTS[0]}:{self.server_address[1]}/"
+
+    def tell(self) -> None:
+        """The page on disk is a new one."""
+        with self._changed:
+            self.number += 1
+            self._changed.notify_all()
+
+    def wait(self, number: int) -> int:
+        """The number of the page, once it is another or after a while."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.number != number, KEEP_ALIVE)
+            return self.number
+
+
+class _PageHandler(BaseHTTPRequestHandler):
+    server: PageServer
+
+    def do_GET(self) -> None:
+        # Another site's name that leads here is not to read the page.
+        if self.headers.get("Host", "").rpartition(":")[0] not in HOSTS:
+            self.send_error(403)
+        elif self.path == "/changes":
+            self._send_changes()
+        elif self.path == "/" and self.server.page.is_file():
+            page = self.server.page.read_text(encoding="utf-8")
+            self._send_head("text/html; charset=utf-8")
+            self.wfile.write(make_reloading(page).encode())
+        else:
+            self.send_error(404)
+
+    def _send_changes(self) -> None:
+        self._send_head("text/event-stream")
+        number = self.server.number
+        try:
+            while True:
+                self.wfile.write(f"data: {number}\n\n".encode())
+                self.wfile.flush()
+                number = self.server.wait(number)
+        except OSError:  # the browser has gone
+            return
+
+    def _send_head(self, kind: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is said of single requests."""
+
+
+def make_reloading(page: str) -> str:
+    """The page as it is served: it may wait for the next one, which the page on disk may not."""
+    page = page.replace(POLICY, f"{POLICY} connect-src 'self';", 1)
+    head, end, rest = page.rpartition("</body>")
+    return f"{head}{RELOAD}{rest}" if end else page
+
+
+def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], None]) -> int:
+    """Make the page, serve it, and make it again when a file of its recipes changes, until Ctrl-C.
+
+    `arguments` are those of ``tirstep report`` without --watch. The exit code is that of the last
+    page; 2 at once where the first cannot be made.
+    """
+    code = _make(arguments)
+    if code == FAILED:
+        return code
+    with PageServer(output) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        say(f"{server.address}  changes are watched; Ctrl-C ends")
+        try:
+            files = list_files(output, arguments)
+            stamps = read_stamps(files)
+            while True:
+                time.sleep(SECONDS)
+                now = read_stamps(files)
+                if now == stamps:
+                    continue
+                changed = sorted(str(path) for path in now if now[path] != stamps.get(path))
+                say(f"{', '.join(changed)} changed")
+                code = _make(arguments)
+                files |= list_files(output, arguments)
+                stamps = {**now, **read_stamps(files - set(now))}
+                server.tell()
+        except KeyboardInterrupt:
+            say("")
+        finally:
+            server.shutdown()
+    return code
+
+
+def _make(arguments: Sequence[str]) -> int:
+    done = subprocess.run([sys.executable, "-m", "tirstep", "report", *arguments])
+    return done.returncode
+
+
+def list_files(output: Path, arguments: Iterable[str]) -> set[Path]:
+    """The files of a page's recipes and kernels, and those that the arguments name."""
+    document = unpack_document(output.read_text(encoding="utf-8"))
+    found = {
+        step["python"]["path"]
+        for recipe in document.get("recipes", ())
+        for step in recipe.get("steps", ())
+        if "python" in step
+    }
+    named = (argument.partition(":")[0] for argument in arguments)
+    return {Path(name) for name in (*found, *named) if name.endswith(".py")}
+
+
+def read_stamps(files: Iterable[Path]) -> Stamps:
+    """When each file was changed last; one that is just being written anew has none."""
+    stamps = {}
+    for path in files:
+        try:
+            stamps[path] = path.stat().st_mtime_ns
+        except OSError:
+            stamps[path] = 0
+    return stamps

@@ -1,0 +1,207 @@
+"""The audit of TVM's own passes: each against the interpreter, over the corpus.
+
+A program is right as it stands, by the interpreter, or it is left out. Then TVM's passes run, one
+after the other, and what comes out in the end is run, for a CPU LLVM's code, too. Where that is
+wrong, the first pass is found after which it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tirstep.lowering_checks import Finding
+from tirstep.lowering_checks.bisect.bisection import ModuleBisection
+from tirstep.lowering_checks.compile.compiling import get_target, pass_context
+from tirstep.lowering_checks.compile.limits import require_compilable
+from tirstep.lowering_checks.devices import CpuDevice, Device
+from tirstep.lowering_checks.devices.device import DeviceError, get_reason, is_tvm_error
+from tirstep.lowering_checks.devices.simulator import NEXT_PASS
+from tirstep.transforms import get_pipeline
+
+from .corpus import Corpus, UndrawnError
+from .editing import take_passes
+from .quick import LEFT_OUT, REFUSED, RIGHT, UNJUDGED, WRONG, get_kind, judge_lowered
+from .subject import HOST, ProblemOracle, Subject
+
+UNDRAWN = "undrawn"
+CODE_GENERATION = "LLVM"
+
+
+@dataclass(frozen=True)
+class AuditedTrial:
+    """What the audit says of one module.
+
+    Attributes
+    ----------
+    status : one of `quick.STATUSES`, or ``"undrawn"``
+    at : the first pass after which it is wrong, or the one that refuses it
+    what : the first word of what is wrong: ``"numbers"``, ``"race"``
+    reason : a sentence
+    changed : the passes that changed the module
+    """
+
+    trial: int
+    kind: str
+    label: str
+    target: str
+    status: str
+    at: str = ""
+    what: str = ""
+    reason: str = ""
+    changed: tuple[str, ...] = ()
+
+
+def audit_trial(corpus: Corpus, trial: int) -> AuditedTrial:
+    """Draw a module, lower it, and name the first pass that is wrong."""
+    kind = corpus.get_kind(trial)
+    try:
+        subject = corpus.draw(trial)
+    except UndrawnError as error:
+        return AuditedTrial(trial, kind, "", "", UNDRAWN, reason=str(error))
+    return audit_subject(subject, trial, kind)
+
+
+def audit_subject(subject: Subject, trial: int = 0, kind: str = "") -> AuditedTrial:
+    """The same for a module that is there already."""
+    run = _run_passes(subject)
+    found: dict[str, Any] = {"changed": tuple(run.changed)}
+    if isinstance(subject.oracle, ProblemOracle):
+        pass  # NumPy knows the answer; a wrong schedule is found by the bisection
+    else:
+        try:
+            _ = subject.oracle.arguments, subject.oracle.expected  # type: ignore[attr-defined]
+        except DeviceError as error:
+            found |= {"status": LEFT_OUT, "reason": str(error)}
+    if "status" not in found and run.refused:
+        found |= {"status": REFUSED, "at": run.refused, "reason": run.reason}
+    if "status" not in found:
+        found |= _judge(subject, run)
+    return AuditedTrial(trial, kind, subject.label, subject.target, **found)
+
+
+@dataclass
+class _PassRun:
+    """The passes of a module, one by one.
+
+    Attributes
+    ----------
+    module : behind the last one
+    refused : the name of the pass that refused it; empty where none did
+    """
+
+    module: tvm.IRModule
+    changed: list[str] = field(default_factory=list)
+    refused: str = ""
+    reason: str = ""
+
+
+def _run_passes(subject: Subject) -> _PassRun:
+    bound = get_target(subject.target)
+    bound = bound if subject.target.startswith(HOST) else bound.with_host(HOST)
+    run = _PassRun(tvm.tirx.transform.BindTarget(tvm.target.Target(bound))(subject.module))
+    with pass_context(subject.module):
+        passes = take_passes(get_pipeline(subject.module))
+        names = [str(each.info.name) for each in passes]
+        for name, each in zip(names[: names.index(NEXT_PASS)], passes, strict=False):
+            before = run.module.clone()
+            try:
+                require_compilable(subject.module)
+                run.module = each(run.module)
+            except Exception as error:
+                if not (is_tvm_error(error) or isinstance(error, DeviceError)):
+                    raise
+                run.refused, run.reason = name, get_reason(error)
+                return run
+            if not tvm_ffi.structural_equal(before, run.module):
+                run.changed.append(name)
+    return run
+
+
+def _judge(subject: Subject, run: _PassRun) -> dict[str, Any]:
+    findings, note = judge_lowered(subject, run.module)
+    if findings is None:
+        return {"status": UNJUDGED, "reason": note}
+    if findings:
+        return _find_first(subject, findings[0])
+    if not subject.target.startswith(HOST):
+        return {"status": RIGHT}
+    try:
+        program = CpuDevice().compile(subject.module)
+        wrong = subject.oracle.check(program, CpuDevice.name, subject.label)
+    except DeviceError as error:
+        return {"status": REFUSED, "at": CODE_GENERATION, "reason": str(error)}
+    if not wrong:
+        return {"status": RIGHT}
+    return {
+        "status": WRONG,
+        "at": CODE_GENERATION,
+        "what": get_kind(wrong[0], subject.module),
+        "reason": wrong[0].message,
+    }
+
+
+def _find_first(subject: Subject, finding: Finding) -> dict[str, Any]:
+    """The first pass after which a module is wrong; none where its schedule already is."""
+
+    def check(module: tvm.IRModule, device: Device) -> list[Finding]:
+        return subject.oracle.check(device.compile(module), device.name, subject.label)
+
+    bad = ModuleBisection(check, subject.module, None).find_first_bad(subject.target, None)
+    known = {"what": get_kind(finding, subject.module), "reason": finding.message}
+    if bad is None:
+        return {"status": UNJUDGED, **known}
+    if bad.stage is None:
+        return {"status": LEFT_OUT, "reason": f"the schedule itself: {bad.finding.message}"}
+    known = {"what": get_kind(bad.finding, subject.module), "reason": bad.finding.message}
+    return {"status": WRONG, "at": bad.stage.name, **known}
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """One pass of the table: how many modules it changed, and what it did to them.
+
+    Attributes
+    ----------
+    wrong : of how many it is the first behind which they are wrong, by what is wrong
+    refused : how many it refused
+    """
+
+    name: str
+    changed: int
+    wrong: Mapping[str, int]
+    refused: int
+
+
+def tabulate(trials: Iterable[AuditedTrial], order: Sequence[str]) -> list[AuditRow]:
+    """The rows of all passes, in the pipeline's order, then of what is no pass of it."""
+    changed: Counter[str] = Counter()
+    wrong: dict[str, Counter[str]] = {}
+    refused: Counter[str] = Counter()
+    for each in trials:
+        changed.update(set(each.changed))
+        if each.status == WRONG:
+            wrong.setdefault(each.at, Counter())[each.what] += 1
+        elif each.status == REFUSED:
+            refused[each.at] += 1
+    names = dict.fromkeys([*order, *wrong, *refused])
+    return [
+        AuditRow(name, changed[name], dict(wrong.get(name, {})), refused[name])
+        for name in names
+        if changed[name] or name in wrong or refused[name]
+    ]
+
+
+def to_json(trial: AuditedTrial) -> dict[str, Any]:
+    """A trial as JSON has it."""
+    return asdict(trial)
+
+
+def from_json(document: Mapping[str, Any]) -> AuditedTrial:
+    """The trial of a line of JSON."""
+    return AuditedTrial(**{**document, "changed": tuple(document["changed"])})

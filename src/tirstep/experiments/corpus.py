@@ -1,0 +1,99 @@
+"""The corpus: what passes are tried on, drawn from a seed, each trial by its number.
+
+Half of the trials are drawn programs, a quarter programs of blocks, the others steps of recipes, at
+their goldens' shapes and at drawn ones, and drawn schedules. The same seed and number always give
+the same module.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tirstep.lowering_checks.steps import Run, run_golden, run_recipe
+from tirstep.modules import KernelError
+from tirstep.strategies.block_programs import draw_block_program
+from tirstep.strategies.players import SIZES, Dice, Player, draw_problem
+from tirstep.strategies.plays import Play, WrongError
+from tirstep.strategies.program_text import draw_program
+from tirstep.transforms import TransformError
+from tirstep.transforms.recipes import RECIPES
+
+from .subject import ProblemOracle, Subject, make_subject
+
+PROGRAM, BLOCKS, STEP, SCHEDULE = KINDS = ("program", "blocks", "step", "schedule")
+ORDER = (PROGRAM, STEP, PROGRAM, BLOCKS, PROGRAM, SCHEDULE, PROGRAM, BLOCKS)
+"""The kinds of eight trials."""
+TRIES = range(3, 16)
+"""Of transforms in a drawn schedule."""
+
+
+class UndrawnError(Exception):
+    """A trial has no module: a drawn shape does not fit its recipe, say."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The modules of a seed.
+
+    Attributes
+    ----------
+    kinds : those that are drawn, of `KINDS`
+    """
+
+    seed: int = 0
+    kinds: Sequence[str] = KINDS
+
+    def get_kind(self, trial: int) -> str:
+        """What a trial draws."""
+        order = [kind for kind in ORDER if kind in self.kinds]
+        return order[trial % len(order)]
+
+    def draw(self, trial: int) -> Subject:
+        """The module of a trial; raises `UndrawnError` where it has none."""
+        choice = Dice(f"corpus {self.seed}:{trial}")
+        kind = self.get_kind(trial)
+        try:
+            if kind == PROGRAM:
+                label = f"program {trial} of seed {self.seed}"
+                return make_subject(label, draw_program(choice), self.seed)
+            if kind == BLOCKS:
+                label = f"blocks {trial} of seed {self.seed}"
+                return make_subject(label, draw_block_program(choice), self.seed)
+            if kind == SCHEDULE:
+                return self._draw_schedule(choice, trial)
+            return self._draw_step(choice)
+        except (KernelError, TransformError, WrongError) as error:
+            raise UndrawnError(str(error)) from error
+
+    def _draw_step(self, choice: Dice) -> Subject:
+        recipe = choice.one(list(RECIPES.values()), "recipe")
+        run = _run_golden(recipe.name)
+        if recipe.kernel in SIZES and choice.one((False, True), "drawn shape"):
+            tails = [tail for tail in recipe.tails if tail != "refuse"]
+            if tails:
+                problem = draw_problem(choice, recipe.kernel)
+                config = {**recipe.golden.config, "tail": choice.one(tails, "tail")}
+                run = run_recipe(recipe, problem.shape, config=config)
+        step = choice.one(run.steps, "step")
+        label = f"{run.label(step)} at {run.problem.shape_text}"
+        return Subject(label, step.module, ProblemOracle(run.problem, self.seed))
+
+    def _draw_schedule(self, choice: Dice, trial: int) -> Subject:
+        problem = draw_problem(choice, choice.one(list(SIZES), "kernel"))
+        play = Play(problem)
+        Player(choice, play).play_all(choice.one(TRIES, "tries"))
+        label = f"schedule {trial} of {problem}, seed {self.seed}"
+        return Subject(label, play.module, ProblemOracle(problem, self.seed))
+
+
+@functools.lru_cache(maxsize=128)
+def _run_golden(name: str) -> Run:
+    return run_golden(RECIPES[name])
+
+
+def list_steps(run: Run, seed: int = 0) -> Iterator[Subject]:
+    """The steps of a run of a recipe."""
+    for step in run.steps:
+        yield Subject(run.label(step), step.module, ProblemOracle(run.problem, seed))

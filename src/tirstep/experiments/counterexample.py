@@ -1,0 +1,239 @@
+"""A counterexample: a small program, and a script that shows with TVM and NumPy that it goes wrong.
+
+The script runs TVM's own passes on the program, without the change of the pipeline and with it, and
+emulates what comes out (`emulator`, whose text it carries along). It needs no GPU and no tirstep.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pprint
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tirstep.files import may_replace, require_writable, write_file
+from tirstep.lowering_checks.bisect.reproducer import quote
+from tirstep.lowering_checks.compile.compiling import TARGET
+
+from . import emulator
+from .editing import Edit, ExperimentError
+from .quick import REFUSED, QuickVerdict
+from .shrinking import Shrunk
+from .subject import Subject
+
+FIRST_LINE = "# Written by `tirstep pass`: it may be overwritten."
+SECONDS = 120.0
+OURS = ("tirstep",)
+
+
+@dataclass(frozen=True)
+class PassSource:
+    """The text that makes the user's pass: its file, without what imports or decorates for tirstep.
+
+    Attributes
+    ----------
+    text : empty where no pass is put in
+    name : of the pass in it
+    """
+
+    text: str = ""
+    name: str = ""
+
+
+def read_source(path: Path, name: str) -> PassSource:
+    """The source of a pass in a file, for a machine without tirstep."""
+    text = path.read_text("utf-8")
+    lines = text.splitlines()
+    ours: set[str] = set()
+    gone: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in OURS:
+            ours.update(each.asname or each.name for each in node.names)
+            gone.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        elif isinstance(node, ast.Import) and node.names[0].name.split(".")[0] in OURS:
+            ours.add("tirstep")
+            gone.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    for node in ast.walk(ast.parse(text)):
+        for decorator in getattr(node, "decorator_list", ()):
+            used = {each.id for each in ast.walk(decorator) if isinstance(each, ast.Name)}
+            if used & ours:
+                gone.update(range(decorator.lineno, (decorator.end_lineno or 0) + 1))
+    kept = [line for number, line in enumerate(lines, 1) if number not in gone]
+    futures = [line for line in kept if not line.startswith("from __future__")]
+    return PassSource("\n".join(futures).strip() + "\n", name)
+
+
+def make_script(
+    shrunk: Shrunk, edits: Sequence[Edit], source: PassSource, verdict: QuickVerdict, about: str
+) -> str:
+    """The text of the script; raises `ExperimentError` for edits that it cannot make."""
+    if len(edits) != 1:
+        raise ExperimentError("a script is written for one change of the pipeline, at one place")
+    edit = edits[0]
+    body = REFUSED_END if verdict.status == REFUSED else NUMBERS_END
+    dtypes = {str(array.dtype) for array in shrunk.subject.oracle.arguments}
+    half = "import ml_dtypes  # noqa: F401: gives NumPy the types\n" if _has_own(dtypes) else ""
+    arrays = {
+        str(parameter.name): (array.astype("f8").tolist(), str(array.dtype))
+        for parameter, array in zip(
+            shrunk.subject.module["main"].params, shrunk.subject.oracle.arguments, strict=True
+        )
+    }
+    emulated = inspect.getsource(emulator).partition('"""')[2].partition('"""')[2]
+    pass_text = source.text or "MADE = None\n"
+    made = f"\nMADE = {source.name}\n" if source.name else ""
+    return "".join(
+        [
+            HEAD.format(about=about.replace("\\", "/").replace('"""', "'''"), half=half),
+            quote("PROGRAM", shrunk.text),
+            "\n# What it is run on: values and type of each parameter.\n",
+            f"ARRAYS = {pprint.pformat(arrays, width=96, compact=True)}\n",
+            f"TARGET = {_get_target(shrunk.subject)!r}\n",
+            f"PLACE, ANCHOR = {edit.place!r}, {edit.anchor!r}\n",
+            f"\n# {'-' * 20} the pass {'-' * 20}\n\n{pass_text}{made}",
+            f"\n# {'-' * 20} TVM's passes, with it and without {'-' * 20}\n{PASSES}",
+            f"\n# {'-' * 20} what they make, run {'-' * 20}\n",
+            emulated if body is NUMBERS_END else "",
+            body,
+        ]
+    )
+
+
+def _has_own(dtypes: set[str]) -> bool:
+    return any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes)
+
+
+def _get_target(subject: Subject) -> str:
+    return TARGET if subject.target == TARGET else "llvm"
+
+
+def write_script(path: Path, text: str) -> None:
+    """Write the script; raises `ExperimentError` where a file of another hand is in the way."""
+    if not may_replace(path, FIRST_LINE):
+        raise ExperimentError(f"{path} is no script of tirstep pass's; give --script another name")
+    require_writable(path)
+    write_file(path, text)
+
+
+def run_script(path: Path, *, seconds: float = SECONDS) -> tuple[bool, str]:
+    """Whether the script shows it, and its last line."""
+    try:
+        done = subprocess.run(
+            [sys.executable, str(path)],
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False, f"it does not end within {seconds:g} s"
+    lines = [line for line in (done.stdout or done.stderr).splitlines() if line.strip()]
+    return done.returncode == 1 and "WRONG: " in done.stdout, lines[-1] if lines else ""
+
+
+HEAD = (
+    FIRST_LINE
+    + '''
+"""{about}
+
+Run it with Python, NumPy and apache-tvm 0.27. It ends with 1 where this shows, and with 0 where it
+does not.
+"""
+
+import inspect
+import sys
+{half}import tvm
+from tvm.script import from_source
+
+'''
+)
+
+PASSES = '''
+
+def flatten(passes):
+    nested = (flatten(p.passes) if hasattr(p, "passes") else [p] for p in passes)
+    return [p for each in nested for p in each]
+
+
+def take_passes():
+    """The passes of TVM's own pipeline, before those that take host and device apart."""
+    taken, real = [], tvm.ir.transform.Sequential
+    tvm.ir.transform.Sequential = lambda passes: real(taken.extend(passes) or [])
+    tvm.tirx.get_tir_pipeline("default")[0](tvm.IRModule())
+    tvm.ir.transform.Sequential = real
+    names = [p.info.name for p in flatten(taken)]
+    return flatten(taken)[: names.index("s_tir.MergeSharedMemoryAllocations")]
+
+
+def get_pass(made):
+    if isinstance(made, tvm.ir.transform.Pass):
+        return made
+    if inspect.isfunction(made) and inspect.signature(made).parameters:
+        return tvm.transform.module_pass(lambda module, _: made(module), opt_level=0)
+    return made()
+
+
+def edit(passes):
+    name, _, number = ANCHOR.partition("#")
+    places = [i for i, p in enumerate(passes) if name in (p.info.name, p.info.name.split(".")[1])]
+    places = places[int(number) - 1 :][:1] if number else places
+    new = [] if PLACE == "drop" else [get_pass(MADE)]
+    if PLACE in ("after", "before"):
+        at = places[-1] + 1 if PLACE == "after" else places[0]
+        return passes[:at] + new + passes[at:]
+    return [p for i, each in enumerate(passes) for p in (new if i in places else [each])]
+
+
+def lower(passes):
+    module = from_source(PROGRAM)
+    module = module if isinstance(module, tvm.IRModule) else tvm.IRModule({"main": module})
+    target = tvm.target.Target(TARGET)
+    target = target if TARGET == "llvm" else target.with_host("llvm")
+    module = tvm.tirx.transform.BindTarget(target)(module)
+    return tvm.transform.Sequential(passes)(module)
+
+
+without = lower(take_passes())
+'''
+
+NUMBERS_END = """
+
+def compute(module, order):
+    given = ARRAYS.values()
+    arrays = [np.array(values, "float64").astype(get_type(name)) for values, name in given]
+    emulate(module["main"], arrays, order)
+    return [array.astype("float64") for array in arrays]
+
+
+changed = lower(edit(take_passes()))
+print("# without the change", without.script(), "# with it", changed.script(), sep="\\n")
+right = compute(without, 1)
+assert all(np.array_equal(*pair, equal_nan=True) for pair in zip(right, compute(without, -1)))
+for order, name in ((1, "the first thread first"), (-1, "the last thread first")):
+    try:
+        got = compute(changed, order)
+    except IndexError as error:
+        print(f"WRONG: {error}")
+        sys.exit(1)
+    for parameter, one, other in zip(ARRAYS, right, got):
+        wrong = ~((one == other) | (np.isnan(one) & np.isnan(other)))
+        if wrong.any():
+            print("right:", one.ravel()[:16])
+            print("wrong:", other.ravel()[:16])
+            print(f"WRONG: {wrong.sum()} of {wrong.size} elements of {parameter}, with {name}")
+            sys.exit(1)
+print("The result is right here.")
+"""
+
+REFUSED_END = """
+try:
+    lower(edit(take_passes()))
+except Exception as error:
+    print("WRONG: it is refused:", str(error).strip().splitlines()[-1])
+    sys.exit(1)
+print("It is not refused here.")
+"""

@@ -1,0 +1,284 @@
+"""TVM's lowering pipeline with a pass more, another one, or one less.
+
+A pipeline of TVM is a function that makes a list of passes and runs it. Here that function runs
+with a `Sequential` of ours, which edits the list first: what TVM reads from the options of the
+pass context stays as it is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import tvm
+from tvm import s_tir
+from tvm.ir.transform import Pass, Sequential
+from tvm.tirx import compilation_pipeline
+
+from tirstep.lowering_checks import CheckError
+from tirstep.transforms.passes.pipeline import PIPELINE, name_passes
+
+DEFAULT = "default"
+PLACES = ("after", "before", "replace", "drop")
+OPTIONS = ("tirx.use_async_copy", "tirx.instrument_bound_checkers", "tirx.instrument_lwp")
+"""Of the pass context: each adds passes to the pipeline."""
+MARK = "experiment:"
+"""Begins the name under which a user's pass runs, in front of its own."""
+_numbers = itertools.count(1)
+Change = Callable[[list[Any]], list[Any]]
+
+
+class ExperimentError(CheckError):
+    """An experiment cannot be made as requested: one sentence of what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change of a pipeline.
+
+    Attributes
+    ----------
+    place : ``"after"``, ``"before"``, ``"replace"`` or ``"drop"``
+    anchor : the name of a pass of the pipeline, as ``"s_tir.ThreadSync"``; what stands before its
+        dot may be left out. Where it stands several times, ``"ThreadSync#2"`` is the second one;
+        without a number a pass goes before the first, after the last, and all are replaced
+    made : the pass, or None to drop
+    """
+
+    place: str
+    anchor: str
+    made: Pass | None = None
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.anchor}"
+
+    def require(self, names: Sequence[str]) -> None:
+        """Raise `ExperimentError` where a pipeline of these passes has no such place."""
+        _require_anchor(self, names)
+
+
+def get_pass(value: Any, name: str = "") -> Pass:
+    """The pass that a value is: one of TVM's, what makes one, or a function of a module.
+
+    Raises `ExperimentError` for anything else.
+    """
+    shown = name or getattr(value, "__name__", repr(value))
+    if isinstance(value, Pass):
+        return value
+    if callable(value):
+        needed = _count_needed(value)
+        if needed == 0:
+            made = value()
+            if isinstance(made, Pass):
+                return made
+        elif needed == 1 and inspect.isfunction(value):
+            return _wrap_function(value, shown)
+    raise ExperimentError(
+        f"{shown} is no pass; give a pass of TVM, a function without parameters that returns one, "
+        "or a function of an IRModule that returns one"
+    )
+
+
+def _count_needed(value: Any) -> int:
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return 0
+    free = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return sum(each.default is each.empty and each.kind not in free for each in parameters)
+
+
+def _wrap_function(function: Callable[[tvm.IRModule], tvm.IRModule], name: str) -> Pass:
+    @tvm.transform.module_pass(opt_level=0, name=name)
+    def run(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        return function(module)
+
+    return run
+
+
+def watch(made: Pass) -> Pass:
+    """The same pass within one whose name begins with `MARK`, so that a log shows what it did."""
+
+    @tvm.transform.module_pass(opt_level=0, name=f"{MARK}{made.info.name}")
+    def run(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        return made(module)
+
+    return run
+
+
+def list_passes(base: str = DEFAULT) -> list[str]:
+    """The names of a pipeline's passes in their order, those of its host and device parts last.
+
+    Those that TVM runs only with an option, as InjectPTXAsyncCopy, come behind them.
+    """
+    _, host, device = _make(base, lambda passes: passes)
+    parts = [*_flatten(host().passes), *_flatten(device().passes)]
+    found = [str(each.info.name) for each in (*take_passes(base), *parts)]
+    with tvm.transform.PassContext(config=dict.fromkeys(OPTIONS, True)):
+        more = [str(each.info.name) for each in take_passes(base)]
+    return [*found, *(name for name in more if name not in found)]
+
+
+def take_passes(base: str = DEFAULT) -> list[Any]:
+    """The passes of a pipeline itself, as the options of the current context choose them."""
+    taken: list[Any] = []
+
+    def take(passes: list[Any]) -> list[Any]:
+        taken.extend(passes)
+        return []
+
+    _make(base, take)[0](tvm.IRModule())
+    return taken
+
+
+@contextmanager
+def register_edited(edits: Sequence[Edit], base: str = DEFAULT) -> Iterator[str]:
+    """The name of a pipeline with these edits, which TVM knows while this lasts.
+
+    Raises `ExperimentError` for a pass that the pipeline does not have.
+    """
+    names = list_passes(base)
+    for edit in edits:
+        edit.require(names)
+
+    def make() -> tuple[Any, Any, Any]:
+        return _make(base, lambda passes: apply_edits(edits, passes))
+
+    with register(make) as name:
+        yield name
+
+
+@contextmanager
+def register(make: Callable[[], tuple[Any, Any, Any]]) -> Iterator[str]:
+    """The name under which TVM knows a pipeline while this lasts."""
+    name = f"tirstep.experiment.{next(_numbers)}"
+    compilation_pipeline.register_tir_pipeline(name, make)
+    try:
+        yield name
+    finally:
+        del compilation_pipeline.PIPELINE_MAP[name]
+
+
+def make_whole(value: Any, name: str) -> Callable[[], tuple[Any, Any, Any]]:
+    """What makes a pipeline of a user's function: of no parameters, it returns a pass, a list of
+    passes, or TVM's three (the pipeline, and what finishes the host's and the device's part).
+    """
+    if not callable(value) or isinstance(value, Pass) or _count_needed(value):
+        raise ExperimentError(
+            f"{name} is no pipeline; give a function without parameters that returns its passes"
+        )
+
+    def make() -> tuple[Any, Any, Any]:
+        made = value()
+        if (
+            isinstance(made, tuple)
+            and len(made) == 3
+            and not all(isinstance(e, Pass) for e in made)
+        ):
+            return made
+        if isinstance(made, (list, tuple)):
+            made = Sequential([get_pass(each) for each in made])
+        if not isinstance(made, Pass):
+            raise ExperimentError(
+                f"{name} returns a {type(made).__name__}; let it return a list of passes"
+            )
+        host, device = (
+            compilation_pipeline.finalize_host_passes,
+            compilation_pipeline.finalize_device_passes,
+        )
+        return made, host, device
+
+    make()
+    return make
+
+
+def _make(base: str, change: Change) -> tuple[Any, Any, Any]:
+    """A pipeline whose list of passes is changed before it runs."""
+    if base not in (DEFAULT, "s_tir", PIPELINE):
+        raise ExperimentError(
+            f"the pipeline '{base}' cannot be edited; choose {DEFAULT} or {PIPELINE}"
+        )
+    own = s_tir.pipeline.default_s_tir_pipeline
+
+    def sequence(passes: Sequence[Any]) -> Any:
+        return Sequential(change(_flatten(passes)))
+
+    transform = SimpleNamespace(**{**vars(tvm.ir.transform), "Sequential": sequence})
+    ir = SimpleNamespace(**{**vars(tvm.ir), "transform": transform})
+    ours = SimpleNamespace(**{**vars(tvm), "ir": ir})
+    names = {**own.__globals__, **name_passes(base), "tvm": ours}
+    pipeline, host, device = FunctionType(own.__code__, names)()
+
+    def edit_part(part: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: sequence(part().passes)
+
+    return pipeline, edit_part(host), edit_part(device)
+
+
+def _flatten(passes: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for each in passes:
+        found.extend(_flatten(each.passes) if isinstance(each, Sequential) else [each])
+    return found
+
+
+def apply_edits(edits: Sequence[Edit], passes: list[Any]) -> list[Any]:
+    """A list of passes with these edits; those whose pass is not there change nothing."""
+    for edit in edits:
+        places = _find_places(edit, [str(each.info.name) for each in passes])
+        if not places:
+            continue
+        new = [] if edit.made is None else [watch(edit.made)]
+        if edit.place in ("after", "before"):
+            at = places[-1] + 1 if edit.place == "after" else places[0]
+            passes = [*passes[:at], *new, *passes[at:]]
+        else:
+            passes = [
+                kept
+                for index, each in enumerate(passes)
+                for kept in (new if index in places else [each])
+            ]
+    return passes
+
+
+def _split_anchor(anchor: str) -> tuple[str, int | None]:
+    match = re.fullmatch(r"(.+)#(\d+)", anchor)
+    return (match[1], int(match[2])) if match else (anchor, None)
+
+
+def _find_places(edit: Edit, names: Sequence[str]) -> list[int]:
+    wanted, number = _split_anchor(edit.anchor)
+    wanted = wanted.lower()
+    places = [
+        index
+        for index, name in enumerate(names)
+        if wanted in (name.lower(), name.lower().rpartition(".")[2])
+    ]
+    return places if number is None else places[number - 1 : number]
+
+
+def _require_anchor(edit: Edit, names: Sequence[str]) -> None:
+    if edit.place not in PLACES:
+        raise ExperimentError(f"a pass cannot stand {edit.place}; choose {', '.join(PLACES)}")
+    if _find_places(edit, names):
+        return
+    wanted, number = _split_anchor(edit.anchor)
+    times = len(_find_places(Edit(edit.place, wanted), names))
+    if number is not None and times:
+        raise ExperimentError(
+            f"the pipeline has {wanted} {times} times; give a number from 1 to {times}"
+        )
+    short = {name.rpartition(".")[2].lower(): name for name in names}
+    near = difflib.get_close_matches(wanted.rpartition(".")[2].lower(), short, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(short[each] for each in near)}?"
+    raise ExperimentError(
+        f"the pipeline has no pass '{wanted}'; "
+        + (hint if near else f"it has {', '.join(dict.fromkeys(names))}")
+    )

@@ -1,0 +1,121 @@
+"""Holds a pass to its promises over the corpus: a test in one line."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .corpus import KINDS, Corpus, UndrawnError
+from .declaring import Declaration, get_declaration, require_declaration
+from .editing import Edit, ExperimentError
+from .hunting import TrialRecord, shrink_subject
+from .promises import NUMBERS, PROMISES, UncheckedError
+from .quick import LEFT_OUT, UNCHANGED, try_quickly
+from .subject import Subject
+from .trying import Experiment, TryOptions, try_change
+
+SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class PromiseReport:
+    """What a pass was held to.
+
+    Attributes
+    ----------
+    tried, changed, left_out : modules
+    unchecked : promises that could not be checked here, each with the reason
+    """
+
+    tried: int
+    changed: int
+    left_out: int
+    unchecked: dict[str, str]
+
+
+def assert_keeps_promises(
+    made: Any,
+    corpus: int | Sequence[Subject] = 50,
+    *,
+    seed: int = 0,
+    kinds: Sequence[str] = KINDS,
+    declaration: Declaration | None = None,
+    shrinks: bool = True,
+    may_do_nothing: bool = False,
+) -> PromiseReport:
+    """Fail where a pass breaks a promise on one of so many modules of the corpus, or of a list.
+
+    The pass is declared by `pass_experiment`, or by `declaration`. The error has the promise, what
+    broke it and a small program that shows it. A pass that changes none of the modules was not
+    tested, and fails, too, unless it `may_do_nothing`. Raises `ExperimentError` for a pass that is
+    not declared.
+    """
+    declared = declaration or get_declaration(made)
+    if declared is None:
+        raise ExperimentError("the pass is not declared; decorate it with pass_experiment")
+    require_declaration(declared)
+    name = str(getattr(made, "__name__", "") or getattr(getattr(made, "info", None), "name", made))
+    edit, unchecked = declared.edit(made, name), dict[str, str]()
+    counts = {"tried": 0, "changed": 0, "left out": 0}
+    with Experiment(name, [edit]) as experiment:
+        for trial, subject in _list_subjects(corpus, Corpus(seed, tuple(kinds))):
+            counts["tried"] += 1
+            found = try_quickly([edit], subject)
+            counts["left out"] += found.status == LEFT_OUT
+            if found.status in (LEFT_OUT, UNCHANGED):
+                continue
+            counts["changed"] += 1
+            broken = _find_broken(experiment, subject, edit, declared.promises, unchecked)
+            if broken is not None:
+                record = TrialRecord(trial, "", subject.label, found.status, "", found.kind)
+                program = _show(experiment, subject, record, seed) if shrinks else ""
+                raise AssertionError(
+                    f"{name} {edit} breaks the promise '{broken[0]}' on {subject.label} "
+                    f"(trial {trial}, seed {seed}): {broken[1]}{program}"
+                )
+    if not counts["changed"] and not may_do_nothing:
+        raise AssertionError(
+            f"{name} {edit} changes none of {counts['tried']} modules, so nothing was tested; give "
+            "a larger corpus, or may_do_nothing=True"
+        )
+    return PromiseReport(counts["tried"], counts["changed"], counts["left out"], unchecked)
+
+
+def _list_subjects(corpus: int | Sequence[Subject], drawn: Corpus) -> Iterator[tuple[int, Subject]]:
+    if not isinstance(corpus, int):
+        yield from enumerate(corpus)
+        return
+    for trial in range(corpus):
+        with contextlib.suppress(UndrawnError):
+            yield trial, drawn.draw(trial)
+
+
+def _find_broken(
+    experiment: Experiment,
+    subject: Subject,
+    edit: Edit,
+    promises: Sequence[str],
+    unchecked: dict[str, str],
+) -> tuple[str, str] | None:
+    """The first promise that is broken, and how; right numbers are promised by all."""
+    trial = try_change(experiment, subject, TryOptions((), with_facts=False))
+    assert edit.made is not None
+    for promise in dict.fromkeys([NUMBERS, *promises]):
+        try:
+            sentence = PROMISES[promise](trial, edit.made)
+        except UncheckedError as error:
+            unchecked[promise] = str(error)
+            continue
+        if sentence:
+            return promise, sentence
+    return None
+
+
+def _show(experiment: Experiment, subject: Subject, record: TrialRecord, seed: int) -> str:
+    """A small program that shows it, where it is the numbers that are wrong."""
+    if not record.is_bad:
+        return f"\n{subject.module.script()}"
+    found = shrink_subject(experiment, subject, record, seed=seed, seconds=SECONDS)
+    return f"\n{found.shrunk.text if found is not None else subject.module.script()}"

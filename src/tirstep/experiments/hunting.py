@@ -1,0 +1,194 @@
+"""Looks over the corpus for a module that a change of the pipeline makes wrong, and shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tirstep.files import write_file
+
+from .corpus import Corpus, UndrawnError
+from .counterexample import PassSource, make_script, run_script, write_script
+from .editing import DEFAULT, Edit, ExperimentError
+from .quick import QuickVerdict, is_quick, try_quickly
+from .shrinking import SECONDS, Shrunk, shows_change, shrink
+from .subject import Subject
+from .trying import BAD, Experiment, Trial, TryOptions, try_change
+
+UNDRAWN = "undrawn"
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """What one trial of the corpus gave, as the state file keeps it.
+
+    Attributes
+    ----------
+    status : one of `quick.STATUSES`, or ``"undrawn"``
+    what : the first word of what is wrong: ``"numbers"``, ``"race"``, ``"refused"``
+    """
+
+    trial: int
+    kind: str
+    label: str
+    status: str
+    reason: str = ""
+    what: str = ""
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the change is wrong here."""
+        return self.status in BAD
+
+
+def try_trial(experiment: Experiment, corpus: Corpus, trial: int) -> TrialRecord:
+    """Draw a module and try the change on it."""
+    kind = corpus.get_kind(trial)
+    try:
+        subject = corpus.draw(trial)
+    except UndrawnError as error:
+        return TrialRecord(trial, kind, "", UNDRAWN, str(error))
+    found = try_subject(experiment, subject)
+    return TrialRecord(trial, kind, subject.label, found.status, found.reason, found.kind)
+
+
+def try_subject(experiment: Experiment, subject: Subject) -> QuickVerdict:
+    """The same for a module that is there: by the passes alone where the change is among them."""
+    if experiment.whole is None and is_quick(experiment.edits, DEFAULT):
+        return try_quickly(experiment.edits, subject)
+    trial = try_change(experiment, subject, TryOptions((), with_facts=False))
+    return QuickVerdict(trial.status, trial.reason, _get_kind(trial))
+
+
+def _get_kind(trial: Trial) -> str:
+    if not trial.is_bad:
+        return ""
+    wrong = [finding for verdict in trial.verdicts for finding in verdict.after or ()]
+    if not wrong:
+        return trial.status
+    return "numbers" if wrong[0].check == "numbers" else wrong[0].message.partition(":")[0]
+
+
+class HuntState:
+    """The trials that were made, in a file of JSON lines, so that a search goes on where it ended.
+
+    Raises `ExperimentError` for a file of another search.
+    """
+
+    def __init__(self, path: Path | None, name: str, corpus: Corpus) -> None:
+        self.path = path
+        self.head = {"change": name, "seed": corpus.seed, "kinds": list(corpus.kinds)}
+        self.records: dict[int, TrialRecord] = {}
+        if path is not None and path.exists():
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        try:
+            lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+            if lines and lines[0] != self.head:
+                raise ExperimentError(
+                    f"{path} is of another search: {json.dumps(lines[0])}; give another file"
+                )
+            made = [TrialRecord(**line) for line in lines[1:]]
+        except (ValueError, TypeError) as error:
+            if isinstance(error, ExperimentError):
+                raise
+            raise ExperimentError(f"{path} is no state of a search; give another file") from error
+        self.records = {each.trial: each for each in made}
+
+    def add(self, record: TrialRecord) -> None:
+        """Note a trial, and write it down."""
+        self.records[record.trial] = record
+        if self.path is not None:
+            lines: list[Any] = [self.head, *map(asdict, self.records.values())]
+            write_file(self.path, "".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def hunt(
+    experiment: Experiment, corpus: Corpus, trials: Sequence[int], state: HuntState
+) -> Iterator[TrialRecord]:
+    """Try the change on trials of the corpus; those of the state are not made again."""
+    for trial in trials:
+        record = state.records.get(trial)
+        if record is None:
+            record = try_trial(experiment, corpus, trial)
+            state.add(record)
+        yield record
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A small program that the change makes wrong.
+
+    Attributes
+    ----------
+    verdict : of that program
+    path : of the script; None where none was written
+    is_shown : the script was run, and failed as it must
+    last_line : what it printed in the end
+    """
+
+    record: TrialRecord
+    shrunk: Shrunk
+    verdict: QuickVerdict
+    path: Path | None = None
+    is_shown: bool = False
+    last_line: str = ""
+
+
+def find_counterexample(
+    experiment: Experiment,
+    corpus: Corpus,
+    records: Sequence[TrialRecord],
+    *,
+    seconds: float = SECONDS,
+    most: int = 6,
+) -> Counterexample | None:
+    """Shrink one of the bad trials: the first whose program shows it by itself.
+
+    Drawn programs come first, which are small already. None where none of `most` can be shrunk.
+    """
+    bad = sorted((each for each in records if each.is_bad), key=lambda each: each.kind != "program")
+    for record in bad[:most]:
+        subject = corpus.draw(record.trial)
+        found = shrink_subject(experiment, subject, record, seed=corpus.seed, seconds=seconds)
+        if found is not None:
+            return found
+    return None
+
+
+def shrink_subject(
+    experiment: Experiment,
+    subject: Subject,
+    record: TrialRecord,
+    *,
+    seed: int = 0,
+    seconds: float = SECONDS,
+) -> Counterexample | None:
+    """Shrink a module that the change makes wrong; None where that cannot be."""
+    if experiment.whole is not None or not is_quick(experiment.edits, DEFAULT):
+        return None
+    shows = shows_change(experiment.edits, record.status, record.what)
+    shrunk = shrink(subject, shows, seed=seed, seconds=seconds)
+    if shrunk is None:
+        return None
+    return Counterexample(record, shrunk, try_quickly(experiment.edits, shrunk.subject))
+
+
+def write_counterexample(
+    found: Counterexample, edits: Sequence[Edit], source: PassSource, name: str, path: Path
+) -> Counterexample:
+    """Write its script and run it; raises `ExperimentError` where a file is in the way."""
+    about = (
+        f"{name}: {found.verdict.status}.\n\n"
+        f"The simulator of tirstep says: {found.verdict.reason}\n\n"
+        f"Shrunk from {found.record.label} to {found.shrunk.lines} lines."
+    )
+    write_script(path, make_script(found.shrunk, edits, source, found.verdict, about))
+    is_shown, last = run_script(path)
+    return Counterexample(
+        found.record, found.shrunk, found.verdict, path, is_shown=is_shown, last_line=last
+    )

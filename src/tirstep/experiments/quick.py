@@ -1,0 +1,149 @@
+"""The passes alone, without code generation: ten times as fast as a compilation.
+
+It runs a pipeline's list up to where TVM merges dynamic shared memory, which the simulator does
+itself, and takes host and device apart. Behind that come passes that write calls in another way; a
+change of these is tried by `trying.try_change` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tirstep.lowering_checks import CheckError, Finding
+from tirstep.lowering_checks.compile.compiling import MAIN, get_target, pass_context
+from tirstep.lowering_checks.compile.limits import require_compilable
+from tirstep.lowering_checks.devices.device import (
+    Arrays,
+    DeviceError,
+    DeviceFinding,
+    Program,
+    get_reason,
+    is_tvm_error,
+)
+from tirstep.lowering_checks.devices.simulator import NEXT_PASS, UnsupportedError, simulate_lowered
+from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
+from tirstep.transforms import get_pipeline
+
+from .editing import Edit, apply_edits, take_passes
+from .subject import HOST, Subject
+
+LEFT_OUT, UNCHANGED, RIGHT, WRONG, REFUSED, UNJUDGED = STATUSES = (
+    "left out",
+    "unchanged",
+    "right",
+    "wrong",
+    "refused",
+    "unjudged",
+)
+
+
+@dataclass(frozen=True)
+class QuickVerdict:
+    """What the passes say of a subject; `kind` is the first word of what is wrong."""
+
+    status: str
+    reason: str = ""
+    kind: str = ""
+
+
+def is_quick(edits: Sequence[Edit], base: str) -> bool:
+    """Whether all edits are of passes before `NEXT_PASS`."""
+    passes = take_passes(base)
+    names = [str(each.info.name) for each in passes]
+    stop = names.index(NEXT_PASS)
+    edited = [str(each.info.name) for each in apply_edits(edits, passes[:stop])]
+    everywhere = [str(each.info.name) for each in apply_edits(edits, passes)]
+    return edited + names[stop:] == everywhere
+
+
+def lower_quickly(module: tvm.IRModule, target: str, edits: Sequence[Edit] = ()) -> tvm.IRModule:
+    """The module before host and device are taken apart; raises what TVM raises where it refuses,
+    and `DeviceError` for one that would be copied too often.
+    """
+    require_compilable(module)
+    bound = get_target(target)
+    bound = bound if target.startswith(HOST) else bound.with_host(HOST)
+    with pass_context(module):
+        passes = take_passes(get_pipeline(module))
+        names = [str(each.info.name) for each in passes]
+        edited = apply_edits(edits, passes[: names.index(NEXT_PASS)])
+        begun = tvm.tirx.transform.BindTarget(tvm.target.Target(bound))(module)
+        return tvm.transform.Sequential(edited)(begun)
+
+
+def try_quickly(edits: Sequence[Edit], subject: Subject) -> QuickVerdict:
+    """A subject without a change of the pipeline and with it, judged by the interpreter alone."""
+    try:
+        without = lower_quickly(subject.module, subject.target)
+    except Exception as error:
+        return QuickVerdict(LEFT_OUT, f"TVM refuses it without the change: {_explain(error)}")
+    try:
+        found: Any = lower_quickly(subject.module, subject.target, edits)
+    except Exception as error:
+        found = _explain(error)
+    if isinstance(found, tvm.IRModule) and tvm_ffi.structural_equal(without, found):
+        return QuickVerdict(UNCHANGED)
+    before, note = judge_lowered(subject, without)
+    if before:
+        return QuickVerdict(LEFT_OUT, f"wrong without the change: {before[0].message}")
+    if before is None:
+        return QuickVerdict(LEFT_OUT, note)
+    if isinstance(found, str):
+        return QuickVerdict(REFUSED, found, REFUSED)
+    after, note = judge_lowered(subject, found)
+    if after is None:
+        return QuickVerdict(UNJUDGED, note)
+    if not after:
+        return QuickVerdict(RIGHT)
+    return QuickVerdict(WRONG, str(after[0].message), get_kind(after[0], subject.module))
+
+
+def get_kind(finding: Finding, module: tvm.IRModule) -> str:
+    """``"numbers"``, or what the simulator calls it: ``"race"``, ``"out of bounds"``.
+
+    A race for an argument is another kind than one for a kernel's own memory, which TVM has to
+    order: a smaller program must show the same.
+    """
+    if finding.check == "numbers":
+        return finding.check
+    kind, _, rest = finding.message.partition(":")
+    names = [str(parameter.name) for parameter in module[MAIN].params]
+    named = re.search(r"(?:load of|store to) (\w+)\[", rest)
+    is_of_argument = kind == "race" and named is not None and named[1] in names
+    return f"{kind} for an argument" if is_of_argument else kind
+
+
+def judge_lowered(
+    subject: Subject, lowered: tvm.IRModule
+) -> tuple[tuple[Finding, ...] | None, str]:
+    """The findings of what the passes made; None, and the reason, where it cannot be run."""
+    try:
+        program = _make_program(subject, lowered)
+        return tuple(subject.oracle.check(program, "simulator", subject.label)), ""
+    except (DeviceError, CheckError, UnsupportedError) as error:
+        return None, str(error)
+    except Exception as error:  # a module that a pass has spoiled may be anything
+        return None, f"the interpreter fails: {type(error).__name__}: {error}"
+
+
+def _make_program(subject: Subject, lowered: tvm.IRModule) -> Program:
+    if subject.target.startswith(HOST):
+        return Interpreter(in_order=False).compile(lowered)
+
+    def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+        simulation = simulate_lowered(lowered, arguments)
+        return simulation.arguments, simulation.findings
+
+    return Program(run)
+
+
+def _explain(error: Exception) -> str:
+    if isinstance(error, DeviceError) or not is_tvm_error(error):
+        return f"{type(error).__name__}: {error}"
+    return get_reason(error)

@@ -1,0 +1,76 @@
+"""The bench's cases of a user's programs: their recipes, and who computes the same.
+
+A file may have a dict ``TORCH`` of functions of tensors, by the name of the kernel or module: from
+its inputs, in their order, to its output. Without one there is no PyTorch beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tirstep.bench.candidates import require_one_output
+from tirstep.bench.cases import PlannedCase
+from tirstep.bench.peers import PEERS, Peer, wrap_function
+from tirstep.modules import KernelError, get_kernel
+from tirstep.transforms.recipes import Recipe
+
+from .loading import load_place
+from .naming import read_spelling
+from .picking import pick_programs
+from .program_error import ProgramError
+
+FUNCTIONS = "TORCH"
+
+
+def plan_program(
+    text: str,
+    shapes: Sequence[tuple[int, ...]] = (),
+    dtype: str | None = None,
+    function: str | None = None,
+) -> list[PlannedCase]:
+    """A case for each kernel or module that a text names, at each of some shapes.
+
+    By default at that of its first recipe's example. The peers are the file's function of tensors,
+    dlight, and the program with no schedule on the CPU. Raises `ProgramError`.
+    """
+    functions = _read_functions(text)
+    by_kernel: dict[str, list[Recipe]] = {}
+    for recipe in pick_programs(text, function):
+        by_kernel.setdefault(recipe.kernel_name, []).append(recipe)
+    cases = []
+    for name, recipes in by_kernel.items():
+        example, kernel = recipes[0].default_example, get_kernel(recipes[0].kernel)
+        options = dict(example.options) if dtype is None else {**example.options, "dtype": dtype}
+        if dtype is not None and "dtype" not in kernel.options:
+            raise ProgramError(f"{name} has no option dtype; leave --dtype out")
+        for sizes in shapes or [tuple(example.shape.values())]:
+            if len(sizes) != len(kernel.size_names):
+                raise KernelError(
+                    f"{name}: {len(sizes)} sizes are given, and it has {len(kernel.size_names)}: "
+                    f"{', '.join(kernel.size_names) or 'none'}"
+                )
+            problem = kernel.problem(*sizes, **options)
+            require_one_output(problem)
+            peers = (*_list_torch(functions, name), PEERS["dlight"], PEERS["unscheduled"])
+            cases.append(PlannedCase(text, problem, tuple(recipes), peers))
+    return cases
+
+
+def _read_functions(text: str) -> Mapping[str, Callable[..., Any]]:
+    loaded = load_place(read_spelling(text).place)
+    functions = loaded.values.get(FUNCTIONS, {})
+    is_right = isinstance(functions, Mapping) and all(map(callable, functions.values()))
+    if not is_right:
+        raise ProgramError(
+            f"{loaded.locate(FUNCTIONS)}: {FUNCTIONS} is no dict of functions; give "
+            f"{FUNCTIONS} = {{'NAME': function of tensors}} with the name of a kernel or module"
+        )
+    return {str(name): function for name, function in functions.items()}
+
+
+def _list_torch(functions: Mapping[str, Callable[..., Any]], kernel: str) -> list[Peer]:
+    if kernel not in functions:
+        return []
+    function = wrap_function(functions[kernel])
+    return [Peer("torch", "PyTorch", package="torch", functions=function)]

@@ -1,0 +1,183 @@
+"""What is in a place that a user named: kernels, recipes, schedules, modules, functions, passes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm.ir.transform import Pass
+from tvm.s_tir import Schedule
+from tvm.tirx import PrimFunc
+
+from tirstep.modules import Kernel
+from tirstep.transforms.recipes import Ladder, Recipe
+
+from .loading import Loaded
+from .program_error import show_path
+
+COMMANDS = (
+    "check, why, steps, diff, compare, lower, source, facts, ladder, bench, report, export, golden"
+)
+TAKEN_BY: Mapping[str, str] = {
+    "kernel": f"{COMMANDS}; with --shape where it has no recipe",
+    "recipe": f"{COMMANDS}, search",
+    "ladder": COMMANDS,
+    "schedule": COMMANDS,
+    "record": COMMANDS,
+    "module": COMMANDS,
+    "function": COMMANDS,
+    "pass": "tvm.transform and tirstep.lowering_checks; no command takes one",
+}
+"""What each kind of program can be given to."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One program.
+
+    Attributes
+    ----------
+    kind : a key of `TAKEN_BY`
+    location : ``FILE:LINE``, or the place alone
+    functions : of a module or function: the names of its PrimFuncs
+    calls : of a Relax module: for each of these, where it is called, as ``main: lv1``
+    """
+
+    kind: str
+    name: str
+    value: Any
+    location: str
+    doc: str = ""
+    functions: tuple[str, ...] = ()
+    calls: Mapping[str, tuple[str, ...]] | None = None
+
+
+def find_programs(loaded: Loaded) -> list[Found]:
+    """The programs of a place in its order, each object once, under its first name.
+
+    What a file of Python imports is not its own, and is left out, but for modules and functions of
+    TVM, which have no home: those that it has under a name at its top count.
+    """
+    programs, seen = [], set()
+    for name, value in loaded.values.items():
+        if name.startswith("__") or id(value) in seen:
+            continue
+        kind = _find_kind(value)
+        if kind is None or not _is_own(kind, name, value, loaded):
+            continue
+        seen.add(id(value))
+        programs.append(_describe(kind, name, value, loaded))
+    return programs
+
+
+def _find_kind(value: object) -> str | None:
+    kinds: Mapping[type, str] = {
+        Kernel: "kernel",
+        Recipe: "recipe",
+        Ladder: "ladder",
+        tvm.IRModule: "module",
+        PrimFunc: "function",
+        Pass: "pass",
+    }
+    for cls, kind in kinds.items():
+        if isinstance(value, cls):
+            return kind
+    if isinstance(value, type):
+        return "pass" if issubclass(value, Pass) else None
+    if type(value).__name__ == "Record":
+        return "record"
+    return "schedule" if inspect.isfunction(value) and takes_schedule(value) else None
+
+
+def takes_schedule(function: Any) -> bool:
+    """Whether the first parameter is a schedule, by type or name, and no other one is needed."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or any(it.default is it.empty for it in parameters[1:] if not _is_rest(it)):
+        return False
+    first = parameters[0]
+    if first.annotation is first.empty:
+        return first.name in ("sch", "schedule")
+    hint = first.annotation
+    return hint is Schedule or (isinstance(hint, str) and hint.rpartition(".")[2] == "Schedule")
+
+
+def _is_rest(parameter: inspect.Parameter) -> bool:
+    return parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+
+
+def _is_own(kind: str, name: str, value: Any, loaded: Loaded) -> bool:
+    if not loaded.module:
+        return True
+    function = _get_function(kind, value)
+    is_function = inspect.isfunction(function) or inspect.isclass(function)
+    return name in loaded.lines or (is_function and function.__module__ == loaded.module)
+
+
+def _get_function(kind: str, value: Any) -> Any:
+    """The Python function behind a program, if there is one."""
+    if kind == "kernel":
+        return value.factory
+    return value.body if kind == "recipe" else value
+
+
+def _describe(kind: str, name: str, value: Any, loaded: Loaded) -> Found:
+    function = _get_function(kind, value)
+    doc = inspect.getdoc(function) if inspect.isfunction(function) else None
+    location = loaded.locate(name)
+    if inspect.isfunction(function) and name not in loaded.lines:
+        code = function.__code__
+        location = f"{show_path(code.co_filename)}:{code.co_firstlineno}"
+    functions: tuple[str, ...] = ()
+    calls = None
+    if kind == "module":
+        functions = list_functions(value)
+        calls = dict(find_calls(value)) if len(functions) < len(value.get_global_vars()) else None
+    told = value.doc if kind == "recipe" else doc
+    if kind == "ladder":
+        told = value.title
+    return Found(kind, name, value, location, told or "", functions, calls)
+
+
+def list_functions(module: tvm.IRModule) -> tuple[str, ...]:
+    """The names of a module's PrimFuncs, in its own order."""
+    return tuple(
+        str(var.name_hint) for var, it in module.functions_items() if isinstance(it, PrimFunc)
+    )
+
+
+def find_calls(module: tvm.IRModule) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Of a module with Relax functions: each PrimFunc, and in which of them it is called, and what
+    its result is bound to there: ``main: lv, lv2``.
+    """
+    called: dict[str, dict[str, list[str]]] = {name: {} for name in list_functions(module)}
+    for var, function in module.functions_items():
+        if isinstance(function, PrimFunc):
+            continue
+        for bound, name in _list_bound_calls(function):
+            if name in called:
+                called[name].setdefault(str(var.name_hint), []).append(bound)
+    for name, places in called.items():
+        yield name, tuple(f"{place}: {', '.join(bound)}" for place, bound in places.items())
+
+
+def _list_bound_calls(function: Any) -> Iterator[tuple[str, str]]:
+    import tvm_ffi
+    from tvm import relax
+
+    found: list[tuple[str, str]] = []
+
+    def visit(binding: Any) -> None:
+        value = binding.value
+        if isinstance(value, relax.Call):
+            callees = [value.op, *value.args]
+            found.extend(
+                (str(binding.var.name), str(it.name_hint))
+                for it in callees
+                if isinstance(it, tvm.ir.GlobalVar)
+            )
+
+    tvm_ffi.structural_walk(function, (relax.VarBinding, visit))
+    yield from found

@@ -1,0 +1,309 @@
+"""Loads what stands in a place: a file of Python is run, as an import would run it; a script as TVM
+prints it is parsed and not run, and JSON is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TextIO
+
+from .naming import STDIN, Spelling
+from .program_error import ProgramError, describe_error, find_line, show_path, watch_file
+
+DECORATORS = ("ir_module", "prim_func", "function")
+"""Of TVMScript, as attributes of I, T and R."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What stands in a place.
+
+    Attributes
+    ----------
+    values : everything by name, in its order
+    lines : where these names are defined, as far as that is known
+    place : as its user spelt it
+    module : the name of the module that was run; "" where nothing was
+    """
+
+    values: Mapping[str, Any]
+    lines: Mapping[str, int]
+    place: str
+    module: str = ""
+
+    def locate(self, name: str) -> str:
+        """``FILE:LINE`` of a name."""
+        line = self.lines.get(name)
+        return self.place if line is None else f"{self.place}:{line}"
+
+
+def load_place(place: str) -> Loaded:
+    """Load a place once; raises `ProgramError`."""
+    return _load_place(place, str(Path.cwd()))
+
+
+@functools.cache
+def _load_place(place: str, folder: str) -> Loaded:
+    """`folder` is the current one, from which the place is seen."""
+    spelling = Spelling(place, place, ())
+    if place == STDIN:
+        return load_text(sys.stdin.read(), STDIN, "stdin")
+    if spelling.is_module:
+        return _import_module(place)
+    path = spelling.path
+    if path.is_dir() or _is_database(path):
+        from .databases import load_database
+
+        return Loaded(load_database(path), {}, place)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ProgramError(f"{place} is no text in UTF-8; give {_known_files()}") from None
+    if path.suffix == ".py":
+        return _load_python(text, path, place)
+    return load_text(text, place, path.stem)
+
+
+def _known_files() -> str:
+    return "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's"
+
+
+def _is_database(path: Path) -> bool:
+    """By its first byte: each line of MetaSchedule's files is a JSON list."""
+    with path.open("rb") as file:
+        return path.suffix == ".json" and file.read(1) == b"["
+
+
+def load_text(text: str, place: str, name: str) -> Loaded:
+    """What is neither run nor in a file of Python: JSON, or a script as TVM prints it."""
+    if text.lstrip().startswith("{"):
+        return Loaded({name: _read_json(text, place)}, {}, place)
+    if not text.strip():
+        raise ProgramError(f"{place} is empty; give a script as .script() prints it, or JSON")
+    tree = _parse(text, place)
+    if not is_script(tree):
+        raise ProgramError(
+            f"{place} has more than TVMScript, and it is run only from a file: give FILE.py"
+        )
+    return _read_script(text, tree, place)
+
+
+def _parse(text: str, place: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise ProgramError(f"{place}:{error.lineno}: {error.msg}") from None
+
+
+def _read_json(text: str, place: str) -> Any:
+    import tvm
+    from tvm.tirx import PrimFunc
+
+    try:
+        value = tvm.ir.load_json(text)
+    except Exception as error:  # TVM's own errors, and Python's of values that it did not expect
+        told = describe_error(error)
+        raise ProgramError(f"{place} is no JSON of tvm.ir.save_json: {told}") from None
+    if not isinstance(value, tvm.IRModule | PrimFunc):
+        raise ProgramError(
+            f"{place} is JSON of a {type(value).__name__}; give that of an IRModule or a PrimFunc"
+        )
+    return value
+
+
+def is_script(tree: ast.Module) -> bool:
+    """Whether a file is TVMScript alone, as `.script()` prints it: nothing in it has to be run."""
+    has_some = False
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and _is_of_script(node):
+            has_some = True
+        elif not (_is_import_of_script(node) or _is_constant(node)):
+            return False
+    return has_some
+
+
+def _is_of_script(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    """``@I.ir_module class``, ``@T.prim_func def`` and the like; a class of Python is none."""
+    callees = [it.func if isinstance(it, ast.Call) else it for it in node.decorator_list]
+    return (
+        len(callees) == 1
+        and isinstance(callees[0], ast.Attribute)
+        and (
+            callees[0].attr in DECORATORS
+            and isinstance(callees[0].value, ast.Name)
+            and callees[0].value.id in ("I", "T", "R")
+        )
+    )
+
+
+def _is_import_of_script(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tvm.script")
+
+
+def _is_constant(node: ast.stmt) -> bool:
+    """A docstring, or the metadata that `.script(show_meta=True)` prints."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _read_script(text: str, tree: ast.Module, place: str) -> Loaded:
+    """Each class or function, parsed by TVM at its own lines."""
+    from tvm.script import from_source
+
+    values: dict[str, Any] = {}
+    rows = text.splitlines()
+    nodes = [it for it in tree.body if isinstance(it, ast.FunctionDef | ast.ClassDef)]
+    for node in nodes:
+        first = min(it.lineno for it in node.decorator_list)
+        part = "\n" * (first - 1) + "\n".join(rows[first - 1 : node.end_lineno])
+        try:
+            values[node.name] = from_source(part)
+        except Exception as error:  # TVM's own, and what Python raises of a wrong expression
+            raise ProgramError(_spell_parser_error(error, place)) from None
+    return Loaded(values, {node.name: node.lineno for node in nodes}, place)
+
+
+def _spell_parser_error(error: Exception, place: str) -> str:
+    """TVM's diagnostic ``--> <str>:13:17`` with the place of the user."""
+    lines = [row.strip() for row in str(error).splitlines() if row.strip()]
+    arrow = next((row for row in lines if row.startswith("-->")), None)
+    line = arrow.rsplit(":", 2)[1] if arrow else None
+    where = f"{place}:{line}" if line else place
+    return f"{where}: TVM does not parse it: {describe_error(error)}"
+
+
+def _load_python(text: str, path: Path, place: str) -> Loaded:
+    tree = _parse(text, place)
+    if is_script(tree):
+        return _read_script(text, tree, place)
+    module = _run_file(path.resolve(), place)
+    return _describe_module(module, tree, place)
+
+
+def _run_file(path: Path, place: str) -> ModuleType:
+    """Run a file as ``import`` would, with its folder where imports look first."""
+    if (path.parent / "__init__.py").is_file():
+        return _run_in_package(path, place)
+    known = sys.modules.get(path.stem)
+    if known is not None and _has_file(known, path):
+        return known
+    name = path.stem if _is_free(path) else f"_tirstep_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ProgramError(f"Python cannot import {place}; give {_known_files()}")
+    module = importlib.util.module_from_spec(spec)
+    watch_file(path)
+    sys.modules[name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    try:
+        with _printing_beside():
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise ProgramError(_spell_import_error(error, place, path)) from error
+    return module
+
+
+def _printing_beside() -> contextlib.redirect_stdout[TextIO]:
+    """While this lasts, what a user's file prints does not stand in a command's output."""
+    return contextlib.redirect_stdout(sys.stderr)
+
+
+def _run_in_package(path: Path, place: str) -> ModuleType:
+    """Import a file of a package under its dotted name, so that its relative imports work."""
+    top = path.parent
+    while (top.parent / "__init__.py").is_file():
+        top = top.parent
+    parts = path.relative_to(top.parent).with_suffix("").parts
+    name = ".".join(parts[:-1] if path.stem == "__init__" else parts)
+    watch_file(path)
+    sys.path.insert(0, str(top.parent))
+    try:
+        with _printing_beside():
+            module = importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        raise ProgramError(_spell_import_error(error, place, path)) from error
+    if not _has_file(module, path):
+        other = getattr(module, "__file__", None)
+        raise ProgramError(f"{place} is {name} to Python, and so is {other}; rename one of them")
+    return module
+
+
+def _is_free(path: Path) -> bool:
+    """Whether no other module has the name of this file: an installed package keeps its own."""
+    if not path.stem.isidentifier() or path.stem in sys.modules:
+        return False
+    found = importlib.util.find_spec(path.stem)
+    return found is None or found.origin == str(path)
+
+
+def _has_file(module: ModuleType, path: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and Path(file).resolve() == path
+
+
+def _spell_import_error(error: BaseException, place: str, path: Path) -> str:
+    line = find_line(error.__traceback__, str(path))
+    if isinstance(error, SyntaxError):
+        where = f"{show_path(error.filename or place)}:{error.lineno}"
+        return f"{where}: {error.msg}"
+    where = place if line is None else f"{place}:{line}"
+    return f"{where}: it does not import: {describe_error(error)}"
+
+
+def _import_module(name: str) -> Loaded:
+    """Import a module as ``python -m`` would find it: the current folder comes first."""
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        with _printing_beside():
+            module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise ProgramError(
+                f"there is no module {name} to import from here; a file is given as FILE.py"
+            ) from None
+        raise ProgramError(_spell_module_error(error, name)) from error
+    except (Exception, SystemExit) as error:
+        raise ProgramError(_spell_module_error(error, name)) from error
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return Loaded(vars(module), {}, name, name)
+    watch_file(Path(file).resolve())
+    tree = _parse(Path(file).read_text(encoding="utf-8"), file) if file.endswith(".py") else None
+    return _describe_module(module, tree, name)
+
+
+def _spell_module_error(error: BaseException, name: str) -> str:
+    """With the innermost line that neither is ours nor the import system's."""
+    where, traceback = name, error.__traceback__
+    while traceback is not None:
+        file = Path(traceback.tb_frame.f_code.co_filename)
+        if file.is_file() and file != Path(__file__) and "importlib" not in file.parts:
+            where = f"{show_path(file)}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return f"{where}: {name} does not import: {describe_error(error)}"
+
+
+def _describe_module(module: ModuleType, tree: ast.Module | None, place: str) -> Loaded:
+    lines = dict(_find_lines(tree)) if tree is not None else {}
+    return Loaded(dict(vars(module)), lines, place, module.__name__)
+
+
+def _find_lines(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """The names that a file defines at its top, with their lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node in tree.body:
+            yield node.name, node.lineno
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node in tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((it.id, node.lineno) for it in targets if isinstance(it, ast.Name))

@@ -1,0 +1,76 @@
+"""What a text on the command line names: one of the catalogue's names, or a program of the user's.
+
+A name of the catalogue has letters, digits, ``_`` and ``-``. A program has a ``.``, ``/`` or ``:``
+in its text, or is ``-``: ``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME``, ``FILE.json``, a
+folder of MetaSchedule's, written ``FOLDER/``, and ``-`` for standard input.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from .program_error import ProgramError
+
+STDIN = "-"
+FORMS = "FILE.py, FILE.py:NAME, package.module:NAME, FILE.json, a database's FOLDER/, or -"
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A text that names programs.
+
+    Attributes
+    ----------
+    place : a path, a module's dotted name, or ``"-"``
+    names : of what is meant there; none for all of it
+    """
+
+    text: str
+    place: str
+    names: tuple[str, ...]
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it is to be imported by its name."""
+        is_dotted = re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", self.place)
+        is_file = self.path.suffix in (".py", ".json") or self.path.is_file()
+        return bool(is_dotted) and not is_file
+
+    @property
+    def path(self) -> Path:
+        """Of a file or a folder."""
+        return Path(self.place)
+
+    def of(self, *names: str) -> str:
+        """The text that names this in the same place."""
+        return ":".join([self.place, *names])
+
+
+def is_program(text: str) -> bool:
+    """Whether a text is none of the catalogue's names, as it is spelt."""
+    return text == STDIN or any(sign in text for sign in "./:") or text.startswith("-:")
+
+
+def read_spelling(text: str) -> Spelling:
+    """The place and the names of a text; raises `ProgramError` for a file that is not there."""
+    place, names = _split(text)
+    if any(not name for name in names):
+        raise ProgramError(f"'{text}' has an empty name; a program is {FORMS}")
+    spelling = Spelling(text, place, names)
+    if place == STDIN or spelling.is_module:
+        return spelling
+    if not spelling.path.exists():
+        raise ProgramError(f"there is no file {place}; a program is {FORMS}")
+    return spelling
+
+
+def _split(text: str) -> tuple[str, tuple[str, ...]]:
+    """At the colons; a path that has some itself is taken as it is."""
+    parts = text.split(":")
+    for end in range(len(parts), 0, -1):
+        place = ":".join(parts[:end])
+        if place and (place == STDIN or Path(place).exists()):
+            return place, tuple(parts[end:])
+    return parts[0], tuple(parts[1:])

@@ -1,0 +1,442 @@
+"""Recipes of the user's programs: what a text names, as recipes that every command takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import Trace
+
+from tirstep.lowering_checks.compile.compiling import make_main
+from tirstep.lowering_checks.reference import ModuleKernel
+from tirstep.modules import Kernel, kernels
+from tirstep.transforms.recipes import LADDERS, RECIPES, Example, Ladder, Recipe, Step
+
+from .databases import Record
+from .found import Found, find_programs, list_functions
+from .loading import Loaded, load_place
+from .naming import Spelling, read_spelling
+from .program_error import ProgramError
+
+SAMPLE_SIZES = (64, 48, 32, 24, 20, 12)
+"""Of a kernel without recipes, where no shape is given: small, and pairwise different."""
+
+
+@dataclass(frozen=True)
+class ProgramRecipe(Recipe):
+    """A recipe of what is no `Recipe`: of a module as it is, or with a function that schedules it.
+
+    Attributes
+    ----------
+    location : ``FILE:LINE`` of the module or of the function
+    whole : the module that is scheduled, where only one of its functions is looked at
+    function : the name of that one
+    trace : of a tuning record, which comes in place of a function
+    """
+
+    location: str = field(kw_only=True)
+    whole: tvm.IRModule | None = field(default=None, kw_only=True, repr=False, compare=False)
+    function: str | None = field(default=None, kw_only=True)
+    trace: Trace | None = field(default=None, kw_only=True, repr=False, compare=False)
+
+    def steps(self, module: tvm.IRModule, **config: object) -> list[Step]:
+        """The module, and what was made of it; nothing where there is no schedule."""
+        scheduled = module
+        if self.whole is not None:
+            changed = module["main"].with_attr("global_symbol", self.function)
+            functions = dict(self.whole.functions_items())
+            functions[self.whole.get_global_var(self.function)] = changed
+            scheduled = tvm.IRModule(functions)
+        sch = Schedule(scheduled)
+        sch.work_on("main" if self.whole is None else self.function)
+        file, _, line = self.location.rpartition(":")
+        path = file if line.isdecimal() and self.body is _do_nothing else ""
+        first = Step(0, "input", module, Trace([], {}), self.location, path)
+        return [first, *self.run(sch, **config)]
+
+    def run(self, sch: Schedule, **config: object) -> Iterator[Step]:
+        """Run step by step; a function that yields nothing is one step of its own name."""
+        if self.body is _do_nothing:
+            self._require_config(config)
+            return
+        for step in super().run(sch, **config):
+            changes: dict[str, Any] = {}
+            if self.whole is not None:
+                changes["module"] = _narrow(step.module, str(self.function))
+            if not inspect.isgeneratorfunction(self.body):
+                changes.update(location=self.location, path=self._path())
+            yield dataclasses.replace(step, **changes)
+
+    def _path(self) -> str:
+        """The file of the function; "" where a record or nothing is in its place."""
+        is_own = self.trace is None and self.body is not _do_nothing
+        return inspect.getfile(self.body) if is_own else ""
+
+    def _start(self, sch: Schedule, config: Mapping[str, object]) -> Iterator[str]:
+        if inspect.isgeneratorfunction(self.body):
+            yield from self.body(sch, **config)
+        elif self.trace is not None:
+            self.trace.apply_to_schedule(sch, remove_postproc=False)
+            yield "tuned"
+        else:
+            self.body(sch, **config)
+            yield self.body.__name__
+
+    def _require_blocks(self, sch: Schedule) -> None:
+        """What it is of was given with it."""
+
+
+def _do_nothing(sch: Schedule) -> Iterator[str]:
+    yield from ()
+
+
+def _narrow(module: tvm.IRModule, function: str) -> tvm.IRModule:
+    """One function of a module, as its `main`."""
+    return make_main(module[function])
+
+
+def pick_programs(text: str, function: str | None = None) -> list[Recipe]:
+    """The recipes of what a text names; raises `ProgramError` where there are none.
+
+    All of a place are its recipes, its schedules, and of what has none of these the kernel or the
+    module itself. A kernel's name stands for its recipes. `function` is the only one that is meant
+    of modules that have several.
+    """
+    spelling = read_spelling(text)
+    picker = Picker(load_place(spelling.place), spelling, function)
+    recipes = picker.pick()
+    if not recipes:
+        raise ProgramError(
+            f"{spelling.place} has nothing to check: a kernel, a recipe, an IRModule, a PrimFunc, "
+            "or a function whose first parameter is a Schedule"
+        )
+    return list({recipe.name: recipe for recipe in recipes}.values())
+
+
+def pick_program_ladder(text: str, function: str | None = None) -> Ladder:
+    """The recipes of what a text names, as a ladder: all of one kernel, or of one module."""
+    recipes = pick_programs(text, function)
+    names = list(dict.fromkeys(str(recipe.kernel_name) for recipe in recipes))
+    if len(names) > 1:
+        place = read_spelling(text).place
+        raise ProgramError(
+            f"{text} has recipes of {', '.join(names)}, and a ladder is of one: give "
+            f"{place}:{names[0]}, say"
+        )
+    shape = recipes[-1].default_example.shape
+    return Ladder(text, names[0], "", tuple(recipes), shape)
+
+
+def collect_plugin(module: str, name: str) -> tuple[list[Kernel], list[Recipe], list[Ladder]]:
+    """The kernels, recipes and ladders of a module of another package, or one object of it."""
+    picker = Picker(load_place(module), Spelling(module, module, ()), None)
+    if name:
+        programs = [picker.get_program(name)]
+    else:  # a package may import them from its modules; ours, which it uses, stay ours
+        programs = [
+            it
+            for it in find_programs(dataclasses.replace(picker.loaded, module=""))
+            if not _is_ours(it)
+        ]
+    if not any(it.kind in ("kernel", "recipe", "ladder") for it in programs):
+        raise ProgramError("it has no kernel and no recipe")
+
+    def adopt(recipe: Recipe, found: Found) -> Recipe:
+        return dataclasses.replace(picker.adopt(recipe, found.location), spelling=recipe.name)
+
+    return (
+        [it.value for it in programs if it.kind == "kernel"],
+        [adopt(it.value, it) for it in programs if it.kind == "recipe"],
+        [
+            dataclasses.replace(it.value, recipes=tuple(adopt(rung, it) for rung in it.value))
+            for it in programs
+            if it.kind == "ladder"
+        ],
+    )
+
+
+def _is_ours(found: Found) -> bool:
+    ours: Mapping[str, Mapping[str, Any]] = {
+        "kernel": kernels(),
+        "recipe": RECIPES,
+        "ladder": LADDERS,
+    }
+    known = ours.get(found.kind, {})
+    return any(value is found.value for value in known.values())
+
+
+@dataclass(frozen=True)
+class Picker:
+    """Makes recipes of the programs of one place."""
+
+    loaded: Loaded
+    spelling: Spelling
+    function: str | None
+
+    @property
+    def programs(self) -> list[Found]:
+        return find_programs(self.loaded)
+
+    def pick(self) -> list[Recipe]:
+        """The recipes that the text and the function name."""
+        names = self.spelling.names
+        if len(names) > 2:
+            raise ProgramError(
+                f"{self.spelling.text} has {len(names)} names; give {self.spelling.place}:NAME, or "
+                f"{self.spelling.place}:MODULE:SCHEDULE"
+            )
+        if len(names) == 2:
+            target, _, function = names[0].partition(".")
+            schedule = self.get_program(names[1])
+            if schedule.kind != "schedule":
+                raise ProgramError(
+                    f"{schedule.location}: '{names[1]}' is a {schedule.kind}, and no function of a "
+                    f"schedule; give {self.spelling.place}:{names[1]}"
+                )
+            return self._make_scheduled(
+                schedule, self.get_program(target), function or self.function
+            )
+        if names:
+            name, _, function = names[0].partition(".")
+            return self._make(self.get_program(name), function or self.function, is_named=True)
+        programs = self.programs
+        recipes = [it for found in programs for it in self._make(found, self.function)]
+        if self.function is not None and not recipes:
+            raise ProgramError(f"{self.spelling.place} has no function '{self.function}'")
+        return recipes
+
+    def get_program(self, name: str) -> Found:
+        programs = {found.name: found for found in self.programs}
+        if name in programs:
+            return programs[name]
+        for ladder in (it for it in self.programs if it.kind == "ladder"):
+            for recipe in ladder.value:
+                if recipe.name == name:
+                    return dataclasses.replace(ladder, kind="recipe", value=recipe)
+        values = {key: value for key, value in self.loaded.values.items() if key == name}
+        everything = dataclasses.replace(self.loaded, values=values, module="")
+        if found := find_programs(everything):
+            return found[0]
+        near = difflib.get_close_matches(name, programs, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(programs)}"
+        if not programs:
+            hint = "it has no programs"
+        what = f"'{name}' in {self.spelling.place} is" if name in self.loaded.values else None
+        problem = f"{what} no program" if what else f"{self.spelling.place} has no '{name}'"
+        raise ProgramError(f"{problem}; {hint}")
+
+    def _make(self, found: Found, function: str | None, *, is_named: bool = False) -> list[Recipe]:
+        if found.kind == "pass":
+            return self._refuse_pass(found) if is_named else []
+        if found.kind == "recipe":
+            return [self.adopt(found.value, found.location)]
+        if found.kind == "ladder":
+            return [self.adopt(recipe, found.location) for recipe in found.value]
+        if found.kind == "kernel":
+            return self._make_of_kernel(found, is_named=is_named)
+        if found.kind == "record":
+            return self._make_of_record(found) if is_named or found.value.is_best else []
+        if found.kind == "schedule":
+            return self._make_scheduled(found, self._find_target(found), function)
+        if not is_named and self._is_scheduled(found):
+            return []
+        return self._make_of_module(found, function)
+
+    def _refuse_pass(self, found: Found) -> list[Recipe]:
+        raise ProgramError(
+            f"{found.location}: '{found.name}' is a pass, and this takes programs; give a kernel, "
+            "a recipe, a module or a function of a schedule"
+        )
+
+    def adopt(self, recipe: Recipe, location: str) -> Recipe:
+        """A recipe of the user's, with the kernel that it names."""
+        spelling = self._spell(recipe)
+        if not isinstance(recipe.kernel, str):
+            return dataclasses.replace(recipe, spelling=spelling)
+        here = {it.name: it for it in self.loaded.values.values() if isinstance(it, Kernel)}
+        known: dict[str, Any] = {**kernels(), **here}
+        if recipe.kernel not in known:
+            near = difflib.get_close_matches(recipe.kernel, known, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else "define it with @kernel"
+            raise ProgramError(
+                f"{location}: the recipe '{recipe.name}' schedules a kernel '{recipe.kernel}', "
+                f"which is neither here nor tirstep's; {hint}"
+            )
+        kernel = here.get(recipe.kernel, recipe.kernel)
+        return dataclasses.replace(recipe, kernel=kernel, spelling=spelling)
+
+    def _spell(self, recipe: Recipe) -> str:
+        for name, value in self.loaded.values.items():
+            if value is recipe:
+                return self.spelling.of(name)
+        return self.spelling.of(recipe.name)
+
+    def _make_of_kernel(self, found: Found, *, is_named: bool) -> list[Recipe]:
+        kernel = found.value
+        recipes = [
+            it
+            for other in self.programs
+            if other.kind in ("recipe", "ladder")
+            for it in self._make(other, None)
+            if it.kernel is kernel or it.kernel == kernel.name
+        ]
+        if recipes:
+            return recipes if is_named else []
+        if not is_named and self._is_scheduled(found):
+            return []
+        return [self._make_recipe(found, kernel)]
+
+    def _make_of_record(self, found: Found) -> list[Recipe]:
+        record: Record = found.value
+        kernel = ModuleKernel(record.module, _make_name(record.workload))
+        return [self._make_recipe(found, kernel, body=_apply_trace, trace=record.trace)]
+
+    def _make_of_module(self, found: Found, function: str | None) -> list[Recipe]:
+        return [
+            self._make_recipe(found, kernel, name=name, spelling=self.spelling.of(text))
+            for kernel, name, text, _, _ in self._list_kernels(found, function)
+        ]
+
+    def _make_scheduled(self, schedule: Found, target: Found, function: str | None) -> list[Recipe]:
+        """A function of a schedule over a module, for each function of that; or over a kernel."""
+        parameters = list(inspect.signature(schedule.value).parameters.values())[1:]
+        knobs = {it.name: it.default for it in parameters if it.default is not it.empty}
+        shared: dict[str, Any] = {"body": schedule.value, "config": knobs}
+        if target.kind == "kernel":
+            text = self.spelling.of(target.name, schedule.name)
+            return [self._make_recipe(schedule, target.value, spelling=text, **shared)]
+        several = len(target.functions) > 1
+        return [
+            self._make_recipe(
+                schedule,
+                kernel,
+                name=_make_name(schedule.name, part if several else ""),
+                spelling=self.spelling.of(text, schedule.name),
+                whole=whole,
+                function=part,
+                **shared,
+            )
+            for kernel, _, text, part, whole in self._list_kernels(target, function)
+        ]
+
+    def _list_kernels(
+        self, found: Found, function: str | None
+    ) -> Iterator[tuple[ModuleKernel, str, str, str, tvm.IRModule | None]]:
+        """Each function of a module: its kernel, its names, and the module if it has others."""
+        if found.kind == "function":
+            self._require_function(function, found, (found.name,))
+            module = make_main(found.value)
+            yield ModuleKernel(module, _make_name(found.name)), found.name, found.name, "main", None
+            return
+        names = list_functions(found.value)
+        if not names:
+            raise ProgramError(
+                f"{found.location}: the module '{found.name}' has no PrimFunc; if it is one of "
+                "Relax, apply relax.transform.LegalizeOps() first"
+            )
+        self._require_function(function, found, names)
+        for part in names:
+            if function not in (None, part):
+                continue
+            name = _make_name(found.name, part if len(names) > 1 else "")
+            text = f"{found.name}.{part}" if len(names) > 1 else found.name
+            kernel = ModuleKernel(found.value, name, part)
+            is_alone = len(found.value.get_global_vars()) == 1
+            yield kernel, name, text, part, None if is_alone else found.value
+
+    def _require_function(self, name: str | None, found: Found, known: Sequence[str]) -> None:
+        if name is None or name in known:
+            return
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known)}"
+        raise ProgramError(
+            f"{found.location}: the module '{found.name}' has no PrimFunc '{name}'; {hint}"
+        )
+
+    def _make_recipe(
+        self,
+        found: Found,
+        kernel: Any,
+        *,
+        name: str | None = None,
+        spelling: str | None = None,
+        body: Any = None,
+        config: Mapping[str, object] | None = None,
+        **changes: Any,
+    ) -> Recipe:
+        example = _make_example(kernel)
+        return ProgramRecipe(
+            name=_make_name(name or found.name),
+            doc=found.doc,
+            kernel=kernel,
+            config=config or {},
+            blocks=(),
+            default_example=example,
+            golden=example,
+            choices={},
+            symbolic=(),
+            expects={},
+            body=body or _do_nothing,
+            spelling=spelling or self.spelling.of(found.name),
+            location=found.location,
+            **changes,
+        )
+
+    def _list_targets(self) -> list[Found]:
+        """What a function of a schedule may be for: modules, kernels, or what is imported."""
+        programs = self.programs
+        modules = [it for it in programs if it.kind in ("module", "function")]
+        if found := modules or [it for it in programs if it.kind == "kernel"]:
+            return found
+        everything = find_programs(dataclasses.replace(self.loaded, module=""))
+        return [it for it in everything if it.kind in ("module", "function")]
+
+    def _find_target(self, schedule: Found) -> Found:
+        targets = self._list_targets()
+        if len(targets) == 1:
+            return targets[0]
+        place = self.spelling.place
+        if not targets:
+            raise ProgramError(
+                f"{schedule.location}: '{schedule.name}' takes a schedule, and {place} has no "
+                "module that it could be of; define one, or import one"
+            )
+        names = [it.name for it in targets]
+        raise ProgramError(
+            f"{schedule.location}: '{schedule.name}' may be of {' or '.join(names)}; name one: "
+            f"{place}:{names[0]}:{schedule.name}"
+        )
+
+    def _is_scheduled(self, found: Found) -> bool:
+        """Whether a file has schedules, or records, of a module that it has."""
+        programs = self.programs
+        if any(it.kind == "record" and it.value.workload == found.name for it in programs):
+            return True
+        has_schedules = any(it.kind == "schedule" for it in programs)
+        return has_schedules and found.name in [it.name for it in self._list_targets()]
+
+
+def _apply_trace(sch: Schedule) -> None:
+    """The body of a tuning record, which has its trace beside it."""
+
+
+def _make_name(*parts: str) -> str:
+    """A name that can be a folder's and a file's."""
+    return re.sub(r"\W", "_", "_".join(part for part in parts if part))
+
+
+def _make_example(kernel: Kernel | ModuleKernel) -> Example:
+    """Of a kernel for which none was written; of a module, the sizes that it leaves open."""
+    if len(kernel.size_names) > len(SAMPLE_SIZES):
+        raise ProgramError(
+            f"the kernel '{kernel.name}' has {len(kernel.size_names)} sizes; give it a recipe with "
+            "an example"
+        )
+    return Example(dict(zip(kernel.size_names, SAMPLE_SIZES, strict=False)))

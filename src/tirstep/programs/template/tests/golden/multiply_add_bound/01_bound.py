@@ -1,0 +1,16 @@
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((96,), "float32"), B: T.Buffer((96,), "float32"), C: T.Buffer((96,), "float32")):
+        # with T.sblock("root"):
+        for i_0 in T.thread_binding(3, thread="blockIdx.x"):
+            for i_1 in T.thread_binding(32, thread="threadIdx.x"):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(96, i_0 * 32 + i_1)
+                    T.reads(A[vi], B[vi])
+                    T.writes(C[vi])
+                    C[vi] = A[vi] * B[vi] + A[vi]

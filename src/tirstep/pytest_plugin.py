@@ -1,0 +1,321 @@
+"""A plugin for pytest: goldens of TIR, and numbers on every device that can run a program.
+
+It is loaded by its entry point, ``tirstep``, in every run of pytest beside which tirstep is
+installed, and imports TVM when a test first takes one of its fixtures. See docs/pytest.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tirstep.lowering_checks import Finding
+    from tirstep.lowering_checks.devices import Device
+    from tirstep.modules import AnyProblem
+
+MARKER = "needs_cuda"
+GOLDEN_DIR = "tir_golden_dir"
+UPDATE = "--update-golden"
+REQUIRE_GPU = "TIRSTEP_REQUIRE_GPU"
+SUFFIX = ".tir.py"
+"""Of goldens: Python for an editor, and no file that pytest takes for one of tests."""
+_WRITTEN = "tir_golden_written"
+_OWNERS = pytest.StashKey[dict[Path, str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option and the setting of goldens."""
+    group = parser.getgroup("tirstep", "goldens of TIR")
+    group.addoption(
+        UPDATE, action="store_true", help="write the goldens of `tir_golden`, instead of checking"
+    )
+    parser.addini(
+        GOLDEN_DIR,
+        "the folder of the goldens of `tir_golden`, from the root of the project "
+        "(default: a folder golden beside each test file)",
+        default="",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}: needs a CUDA device that TVM can use; skipped where there is none, and failed "
+        f"where {REQUIRE_GPU} is set",
+    )
+    config.stash[_OWNERS] = {}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a GPU where there is none."""
+    if item.get_closest_marker(MARKER) is not None:
+        require_cuda()
+
+
+def require_cuda() -> None:
+    """Skip the running test where TVM has no CUDA device; under TIRSTEP_REQUIRE_GPU, fail it."""
+    from tirstep.lowering_checks.devices import is_cuda_available
+
+    if is_cuda_available():
+        return
+    if os.environ.get(REQUIRE_GPU):
+        pytest.fail("there is no CUDA device that TVM can use; see nvidia-smi", pytrace=False)
+    pytest.skip(f"no CUDA device (with {REQUIRE_GPU}=1 this fails)")
+
+
+@dataclass
+class GoldenFixture:
+    """What `tir_golden` is: called with a program, it compares or writes its golden.
+
+    Attributes
+    ----------
+    folder : of this test file's goldens
+    test : the test's name, with its parameters
+    is_updating : whether goldens are written
+    """
+
+    folder: Path
+    test: str
+    is_updating: bool
+    owners: dict[Path, str] = field(repr=False)  # the tests of all goldens of this run
+    node: pytest.Item = field(repr=False)
+    claimed: set[Path] = field(default_factory=set)
+
+    def __call__(self, program: Any, name: str = "") -> None:
+        """Hold a program against its golden; the test fails with the diff where they differ.
+
+        Parameters
+        ----------
+        program : an IRModule, a PrimFunc, a Schedule, or a `Run`, whose steps have a golden each
+        name : of the golden; needed where a test has several programs
+        """
+        __tracebackhide__ = True
+        findings = []
+        for label, module in _list_modules(program):
+            path = self._claim("-".join(part for part in (self.test, name, label) if part))
+            findings += self._write(path, module) if self.is_updating else _compare(path, module)
+        _fail_with(findings)
+
+    def _claim(self, name: str) -> Path:
+        """The file of a name, which no other call may have."""
+        __tracebackhide__ = True
+        stem = re.sub(r"[^\w.+=]+", "-", re.sub(r"^(test_)+|(?<=-)test_", "", name)).strip("-")
+        path, owner = self.folder / f"{stem}{SUFFIX}", self.node.nodeid
+        if path in self.claimed or self.owners.setdefault(path, owner) != owner:
+            pytest.fail(
+                f"the golden {path.name} is that of another program already; give this one a name "
+                'of its own, as tir_golden(module, "tiled")',
+                pytrace=False,
+            )
+        self.claimed.add(path)
+        return path
+
+    def _write(self, path: Path, module: Any) -> list[Finding]:
+        from tirstep.files import write_file
+        from tirstep.lowering_checks import print_module
+
+        text = print_module(module)
+        if not path.is_file() or path.read_bytes() != text.encode():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(path, text, durable=False)
+            self.node.user_properties.append((_WRITTEN, str(path)))
+        return []
+
+
+@pytest.fixture
+def tir_golden(request: pytest.FixtureRequest) -> GoldenFixture:
+    """Goldens of TIR: ``tir_golden(sch)`` holds a program against a file beside the test.
+
+    ``pytest --update-golden`` writes the files; read in git what changed. It is refused under CI.
+    """
+    config = request.config
+    is_updating = bool(config.getoption(UPDATE))
+    if is_updating and _is_under_ci():
+        pytest.fail(
+            f"goldens are not rewritten under CI (the environment has CI set); run pytest {UPDATE} "
+            "on your machine and commit what it changed",
+            pytrace=False,
+        )
+    setting = str(config.getini(GOLDEN_DIR))
+    file = request.path
+    folder = config.rootpath / setting if setting else file.parent / "golden"
+    if setting:  # one folder for all: the test's own folder keeps equal file names apart
+        folder = folder / os.path.relpath(file.parent, config.rootpath)
+    node = request.node
+    owner = node.name if node.cls is None else f"{node.cls.__name__}-{node.name}"
+    return GoldenFixture(folder / file.stem, owner, is_updating, config.stash[_OWNERS], node)
+
+
+Check = Callable[..., list[str]]
+
+
+@pytest.fixture
+def tir_check() -> Check:
+    """Numbers: ``tir_check(sch, reference)`` runs a program wherever it can run.
+
+    See `check_program`, which this is.
+    """
+    return check_program
+
+
+def check_program(
+    program: Any,
+    reference: Any = None,
+    *,
+    devices: Sequence[str] | None = None,
+    function: str | None = None,
+    seed: int = 0,
+) -> list[str]:
+    """Hold a program's numbers against a reference on each device; fail the test where they differ.
+
+    Parameters
+    ----------
+    program : an IRModule, a PrimFunc, a Schedule, or a `Run`, whose steps are all checked
+    reference : the program as it was before it was changed, a module or a PrimFunc, which is
+        computed with its floats widened to float64; or a `Problem` of a kernel, which has its
+        meaning in NumPy. Without it, a `Run` is held against its kernel, and anything else against
+        itself, widened
+    devices : names of devices; by default "cpu", "simulator" and "cuda", where the program can run
+    function : the name of the function to run, where the reference has several
+    seed : of the random inputs
+
+    Returns the names of the devices that ran it. What a device saw go wrong, a race, say, fails the
+    test as well.
+    """
+    __tracebackhide__ = True
+    from tirstep.lowering_checks import DeviceError
+    from tirstep.modules import KernelError
+
+    refusal = ""
+    try:
+        findings, used = _check(program, reference, devices, function, seed)
+    except (DeviceError, KernelError) as error:
+        refusal = str(error)
+    if refusal:
+        pytest.fail(refusal, pytrace=False)
+    _fail_with(findings)
+    return used
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say which goldens were written."""
+    reports = (report for group in terminalreporter.stats.values() for report in group)
+    properties = (pair for report in reports for pair in getattr(report, "user_properties", ()))
+    written = sorted({path for key, path in properties if key == _WRITTEN})
+    if written:
+        terminalreporter.section("goldens written")
+        for path in written:
+            terminalreporter.line(os.path.relpath(path))
+
+
+def _list_modules(program: Any) -> list[tuple[str, Any]]:
+    """The modules of a program, each with its label: of a run its steps, else one without."""
+    from tirstep.lowering_checks import Run
+    from tirstep.lowering_checks.steps import step_label
+
+    if isinstance(program, Run):
+        return [(step_label(step), step.module) for step in program.steps]
+    return [("", _get_module(program))]
+
+
+def _get_module(program: Any) -> Any:
+    __tracebackhide__ = True
+    import tvm
+    from tvm.s_tir import Schedule
+
+    if isinstance(program, Schedule):
+        return program.mod
+    if isinstance(program, tvm.tirx.PrimFunc):
+        attributes = {} if program.attrs is None else dict(program.attrs)
+        return tvm.IRModule({str(attributes.get("global_symbol", "main")): program})
+    if not isinstance(program, tvm.IRModule):
+        pytest.fail(
+            f"{type(program).__name__} is no program; give an IRModule, a PrimFunc, a Schedule, or "
+            "a Run of a recipe",
+            pytrace=False,
+        )
+    return program
+
+
+def _is_under_ci() -> bool:
+    from tirstep.lowering_checks.golden import is_under_ci
+
+    return is_under_ci(os.environ)
+
+
+def _compare(path: Path, module: Any) -> list[Finding]:
+    from tirstep.lowering_checks.golden import check_golden_file
+
+    advice = f"if that is meant, run pytest {UPDATE} and read the change in git"
+    where = path.name.removesuffix(SUFFIX)
+    return check_golden_file(path, module, where=where, advice=advice)
+
+
+def _check(
+    program: Any,
+    reference: Any,
+    names: Sequence[str] | None,
+    function: str | None,
+    seed: int,
+) -> tuple[list[Finding], list[str]]:
+    from tirstep.lowering_checks import DeviceError, check_numbers
+
+    problem = _get_problem(program, reference, function)
+    findings: list[Finding] = []
+    used: dict[str, None] = {}
+    for label, module in _list_modules(program):
+        alone = module if label else _pose(module, function).module
+        devices = list(_choose_devices(alone, names))
+        if not devices:
+            raise DeviceError(f"no device can run {label or 'the program'}; name one in devices")
+        for device in devices:
+            where = f"{label} on {device.name}".strip()
+            findings += check_numbers(problem, alone, device, where=where, seed=seed)
+            used[device.name] = None
+    return findings, list(used)
+
+
+def _get_problem(program: Any, reference: Any, function: str | None) -> AnyProblem:
+    from tirstep.lowering_checks import Run
+    from tirstep.modules import AnyProblem
+
+    if reference is None and isinstance(program, Run):
+        return program.problem
+    if isinstance(reference, AnyProblem):
+        return reference
+    return _pose(_get_module(program if reference is None else reference), function)
+
+
+def _pose(module: Any, function: str | None) -> AnyProblem:
+    """One function of a module as a problem of its own."""
+    from tirstep.lowering_checks.reference import ModuleKernel
+
+    return ModuleKernel(module, "the program", function).problem()
+
+
+def _choose_devices(module: Any, names: Sequence[str] | None) -> Iterator[Device]:
+    """The devices of these names; without names, all that can run the module."""
+    from tirstep.lowering_checks.devices import get_device, is_cuda_available
+
+    if names is not None:
+        yield from map(get_device, names)
+        return
+    for name in ("cpu", "simulator", *(["cuda"] if is_cuda_available() else [])):
+        device = get_device(name)
+        if device.find_obstacle(module) is None:
+            yield device
+
+
+def _fail_with(findings: Sequence[Finding]) -> None:
+    """Fail the test with what was found, in sentences and diffs, and no traceback of ours."""
+    __tracebackhide__ = True
+    if findings:
+        pytest.fail("\n\n".join(map(str, findings)), pytrace=False)

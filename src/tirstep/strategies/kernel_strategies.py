@@ -1,0 +1,115 @@
+"""What Hypothesis draws: kernels' shapes and options, recipes' sizes."""
+
+import math
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tirstep.modules import get_kernel
+from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES
+from tirstep.transforms.recipes import Recipe
+
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 31, 61)
+MULTIPLES = tuple(range(8, 97, 8))
+# Sizes that mean something else than an extent, or that make a kernel slow.
+SPECIAL = {
+    ("vector_add", "n"): st.integers(1, 3000),
+    ("relu", "n"): st.integers(1, 3000),
+    ("gelu", "n"): st.integers(1, 3000),
+    ("window_sum", "n"): st.integers(1, 3000),
+    ("conv1d", "m"): st.integers(1, 300),
+    ("conv1d", "n"): st.integers(1, 40),
+    ("depthwise_conv2d", "b"): st.integers(1, 3),
+    ("depthwise_conv2d", "c"): st.integers(1, 4),
+    ("depthwise_conv2d", "h"): st.integers(1, 37),
+    ("depthwise_conv2d", "w"): st.integers(1, 37),
+    ("depthwise_conv2d", "k"): st.sampled_from((1, 3, 5, 7)),
+}
+# The simulator's time is per statement: with few threads, images must be small.
+SIMULATED = {
+    ("depthwise_conv2d", "h"): st.integers(1, 10),
+    ("depthwise_conv2d", "w"): st.integers(1, 13),
+    ("depthwise_conv2d", "c"): st.integers(1, 2),
+    ("depthwise_conv2d", "k"): st.sampled_from((1, 3)),
+}
+NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+TAILS = ("guard", "pad", "copy")
+EXTENT = st.one_of(st.just(1), st.sampled_from(PRIMES), st.sampled_from(MULTIPLES))
+
+
+@st.composite
+def shapes(draw: st.DrawFn, recipe: Recipe, device: str = "cpu") -> dict[str, int]:
+    """Sizes of the recipe's kernel: 1, primes and multiples."""
+    special = {**SPECIAL, **SIMULATED} if device == "simulator" else SPECIAL
+    names = get_kernel(recipe.kernel).size_names
+    return {name: draw(special.get((recipe.kernel, name), EXTENT)) for name in names}
+
+
+@st.composite
+def options(draw: st.DrawFn, recipe: Recipe, device: str = "simulator") -> dict[str, object]:
+    """Options of the recipe's kernel, in a form whose blocks the recipe schedules."""
+    kernel = get_kernel(recipe.kernel)
+    taken = recipe.dtypes or kernel.dtypes
+    dtypes = [one for one in taken if device != "cpu" or not one.startswith("float8")]
+    drawn: dict[str, object] = {"dtype": draw(st.sampled_from(dtypes))}
+    if "transpose_b" in kernel.options:
+        drawn["transpose_b"] = draw(st.booleans())
+    if "width" in kernel.options:
+        drawn["width"] = draw(st.sampled_from((1, 2, 3, 5)))
+    if "acc" in kernel.options and drawn["dtype"] == "float16":
+        drawn["acc"] = draw(st.sampled_from(("float32", "float16")))
+    if "C C_cast" in recipe.blocks and drawn["dtype"] in NARROW:
+        drawn["out"] = draw(st.sampled_from((None, drawn["dtype"])))
+    return drawn
+
+
+@st.composite
+def open_sizes(draw: st.DrawFn, recipe: Recipe) -> tuple[str, ...]:
+    """The kernel's sizes that the module leaves open: some of those claimed, mostly none."""
+    if not recipe.symbolic or draw(st.integers(0, 3)):
+        return ()
+    drawn = draw(st.sets(st.sampled_from(recipe.symbolic), min_size=1))
+    return tuple(name for name in recipe.symbolic if name in drawn)
+
+
+@st.composite
+def sizes(draw: st.DrawFn, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> dict[str, object]:
+    """The recipe's own sizes out of its choices, for a block of at most 1024 threads."""
+    drawn: dict[str, Any] = {
+        name: draw(st.sampled_from(recipe.choices[name]))
+        for name in recipe.config
+        if name in recipe.choices
+    }
+    _fit_warps(drawn)
+    _fit_stages(drawn)
+    threads = [
+        drawn[name]
+        for name in ("threads", "rows", "columns", "lanes", "block_y", "block_x")
+        if isinstance(drawn.get(name), int)  # None fits itself, and pairs are small enough
+    ]
+    while math.prod(threads) > 1024:
+        largest = max(drawn, key=lambda name: drawn[name] if drawn[name] in threads else 0)
+        threads[threads.index(drawn[largest])] //= 2
+        drawn[largest] //= 2
+    possible = [tail for tail in tails if tail in recipe.tails]
+    if possible:
+        drawn["tail"] = draw(st.sampled_from(possible))
+    return drawn
+
+
+def _fit_stages(drawn: dict[str, Any]) -> None:
+    """As many stages of tiles in 16 bits, or narrower, as shared memory has room for."""
+    if "tile" in drawn and "stages" in drawn:
+        stage = sum(drawn["tile"]) * drawn["tile_k"] * 2
+        drawn["stages"] = min(drawn["stages"], MAX_SHARED_BYTES["shared.dyn"] // stage)
+
+
+def _fit_warps(drawn: dict[str, Any]) -> None:
+    """Where a warp has rows of its own, a block is as high and as wide as a warp, or more.
+
+    Tiles are kept small: large ones are padded to, and tell nothing new.
+    """
+    if "warp" in drawn and "threads" in drawn:
+        (rows, columns), warp = drawn["threads"], drawn["warp"]
+        drawn["thread_tile"] = (drawn["thread_tile"][0], min(drawn["thread_tile"][1], 8))
+        drawn["threads"] = (max(min(rows, 8), warp[0]), max(min(columns, 16), warp[1]))

@@ -1,0 +1,69 @@
+"""Strategies for whole modules: kernels, steps of recipes, drawn schedules and drawn programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from tirstep.lowering_checks.steps import Run, run_golden
+from tirstep.modules import Problem
+from tirstep.transforms import TransformError
+from tirstep.transforms.recipes import RECIPES, Step
+
+from .block_programs import draw_block_program
+from .players import SIZES, Player, draw_problem
+from .plays import Play
+from .program_text import draw_program
+
+
+class Drawn:
+    """What draws for players and programs, out of a test's data."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self._data = data
+
+    def one(self, values: Sequence[Any], label: str) -> Any:
+        """One of the values."""
+        return self._data.draw(st.sampled_from(list(values)), label=label)
+
+
+@st.composite
+def kernels(draw: st.DrawFn, names: Sequence[str] = tuple(SIZES)) -> Problem:
+    """Small problems of these kernels: sizes of one element and odd ones among them."""
+    choice = Drawn(draw(st.data()))
+    return draw_problem(choice, draw(st.sampled_from(list(names))))
+
+
+@st.composite
+def schedules(
+    draw: st.DrawFn, names: Sequence[str] = tuple(SIZES), tries: tuple[int, int] = (3, 15)
+) -> Play:
+    """A schedule of one of these kernels by drawn transforms: `Play.module` and `Play.calls`."""
+    choice = Drawn(draw(st.data()))
+    play = Play(draw_problem(choice, draw(st.sampled_from(list(names)))))
+    Player(choice, play).play_all(draw(st.integers(*tries)))
+    return play
+
+
+@st.composite
+def programs(draw: st.DrawFn, *, blocks: bool | None = None) -> tvm.IRModule:
+    """A drawn program of one function ``main``; of blocks, of plain statements, or either."""
+    choice = Drawn(draw(st.data()))
+    if draw(st.booleans()) if blocks is None else blocks:
+        return draw_block_program(choice)
+    return draw_program(choice)
+
+
+@st.composite
+def recipe_steps(draw: st.DrawFn, names: Sequence[str] = tuple(RECIPES)) -> tuple[Run, Step]:
+    """A step of one of these recipes, at its golden's shape, with the run that it is one of."""
+    try:
+        run = run_golden(RECIPES[draw(st.sampled_from(list(names)))])
+    except TransformError:
+        assume(condition=False)
+        raise
+    return run, draw(st.sampled_from(run.steps))

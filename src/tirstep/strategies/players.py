@@ -1,0 +1,488 @@
+"""A player that makes random schedules: it draws the next transform, its place and its options.
+
+The same moves are drawn by Hypothesis in the tests, and by plain `random` in fuzz_schedules.py.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from tvm.s_tir import SBlock
+from tvm.tirx import For, ForKind
+
+from tirstep.modules import Problem, get_kernel
+from tirstep.transforms import queries, tir
+from tirstep.transforms.recipes import RECIPES
+
+from .plays import (
+    PREFIX,
+    Block,
+    Call,
+    Loop,
+    Play,
+    bound_loops,
+    find_copies,
+    find_kernels,
+    find_missing_axes,
+    find_sequences,
+)
+
+WEIGHTS = {
+    "accumulate_in_registers": 3,
+    "align_vectors": 2,
+    "bind_loop": 6,
+    "cache_read_at": 5,
+    "cache_row_at": 2,
+    "cache_write_at": 4,
+    "compute_block_at": 4,
+    "decompose_reduction_at": 3,
+    "fetch_cooperatively": 4,
+    "fold_tile": 2,
+    "fuse_epilogue_at": 2,
+    "fuse_loops": 3,
+    "inline_producers": 2,
+    "keep_in_registers": 3,
+    "pad_block": 2,
+    "pad_shared_rows": 3,
+    "prefetch_asynchronously": 3,
+    "prefetch_fragments": 2,
+    "prefetch_through_registers": 3,
+    "reorder_loops": 3,
+    "reverse_compute_block_at": 4,
+    "rfactor_reduction": 3,
+    "set_pass_option": 1,
+    "set_pipeline": 1,
+    "split_loop": 4,
+    "split_reduction": 3,
+    "spread_over_threads": 4,
+    "stage_operand_at": 4,
+    "suggest_unrolling": 1,
+    "tile_block": 4,
+    "tile_in_warps": 2,
+    "transpose_tile": 2,
+    "unroll_loop": 1,
+    "vectorize_copy": 2,
+    "vectorize_loop": 3,
+}
+"""Every public transform, and how often it is drawn."""
+MOVES = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
+AXES = [
+    *(f"blockIdx.{letter}" for letter in "xxyz"),
+    *(f"threadIdx.{letter}" for letter in "xxyz"),
+    *(f"vthread.{letter}" for letter in "xy"),
+]
+SMALL = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 20, 24, 32)
+FEW = (1, 3, 4, 8)
+ROWS = (1, 4, 7, 16, 32, 40)
+SIZES: dict[str, dict[str, Sequence[int]]] = {
+    "vector_add": {"n": (1, 5, 16, 37, 64)},
+    "window_sum": {"n": (1, 5, 16, 37, 64)},
+    "transpose": {"m": SMALL, "n": SMALL},
+    "matmul": {"m": SMALL, "n": SMALL, "k": SMALL},
+    "matmul_bias_relu": {"m": SMALL, "n": SMALL, "k": SMALL},
+    "conv1d": {"m": SMALL, "n": (1, 2, 3, 5, 8)},
+    "matvec": {"m": FEW, "n": ROWS},
+    "row_sum": {"m": FEW, "n": ROWS},
+    "softmax": {"m": FEW, "n": ROWS},
+    "layer_norm": {"m": FEW, "n": ROWS},
+    "rms_norm": {"m": FEW, "n": ROWS},
+    "depthwise_conv2d": {"b": (1, 2), "c": (1, 2), "h": (1, 3, 6), "w": (1, 4, 8), "k": (1, 3)},
+}
+HUGE: tuple[tuple[str, dict[str, int]], ...] = (
+    ("vector_add", {"n": 2**31 - 8}),
+    ("vector_add", {"n": 2**31 - 1}),
+    ("transpose", {"m": 46340, "n": 46340}),
+    ("matmul", {"m": 1625, "n": 1625, "k": 1625}),
+    ("matmul", {"m": 2048, "n": 2048, "k": 1024}),
+    ("row_sum", {"m": 1, "n": 2**31 - 1}),
+    ("depthwise_conv2d", {"b": 32, "c": 512, "h": 112, "w": 112, "k": 7}),
+)
+"""Nests of about 2**31 iterations and more: they are scheduled, and not run."""
+OPTIONS: dict[str, dict[str, Sequence[Any]]] = {
+    "matmul": {"transpose_b": (False, False, True)},
+    "softmax": {"online": (False, True)},
+    "conv1d": {"over": ("filter", "filter", "output", "padded")},
+    "window_sum": {"width": (1, 2, 3, 5)},
+}
+DTYPES = ("float32", "float32", "float32", "float16", "int8")
+ROUNDS = 16
+
+
+class Choice(Protocol):
+    """What draws."""
+
+    def one(self, values: Sequence[Any], label: str) -> Any:
+        """One of the values."""
+
+
+class Dice:
+    """Drawn by Python's `random`."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed)
+
+    def one(self, values: Sequence[Any], label: str) -> Any:
+        return self._random.choice(values)
+
+
+def draw_problem(choice: Choice, name: str) -> Problem:
+    """A small problem of a kernel: sizes of one element and odd ones among them."""
+    kernel = get_kernel(name)
+    sizes = {size: choice.one(values, size) for size, values in SIZES[name].items()}
+    drawn = {key: choice.one(values, key) for key, values in OPTIONS.get(name, {}).items()}
+    dtype = choice.one([one for one in DTYPES if one in kernel.dtypes], "dtype")
+    return kernel.problem(**sizes, dtype=dtype, **drawn)
+
+
+def draw_huge(choice: Choice) -> Problem:
+    name, sizes = choice.one(HUGE, "huge")
+    return get_kernel(name).problem(**sizes)
+
+
+class Player:
+    """Draws the next call for a play."""
+
+    def __init__(self, choice: Choice, play: Play) -> None:
+        self.choice, self.play = choice, play
+        self.at = play.blocks()[0]
+
+    def one(self, values: Iterable[Any], label: str) -> Any:
+        return self.choice.one(list(values), label)
+
+    def begin(self) -> None:
+        """Some steps of a recipe, a tile, or nothing."""
+        kernel = self.play.problem.kernel.name
+        recipes = [one for one in RECIPES.values() if one.kernel == kernel and not one.dtypes]
+        how = self.one(("nothing", "tile", "recipe", "recipe"), "begin")
+        if how == "tile":
+            self.play.call(self.do_tile_block())
+        elif how == "recipe" and recipes:
+            recipe = self.one(recipes, "recipe")
+            drawn = {
+                size: self.one(recipe.choices[size], size)
+                for size in recipe.config
+                if size in recipe.choices and self.one((False, True), "drawn")
+            }
+            golden = {k: v for k, v in recipe.golden.config.items() if k not in drawn}
+            tail = {"tail": self.one(recipe.tails, "tail")} if recipe.tails else {}
+            steps = self.one(range(1, 7), "steps")
+            sizes = {**golden, **drawn, **tail}
+            self.play.call(Call(PREFIX, (recipe.name, steps), sizes))
+
+    def move(self) -> bool:
+        """Make one drawn call; whether it was done."""
+        self.at = self.one(self.play.blocks(), "block")
+        if not self.play.loops(self.at):
+            return False
+        name = self.one(MOVES, "transform")
+        call = getattr(self, f"do_{name}")()
+        return call is not None and self.play.call(call)
+
+    def play_all(self, tries: int) -> None:
+        """Begin, make as many drawn calls, and finish."""
+        self.begin()
+        for _ in range(tries):
+            self.move()
+        self.finish()
+
+    # What moves are made of.
+
+    def block(self, label: str = "other") -> Block:
+        return self.one(self.play.blocks(), label)
+
+    def loop(self, block: Block | None = None, *, serial: bool = False) -> Loop:
+        """A loop of the block; now and then one of another block."""
+        at = block or self.at
+        if block is None and self.one([False] * 15 + [True], "elsewhere"):
+            at = self.block()
+        loops = self.play.loops(at)
+        if not loops:
+            at, loops = self.at, self.play.loops(self.at)
+        indices = list(range(len(loops)))
+        if serial:
+            kinds = [self.play.sch.get(one).kind for one in loops]
+            indices = [i for i in indices if kinds[i] == ForKind.SERIAL] or indices
+        return Loop(at, self.one(indices, "loop"))
+
+    def sequence(self) -> Loop:
+        """A loop for a pipeline: of several statements, where there is one."""
+        found = find_sequences(self.play, self.at)
+        return self.one(found, "sequence") if found else self.loop()
+
+    def tail(self) -> str:
+        return self.one(("refuse", "guard", "guard"), "tail")
+
+    def scope(self) -> str:
+        return self.one(("shared", "shared", "shared.dyn", "local", "local"), "scope")
+
+    def extents(self) -> dict[str, int]:
+        """The thread axes that there are."""
+        found = bound_loops(self.play.module["main"].body)
+        axes = {tir.get_axis(loop): tir.constant(loop.extent) for loop in found}
+        return {str(a): e for a, e in axes.items() if e and str(a).startswith("threadIdx")}
+
+    def threads(self) -> Any:
+        """Extents for a fetch: mostly those of the kernel."""
+        extents = self.extents()
+        if extents and self.one((True, True, True, False), "known"):
+            count = next((n for n, a in ((3, "z"), (2, "y")) if f"threadIdx.{a}" in extents), 1)
+            shape = [extents.get(f"threadIdx.{letter}", 1) for letter in "zyx"[3 - count :]]
+            return shape[0] if count == 1 else tuple(shape)
+        return self.one((2, 4, 8, 32, (2, 2), (4, 2), (4, 4), (2, 2, 2)), "threads")
+
+    def of_block(self, name: str, **options: Any) -> Call:
+        return Call(name, (self.at,), options)
+
+    def of_place(self, name: str, **options: Any) -> Call:
+        return Call(name, (self.at, self.loop()), options)
+
+    # One for each transform.
+
+    def do_split_loop(self) -> Call:
+        large = (1024,) if self.play.problem.flops > 2**30 else ()
+        inner = self.one((1, 2, 3, 4, 5, 8, 16, *large), "inner")
+        return Call("split_loop", (self.loop(serial=True),), {"inner": inner, "tail": self.tail()})
+
+    def do_split_reduction(self) -> Call:
+        inner = self.one((1, 2, 3, 4, 8), "inner")
+        return self.of_block("split_reduction", inner=inner, tail=self.tail())
+
+    def do_fuse_loops(self) -> Call:
+        count = len(self.play.loops(self.at))
+        first = self.one(range(count), "first")
+        last = min(count, first + self.one((1, 2, 2, 3), "count"))
+        return Call("fuse_loops", ([Loop(self.at, index) for index in range(first, last)],))
+
+    def do_reorder_loops(self) -> Call:
+        left = list(range(len(self.play.loops(self.at))))
+        drawn = []
+        for _ in range(self.one(range(1, len(left) + 1), "count")):
+            drawn.append(left.pop(self.one(range(len(left)), "next")))
+        return Call("reorder_loops", ([Loop(self.at, index) for index in drawn],))
+
+    def do_bind_loop(self) -> Call:
+        axis, loop, extents = self.one(AXES, "axis"), self.loop(serial=True), self.extents()
+        if extents and self.one((False, True), "known"):
+            axis = self.one(extents, "axis")
+            fitting = [
+                Loop(self.at, index)
+                for index, one in enumerate(self.play.loops(self.at))
+                if queries.get_extent(self.play.sch, one) == extents[axis]
+                and self.play.sch.get(one).kind == ForKind.SERIAL
+            ]
+            loop = self.one(fitting, "loop") if fitting else loop
+        return Call("bind_loop", (loop,), {"axis": axis})
+
+    def do_tile_block(self) -> Call:
+        count = self.one((1, 2, 2), "count")
+        axes = self.one((None, None, ("x", "y")), "axes") if count == 2 else None
+        each = [self.one((1, 2, 3), "each") for _ in range(count)]
+        return self.of_block(
+            "tile_block",
+            threads=[self.one((1, 2, 3, 4, 8), "threads") for _ in range(count)],
+            per_thread=self.one((None, each), "per_thread"),
+            axes=axes,
+            fuse_threads=self.one((False, False, True), "fuse"),
+            tail=self.tail(),
+        )
+
+    def do_tile_in_warps(self) -> Call:
+        strips = self.one(((1, 1), (2, 1), (1, 2), (2, 2)), "strips")
+        each = tuple(strip * self.one((1, 2), "each") for strip in strips)
+        threads = ((4, 8), (8, 4), (2, 4), (4, 2), (8, 8), (16, 2))
+        return self.of_block(
+            "tile_in_warps",
+            threads=self.one(threads, "threads"),
+            per_thread=each,
+            strips=strips,
+            warp=self.one((None, (4, 8), (8, 4)), "warp"),
+            interleave=self.one((1, 1, 2), "interleave"),
+            inner=self.one(("columns", "rows"), "inner"),
+            inner_strips=self.one(("columns", "rows"), "inner_strips"),
+            swizzle=self.one((1, 1, 2), "swizzle"),
+            tail=self.tail(),
+        )
+
+    def do_unroll_loop(self) -> Call:
+        return Call("unroll_loop", (self.loop(serial=True),), {"limit": 64})
+
+    def do_suggest_unrolling(self) -> Call:
+        return Call("suggest_unrolling", (self.loop(serial=True),))
+
+    def do_vectorize_loop(self) -> Call:
+        last = Loop(self.at, len(self.play.loops(self.at)) - 1)
+        return Call("vectorize_loop", (self.one((last, self.loop(serial=True)), "which"),))
+
+    def do_vectorize_copy(self) -> Call:
+        return self.of_block("vectorize_copy", vector=self.one((1, 2, 4, 8), "vector"))
+
+    def do_cache_read_at(self) -> Call:
+        operand = self.one((0, 0, 1, 1, 2), "operand")
+        return self.of_place("cache_read_at", operand=operand, scope=self.scope())
+
+    def do_cache_write_at(self) -> Call:
+        return self.of_place("cache_write_at", scope=self.scope())
+
+    def do_cache_row_at(self) -> Call:
+        return self.of_place("cache_row_at", operand=self.one((0, 0, 1), "operand"))
+
+    def do_accumulate_in_registers(self) -> Call:
+        return self.of_place("accumulate_in_registers")
+
+    def do_decompose_reduction_at(self) -> Call:
+        return self.of_place("decompose_reduction_at")
+
+    def do_stage_operand_at(self) -> Call:
+        return self.of_place(
+            "stage_operand_at",
+            operand=self.one((0, 1), "operand"),
+            threads=self.threads(),
+            vector=self.one((1, 1, 2, 4), "vector"),
+            scope=self.one(("shared", "shared.dyn"), "scope"),
+            tail=self.tail(),
+        )
+
+    def do_fetch_cooperatively(self) -> Call:
+        vector = self.one((1, 1, 2, 4), "vector")
+        threads = self.threads()
+        return self.of_block(
+            "fetch_cooperatively", threads=threads, vector=vector, tail=self.tail()
+        )
+
+    def _place_elsewhere(self, name: str) -> Call:
+        other = self.block()
+        return Call(name, (self.at, self.loop(other) if self.play.loops(other) else self.loop()))
+
+    def do_compute_block_at(self) -> Call:
+        return self._place_elsewhere("compute_block_at")
+
+    def do_reverse_compute_block_at(self) -> Call:
+        return self._place_elsewhere("reverse_compute_block_at")
+
+    def do_fuse_epilogue_at(self) -> Call:
+        return Call("fuse_epilogue_at", (self.at, self.block(), self.loop()))
+
+    def do_inline_producers(self) -> Call:
+        return self.of_block("inline_producers")
+
+    def do_rfactor_reduction(self) -> Call:
+        return self.of_block("rfactor_reduction", parts=self.one((2, 3, 4), "parts"))
+
+    def do_pad_block(self) -> Call:
+        count = len(self.play.sch.get(self.play.block(self.at)).iter_vars)
+        multiples = [self.one((1, 2, 4, 8), "multiple") for _ in range(count)]
+        return self.of_block("pad_block", multiples=multiples)
+
+    def do_pad_shared_rows(self) -> Call:
+        return self.of_block("pad_shared_rows", elements=self.one((1, 2, 4), "elements"))
+
+    def do_fold_tile(self) -> Call:
+        row = self.one((1, 2, 4, 8), "row")
+        return self.of_block("fold_tile", row=row, padding=self.one(range(row), "padding"))
+
+    def do_align_vectors(self) -> Call:
+        vector = self.one((2, 4), "vector")
+        return self.of_block("align_vectors", vector=vector, offset=self.one(range(vector), "off"))
+
+    def do_transpose_tile(self) -> Call:
+        return self.of_block("transpose_tile")
+
+    def do_keep_in_registers(self) -> Call:
+        return self.of_block("keep_in_registers")
+
+    def do_spread_over_threads(self) -> Call:
+        threads = self.one((2, 4, 8, 32), "threads")
+        vector = self.one((1, 1, 2, 4), "vector")
+        return self.of_block(
+            "spread_over_threads", threads=threads, vector=vector, tail=self.tail()
+        )
+
+    def do_set_pipeline(self) -> Call:
+        return Call("set_pipeline", (), {"name": self.one(("tirstep", "default"), "name")})
+
+    def do_set_pass_option(self) -> Call:
+        return Call("set_pass_option", (), {"name": "tirx.disable_storage_rewrite", "value": True})
+
+    def do_prefetch_fragments(self) -> Call:
+        return Call("prefetch_fragments", (self.sequence(),))
+
+    def do_prefetch_through_registers(self) -> Call:
+        loop = self.sequence()
+        return Call("prefetch_through_registers", (loop, find_copies(self.play, loop)))
+
+    def do_prefetch_asynchronously(self) -> Call:
+        loop = self.sequence()
+        stages = {"stages": self.one((2, 2, 3, 4), "stages")}
+        return Call("prefetch_asynchronously", (loop, find_copies(self.play, loop)), stages)
+
+    # The finishing phase.
+
+    def finish(self) -> None:
+        """Bind what is left, so that most schedules run on a GPU: block by block, until it ends."""
+        stuck: set[Block] = set()
+        for _ in range(ROUNDS):
+            left = [block for block in self.play.blocks() if block not in stuck]
+            missing = {block: self._missing(block) for block in left}
+            todo = next((one for one in left if missing[one] is None or missing[one]), None)
+            if todo is None:
+                return
+            axes = missing[todo]
+            if not (self._begin_kernel(todo) if axes is None else self._join(todo, axes)):
+                stuck.add(todo)
+
+    def _missing(self, block: Block) -> dict[str, int] | None:
+        """The axes that a block does not run on, with their extents; None outside of kernels."""
+        node = self.play.sch.get(self.play.block(block))
+        for kernel in find_kernels(self.play.module):
+            if any(node.same_as(one) for one in tir.find_all(kernel, SBlock)):
+                loops = {tir.get_axis(one): one for one in bound_loops(kernel)}
+                missing = find_missing_axes(kernel, node)
+                return {axis: tir.constant(loops[axis].extent) or 1 for axis in missing}
+        return None
+
+    def _serial(self, block: Block) -> list[Loop]:
+        """The serial spatial loops of a block, outermost first."""
+        found = []
+        for index, one in enumerate(self.play.loops(block)):
+            node: For = self.play.sch.get(one)
+            reduces = queries.is_reduction_loop(self.play.sch, self.play.block(block), one)
+            if node.kind == ForKind.SERIAL and not reduces:
+                found.append(Loop(block, index))
+        return found
+
+    def _bind(self, loop: Loop, axis: str) -> bool:
+        return self.play.call(Call("bind_loop", (loop,), {"axis": axis}))
+
+    def _split(self, loop: Loop, inner: int) -> bool:
+        return self.play.call(Call("split_loop", (loop,), {"inner": inner, "tail": "guard"}))
+
+    def _begin_kernel(self, block: Block) -> bool:
+        """Bind a block's outermost loop to the grid, and mostly a part of it to threads."""
+        loops = self._serial(block)
+        if not loops:
+            return False
+        if self.one((True, True, False), "threads") and self._split(
+            loops[0], self.one((2, 4), "by")
+        ):
+            done = self._bind(loops[0], "blockIdx.x")
+            return self._bind(Loop(block, loops[0].index + 1), "threadIdx.x") or done
+        return self._bind(loops[0], "blockIdx.x")
+
+    def _join(self, block: Block, missing: dict[str, int]) -> bool:
+        """Spread a block of a kernel over one more of its axes."""
+        node = self.play.sch.get(self.play.block(block))
+        is_fetch = any(region.source.scope().startswith("shared") for region in node.writes)
+        if is_fetch and all(axis.startswith("threadIdx") for axis in missing):
+            options = {"threads": self.threads(), "tail": "guard"}
+            if self.play.call(Call("fetch_cooperatively", (block,), options)):
+                return True
+        axis, extent = next(iter(missing.items()))
+        loops = self._serial(block)
+        for loop in loops:
+            if tir.constant(self.play.node(loop).extent) == extent and self._bind(loop, axis):
+                return True
+        if not loops or not self._split(loops[-1], extent):
+            return False
+        return self._bind(Loop(block, loops[-1].index + 1), axis)

@@ -1,0 +1,80 @@
+"""A user's kernel or module in the bench: its recipes, its own function of tensors, dlight."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from fake_machine import FakeMachine
+from own_files import write_programs
+
+from tirstep.bench.cases import CaseChoice
+from tirstep.bench.compile_pool import CompileJob, _schedule
+from tirstep.bench.run_case import Settings
+from tirstep.bench.session import run_bench
+from tirstep.cli import main
+from tirstep.cli.bench import plan_all
+from tirstep.modules import KernelError
+from tirstep.programs.benching import plan_program
+from tirstep.programs.program_error import ProgramError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    write_programs(tmp_path)
+    with (tmp_path / "kern.py").open("a") as file:
+        file.write("\n\nTORCH = {'twice': lambda a: a + a}\n")
+    yield tmp_path
+    for name in ("kern", "mine"):
+        sys.modules.pop(name, None)
+
+
+def test_a_kernel_with_its_peers():
+    (case,) = plan_program("kern.py:twice")
+    assert (case.problem.shape, [it.name for it in case.recipes]) == ({"n": 4096}, ["twice_bound"])
+    assert [peer.name for peer in case.peers] == ["torch", "dlight", "unscheduled"]
+    launch = case.peers[0].functions([3], None, case.problem)
+    assert launch() == 6
+    cases = plan_program("kern.py:twice", [(64,), (96,)], "float16")
+    assert [dict(it.problem.shape) for it in cases] == [{"n": 64}, {"n": 96}]
+    assert cases[0].problem.options["dtype"] == "float16"
+
+
+def test_a_module_is_measured_beside_names():
+    planned, absent = plan_all(CaseChoice(["mine.py", "relu"], quick=True), None)
+    assert [case.problem.kernel.name for case in planned][-1] == "Mine"
+    assert planned[0].problem.kernel.name == "relu"
+    assert absent == []
+    assert [peer.name for peer in planned[-1].peers] == ["dlight", "unscheduled"]
+
+
+@pytest.mark.parametrize("text", ["kern.py:twice", "mine.py"])
+def test_it_runs(machine: FakeMachine, tmp_path: Path, text: str):
+    machine.peers = {"torch": lambda a: a + a, "dlight": lambda a: a + a}
+    cases = plan_program(text)
+    *_, run = run_bench(cases, machine, Settings(rounds=2), tmp_path / "cache", lambda line: None)
+    (case,) = run.cases
+    outcomes = {outcome.candidate: outcome for outcome in case.outcomes}
+    assert case.dtype == "float32"
+    name = cases[0].recipes[0].name
+    assert {it.name for it in (*cases[0].recipes, *cases[0].peers)} == set(outcomes)
+    assert outcomes[name].status == "ok", outcomes[name].note
+
+
+def test_another_process_finds_the_recipe():
+    job = CompileJob("kern.py:twice_bound", {"n": 96}, {}, {"threads": 32})
+    assert "threadIdx.x" in _schedule(job, None).script()
+
+
+def test_what_is_refused(folder: Path, capfd: pytest.CaptureFixture[str]):
+    with pytest.raises(KernelError, match="twice: 2 sizes are given, and it has 1: n"):
+        plan_program("kern.py:twice", [(3, 4)])
+    with pytest.raises(ProgramError, match="Mine has no option dtype"):
+        plan_program("mine.py", dtype="float16")
+    (folder / "wrong.py").write_text((folder / "kern.py").read_text() + "\nTORCH = [3]\n")
+    with pytest.raises(ProgramError, match=r"wrong.py:\d+: TORCH is no dict of functions"):
+        plan_program("wrong.py")
+    assert main(["bench", "kern.py", "--recipe", "twice_bound"]) == 2
+    assert "give kern.py:NAME instead" in capfd.readouterr().err
+    assert main(["bench", "relu", "--function", "main"]) == 2

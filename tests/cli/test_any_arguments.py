@@ -1,0 +1,166 @@
+"""Every command on programs with several outputs, in-out arguments, scalars, and no data type."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import Command
+
+HEAD = """
+import numpy as np
+import tvm
+from tvm.script import ir as I
+from tvm.script import tirx as T
+from tirstep.modules import kernel
+from tirstep.transforms.recipes import Example, recipe
+"""
+
+ARGMAX = """
+from tirstep.modules.rows import row_argmax
+
+SMALL = Example({"m": 12, "n": 20})
+
+
+@recipe(kernel=row_argmax, blocks=("best",), default_example=SMALL, golden=SMALL)
+def scheduled(sch, *, threads: int = 4):
+    i, _ = sch.get_loops(sch.get_sblock("best"))
+    outer, inner = sch.split(i, [None, threads])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    yield "bound"
+"""
+
+NO_DTYPE = """
+@kernel(
+    reference=lambda a, **_: (a * 2, (a > 0).astype(float)),
+    outputs=2,
+    flops=lambda n, **_: n,
+    terms=lambda **_: 0,
+    elements=lambda n, **_: n,
+)
+def marked(n: int) -> tvm.IRModule:
+    N = n
+
+    @I.ir_module
+    class Marked:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((N,), "int32"), B: T.Buffer((N,), "int32"), M: T.Buffer((N,), "int8")):
+            for i in range(N):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(N, i)
+                    B[vi] = A[vi] * 2
+                    M[vi] = T.Cast("int8", A[vi] > 0)
+
+    return Marked
+
+
+SMALL = Example({"n": 60})
+
+
+@recipe(kernel=marked, blocks=("B",), default_example=SMALL, golden=SMALL)
+def scheduled(sch, *, threads: int = 4):
+    (i,) = sch.get_loops(sch.get_sblock("B"))
+    outer, inner = sch.split(i, [None, threads])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    yield "bound"
+"""
+
+BIND = """
+
+def scheduled(sch, *, threads: int = 4):
+    for block in sch.get_child_blocks(sch.get_sblock("root")):
+        outer, inner = sch.split(sch.get_loops(block)[0], [None, threads])
+        sch.bind(outer, "blockIdx.x")
+        sch.bind(inner, "threadIdx.x")
+"""
+
+PAIR = """
+@I.ir_module
+class Pair:
+    @T.prim_func(s_tir=True)
+    def main(low: T.Buffer((24,), "float32"), X: T.Buffer((24,), "float32"),
+             high: T.Buffer((24,), "float16")):
+        for i in range(24):
+            with T.sblock("low"):
+                vi = T.axis.spatial(24, i)
+                low[vi] = X[vi] - T.float32(1)
+        for i in range(24):
+            with T.sblock("high"):
+                vi = T.axis.spatial(24, i)
+                high[vi] = T.Cast("float16", X[vi] + T.float32(1))
+"""
+
+AXPY = """
+@I.ir_module
+class Axpy:
+    @T.prim_func(s_tir=True)
+    def main(Y: T.Buffer((48,), "float32"), alpha: T.float32, n: T.int32,
+             X: T.Buffer((48,), "float32")):
+        for bx in T.thread_binding(12, thread="blockIdx.x"):
+            for tx in T.thread_binding(4, thread="threadIdx.x"):
+                for unit in range(1):
+                    with T.sblock("Y"):
+                        vi = T.axis.spatial(48, bx * 4 + tx + unit)
+                        if vi < n:
+                            Y[vi] = Y[vi] + alpha * X[vi]
+
+
+def scheduled(sch):
+    sch.unroll(sch.get_loops(sch.get_sblock("Y"))[-1])
+"""
+
+FILES = {
+    "argmax": HEAD + ARGMAX,
+    "no_dtype": HEAD + NO_DTYPE,
+    "pair": HEAD + PAIR + BIND,
+    "axpy": HEAD + AXPY,
+}
+LINES = [
+    "list {file}",
+    "steps {program}",
+    "diff {program}",
+    "lower {program} --changed",
+    "source {program}",
+    "facts {program}",
+    "facts {program} --json",
+    "check {program} --device simulator",
+    "check {program} --device cpu --json",
+    "why {program}",
+    "compare {program} {program} --step input",
+    "compare {program} {program} --json",
+    "ladder {file} --steps",
+    "ladder {file} --json",
+    "report {program} -o page.html",
+    "export {program} out",
+    "golden {program} --write --golden-dir golden",
+    "check {program} --golden-dir golden",
+    "golden {program} --golden-dir golden",
+]
+
+
+@pytest.fixture(params=FILES)
+def program(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A file of one program, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = tmp_path / f"any_{request.param}.py"
+    file.write_text(FILES[request.param])
+    yield file.name
+    sys.modules.pop(file.stem, None)
+
+
+def test_every_command_takes_it(command: Command, program: str) -> None:
+    for line in LINES:
+        called = line.format(file=program, program=f"{program}:scheduled").split()
+        result = command(*called)
+        assert (result.code, result.err) == (0, ""), (line, result)
+        assert "Traceback" not in result.out
+        if line.startswith("check") and "--json" not in line:
+            assert "all good" in result.out, (line, result)

@@ -1,0 +1,167 @@
+"""``tirstep pass``: what a pass does to recipes, files and the corpus."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Command
+
+ROOT = Path(__file__).resolve().parents[2]
+WRONG = ROOT / "examples/passes/wrong_passes.py"
+RIGHT = """
+import tvm
+from tvm.tirx.transform import StmtSimplify as Again
+
+nothing = 3
+
+
+def pipeline():
+    from tirstep.experiments.editing import take_passes
+    return take_passes()
+
+
+def explode(module):
+    raise ValueError("it cannot be")
+"""
+MODULE = """
+from tvm.script import tirx as T
+
+
+@T.prim_func
+def double(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    for i in range(8):
+        if i < 7:
+            C[i] = A[i + 1] - A[i]
+        else:
+            C[i] = A[i]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "right.py").write_text(RIGHT)
+    (tmp_path / "module.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_right_pass_changes_no_answer(command: Command, folder: Path):
+    result = command("pass", f"{folder}/right.py:Again", "--after", "StmtSimplify", "relu_bound")
+    assert (result.code, result.err) == (0, "")
+    assert "Again after StmtSimplify" in result.out
+    assert "2 modules: 2 unchanged" in result.out
+
+
+def test_a_wrong_pass_is_told_with_a_script_that_shows_it(command: Command, folder: Path):
+    result = command("pass", f"{WRONG}:sort_operands", "module.py:double", "--json")
+    document = result.document
+    assert result.code == 1
+    assert not document["ok"]
+    (module,) = document["modules"]
+    assert module["status"] == "wrong"
+    assert "+" in module["diff"]
+    assert {each["device"]: each["before"] for each in module["devices"]} == {
+        "interpreter": [],
+        "cpu": [],
+    }
+    assert all(each["after"] for each in module["devices"])
+    found = document["counterexample"]
+    assert found["shown"]
+    assert found["lines"] <= 6
+    script = folder / found["script"]
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "WRONG: " in done.stdout
+
+
+def test_facts_that_differ_are_told(command: Command, folder: Path):
+    result = command("pass", "--drop", "s_tir.ThreadSync", "window_sum_shared", "-o", "small.py")
+    assert result.code == 1
+    assert "barriers 1 → 0" in result.out
+    assert "race: " in result.out
+    assert "the script shows it: WRONG: " in result.out
+    assert (folder / "small.py").exists()
+
+
+def test_a_pass_that_raises_is_refused(command: Command, folder: Path):
+    result = command(
+        "pass", "right.py:explode", "--before", "tirx.UnrollLoop", "relu_bound", "--json"
+    )
+    assert result.code == 1
+    assert {each["status"] for each in result.document["modules"]} == {"refused"}
+
+
+def test_a_whole_pipeline_takes_the_place_of_tvm_s(command: Command, folder: Path):
+    result = command("pass", "--pipeline", "right.py:pipeline", "relu_bound", "--json")
+    assert result.code == 0
+    assert result.document["counts"] == {"unchanged": 2}
+
+
+def test_the_corpus_is_searched_and_goes_on_from_its_state(command: Command, folder: Path):
+    words = ["pass", f"{WRONG}:hoist_store", "--corpus", 8, "--state", "state.jsonl", "--json"]
+    result = command(*words)
+    document = result.document
+    assert result.code == 1
+    assert len(document["trials"]) == 8
+    assert document["counterexample"]["shown"]
+    before = (folder / "state.jsonl").read_text()
+    assert command(*words).document["trials"] == document["trials"]
+    assert (folder / "state.jsonl").read_text() == before
+    more = command(*words[:2], "--corpus", 2, "--from", 8, "--state", "state.jsonl", "--json")
+    assert [each["trial"] for each in more.document["trials"]] == [8, 9]
+    lines = [json.loads(line) for line in (folder / "state.jsonl").read_text().splitlines()]
+    assert len(lines) == 1 + 10
+    other = command("pass", f"{WRONG}:drop_resets", "--corpus", 2, "--state", "state.jsonl")
+    assert other.code == 2
+    assert "is of another search" in other.err
+
+
+def test_the_audit_names_passes(command: Command, folder: Path):
+    words = ["pass", "--audit", "--corpus", 6, "--state", "audit.jsonl"]
+    result = command(*words, "--json")
+    assert result.code == 0, result.out
+    document = result.document
+    assert document["counts"]["right"] == 6
+    changed = {each["name"]: each["changed"] for each in document["passes"]}
+    assert changed["tirx.FlattenBuffer"] >= 5
+    again = command(*words)
+    assert "s_tir.LowerOpaqueBlock" in again.out
+    assert "6 right" in again.out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["pass"], "name a pass: FILE.py:PASS"),
+        (["pass", "right.py:Again", "--after", "StmtSimplify"], "or give --corpus N"),
+        (["pass", "right.py:Again", "relu_bound"], "where does Again go?"),
+        (
+            ["pass", "right.py:Again", "relu_bound", "--after", "x", "--drop", "y"],
+            "give one of --after",
+        ),
+        (
+            ["pass", "right.py:Again", "relu_bound", "--after", "ThreadSnc"],
+            "did you mean s_tir.ThreadSync",
+        ),
+        (
+            ["pass", "right.py:Again", "relu_bound", "--after", "ThreadSync#9"],
+            "give a number from 1 to 3",
+        ),
+        (["pass", "right.py:Agan", "--after", "StmtSimplify", "relu_bound"], "did you mean Again?"),
+        (
+            ["pass", "gone.py:P", "--after", "StmtSimplify", "relu_bound"],
+            "there is no file gone.py",
+        ),
+        (["pass", "right.py:nothing", "--after", "StmtSimplify", "relu_bound"], "is no pass"),
+        (["pass", "right.py:Again", "--after", "StmtSimplify", "relu_bond"], "relu_bound"),
+        (["pass", "--audit", "relu_bound"], "--audit is of TVM's own pipeline"),
+        (["pass", "--drop", "ThreadSync", "relu_bound", "--device", "gpu"], "choose cpu, cuda"),
+    ],
+)
+def test_wrong_use(command: Command, folder: Path, words: list[str], sentence: str):
+    result = command(*words)
+    assert result.code == 2, result.out
+    assert sentence in result.err

@@ -1,0 +1,426 @@
+"""Every command on what a user has: a module, a schedule, a kernel, a script, JSON, a database."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tvm
+from own_files import MODULE, write_database, write_programs
+
+from tirstep.lowering_checks import print_module
+
+from .conftest import Command
+
+GLANCE = "00_input   golden none     numbers ok on cpu"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with `mine.py`, `net.py` and `kern.py`, and the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    write_programs(tmp_path)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("steps mine.py:Mine", "# Mine 00_input  mine.py:"),
+        ("steps mine.py:tiled --step 1", "# tiled 01_tiled  mine.py:"),
+        ("diff mine.py", "--- tiled/00_input"),
+        ("diff mine.py:tiled --set threads=4", "T.thread_binding(4,"),
+        ("lower mine.py:tiled --changed", "s_tir.LowerOpaqueBlock"),
+        ("source mine.py:tiled", "__global__"),
+        ("facts mine.py:tiled", "threads of a block"),
+        ("check mine.py", "01_tiled   golden none     numbers ok on simulator"),
+        ("check mine.py:Mine", GLANCE),
+        ("why mine.py", "tiled, seed 0: nothing is wrong"),
+        ("ladder mine.py", "tirstep diff mine.py:Mine:tiled"),
+        ("report mine.py -o page.html", "page.html  1 recipe, 2 steps"),
+        ("export mine.py out", "out  tiled, 2 commits"),
+        ("check kern.py", "at an odd shape            numbers ok on simulator 97"),
+        ("check kern.py:twice", "twice_bound  96"),
+        ("check kern.py:alone", "alone  64"),
+        ("check kern.py:alone --shape 30", "alone  30"),
+        ("ladder kern.py:twice --steps", "01_bound"),
+        ("diff kern.py:twice_bound --against mine.py:tiled", "--- twice_bound/01_bound"),
+    ],
+)
+def test_a_command_takes_it(command: Command, line: str, shown: str):
+    result = command(*line.split())
+    assert (result.code, result.err) == (0, "")
+    assert shown in result.out
+
+
+def test_a_step_is_at_its_line(command: Command, folder: Path):
+    steps = command("steps", "mine.py:tiled", "--json").document["steps"]
+    lines = (folder / "mine.py").read_text().splitlines()
+    assert [step["name"] for step in steps] == ["input", "tiled"]
+    for step in steps:
+        file, _, line = step["source"].partition(":")
+        assert (file, lines[int(line) - 1].split("(")[0]) == ("mine.py", "def tiled")
+
+
+def test_a_wrong_schedule_is_found_and_explained(command: Command):
+    result = command("check", "mine_wrong.py")
+    assert result.code == 1
+    assert "numbers failed on simulator" in result.out
+    assert "tirstep why mine_wrong.py:Square:skips" in result.out
+    told = command("why", "mine_wrong.py")
+    assert told.code == 1
+    assert Path("why_skips.py").is_file()
+
+
+def test_a_list_says_what_is_there(command: Command):
+    result = command("list", "everything.py")
+    assert (result.code, result.err) == (0, "")
+    kinds = [line.split()[:2] for line in result.out.partition("\n\n")[0].splitlines()]
+    assert kinds == [
+        ["kernel", "twice"],
+        ["recipe", "twice_bound"],
+        ["module", "Mine"],
+        ["function", "alone"],
+        ["schedule", "tiled"],
+        ["pass", "do_nothing"],
+        ["pass", "DoNothing"],
+    ]
+    document = command("list", "everything.py", "--json").document
+    found = {program["name"]: program for program in document["programs"]}
+    lines = Path("everything.py").read_text().splitlines()
+    for name, program in found.items():
+        line = int(program["source"].removeprefix("everything.py:"))
+        assert name in lines[line - 1]
+    assert "check" in found["Mine"]["taken_by"]
+    assert "search" in found["twice_bound"]["taken_by"]
+    assert "no command" in found["DoNothing"]["taken_by"]
+    assert command("list", "everything.py:Mine").out.startswith("module   Mine  everything.py:")
+
+
+def test_what_a_file_imports_is_not_listed(command: Command):
+    Path("uses.py").write_text("from kern import twice, twice_bound\nfrom mine import Mine\n")
+    result = command("list", "uses.py")
+    assert (result.code, result.out) == (2, "")
+    assert "uses.py has no kernel" in result.err
+    assert command("check", "uses.py:twice_bound").code == 0  # but it can be named
+
+
+def test_other_forms_are_the_same_program(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    expected = command("steps", "mine.py:Mine", "--json").document["steps"][0]["tir"]
+    module = tvm.script.from_source(expected)
+    (folder / "printed.py").write_text(expected)
+    (folder / "saved.json").write_text(tvm.ir.save_json(module))
+    (folder / "function.json").write_text(tvm.ir.save_json(module["main"]))
+    texts = ["mine:Mine", "./mine.py:Mine", f"{folder}/mine.py:Mine", "printed.py"]
+    for text in [*texts, "printed.py:Module", "saved.json", "saved.json:saved", "function.json"]:
+        document = command("steps", text, "--json").document
+        assert document["steps"][0]["tir"] == expected, text
+    for given in (expected, tvm.ir.save_json(module)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(given))
+        forget_stdin()
+        assert command("steps", "-", "--json").document["steps"][0]["tir"] == expected
+        assert command("report", "-", "-o", "piped.html").code == 0
+
+
+def forget_stdin() -> None:
+    from tirstep.programs.loading import _load_place
+
+    _load_place.cache_clear()
+
+
+def test_a_printed_script_is_not_run(command: Command, folder: Path):
+    """It has no imports, which running it would need."""
+    text = print_module(tvm.script.from_source(MODULE))
+    (folder / "printed.py").write_text(text)
+    assert "import" not in "".join(it for it in text.splitlines() if not it.startswith("#"))
+    before = set(sys.modules)
+    assert command("check", "printed.py").code == 0
+    assert not [name for name in set(sys.modules) - before if "printed" in name]
+
+
+def test_a_database_gives_the_best_record_of_each_workload(command: Command, folder: Path):
+    write_database(folder / "db")
+    result = command("check", "db/")
+    assert result.code == 0
+    assert result.out.count("01_tuned") == 1
+    best = command("steps", "db/", "--step", "1").out
+    assert "T.grid(4, 2)" in best
+    assert "T.grid(2, 4)" in command("steps", "db/:workload_0_record_1", "--step", "1").out
+    assert "range(8)" in command("steps", "db/:workload_0").out
+    by_file = command("steps", "db/database_tuning_record.json", "--step", "1").out
+    assert by_file.splitlines()[1:] == best.splitlines()[1:]
+    listed = command("list", "db/").out
+    assert [line.split()[1] for line in listed.splitlines()[:3]] == [
+        "workload_0",
+        "workload_0_record_0",
+        "workload_0_record_1",
+    ]
+    (folder / "db" / "database_tuning_record.json").unlink()
+    assert "workload_0" in command("check", "db/").out
+
+
+def test_functions_of_a_module_come_in_turn(command: Command):
+    result = command("check", "net.py")
+    assert result.code == 0
+    assert [line for line in result.out.splitlines() if line.startswith("each")] == [
+        "each_add",
+        "each_relu",
+    ]
+    assert "each_relu/01_each" in command("diff", "net.py").out
+    single = command("check", "net.py", "--function", "relu").out
+    assert "each_relu" in single
+    assert "each_add" not in single
+    assert "net_relu" in command("steps", "net.py:net.relu").out
+    assert "each_relu" in command("steps", "net.py:net.relu:each").out
+    several = command("steps", "net.py", "--json")
+    assert several.code == 2
+    assert "net.py:net.add:each or net.py:net.relu:each" in several.err
+
+
+def test_a_list_says_where_relax_calls_a_function(command: Command):
+    lines = command("list", "net.py").out.splitlines()
+    assert lines[1].split() == ["add", "called", "in", "forward:", "lv,", "lv1"]
+    assert lines[2].split() == ["relu", "called", "in", "forward:", "lv2"]
+    calls = command("list", "net.py", "--json").document["programs"][0]["calls"]
+    assert calls == {"add": ["forward: lv, lv1"], "relu": ["forward: lv2"]}
+
+
+def test_goldens_of_ones_own(command: Command, folder: Path):
+    golden = folder / "golden"
+    for text in ("kern.py", "mine.py", "mine.py:Mine"):
+        assert command("golden", "--write", text, "--golden-dir", golden).code == 0
+        checked = command("check", text, "--golden-dir", golden)
+        assert checked.code == 0
+        assert "golden ok" in checked.out
+        assert "golden none" not in checked.out
+    assert (golden / "inputs" / "Mine_module.py").is_file()
+    file = golden / "twice_bound" / "01_bound.py"
+    file.write_text(file.read_text().replace("+ A[vi]", "- A[vi]"))
+    assert command("check", "kern.py", "--golden-dir", golden).code == 1
+
+
+def test_goldens_of_others_are_no_reason_to_fail(command: Command, folder: Path):
+    """In a folder with tests/golden, a program that has none there is not held against them."""
+    assert (
+        command("golden", "--write", "kern.py", "--golden-dir", folder / "tests/golden").code == 0
+    )
+    assert "golden ok" in command("check", "kern.py").out
+    assert "golden none" in command("check", "mine.py").out
+
+
+RECIPE = """from tirstep.transforms.recipes import Example, recipe
+from kern import twice
+S = Example({"n": 96})
+
+@recipe(kernel="twice", blocks=("C",), default_example=S, golden=S)
+def mine(sch):
+    yield "a"
+"""
+SCHEDULE = """from mine import Mine
+from tirstep.transforms import split_loop
+def f(sch):
+    l, = sch.get_loops(sch.get_sblock("C"))
+    LOOP
+"""
+TWO = "from mine import Mine\nOne = Mine\nTwo = Mine.clone()\ndef f(sch):\n    pass\n"
+PRINTED = print_module(tvm.script.from_source(MODULE))
+NO_FUNCTION = """import tvm
+from tvm import relax
+from tvm.script import relax as R
+from tvm.script import ir as I
+
+@I.ir_module
+class net:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        y = R.add(x, x)
+        return y
+"""
+MISTAKES = [
+    # What the file has, what is asked, and what the sentence says.
+    ("", "check wrong.py", "wrong.py has nothing to check"),
+    ("import nowhere_at_all", "check wrong.py", "wrong.py:1: .*No module named 'nowhere_at_all'"),
+    ("x = 1\ndef f(:", "check wrong.py", "wrong.py:2: invalid syntax"),
+    ("x = 1\n1 / 0", "check wrong.py", "wrong.py:2: it does not import: ZeroDivisionError"),
+    ("raise SystemExit(3)", "check wrong.py", "wrong.py:1: it does not import: SystemExit"),
+    ("", "check wrong.py:Mine", "wrong.py has no 'Mine'; it has no programs"),
+    ("from mine import *", "check mine.py:tild", "mine.py has no 'tild'; did you mean tiled?"),
+    ("x = 3", "check wrong.py:x", "'x' in wrong.py is no program"),
+    ("", "check nowhere.py", "there is no file nowhere.py"),
+    ("", "check nowhere:x", "there is no module nowhere to import"),
+    ("", "check wrong.py::x", "has an empty name"),
+    ("", "check wrong.py:a:b:c", "wrong.py:a:b:c has 3 names"),
+    ("", "check mine.py:Mine:Mine", "'Mine' is a module, and no function of a schedule"),
+    ("", "check relu_bound --function main", "--function is for modules of your own"),
+    ("", "check net.py --function rleu", "net.py:.* has no PrimFunc 'rleu'; did you mean relu?"),
+    ("", "ladder kern.py", "kern.py has recipes of alone, twice, .*give kern.py:alone"),
+    (
+        "",
+        "steps kern.py --json",
+        "kern.py has 2 recipes, and --json takes one; name kern.py:alone or kern.py:twice_bound",
+    ),
+    ("", "check everything.py", "'tiled' may be of Mine or alone; name one: everything.py:Mine:"),
+    (RECIPE.replace('twice"', 'twic"'), "check wrong.py", "wrong.py:6: .*'twic'.* tirstep's"),
+    (RECIPE.replace('"C"', '"Q"'), "check wrong.py", "wrong.py:5.*schedules 'Q'"),
+    (RECIPE.replace("yield", "pass #"), "check wrong.py", "wrong.py:5: .*never yields"),
+    (RECIPE.replace("yield", "return; yield"), "check wrong.py", "wrong.py:5 yields no step"),
+    (RECIPE.replace(", golden=S", ""), "check wrong.py", "wrong.py:5: .*argument: 'golden'"),
+    (RECIPE.replace("sch)", "sch, *, n)"), "check wrong.py", "wrong.py:5: .*'n'.*no default"),
+    (RECIPE.replace("yield", "nix(); yield"), "check wrong.py", "wrong.py:7: NameError"),
+    (SCHEDULE.replace("LOOP", 'sch.get_sblock("Q")'), "why wrong.py", "wrong.py:5: .*name: Q"),
+    (SCHEDULE.replace("LOOP", "sch.split(l, [3, 2])"), "diff wrong.py", "wrong.py:5: .*product"),
+    (SCHEDULE.replace("LOOP", "split_loop(sch, l, inner=3)"), "diff wrong.py", "split_loop: .*"),
+    (SCHEDULE[22:], "check wrong.py", "wrong.py:2: 'f' takes a schedule, and .*no module that"),
+    (TWO, "check wrong.py", "'f' may be of One or Two; name one: wrong.py:One:f"),
+    (PRINTED.replace("A[vi]", "Z[vi]"), "check wrong.py", "wrong.py:.*Undefined variable: Z"),
+    (NO_FUNCTION, "check wrong.py", "'net' has no PrimFunc.*LegalizeOps"),
+]
+
+
+@pytest.mark.parametrize(("source", "line", "told"), MISTAKES)
+def test_a_mistake_is_one_sentence(
+    command: Command, folder: Path, source: str, line: str, told: str
+):
+    (folder / "wrong.py").write_text(source)
+    result = command(*line.split())
+    assert result.code == 2
+    assert len(result.err.splitlines()) == 1
+    assert re.search(told, result.err), result.err
+
+
+def test_other_files_that_are_no_programs(command: Command, folder: Path):
+    (folder / "other.json").write_text('{"a": 3}')
+    (folder / "op.json").write_text(tvm.ir.save_json(tvm.ir.Op.get("tirx.exp")))
+    (folder / "lines.json").write_text("[1, 2]\n")
+    (folder / "binary.py").write_bytes(b"\xff\xfe\x00")
+    (folder / "empty").mkdir()
+    for text, told in {
+        "other.json": "other.json is no JSON of tvm.ir.save_json",
+        "op.json": "give that of an IRModule or a PrimFunc",
+        "lines.json": "beside it is no file of workloads",
+        "binary.py": "is no text in UTF-8",
+        "empty/": "is no folder of MetaSchedule's",
+    }.items():
+        result = command("check", text)
+        assert (result.code, len(result.err.splitlines())) == (2, 1), result.err
+        assert told in result.err
+
+
+def test_a_broken_database_is_told_with_its_line(command: Command, folder: Path):
+    write_database(folder / "db")
+    records = folder / "db" / "database_tuning_record.json"
+    row = json.loads(records.read_text().splitlines()[0])
+    for wrong, told in {
+        "{": "no JSON",
+        "[1, 2, 3]": "a list of two",
+        json.dumps([7, row[1]]): "there is no workload 7",
+        json.dumps([0, [1, 2]]): "TVM does not read it",
+    }.items():
+        records.write_text(wrong + "\n")
+        forget_stdin()
+        result = command("check", "db/")
+        assert (result.code, len(result.err.splitlines())) == (2, 1)
+        assert "database_tuning_record.json:1: " in result.err
+        assert told in result.err
+
+
+def test_an_error_of_the_users_own_functions_is_at_its_line(command: Command, folder: Path):
+    text = (folder / "kern.py").read_text()
+    (folder / "wrong.py").write_text(text.replace("a + a", "a + nothing"))
+    result = command("check", "wrong.py:twice_bound")
+    assert (result.code, len(result.err.splitlines())) == (2, 1)
+    assert "NameError: name 'nothing' is not defined" in result.err
+    assert "wrong.py:" in result.err
+
+
+def test_looking_for_a_name_runs_no_file(folder: Path):
+    """Neither the list without a file, nor a name that is refused at once, nor completion."""
+    (folder / "loud.py").write_text("print('loud')\n")
+    script = "from tirstep.cli import main; main(['list']); main(['check', 'loud'])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=folder
+    )
+    assert done.returncode == 0
+    assert "loud\n" not in done.stdout
+
+
+def test_advice_of_a_users_recipe_is_for_the_command_line(command: Command):
+    result = command("steps", "kern.py:twice_bound", "--shape", "100")
+    assert (result.code, result.out) == (2, "")
+    assert "choose a divisor or pass --set tail=guard [recipe twice_bound" in result.err
+    assert re.search(r"; kernel kern.py:\d+\]$", result.err.strip())
+
+
+@pytest.mark.parametrize("line", ["facts two.py --json", "export two.py out", "why two.py -o w.py"])
+def test_what_takes_one_program_says_which_there_are(command: Command, folder: Path, line: str):
+    text = (folder / "mine.py").read_text()
+    (folder / "two.py").write_text(text + text[text.index("def tiled") :].replace("tiled", "other"))
+    result = command(*line.split())
+    assert (result.code, result.out) == (2, "")
+    by = {"facts": "--json", "why": "--script"}.get(line.split()[0], "this command")
+    names = "two.py:Mine:tiled or two.py:Mine:other"
+    assert result.err == f"tirstep: two.py has 2 recipes, and {by} takes one; name {names}\n"
+
+
+def test_a_schedule_that_ends_the_process_is_no_success(command: Command, folder: Path):
+    text = (folder / "mine.py").read_text()
+    (folder / "ends.py").write_text(f"{text}\n\ndef ends(sch):\n    raise SystemExit(0)\n")
+    result = command("check", "ends.py:ends")
+    assert (result.code, result.out) == (2, "")
+    assert re.fullmatch(r"tirstep: ends\.py:\d+: SystemExit: 0\n", result.err)
+
+
+TYPED = """from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from mine import Mine
+
+if TYPE_CHECKING:
+    from tvm.s_tir import Schedule
+
+
+def typed(sch: Schedule, *, order: Literal["own", "other"] = "own"):
+    sch.get_sblock("C")
+"""
+
+
+def test_types_may_be_there_for_type_checkers_alone(command: Command, folder: Path):
+    (folder / "typed.py").write_text(TYPED)
+    result = command("check", "typed.py")
+    assert (result.code, result.err) == (0, "")
+    refused = command("check", "typed.py", "--set", "order=last")
+    assert "use --set order=own or --set order=other" in refused.err or "own" in refused.err
+
+
+def test_what_a_file_prints_is_not_in_the_output(command: Command, folder: Path):
+    text = (folder / "mine.py").read_text()
+    (folder / "loud.py").write_text(f'print("hello")\n{text}')
+    result = command("steps", "loud.py:Mine", "--json")
+    assert result.document["recipe"] == "Mine"
+    assert result.err == "hello\n"
+
+
+def test_a_file_of_another_ending_is_read_and_not_imported(command: Command, folder: Path):
+    (folder / "mine.txt").write_text(f"from tvm.script import ir as I, tirx as T\n{MODULE}")
+    assert command("list", "mine.txt").out.startswith("module   Mine  mine.txt:3\n")
+
+
+def test_a_folder_or_file_spelt_like_a_recipe_is_told(command: Command, folder: Path):
+    (folder / "tuned").mkdir()
+    (folder / "printed").write_text(MODULE)
+    for name, kind in (("tuned", "folder"), ("printed", "file")):
+        result = command("check", name)
+        assert result.code == 2
+        assert result.err.endswith(f"; for the {kind} here, write ./{name}\n")
+    assert command("check", "./printed").code == 0

@@ -1,0 +1,117 @@
+"""Other runs of a recipe: at shapes that no tile divides, in narrower types, with other knobs."""
+
+import dataclasses
+import itertools
+
+import pytest
+from golden_runs import get_golden_run
+
+from tirstep.lowering_checks import other_runs, run_golden, run_recipe
+from tirstep.lowering_checks.other_runs import (
+    LimitedRuns,
+    OtherRun,
+    find_odd_run,
+    find_other_runs,
+)
+from tirstep.modules.dtypes import dtype_facts
+from tirstep.transforms.recipes import RECIPES
+
+ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+
+
+@ALL
+def test_every_recipe_takes_an_odd_shape(recipe) -> None:
+    odd = find_odd_run(get_golden_run(recipe))
+    assert odd is not None
+    changed = {
+        name: size for name, size in odd.problem.shape.items() if size != recipe.golden.shape[name]
+    }
+    # Not the filter of a convolution of images, which is odd already.
+    assert len(changed) >= len(recipe.golden.shape) - (recipe.kernel == "depthwise_conv2d")
+    assert all(size % 2 for size in changed.values())
+    assert odd.config.get("tail", "guard") in ("guard", "pad")
+
+
+def test_remainders_are_one_and_others() -> None:
+    odd = find_odd_run(run_golden(RECIPES["matmul_shared"]))
+    assert dict(odd.problem.shape) == {"m": 67, "n": 53, "k": 33}
+
+
+def test_without_a_tail_some_extents_change_alone() -> None:
+    """A recipe that takes whole tiles of its rows, and any columns."""
+    recipe = RECIPES["transpose_naive"]
+    run = run_golden(recipe)
+    whole = dataclasses.replace(run, config={**run.config, "tail": "refuse"})
+    assert find_odd_run(whole) is None
+    fixed = run_recipe(RECIPES["matmul_rows_on_blocks"], {"m": 8, "n": 8, "k": 8})
+    assert dict(find_odd_run(fixed).problem.shape) == {"m": 67, "n": 53, "k": 33}
+
+
+@pytest.mark.parametrize(
+    "name", ["vector_add_bound", "matmul_shared", "matmul_strips", "softmax_rows"]
+)
+def test_the_first_six_have_each_thing_that_the_recipe_has(name: str) -> None:
+    recipe, run = RECIPES[name], run_golden(RECIPES[name])
+    others = list(itertools.islice(find_other_runs(run), 6))
+    by_about = {other.about: other.run for other in others}
+    odd = by_about["at an odd shape"]
+    tails = {other.run.config.get("tail") for other in others}
+    assert tails == {tail for tail in recipe.tails if tail != "refuse"}
+    (narrow,) = [by for about, by in by_about.items() if about.startswith("in ")]
+    own = dtype_facts(str(run.problem.options["dtype"]))
+    assert dtype_facts(str(narrow.problem.options["dtype"])).bytes < own.bytes
+    assert dict(narrow.problem.shape) == dict(odd.problem.shape)
+    assert 1 in by_about["at extents of 1"].problem.shape.values()
+    knobs = {**recipe.config, **run.config}
+    drawn = {**recipe.config, **by_about["with other knobs"].config}
+    assert any(drawn[knob] in recipe.choices[knob] for knob in recipe.choices)
+    assert (dict(run.problem.shape), knobs) != (
+        dict(by_about["with other knobs"].problem.shape),
+        drawn,
+    )
+    assert ("with open sizes" in by_about) == bool(recipe.symbolic)
+    if recipe.symbolic:
+        assert by_about["with open sizes"].problem.symbolic == recipe.symbolic
+
+
+def test_runs_are_those_of_the_seed_and_none_comes_twice() -> None:
+    run = run_golden(RECIPES["relu_vectors"])
+
+    def describe(seed: int) -> list[tuple]:
+        found = itertools.islice(find_other_runs(run, seed=seed), 16)
+        return [(it.about, it.run.problem, tuple(sorted(it.run.config.items()))) for it in found]
+
+    assert describe(0) == describe(0)
+    assert describe(0) != describe(1)
+    assert len(set(describe(0))) == 16
+
+
+def test_what_is_kept_stays() -> None:
+    run = run_golden(RECIPES["matmul_threads_2d"])
+    run = dataclasses.replace(run, config={**run.config, "rows": 4})
+    others = list(itertools.islice(find_other_runs(run, kept={"rows", "dtype"}), 7))
+    assert len(others) == 7
+    assert {other.run.config["rows"] for other in others} == {4}
+    assert {other.run.problem.options["dtype"] for other in others} == {"float32"}
+    assert len({other.run.config["columns"] for other in others}) > 1
+
+
+def test_a_recipe_without_anything_to_draw_ends() -> None:
+    """No other extent near the example's divides, a tail is not wished, and all else is kept."""
+    run = run_golden(RECIPES["vector_add_bound"])
+    run = dataclasses.replace(run, config={"tail": "refuse", "threads": 512})
+    assert list(find_other_runs(run, kept={"threads", "dtype"})) == []
+
+
+def test_runs_are_limited_in_number_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_golden(RECIPES["vector_add_bound"])
+    many = [OtherRun(run, "again")] * 5
+    clock = itertools.count()
+    monkeypatch.setattr(other_runs.time, "process_time", lambda: next(clock))
+    assert len(list(LimitedRuns(many, None, 4))) == 4
+    assert len(list(LimitedRuns(many, 3, 5))) == 3
+    assert len(list(LimitedRuns(many, 0, 5))) == 1
+    assert list(LimitedRuns(many, 9, 0)) == []
+    for seconds, count, left in ((3, 5, 2), (0, 4, 3), (9, 4, 0), (None, 5, 0)):
+        limited = LimitedRuns(many, seconds, count)
+        assert (len(list(limited)), limited.left) == (count - left, left)

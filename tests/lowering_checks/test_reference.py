@@ -1,0 +1,220 @@
+"""The reference of modules that no kernel says the meaning of."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tvm
+from foreign_modules import MODULES, Argmax, OutputFirst, Symbolic
+from tvm.s_tir import Schedule, dlight
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks.bisect import bisect_run
+from tirstep.lowering_checks.devices import CpuDevice
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.devices.simulator import SimulatorDevice
+from tirstep.lowering_checks.numeric import check_numbers
+from tirstep.lowering_checks.reference import ModuleKernel, ModuleProblem
+from tirstep.lowering_checks.steps import run_recipe
+from tirstep.lowering_checks.verdict import judge_run
+from tirstep.modules import KernelError, get_kernel, kernels
+from tirstep.modules.numeric import bound_computing
+from tirstep.transforms.recipes import RECIPES, Example, recipe
+
+SHAPES = {each.kernel_name: each.golden.shape for each in RECIPES.values()}
+SHAPES["row_argmax"] = {"m": 6, "n": 37}
+FAST = [dlight.gpu.Matmul(), dlight.gpu.Reduction(), dlight.gpu.Fallback()]
+PLANTED = [
+    ("MatmulRelu", "T.grid(32, 40, 48)", "T.grid(32, 40, 47)", "a lost tail"),
+    ("MatmulRelu", "Y[vi, vj] = T.float32(0.0)", "Y[vi, vj] = Y[vi, vj]", "no start"),
+    ("MatmulRelu", "T.max(Y", "T.min(Y", "another extreme"),
+    ("OutputFirst", "if vi < n:", "if vi <= n:", "a guard off by one"),
+    ("OutputFirst", "Y[vi] + alpha * X[vi]", "alpha * X[vi]", "a lost input"),
+    ("Attention", "vj <= vi", "vj < vi + 2", "another mask"),
+    ("Attention", "0.25", "0.2501", "another scale"),
+    ("Attention", "P[vi, vk] - top[vi]", "top[vi] - P[vi, vk]", "swapped operands"),
+    (
+        "Attention",
+        'T.Cast("float32", Q[vi, vk]) * T.Cast("float32", K[vj, vk])',
+        'T.Cast("float32", Q[vi, vk] * K[vj, vk])',
+        "a product in float16",
+    ),
+    ("Argmax", "index[vi], vk)", "index[vi], vk + 1)", "an index off by one"),
+    ("Argmax", "T.grid(16, 40)", "T.grid(16, 39)", "a lost column"),
+    ("Argmax", "T.float32(-340282346638528859811704183484516925440.0)", "T.float32(0)", "0 first"),
+    ("Gather", "near[vi] < 10", "near[vi] < 9", "a guard too tight"),
+    ("Gather", "near[vi] >= 0", "near[vi] >= -1", "a guard too loose"),
+    ("Cumsum", "if vj == 0:", "if vj <= 1:", "a sum that starts again"),
+    ("Int8Conv", "vh < 19", "vh < 18", "a row of zeros too many"),
+    (
+        "Int8Conv",
+        'T.Cast("int32", padded[vh + vy, vw + vx, vc]) * T.Cast("int32", W[vy, vx, vc, vo])',
+        'T.Cast("int32", padded[vh + vy, vw + vx, vc] * W[vy, vx, vc, vo])',
+        "a product in int8",
+    ),
+    ("Half", "H[vi, vk]", "H[vi, vk // 2]", "another column"),
+]
+
+
+def make_problem(name: str) -> ModuleProblem:
+    return ModuleKernel(MODULES[name], name).problem()
+
+
+@pytest.mark.parametrize("name", list(kernels()))
+def test_the_catalogue_means_what_numpy_says(name: str) -> None:
+    """Values as NumPy has them, and bounds as tight as those that were made by hand."""
+    for dtype in get_kernel(name).dtypes[:2]:
+        ours = get_kernel(name).problem(**SHAPES[name], dtype=dtype)
+        theirs = ModuleKernel(ours.module, name).problem()
+        assert [each.name for each in theirs.outputs] == [each.name for each in ours.outputs]
+        for inputs in (ours.integer_inputs(0), ours.float_inputs(0)):
+            found = zip(
+                ours.reference(inputs),
+                theirs.reference(inputs),
+                bound_computing(ours, inputs),
+                theirs.answer(inputs).errors.values(),
+                strict=True,
+            )
+            for right, value, bound, error in found:
+                # Constants are those of float32 in the program, and NumPy's in the kernel.
+                assert np.all(np.abs(right - value) <= 1e-12 * np.abs(right) + bound + error)
+                assert np.all(error <= 1.3 * bound + 1e-30), dtype
+        if ours.is_exact:
+            assert theirs.is_exact
+            assert theirs.answer(ours.integer_inputs(0)).is_exact
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_a_module_as_it_is_and_scheduled_is_right(name: str) -> None:
+    problem = make_problem(name)
+    assert not check_numbers(problem, problem.module, CpuDevice(), where=name)
+    if name in ("OutputFirst", "Cumsum"):  # dlight has no schedule for these
+        return
+    with tvm.target.Target("nvidia/nvidia-a100"):
+        scheduled = dlight.ApplyDefaultSchedule(*FAST)(problem.module)
+    for device in (CpuDevice(), SimulatorDevice()):
+        assert not check_numbers(problem, scheduled, device, where=name)
+
+
+@pytest.mark.parametrize(("name", "right", "wrong", "what"), PLANTED, ids=lambda text: text[:24])
+def test_a_wrong_module_is_found(name: str, right: str, wrong: str, what: str) -> None:
+    problem = make_problem(name)
+    text = problem.module.script()
+    assert right in text, what
+    planted = tvm.script.from_source(text.replace(right, wrong))
+    assert check_numbers(problem, planted, CpuDevice(), where=name), what
+
+
+def test_a_missing_barrier_is_found() -> None:
+    problem = make_problem("MatmulRelu")
+    with tvm.target.Target("nvidia/nvidia-a100"):
+        scheduled = dlight.ApplyDefaultSchedule(dlight.gpu.Matmul())(problem.module)
+    with tvm.transform.PassContext(disabled_pass=["s_tir.ThreadSync"]):
+        findings = check_numbers(problem, scheduled, SimulatorDevice(), where="")
+    assert findings[0].message.startswith("race: ")
+
+
+def test_another_order_of_pairs_is_right() -> None:
+    """An argmax whose parts are found apart, with equal elements or not."""
+    problem = ModuleKernel(Argmax, "argmax").problem()
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("best")
+    outer, _ = sch.split(sch.get_loops(block)[1], [None, 8])
+    sch.rfactor(outer, 1)
+    assert not check_numbers(problem, sch.mod, CpuDevice(), where="")
+    ties = [np.round(problem.float_inputs(0)[0] * 2).astype("float32")]
+    program = CpuDevice().compile(sch.mod)
+    index, _ = program(problem.make_arguments(ties, [blank(each) for each in problem.outputs]))[1:]
+    (low, high), _ = problem.error_interval(ties)
+    assert np.all((low <= index) & (index <= high))
+
+
+def test_a_recipe_takes_a_module_and_its_wrong_step_is_found() -> None:
+    kernel = ModuleKernel(Symbolic, "scaled")
+    example = Example({"n": 8, "m": 8})
+
+    @recipe(kernel=kernel, blocks=("B",), default_example=example, golden=example)
+    def diagonal(sch):
+        i, j = sch.get_loops(sch.get_sblock("B"))
+        sch.bind(i, "blockIdx.x")
+        yield "rows"
+        sch.bind(j, "blockIdx.x")
+        yield "again"
+
+    run = run_recipe(diagonal, {"n": 8, "m": 8})
+    assert run.recipe.kernel_name == "scaled"
+    verdicts = list(judge_run(run, SimulatorDevice()))
+    assert [bool(verdict.numbers) for verdict in verdicts] == [False, False, True]
+    bad = bisect_run(run).first_bad
+    assert bad is not None
+    assert bad.label == "step 2 again"
+
+
+def test_arguments_of_every_kind() -> None:
+    problem = ModuleKernel(OutputFirst, "axpy").problem()
+    assert [each.name for each in problem.inputs] == ["Y", "alpha", "n", "X"]
+    assert [each.name for each in problem.outputs] == ["Y", "total"]
+    assert problem.in_out == (0,)
+    assert problem.module["main"].attrs["global_symbol"] == "main"
+
+
+def test_sizes_that_are_open() -> None:
+    kernel = ModuleKernel(Symbolic, "scaled")
+    assert kernel.size_names == ("n", "m")
+    problem = kernel.problem(5, m=7)
+    assert problem.outputs[0].shape == (5, 7)
+    assert not check_numbers(problem, problem.module, CpuDevice(), where="")
+    for sizes, sentence in [
+        ({}, "scaled: the shapes leave n, m open; give n=64, m=64"),
+        ({"n": 4, "m": 4, "k": 4}, "scaled: there is no size 'k'; the sizes left open: n, m"),
+        ({"n": 0, "m": 4}, "scaled: n=0 is no size; give an integer >= 1"),
+    ]:
+        with pytest.raises(KernelError, match=f"^{re.escape(sentence)}$"):
+            kernel.problem(**sizes)
+
+
+@I.ir_module
+class Refused:
+    @T.prim_func(s_tir=True)
+    def packed(A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.sblock("A"):
+                vi = T.axis.opaque(4, i)
+                A[vi] = T.call_extern("float32", "mystery", A[vi])
+
+    @T.prim_func(s_tir=True)
+    def pointer(a: T.handle, A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.sblock("A"):
+                vi = T.axis.spatial(4, i)
+                A[vi] = T.float32(1)
+
+    @T.prim_func(s_tir=True)
+    def bits(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "int32")):
+        for i in range(4):
+            with T.sblock("B"):
+                vi = T.axis.spatial(4, i)
+                B[vi] = T.reinterpret("int32", A[vi])
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        ("packed", "it calls 'mystery', of which only the device knows what it computes"),
+        ("pointer", "the parameter a is an opaque pointer, of which nobody knows what it points"),
+        ("bits", "'reinterpret' takes the bits of a number, which float64 has others of"),
+        (None, "the module has the functions bits, packed, pointer; name one of them"),
+        ("pakced", "there is no function 'pakced'; "),
+    ],
+)
+def test_what_cannot_be_judged_is_a_sentence(function: str | None, sentence: str) -> None:
+    def use() -> None:
+        ModuleKernel(Refused, "mine", function).problem().float_inputs(0)
+
+    with pytest.raises(KernelError) as caught:
+        use()
+    assert str(caught.value).startswith("mine: ")
+    assert sentence in str(caught.value)

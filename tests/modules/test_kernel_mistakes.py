@@ -1,0 +1,109 @@
+"""Mistakes in a `@kernel` are sentences; kernels with several outputs, and without a dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks.devices import CpuDevice
+from tirstep.lowering_checks.numeric import check_numbers
+from tirstep.modules import Kernel, KernelError, kernel, row_argmax
+
+
+def minmax(n: int) -> tvm.IRModule:
+    """The smaller and the larger of two vectors, scaled."""
+    N = n
+
+    @I.ir_module
+    class MinMax:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((N,), "float32"),
+            B: T.Buffer((N,), "float32"),
+            s: T.float32,
+            low: T.Buffer((N,), "float32"),
+            high: T.Buffer((N,), "float32"),
+        ):
+            for i in range(N):
+                with T.sblock("low"):
+                    vi = T.axis.spatial(N, i)
+                    low[vi] = T.min(A[vi], B[vi]) * s
+            for i in range(N):
+                with T.sblock("high"):
+                    vi = T.axis.spatial(N, i)
+                    high[vi] = T.max(A[vi], B[vi]) * s
+
+    return MinMax
+
+
+def make(**changes: Any) -> Kernel:
+    """`minmax` as a kernel without a dtype, with changes of what is said of it."""
+    rules: dict[str, Any] = {
+        "reference": lambda a, b, s, **_: (np.minimum(a, b) * s, np.maximum(a, b) * s),
+        "outputs": 2,
+        "flops": lambda n, **_: 4 * n,
+        "terms": lambda **_: 1,
+        "elements": lambda n, **_: n,
+    }
+    return kernel(**{**rules, **changes})(minmax)
+
+
+def test_two_outputs_a_number_and_no_dtype() -> None:
+    problem = make(error=lambda a, b, s, u, **_: (u * abs(a * s), u * abs(b * s) + u)).problem(17)
+    assert [each.name for each in problem.outputs] == ["low", "high"]
+    assert not check_numbers(problem, problem.module, CpuDevice(), where="")
+    text = problem.module.script().replace("T.max(A", "T.min(A")
+    wrong = tvm.script.from_source(text)
+    findings = check_numbers(problem, wrong, CpuDevice(), where="")
+    assert [finding.message.split("[")[0] for finding in findings] == ["high"]
+
+
+def test_the_index_of_the_largest_is_checked_as_well() -> None:
+    problem = row_argmax.problem(5, 33)
+    assert not check_numbers(problem, problem.module, CpuDevice(), where="")
+    wrong = tvm.script.from_source(problem.module.script().replace("index[vi] < vk", "vk < 0"))
+    findings = check_numbers(problem, wrong, CpuDevice(), where="")
+    assert [finding.message.split("[")[0] for finding in findings] == ["index"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"reference": lambda a, b, s: (a, b)},
+            r"^minmax: its reference does not take 3 inputs and n \(.*\); let it end with \*\*_",
+        ),
+        ({"elements": lambda: 1}, r"^minmax: its elements does not take n \(.*\); let it end with"),
+        (
+            {"reference": lambda a, b, s, **_: a},
+            r"^minmax\(n=17\): its reference returns 1 arrays, and it has 2 outputs; return a",
+        ),
+        (
+            {"reference": lambda a, b, s, **_: (a, b[1:])},
+            r"^minmax\(n=17\): its reference of high has the shape \(16,\), and the module's has",
+        ),
+        (
+            {"outputs": 1},
+            r"^minmax: it stores to low, high, and its outputs are high; put outputs last, and say",
+        ),
+        ({"error": lambda a, b, s, **_: a}, r"^minmax\(n=17\): its error returns 1 arrays"),
+    ],
+    ids=["no **_", "no **_ in elements", "too few", "misshapen", "outputs not last", "errors"],
+)
+def test_a_mistake_in_a_kernel(changes: dict[str, Any], sentence: str) -> None:
+    def use() -> None:
+        problem = make(**changes).problem(17)
+        problem.error_bound(problem.float_inputs(0))
+
+    with pytest.raises(KernelError, match=sentence):
+        use()
+
+
+def test_a_dtype_without_accumulators() -> None:
+    with pytest.raises(KernelError, match=r"^minmax: a kernel has an option dtype and accumul"):
+        make(accumulators={"float32": ("float32",)})

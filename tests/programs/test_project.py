@@ -1,0 +1,98 @@
+"""``tirstep new``: a project that passes its own tests, and what it refuses."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tirstep.cli import main
+from tirstep.programs.project import NAME, TEMPLATE, make_project
+
+
+def call(*words: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: it for name, it in os.environ.items() if not name.startswith("PYTEST")}
+    return subprocess.run(
+        words, cwd=folder, env={**environment, **variables}, capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("new") / "Fast-Kernels"
+    assert main(["new", str(folder)]) == 0
+    return folder
+
+
+def test_it_passes_its_own_tests(project: Path):
+    done = call("make", "test", f"PYTHON={sys.executable}", folder=project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+def test_its_package_has_the_name_of_the_folder(project: Path):
+    files = [path for path in project.rglob("*") if path.is_file() and "cache" not in str(path)]
+    assert (project / "fast_kernels" / "recipes.py").is_file()
+    assert os.access(project / ".ci" / "run", os.X_OK)
+    assert (project / ".gitignore").is_file()
+    for path in files:
+        assert NAME not in path.read_text()
+    assert 'name = "fast_kernels"' in (project / "pyproject.toml").read_text()
+
+
+def test_its_makefile_checks_and_reports(project: Path):
+    done = call("make", "check", "report", f"PYTHON={sys.executable}", folder=project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 recipe, 2 modules: all good" in done.stdout
+    assert (project / "report.html").is_file()
+
+
+def test_a_changed_recipe_fails_until_its_golden_is_written(project: Path, tmp_path: Path):
+    copy = tmp_path / project.name
+    shutil.copytree(project, copy)
+    recipes = copy / "fast_kernels" / "recipes.py"
+    recipes.write_text(
+        recipes.read_text().replace('config={"threads": 32}', 'config={"threads": 48}')
+    )
+    words = (f"PYTHON={sys.executable}",)
+    assert call("make", "test", *words, folder=copy).returncode != 0
+    under_ci = call("make", "golden", *words, folder=copy, CI="true")
+    assert "not rewritten under CI" in under_ci.stderr
+    assert call("make", "golden", *words, folder=copy, CI="").returncode == 0
+    assert call("make", "test", *words, folder=copy).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("full", "has files, and they stay"),
+        ("file", "is no folder"),
+        ("none/deep", "there is no folder"),
+        ("json", "there is a package 'json' already"),
+        ("tirstep", "there is a package 'tirstep' already"),
+        ("tests", "there is a package 'tests' already"),
+        ("7", "gives no name of a Python package"),
+        ("class", "gives no name of a Python package"),
+    ],
+)
+def test_what_it_refuses(tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, told: str):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["new", str(tmp_path / name)]) == 2
+    error = capfd.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert told in error
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path):
+    folder = tmp_path / "mine_own"
+    folder.mkdir()
+    made = make_project(folder)
+    assert len(made) == len(
+        [path for path in TEMPLATE.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    )

@@ -1,0 +1,64 @@
+"""Ladders and families: what a rung changes, in its config and in its goldens."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from tirstep.lowering_checks import run_golden
+from tirstep.transforms.errors import TransformError
+from tirstep.transforms.recipes import FORMER_NAMES, RECIPES, Rung, find_recipe
+
+RUNGS = [recipe for recipe in RECIPES.values() if isinstance(recipe, Rung) and recipe.base]
+
+
+def read_golden_config(rung: Any) -> dict[str, object]:
+    return {**rung.config, **rung.golden.config}
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_the_golden_of_a_rung_differs_from_its_base_s_by_its_one_knob(rung: Rung) -> None:
+    base = RECIPES[str(rung.base)]
+    assert rung.golden.shape == base.golden.shape
+    before, after = (read_golden_config(each) for each in (base, rung))
+    changed = {name for name in after if after[name] != before[name]}
+    changed |= {name for name in rung.golden.options if rung.golden.options != base.golden.options}
+    assert changed == set(rung.delta)
+    programs = [run_golden(each).steps[-1].module.script() for each in (base, rung)]
+    assert programs[0] != programs[1]
+
+
+@pytest.mark.parametrize(
+    ("delta", "sentence"),
+    [
+        ({}, "the rung 'worse' sets {}"),
+        ({"tile_k": 8}, "sets {'tile_k': 8}"),  # as it is already
+        ({"tile_k": 16, "padding": 4}, "sets {'tile_k': 16, 'padding': 4}"),
+        ({"tiles": 3}, "sets {'tiles': 3}"),
+        ({"tile_k": 16, "golden": {"padding": 4}}, "'golden': {'padding': 4}}"),
+    ],
+)
+def test_a_rung_sets_one_knob_to_another_value(delta: dict[str, Any], sentence: str) -> None:
+    base = RECIPES["matmul_fragments"]
+    assert isinstance(base, Rung)
+    with pytest.raises(TransformError) as caught:
+        base.plus("worse", why="It is not", **delta)
+    assert sentence in str(caught.value)
+    assert "set one knob to another value" in str(caught.value)
+
+
+def test_a_root_sets_as_many_knobs_as_it_needs() -> None:
+    base = RECIPES["matmul_fragments"]
+    assert isinstance(base, Rung)
+    root = base.family.root("own", why="Ours", tile_k=16, padding=4, golden={"tile_k": 8})
+    assert (root.name, root.base, dict(root.delta)) == ("matmul_own", None, {})
+    defaults = {knob.name: knob.default for knob in dataclasses.fields(base.family.config)}
+    assert root.config == {**defaults, "tile_k": 16, "padding": 4}
+    assert read_golden_config(root)["tile_k"] == 8
+    assert "Adds" not in root.doc
+
+
+@pytest.mark.parametrize(("former", "name"), [*FORMER_NAMES.items()])
+def test_a_former_name_warns_and_finds_the_recipe(former: str, name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"^{former} is now {name}$"):
+        assert find_recipe(former) is RECIPES[name]

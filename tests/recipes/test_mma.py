@@ -1,0 +1,269 @@
+"""Matmul on tensor cores: types, shapes and configs on the simulator, and bugs that are planted."""
+
+import re
+
+import pytest
+import tvm
+from edits import edit, edit_wait
+from tvm.ir import Call
+from tvm.s_tir import SBlock, Schedule
+from tvm.tirx import AttrStmt, FloorMod, IntImm, call_intrin, const
+
+from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.facts import get_facts
+from tirstep.lowering_checks.steps import Run
+from tirstep.modules import matmul
+from tirstep.transforms import TransformError
+from tirstep.transforms.recipes import LADDERS, RECIPES
+from tirstep.transforms.recipes.mma import choose_mma_config
+
+SIMULATOR = get_device("simulator")
+LAST = RECIPES["matmul_mma_grouped"]
+SMALL = LAST.golden.config
+
+
+def check(run: Run) -> None:
+    assert check_numbers(run.problem, run.steps[-1].module, SIMULATOR, where=str(run.config)) == []
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "out"),
+    [
+        ("float16", "float32"),
+        ("float16", "float16"),
+        ("bfloat16", "bfloat16"),
+        ("int8", "int32"),
+        ("float8_e4m3fn", "float32"),
+        ("float8_e5m2", "float8_e5m2"),
+    ],
+)
+def test_every_type_and_order_of_b(dtype: str, out: str, transpose_b: bool) -> None:
+    options = {"dtype": dtype, "out": out, "transpose_b": transpose_b}
+    shape = {"m": 32, "n": 64, "k": 192}
+    check(run_recipe(LAST, shape, options=options, config={**SMALL, "tile_k": 64}))
+
+
+@pytest.mark.parametrize("tail", ["pad", "copy"])
+@pytest.mark.parametrize("shape", [(1000 // 16, 776 // 8, 328 // 8), (1, 1, 1), (17, 40, 133)])
+def test_any_shape(shape: tuple[int, int, int], tail: str) -> None:
+    sizes = dict(zip("mnk", shape, strict=True))
+    options = {"dtype": "bfloat16", "out": "bfloat16"}
+    check(run_recipe(LAST, sizes, options=options, config={**SMALL, "tail": tail}))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"split_k": 2},
+        {"split_k": 2, "tail": "copy"},
+        {"store": "shared"},
+        {"stages": 2},
+        {"stages": 4, "tile_k": 64},
+        {"layout": "padded"},
+        {"tile": (32, 32), "warp": (32, 16)},
+    ],
+    ids=str,
+)
+def test_other_configs(config: dict) -> None:
+    shape = {"m": 32, "n": 64, "k": 256}
+    check(run_recipe(LAST, shape, options={"dtype": "float16"}, config={**SMALL, **config}))
+
+
+@pytest.mark.parametrize("name", ["matmul_mma_grouped", "matmul_mma_split_k", "matmul_mma_best"])
+def test_every_step_is_right(name: str) -> None:
+    """On the CPU while it has no instruction, which the simulator would take minutes for."""
+    run, cpu = run_golden(RECIPES[name]), get_device("cpu")
+    for step in run.steps:
+        device = cpu if cpu.find_obstacle(step.module) is None else SIMULATOR
+        if device.find_obstacle(step.module) is not None:
+            assert step.name == "tensorized" or step is not run.steps[-1]
+            continue  # the second kernel of split-K is not bound yet
+        assert check_numbers(run.problem, step.module, device, where=step.name) == []
+
+
+def test_the_last_steps_are_right_at_one_small_tile() -> None:
+    """Before its instructions each lane computes the whole tile, which takes the simulator long."""
+    config = {"tile": (16, 16), "warp": (16, 16), "tile_k": 16, "tail": "refuse"}
+    run = run_recipe(
+        RECIPES["matmul_mma"],
+        {"m": 16, "n": 16, "k": 16},
+        options={"dtype": "float16"},
+        config=config,
+    )
+    for step in run.steps[-3:]:
+        if SIMULATOR.find_obstacle(step.module) is None:
+            assert check_numbers(run.problem, step.module, SIMULATOR, where=step.name) == []
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float8_e5m2"])
+@pytest.mark.parametrize("tail", ["pad", "copy"])
+@pytest.mark.parametrize("name", ["matmul_mma_swizzled", "matmul_mma_rows"])
+def test_guarded_vectors_of_bytes_are_ones_that_cuda_has(name: str, tail: str, dtype: str) -> None:
+    """TVM makes `make_int4` of 16 zeros otherwise, and refuses vectors of float8 in registers."""
+    config = {"tile": (64, 128), "warp": (32, 64), "tile_k": 64, "tail": tail}
+    shape = {"m": 96, "n": 80, "k": 1}
+    run = run_recipe(RECIPES[name], shape, options={"dtype": dtype}, config=config)
+    facts = get_facts(run.steps[-1].module, "cuda", problem=run.problem)
+    assert facts.refusal is None
+    calls = re.findall(r"make_\w+?([1248])\(([^;]*)\);", facts.source)
+    assert [call for call in calls if call[1].count(",") + 1 > int(call[0])] == []
+
+
+@pytest.mark.parametrize(
+    ("dtype", "message"),
+    [
+        ("float32", "tensor cores do not multiply float32 as it is; use float16, bfloat16"),
+        ("int32", "tensor cores do not multiply int32 as it is"),
+    ],
+)
+def test_other_types_are_refused(dtype: str, message: str) -> None:
+    with pytest.raises(TransformError, match=message):
+        run_recipe(LAST, {"m": 128, "n": 128, "k": 128}, options={"dtype": dtype})
+
+
+def test_more_shared_memory_than_there_is_is_refused() -> None:
+    message = "6 stages of tiles of .128, 256. by tile_k=64 take 288 KiB of shared memory, and a bl"
+    with pytest.raises(TransformError, match=message):
+        LAST(
+            Schedule(matmul(128, 256, 512, dtype="float16")),
+            tile=(128, 256),
+            tile_k=64,
+            stages=6,
+        )
+
+
+@pytest.mark.parametrize(
+    ("shape", "split_k", "tail"),
+    [
+        ((4096, 4096, 4096), 1, "refuse"),
+        ((16, 4096, 4096), 4, "refuse"),
+        ((1000, 776, 328), 1, "pad"),
+        ((1000, 777, 333), 1, "copy"),
+    ],
+)
+def test_the_chosen_config_fits_the_shape(
+    shape: tuple[int, int, int], split_k: int, tail: str
+) -> None:
+    config = choose_mma_config(Schedule(matmul(*shape, dtype="float16")), "none")
+    assert (config.split_k, config.tail) == (split_k, tail)
+    (tile, warp) = config.tile, config.warp
+    shared = (tile[0] + tile[1]) * config.tile_k * 2 * config.stages
+    assert shared <= 163 << 10  # of a block on compute capability 8.0
+    assert tile[0] % warp[0] == tile[1] % warp[1] == 0
+
+
+# ---- Planted bugs, each of which dies on the simulator
+
+
+def simulate_run(lowered: tvm.IRModule, run: Run) -> tuple[set[str], bool]:
+    """What is found in a lowered module, and whether its numbers are right."""
+    problem = run.problem
+    arguments = [*problem.integer_inputs(0), *(blank(output) for output in problem.outputs)]
+    result = simulate_lowered(lowered, arguments)
+    (wanted,) = simulate_lowered(lower(run.steps[-1].module), arguments).arguments[-1:]
+    return {finding.kind for finding in result.findings}, bool(
+        (result.arguments[-1] == wanted).all()
+    )
+
+
+def make(name: str, **config) -> Run:
+    return run_recipe(
+        RECIPES[name],
+        {"m": 32, "n": 64, "k": 192},
+        options={"dtype": "float16"},
+        config={**RECIPES[name].golden.config, **config},
+    )
+
+
+PIPELINES = pytest.mark.parametrize("name", ["matmul_mma_async", "matmul_mma_fragments_first"])
+
+
+@PIPELINES
+def test_a_wait_that_is_one_group_short_is_a_race(name: str) -> None:
+    run = make(name)
+    lowered = lower(run.steps[-1].module)
+
+    def wait_less(node: AttrStmt) -> AttrStmt:
+        return AttrStmt(node.node, node.attr_key, node.value + 1, node.body)
+
+    for which in range(2):
+        found, is_right = simulate_run(edit_wait(lowered, which, wait_less), run)
+        assert "race" in found or not is_right, f"wait {which}"
+
+
+@PIPELINES
+def test_a_stage_fewer_than_is_used_is_a_race(name: str) -> None:
+    """All tiles of shared memory in a ring of two instead of three."""
+    run = make(name)
+    lowered = lower(run.steps[-1].module)
+
+    def is_ring(node: FloorMod) -> bool:
+        return isinstance(node.b, IntImm) and int(node.b) == 3
+
+    def shorten(node: FloorMod) -> FloorMod:
+        return FloorMod(node.a, const(2, "int32"))
+
+    planted = lowered
+    while planted.script() != (planted := _edit_first(planted, is_ring, shorten)).script():
+        pass
+    found, is_right = simulate_run(planted, run)
+    assert "race" in found
+    assert not is_right
+
+
+def _edit_first(module: tvm.IRModule, wanted, change) -> tvm.IRModule:
+    try:
+        return edit(module, FloorMod, wanted, change)
+    except AssertionError:
+        return module
+
+
+@pytest.mark.parametrize("side", ["A_shared.dyn", "B_shared.dyn_local_o"])
+def test_a_swizzle_on_one_side_only_gives_wrong_numbers(side: str) -> None:
+    run = make("matmul_mma_swizzled")
+
+    def forget(block: SBlock) -> SBlock:
+        kept = {k: v for k, v in block.annotations.items() if k != "permuted_layout"}
+        return SBlock(
+            block.iter_vars,
+            block.reads,
+            block.writes,
+            block.name_hint,
+            block.body,
+            block.init,
+            block.alloc_buffers,
+            block.match_buffers,
+            kept,
+        )
+
+    planted = edit(run.steps[-1].module, SBlock, lambda block: block.name_hint == side, forget)
+    _, is_right = simulate_run(lower(planted), run)
+    assert not is_right
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_transposed_fragment_gives_wrong_numbers(which: int) -> None:
+    run = make("matmul_mma_swizzled")
+
+    def transpose(call: Call) -> Call:
+        flipped = const(not bool(call.args[0].value), "bool")
+        return call_intrin("float16", call.op, flipped, *call.args[1:])
+
+    planted = edit(
+        lower(run.steps[-1].module),
+        Call,
+        lambda call: "ldmatrix" in str(getattr(call.op, "name", "")),
+        transpose,
+        which,
+    )
+    _, is_right = simulate_run(planted, run)
+    assert not is_right
+
+
+def test_the_ladder_is_in_the_catalogue_of_recipes() -> None:
+    assert LADDERS["matmul_mma"][0].name == "matmul_mma"
+    assert all(recipe.arch == "sm_80" and recipe.dtypes for recipe in LADDERS["matmul_mma"])
+    assert run_golden(LAST).problem.options["dtype"] == "float16"

@@ -1,0 +1,178 @@
+"""Which lines belong together: of TIR and CUDA, of CUDA and SASS, and of a step and its recipe."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+import tvm
+import tvm_ffi
+
+from tirstep.cli.report import links, machine_code
+from tirstep.cli.report.links import link_source, note_lines
+from tirstep.cli.report.machine_code import get_machine_code, number_lines, read_sass
+from tirstep.cli.report.python_source import find_python
+from tirstep.lowering_checks import print_module, run_golden
+from tirstep.lowering_checks.compile.passes import lower_through_passes
+from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing, find_tool, get_compiler
+from tirstep.programs.program_error import show_path
+from tirstep.transforms.recipes import RECIPES
+
+STORE = re.compile(r"^\s*(\w+?)(?:_ptr)?\[.*\] = |^\s*\*\(\w+\*\)\((\w+?)_ptr ")
+NAMES = (
+    "matmul_warps",
+    "matmul_split_k",
+    "softmax_online",
+    "conv1d_unrolled",
+    "vector_add_batches",
+)
+
+
+def link(name: str) -> tuple[list[str], list[str], tuple[int, ...]]:
+    """The lines of a recipe's last TIR and of its CUDA, and the links."""
+    module = run_golden(RECIPES[name]).steps[-1].module
+    noted, lines = note_lines(module)
+    lowering = lower_through_passes(noted)
+    assert lowering.source == lower_through_passes(module).source
+    tir = print_module(module).splitlines()
+    return tir, lowering.source.strip("\n").splitlines(), link_source(lowering, lines)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_line_of_cuda_comes_from_the_store_of_its_buffer(name: str):
+    tir, source, found = link(name)
+    assert len(found) == len(source)
+    stores = 0
+    for line, text in zip(found, source, strict=True):
+        if not line:
+            continue
+        origin = tir[line - 1].strip()
+        if text.strip().startswith("for ("):
+            variable = re.search(r"int (\w+?)(_\d+)? =", text)[1]  # C renames, too
+            assert re.match(rf"for .*\b{variable}\w*\b.* in ", origin)
+        elif (stored := STORE.match(text)) is not None:
+            buffer = stored[1] or stored[2]
+            if "[" in origin and not buffer.startswith("v_"):
+                stores += 1
+                assert re.match(rf"{re.escape(buffer)}(_\d+)?\[", origin), (text, origin)
+    assert stores > 0
+
+
+def test_barriers_and_the_preamble_come_from_no_line():
+    _, source, found = link("matmul_warps")
+    first = next(at for at, text in enumerate(source) if "__global__" in text)
+    assert not any(found[:first])
+    barriers = [line for line, text in zip(found, source, strict=True) if "__sync" in text]
+    assert barriers
+    assert not any(barriers)
+
+
+def test_a_source_that_is_written_otherwise_with_marks_is_not_linked(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    noted, lines = note_lines(run_golden(RECIPES["relu_bound"]).steps[-1].module)
+    lowering = lower_through_passes(noted)
+    assert any(link_source(lowering, lines))
+    monkeypatch.setattr(links, "MARK", "another_name")  # the marks then stay in the source
+    assert link_source(lowering, lines) == ()
+
+
+def test_a_text_that_looks_like_a_tag_moves_nothing():
+    module = run_golden(RECIPES["relu_bound"]).steps[-1].module
+    tagged = module.with_attr("note", f"x  # {links.TAG}0")
+    noted, _ = note_lines(tagged)
+    assert tvm_ffi.structural_equal(noted, tagged)
+    store = next(iter(links.find_all(noted["main"].body, tvm.tirx.BufferStore)))
+    assert print_module(tagged).splitlines()[links.get_line(store) - 1].strip().startswith("B[")
+
+
+SASS = """
+	.section	.debug_line,"",@progbits
+        /*0000*/                   NOT CODE ;
+	.section	.text.main_kernel,"ax",@progbits
+main_kernel:
+.text.main_kernel:
+	//## File "/tmp/x/tirstep-kernels", line 7
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*0010*/              @!P0 BRA `(.L_x_0) ;
+.L_x_0:
+	//## File "/tmp/x/cuda_fp16.h", line 99 inlined at "/tmp/x/tirstep-kernels", line 9
+        /*0020*/                   FFMA.FTZ R41, R18, R50.reuse, R38 ;
+	//## File "/usr/include/other.h", line 3
+        /*0030*/                   EXIT ;
+"""
+
+
+def test_sass_has_the_line_of_each_instruction():
+    lines, places = read_sass(SASS)
+    assert lines == [
+        "main_kernel:",
+        "    LDC R1, c[0x0][0x28]",
+        "    @!P0 BRA `(.L_x_0)",
+        ".L_x_0:",
+        "    FFMA.FTZ R41, R18, R50.reuse, R38",
+        "    EXIT",
+    ]
+    assert places == [0, 7, 7, 0, 9, 0]
+
+
+def test_kernels_say_which_line_they_are():
+    numbered = number_lines('a\nextern "C" __global__ void f() {}\nb').splitlines()
+    assert numbered[1] == f'#line 2 "{machine_code.NAME}"'
+
+
+def test_where_a_tool_is_missing_the_part_says_so(monkeypatch: pytest.MonkeyPatch):
+    def refuse() -> None:
+        raise CompilerMissing("there is no compiler for CUDA here")
+
+    monkeypatch.setattr(machine_code, "get_compiler", refuse)
+    assert "no compiler" in get_machine_code("a source", "cuda", "sm_90a").missing
+    monkeypatch.setattr(machine_code, "find_tool", lambda name: None)
+    monkeypatch.setattr(machine_code, "get_compiler", lambda: None)
+    assert "no nvdisasm" in get_machine_code("another", "cuda", "sm_90a").missing
+    assert get_machine_code("", "cuda", "sm_90a").missing == "there is no device code"
+    assert get_machine_code("x", "llvm", "").missing == machine_code.NOT_CUDA
+
+
+def test_instructions_have_the_lines_of_their_source():
+    try:
+        get_compiler()
+    except CompilerMissing as missing:
+        pytest.skip(str(missing))
+    if find_tool("nvdisasm") is None:
+        pytest.skip("the extra cuda: there is no nvdisasm here")
+    _, source, _ = link("relu_bound")
+    code = get_machine_code("\n".join(source), "cuda", "sm_90a")
+    assert code.missing is None
+    loads = [
+        source[place - 1]
+        for text, place in zip(code.text.lines, code.source_lines, strict=True)
+        if "LDG" in text or "STG" in text
+    ]
+    assert len(loads) >= 2
+    assert all(text.strip().startswith("B_ptr[") for text in loads)
+    wrong = get_machine_code('extern "C" __global__ void f() { no; }', "cuda", "sm_90a")
+    assert "no" in wrong.missing
+
+
+def test_the_python_of_a_step_is_what_ran_since_the_step_before():
+    run = run_golden(RECIPES["matmul_warps"])
+    parts = find_python(run)
+    assert parts[0].function == "matmul"
+    for step, part in zip(run.steps[1:], parts[1:], strict=True):
+        lines = Path(step.path).read_text(encoding="utf-8").splitlines()
+        assert step.location == f"{Path(step.path).name}:{part.stop}"
+        assert "yield" in lines[part.stop - 1]
+        assert (
+            list(part.text.lines) == lines[part.first - 1 : part.first - 1 + len(part.text.lines)]
+        )
+    assert {part.function for part in parts[1:]} == {"schedule", "_feed"}
+
+
+def test_what_was_typed_in_has_no_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    run = run_golden(RECIPES["relu_bound"])
+    typed = tuple(dataclasses.replace(step, path="<stdin>") for step in run.steps)
+    assert find_python(dataclasses.replace(run, steps=typed))[1:] == [None]
+    monkeypatch.chdir(tmp_path)
+    assert show_path(str(tmp_path / "mine.py")) == "mine.py"
+    assert show_path(str(tmp_path.parent / "other.py")) == str(tmp_path.parent / "other.py")

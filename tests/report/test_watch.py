@@ -1,0 +1,103 @@
+"""``tirstep report --watch``: what it watches, what it serves, and how it ends."""
+
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tirstep.cli.report import watch
+from tirstep.cli.report.model import Report
+from tirstep.cli.report.render import render_report
+from tirstep.cli.report.watch import PageServer, list_files, make_reloading, watch_report
+
+
+@pytest.fixture
+def page(report: Report, tmp_path: Path) -> Path:
+    path = tmp_path / "watched.html"
+    path.write_text(render_report(report), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def server(page: Path) -> Iterator[PageServer]:
+    with PageServer(page) as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+def test_the_files_of_recipes_and_kernels_are_watched(page: Path):
+    names = {path.name for path in list_files(page, ["mine.py:recipe", "--shape", "64"])}
+    assert {"mine.py", "stencil.py"} <= names
+    found = list_files(page, [])
+    assert found
+    assert all(path.is_file() for path in found)
+
+
+def test_the_served_page_alone_may_wait_for_the_next(page: Path):
+    plain = page.read_text(encoding="utf-8")
+    served = make_reloading(plain)
+    assert "EventSource" not in plain
+    assert served.count("connect-src 'self';") == 1
+    assert served.count("new EventSource") == 1
+    assert served.endswith("</body>\n</html>\n")
+
+
+def test_other_names_and_other_paths_are_refused(server: PageServer):
+    for path, host, code in [("", "evil.example:80", 403), ("../etc/passwd", None, 404)]:
+        request = urllib.request.Request(server.address + path)
+        if host:
+            request.add_header("Host", host)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=10)
+        assert refused.value.code == code
+
+
+@pytest.mark.xdist_group("browser")
+def test_a_browser_shows_the_new_page_at_the_same_place(
+    browser, server: PageServer, page: Path, report: Report
+):
+    opened = browser.new_page()
+    place = "#window_sum_shared/03_fetched_cooperatively/facts"
+    opened.goto(server.address + place)
+    opened.wait_for_selector("h1")
+    old = page.read_text(encoding="utf-8")
+    page.write_text(old.replace("<title>", "<title>new "), encoding="utf-8")
+    opened.evaluate("window.old = true")
+    server.tell()
+    opened.wait_for_function("window.old === undefined", timeout=10_000)
+    opened.wait_for_selector("#tab-facts[aria-selected=true]")
+    assert opened.url == server.address + place
+    opened.close()
+
+
+def test_a_change_makes_the_page_again_and_control_c_ends(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source = tmp_path / "mine.py"
+    source.write_text("1")
+    codes, said, looks = iter([0, 1]), [], iter(range(5))
+
+    def look(seconds: float) -> None:
+        number = next(looks)
+        if number == 1:
+            source.write_text("2")
+        if number == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch, "_make", lambda arguments: next(codes))
+    monkeypatch.setattr(time, "sleep", look)
+    assert watch_report([str(source)], page, said.append) == 1
+    assert said[0].startswith("http://127.0.0.1:")
+    assert said[1:] == [f"{source} changed", ""]
+
+
+def test_a_first_page_that_cannot_be_made_ends_at_once(page: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(watch, "_make", lambda arguments: watch.FAILED)
+    said: list[str] = []
+    assert watch_report([], page, said.append) == watch.FAILED
+    assert said == []

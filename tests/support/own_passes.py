@@ -1,0 +1,75 @@
+"""tirstep's own passes as experiments, with the modules that they change, and goldens of that.
+
+``python tests/support/own_passes.py`` writes the goldens anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tirstep.experiments import Declaration, Experiment, Subject, TryOptions, list_steps, try_change
+from tirstep.experiments.subject import ask_for_default
+from tirstep.files import write_file
+from tirstep.lowering_checks.steps import Run, run_golden, run_recipe
+from tirstep.transforms import passes
+from tirstep.transforms.recipes import RECIPES
+
+GOLDENS = Path(__file__).resolve().parents[1] / "golden_passes"
+EXACT = "changes no bits"
+DECLARED = {
+    "DropRedundantBarriers": Declaration(
+        "before", "s_tir.LowerThreadAllreduce", (EXACT, "drops barriers only", "is done at once")
+    ),
+    "DropThreadDimensions": Declaration(
+        "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers", "is done at once")
+    ),
+    "DropImpliedConditions": Declaration(
+        "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers")
+    ),
+    "SplitGuardedVectors": Declaration(
+        "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers", "is done at once")
+    ),
+}
+"""By name, in `tirstep.transforms.passes`."""
+CHANGED = {
+    "DropRedundantBarriers": ("matmul_prefetched",),
+    "DropThreadDimensions": ("row_sum_cached", "softmax_cached"),
+    "DropImpliedConditions": ("depthwise_conv2d_strips",),
+    "SplitGuardedVectors": ("vector_add_vectors", "relu_vectors"),
+}
+"""Recipes whose last steps they change, in TVM's own pipeline."""
+
+
+def get_pass(name: str) -> object:
+    """The pass of a name."""
+    return getattr(passes, name)
+
+
+def list_subjects(name: str) -> list[Subject]:
+    """The last steps of its recipes, which ask for TVM's own pipeline."""
+    return [ask_for_default(list(list_steps(run_guarded(each)))[-1]) for each in CHANGED[name]]
+
+
+def run_guarded(name: str) -> Run:
+    """The golden run; of vectors, at a size that they do not divide, with a guard."""
+    recipe = RECIPES[name]
+    if not name.endswith("_vectors"):
+        return run_golden(recipe)
+    return run_recipe(recipe, {"n": 1003}, config={**recipe.golden.config, "tail": "guard"})
+
+
+def make_golden(name: str) -> str:
+    """What a pass does to its modules, as diffs."""
+    edit = DECLARED[name].edit(get_pass(name), name)
+    parts = []
+    with Experiment(name, [edit]) as experiment:
+        for subject in list_subjects(name):
+            trial = try_change(experiment, subject, TryOptions((), with_facts=False))
+            parts.append(f"# {subject.label}: {trial.status}\n{trial.diff or ''}\n")
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    GOLDENS.mkdir(exist_ok=True)
+    for _name in DECLARED:
+        write_file(GOLDENS / f"{_name}.diff", make_golden(_name))

@@ -1,0 +1,68 @@
+"""The examples run as their READMEs say, from their own folders."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tirstep.cli import main
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+FOLDERS = sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
+RUN = [
+    # Where, what, and what is printed.
+    ("own_kernel", "check rank_one.py --golden-dir golden", "2 recipes, 5 modules: all good"),
+    ("own_kernel", "golden rank_one.py --golden-dir golden", "as the recipes make them"),
+    ("own_kernel", "ladder rank_one.py", "rank_one_vectors"),
+    ("own_kernel", "facts rank_one.py:rank_one_vectors", "× 16 B"),
+    ("own_kernel", "report rank_one.py -o {out}/report.html", "2 recipes, 5 steps"),
+    ("tutorial", "list mm_relu.py", "module   MyModule"),
+    ("tutorial", "diff mm_relu.py", "+++ for_cpu/01_tiled"),
+    ("tutorial", "lower mm_relu.py:MyModule --changed", "s_tir.LowerOpaqueBlock"),
+    ("tutorial", "check mm_relu.py", "2 recipes, 6 modules: all good"),
+    ("tutorial", "check mm_relu.py:MyModule", "1 recipe, 1 module: all good"),
+    ("tutorial", "why mm_relu.py:for_gpu", "for_gpu, seed 0: nothing is wrong"),
+    ("tutorial", "why mm_relu.py:MyModule", "MyModule, seed 0: nothing is wrong"),
+    ("tutorial", "facts mm_relu.py:for_gpu", "4 × 128"),
+    ("tutorial", "facts mm_relu.py:MyModule", "launches no kernel"),
+    ("tutorial", "report mm_relu.py -o {out}/report.html", "2 recipes, 6 steps"),
+    ("relax_model", "list perceptron.py", "called in forward: permute_dims"),
+    ("relax_model", "check perceptron.py", "7 recipes, 14 modules: all good"),
+    (
+        "relax_model",
+        "diff perceptron.py --function softmax",
+        "+++ each_block_softmax/01_each_block",
+    ),
+    ("relax_model", "why perceptron.py --function matmul", "nothing is wrong"),
+]
+
+
+@pytest.mark.parametrize(("folder", "line", "shown"), RUN)
+def test_a_command_of_an_example(
+    folder: str,
+    line: str,
+    shown: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(EXAMPLES / folder)
+    code = main(line.format(out=tmp_path).split())
+    printed = capfd.readouterr()
+    assert (code, printed.err) == (0, "")
+    assert shown in printed.out
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_readme_has_a_title_and_commands_that_are_run(folder: str):
+    lines = [line for line in (EXAMPLES / folder / "README.md").read_text().splitlines() if line]
+    assert len(lines) == 3
+    ran = [(where, line.split()[:2]) for where, line, _ in RUN]
+    commands = re.findall(r"`tirstep ([^`]+)`", "\n".join(lines))
+    assert len(commands) >= 2
+    for command in commands:
+        name, program = shlex.split(command)[:2]
+        assert (folder, [name, program.partition(":")[0]]) in [
+            (where, [words[0], words[1].partition(":")[0]]) for where, words in ran
+        ]

@@ -1,0 +1,177 @@
+"""Fragments of mma.sync: one layout for the intrinsics, the simulator and the manual of PTX."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tvm
+from tvm.ir import assert_structural_equal
+from tvm.s_tir import Schedule, TensorIntrin
+from tvm.script import from_source
+
+from tirstep.lowering_checks.devices.simulator import simulate, tensor_cores
+from tirstep.modules import matmul
+from tirstep.modules.dtypes import dtype_facts
+from tirstep.transforms import (
+    TransformError,
+    accumulate_in_registers,
+    cache_read_at,
+    decompose_reduction_at,
+    stage_fragments_at,
+    tensorize_fragments,
+    tile_in_fragments,
+)
+from tirstep.transforms.intrinsics import (
+    get_depth,
+    get_element,
+    get_matrix_row,
+    get_mma_intrinsics,
+    get_share,
+    place_in_fragment,
+)
+
+BITS = pytest.mark.parametrize("bits", [8, 16, 32])
+TYPES = [
+    ("float16", "float32"),
+    ("float16", "float16"),
+    ("bfloat16", "float32"),
+    ("float32", "float32"),
+    ("int8", "int32"),
+    ("float8_e4m3fn", "float32"),
+    ("float8_e5m2", "float32"),
+]
+
+
+def tensorize_matmul(
+    shape: tuple[int, int, int], dtype: str, acc: str, transpose_b: bool = False, **options
+) -> tvm.IRModule:
+    """One warp a block, with a tile of 16×32; two fragments of k in shared memory at once."""
+    bits = tvm.DataType(dtype).bits
+    sch = Schedule(matmul(*shape, dtype=dtype, acc=acc, transpose_b=transpose_b))
+    tile = tile_in_fragments(
+        sch,
+        sch.get_sblock("C"),
+        tile=(16, 32),
+        warp=(16, 32),
+        tile_k=2 * get_depth(bits),
+        depth=get_depth(bits),
+    )
+    store = accumulate_in_registers(sch, tile.block, tile.warps)
+    loads = []
+    for operand in range(2):
+        stage_fragments_at(
+            sch, tile.block, tile.outer, operand=operand, warps=1, vector=4, tail="guard", **options
+        )
+    for operand in range(2):
+        loads.append(cache_read_at(sch, tile.block, tile.inner, operand=operand, scope="local"))
+    zeros = decompose_reduction_at(sch, tile.block, tile.outer)
+    tensorize_fragments(sch, tile.block, loads, zeros, store, tf32=True)
+    return sch.mod
+
+
+@BITS
+@pytest.mark.parametrize("role", "ABC")
+def test_every_element_of_a_tile_has_a_place_of_its_own(role: str, bits: int) -> None:
+    share = get_share(role, bits)
+    places = list(itertools.product(range(32), range(share)))
+    elements = [tuple(get_element(role, *place, bits=bits)) for place in places]
+    depth = get_depth(bits)
+    rows, columns = {"A": (16, depth), "B": (depth, 16), "C": (16, 16)}[role]
+    assert sorted(elements) == list(itertools.product(range(rows), range(columns)))
+    for place, element in zip(places, elements, strict=True):
+        assert tuple(place_in_fragment(role, *element, bits=bits)) == place
+
+
+@BITS
+def test_the_layout_is_that_of_the_simulators_instructions(bits: int) -> None:
+    """Which has its own formula, from the registers of the PTX manual."""
+    depth, size = get_depth(bits), bits // 8
+    for row, column in itertools.product(range(16), range(depth)):
+        lane, element = place_in_fragment("A", row, column, bits=bits)
+        assert tensor_cores._place_a(depth, size)[row, column] == lane * depth // 2 + element
+    for half, row, column in itertools.product(range(2), range(depth), range(8)):
+        lane, element = place_in_fragment("B", row, column + 8 * half, bits=bits)
+        share = depth // 4
+        assert element // share == half
+        placed = tensor_cores._place_b(depth, size)[row, column]
+        assert placed == lane * share + element % share
+    for half, row, column in itertools.product(range(2), range(16), range(8)):
+        lane, element = place_in_fragment("C", row, column + 8 * half, bits=bits)
+        assert element // 4 == half
+        assert tensor_cores._place_c()[row, column] == lane * 4 + element % 4
+
+
+@BITS
+@pytest.mark.parametrize(("role", "is_transposed"), [("A", False), ("B", False), ("B", True)])
+def test_lanes_name_rows_that_hold_what_ldmatrix_gives_them(
+    role: str, is_transposed: bool, bits: int
+) -> None:
+    """Lane t gets 32 bits of row t // 4 of matrix m in register m, or where it transposes, of
+    column t // 4."""
+    each, turns = 32 // bits, role == "B" and not is_transposed
+    if turns and bits != 16:
+        return  # ldmatrix transposes 16 bits only
+    for lane, matrix, place in itertools.product(range(32), range(4), range(each)):
+        row, column = lane // 4, each * (lane % 4) + place
+        row, column = (column, row) if turns else (row, column)
+        first = get_matrix_row(role, 8 * matrix + row, bits=bits, is_transposed=is_transposed)
+        got = first.row, first.column + column
+        wanted = get_element(role, lane, matrix * each + place, bits=bits)
+        assert got == (tuple(wanted)[::-1] if is_transposed else tuple(wanted))
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(("dtype", "acc"), TYPES)
+def test_a_tensorized_matmul_is_exact(dtype: str, acc: str, transpose_b: bool) -> None:
+    """Small integers, whose sums all types hold."""
+    module = tensorize_matmul((32, 64, 128), dtype, acc, transpose_b, layout="padded")
+    random, held = np.random.default_rng(0), dtype_facts(dtype).numpy
+    a = random.integers(-2, 3, (32, 128)).astype(held)
+    b = random.integers(-2, 3, (64, 128) if transpose_b else (128, 64)).astype(held)
+    blank = np.full((32, 64), -1, dtype_facts(acc).numpy)
+    result = simulate(module, [a, b, blank])
+    assert result.findings == []
+    wide = b.astype("f8").T if transpose_b else b.astype("f8")
+    np.testing.assert_array_equal(result.arguments[2].astype("f8"), a.astype("f8") @ wide)
+    assert result.counts.matrix_multiplies > 0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_the_text_of_a_tensorized_module_is_the_module(dtype: str) -> None:
+    module = tensorize_matmul((16, 32, 64), dtype, "float32" if dtype == "float16" else "int32")
+    text = module.script()
+    again = from_source(text)
+    assert again.script() == text
+    assert_structural_equal(again, module)
+    assert f'T.ptx_legacy.ldmatrix("{dtype}"' in text
+
+
+def test_registering_twice_is_harmless() -> None:
+    names = get_mma_intrinsics("float16", "float32")
+    before = [TensorIntrin.get(name).impl for name in names[:-1]]
+    assert get_mma_intrinsics("float16", "float32") == names
+    after = [TensorIntrin.get(name).impl for name in names[:-1]]
+    assert all(old.same_as(new) for old, new in zip(before, after, strict=True))
+    assert all(name.startswith("tirstep_") for name in names[:-1])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "acc", "arch", "message"),
+    [
+        ("float64", "float64", None, "mma.sync does not multiply float64; use one of float16"),
+        ("bfloat16", "bfloat16", None, "does not sum products of bfloat16 in bfloat16; sum them"),
+        ("float16", "float32", "sm_75", "sm_75 has no mma.sync m16n8k16 of float16; compile for"),
+        ("float8_e5m2", "float32", "sm_86", "sm_86 has no mma.sync m16n8k32 of float8_e5m2"),
+        ("float16", "float32", "ampere", "arch='ampere' is no architecture; give one, as"),
+    ],
+)
+def test_what_an_instruction_cannot_do_is_refused(
+    dtype: str, acc: str, arch: str | None, message: str
+) -> None:
+    with pytest.raises(TransformError, match=message):
+        get_mma_intrinsics(dtype, acc, arch=arch)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
+def test_later_architectures_have_it(arch: str) -> None:
+    assert get_mma_intrinsics("bfloat16", "float32", arch=arch).depth == 16

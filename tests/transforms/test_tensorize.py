@@ -1,0 +1,278 @@
+"""Transforms for tensor cores: pairs out of the goldens of matmul_mma, and what they refuse."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from pairs import check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+
+from tirstep.lowering_checks import check_numbers, get_device, run_golden
+from tirstep.lowering_checks.devices.simulator import expressions, simulate, tensor_cores
+from tirstep.modules import get_kernel, matmul
+from tirstep.transforms import (
+    FragmentTile,
+    accumulate_in_registers,
+    cache_read_at,
+    decompose_reduction_at,
+    get_reduction_loops,
+    pad_block,
+    prefetch_asynchronously,
+    prefetch_fragments,
+    set_pipeline,
+    stage_fragments_at,
+    store_through_shared,
+    tensorize_fragments,
+    tile_in_fragments,
+)
+from tirstep.transforms.recipes import RECIPES
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+SIMULATOR = get_device("simulator")
+
+
+def read(step: str, recipe: str = "matmul_mma") -> tvm.IRModule:
+    return from_source((GOLDEN / recipe / f"{step}.py").read_text())
+
+
+def tile(sch: Schedule, block=None, **changes) -> FragmentTile:
+    sizes = {"tile": (16, 32), "warp": (16, 16), "tile_k": 32, **changes}
+    return tile_in_fragments(sch, block or sch.get_sblock("C"), **sizes)
+
+
+def half(m: int = 32, n: int = 64, k: int = 96, **options) -> Schedule:
+    return Schedule(matmul(m, n, k, **{"dtype": "float16", **options}))
+
+
+def stage(sch: Schedule, made: FragmentTile, operand: int = 0, **changes):
+    sizes = {"warps": 2, "vector": 8, "tail": "guard", **changes}
+    return stage_fragments_at(sch, made.block, made.outer, operand=operand, **sizes)
+
+
+def prepare(sch: Schedule, vector: int = 8, **changes):
+    """All that comes before tensorize_fragments: the tile, the copies, and the blocks."""
+    made = tile(sch, **changes)
+    store = accumulate_in_registers(sch, made.block, made.warps)
+    copies = [stage(sch, made, operand, vector=vector) for operand in range(2)]
+    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
+    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    return made, copies, (loads, zeros, store)
+
+
+# ---- Pairs
+
+
+def test_tile_in_fragments_pair() -> None:
+    before = get_kernel("matmul").problem(32, 64, 96, dtype="float16").module
+    check_pair(before, lambda sch: list(tile(sch)), read("01_tiled"))
+
+
+def test_stage_fragments_at_pair() -> None:
+    def change(sch: Schedule):
+        block = sch.get_sblock("C_o")
+        outer = get_reduction_loops(sch, block)[0]
+        return stage_fragments_at(
+            sch, block, outer, operand=0, warps=2, vector=8, layout="swizzled", tail="guard"
+        )
+
+    before = read("02_accumulated_in_registers", "matmul_mma_swizzled")
+    check_pair(before, change, read("03_A_in_shared_memory", "matmul_mma_swizzled"))
+
+
+def test_tensorize_fragments_pair() -> None:
+    def change(sch: Schedule) -> None:
+        loads = [sch.get_sblock(f"{name}_shared.dyn_local") for name in "AB"]
+        block, zeros = sch.get_sblock("C_o_update"), sch.get_sblock("C_o_init")
+        store = sch.get_sblock("C_local")
+        names = tensorize_fragments(sch, block, loads, zeros, store)
+        assert (names.multiply, names.depth) == ("tirstep_mma_float16_float32", 16)
+
+    check_pair(read("06_decomposed"), change, read("07_tensorized"))
+
+
+def test_store_through_shared_pair() -> None:
+    """Of a padded problem, whose crop becomes what is written."""
+
+    def change(sch: Schedule):
+        block = sch.get_sblock("C_o")
+        grid, warps, *_ = sch.get_loops(block)
+        set_pipeline(sch)
+        return store_through_shared(sch, block, grid, warps, columns=64, warps=4, vector=4)
+
+    before, after = (
+        read(step, "matmul_mma_best") for step in ("02_tiled", "03_accumulated_in_registers")
+    )
+    check_pair(before, lambda sch: list(change(sch)), after)
+
+
+# ---- Numbers
+
+
+@pytest.mark.parametrize("out", ["float32", "float16"])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_a_result_through_shared_memory_is_right(out: str, transpose_b: bool) -> None:
+    sch = half(out=out, transpose_b=transpose_b)
+    made = tile(sch)
+    store = store_through_shared(
+        sch, made.block, made.grid, made.warps, columns=32, warps=2, vector=4
+    ).store
+    for operand in range(2):
+        stage(sch, made, operand, layout="padded")
+    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
+    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    tensorize_fragments(sch, made.block, loads, zeros, store)
+    problem = matmul.problem(32, 64, 96, dtype="float16", out=out, transpose_b=transpose_b)
+    assert check_numbers(problem, sch.mod, SIMULATOR, where="here") == []
+
+
+def find_wavefronts(layout: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The most rows of a matrix that ldmatrix reads in the same 16 bytes of all banks."""
+    sch = half(16, 64, 64)
+    made = tile(sch, tile=(16, 64), warp=(16, 64), tile_k=64)
+    store = accumulate_in_registers(sch, made.block, made.warps)
+    for operand in range(2):
+        stage(sch, made, operand, warps=1, layout=layout)
+    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
+    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    tensorize_fragments(sch, made.block, loads, zeros, store)
+    seen, load = [], tensor_cores.TENSOR_CORES["ptx_legacy.ldmatrix"]
+
+    def watch(threads, transposed, count, kind, target, place, source, offset, *, result):
+        first = np.broadcast_to(source._offset + offset, (threads.lanes, 1))
+        for matrix in (first[:32, 0] * source.dtype.itemsize // 16 % 8).reshape(4, 8):
+            seen.append(np.bincount(matrix).max())
+        load(threads, transposed, count, kind, target, place, source, offset, result=result)
+
+    monkeypatch.setitem(expressions.BUILT_IN, "ptx_legacy.ldmatrix", watch)
+    problem = matmul.problem(16, 64, 64, dtype="float16")
+    assert simulate(sch.mod, [*problem.integer_inputs(0), np.zeros((16, 64), "f4")]).findings == []
+    return max(seen)
+
+
+@pytest.mark.parametrize(("layout", "wavefronts"), [("rows", 8), ("swizzled", 1), ("padded", 1)])
+def test_rows_of_128_bytes_lie_in_different_banks(
+    layout: str, wavefronts: int, monkeypatch
+) -> None:
+    """All eight that ldmatrix reads at once, unless they lie as they are."""
+    assert find_wavefronts(layout, monkeypatch) == wavefronts
+
+
+# ---- Refusals
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"warp": (16, 24)}, r"warp=\(16, 24\) is no multiple of a fragment's 16x16; use"),
+        ({"tile": (16, 48), "warp": (16, 32)}, r"warp=\(16, 32\) does not divide tile=\(16, 48\)"),
+        ({"tile_k": 24}, "tile_k=24 is no multiple of a fragment's 16 steps of k"),
+        ({"tile": (16,)}, r"tile=\(16,\) is no pair of sizes"),
+        ({"tile": (32, 64), "swizzle": 2}, "runs 32 times, which swizzle=2 .* does not divide"),
+        ({"tile": (1024, 1024)}, r"takes 131072 threads of a block, and a GPU has 1024"),
+        ({"tile_k": 64}, "loop 'k' runs 96 times, which tile_k=64 does not divide"),
+    ],
+)
+def test_tile_in_fragments_refuses(changes, message: str) -> None:
+    sch = half()
+    block = sch.get_sblock("C")
+    with refuses(sch, f"tile_in_fragments: .*{message}"):
+        tile(sch, block, **changes)
+
+
+def test_tile_in_fragments_refuses_what_is_no_matmul() -> None:
+    sch = Schedule(get_kernel("row_sum").problem(32, 32).module)
+    block = sch.get_sblock("B")
+    with refuses(sch, "has 1 spatial loops, 1 reductions and 1 operands; tile a matmul"):
+        tile(sch, block)
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes", "changes", "message"),
+    [
+        (
+            {"dtype": "int8"},
+            {"depth": 32},
+            {"layout": "swizzled", "vector": 16},
+            'elements of 1 bytes, and TVM swizzles those of 2; use layout="padded"',
+        ),
+        ({}, {"tile_k": 16}, {"layout": "swizzled"}, "has rows of 32 bytes, and TVM swizzles"),
+        ({}, {}, {"layout": "swizzled", "vector": 16}, "vector=16 of .* takes more than a chunk"),
+        ({}, {}, {"vector": 8, "tail": "refuse", "warps": 32}, r"threads \* vector = 8192 does"),
+    ],
+)
+def test_stage_fragments_at_refuses(options, sizes, changes, message: str) -> None:
+    sch = half(**options)
+    made = tile(sch, **sizes)
+    accumulate_in_registers(sch, made.block, made.warps)
+    with refuses(sch, f"stage_fragments_at: .*{message}"):
+        stage(sch, made, **changes)
+
+
+@pytest.mark.parametrize(
+    ("count", "arch", "message"),
+    [
+        (2, "sm_75", "sm_75 has no mma.sync m16n8k16 of float16; compile for sm_80"),
+        (1, None, "1 loads are given; pass those of A and of B"),
+    ],
+)
+def test_tensorize_fragments_refuses(count: int, arch: str | None, message: str) -> None:
+    sch = half()
+    made, _, (loads, zeros, store) = prepare(sch)
+    with refuses(sch, f"tensorize_fragments: .*{message}"):
+        tensorize_fragments(sch, made.block, loads[:count], zeros, store, arch=arch)
+
+
+def test_tensorize_fragments_refuses_operands_that_are_not_in_shared_memory() -> None:
+    sch = half()
+    made = tile(sch)
+    store = accumulate_in_registers(sch, made.block, made.warps)
+    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
+    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    with refuses(sch, "copies 'A' in scope 'global' to scope 'local'; load fragments from scope"):
+        tensorize_fragments(sch, made.block, loads, zeros, store)
+
+
+def test_tensorize_fragments_refuses_float32_that_is_not_meant_to_be_tf32() -> None:
+    sch = half(dtype="float32")
+    made, _, blocks = prepare(sch, vector=4, depth=8)
+    with refuses(sch, "float32 operands would be rounded to the 10 bits of TF32; pass tf32=True"):
+        tensorize_fragments(sch, made.block, *blocks)
+    assert tensorize_fragments(sch, made.block, *blocks, tf32=True).depth == 8
+
+
+def test_tensorize_fragments_refuses_the_guard_of_a_crop() -> None:
+    sch = half(30, 50, 90)
+    pad_block(sch, sch.get_sblock("C"), multiples=(16, 32, 32))
+    made, _, blocks = prepare(sch)
+    with refuses(sch, "does not copy all of its tile, .*; pad the problem first, or store through"):
+        tensorize_fragments(sch, made.block, *blocks)
+
+
+def test_store_through_shared_refuses_long_vectors() -> None:
+    sch = half()
+    made = tile(sch)
+    with refuses(sch, "store_through_shared: .* makes vectors of 8 elements .* 32 bytes"):
+        store_through_shared(sch, made.block, made.grid, made.warps, columns=32, warps=2, vector=8)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_prefetch_asynchronously_refuses_first_fragments_without_their_pipeline(ahead) -> None:
+    sch = half()
+    made, copies, blocks = prepare(sch)
+    tensorize_fragments(sch, made.block, *blocks)
+    if ahead:
+        prefetch_fragments(sch, made.inner)
+    stages = 2 if ahead else 3
+    message = "stages=2 of loop 'k_0' leave no tile in flight" if ahead else "is no pipeline of fra"
+    with refuses(sch, message):
+        prefetch_asynchronously(sch, made.outer, copies, stages=stages, fragments_first=True)
+
+
+def test_a_schedule_that_is_tensorized_can_be_copied() -> None:
+    """TVM cannot copy one in which tensorize replaced a loop; here it replaces blocks."""
+    run = run_golden(RECIPES["matmul_mma_grouped"])
+    sch = Schedule(run.steps[0].module)
+    RECIPES["matmul_mma_grouped"](sch, **run.config)
+    assert sch.copy().mod.script() == sch.mod.script()

@@ -1,0 +1,397 @@
+"""Tensor intrinsics of mma.sync m16n8k* and ldmatrix, a pair of instructions for a 16×16 tile.
+
+A fragment is a buffer of shape (32, share) in registers: its description has a row for each lane,
+and each lane uses the first row of its own. Five intrinsics make a matmul: two loads of fragments,
+zeros, the product, and the store. They are registered under names that begin with ``tirstep_``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tvm
+from tvm.ir import register_op_attr
+from tvm.s_tir import TensorIntrin
+from tvm.script import tirx as T
+
+from ..errors import TransformError
+from ..gpu_limits import WARP
+from .fragments import (
+    SIDE,
+    Place,
+    Role,
+    get_depth,
+    get_element,
+    get_matrix_row,
+    get_share,
+    place_in_fragment,
+)
+
+SCOPE = "shared.dyn"
+"""Of the tiles that fragments are loaded from."""
+PTX_TYPES = {
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float32": "tf32",
+    "int8": "int8",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+}
+"""TVM's names of the operands of an mma."""
+SUMS = {"float32": "fp32", "float16": "fp16", "int32": "int32"}
+"""The same of its sums."""
+ACCUMULATORS = {
+    **dict.fromkeys(PTX_TYPES, ("float32",)),
+    "float16": ("float32", "float16"),
+    "int8": ("int32",),
+}
+ARCHITECTURES = {"float8_e4m3fn": 89, "float8_e5m2": 89}
+"""The first compute capability with the instruction where it is not 8.0."""
+FIRST_ARCHITECTURE = 80
+
+# TVM's printer leaves the type of the loaded elements out, unless it is told to put it first: the
+# text of a tensorized module would be another program.
+register_op_attr("tirx.ptx_legacy.ldmatrix", "TScriptDtypePrintLocation", 1, level=20)
+
+
+class MmaIntrinsics(NamedTuple):
+    """The names of the intrinsics of one type, and how deep its tiles are.
+
+    Attributes
+    ----------
+    load_a, load_b : a 16×depth tile of A, and a tile of B, from shared memory into fragments
+    fill : zeros for the sums
+    multiply : C += A × B
+    store : the sums, converted, to a 16×16 tile
+    """
+
+    load_a: str
+    load_b: str
+    fill: str
+    multiply: str
+    store: str
+    depth: int
+
+
+def get_mma_intrinsics(
+    dtype: str,
+    acc: str,
+    *,
+    out: str | None = None,
+    transpose_b: bool = False,
+    store_scope: str = "global",
+    arch: str | None = None,
+) -> MmaIntrinsics:
+    """The intrinsics for a type of operands, one of sums and one of results, registered.
+
+    Raises `TransformError` for types that mma.sync does not multiply, and for an architecture, as
+    ``"sm_75"``, that does not have the instruction; without `arch` that is not asked.
+    """
+    _require_types(dtype, acc)
+    _require_architecture(dtype, arch)
+    out = out or acc
+    bits = tvm.DataType(dtype).bits
+    b_name = "b_transposed" if transpose_b else "b"
+    # ldmatrix transposes elements of 16 bits only.
+    by_matrices = transpose_b or bits == 16
+    load_b = f"tirstep_{'ldmatrix' if by_matrices else 'load'}_{b_name}_{dtype}"
+    store = f"tirstep_mma_store_{acc}_as_{out}_{store_scope.replace('.', '_')}"
+    return MmaIntrinsics(
+        _register(f"tirstep_ldmatrix_a_{dtype}", lambda: _load_matrices(dtype, "A", False)),
+        _register(
+            load_b,
+            lambda: (
+                _load_matrices(dtype, "B", transpose_b) if by_matrices else _load_elements(dtype)
+            ),
+        ),
+        _register(f"tirstep_mma_fill_{acc}", lambda: _fill(acc)),
+        _register(f"tirstep_mma_{dtype}_{acc}", lambda: _multiply(dtype, acc)),
+        _register(store, lambda: _store(acc, out, store_scope)),
+        get_depth(bits),
+    )
+
+
+def _require_types(dtype: str, acc: str) -> None:
+    if dtype not in PTX_TYPES:
+        raise TransformError(
+            "get_mma_intrinsics",
+            f"mma.sync does not multiply {dtype}",
+            f"use one of {', '.join(PTX_TYPES)}",
+        )
+    if acc not in ACCUMULATORS[dtype]:
+        raise TransformError(
+            "get_mma_intrinsics",
+            f"mma.sync does not sum products of {dtype} in {acc}",
+            f"sum them in {' or '.join(ACCUMULATORS[dtype])}",
+        )
+
+
+def _require_architecture(dtype: str, arch: str | None) -> None:
+    if arch is None:
+        return
+    digits = "".join(letter for letter in arch.removeprefix("sm_") if letter.isdigit())
+    if not arch.startswith("sm_") or not digits:
+        raise TransformError(
+            "get_mma_intrinsics", f"arch={arch!r} is no architecture", 'give one, as "sm_80"'
+        )
+    needed = ARCHITECTURES.get(dtype, FIRST_ARCHITECTURE)
+    if int(digits) < needed:
+        raise TransformError(
+            "get_mma_intrinsics",
+            f"{arch} has no mma.sync m16n8k{get_depth(tvm.DataType(dtype).bits)} of {dtype}",
+            f"compile for sm_{needed} or later, or use a recipe without tensor cores",
+        )
+
+
+def _register(name: str, make: Callable[[], tuple[Any, Any]]) -> str:
+    """Register an intrinsic unless it is registered; its name."""
+    if TensorIntrin.get(name, allow_missing=True) is None:
+        TensorIntrin.register(name, *make())
+    return name
+
+
+def _place(role: Role, bits: int) -> Callable[[Any, Any], Place]:
+    return functools.partial(place_in_fragment, role, bits=bits)
+
+
+def _describe_load(dtype: str, role: Role, transposed: bool) -> Any:
+    """A tile in shared memory, element by element to its places."""
+    bits = tvm.DataType(dtype).bits
+    depth, share = get_depth(bits), get_share(role, bits)
+    rows, columns = (depth, SIDE) if role == "B" and not transposed else (SIDE, depth)
+
+    def place(row: Any, column: Any) -> Place:
+        at = (column, row) if transposed else (row, column)
+        return place_in_fragment(role, *at, bits=bits)
+
+    @T.prim_func(s_tir=True)
+    def load(target: T.handle, source: T.handle) -> None:
+        S = T.match_buffer(source, (rows, columns), dtype, offset_factor=128 // bits, scope=SCOPE)
+        F = T.match_buffer(target, (WARP, share), dtype, offset_factor=share, scope="local")
+        with T.sblock("root"):
+            T.reads(S[0:rows, 0:columns])
+            T.writes(F[0:WARP, 0:share])
+            for i, j in T.grid(rows, columns):
+                with T.sblock("load"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    lane, element = T.meta_var(place(vi, vj))
+                    T.reads(S[vi, vj])
+                    T.writes(F[lane, element])
+                    F[lane, element] = S[vi, vj]
+
+    return load
+
+
+def _load_matrices(dtype: str, role: Role, transposed: bool) -> tuple[Any, Any]:
+    """ldmatrix.x4; with .trans for B as (k, columns)."""
+    bits = tvm.DataType(dtype).bits
+    depth, share, width = get_depth(bits), get_share(role, bits), 128 // bits
+    flips = role == "B" and not transposed
+    rows, columns = (depth, SIDE) if flips else (SIDE, depth)
+
+    def find_row(lane: Any, stride: Any) -> Any:
+        row, column = get_matrix_row(role, lane, bits=bits, is_transposed=transposed)
+        return stride * row + column
+
+    @T.prim_func(s_tir=True)
+    def load(target: T.handle, source: T.handle) -> None:
+        s0 = T.int32()
+        s1 = T.int32()
+        S = T.match_buffer(
+            source, (rows, columns), dtype, offset_factor=width, scope=SCOPE, strides=[s0, s1]
+        )
+        F = T.match_buffer(target, (WARP, share), dtype, offset_factor=share, scope="local")
+        with T.sblock("root"):
+            T.reads(S[0:rows, 0:columns])
+            T.writes(F[0:WARP, 0:share])
+            for tx in T.thread_binding(WARP, "threadIdx.x"):
+                rows_of_lanes = T.meta_var((S.access_ptr("r", ptr_type=dtype), find_row(tx, s0)))
+                fragment = T.meta_var((F.data, F.elem_offset))
+                T.evaluate(
+                    T.ptx_legacy.ldmatrix(flips, 4, ".b16", *fragment, *rows_of_lanes, dtype=dtype)
+                )
+
+    return _describe_load(dtype, role, transposed), load
+
+
+def _load_elements(dtype: str) -> tuple[Any, Any]:
+    """B as (k, columns) of a type that ldmatrix does not transpose: element by element."""
+    bits = tvm.DataType(dtype).bits
+    depth, share = get_depth(bits), get_share("B", bits)
+
+    def find(lane: Any, element: Any) -> Any:
+        return tuple(get_element("B", lane, element, bits=bits))
+
+    @T.prim_func(s_tir=True)
+    def load(target: T.handle, source: T.handle) -> None:
+        s0 = T.int32()
+        s1 = T.int32()
+        S = T.match_buffer(
+            source, (depth, SIDE), dtype, offset_factor=128 // bits, scope=SCOPE, strides=[s0, s1]
+        )
+        F = T.match_buffer(target, (WARP, share), dtype, offset_factor=share, scope="local")
+        with T.sblock("root"):
+            T.reads(S[0:depth, 0:SIDE])
+            T.writes(F[0:WARP, 0:share])
+            for tx in T.thread_binding(WARP, "threadIdx.x"):
+                for element in T.unroll(share):
+                    F[0, element] = S[find(tx, element)]
+
+    return _describe_load(dtype, "B", False), load
+
+
+def _fill(acc: str) -> tuple[Any, Any]:
+    zero, share = tvm.tirx.const(0, acc), get_share("C", 32)
+    place = _place("C", 32)
+
+    @T.prim_func(s_tir=True)
+    def describe(sums: T.handle) -> None:
+        C = T.match_buffer(sums, (WARP, share), acc, offset_factor=share, scope="local")
+        with T.sblock("root"):
+            T.reads()
+            T.writes(C[0:WARP, 0:share])
+            for i, j in T.grid(SIDE, SIDE):
+                with T.sblock("fill"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    lane, element = T.meta_var(place(vi, vj))
+                    T.reads()
+                    T.writes(C[lane, element])
+                    C[lane, element] = zero
+
+    @T.prim_func(s_tir=True)
+    def fill(sums: T.handle) -> None:
+        C = T.match_buffer(sums, (WARP, share), acc, offset_factor=share, scope="local")
+        with T.sblock("root"):
+            T.reads()
+            T.writes(C[0:WARP, 0:share])
+            for _ in T.thread_binding(WARP, "threadIdx.x"):
+                for element in T.unroll(share):
+                    C[0, element] = zero
+
+    return describe, fill
+
+
+def _describe_multiply(dtype: str, acc: str) -> Any:
+    bits = tvm.DataType(dtype).bits
+    depth, shares = (
+        get_depth(bits),
+        (get_share("A", bits), get_share("B", bits), get_share("C", 32)),
+    )
+    place_a, place_b, place_c = _place("A", bits), _place("B", bits), _place("C", 32)
+
+    def widen(value: Any) -> Any:
+        return value if dtype == acc else T.Cast(acc, value)
+
+    @T.prim_func(s_tir=True)
+    def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
+        A = T.match_buffer(left, (WARP, shares[0]), dtype, offset_factor=shares[0], scope="local")
+        B = T.match_buffer(right, (WARP, shares[1]), dtype, offset_factor=shares[1], scope="local")
+        C = T.match_buffer(sums, (WARP, shares[2]), acc, offset_factor=shares[2], scope="local")
+        with T.sblock("root"):
+            T.reads(C[0:WARP, 0 : shares[2]], A[0:WARP, 0 : shares[0]], B[0:WARP, 0 : shares[1]])
+            T.writes(C[0:WARP, 0 : shares[2]])
+            for i, j, k in T.grid(SIDE, SIDE, depth):
+                with T.sblock("multiply"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    of_a, of_b, of_c = T.meta_var(
+                        (tuple(place_a(vi, vk)), tuple(place_b(vk, vj)), tuple(place_c(vi, vj)))
+                    )
+                    T.reads(C[of_c], A[of_a], B[of_b])
+                    T.writes(C[of_c])
+                    C[of_c] = C[of_c] + widen(A[of_a]) * widen(B[of_b])
+
+    return describe
+
+
+def _multiply(dtype: str, acc: str) -> tuple[Any, Any]:
+    """A pair of instructions, for the two halves of 8 columns."""
+    bits = tvm.DataType(dtype).bits
+    shares = get_share("A", bits), get_share("B", bits), get_share("C", 32)
+    shape, name, sums_name = f"m16n8k{get_depth(bits)}", PTX_TYPES[dtype], SUMS[acc]
+
+    @T.prim_func(s_tir=True)
+    def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
+        A = T.match_buffer(left, (WARP, shares[0]), dtype, offset_factor=shares[0], scope="local")
+        B = T.match_buffer(right, (WARP, shares[1]), dtype, offset_factor=shares[1], scope="local")
+        C = T.match_buffer(sums, (WARP, shares[2]), acc, offset_factor=shares[2], scope="local")
+        with T.sblock("root"):
+            T.reads(C[0:WARP, 0 : shares[2]], A[0:WARP, 0 : shares[0]], B[0:WARP, 0 : shares[1]])
+            T.writes(C[0:WARP, 0 : shares[2]])
+            for _ in T.thread_binding(WARP, "threadIdx.x"):
+                for half in T.unroll(2):
+                    T.evaluate(
+                        T.ptx_legacy.mma(
+                            shape,
+                            "row",
+                            "col",
+                            name,
+                            name,
+                            sums_name,
+                            A.data,
+                            A.elem_offset,
+                            B.data,
+                            B.elem_offset + half * (shares[1] // 2),
+                            C.data,
+                            C.elem_offset + half * (shares[2] // 2),
+                            False,
+                            dtype=acc,
+                        )
+                    )
+
+    return _describe_multiply(dtype, acc), multiply
+
+
+def _describe_store(acc: str, out: str, scope: str) -> Any:
+    share, place = get_share("C", 32), _place("C", 32)
+
+    def convert(value: Any) -> Any:
+        return value if acc == out else T.Cast(out, value)
+
+    @T.prim_func(s_tir=True)
+    def describe(sums: T.handle, target: T.handle) -> None:
+        C = T.match_buffer(sums, (WARP, share), acc, offset_factor=share, scope="local")
+        D = T.match_buffer(target, (SIDE, SIDE), out, offset_factor=1, scope=scope)
+        with T.sblock("root"):
+            T.reads(C[0:WARP, 0:share])
+            T.writes(D[0:SIDE, 0:SIDE])
+            for i, j in T.grid(SIDE, SIDE):
+                with T.sblock("store"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    lane, element = T.meta_var(place(vi, vj))
+                    T.reads(C[lane, element])
+                    T.writes(D[vi, vj])
+                    D[vi, vj] = convert(C[lane, element])
+
+    return describe
+
+
+def _store(acc: str, out: str, scope: str) -> tuple[Any, Any]:
+    """Pairs of neighbours, as vectors."""
+    share = get_share("C", 32)
+
+    def convert(value: Any) -> Any:
+        return value if acc == out else T.Cast(out, value)
+
+    def find(lane: Any, element: Any) -> Any:
+        return tuple(get_element("C", lane, element, bits=32))
+
+    @T.prim_func(s_tir=True)
+    def store(sums: T.handle, target: T.handle) -> None:
+        s0 = T.int32()
+        s1 = T.int32()
+        C = T.match_buffer(sums, (WARP, share), acc, offset_factor=share, scope="local")
+        D = T.match_buffer(
+            target, (SIDE, SIDE), out, offset_factor=1, scope=scope, strides=[s0, s1]
+        )
+        with T.sblock("root"):
+            T.reads(C[0:WARP, 0:share])
+            T.writes(D[0:SIDE, 0:SIDE])
+            for tx in T.thread_binding(WARP, "threadIdx.x"):
+                for pair in T.unroll(share // 2):
+                    for of_pair in T.vectorized(2):
+                        element = T.meta_var(pair * 2 + of_pair)
+                        D[find(tx, element)] = convert(C[0, element])
+
+    return _describe_store(acc, out, scope), store

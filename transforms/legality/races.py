@@ -1,0 +1,292 @@
+"""Races: threads that use shared memory of a lowered function in an order that nothing decides.
+
+TVM takes accesses at one index, such as ``S[threadIdx.x]``, for those of one thread, and puts no
+barrier between them. In a kernel with threads along threadIdx.y, too, all of these have that index.
+Nor does it put one between two stores: a load between them brings the barriers. Where TVM unrolls a
+loop and finds that a copy of its body loads nothing, other threads' stores of the copies follow one
+another with none.
+
+What is asked is enumerated: two uses of a buffer clash where one thread's elements are another's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tvm.ir import Call, TensorLoad
+from tvm.sym import detect_linear_equation
+from tvm.tirx import Cast, FloatImm, For, ForKind, IntImm
+from tvm.tirx.analysis import undefined_vars
+from tvm_ffi import structural_equal
+
+from ..passes.uses import Use, Uses
+from ..tir import constant, find_all, is_among, is_choice, is_used
+from .enumeration import choose_values, compile_expressions
+
+_ROOM = 1 << 14
+"""Iterations, of all threads together, that are tried: some hundredths of a second."""
+_Cells = dict[tuple[int, ...], dict[tuple[int, ...], set[int]]]
+"""The numbers of the threads that use an element, for each source from which they copy it."""
+
+
+def find_races(uses: Uses) -> Iterator[str]:
+    """The shared buffers of a lowered function that lack a barrier."""
+    shared = [
+        use
+        for use in uses.uses
+        if use.buffer.scope().startswith("shared")
+        and use.launch
+        and all(index.ty.dtype.lanes == 1 for index in use.indices)
+    ]
+    for first, last in itertools.combinations_with_replacement(shared, 2):
+        if first.launch != last.launch or not first.buffer.same_as(last.buffer):
+            continue
+        if not _needs_barrier(first, last):
+            continue
+        try:
+            if _Pair(uses, first, last).races():
+                yield str(first.buffer.name)
+        except TypeError:
+            continue  # an expression that is not known, a loaded one, say
+
+
+def _needs_barrier(first: Use, last: Use) -> bool:
+    """Whether TVM may have left out a barrier between two uses of a buffer, in whatever order."""
+    if first.is_write and last.is_write:
+        return True
+    return (
+        first.is_write != last.is_write
+        and not first.statement.same_as(last.statement)
+        and bool(structural_equal(first.indices, last.indices))
+    )
+
+
+class _Pair:
+    """Two uses of a buffer, the first one earlier in the program, or a store and itself.
+
+    Of loops and of threads those are tried that decide what a use touches. Threads along other
+    axes all do the same, and are `several` where there are any.
+    """
+
+    def __init__(self, uses: Uses, first: Use, last: Use) -> None:
+        self.uses, self.first, self.last = uses, first, last
+        self.common = [loop for loop in first.loops if is_among(loop, last.loops)]
+        self._sources = self._get_sources()
+        if any(constant(loop.min) != 0 for loop in (*first.loops, *last.loops)):
+            raise TypeError("loops that begin elsewhere are not tried")
+        extents = uses.threads[first.launch]
+        room = max(2, _ROOM // math.prod(extents.values()))
+        self._chosen = [list(values) for values in choose_values(self.common, room)]
+        asked = {id(use): self._find_asked(use) for use in (first, last)}
+        used = [expression for expressions in asked.values() for expression in expressions]
+        self._axes = [axis for axis in extents if any(is_used(axis, each) for each in used)]
+        self._threads = list(itertools.product(*(range(extents[axis]) for axis in self._axes)))
+        self._several = math.prod(extents.values()) > len(self._threads)
+        self._moving = {
+            id(use): [
+                depth
+                for depth, loop in enumerate(self.common)
+                if any(is_used(loop.loop_var, expression) for expression in asked[id(use)])
+            ]
+            for use in (first, last)
+        }
+        self._cells: dict[int, dict[tuple[int, ...], _Cells]] = {}
+        self._touch: dict[int, Any] = {}
+
+    def _find_asked(self, use: Use) -> tuple[Any, ...]:
+        """The expressions that decide what a use touches."""
+        return (*use.indices, *use.guards, *self._sources.get(id(use), ()))
+
+    def races(self) -> bool:
+        """Whether some thread uses an element too early or too late for another one."""
+        is_open = not self._has_barrier(self.first.place, self.last.place)
+        if is_open and not self._writes_the_same() and self._clashes_at_once():
+            return True
+        return any(
+            self._races_around(depth, *uses)
+            for depth in range(self.uses.outer[self.first.launch], len(self.common))
+            for uses in ((self.last, self.first), (self.first, self.last))
+        )
+
+    def _clashes_at_once(self) -> bool:
+        """Whether the uses clash in one iteration of the loops around both."""
+        return any(
+            self._clashes(
+                self._find_cells(self.first, at),
+                self._find_cells(self.last, at),
+                is_passed=self.first.is_write and not self.last.is_write,
+            )
+            for at in itertools.product(*self._choose())
+        )
+
+    def _choose(self) -> list[list[int]]:
+        """The iterations of each common loop that are tried: of those that decide nothing, one."""
+        moving = {depth for depths in self._moving.values() for depth in depths}
+        return [
+            values if depth in moving else values[:1] for depth, values in enumerate(self._chosen)
+        ]
+
+    def _writes_the_same(self) -> bool:
+        """Whether both are stores, and of one value that no loop changes."""
+        first, last = self.first.value, self.last.value
+        if first is None or last is None:
+            return False
+        return self.first.place == self.last.place or bool(
+            structural_equal(first, last) and isinstance(first, IntImm | FloatImm)
+        )
+
+    def _get_sources(self) -> dict[int, tuple[Any, ...]]:
+        """What decides about the value of each store, where both copy one buffer; empty otherwise.
+
+        Stores of one element with the same source write the same. A buffer that is written, too,
+        may hold something else by then.
+        """
+        early, late = (_read_copy(use.value) for use in (self.first, self.last))
+        written = [use.buffer for use in self.uses.uses if use.is_write]
+        if early is None or late is None:
+            return {}
+        if not early[0].same_as(late[0]) or is_among(early[0], written):
+            return {}
+        return {id(self.first): early[1:], id(self.last): late[1:]}
+
+    def _races_around(self, depth: int, early: Use, late: Use) -> bool:
+        """Whether a use clashes with one in the next iteration of a loop around both.
+
+        Copies in neighbouring iterations may bring the same, so that all earlier ones are tried.
+        """
+        loop = self.common[depth]
+        begin, end = self.uses.spans[loop]
+        if (
+            loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED)
+            or self._has_barrier(early.place, end)
+            or self._has_barrier(begin, late.place)
+            or (late.is_write and not self._varies(late, loop))
+            or self._moves_on(loop, early, late)
+        ):
+            return False
+        around = self._choose()
+        around[depth] = [0]
+        return any(
+            self._races_along(depth, early, late, list(at)) for at in itertools.product(*around)
+        )
+
+    def _moves_on(self, loop: For, early: Use, late: Use) -> bool:
+        """Whether no element is used in two iterations of a loop: the others' stand in no index."""
+        own = {*self.uses.threads[self.first.launch]}
+        own |= {other.loop_var for use in (early, late) for other in use.loops}
+        own -= {other.loop_var for other in self.common}
+        for index, other in zip(early.indices, late.indices, strict=True):
+            if is_used(loop.loop_var, index) and structural_equal(index, other):
+                linear = detect_linear_equation(index, [loop.loop_var])
+                if (
+                    len(linear) == 2
+                    and constant(linear[0])
+                    and own.isdisjoint(undefined_vars(index))
+                ):
+                    return True
+        return False
+
+    def _races_along(self, depth: int, early: Use, late: Use, at: list[int]) -> bool:
+        """The same, where the other loops stand still."""
+        moves = any(depth in depths for depths in self._moving.values())
+        is_passed = early.is_write and not late.is_write
+        earlier: _Cells = {}
+        last = None
+        for value in self._chosen[depth] if moves else self._chosen[depth][:2]:
+            at[depth] = value
+            is_next = self._sources or last == value - 1
+            if is_next and self._clashes(earlier, self._find_cells(late, at), is_passed=is_passed):
+                return True
+            cells = self._find_cells(early, at)
+            earlier = _merge(earlier, cells) if self._sources else cells
+            last = value
+        return False
+
+    def _has_barrier(self, begin: int, end: int) -> bool:
+        return any(begin <= place < end for place in self.uses.barriers)
+
+    def _varies(self, write: Use, loop: For) -> bool:
+        """Whether what is written may be something else in the next iteration of a loop."""
+        begin, end = self.uses.spans[loop]
+        inside = [use.buffer for use in self.uses.uses if use.is_write and begin <= use.place < end]
+        loads = find_all(write.value, TensorLoad)
+        return is_used(loop.loop_var, write.value) or any(
+            is_among(load.source, inside) for load in loads
+        )
+
+    def _clashes(self, before: _Cells, after: _Cells, *, is_passed: bool) -> bool:
+        """Whether a thread uses an element of another one; none that `is_passed` on to itself.
+
+        A thread may read what it wrote itself: all that write an element at once write the same.
+        Copies of one source bring the same.
+        """
+        for element in before.keys() & after.keys():
+            for source, threads in after[element].items():
+                for other, others in before[element].items():
+                    if self._sources and other == source:
+                        continue
+                    left = threads - others if is_passed else threads
+                    if left and (self._several or len(others) > 1 or left != others):
+                        return True
+        return False
+
+    def _find_cells(self, use: Use, at: Sequence[int]) -> _Cells:
+        """The elements of a use, and of copies their sources, in one iteration of common loops."""
+        known = self._cells.setdefault(id(use), {})
+        key = tuple(at[depth] for depth in self._moving[id(use)])
+        if key not in known:
+            known[key] = self._collect(use, at)
+        return known[key]
+
+    def _collect(self, use: Use, at: Sequence[int]) -> _Cells:
+        if id(use) not in self._touch:
+            self._touch[id(use)] = self._compile(use)
+        own, touch = self._touch[id(use)]
+        found: _Cells = {}
+        for iteration in itertools.product(*own):
+            for number, thread in enumerate(self._threads):
+                touched = touch(*at, *iteration, *thread)
+                if touched is not None:
+                    element, source = touched
+                    found.setdefault(element, {}).setdefault(source, set()).add(number)
+        return found
+
+    def _compile(self, use: Use) -> tuple[list[list[int]], Callable[..., Any]]:
+        """The iterations of a use's own loops, and what it touches as a function of all loops."""
+        own = [loop for loop in use.loops if not is_among(loop, self.common)]
+        asked = self._find_asked(use)
+        chosen = [
+            values if any(is_used(loop.loop_var, each) for each in asked) else values[:1]
+            for loop, values in zip(own, choose_values(own, 8), strict=True)
+        ]
+        variables = [loop.loop_var for loop in (*self.common, *own)]
+        values = (use.indices, self._sources.get(id(use), ()))
+        return chosen, compile_expressions(values, use.guards, [*variables, *self._axes])
+
+
+def _merge(cells: _Cells, more: _Cells) -> _Cells:
+    """What either has; the first one is changed."""
+    for element, sources in more.items():
+        merged = cells.setdefault(element, {})
+        for source, threads in sources.items():
+            merged.setdefault(source, set()).update(threads)
+    return cells
+
+
+def _read_copy(value: Any) -> tuple[Any, ...] | None:
+    """The buffer that a value is an element of, and its indices; None of any other value.
+
+    Of a choice between an element and a constant, the condition and the constant, too.
+    """
+    while isinstance(value, Cast):
+        value = value.value
+    if isinstance(value, Call) and is_choice(value):
+        condition, chosen, other = value.args
+        copy = _read_copy(chosen)
+        if copy is None or not isinstance(other, IntImm | FloatImm) or other.value != 0:
+            return None
+        return (*copy, condition)
+    return (value.source, *value.indices) if isinstance(value, TensorLoad) else None

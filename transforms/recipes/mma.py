@@ -1,0 +1,396 @@
+"""Matmul on tensor cores by mma.sync: one schedule, and the ladder that sets one knob after the
+other.
+
+The instruction and its fragments are those of the PTX ISA (see `transforms.intrinsics`). Tiles of
+blocks and warps, swizzled shared memory, a pipeline of asynchronous copies and fragments that are
+loaded ahead are the structure of NVIDIA's CUTLASS on its architecture of 2020 (A. Kerr and others,
+CUTLASS: Fast Linear Algebra in CUDA C++, 2017; V. Thakkar and others, CUTLASS 3, 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from ..caching import accumulate_in_registers, cache_read_at
+from ..errors import TransformError
+from ..gpu_limits import MAX_SHARED_BYTES
+from ..intrinsics import get_depth
+from ..loops import suggest_unrolling
+from ..pass_options import set_pipeline
+from ..pipelining import prefetch_asynchronously, prefetch_fragments
+from ..queries import get_extent
+from ..reduction import decompose_reduction_at
+from ..tensorize import (
+    FragmentTile,
+    TileLayout,
+    stage_fragments_at,
+    store_through_shared,
+    tensorize_fragments,
+    tile_in_fragments,
+)
+from ..tir import constant
+from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
+from .ladder import Family, Ladder, Pair, knob, read_pairs
+from .recipe import Example, recipe
+from .tuned import choose_tuned
+
+Store = Literal["registers", "shared"]
+"""From where a result is written: registers, or shared memory, in whole rows."""
+STORE_BYTES = 16
+"""Of a vector that is written from shared memory."""
+TYPES = ("float16", "bfloat16", "int8", "float8_e4m3fn", "float8_e5m2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MmaConfig:
+    """Knobs of a matmul on tensor cores, whose operands go through shared memory into fragments.
+
+    With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k; a padded
+    problem and its crop are written through shared memory. The pipeline has fewer stages where the
+    reduction has fewer steps.
+    """
+
+    tile: Pair = knob(
+        (128, 128),
+        "rows and columns of C that a block of threads computes",
+        choices=((64, 64), (64, 128), (128, 128), (128, 256)),
+    )
+    warp: Pair = knob(
+        (64, 64),
+        "rows and columns of C that a warp computes",
+        choices=((32, 32), (32, 64), (64, 32), (64, 64)),
+    )
+    tile_k: int = knob(32, "the depth of the tiles of A and B", choices=(32, 64))
+    layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(2, 3, 4, 5))
+    prefetch_fragments: bool = knob(
+        False, "whether fragments are loaded one step ahead, too", choices=(False, True)
+    )
+    fragments_first: bool = knob(
+        False,
+        "whether the first fragments of the next tile come before the last products of this one",
+        choices=(False, True),
+    )
+    swizzle: int = knob(
+        1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8)
+    )
+    store: Store = knob("registers", "from where the result is written")
+    split_k: int = knob(1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4))
+    tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
+
+    @property
+    def warps(self) -> int:
+        """Of a block of threads."""
+        return self.tile[0] // self.warp[0] * (self.tile[1] // self.warp[1])
+
+
+def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
+    """The steps of a config, on block "C" of matmul."""
+    total = sch.get_sblock("C")
+    dtype = sch.get(total).reads[-1].source.dtype
+    if str(dtype) not in TYPES:
+        raise TransformError(
+            "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(TYPES)}"
+        )
+    _require_room(config, dtype.itemsize)
+    depth, lengths = get_depth(dtype.bits), _get_row_lengths(sch, total)
+    store: Store = config.store if config.tail == "refuse" else "shared"
+    config = replace(config, tile_k=max(config.tile_k, depth), store=store)
+    block = yield from cut_matmul(
+        sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
+    )
+    tile = tile_in_fragments(
+        sch,
+        block,
+        tile=config.tile,
+        warp=config.warp,
+        tile_k=config.tile_k,
+        depth=depth,
+        swizzle=fit_swizzle(sch, block, config.tile[0], most=config.swizzle),
+    )
+    yield "tiled"
+    yield from _compute(sch, tile, config, lengths)
+    if config.split_k > 1:
+        add_parts(sch, total, config.tail)
+        yield "parts_added"
+
+
+def _require_room(config: MmaConfig, size: int) -> None:
+    """Refuse stages that no GPU has the shared memory for."""
+    tiles = sum(config.tile) * config.tile_k * size * config.stages
+    if tiles > MAX_SHARED_BYTES["shared.dyn"]:
+        raise TransformError(
+            "schedule",
+            f"{config.stages} stages of tiles of {config.tile} by tile_k={config.tile_k} take "
+            f"{tiles >> 10} KiB of shared memory, and a block has "
+            f"{MAX_SHARED_BYTES['shared.dyn'] >> 10} KiB at most",
+            "use fewer stages, or a smaller tile",
+        )
+
+
+def _get_row_lengths(sch: Schedule, block: SBlockRV) -> tuple[int, int, int]:
+    """The elements in a row of A, of B and of the result."""
+    node = sch.get(block)
+    a, b = (region.source for region in node.reads[-2:])
+    lengths = [constant(buffer.shape[-1]) or 1 for buffer in (a, b, node.writes[0].source)]
+    return lengths[0], lengths[1], lengths[2]
+
+
+def _compute(
+    sch: Schedule, tile: FragmentTile, config: MmaConfig, lengths: tuple[int, int, int]
+) -> Iterator[str]:
+    """Bring the operands through shared memory into fragments, multiply them, and store."""
+    store = _store(sch, tile, config, lengths[2])
+    yield "accumulated_in_registers"
+    copies = []
+    for operand, name in enumerate("AB"):
+        copies.append(_stage(sch, tile, config, operand, lengths[operand]))
+        yield f"{name}_in_shared_memory"
+    loads = [
+        cache_read_at(sch, tile.block, tile.inner, operand=operand, scope="local")
+        for operand in range(2)
+    ]
+    suggest_unrolling(sch, tile.inner)
+    yield "fragments_in_registers"
+    zeros = decompose_reduction_at(sch, tile.block, tile.outer)
+    yield "decomposed"
+    tensorize_fragments(sch, tile.block, loads, zeros, store)
+    yield "tensorized"
+    steps = get_extent(sch, tile.inner) or 1
+    ahead = config.prefetch_fragments and steps > 1
+    if ahead:
+        prefetch_fragments(sch, tile.inner)
+        yield "fragments_ahead"
+    stages = min(config.stages, get_extent(sch, tile.outer) or 1)
+    if stages > 1:
+        first = config.fragments_first and ahead and stages > 2
+        prefetch_asynchronously(sch, tile.outer, copies, stages=stages, fragments_first=first)
+        set_pipeline(sch)
+        yield "next_tiles_asynchronously"
+
+
+def _store(sch: Schedule, tile: FragmentTile, config: MmaConfig, length: int) -> SBlockRV:
+    """Keep the sums in registers; the block that stores them, for its fragments."""
+    if config.store == "registers":
+        return accumulate_in_registers(sch, tile.block, tile.warps)
+    set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
+    sums = sch.get(tile.block).writes[0].source.dtype.itemsize
+    vector = math.gcd(STORE_BYTES // sums, length)
+    return store_through_shared(
+        sch,
+        tile.block,
+        tile.grid,
+        tile.warps,
+        columns=config.tile[1],
+        warps=config.warps,
+        vector=vector,
+    ).store
+
+
+def _stage(
+    sch: Schedule, tile: FragmentTile, config: MmaConfig, operand: int, length: int
+) -> SBlockRV:
+    """The copy of an operand's tile into shared memory, in vectors of 16 bytes where it can."""
+    dtype = sch.get(tile.block).reads[operand].source.dtype
+    size = dtype.itemsize
+    # TVM's vectors have four elements of float8 at most, and of int8 where there is a guard;
+    # asynchronous copies of float8 have no type.
+    is_async = config.stages > 1 and get_extent(sch, tile.outer) != 1
+    is_narrow = size == 1 and (config.tail != "refuse" if "int" in str(dtype) else not is_async)
+    widest = 4 if is_narrow else STORE_BYTES // size
+    layout = config.layout if size == 2 or config.layout == "rows" else "padded"
+    return stage_fragments_at(
+        sch,
+        tile.block,
+        tile.outer,
+        operand=operand,
+        warps=config.warps,
+        vector=math.gcd(widest, length) if config.tail == "pad" else widest,
+        layout=layout,
+        tail="guard",
+    )
+
+
+MMA = Family(
+    kernel="matmul",
+    config=MmaConfig,
+    schedule=schedule,
+    blocks=("C", "C C_cast"),
+    default_example=Example({"m": 1024, "n": 512, "k": 2048}, options={"dtype": "float16"}),
+    small=Example(
+        {"m": 32, "n": 64, "k": 96},
+        options={"dtype": "float16"},
+        config={"tile": (16, 32), "warp": (16, 16)},
+    ),
+    tiles=("tile", "warp", "tile_k"),
+    dtypes=TYPES,
+    arch="sm_80",
+)
+
+ON_TENSOR_CORES = (
+    "HMMA > 0 on sm_80",
+    "LDSM > 0 on sm_80",
+    "spills == 0 on sm_80",
+    "spills == 0 on sm_90a",
+)
+
+plain = MMA.root(
+    "mma",
+    why="Tensor cores multiply fragments of 16x16x16, which ldmatrix loads",
+    expects={"tensorized": ON_TENSOR_CORES},
+)
+swizzled = plain.plus(
+    "mma_swizzled",
+    layout="swizzled",
+    why="The eight rows that ldmatrix reads at once lie in different banks",
+)
+piped = swizzled.plus(
+    "mma_async",
+    stages=4,
+    why="The next tiles are copied asynchronously, several in flight",
+    expects={"next_tiles_asynchronously": ("cp_async_bytes == 16", *ON_TENSOR_CORES)},
+    golden={"stages": 3},
+)
+ahead = piped.plus(
+    "mma_fragments",
+    prefetch_fragments=True,
+    why="The next fragments are loaded during the products of these",
+)
+first = ahead.plus(
+    "mma_fragments_first",
+    fragments_first=True,
+    why="The products need not wait for shared memory at the begin of each tile",
+)
+grouped = first.plus(
+    "mma_grouped",
+    swizzle=8,
+    why="Blocks that run at the same time share rows of A and columns of B in the L2 cache",
+    golden={"swizzle": 2},
+)
+rows = grouped.plus(
+    "mma_rows",
+    store="shared",
+    why="Whole rows of the result are written, from shared memory",
+)
+split = rows.plus(
+    "mma_split_k",
+    split_k=4,
+    why="Few tiles fill the GPU, too, in slices of K, which a second kernel adds up; slower "
+    "where tiles are many, as here",
+    golden={"split_k": 3},
+    expects={"parts_added": ("kernels == 2", *ON_TENSOR_CORES)},
+)
+
+
+class _Shape(NamedTuple):
+    """A tile that a search may find best: the rate of a GPU full of it, in parts of the highest."""
+
+    tile: Pair
+    warp: Pair
+    rate: float
+
+
+_TILES = (
+    _Shape((128, 256), (64, 64), 1.0),
+    _Shape((128, 128), (64, 64), 0.9),
+    _Shape((64, 128), (32, 64), 0.75),
+    _Shape((64, 64), (32, 32), 0.6),
+    _Shape((16, 128), (16, 32), 0.25),
+)
+_MULTIPROCESSORS = 132
+_FLOPS_PER_US = 6e8 / _MULTIPROCESSORS
+"""Of a multiprocessor with mma.sync."""
+_BYTES_PER_US = 4e6
+"""That partial sums are written and read with, to the L2 cache mostly."""
+_LAUNCH_US = 3.0
+"""Of the kernel that adds up the slices of split-K."""
+
+
+@recipe(
+    kernel="matmul",
+    blocks=MMA.blocks,
+    default_example=MMA.default_example,
+    golden=Example(MMA.small.shape, options=MMA.small.options),
+    expects={"next_tiles_asynchronously": ("cp_async_bytes == 16", *ON_TENSOR_CORES)},
+    dtypes=TYPES,
+    arch=MMA.arch,
+)
+def matmul_mma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
+    """The config that a search found best for the nearest shape, or else by a count of waves.
+
+    Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
+    are no multiples of 16 bytes, operands are copied between zeros before. Knobs: device, the name
+    of the GPU that was searched on (transforms/recipes/tuned/matmul_mma.json has them all); where
+    there was no search, waves of tiles are counted as on an H200.
+    """
+    yield from schedule(sch, choose_mma_config(sch, device))
+
+
+def choose_mma_config(sch: Schedule, device: str) -> MmaConfig:
+    """The config of `matmul_mma_best` for a matmul; refuses sizes that are left open."""
+    block = sch.get(sch.get_sblock("C"))
+    sizes = [constant(iterator.dom.extent) for iterator in block.iter_vars]
+    if None in sizes:
+        raise TransformError(
+            "matmul_mma_best", f"the shape {sizes} is not constant", "use matmul_mma_grouped"
+        )
+    m, n, k = (size or 1 for size in sizes)
+    dtype = block.reads[-1].source.dtype
+    config = _find_tuned(str(dtype), device, (m, n, k)) or _count(m, n, k, dtype.itemsize)
+    tile, depth = config.tile, config.tile_k * config.split_k
+    tail: WholeTail = "refuse" if m % tile[0] == n % tile[1] == k % depth == 0 else "copy"
+    if tail == "copy" and all(it * dtype.itemsize % STORE_BYTES == 0 for it in (n, k)):
+        tail = "pad"  # without copies: whole vectors lie inside or outside
+    return replace(config, tail=tail)
+
+
+def _find_tuned(dtype: str, device: str, shape: tuple[int, int, int]) -> MmaConfig | None:
+    """What a search found; None where there was none on the device."""
+    try:
+        tuned = choose_tuned("matmul_mma", device=device, dtype=dtype, shape=shape)
+    except TransformError:
+        return None
+    return MmaConfig(**read_pairs(tuned.config))  # type: ignore[arg-type]
+
+
+def _count(m: int, n: int, k: int, size: int) -> MmaConfig:
+    """The config whose waves of tiles take least."""
+    step = 128 // size if k >= 512 // size else 64 // size
+    (tile, warp, _), parts = min(
+        ((shape, parts) for shape in _TILES for parts in (1, 2, 4, 8, 16)),
+        key=lambda pair: _estimate(m, n, k, step, *pair),
+    )
+    return replace(
+        MmaConfig(**rows.config),  # type: ignore[arg-type]
+        tile=tile,
+        warp=warp,
+        tile_k=step,
+        stages=4 if tile[0] * tile[1] < 128 * 256 else 3,
+        split_k=parts,
+    )
+
+
+def _estimate(m: int, n: int, k: int, step: int, shape: _Shape, parts: int) -> float:
+    """Microseconds on an H200: waves of tiles, and what split-K adds to them."""
+    rows, columns = shape.tile
+    tiles = -(-m // rows) * -(-n // columns) * parts
+    depth = -(-k // (step * parts)) * step
+    waves = -(-tiles // _MULTIPROCESSORS)
+    products = waves * 2 * rows * columns * depth / (_FLOPS_PER_US * shape.rate)
+    sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * m * n * parts / _BYTES_PER_US
+    return products + sums
+
+
+MATMUL_MMA = Ladder(
+    name="matmul_mma",
+    kernel="matmul",
+    title="tensor cores by mma.sync, one knob a rung",
+    recipes=(plain, swizzled, piped, ahead, first, grouped, rows, split, matmul_mma_best),
+    shape={"m": 4096, "n": 4096, "k": 4096},
+)

@@ -1,0 +1,441 @@
+"""Tensor cores by schedule: tiles of fragments, swizzled shared memory, and the store of results.
+
+A matmul becomes tensorized in this order: `tile_in_fragments`; its result in registers, its
+operands in shared memory with `stage_fragments_at`, and from there in registers; the reduction
+decomposed; and `tensorize_fragments`. Warps are on threadIdx.y and their lanes on threadIdx.x,
+which only the copies into shared memory have before the last step: until then each lane computes
+what its warp does, in registers of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from .binding import bind_loop
+from .caching import place_copy_at
+from .decorators import composite
+from .errors import TransformError
+from .fetching import can_inline_producers, fetch_by_threads
+from .gpu_limits import MAX_THREADS, WARP
+from .intrinsics.fragments import SIDE, get_depth, place_in_fragment
+from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
+from .layout import pad_shared_rows
+from .legality.net import inlines
+from .loops import Tail, require_factors, require_serial
+from .placement import inline_producers
+from .queries import (
+    find_epilogue,
+    find_row_length,
+    get_extent,
+    get_realize,
+    get_reduction_loops,
+    get_sblock_name,
+    get_spatial_loops,
+)
+from .tir import constant, find_all, is_used
+from .vectorize import vectorize_loop
+
+TileLayout = Literal["rows", "padded", "swizzled"]
+"""How the rows of a tile lie in shared memory."""
+SWIZZLE = "permuted_layout"
+"""TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
+_WANTED = "tirstep_swizzle"
+"""Ours, of a tile whose rows are to be swizzled as soon as ldmatrix reads it, and not before."""
+_CHUNK_BYTES = 16
+"""What ldmatrix reads of a row of a matrix, and what an asynchronous copy takes at most."""
+
+
+class FragmentTile(NamedTuple):
+    """The loops of a block that is tiled for tensor cores, and the block of one fragment.
+
+    Attributes
+    ----------
+    block : the block of one fragment's product, around the one that was tiled
+    grid, warps : on blockIdx.x and threadIdx.y
+    outer, inner : the steps of k of a tile in shared memory, and of a fragment
+    """
+
+    block: SBlockRV
+    grid: LoopRV
+    warps: LoopRV
+    outer: LoopRV
+    inner: LoopRV
+
+
+@composite
+def tile_in_fragments(
+    sch: Schedule,
+    block: SBlockRV,
+    *,
+    tile: Sequence[int],
+    warp: Sequence[int],
+    tile_k: int,
+    depth: int = 16,
+    swizzle: int = 1,
+) -> FragmentTile:
+    """Tile a matmul for blocks of threads, warps and the fragments of tensor cores.
+
+    `tile` are the rows and columns that a block of threads computes, `warp` those of each warp,
+    in fragments of 16×16; `tile_k` the steps of k of a tile in shared memory, in fragments of
+    `depth`. `swizzle` rows of tiles run column by column, so that tiles that run at the same time
+    share their operands in the L2 cache.
+
+    rewrite: ``for i, j, k: C`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in threadIdx.y:
+        for k_0: for k_1: for i_3, j_2: sblock C_o: for i_4, j_3, k_2: C``
+    consumes: the block's loops
+    returns: the block of a fragment and the loops of the tile
+    requires: its last two spatial loops and its one reduction serial, which tile and tile_k divide,
+        and a number of rows of tiles that swizzle divides; a warp of fragments of 16×16 that
+        divides tile; a tile_k of fragments of `depth`; at most 32 warps
+    """
+    rows, columns, reduction = _require_matmul_loops(sch, block)
+    _require_warps(tile, warp, tile_k, depth)
+    warps = (tile[0] // warp[0], tile[1] // warp[1])
+    pieces = {"warps": warps[0], "warp": warp[0]}
+    require_factors(sch, rows, {"swizzle": swizzle, **pieces}, "refuse")
+    require_factors(sch, columns, {"warps": warps[1], "warp": warp[1]}, "refuse")
+    require_factors(sch, reduction, {"tile_k": tile_k}, "refuse")
+    groups, row_tile, row_warp, i, row = sch.split(
+        rows, [None, swizzle, warps[0], warp[0] // SIDE, SIDE]
+    )
+    column_tile, column_warp, j, column = sch.split(
+        columns, [None, warps[1], warp[1] // SIDE, SIDE]
+    )
+    outer, inner, step = sch.split(reduction, [None, tile_k // depth, depth])
+    of_grid, of_warps = (groups, column_tile, row_tile), (row_warp, column_warp)
+    sch.reorder(*of_grid, *of_warps, outer, inner, i, j, row, column, step)
+    fragment = sch.blockize(row)
+    grid = sch.fuse(*of_grid)
+    bind_loop(sch, grid, axis="blockIdx.x")
+    together = sch.fuse(*of_warps)
+    bind_loop(sch, together, axis="threadIdx.y")
+    return FragmentTile(fragment, grid, together, outer, inner)
+
+
+def _require_matmul_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV, LoopRV]:
+    spatial, reductions = get_spatial_loops(sch, block)[-2:], get_reduction_loops(sch, block)
+    if len(spatial) != 2 or len(reductions) != 1 or len(sch.get(block).reads) != 2:
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' has {len(spatial)} spatial loops, "
+            f"{len(reductions)} reductions and {len(sch.get(block).reads)} operands",
+            "tile a matmul, of two spatial loops, one reduction and two operands",
+        )
+    for loop in (*spatial, *reductions):
+        require_serial(sch, loop)
+    return spatial[0], spatial[1], reductions[0]
+
+
+def _require_warps(tile: Sequence[int], warp: Sequence[int], tile_k: int, depth: int) -> None:
+    for name, pair in (("tile", tile), ("warp", warp)):
+        if len(pair) != 2 or min(pair) < 1:
+            raise TransformError(
+                f"{name}={tuple(pair)} is no pair of sizes",
+                "pass two integers >= 1, for rows and columns",
+            )
+    if warp[0] % SIDE or warp[1] % SIDE:
+        raise TransformError(
+            f"warp={tuple(warp)} is no multiple of a fragment's {SIDE}x{SIDE}",
+            f"use multiples of {SIDE}, for rows and columns",
+        )
+    if tile[0] % warp[0] or tile[1] % warp[1]:
+        raise TransformError(
+            f"warp={tuple(warp)} does not divide tile={tuple(tile)}",
+            "choose divisors, rows and columns each",
+        )
+    if depth < 1:
+        raise TransformError(
+            f"depth={depth} is no number of steps of k", "pass that of the type's fragments, as 16"
+        )
+    if tile_k < 1 or tile_k % depth:
+        raise TransformError(
+            f"tile_k={tile_k} is no multiple of a fragment's {depth} steps of k",
+            f"use a multiple of {depth}",
+        )
+    threads = tile[0] // warp[0] * (tile[1] // warp[1]) * WARP
+    if threads > MAX_THREADS:
+        raise TransformError(
+            f"tile={tuple(tile)} in warps of {tuple(warp)} takes {threads} threads of a block, "
+            f"and a GPU has {MAX_THREADS}",
+            "use a smaller tile, or a larger warp",
+        )
+
+
+@composite
+@inlines
+def stage_fragments_at(
+    sch: Schedule,
+    block: SBlockRV,
+    loop: LoopRV,
+    *,
+    operand: int,
+    warps: int,
+    vector: int,
+    layout: TileLayout = "rows",
+    tail: Tail = "refuse",
+) -> SBlockRV:
+    """Stage an operand's tile in shared memory, fetched by all lanes of all warps together.
+
+    `layout` says how its rows lie: as they are ("rows"), 16 bytes further apart ("padded"), or with
+    their chunks of 16 bytes exchanged by the row ("swizzled"), either of which lets the eight rows
+    that ldmatrix reads at once lie in different banks. Rows are swizzled by `tensorize_fragments`,
+    on both sides at once. A producer that can be inlined is: zeros of
+    a padding become part of the fetch.
+
+    rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_0: for f_1 in threadIdx.y: for f_2 in
+        threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]); C += A_shared[...]``
+    consumes: the operand's producers, if they are inlined
+    returns: the copy block
+    requires: what `cache_read_at` and `fetch_cooperatively` require, but that the kernel need not
+        have threadIdx.x yet; rows of more than 16 bytes to pad; to swizzle elements of 16 bits,
+        rows of a multiple of 64 bytes, and vectors of 16 bytes at most
+    """
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE)
+    if can_inline_producers(sch, copy):
+        inline_producers(sch, copy)
+    if layout == "padded":
+        size = sch.get(copy).writes[0].source.dtype.itemsize
+        pad_shared_rows(sch, copy, elements=_CHUNK_BYTES // size)
+    elif layout == "swizzled":
+        _require_swizzled_rows(sch, copy, vector)
+        sch.annotate(copy, _WANTED, 1)
+    fetch_by_threads(sch, copy, (warps, WARP), vector=vector, tail=tail)
+    return copy
+
+
+def _require_swizzled_rows(sch: Schedule, copy: SBlockRV, vector: int) -> None:
+    name, target = get_sblock_name(sch, copy), sch.get(copy).writes[0].source
+    length = find_row_length(sch, copy) or 0
+    size = target.dtype.itemsize
+    if size != 2:
+        raise TransformError(
+            f"'{target.name}' has elements of {size} bytes, and TVM swizzles those of 2",
+            'use layout="padded"',
+        )
+    if length == 0 or length % (64 // size):
+        raise TransformError(
+            f"the tile of block '{name}' has rows of {length * size} bytes, and TVM swizzles "
+            "multiples of 64",
+            'use a longer tile, or layout="padded"',
+        )
+    if _CHUNK_BYTES % (vector * size):
+        raise TransformError(
+            f"vector={vector} of '{target.name}' takes more than a chunk of {_CHUNK_BYTES} bytes, "
+            "and TVM exchanges chunks",
+            f"use {_CHUNK_BYTES // size} or a divisor of it",
+        )
+
+
+@composite
+@inlines
+def tensorize_fragments(
+    sch: Schedule,
+    block: SBlockRV,
+    loads: Sequence[SBlockRV],
+    zeros: SBlockRV,
+    store: SBlockRV,
+    *,
+    arch: str | None = None,
+    tf32: bool = False,
+) -> MmaIntrinsics:
+    """Let tensor cores multiply fragments, by mma.sync, and ldmatrix load them.
+
+    The buffers in registers get the layout of fragments. Types and the order of B's dimensions are
+    those of the blocks.
+
+    rewrite: ``for i, j, k: C_local += A_local * B_local`` -> ``for lane in threadIdx.x: mma``
+        and so the loads, zeros and the store
+    consumes: the own loops of `loads` and `store`, and the blocks within `block` and `zeros`
+    returns: the names of the intrinsics, and how deep a fragment is
+    requires: the block that `tile_in_fragments` returned, decomposed; `zeros`, the block that
+        initializes it; two copies from ``shared.dyn`` memory into registers, of A and B; the one
+        store of its result to ``global`` or ``shared.dyn`` memory, which converts at most; whole
+        fragments, without predicates; types that mma.sync multiplies, and an architecture that has
+        it, where `arch` is given; of float32 operands, which keep 10 bits of 23, `tf32`
+    """
+    if not sch.get(block).reads:
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' reads nothing",
+            "pass the block that tile_in_fragments returned",
+        )
+    if not tf32 and str(sch.get(block).reads[-1].source.dtype) == "float32":
+        raise TransformError(
+            "float32 operands would be rounded to the 10 bits of TF32",
+            "pass tf32=True where that is meant",
+        )
+    intrinsics = _find_intrinsics(sch, block, loads, store, arch)
+    names = (intrinsics.load_a, intrinsics.load_b, intrinsics.store)
+    is_transposed = _is_transposed(sch, block)
+    bits = sch.get(loads[0]).writes[0].source.dtype.bits
+    for role, handle, name in zip("ABC", (*loads, store), names, strict=True):
+        shape = _get_tile_shape(role, intrinsics.depth, is_transposed)
+        _require_whole_fragments(sch, handle, shape)
+        _lay_in_fragments(sch, handle, role, bits, is_transposed)
+        alignment = sch.get(handle).annotations.get("buffer_dim_align", [])
+        fragment = sch.blockize(_tile_copy(sch, handle, shape))
+        _swizzle_wanted(sch, fragment)
+        for dimension in alignment:
+            sch.storage_align(fragment, *map(int, dimension))
+        sch.tensorize(fragment, name)
+    for handle, name in ((block, intrinsics.multiply), (zeros, intrinsics.fill)):
+        for loop in sch.get_loops(handle)[-2:]:
+            sch.unroll(loop)
+        sch.tensorize(handle, name)
+    return intrinsics
+
+
+class SharedStore(NamedTuple):
+    """The block that stores registers to shared memory, and the one that writes from there."""
+
+    store: SBlockRV
+    write: SBlockRV
+
+
+@composite
+def store_through_shared(
+    sch: Schedule,
+    block: SBlockRV,
+    grid: LoopRV,
+    warp_loop: LoopRV,
+    *,
+    columns: int,
+    warps: int,
+    vector: int,
+) -> SharedStore:
+    """Let a result go from registers through shared memory, and from there in whole rows.
+
+    Lanes of a warp then write neighbours, whatever the fragments are, and a consumer of the result,
+    that converts it, adds a bias or crops it, becomes what is written.
+
+    rewrite: under `grid`: ``for k: C += ...`` -> ``(for k: C_local += ...); C_shared =
+        C_local; for f_0: for f_1 in threadIdx.y: for f_2 in threadIdx.x: for f_3 in
+        T.vectorized(vector): C[...] = C_shared[...]``
+    consumes: the loops of the consumer
+    returns: the block that stores into shared memory, for `tensorize_fragments`, and the other one
+    requires: the loops of the grid and of the warps that `tile_in_fragments` returned, with nothing
+        else in them yet; the `columns` of a block's tile and its number of `warps`; a vector of 16
+        bytes at most
+    """
+    epilogue = find_epilogue(sch, block)
+    if epilogue is None:
+        write = sch.cache_write(block, 0, SCOPE)
+    else:
+        write = epilogue
+        sch.set_scope(block, 0, SCOPE)
+    sch.reverse_compute_at(write, grid, preserve_unit_loops=True)
+    store = sch.cache_write(block, 0, "local")
+    sch.reverse_compute_at(store, warp_loop, preserve_unit_loops=True)
+    size = sch.get(store).writes[0].source.dtype.itemsize
+    # Rows a little apart: the pairs that eight lanes store to a column of them are in other banks.
+    sch.storage_align(store, 0, axis=-2, factor=columns, offset=2 * _CHUNK_BYTES // size)
+    pieces = sch.split(sch.fuse(*sch.get_loops(write)[-2:]), [None, warps, WARP, vector])
+    bind_loop(sch, pieces[1], axis="threadIdx.y")
+    bind_loop(sch, pieces[2], axis="threadIdx.x")
+    if vector > 1:
+        vectorize_loop(sch, pieces[3])
+    return SharedStore(store, write)
+
+
+def _find_intrinsics(
+    sch: Schedule, block: SBlockRV, loads: Sequence[SBlockRV], store: SBlockRV, arch: str | None
+) -> MmaIntrinsics:
+    if len(loads) != 2:
+        raise TransformError(f"{len(loads)} loads are given", "pass those of A and of B")
+    for load in loads:
+        source, target = (
+            region[0].source for region in (sch.get(load).reads, sch.get(load).writes)
+        )
+        if (source.scope(), target.scope()) != ("shared.dyn", "local"):
+            raise TransformError(
+                f"block '{get_sblock_name(sch, load)}' copies '{source.name}' in scope "
+                f"'{source.scope()}' to scope '{target.scope()}'",
+                'load fragments from scope "shared.dyn" into "local"',
+            )
+    sums, result = (region[0].source for region in (sch.get(store).reads, sch.get(store).writes))
+    scope = str(result.scope())
+    if scope not in ("global", "shared.dyn") or str(sums.scope()) != "local":
+        raise TransformError(
+            f"block '{get_sblock_name(sch, store)}' stores '{sums.name}' of scope "
+            f"'{sums.scope()}' to scope '{scope}'",
+            "accumulate in registers, and store to global or shared.dyn memory",
+        )
+    return get_mma_intrinsics(
+        str(sch.get(loads[0]).writes[0].source.dtype),
+        str(sums.dtype),
+        out=str(result.dtype),
+        transpose_b=_is_transposed(sch, block),
+        store_scope=scope,
+        arch=arch,
+    )
+
+
+def _swizzle_wanted(sch: Schedule, fragment: SBlockRV) -> None:
+    """Swizzle what a load reads where that was wanted, in the load and in the copy."""
+    for copy in sch.get_producers(fragment):
+        if _WANTED in sch.get(copy).annotations:
+            sch.unannotate(copy, _WANTED)
+            for block in (copy, fragment):
+                sch.annotate(block, SWIZZLE, 1)
+
+
+def _is_transposed(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether B is (columns, k): its last index is the reduction's."""
+    inner = find_all(sch.get(block).body, SBlock)[0]
+    reduced = [item.var for item in inner.iter_vars if item.iter_type == item.CommReduce]
+    last = inner.reads[-1].region[-1].min
+    return any(is_used(variable, last) for variable in reduced)
+
+
+def _get_tile_shape(role: str, depth: int, is_transposed: bool) -> tuple[int, int]:
+    if role == "C":
+        return SIDE, SIDE
+    return (depth, SIDE) if role == "B" and not is_transposed else (SIDE, depth)
+
+
+def _require_whole_fragments(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> None:
+    """Refuse a copy whose tile has a predicate, or is no multiple of a fragment."""
+    loops = sch.get_loops(handle)[-2:]
+    extents = [get_extent(sch, loop) for loop in loops]
+    name = get_sblock_name(sch, handle)
+    if constant(get_realize(sch, handle).predicate) != 1:
+        raise TransformError(
+            f"block '{name}' does not copy all of its tile, and instructions of a warp do",
+            "pad the problem first, or store through shared memory",
+        )
+    if len(extents) != 2 or any(
+        (size or 1) % part for size, part in zip(extents, shape, strict=True)
+    ):
+        raise TransformError(
+            f"block '{name}' copies {extents}, which fragments of {shape} do not divide",
+            "place it with its whole tile, of fragments",
+        )
+
+
+def _lay_in_fragments(
+    sch: Schedule, handle: SBlockRV, role: Any, bits: int, is_transposed: bool
+) -> None:
+    """Give the registers of a copy the layout (rows // 16, columns // 16, lane, element)."""
+    flips = role == "B" and is_transposed
+    shape = _get_tile_shape(role, get_depth(bits), is_transposed)
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        *front, row, column = at
+        within = row % shape[0], column % shape[1]
+        lane, element = place_in_fragment(role, *(within[::-1] if flips else within), bits=bits)
+        return (*front, row // shape[0], column // shape[1], lane, element)
+
+    sch.transform_layout(handle, ("read" if role == "C" else "write", 0), place)
+
+
+def _tile_copy(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> LoopRV:
+    """Split a copy's own two loops into fragments, which are unrolled; the loop of one of them."""
+    rows, columns = sch.get_loops(handle)[-2:]
+    i, row = sch.split(rows, [None, shape[0]])
+    j, column = sch.split(columns, [None, shape[1]])
+    sch.reorder(i, j, row, column)
+    sch.unroll(i)
+    sch.unroll(j)
+    return row
