@@ -57,9 +57,13 @@ WEIGHTS = {
     "split_loop": 4,
     "split_reduction": 3,
     "spread_over_threads": 4,
+    "stage_fragments_at": 3,
     "stage_operand_at": 4,
+    "store_through_shared": 2,
     "suggest_unrolling": 1,
+    "tensorize_fragments": 3,
     "tile_block": 4,
+    "tile_in_fragments": 2,
     "tile_in_warps": 2,
     "transpose_tile": 2,
     "unroll_loop": 1,
@@ -154,7 +158,12 @@ class Player:
     def begin(self) -> None:
         """Some steps of a recipe, a tile, or nothing."""
         kernel = self.play.problem.kernel.name
-        recipes = [one for one in RECIPES.values() if one.kernel == kernel and not one.dtypes]
+        dtype = self.play.problem.options["dtype"]
+        recipes = [
+            one
+            for one in RECIPES.values()
+            if one.kernel == kernel and dtype in (one.dtypes or (dtype,))
+        ]
         how = self.one(("nothing", "tile", "recipe", "recipe"), "begin")
         if how == "tile":
             self.play.call(self.do_tile_block())
@@ -303,6 +312,64 @@ class Player:
             inner_strips=self.one(("columns", "rows"), "inner_strips"),
             swizzle=self.one((1, 1, 2), "swizzle"),
             tail=self.tail(),
+        )
+
+    def do_tile_in_fragments(self) -> Call:
+        pairs = ((16, 16), (16, 32), (32, 16), (32, 32))
+        return self.of_block(
+            "tile_in_fragments",
+            tile=self.one(pairs, "tile"),
+            warp=self.one(pairs, "warp"),
+            tile_k=self.one((16, 32), "tile_k"),
+            depth=self.one((16, 16, 32), "depth"),
+            swizzle=self.one((1, 1, 2), "swizzle"),
+        )
+
+    def do_stage_fragments_at(self) -> Call:
+        return self.of_place(
+            "stage_fragments_at",
+            operand=self.one((0, 1), "operand"),
+            warps=self.one((self.extents().get("threadIdx.y", 1), 1, 2, 4), "warps"),
+            vector=self.one((1, 2, 4, 8), "vector"),
+            layout=self.one(("rows", "padded", "swizzled"), "layout"),
+            tail=self.tail(),
+        )
+
+    def do_tensorize_fragments(self) -> Call:
+        """Of blocks that play the roles, mostly: copies into registers, what zeroes, what stores."""
+        roles: dict[str, list[Block]] = {"load": [], "zero": [], "store": [], "sum": []}
+        for block in self.play.blocks():
+            roles[self._find_role(block)].append(block)
+        if not all(roles.values()) or self.one([False] * 7 + [True], "elsewhere"):
+            roles = {role: self.play.blocks() for role in roles}
+        loads = [self.one(roles["load"], "load") for _ in "AB"]
+        if len(set(loads)) == 1 and len(roles["load"]) > 1:
+            loads = roles["load"][:2]
+        block, zeros = self.one(roles["sum"], "sum"), self.one(roles["zero"], "zero")
+        store = self.one(roles["store"], "store")
+        return Call("tensorize_fragments", (block, loads, zeros, store))
+
+    def _find_role(self, block: Block) -> str:
+        node = self.play.sch.get(self.play.block(block))
+        if not node.reads:
+            return "zero"
+        if node.writes[0].source.scope() != "local":
+            return "store"
+        return "sum" if len(node.reads) > 1 else "load"
+
+    def do_store_through_shared(self) -> Call:
+        loops = self.play.loops(self.at)
+        places = [Loop(self.at, index) for index in range(min(2, len(loops)))]
+        if len(places) < 2 or self.one([False] * 3 + [True], "elsewhere"):
+            places = [self.loop(), self.loop()]
+        return Call(
+            "store_through_shared",
+            (self.at, *places),
+            {
+                "columns": self.one((16, 32), "columns"),
+                "warps": self.one((self.extents().get("threadIdx.y", 1), 1, 2), "warps"),
+                "vector": self.one((1, 2, 4), "vector"),
+            },
         )
 
     def do_unroll_loop(self) -> Call:
