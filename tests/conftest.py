@@ -1,5 +1,7 @@
 """Fixtures that several test files share."""
 
+import gc
+import inspect
 import os
 import shutil
 import subprocess
@@ -37,6 +39,32 @@ settings.load_profile(os.environ.get("TIRSTEP_HYPOTHESIS", "quick"))
 def pytest_configure(config: pytest.Config) -> None:
     # Known also where xdist is not loaded (-p no:xdist).
     config.addinivalue_line("markers", "xdist_group: tests that one process runs in turn")
+
+
+_CONTEXT = 3  # how many frames of a stack TVM's parser reads the source of
+
+
+def _get_stack(context: int = 1) -> list[inspect.FrameInfo]:
+    """What `inspect.stack` returns, with source text for the first frames alone.
+
+    TVM's parser asks for the stack at each decorator, and under pytest that has a hundred frames: a
+    tenth of the tests' time went into reading the files around them.
+    """
+    frame, found = inspect.currentframe(), []
+    while frame := frame and frame.f_back:
+        info = inspect.getframeinfo(frame, context if len(found) <= _CONTEXT else 0)
+        found.append(inspect.FrameInfo(frame, *info))
+    return found
+
+
+inspect.stack = _get_stack
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage less often: what lives now lives to the end, and looking through it is dear."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(tryfirst=True)

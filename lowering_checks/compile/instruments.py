@@ -36,20 +36,25 @@ Listener = Callable[[str, tvm.IRModule], None]
 """Takes the name of a pass, and the module before or behind it."""
 
 
+@pass_instrument
+class _Watch:
+    """One class for all: of each class TVM asks all others whether they are its base."""
+
+    def __init__(self, before: Listener | None, after: Listener | None) -> None:
+        self._before, self._after = before, after
+
+    def run_before_pass(self, module: tvm.IRModule, info: Any) -> None:
+        if self._before is not None:
+            self._before(str(info.name), module)
+
+    def run_after_pass(self, module: tvm.IRModule, info: Any) -> None:
+        if self._after is not None:
+            self._after(str(info.name), module)
+
+
 def watch_passes(*, before: Listener | None = None, after: Listener | None = None) -> Any:
     """A pass instrument that calls functions before and behind each pass of a compilation."""
-
-    @pass_instrument
-    class Watch:
-        def run_before_pass(self, module: tvm.IRModule, info: Any) -> None:
-            if before is not None:
-                before(str(info.name), module)
-
-        def run_after_pass(self, module: tvm.IRModule, info: Any) -> None:
-            if after is not None:
-                after(str(info.name), module)
-
-    return Watch()
+    return _Watch(before, after)
 
 
 class Snapshot:
