@@ -61,7 +61,7 @@ inspect.stack = _get_stack
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage less often: what lives now lives to the end, and looking through it is dear."""
+    """Collect garbage less often: what lives now lives to the end, and looks are dear."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
