@@ -54,7 +54,9 @@ for _name in COMMANDS:
 def call(argv: list[str]) -> int:
     """Parse the arguments and run a command; its exit code. Errors are the caller's."""
     try:
-        code = _get_command().main(args=argv or ["--help"], prog_name="tirstep", standalone_mode=False)
+        code = _get_command().main(
+            args=argv or ["--help"], prog_name="tirstep", standalone_mode=False
+        )
     except typer.Abort:  # Ctrl-C, in some versions of typer
         raise KeyboardInterrupt from None
     return code if isinstance(code, int) else 0
