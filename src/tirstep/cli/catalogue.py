@@ -42,7 +42,7 @@ def read_catalogue() -> list[Entry]:
     """Every kernel with its recipes, from the simplest on."""
     stored = _read_stored()
     if find_plugins():
-        return make_catalogue(with_plugins=True)
+        return make_catalogue(with_plugins=True, described=stored or ())
     return make_catalogue() if stored is None else stored
 
 
@@ -115,15 +115,23 @@ def _suggest(name: str, known: Sequence[str]) -> str:
     return suggest(name, known)
 
 
-def make_catalogue(*, with_plugins: bool = False) -> list[Entry]:
-    """The same as `read_catalogue`, from the kernels and recipes themselves."""
+def make_catalogue(*, with_plugins: bool = False, described: Sequence[Entry] = ()) -> list[Entry]:
+    """The same as `read_catalogue`, from the kernels and recipes themselves.
+
+    Recipes that are among those of `described` kernels are not run again.
+    """
     from tirstep.modules import kernels
     from tirstep.programs.plugins import list_kernels, list_ladders
     from tirstep.transforms.recipes import LADDERS
 
     known = list_ladders() if with_plugins else LADDERS
+    recipes = {
+        (recipe["ladder"], recipe["recipe"]): recipe
+        for kernel in described
+        for recipe in kernel["recipes"]
+    }
     return [
-        _describe_kernel(kernel, [it for it in known.values() if it.kernel == name])
+        _describe_kernel(kernel, [it for it in known.values() if it.kernel == name], recipes)
         for name, kernel in (list_kernels() if with_plugins else kernels()).items()
     ]
 
@@ -222,7 +230,9 @@ def name_recipes(catalogue: Sequence[Entry]) -> dict[str, list[str]]:
     return named
 
 
-def _describe_kernel(kernel: Kernel, ladders: Sequence[Ladder]) -> Entry:
+def _describe_kernel(
+    kernel: Kernel, ladders: Sequence[Ladder], described: Mapping[tuple[str, str], Entry]
+) -> Entry:
     told = [_describe_option(kernel, name) for name in kernel.options if name != "dtype"]
     return {
         "kernel": kernel.name,
@@ -231,7 +241,11 @@ def _describe_kernel(kernel: Kernel, ladders: Sequence[Ladder]) -> Entry:
         "dtypes": list(kernel.dtypes),
         "options": dict(kernel.options),
         "told": told,
-        "recipes": [_describe_recipe(recipe, ladder) for ladder in ladders for recipe in ladder],
+        "recipes": [
+            described.get((ladder.name, recipe.name)) or _describe_recipe(recipe, ladder)
+            for ladder in ladders
+            for recipe in ladder
+        ],
     }
 
 
