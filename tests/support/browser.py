@@ -1,12 +1,16 @@
 """Browsers for tests and screenshots: the machine's own, or those that Playwright installed.
 
-Playwright drives the machine's Firefox through WebDriver BiDi, and its own through a patch.
+Playwright drives the machine's Firefox through WebDriver BiDi, which older ones know in part only,
+and its own through a patch. As a program, this says whether a browser opens:
+
+    python tests/support/browser.py NAME
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -44,18 +48,40 @@ def open_browser(name: str = "chromium") -> Iterator[Any]:
             "no Playwright: pip install -c constraints.txt -e '.[browser]'"
         ) from None
     with sync_playwright() as playwright:
-        try:
-            browser = getattr(playwright, name).launch(**_get_options(name))
-        except Error as error:
-            told = str(error).strip().splitlines()[0]
-            raise NoBrowserError(f"no {name.capitalize()} ({told}): {ADVICE[name]}") from None
-        yield browser
-        browser.close()
+        told = ""
+        for options in _list_options(name):
+            try:
+                browser = getattr(playwright, name).launch(**options)
+            except Error as error:
+                told = told or str(error).strip().splitlines()[0]
+                continue
+            yield browser
+            browser.close()
+            return
+    raise NoBrowserError(f"no {name.capitalize()} ({told}): {ADVICE[name]}")
 
 
-def _get_options(name: str) -> dict[str, Any]:
-    names = NAMES if name == "chromium" else FIREFOX_NAMES
-    path = next(filter(None, map(shutil.which, names)), None)
-    if name == "chromium":
-        return {"executable_path": path, "args": list(OPTIONS)}
-    return {} if path is None else {"executable_path": path, "channel": "moz-firefox"}
+def _list_options(name: str) -> list[dict[str, Any]]:
+    """How to open a browser: the machine's own first, if it has one."""
+    is_chromium = name == "chromium"
+    options: dict[str, Any] = {"args": list(OPTIONS)} if is_chromium else {}
+    path = next(filter(None, map(shutil.which, NAMES if is_chromium else FIREFOX_NAMES)), None)
+    if path is None:
+        return [options]
+    channel = {} if is_chromium else {"channel": "moz-firefox"}
+    return [{**options, **channel, "executable_path": path}, options]
+
+
+def main(name: str) -> int:
+    """Open a browser and close it; the exit code says whether that could be done."""
+    try:
+        with open_browser(name) as browser:
+            print(f"{name} {browser.version}")
+    except NoBrowserError as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
