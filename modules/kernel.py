@@ -22,7 +22,7 @@ of a kernel are `KernelError`s, when they are first met.
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -167,18 +167,10 @@ class Problem(AnyProblem):
     @functools.cached_property
     def module(self) -> tvm.IRModule:
         """The module, made at the first question."""
-        sizes: list[Any] = list(self.shape.values())
-        if self.symbolic:
-            # All int64: TVM 0.27 does not lower every module whose indices have both types.
-            sizes = [
-                tvm.tirx.Var(name, "int64")
-                if name in self.symbolic
-                else tvm.tirx.IntImm("int64", size)
-                for name, size in self.shape.items()
-            ]
-        # The parser reads the source around every frame below it: in a thread there are few.
-        with ThreadPoolExecutor(max_workers=1) as parser:
-            return parser.submit(self.kernel.factory, *sizes, **self.options).result()
+        is_known = all(isinstance(value, Hashable) for value in self.options.values())
+        made = (_make_module if is_known else _make_module.__wrapped__)(self)
+        # One of its own for each problem: its user may change it in place.
+        return tvm.IRModule(dict(made.functions_items()), made.attrs)
 
     @functools.cached_property
     def arguments(self) -> tuple[Tensor, ...]:
@@ -370,3 +362,20 @@ def _describe_parameter(parameter: Any) -> Tensor:
         return Tensor(name, (), str(parameter.ty), is_scalar=True)
     shape = tuple(int(extent) for extent in parameter.shape)
     return Tensor(name, shape, str(parameter.dtype))
+
+
+@functools.lru_cache(maxsize=256)
+def _make_module(problem: Problem) -> tvm.IRModule:
+    """What the kernel's factory makes; parsing it again takes ten milliseconds and more."""
+    sizes: list[Any] = list(problem.shape.values())
+    if problem.symbolic:
+        # All int64: TVM 0.27 does not lower every module whose indices have both types.
+        sizes = [
+            tvm.tirx.Var(name, "int64")
+            if name in problem.symbolic
+            else tvm.tirx.IntImm("int64", size)
+            for name, size in problem.shape.items()
+        ]
+    # The parser reads the source around every frame below it: in a thread there are few.
+    with ThreadPoolExecutor(max_workers=1) as parser:
+        return parser.submit(problem.kernel.factory, *sizes, **problem.options).result()

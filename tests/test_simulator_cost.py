@@ -6,8 +6,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from golden_runs import run_golden
 
-from tirstep.lowering_checks import run_golden
 from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.transforms.recipes import find_recipe
 

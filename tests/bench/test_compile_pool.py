@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_runs import run_golden
 
 from tirstep.bench.compile_pool import lift_workspaces, read_workspaces, write_workspaces
-from tirstep.lowering_checks import run_golden
 from tirstep.lowering_checks.devices import get_device
 from tirstep.transforms.recipes import RECIPES
 

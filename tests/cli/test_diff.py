@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from golden_runs import run_golden
 from own_files import write_programs
 
-from tirstep.lowering_checks import Run, print_module, run_golden
+from tirstep.lowering_checks import Run, print_module
 from tirstep.transforms.recipes import find_recipe
 
 from .conftest import Command

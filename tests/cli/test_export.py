@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from golden_runs import run_golden
 
-from tirstep.lowering_checks import print_module, run_golden
+from tirstep.lowering_checks import print_module
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 from .conftest import Command

@@ -1,14 +1,9 @@
 """``tirstep facts``: a table of every step, what was compiled, and what a shape loses."""
 
 import pytest
+from golden_runs import run_default_example, run_golden
 
-from tirstep.lowering_checks import (
-    CheckError,
-    DeviceError,
-    count_accesses,
-    run_default_example,
-    run_golden,
-)
+from tirstep.lowering_checks import CheckError, DeviceError, count_accesses
 from tirstep.lowering_checks.facts import compiled, cuda_compilers, get_compiler, get_facts
 from tirstep.transforms.recipes import find_recipe
 

@@ -5,8 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from golden_runs import run_golden
 
-from tirstep.lowering_checks import count_accesses, diff_steps, run_golden
+from tirstep.lowering_checks import count_accesses, diff_steps
 from tirstep.transforms.recipes import LADDERS, find_recipe
 
 from .conftest import ROOT, ClockDevice, Command

@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from golden_runs import run_golden
 
-from tirstep.lowering_checks import print_module, run_golden, run_recipe
+from tirstep.lowering_checks import print_module, run_recipe
 from tirstep.modules import kernels
 from tirstep.transforms.recipes import RECIPES, find_recipe
 

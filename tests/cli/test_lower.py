@@ -1,8 +1,9 @@
 """``tirstep lower``: the passes, what each changed, and the modules between them."""
 
 import pytest
+from golden_runs import run_golden
 
-from tirstep.lowering_checks import print_module, run_golden
+from tirstep.lowering_checks import print_module
 from tirstep.lowering_checks.compile.passes import Lowering, lower_through_passes
 from tirstep.transforms.recipes import find_recipe
 

@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from golden_runs import run_golden
 
-from tirstep.lowering_checks import run_golden
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.transforms.recipes import find_recipe
 

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import termios
 
-from tirstep.lowering_checks import run_golden
+from golden_runs import run_golden
+
 from tirstep.transforms.recipes import find_recipe
 
 REGISTERS = run_golden(find_recipe("matmul_registers"))

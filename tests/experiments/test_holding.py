@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import tvm
 import tvm_ffi
+from golden_runs import run_golden
 from tvm.tirx import BufferStore
 
 from tirstep.experiments import (
@@ -17,7 +18,6 @@ from tirstep.experiments import (
     pass_experiment,
 )
 from tirstep.experiments.user_file import load_value
-from tirstep.lowering_checks.steps import run_golden
 from tirstep.strategies.program_text import parse_program
 from tirstep.transforms.recipes import RECIPES
 

@@ -13,6 +13,7 @@ from types import FunctionType
 import numpy as np
 import pytest
 import tvm
+from golden_runs import run_golden
 from planted_passes import (
     NAME,
     Change,
@@ -44,7 +45,7 @@ from planted_passes import (
 from tvm import s_tir
 from tvm.script import from_source
 
-from tirstep.lowering_checks import Run, check_numbers, run_golden, run_recipe
+from tirstep.lowering_checks import Run, check_numbers, run_recipe
 from tirstep.lowering_checks.bisect import (
     FirstBad,
     bisect_run,

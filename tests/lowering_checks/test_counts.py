@@ -5,10 +5,11 @@ import time
 import numpy as np
 import pytest
 import tvm
+from golden_runs import run_golden
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import Counts, DeviceError, count_accesses, run_golden, run_recipe
+from tirstep.lowering_checks import Counts, DeviceError, count_accesses, run_recipe
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import lower, simulate, simulated_gpu
 from tirstep.lowering_checks.devices.simulator.access_counts import AccessCounts

@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 import tvm
+from golden_runs import run_golden
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import (
-    DeviceError,
-    get_device,
-    judge_run,
-    run_golden,
-    run_recipe,
-)
+from tirstep.lowering_checks import DeviceError, get_device, judge_run, run_recipe
 from tirstep.lowering_checks.devices import (
     DEVICES,
     Program,

@@ -3,10 +3,11 @@
 from itertools import pairwise
 
 import pytest
+from golden_runs import run_golden
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tirstep.lowering_checks import diff_steps, run_golden
+from tirstep.lowering_checks import diff_steps
 from tirstep.lowering_checks.diff import align_lines, blame_step, blame_texts, carry_blame
 from tirstep.transforms.recipes import RECIPES
 

@@ -4,8 +4,9 @@ import dataclasses
 import importlib.util
 
 import pytest
+from golden_runs import run_default_example, run_golden
 
-from tirstep.lowering_checks import CheckError, Run, run_default_example, run_golden, run_recipe
+from tirstep.lowering_checks import CheckError, Run, run_recipe
 from tirstep.lowering_checks import expectations as checked
 from tirstep.lowering_checks.expectations import check_expectations, judge_expectations
 from tirstep.lowering_checks.facts import compiled, cuda_compilers

@@ -2,10 +2,11 @@
 
 import pytest
 import tvm
+from golden_runs import run_default_example, run_golden
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import CheckError, Run, run_default_example, run_golden, run_recipe
+from tirstep.lowering_checks import CheckError, Run, run_recipe
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.lowering_checks.facts import Facts, KernelFacts, find_losses, get_facts
 from tirstep.transforms.recipes import find_recipe

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 import tvm
+from golden_runs import run_default_example
 
-from tirstep.lowering_checks import CheckError, run_default_example
+from tirstep.lowering_checks import CheckError
 from tirstep.lowering_checks.facts import (
     ARCHITECTURES,
     Facts,

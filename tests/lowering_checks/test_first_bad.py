@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from golden_runs import run_golden
 from planted.own_programs import run_by_warp
 from tvm import s_tir
 from tvm.s_tir import Schedule
@@ -18,15 +19,7 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import Add, Evaluate, Sub
 
-from tirstep.lowering_checks import (
-    CheckError,
-    Device,
-    Finding,
-    Run,
-    check_numbers,
-    run_golden,
-    run_recipe,
-)
+from tirstep.lowering_checks import CheckError, Device, Finding, Run, check_numbers, run_recipe
 from tirstep.lowering_checks.bisect import (
     FirstBad,
     bisect_run,

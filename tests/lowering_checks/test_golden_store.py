@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import tvm
+from golden_runs import run_golden
 from tvm.script import from_source
 
-from tirstep.lowering_checks import CheckError, Finding, GoldenStore, Run, run_golden, run_recipe
+from tirstep.lowering_checks import CheckError, Finding, GoldenStore, Run, run_recipe
 from tirstep.lowering_checks.golden import get_input_name
 from tirstep.lowering_checks.steps import make_golden_problem
 from tirstep.transforms.recipes import RECIPES

@@ -11,6 +11,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from golden_runs import run_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import BeyondTheEnd, RowSum
@@ -19,13 +20,7 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep import caches
-from tirstep.lowering_checks import (
-    DeviceError,
-    check_numbers,
-    get_device,
-    run_golden,
-    run_recipe,
-)
+from tirstep.lowering_checks import DeviceError, check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices import DeviceFinding, run
 from tirstep.lowering_checks.devices.host import (
     HostDevice,

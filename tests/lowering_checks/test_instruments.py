@@ -6,9 +6,10 @@ import textwrap
 
 import pytest
 import tvm
+from golden_runs import run_golden
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import DeviceError, get_device, run_golden
+from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.lowering_checks.compile import instruments
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.compile.instruments import Deadline

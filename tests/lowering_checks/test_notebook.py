@@ -4,8 +4,9 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from golden_runs import run_golden
 
-from tirstep.lowering_checks import diff_steps, run_golden
+from tirstep.lowering_checks import diff_steps
 from tirstep.lowering_checks.diff import diff_texts
 from tirstep.lowering_checks.notebook import diff_rows, render_diff
 from tirstep.transforms.recipes import RECIPES

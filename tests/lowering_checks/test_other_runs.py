@@ -4,9 +4,9 @@ import dataclasses
 import itertools
 
 import pytest
-from golden_runs import get_golden_run
+from golden_runs import run_golden
 
-from tirstep.lowering_checks import other_runs, run_golden, run_recipe
+from tirstep.lowering_checks import check_ownership, other_runs, run_recipe
 from tirstep.lowering_checks.other_runs import (
     LimitedRuns,
     OtherRun,
@@ -20,8 +20,8 @@ ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: rec
 
 
 @ALL
-def test_every_recipe_takes_an_odd_shape(recipe) -> None:
-    odd = find_odd_run(get_golden_run(recipe))
+def test_every_recipe_takes_an_odd_shape_and_ends_finished_there(recipe) -> None:
+    odd = find_odd_run(run_golden(recipe))
     assert odd is not None
     changed = {
         name: size for name, size in odd.problem.shape.items() if size != recipe.golden.shape[name]
@@ -30,6 +30,7 @@ def test_every_recipe_takes_an_odd_shape(recipe) -> None:
     assert len(changed) >= len(recipe.golden.shape) - (recipe.kernel == "depthwise_conv2d")
     assert all(size % 2 for size in changed.values())
     assert odd.config.get("tail", "guard") in ("guard", "pad")
+    assert check_ownership(odd.steps[-1].module) == []
 
 
 def test_remainders_are_one_and_others() -> None:

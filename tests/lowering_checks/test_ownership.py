@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import tvm
+from golden_runs import run_default_example
 from pairs import compile_for_cuda
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
@@ -18,9 +19,6 @@ from tirstep.lowering_checks import (
     check_ownership,
     get_device,
     judge_run,
-    run_default_example,
-    run_golden,
-    run_recipe,
 )
 from tirstep.modules import Problem, matmul, row_sum, softmax
 from tirstep.transforms import (
@@ -36,7 +34,7 @@ from tirstep.transforms import (
     stage_operand_at,
     tile_block,
 )
-from tirstep.transforms.recipes import RECIPES, recipe
+from tirstep.transforms.recipes import recipe
 from tirstep.transforms.recipes.recipe import Example
 
 Change = Callable[[Schedule], None]
@@ -355,18 +353,3 @@ def test_the_last_step_of_a_recipe_is_judged_for_it_on_any_device() -> None:
     assert [len(verdict.findings) for verdict in verdicts] == [0, 1]
     assert verdicts[-1].findings[0].check == "threads"
     assert verdicts[-1].findings[0].place.startswith("left_unfinished")
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_ends_finished_at_odd_sizes_too(name: str) -> None:
-    found = RECIPES[name]
-    if "guard" not in found.tails:
-        run = run_golden(found)
-    else:
-        odd = {
-            size: extent if size in "bck" else max(1, extent - 3)
-            for size, extent in found.golden.shape.items()
-        }
-        options, sizes = found.golden.options, {**found.golden.config, "tail": "guard"}
-        run = run_recipe(found, odd, options=options, config=sizes)
-    assert check_ownership(run.steps[-1].module) == []

@@ -5,11 +5,12 @@ import itertools
 import pytest
 import tvm
 import tvm_ffi
+from golden_runs import run_golden
 from tvm import s_tir
 from tvm.ir.instrument import pass_instrument
 from tvm.tirx import For, ForKind
 
-from tirstep.lowering_checks import CheckError, print_module, run_golden
+from tirstep.lowering_checks import CheckError, print_module
 from tirstep.lowering_checks.compile.compiling import TARGET
 from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
 from tirstep.transforms.recipes import find_recipe

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from foreign_modules import MatmulRelu
+from golden_runs import run_default_example
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks.bisect import bisect_run
@@ -19,7 +20,6 @@ from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.numeric import make_cases
 from tirstep.lowering_checks.reference import ModuleKernel
-from tirstep.lowering_checks.steps import run_default_example
 from tirstep.transforms.recipes import Example, recipe
 
 SUPPORT = Path(__file__).parents[1] / "support"

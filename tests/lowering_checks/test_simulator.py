@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from golden_runs import run_golden
 from kernels import BeyondTheEnd, RowSum
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import BufferStore, Evaluate, For
 
-from tirstep.lowering_checks import DeviceError, check_numbers, get_device, run_golden
+from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.devices import DeviceFinding, run
 from tirstep.lowering_checks.devices.simulator import lower, simulate, simulate_lowered
 from tirstep.modules import Problem, matmul, vector_add

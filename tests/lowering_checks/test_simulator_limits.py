@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import tvm
+from golden_runs import run_golden
 from lowered import find_kinds, run_kernel
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import DeviceError, get_device, run_golden
+from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.lowering_checks.devices.host import generate
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.modules import matmul, vector_add

@@ -7,17 +7,10 @@ import itertools
 from pathlib import Path
 
 import pytest
+from golden_runs import run_golden
 from tvm.script import from_source
 
-from tirstep.lowering_checks import (
-    Finding,
-    GoldenStore,
-    get_device,
-    judge_run,
-    run_golden,
-    run_recipe,
-    verdict,
-)
+from tirstep.lowering_checks import Finding, GoldenStore, get_device, judge_run, run_recipe, verdict
 from tirstep.lowering_checks.other_runs import OtherRun, find_other_runs, try_run
 from tirstep.modules import KernelError, get_kernel
 from tirstep.transforms.recipes import RECIPES

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from golden_runs import run_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tirstep.lowering_checks import get_device, run_golden, run_recipe
+from tirstep.lowering_checks import get_device, run_recipe
 from tirstep.lowering_checks.devices import run
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import get_kernel

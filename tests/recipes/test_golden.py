@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from golden_runs import get_golden_run
+from golden_runs import run_golden
 
 from tirstep.lowering_checks import GoldenStore
 from tirstep.transforms.recipes import RECIPES, Recipe
@@ -21,12 +21,12 @@ def same_tvm() -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
 def test_golden(recipe: Recipe) -> None:
-    findings = [finding for step in STORE.check(get_golden_run(recipe)) for finding in step]
+    findings = [finding for step in STORE.check(run_golden(recipe)) for finding in step]
     if findings:
         pytest.fail("\n".join(map(str, findings)), pytrace=False)
 
 
 def test_no_orphans() -> None:
-    findings = STORE.find_orphans([get_golden_run(recipe) for recipe in RECIPES.values()])
+    findings = STORE.find_orphans([run_golden(recipe) for recipe in RECIPES.values()])
     if findings:
         pytest.fail("\n".join(map(str, findings)), pytrace=False)

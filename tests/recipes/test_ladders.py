@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any
 
 import pytest
+from golden_runs import run_golden
 
-from tirstep.lowering_checks import run_golden
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import FORMER_NAMES, RECIPES, Rung, find_recipe
 

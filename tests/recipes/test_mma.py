@@ -5,11 +5,12 @@ import re
 import pytest
 import tvm
 from edits import edit, edit_wait
+from golden_runs import run_golden
 from tvm.ir import Call
 from tvm.s_tir import SBlock, Schedule
 from tvm.tirx import AttrStmt, FloorMod, IntImm, call_intrin, const
 
-from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.facts import get_facts

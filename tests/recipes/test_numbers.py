@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from golden_runs import run_default_example, run_golden
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -14,8 +15,6 @@ from tirstep.lowering_checks import (
     check_numbers,
     get_device,
     judge_run,
-    run_default_example,
-    run_golden,
     run_recipe,
 )
 from tirstep.lowering_checks.numeric import check_program

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import tvm
-from golden_runs import get_golden_run
+from golden_runs import run_default_example, run_golden
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 from tvm.tirx import For
 
-from tirstep.lowering_checks import run_default_example, run_recipe
+from tirstep.lowering_checks import run_recipe
 from tirstep.modules import get_kernel, matmul, matmul_bias_relu, vector_add
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import (
@@ -34,7 +34,7 @@ BLOCKING = RECIPES["matmul_shared_blocking"]
 
 @ALL
 def test_the_trace_of_each_step_makes_its_module_again(recipe: Recipe) -> None:
-    run = get_golden_run(recipe)
+    run = run_golden(recipe)
     for step in run.steps:
         fresh = Schedule(run.problem.module)
         step.trace.apply_to_schedule(fresh, remove_postproc=False)
@@ -44,7 +44,7 @@ def test_the_trace_of_each_step_makes_its_module_again(recipe: Recipe) -> None:
 @ALL
 def test_the_source_line_of_each_step_is_its_yield(recipe: Recipe) -> None:
     folder = Path(inspect.getfile(recipe.body)).parent
-    for step in get_golden_run(recipe).steps[1:]:
+    for step in run_golden(recipe).steps[1:]:
         file, line = step.location.split(":")
         text = (folder / file).read_text().splitlines()[int(line) - 1]
         assert text.strip().startswith("yield")
@@ -53,7 +53,7 @@ def test_the_source_line_of_each_step_is_its_yield(recipe: Recipe) -> None:
 
 @ALL
 def test_steps_have_names_of_their_own_and_change_the_module(recipe: Recipe) -> None:
-    steps = get_golden_run(recipe).steps
+    steps = run_golden(recipe).steps
     assert [step.index for step in steps] == list(range(len(steps)))
     assert steps[0].name == "input"
     assert len({step.name for step in steps}) == len(steps)
@@ -63,7 +63,7 @@ def test_steps_have_names_of_their_own_and_change_the_module(recipe: Recipe) -> 
 
 @ALL
 def test_calling_a_recipe_does_what_its_steps_do(recipe: Recipe) -> None:
-    run = get_golden_run(recipe)
+    run = run_golden(recipe)
     sch = recipe(Schedule(run.problem.module), **run.config)
     assert_structural_equal(sch.mod, run.steps[-1].module)
 

@@ -6,11 +6,11 @@ in shared memory is our `window_in_every_thread`, which the recipe then goes on 
 
 import pytest
 import tvm
+from golden_runs import run_default_example
 from tvm.ir import assert_structural_equal
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import run_default_example
 from tirstep.transforms.recipes import RECIPES
 
 

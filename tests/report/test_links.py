@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import tvm
 import tvm_ffi
+from golden_runs import run_golden
 
 from tirstep.cli.report import links, machine_code
 from tirstep.cli.report.links import link_source, note_lines
 from tirstep.cli.report.machine_code import get_machine_code, number_lines, read_sass
 from tirstep.cli.report.python_source import find_python
-from tirstep.lowering_checks import print_module, run_golden
+from tirstep.lowering_checks import print_module
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing, find_tool, get_compiler
 from tirstep.programs.program_error import show_path

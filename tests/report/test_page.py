@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_runs import run_golden
 
 from tirstep.cli.report.model import FindingPart, Peaks, Report, TimePart
 from tirstep.cli.report.render import render_report
-from tirstep.lowering_checks import print_module, run_golden
+from tirstep.lowering_checks import print_module
 from tirstep.lowering_checks.diff import blame_step
 from tirstep.transforms.recipes import RECIPES
 

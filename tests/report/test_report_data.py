@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from golden_runs import run_golden
 
 from tirstep.cli.report.loops import Nest, find_buffers, find_nests
 from tirstep.cli.report.model import Report, Text, TextTable, as_document
 from tirstep.cli.report.render import SCRIPTS, STYLES, render_report, unpack_document
-from tirstep.lowering_checks import print_module, run_golden
+from tirstep.lowering_checks import print_module
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.transforms.recipes import RECIPES
 

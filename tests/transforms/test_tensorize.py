@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+from golden_runs import run_golden
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
-from tirstep.lowering_checks import check_numbers, get_device, run_golden
+from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.devices.simulator import expressions, simulate, tensor_cores
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms import (
