@@ -92,7 +92,7 @@ def tile_in_fragments(
         and a number of rows of tiles that swizzle divides; a warp of fragments of 16×16 that
         divides tile; a tile_k of fragments of `depth`; at most 32 warps
     """
-    rows, columns, reduction = _require_matmul_loops(sch, block)
+    rows, columns, reduction = require_matmul_loops(sch, block)
     _require_warps(tile, warp, tile_k, depth)
     warps = (tile[0] // warp[0], tile[1] // warp[1])
     pieces = {"warps": warps[0], "warp": warp[0]}
@@ -116,7 +116,8 @@ def tile_in_fragments(
     return FragmentTile(fragment, grid, together, outer, inner)
 
 
-def _require_matmul_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV, LoopRV]:
+def require_matmul_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV, LoopRV]:
+    """The loops over rows, columns and k of a matmul, which are serial."""
     spatial, reductions = get_spatial_loops(sch, block)[-2:], get_reduction_loops(sch, block)
     if len(spatial) != 2 or len(reductions) != 1 or len(sch.get(block).reads) != 2:
         raise TransformError(

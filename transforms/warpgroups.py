@@ -1,0 +1,347 @@
+"""Hopper's tensor cores by schedule: tiles of warpgroups, in swizzled shared memory, by wgmma.
+
+A matmul becomes wgmma in this order: `tile_in_warpgroups`; its result in registers; its operands
+in shared memory with `stage_swizzled_at`; the reduction decomposed; and `tensorize_warpgroups`.
+Warpgroups are on threadIdx.y and their 128 threads on threadIdx.x, which only the copies into
+shared memory have before the last step: until then each thread computes what its warpgroup does,
+in registers of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from .binding import bind_loop
+from .caching import place_copy_at
+from .decorators import composite
+from .errors import TransformError
+from .fetching import can_inline_producers, fetch_by_threads
+from .gpu_limits import MAX_THREADS
+from .intrinsics.mma import SCOPE
+from .intrinsics.warpgroups import (
+    CHUNK_BYTES,
+    ROWS,
+    SWIZZLES,
+    THREADS,
+    choose_swizzle,
+    place_in_tile,
+)
+from .intrinsics.wgmma import WgmmaIntrinsics, WgmmaTile, get_wgmma_intrinsics
+from .legality.net import inlines
+from .loops import Tail, require_factors
+from .placement import inline_producers
+from .queries import get_extent, get_own_loops, get_realize, get_sblock_name
+from .tensorize import require_matmul_loops
+from .tir import constant, is_used
+
+
+class WarpgroupTile(NamedTuple):
+    """A block that is tiled for warpgroups, and its loops.
+
+    Attributes
+    ----------
+    block : the one that was tiled
+    grid, warpgroups : on blockIdx.x and threadIdx.y
+    outer : the steps of k of a tile in shared memory
+    """
+
+    block: SBlockRV
+    grid: LoopRV
+    warpgroups: LoopRV
+    outer: LoopRV
+
+
+@composite
+def tile_in_warpgroups(
+    sch: Schedule,
+    block: SBlockRV,
+    *,
+    tile: Sequence[int],
+    warpgroup: Sequence[int],
+    tile_k: int,
+    swizzle: int = 1,
+) -> WarpgroupTile:
+    """Tile a matmul for blocks of threads and warpgroups, whose products wgmma computes.
+
+    `tile` are the rows and columns that a block of threads computes, `warpgroup` those of each
+    warpgroup; `tile_k` the steps of k of a tile in shared memory. `swizzle` rows of tiles run
+    column by column, so that tiles that run at the same time share their operands in the L2 cache.
+
+    rewrite: ``for i, j, k: C`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in threadIdx.y:
+        for k_0: for i_3, j_2, k_1: C``
+    consumes: the block's loops
+    returns: the block and the loops of the tile
+    requires: its last two spatial loops and its one reduction serial, which tile and tile_k divide,
+        and a number of rows of tiles that swizzle divides; a warpgroup of a multiple of 64 rows
+        and of 8 columns that divides tile; at most 8 warpgroups
+    """
+    rows, columns, reduction = require_matmul_loops(sch, block)
+    _require_warpgroups(tile, warpgroup)
+    groups = (tile[0] // warpgroup[0], tile[1] // warpgroup[1])
+    pieces = {"warpgroups": groups[0], "warpgroup": warpgroup[0]}
+    require_factors(sch, rows, {"swizzle": swizzle, **pieces}, "refuse")
+    require_factors(
+        sch, columns, {"warpgroups": groups[1], "warpgroup": warpgroup[1]}, "refuse"
+    )
+    require_factors(sch, reduction, {"tile_k": tile_k}, "refuse")
+    set_, row_tile, row_group, row = sch.split(rows, [None, swizzle, groups[0], warpgroup[0]])
+    column_tile, column_group, column = sch.split(columns, [None, groups[1], warpgroup[1]])
+    outer, step = sch.split(reduction, [None, tile_k])
+    of_grid, of_groups = (set_, column_tile, row_tile), (row_group, column_group)
+    sch.reorder(*of_grid, *of_groups, outer, row, column, step)
+    grid = sch.fuse(*of_grid)
+    bind_loop(sch, grid, axis="blockIdx.x")
+    together = sch.fuse(*of_groups)
+    bind_loop(sch, together, axis="threadIdx.y")
+    return WarpgroupTile(block, grid, together, outer)
+
+
+def _require_warpgroups(tile: Sequence[int], warpgroup: Sequence[int]) -> None:
+    for name, pair in (("tile", tile), ("warpgroup", warpgroup)):
+        if len(pair) != 2 or min(pair) < 1:
+            raise TransformError(
+                f"{name}={tuple(pair)} is no pair of sizes",
+                "pass two integers >= 1, for rows and columns",
+            )
+    if warpgroup[0] % ROWS or warpgroup[1] % 8:
+        raise TransformError(
+            f"warpgroup={tuple(warpgroup)} is no multiple of {ROWS} rows and 8 columns",
+            f"use multiples of ({ROWS}, 8)",
+        )
+    if tile[0] % warpgroup[0] or tile[1] % warpgroup[1]:
+        raise TransformError(
+            f"warpgroup={tuple(warpgroup)} does not divide tile={tuple(tile)}",
+            "choose divisors, rows and columns each",
+        )
+    threads = tile[0] // warpgroup[0] * (tile[1] // warpgroup[1]) * THREADS
+    if threads > MAX_THREADS:
+        raise TransformError(
+            f"tile={tuple(tile)} in warpgroups of {tuple(warpgroup)} takes {threads} threads of a "
+            f"block, and a GPU has {MAX_THREADS}",
+            "use a smaller tile, or a larger warpgroup",
+        )
+
+
+@composite
+@inlines
+def stage_swizzled_at(
+    sch: Schedule,
+    block: SBlockRV,
+    loop: LoopRV,
+    *,
+    operand: int,
+    warpgroups: int,
+    vector: int,
+    swizzle: int | None = None,
+    tail: Tail = "refuse",
+) -> SBlockRV:
+    """Stage an operand's tile in shared memory as wgmma's descriptors read it.
+
+    Rows of `swizzle` bytes follow one another, and their chunks of 16 bytes are exchanged by the
+    number of the row (`place_in_tile`); a wider tile has several slabs of such rows. Without
+    `swizzle` it is the widest of 128, 64, 32 and 16 bytes that divides a row; 16 exchanges nothing.
+    An operand of 8 or 32 bits that does not lie along k is transposed as it is copied, an element
+    at a time, since wgmma transposes 16 bits alone. A producer that can be inlined is: zeros of a
+    padding become part of the fetch.
+
+    rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_0: for f_1 in threadIdx.y: for f_2 in
+        threadIdx.x: for f_3 in T.vectorized(vector): A_shared[k // 64, i, (k % 64 // 8 ^ i % 8) %
+        8, k % 8] = A[i, k]); C += A_shared[...]``
+    consumes: the operand's producers, if they are inlined
+    returns: the copy block
+    requires: what `cache_read_at` and `fetch_cooperatively` require, but that the kernel need not
+        have threadIdx.x yet; a swizzle that divides the tile's rows; vectors of 16 bytes at most,
+        and of one element where the tile is transposed
+    """
+    is_transposed = _needs_transposition(sch, block, operand)
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE)
+    if can_inline_producers(sch, copy):
+        inline_producers(sch, copy)
+    target = sch.get(copy).writes[0].source
+    bits = target.dtype.bits
+    extents = [get_extent(sch, it) or 1 for it in get_own_loops(sch, copy)[-2:]]
+    row_bytes = extents[0 if is_transposed else 1] * bits // 8
+    width = choose_swizzle(row_bytes) if swizzle is None else swizzle
+    _require_swizzle(sch, copy, row_bytes, width)
+    _require_vector(str(target.name), vector, bits, is_transposed)
+    fetch_by_threads(sch, copy, (warpgroups, THREADS), vector=vector, tail=tail)
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        *front, row, column = at
+        pair = (column, row) if is_transposed else (row, column)
+        return (*front, *place_in_tile(*pair, bits=bits, swizzle=width))
+
+    sch.transform_layout(copy, ("write", 0), place, assume_injective_transform=True)
+    return copy
+
+
+def _needs_transposition(sch: Schedule, block: SBlockRV, operand: int) -> bool:
+    """Whether an operand's rows do not go along k, and wgmma does not read it so."""
+    reads = sch.get(block).reads
+    if not 0 <= operand < len(reads) or reads[operand].source.dtype.bits == 16:
+        return False
+    return not _is_along_k(sch, block, operand)
+
+
+def _is_along_k(sch: Schedule, block: SBlockRV, operand: int) -> bool:
+    """Whether the last index of an operand is the reduction's."""
+    node = sch.get(block)
+    reduced = [item.var for item in node.iter_vars if item.iter_type == item.CommReduce]
+    last = node.reads[operand].region[-1].min
+    return any(is_used(variable, last) for variable in reduced)
+
+
+def _require_swizzle(sch: Schedule, copy: SBlockRV, row_bytes: int, swizzle: int) -> None:
+    if swizzle not in SWIZZLES:
+        raise TransformError(
+            f"swizzle={swizzle} is none of wgmma's", "use 128, 64, 32, or 16 for no swizzle"
+        )
+    if row_bytes % swizzle:
+        raise TransformError(
+            f"the tile of block '{get_sblock_name(sch, copy)}' has rows of {row_bytes} bytes, "
+            f"which swizzle={swizzle} does not divide",
+            f"use {choose_swizzle(row_bytes)} or less, or a wider tile"
+            if row_bytes % CHUNK_BYTES == 0
+            else f"use a tile with rows of a multiple of {CHUNK_BYTES} bytes",
+        )
+
+
+def _require_vector(name: str, vector: int, bits: int, is_transposed: bool) -> None:
+    if is_transposed and vector != 1:
+        raise TransformError(
+            f"'{name}' has {bits} bits and does not lie along k, and is transposed an element at a "
+            "time",
+            "use vector=1, or transpose the operand beforehand",
+        )
+    if vector * bits > CHUNK_BYTES * 8:
+        raise TransformError(
+            f"vector={vector} of '{name}' takes more than a chunk of {CHUNK_BYTES} bytes, and a "
+            "swizzle exchanges chunks",
+            f"use {CHUNK_BYTES * 8 // bits} or a divisor of it",
+        )
+
+
+@composite
+@inlines
+def tensorize_warpgroups(
+    sch: Schedule,
+    block: SBlockRV,
+    zeros: SBlockRV,
+    store: SBlockRV,
+    *,
+    in_flight: int = 0,
+    arch: str | None = None,
+    tf32: bool = False,
+) -> WgmmaIntrinsics:
+    """Let the tensor cores of compute capability 9.0 multiply tiles in shared memory, by wgmma.
+
+    Each step of k is one group of instructions. After it is issued, threads wait until no more
+    than `in_flight` groups run; the store waits for all. Types, swizzles and the order of B's
+    dimensions are those of the blocks.
+
+    rewrite: ``for i, j, k: C_local += A_shared * B_shared`` -> ``for thread in threadIdx.x:
+        fence; wgmma ...; commit; wait`` and so the zeros and the store
+    consumes: the own loops of `store`, and the blocks within `block` and `zeros`
+    returns: the names of the intrinsics
+    requires: the block that `tile_in_warpgroups` returned, decomposed, of operands that
+        `stage_swizzled_at` staged; `zeros`, the block that initializes it; the one store of its
+        result from registers to ``global`` or ``shared.dyn`` memory, which converts at most; no
+        predicates; types and columns that wgmma multiplies, and ``sm_90a``, where `arch` is given;
+        of float32 operands, which keep 10 bits of 23, `tf32`; groups in flight only where no tile
+        is overwritten before its group has arrived, which `prefetch_asynchronously` asks for
+    """
+    tile = _read_tile(sch, block, store, in_flight)
+    if not tf32 and tile.dtype == "float32":
+        raise TransformError(
+            "float32 operands would be rounded to the 10 bits of TF32",
+            "pass tf32=True where that is meant",
+        )
+    _require_whole_store(sch, store, tile)
+    result = sch.get(store).writes[0].source
+    intrinsics = get_wgmma_intrinsics(
+        tile, out=str(result.dtype), store_scope=str(result.scope()), arch=arch
+    )
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        *front, row, column = at
+        thread, element = tile.place_sum(row % ROWS, column % tile.each)[2:]
+        return (*front, row // ROWS, column // tile.each, thread, element)
+
+    sch.transform_layout(store, ("read", 0), place)
+    rows, columns = sch.get_loops(store)[-2:]
+    i, row = sch.split(rows, [None, ROWS])
+    j, column = sch.split(columns, [None, tile.each])
+    sch.reorder(i, j, row, column)
+    sch.unroll(i)
+    sch.unroll(j)
+    alignment = sch.get(store).annotations.get("buffer_dim_align", [])
+    piece = sch.blockize(row)
+    for dimension in alignment:
+        sch.storage_align(piece, *map(int, dimension))
+    sch.tensorize(piece, intrinsics.store)
+    sch.tensorize(sch.get_loops(block)[-3], intrinsics.multiply)
+    sch.tensorize(sch.get_loops(zeros)[-2], intrinsics.fill)
+    return intrinsics
+
+
+def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) -> WgmmaTile:
+    """What a warpgroup multiplies, read off its blocks."""
+    node = sch.get(block)
+    name = get_sblock_name(sch, block)
+    tiles = [region.source for region in node.reads][-2:]
+    if len(node.reads) != 3 or node.init is not None:
+        raise TransformError(
+            f"block '{name}' does not add products of two tiles to its sums",
+            "pass the block that tile_in_warpgroups returned, decomposed",
+        )
+    for tile in tiles:
+        chunk = CHUNK_BYTES * 8 // tile.dtype.bits
+        if str(tile.scope()) != SCOPE or len(tile.shape) < 4 or constant(tile.shape[-1]) != chunk:
+            raise TransformError(
+                f"block '{name}' reads '{tile.name}' of scope '{tile.scope()}', which is no tile "
+                "that descriptors of wgmma describe",
+                "stage both operands with stage_swizzled_at",
+            )
+    extents = [get_extent(sch, loop) or 0 for loop in sch.get_loops(block)[-3:]]
+    return WgmmaTile(
+        dtype=str(tiles[0].dtype),
+        acc=str(sch.get(store).reads[0].source.dtype),
+        rows=extents[0],
+        columns=extents[1],
+        depth=extents[2],
+        transpose_b=_is_along_k(sch, block, 2),
+        swizzles=(_get_swizzle(tiles[0]), _get_swizzle(tiles[1])),
+        in_flight=in_flight,
+    )
+
+
+def _get_swizzle(tile: Any) -> int:
+    return (constant(tile.shape[-2]) or 1) * CHUNK_BYTES
+
+
+def _require_whole_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
+    """Refuse a store that is not of the warpgroup's tile, out of registers."""
+    name = get_sblock_name(sch, store)
+    sums, result = (region[0].source for region in (sch.get(store).reads, sch.get(store).writes))
+    if str(result.scope()) not in ("global", SCOPE) or str(sums.scope()) != "local":
+        raise TransformError(
+            f"block '{name}' stores '{sums.name}' of scope '{sums.scope()}' to scope "
+            f"'{result.scope()}'",
+            "accumulate in registers, and store to global or shared.dyn memory",
+        )
+    if constant(get_realize(sch, store).predicate) != 1:
+        raise TransformError(
+            f"block '{name}' does not store all of its tile, and a warpgroup does",
+            "pad the problem first, or store through shared memory",
+        )
+    extents = [get_extent(sch, loop) for loop in sch.get_loops(store)[-2:]]
+    if extents != [tile.rows, tile.columns]:
+        raise TransformError(
+            f"block '{name}' stores {extents}, and a warpgroup computes "
+            f"{[tile.rows, tile.columns]}",
+            "place it at the loop of the warpgroups",
+        )
