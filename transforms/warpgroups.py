@@ -34,7 +34,7 @@ from .intrinsics.wgmma import WgmmaIntrinsics, WgmmaTile, get_wgmma_intrinsics
 from .legality.net import inlines
 from .loops import Tail, require_factors
 from .placement import inline_producers
-from .queries import get_extent, get_own_loops, get_realize, get_sblock_name
+from .queries import get_extent, get_realize, get_sblock_name
 from .tensorize import require_matmul_loops
 from .tir import constant, is_used
 
@@ -143,7 +143,8 @@ def stage_swizzled_at(
 
     Rows of `swizzle` bytes follow one another, and their chunks of 16 bytes are exchanged by the
     number of the row (`place_in_tile`); a wider tile has several slabs of such rows. Without
-    `swizzle` it is the widest of 128, 64, 32 and 16 bytes that divides a row; 16 exchanges nothing.
+    `swizzle` it is the widest of 128, 64, 32 and 16 bytes that divides what a warpgroup reads of a
+    row; 16 exchanges nothing.
     An operand of 8 or 32 bits that does not lie along k is transposed as it is copied, an element
     at a time, since wgmma transposes 16 bits alone. A producer that can be inlined is: zeros of a
     padding become part of the fetch.
@@ -157,14 +158,13 @@ def stage_swizzled_at(
         have threadIdx.x yet; a swizzle that divides the tile's rows; vectors of 16 bytes at most,
         and of one element where the tile is transposed
     """
-    is_transposed = _needs_transposition(sch, block, operand)
+    row, is_transposed = _find_row(sch, block, operand)
     copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE)
     if can_inline_producers(sch, copy):
         inline_producers(sch, copy)
     target = sch.get(copy).writes[0].source
     bits = target.dtype.bits
-    extents = [get_extent(sch, it) or 1 for it in get_own_loops(sch, copy)[-2:]]
-    row_bytes = extents[0 if is_transposed else 1] * bits // 8
+    row_bytes = row * bits // 8
     width = choose_swizzle(row_bytes) if swizzle is None else swizzle
     _require_swizzle(sch, copy, row_bytes, width)
     _require_vector(str(target.name), vector, bits, is_transposed)
@@ -179,12 +179,17 @@ def stage_swizzled_at(
     return copy
 
 
-def _needs_transposition(sch: Schedule, block: SBlockRV, operand: int) -> bool:
-    """Whether an operand's rows do not go along k, and wgmma does not read it so."""
-    reads = sch.get(block).reads
-    if not 0 <= operand < len(reads) or reads[operand].source.dtype.bits == 16:
-        return False
-    return not _is_along_k(sch, block, operand)
+def _find_row(sch: Schedule, block: SBlockRV, operand: int) -> tuple[int, bool]:
+    """What a warpgroup reads of an operand's row, and whether its tile is transposed first.
+
+    It is where rows do not go along k, and wgmma does not read elements of their size so.
+    """
+    reads, extents = sch.get(block).reads, [get_extent(sch, it) for it in sch.get_loops(block)[-3:]]
+    if not 0 <= operand < len(reads) or len(extents) < 3:
+        return 1, False  # which the copy refuses
+    is_along_k = _is_along_k(sch, block, operand)
+    is_transposed = not is_along_k and reads[operand].source.dtype.bits != 16
+    return extents[-1 if is_along_k or is_transposed else -2] or 1, is_transposed
 
 
 def _is_along_k(sch: Schedule, block: SBlockRV, operand: int) -> bool:
@@ -202,8 +207,8 @@ def _require_swizzle(sch: Schedule, copy: SBlockRV, row_bytes: int, swizzle: int
         )
     if row_bytes % swizzle:
         raise TransformError(
-            f"the tile of block '{get_sblock_name(sch, copy)}' has rows of {row_bytes} bytes, "
-            f"which swizzle={swizzle} does not divide",
+            f"a warpgroup reads rows of {row_bytes} bytes of what block "
+            f"'{get_sblock_name(sch, copy)}' copies, which swizzle={swizzle} does not divide",
             f"use {choose_swizzle(row_bytes)} or less, or a wider tile"
             if row_bytes % CHUNK_BYTES == 0
             else f"use a tile with rows of a multiple of {CHUNK_BYTES} bytes",
@@ -272,6 +277,10 @@ def tensorize_warpgroups(
         return (*front, row // ROWS, column // tile.each, thread, element)
 
     sch.transform_layout(store, ("read", 0), place)
+    zeros = sch.blockize(sch.get_loops(zeros)[-2])
+    sch.tensorize(zeros, intrinsics.fill)
+    if tile.register != tile.acc:
+        sch.unsafe_set_dtype(zeros, 0, tile.register)
     rows, columns = sch.get_loops(store)[-2:]
     i, row = sch.split(rows, [None, ROWS])
     j, column = sch.split(columns, [None, tile.each])
@@ -284,7 +293,6 @@ def tensorize_warpgroups(
         sch.storage_align(piece, *map(int, dimension))
     sch.tensorize(piece, intrinsics.store)
     sch.tensorize(sch.get_loops(block)[-3], intrinsics.multiply)
-    sch.tensorize(sch.get_loops(zeros)[-2], intrinsics.fill)
     return intrinsics
 
 

@@ -9,7 +9,6 @@ transforms that lay tiles, by tests and by the pictures of the documents.
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal, NamedTuple
 
 from .fragments import ROW_BYTES, Element
@@ -84,8 +83,7 @@ def get_accumulated(thread: Any, element: Any) -> Element:
 
 def choose_swizzle(row_bytes: int) -> Swizzle:
     """The widest swizzle for rows of so many bytes: 128, 64, 32, or 16, which is none."""
-    common = math.gcd(row_bytes, SWIZZLES[0])
-    return next(width for width in SWIZZLES if common % width == 0)
+    return next((width for width in SWIZZLES if row_bytes % width == 0), SWIZZLES[-1])
 
 
 def get_tile_shape(rows: int, columns: int, *, bits: int, swizzle: int) -> tuple[int, int, int, int]:

@@ -101,6 +101,19 @@ class WgmmaTile:
         return choose_columns(self.columns, dtype=self.dtype, multiple=max(multiple, 8)) or 0
 
     @property
+    def register(self) -> str:
+        """The type that the sums have in registers: TVM binds those of integers as unsigned."""
+        return "uint32" if self.acc == "int32" else self.acc
+
+    def read_sum(self, value: Any) -> Any:
+        """A sum, of what its register holds."""
+        return value if self.register == self.acc else T.Cast(self.acc, value)
+
+    def keep_sum(self, value: Any) -> Any:
+        """What a register holds of a sum."""
+        return value if self.register == self.acc else tvm.tirx.Cast(self.register, value)
+
+    @property
     def blocks(self) -> tuple[int, int]:
         """The instructions of a step, along the rows and along the columns."""
         return self.rows // ROWS, self.columns // self.each
@@ -292,7 +305,7 @@ def _describe_multiply(tile: WgmmaTile) -> Any:
     rows, columns, depth = tile.rows, tile.columns, tile.depth
     shapes = tile.get_shape(0), tile.get_shape(1)
     (down, across), share = tile.blocks, tile.share
-    dtype, acc = tile.dtype, tile.acc
+    dtype, acc = tile.dtype, tile.register
     (a0, a1, a2, a3), (b0, b1, b2, b3) = shapes
 
     def place(row: Any, column: Any, k: Any) -> tuple[Any, Any, Any]:
@@ -301,7 +314,10 @@ def _describe_multiply(tile: WgmmaTile) -> Any:
         )
 
     def widen(value: Any) -> Any:
-        return value if dtype == acc else T.Cast(acc, value)
+        return value if dtype == tile.acc else T.Cast(tile.acc, value)
+
+    def add(total: Any, a: Any, b: Any) -> Any:
+        return tile.keep_sum(tile.read_sum(total) + widen(a) * widen(b))
 
     @T.prim_func(s_tir=True)
     def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
@@ -321,7 +337,7 @@ def _describe_multiply(tile: WgmmaTile) -> Any:
                 with T.sblock("multiply"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                     of_a, of_b, of_c = T.meta_var(place(vi, vj, vk))
-                    C[of_c] = C[of_c] + widen(A[of_a]) * widen(B[of_b])
+                    C[of_c] = add(C[of_c], A[of_a], B[of_b])
 
     return describe
 
@@ -329,7 +345,7 @@ def _describe_multiply(tile: WgmmaTile) -> Any:
 def _issue_multiply(tile: WgmmaTile) -> Any:
     shapes = tile.get_shape(0), tile.get_shape(1)
     (down, across), share = tile.blocks, tile.share
-    dtype, acc, size = tile.dtype, tile.acc, tile.bits // 8
+    dtype, acc, size = tile.dtype, tile.register, tile.bits // 8
     steps, codes = tile.depth // tile.step, [CODES[it] for it in tile.swizzles]
     (a0, a1, a2, a3), (b0, b1, b2, b3) = shapes
 
@@ -428,10 +444,11 @@ def emit_instruction(tile: WgmmaTile, sums: list[Any], a: Any, b: Any) -> Any:
 
 def _store(tile: WgmmaTile, out: str, scope: str) -> tuple[Any, Any]:
     """Pairs of neighbours, as vectors; all groups have arrived before."""
-    columns, share, acc = tile.each, tile.share, tile.acc
+    columns, share, acc = tile.each, tile.share, tile.register
 
     def convert(value: Any) -> Any:
-        return value if acc == out else T.Cast(out, value)
+        total = tile.read_sum(value)
+        return total if tile.acc == out else T.Cast(out, total)
 
     def place(row: Any, column: Any) -> tuple[Any, Any]:
         return tuple(place_in_accumulator(row, column))
