@@ -33,8 +33,9 @@ from .intrinsics.warpgroups import (
 from .intrinsics.wgmma import WgmmaIntrinsics, WgmmaTile, get_wgmma_intrinsics
 from .legality.net import inlines
 from .loops import Tail, require_factors
+from .pipelining import are_products_first
 from .placement import inline_producers
-from .queries import get_extent, get_realize, get_sblock_name
+from .queries import get_extent, get_outer_loops, get_realize, get_sblock_name
 from .tensorize import require_matmul_loops
 from .tir import constant, is_used
 
@@ -256,8 +257,9 @@ def tensorize_warpgroups(
         `stage_swizzled_at` staged; `zeros`, the block that initializes it; the one store of its
         result from registers to ``global`` or ``shared.dyn`` memory, which converts at most; no
         predicates; types and columns that wgmma multiplies, and ``sm_90a``, where `arch` is given;
-        of float32 operands, which keep 10 bits of 23, `tf32`; groups in flight only where no tile
-        is overwritten before its group has arrived, which `prefetch_asynchronously` asks for
+        of float32 operands, which keep 10 bits of 23, `tf32`; one group in flight at most, and
+        that in a loop which `prefetch_asynchronously` made a pipeline with `products_first`: no
+        tile is overwritten then before its group has ended
     """
     tile = _read_tile(sch, block, store, in_flight)
     if not tf32 and tile.dtype == "float32":
@@ -266,6 +268,7 @@ def tensorize_warpgroups(
             "pass tf32=True where that is meant",
         )
     _require_whole_store(sch, store, tile)
+    _require_order(sch, block, in_flight)
     result = sch.get(store).writes[0].source
     intrinsics = get_wgmma_intrinsics(
         tile, out=str(result.dtype), store_scope=str(result.scope()), arch=arch
@@ -294,6 +297,23 @@ def tensorize_warpgroups(
     sch.tensorize(piece, intrinsics.store)
     sch.tensorize(sch.get_loops(block)[-3], intrinsics.multiply)
     return intrinsics
+
+
+def _require_order(sch: Schedule, block: SBlockRV, in_flight: int) -> None:
+    """Refuse groups in flight whose tiles would be overwritten."""
+    loops = get_outer_loops(sch, sch.get_loops(block)[-3])
+    if in_flight and not any(are_products_first(loop) for loop in loops):
+        raise TransformError(
+            f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave groups "
+            "in flight that read tiles while the next ones are copied to their place",
+            "call prefetch_asynchronously(..., products_first=True) first, or use in_flight=0",
+        )
+    if in_flight > 1:
+        raise TransformError(
+            f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave a group "
+            "in flight that reads the tile to whose place the next copies go",
+            "use in_flight=1",
+        )
 
 
 def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) -> WgmmaTile:
