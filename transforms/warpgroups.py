@@ -137,17 +137,16 @@ def stage_swizzled_at(
     operand: int,
     warpgroups: int,
     vector: int,
-    swizzle: int | None = None,
+    swizzle: int = 128,
     tail: Tail = "refuse",
 ) -> SBlockRV:
     """Stage an operand's tile in shared memory as wgmma's descriptors read it.
 
-    Rows of `swizzle` bytes follow one another, and their chunks of 16 bytes are exchanged by the
-    number of the row (`place_in_tile`); a wider tile has several slabs of such rows. Without
-    `swizzle` it is the widest of 128, 64, 32 and 16 bytes that divides what a warpgroup reads of a
-    row; 16 exchanges nothing.
+    Rows of 128, 64, 32 or 16 bytes follow one another, `swizzle` at most and as many as divide
+    what a warpgroup reads of a row, and their chunks of 16 bytes are exchanged by the number of the
+    row (`place_in_tile`); a wider tile has several slabs of such rows. 16 exchanges nothing.
     An operand of 8 or 32 bits that does not lie along k is transposed as it is copied, an element
-    at a time, since wgmma transposes 16 bits alone. A producer that can be inlined is: zeros of a
+    at a time whatever `vector` is, since wgmma transposes 16 bits alone. A producer that can be inlined is: zeros of a
     padding become part of the fetch.
 
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_0: for f_1 in threadIdx.y: for f_2 in
@@ -156,8 +155,7 @@ def stage_swizzled_at(
     consumes: the operand's producers, if they are inlined
     returns: the copy block
     requires: what `cache_read_at` and `fetch_cooperatively` require, but that the kernel need not
-        have threadIdx.x yet; a swizzle that divides the tile's rows; vectors of 16 bytes at most,
-        and of one element where the tile is transposed
+        have threadIdx.x yet; rows of whole chunks of 16 bytes; vectors of 16 bytes at most
     """
     row, is_transposed = _find_row(sch, block, operand)
     copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE)
@@ -166,9 +164,10 @@ def stage_swizzled_at(
     target = sch.get(copy).writes[0].source
     bits = target.dtype.bits
     row_bytes = row * bits // 8
-    width = choose_swizzle(row_bytes) if swizzle is None else swizzle
-    _require_swizzle(sch, copy, row_bytes, width)
-    _require_vector(str(target.name), vector, bits, is_transposed)
+    _require_swizzle(sch, copy, row_bytes, swizzle)
+    width = min(swizzle, choose_swizzle(row_bytes))
+    vector = 1 if is_transposed else vector
+    _require_vector(str(target.name), vector, bits)
     fetch_by_threads(sch, copy, (warpgroups, THREADS), vector=vector, tail=tail)
 
     def place(*at: Any) -> tuple[Any, ...]:
@@ -206,23 +205,15 @@ def _require_swizzle(sch: Schedule, copy: SBlockRV, row_bytes: int, swizzle: int
         raise TransformError(
             f"swizzle={swizzle} is none of wgmma's", "use 128, 64, 32, or 16 for no swizzle"
         )
-    if row_bytes % swizzle:
+    if row_bytes % CHUNK_BYTES:
         raise TransformError(
             f"a warpgroup reads rows of {row_bytes} bytes of what block "
-            f"'{get_sblock_name(sch, copy)}' copies, which swizzle={swizzle} does not divide",
-            f"use {choose_swizzle(row_bytes)} or less, or a wider tile"
-            if row_bytes % CHUNK_BYTES == 0
-            else f"use a tile with rows of a multiple of {CHUNK_BYTES} bytes",
+            f"'{get_sblock_name(sch, copy)}' copies, which are no whole chunks of {CHUNK_BYTES}",
+            f"use a tile with rows of a multiple of {CHUNK_BYTES} bytes",
         )
 
 
-def _require_vector(name: str, vector: int, bits: int, is_transposed: bool) -> None:
-    if is_transposed and vector != 1:
-        raise TransformError(
-            f"'{name}' has {bits} bits and does not lie along k, and is transposed an element at a "
-            "time",
-            "use vector=1, or transpose the operand beforehand",
-        )
+def _require_vector(name: str, vector: int, bits: int) -> None:
     if vector * bits > CHUNK_BYTES * 8:
         raise TransformError(
             f"vector={vector} of '{name}' takes more than a chunk of {CHUNK_BYTES} bytes, and a "

@@ -57,7 +57,7 @@ def name_passes(pipeline: str) -> dict[str, Any]:
         [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
     )
     after_barriers = tvm.transform.Sequential(
-        [CorrectAsyncWaits, DropRedundantBarriers, DropDoubledBarriers]
+        [CorrectAsyncWaits, DropDoubledBarriers, DropRedundantBarriers]
     )
     return {
         "s_tir": _put_before(s_tir.transform, "LowerThreadAllreduce", after_barriers),
