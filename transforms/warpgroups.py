@@ -28,7 +28,9 @@ from .intrinsics.warpgroups import (
     SWIZZLES,
     THREADS,
     choose_swizzle,
+    place_in_accumulator,
     place_in_tile,
+    split_by,
 )
 from .intrinsics.wgmma import WgmmaIntrinsics, WgmmaTile, get_wgmma_intrinsics
 from .legality.net import inlines
@@ -170,10 +172,12 @@ def stage_swizzled_at(
     _require_vector(str(target.name), vector, bits)
     fetch_by_threads(sch, copy, (warpgroups, THREADS), vector=vector, tail=tail)
 
+    is_one = constant(target.shape[-2 if is_transposed else -1]) == width * 8 // bits
+
     def place(*at: Any) -> tuple[Any, ...]:
         *front, row, column = at
         pair = (column, row) if is_transposed else (row, column)
-        return (*front, *place_in_tile(*pair, bits=bits, swizzle=width))
+        return (*front, *place_in_tile(*pair, bits=bits, swizzle=width, is_one_slab=is_one))
 
     sch.transform_layout(copy, ("write", 0), place, assume_injective_transform=True)
     return copy
@@ -265,16 +269,15 @@ def tensorize_warpgroups(
         tile, out=str(result.dtype), store_scope=str(result.scope()), arch=arch
     )
 
+    *_, height, width = (constant(size) for size in sch.get(store).reads[0].source.shape)
+
     def place(*at: Any) -> tuple[Any, ...]:
         *front, row, column = at
-        thread, element = tile.place_sum(row % ROWS, column % tile.each)[2:]
-        return (*front, row // ROWS, column // tile.each, thread, element)
+        down, inner = split_by(row, ROWS, is_one=height == ROWS)
+        right, across = split_by(column, tile.each, is_one=width == tile.each)
+        return (*front, down, right, *place_in_accumulator(inner, across))
 
     sch.transform_layout(store, ("read", 0), place)
-    zeros = sch.blockize(sch.get_loops(zeros)[-2])
-    sch.tensorize(zeros, intrinsics.fill)
-    if tile.register != tile.acc:
-        sch.unsafe_set_dtype(zeros, 0, tile.register)
     rows, columns = sch.get_loops(store)[-2:]
     i, row = sch.split(rows, [None, ROWS])
     j, column = sch.split(columns, [None, tile.each])
@@ -282,11 +285,18 @@ def tensorize_warpgroups(
     sch.unroll(i)
     sch.unroll(j)
     alignment = sch.get(store).annotations.get("buffer_dim_align", [])
-    piece = sch.blockize(row)
+    # First what writes the sums, of which TVM asks whether it covers what the store reads.
+    products, fill, piece = (
+        sch.blockize(loop)
+        for loop in (sch.get_loops(block)[-3], sch.get_loops(zeros)[-2], row)
+    )
     for dimension in alignment:
         sch.storage_align(piece, *map(int, dimension))
+    sch.tensorize(fill, intrinsics.fill)
+    if tile.register != tile.acc:
+        sch.unsafe_set_dtype(fill, 0, tile.register)
     sch.tensorize(piece, intrinsics.store)
-    sch.tensorize(sch.get_loops(block)[-3], intrinsics.multiply)
+    sch.tensorize(products, intrinsics.multiply)
     return intrinsics
 
 

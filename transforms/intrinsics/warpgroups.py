@@ -92,17 +92,26 @@ def get_tile_shape(rows: int, columns: int, *, bits: int, swizzle: int) -> tuple
     return columns * bits // (8 * swizzle), rows, swizzle // CHUNK_BYTES, chunk
 
 
-def place_in_tile(row: Any, column: Any, *, bits: int, swizzle: int) -> TilePlace:
+def place_in_tile(
+    row: Any, column: Any, *, bits: int, swizzle: int, is_one_slab: bool = False
+) -> TilePlace:
     """The place of an element of a tile whose columns lie side by side in global memory.
 
     A row of the swizzle's bytes follows the other; where the tile is wider, the next slab holds
     the columns that are left. The chunks of a row are exchanged by the bits of their address above
     the 128 bytes that all banks hold, so that the same chunk of eight rows lies in different banks.
+    `is_one_slab` says that there are no more columns than those of one: TVM cannot invert the
+    quotient and the remainder of these.
     """
     size = bits // 8
     chunk = CHUNK_BYTES // size
-    slab, inside = column // (swizzle // size), column % (swizzle // size)
+    slab, inside = split_by(column, swizzle // size, is_one=is_one_slab)
     return TilePlace(slab, row, swizzle_chunk(row, inside // chunk, swizzle), column % chunk)
+
+
+def split_by(index: Any, size: int, *, is_one: bool) -> tuple[Any, Any]:
+    """The quotient and the remainder of an index; 0 and itself where there is but one part."""
+    return (index * 0, index) if is_one else (index // size, index % size)
 
 
 def swizzle_chunk(row: Any, chunk: Any, swizzle: int) -> Any:

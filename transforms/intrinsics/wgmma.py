@@ -42,6 +42,7 @@ from .warpgroups import (
     get_tile_shape,
     place_in_accumulator,
     place_in_tile,
+    split_by,
 )
 
 PTX_TYPES = {
@@ -135,19 +136,16 @@ class WgmmaTile:
 
     def place_sum(self, row: Any, column: Any) -> tuple[Any, Any, Any, Any]:
         """Where a sum of the tile lies: the instruction's block, the thread, and the element."""
-        # Not row % 64 // 16 where there are 64 rows: TVM cannot invert that.
-        inner = row % ROWS if self.rows > ROWS else row
-        across = column % self.each if self.columns > self.each else column
-        return (
-            row // ROWS if self.rows > ROWS else 0 * row,
-            column // self.each if self.columns > self.each else 0 * column,
-            *place_in_accumulator(inner, across),
-        )
+        down, inner = split_by(row, ROWS, is_one=self.rows == ROWS)
+        right, across = split_by(column, self.each, is_one=self.columns == self.each)
+        return (down, right, *place_in_accumulator(inner, across))
 
     def place_operand(self, operand: int, row: Any, column: Any) -> tuple[Any, ...]:
         """Where an element of A (row, k) or of B (k, column) lies in its tile."""
         at = (column, row) if operand == 1 and self.transpose_b else (row, column)
-        return tuple(place_in_tile(*at, bits=self.bits, swizzle=self.swizzles[operand]))
+        is_one = self.get_shape(operand)[0] == 1
+        swizzle = self.swizzles[operand]
+        return tuple(place_in_tile(*at, bits=self.bits, swizzle=swizzle, is_one_slab=is_one))
 
     @property
     def name(self) -> str:
