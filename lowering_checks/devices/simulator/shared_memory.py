@@ -188,6 +188,7 @@ class SharedMemory(Memory):
 
     def end_matrix(self, index: Any, values: Array, mask: Array, location: str) -> None:
         """The same instruction has read all: nothing may have changed, or be stored right now."""
+        index = np.clip(index, self.low, self.low + self.size - 1)  # as it was read
         self.check_unchanged(index, values, mask, location, MATRIX)
         access = self._locate_cells(MATRIX, index, mask, location, is_checked=True)
         if self.shadow.is_tracked:
