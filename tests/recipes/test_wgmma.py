@@ -1,15 +1,16 @@
 """Matmul by wgmma: types, shapes and configs on the simulator, and on a GPU where there is one."""
 
-import re
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
-from tirstep.lowering_checks.facts import get_facts
+from tirstep.lowering_checks import (
+    CheckError,
+    check_numbers,
+    get_device,
+    run_golden,
+    run_recipe,
+)
+from tirstep.lowering_checks.facts import compile_facts, cuda_compilers, get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul
 from tirstep.transforms import TransformError
@@ -91,10 +92,9 @@ def test_every_rung_is_exact(recipe, device: str) -> None:
     check(run_golden(recipe), device)
 
 
-@pytest.mark.parametrize("name", ["matmul_wgmma_rows", "matmul_wgmma_split_k"])
-def test_every_step_is_right(name: str) -> None:
+def test_every_step_is_right() -> None:
     """On the CPU while it has no instruction, which the simulator would take minutes for."""
-    run, cpu = run_golden(RECIPES[name]), get_device("cpu")
+    run, cpu = run_golden(RECIPES["matmul_wgmma_split_k"]), get_device("cpu")
     for step in run.steps:
         device = cpu if cpu.find_obstacle(step.module) is None else SIMULATOR
         assert device is cpu or step.name == "tensorized"
@@ -117,36 +117,30 @@ def test_rungs_are_right_at_a_real_shape(recipe, dtype: str, out: str, transpose
     check(run_recipe(recipe, {"m": 1024, "n": 512, "k": 2048}, options=options), "cuda")
 
 
-NVCC = shutil.which("nvcc")
+def has_compiler() -> bool:
+    try:
+        return bool(cuda_compilers.get_compiler())
+    except CheckError:
+        return False
 
 
-@pytest.mark.skipif(NVCC is None, reason="no nvcc to compile for sm_90a with")
+@pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
 @pytest.mark.parametrize(
     ("name", "options"),
     [
         ("matmul_wgmma_rows", {"dtype": "bfloat16", "out": "bfloat16"}),
-        ("matmul_wgmma_rows", {"dtype": "float8_e4m3fn", "transpose_b": True}),
         ("matmul_wgmma_best", {"dtype": "int8", "out": "int32", "transpose_b": True}),
     ],
 )
-def test_nothing_is_spilled_and_no_instruction_serialized(
-    name: str, options: dict, tmp_path: Path
-) -> None:
+def test_nothing_is_spilled_and_no_instruction_serialized(name: str, options: dict) -> None:
     """ptxas serializes wgmma where it cannot tell what registers hold, and says so."""
     run = run_recipe(RECIPES[name], {"m": 4096, "n": 4096, "k": 4096}, options=options)
     facts = get_facts(run.steps[-1].module, "cuda", problem=run.problem)
-    assert facts.refusal is None
-    file = tmp_path / "kernel.cu"
-    file.write_text(facts.source)
-    command = [NVCC, "-arch=sm_90a", "-O3", "--use_fast_math", "--cubin", "-Xptxas", "-v"]
-    done = subprocess.run(
-        [*command, "-o", str(tmp_path / "kernel.cubin"), str(file)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr) == [
-        ("0", "0")
-    ]
-    assert "serializ" not in done.stderr.lower()
+    compiled = compile_facts(facts.source, "sm_90a", facts.kernels)
+    assert (facts.refusal, compiled.refusal) == (None, None)
+    assert compiled.values()["spills"] == 0
+    assert "Used " in compiled.log
+    assert "serializ" not in compiled.log.lower()
 
 
 def test_the_order_in_the_source_is_that_of_the_manual() -> None:
