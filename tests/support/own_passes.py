@@ -17,9 +17,6 @@ from tirstep.transforms.recipes import RECIPES
 GOLDENS = Path(__file__).resolve().parents[1] / "golden_passes"
 EXACT = "changes no bits"
 DECLARED = {
-    "CorrectAsyncWaits": Declaration(
-        "before", "s_tir.LowerThreadAllreduce", ("adds no barriers", "is done at once")
-    ),
     "DropDoubledBarriers": Declaration(
         "before", "s_tir.LowerThreadAllreduce", (EXACT, "drops barriers only", "is done at once")
     ),
@@ -38,7 +35,6 @@ DECLARED = {
 }
 """By name, in `tirstep.transforms.passes`."""
 CHANGED = {
-    "CorrectAsyncWaits": ("matmul_wgmma_in_flight",),
     "DropDoubledBarriers": ("matmul_wgmma_async",),
     "DropRedundantBarriers": ("matmul_prefetched",),
     "DropThreadDimensions": ("row_sum_cached", "softmax_cached"),
