@@ -109,13 +109,7 @@ def prefetch_asynchronously(
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts)
     _require_stages(sch, loop, stages)
-    for node in [*get_enclosing_loops(sch, loop), sch.get(loop)]:
-        if UNROLL in node.annotations:
-            raise TransformError(
-                f"loop '{node.loop_var.name}' is marked by suggest_unrolling, under which TVM "
-                "cannot say how many copies to wait for",
-                "suggest to unroll loops inside of the pipeline only",
-            )
+    _require_counted(sch, loop)
     last, rest, count = stages - 1, count_statements(parts[-1]), len(copies)
     if fragments_first:
         _require_fragments(sch, loop, rest, stages)
@@ -138,6 +132,16 @@ def prefetch_asynchronously(
     if any(sch.get(copy).writes[0].source.dtype.itemsize == 4 for copy in copies):
         # Otherwise TVM retypes the buffers to vectors and then finds lanes that do not match.
         set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
+
+
+def _require_counted(sch: Schedule, loop: LoopRV) -> None:
+    for node in [*get_enclosing_loops(sch, loop), sch.get(loop)]:
+        if UNROLL in node.annotations:
+            raise TransformError(
+                f"loop '{node.loop_var.name}' is marked by suggest_unrolling, under which TVM "
+                "cannot say how many copies to wait for",
+                "suggest to unroll loops inside of the pipeline only",
+            )
 
 
 def _require_stages(sch: Schedule, loop: LoopRV, stages: int) -> None:

@@ -87,9 +87,7 @@ def tile_in_warpgroups(
     groups = (tile[0] // warpgroup[0], tile[1] // warpgroup[1])
     pieces = {"warpgroups": groups[0], "warpgroup": warpgroup[0]}
     require_factors(sch, rows, {"swizzle": swizzle, **pieces}, "refuse")
-    require_factors(
-        sch, columns, {"warpgroups": groups[1], "warpgroup": warpgroup[1]}, "refuse"
-    )
+    require_factors(sch, columns, {"warpgroups": groups[1], "warpgroup": warpgroup[1]}, "refuse")
     require_factors(sch, reduction, {"tile_k": tile_k}, "refuse")
     set_, row_tile, row_group, row = sch.split(rows, [None, swizzle, groups[0], warpgroup[0]])
     column_tile, column_group, column = sch.split(columns, [None, groups[1], warpgroup[1]])
@@ -148,8 +146,8 @@ def stage_swizzled_at(
     what a warpgroup reads of a row, and their chunks of 16 bytes are exchanged by the number of the
     row (`place_in_tile`); a wider tile has several slabs of such rows. 16 exchanges nothing.
     An operand of 8 or 32 bits that does not lie along k is transposed as it is copied, an element
-    at a time whatever `vector` is, since wgmma transposes 16 bits alone. A producer that can be inlined is: zeros of a
-    padding become part of the fetch.
+    at a time whatever `vector` is, since wgmma transposes 16 bits alone. A producer that can be
+    inlined is: zeros of a padding become part of the fetch.
 
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_0: for f_1 in threadIdx.y: for f_2 in
         threadIdx.x: for f_3 in T.vectorized(vector): A_shared[k // 64, i, (k % 64 // 8 ^ i % 8) %
@@ -269,6 +267,35 @@ def tensorize_warpgroups(
         tile, out=str(result.dtype), store_scope=str(result.scope()), arch=arch
     )
 
+    _lay_sums(sch, store, tile)
+    row = _tile_store(sch, store, tile)
+    alignment = sch.get(store).annotations.get("buffer_dim_align", [])
+    # First what writes the sums, of which TVM asks whether it covers what the store reads.
+    loops = (sch.get_loops(block)[-3], sch.get_loops(zeros)[-2], row)
+    products, fill, piece = (sch.blockize(loop) for loop in loops)
+    for dimension in alignment:
+        sch.storage_align(piece, *map(int, dimension))
+    sch.tensorize(fill, intrinsics.fill)
+    if tile.register != tile.acc:
+        sch.unsafe_set_dtype(fill, 0, tile.register)
+    sch.tensorize(piece, intrinsics.store)
+    sch.tensorize(products, intrinsics.multiply)
+    return intrinsics
+
+
+def _tile_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> LoopRV:
+    """Split a store into those of instructions, which are unrolled; the loop of one of them."""
+    rows, columns = sch.get_loops(store)[-2:]
+    i, row = sch.split(rows, [None, ROWS])
+    j, column = sch.split(columns, [None, tile.each])
+    sch.reorder(i, j, row, column)
+    sch.unroll(i)
+    sch.unroll(j)
+    return row
+
+
+def _lay_sums(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
+    """Give the registers of the sums the layout of the instructions."""
     *_, height, width = (constant(size) for size in sch.get(store).reads[0].source.shape)
 
     def place(*at: Any) -> tuple[Any, ...]:
@@ -278,26 +305,6 @@ def tensorize_warpgroups(
         return (*front, down, right, *place_in_accumulator(inner, across))
 
     sch.transform_layout(store, ("read", 0), place)
-    rows, columns = sch.get_loops(store)[-2:]
-    i, row = sch.split(rows, [None, ROWS])
-    j, column = sch.split(columns, [None, tile.each])
-    sch.reorder(i, j, row, column)
-    sch.unroll(i)
-    sch.unroll(j)
-    alignment = sch.get(store).annotations.get("buffer_dim_align", [])
-    # First what writes the sums, of which TVM asks whether it covers what the store reads.
-    products, fill, piece = (
-        sch.blockize(loop)
-        for loop in (sch.get_loops(block)[-3], sch.get_loops(zeros)[-2], row)
-    )
-    for dimension in alignment:
-        sch.storage_align(piece, *map(int, dimension))
-    sch.tensorize(fill, intrinsics.fill)
-    if tile.register != tile.acc:
-        sch.unsafe_set_dtype(fill, 0, tile.register)
-    sch.tensorize(piece, intrinsics.store)
-    sch.tensorize(products, intrinsics.multiply)
-    return intrinsics
 
 
 def _require_order(sch: Schedule, block: SBlockRV, in_flight: int) -> None:

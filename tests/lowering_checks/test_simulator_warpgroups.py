@@ -55,9 +55,7 @@ def drop(module: tvm.IRModule, name: str, which: int = 0) -> tvm.IRModule:
     return edit(module, Evaluate, is_call(name), lambda _: NOTHING, which)
 
 
-def change(
-    module: tvm.IRModule, name: str, place: int, value: int, which: int = 0
-) -> tvm.IRModule:
+def change(module: tvm.IRModule, name: str, place: int, value: int, which: int = 0) -> tvm.IRModule:
     """The module with another constant as an argument of a call."""
 
     def replace(node: Evaluate) -> Evaluate:

@@ -3,15 +3,15 @@
 import pytest
 import tvm
 from pipelines import tensor_core_matmul
+from tvm.s_tir import Schedule
 from tvm.tirx import AttrStmt
 
 from tirstep.lowering_checks import get_device, run_golden, run_recipe
 from tirstep.lowering_checks.devices.simulator import lower
-from tirstep.transforms.passes.async_waits import COMMIT, WAIT, CorrectAsyncWaits
 from tirstep.transforms.pass_options import set_pipeline
+from tirstep.transforms.passes.async_waits import COMMIT, WAIT, CorrectAsyncWaits
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import constant, find_all
-from tvm.s_tir import Schedule
 
 
 def count(module: tvm.IRModule) -> list[int | None]:

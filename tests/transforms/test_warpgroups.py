@@ -69,9 +69,7 @@ def test_stage_swizzled_at_pair() -> None:
     def change(sch: Schedule):
         block = sch.get_sblock("C")
         outer = sch.get_loops(block)[2]
-        return stage_swizzled_at(
-            sch, block, outer, operand=0, warpgroups=1, vector=8, tail="guard"
-        )
+        return stage_swizzled_at(sch, block, outer, operand=0, warpgroups=1, vector=8, tail="guard")
 
     before, after = read("02_accumulated_in_registers"), read("03_A_in_shared_memory")
     check_pair(before, change, after, is_verified=False)
@@ -79,9 +77,7 @@ def test_stage_swizzled_at_pair() -> None:
 
 def test_tensorize_warpgroups_pair() -> None:
     def change(sch: Schedule) -> None:
-        block, zeros, store = (
-            sch.get_sblock(f"C_{name}") for name in ("update", "init", "local")
-        )
+        block, zeros, store = (sch.get_sblock(f"C_{name}") for name in ("update", "init", "local"))
         names = tensorize_warpgroups(sch, block, zeros, store)
         assert names.store == "tirstep_wgmma_store_32_float32_as_float32_global"
         set_pipeline(sch)
@@ -103,9 +99,7 @@ def test_a_tile_of_several_instructions_through_shared_memory_is_right(transpose
         stage(sch, made, operand, warpgroups=4)
     zeros = decompose_reduction_at(sch, made.block, made.outer)
     tensorize_warpgroups(sch, made.block, zeros, store)
-    problem = matmul.problem(
-        256, 128, 192, dtype="float16", out="float16", transpose_b=transpose_b
-    )
+    problem = matmul.problem(256, 128, 192, dtype="float16", out="float16", transpose_b=transpose_b)
     assert check_numbers(problem, sch.mod, SIMULATOR, where="here") == []
 
 

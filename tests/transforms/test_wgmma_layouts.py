@@ -105,9 +105,9 @@ def test_operands_of_further_instructions_begin_in_whole_groups() -> None:
     """Of a warpgroup with 128 rows and two instructions of 128 columns each."""
     tile = WgmmaTile(**{**vars(HALF), "rows": 128, "columns": 512})
     assert (tile.each, tile.blocks, tile.share) == (256, (2, 2), 128)
-    assert find_operand(tile, 0, 128 * 128, 1, 1) == 2 + 64 * 128 // 16
-    slab = 64 * 128
-    assert find_operand(tile, 1, slab, 1, 1) == 16 * 128 // 16 + 4 * slab // 16
+    assert find_operand(tile, 0, 128 * 64, 1, 1) == 2 + 64 * 128 // 16
+    slab = 64 * 64
+    assert find_operand(tile, 1, slab, 1, 1) == 16 * 128 // 16 + 4 * slab * 2 // 16
 
 
 def test_the_widest_swizzle_and_instruction_that_fit_are_chosen() -> None:

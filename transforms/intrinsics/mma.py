@@ -99,7 +99,9 @@ def get_mma_intrinsics(
     load_b = f"tirstep_{'ldmatrix' if by_matrices else 'load'}_{b_name}_{dtype}"
     store = f"tirstep_mma_store_{acc}_as_{out}_{store_scope.replace('.', '_')}"
     return MmaIntrinsics(
-        register_intrinsic(f"tirstep_ldmatrix_a_{dtype}", lambda: _load_matrices(dtype, "A", False)),
+        register_intrinsic(
+            f"tirstep_ldmatrix_a_{dtype}", lambda: _load_matrices(dtype, "A", False)
+        ),
         register_intrinsic(
             load_b,
             lambda: (

@@ -86,7 +86,9 @@ def choose_swizzle(row_bytes: int) -> Swizzle:
     return next((width for width in SWIZZLES if row_bytes % width == 0), SWIZZLES[-1])
 
 
-def get_tile_shape(rows: int, columns: int, *, bits: int, swizzle: int) -> tuple[int, int, int, int]:
+def get_tile_shape(
+    rows: int, columns: int, *, bits: int, swizzle: int
+) -> tuple[int, int, int, int]:
     """The slabs, rows, chunks and elements of a tile in shared memory."""
     chunk = CHUNK_BYTES * 8 // bits
     return columns * bits // (8 * swizzle), rows, swizzle // CHUNK_BYTES, chunk

@@ -18,12 +18,10 @@ the product, in the order that the PTX ISA asks for:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import tvm
-from tvm.s_tir import TensorIntrin
 from tvm.script import tirx as T
 
 from ..errors import TransformError
@@ -118,6 +116,11 @@ class WgmmaTile:
     def blocks(self) -> tuple[int, int]:
         """The instructions of a step, along the rows and along the columns."""
         return self.rows // ROWS, self.columns // self.each
+
+    @property
+    def sums_shape(self) -> tuple[int, int, int, int]:
+        """The blocks, the threads and the elements of each."""
+        return (*self.blocks, THREADS, self.share)
 
     @property
     def share(self) -> int:
@@ -259,19 +262,22 @@ def _require_tile(tile: WgmmaTile) -> None:
         )
 
 
+def _all(*shape: int) -> tuple[slice, ...]:
+    """All elements of a buffer of a shape."""
+    return tuple(slice(0, size) for size in shape)
+
+
 def _fill(tile: WgmmaTile) -> tuple[Any, Any]:
     rows, columns = tile.rows, tile.columns
-    (down, across), share, acc = tile.blocks, tile.share, tile.acc
-    zero, place = tvm.tirx.const(0, acc), tile.place_sum
+    shape, acc, place = tile.sums_shape, tile.acc, tile.place_sum
+    (down, across, _, share), zero, sums_of_all = shape, tvm.tirx.const(0, acc), _all(*shape)
 
     @T.prim_func(s_tir=True)
     def describe(sums: T.handle) -> None:
-        C = T.match_buffer(
-            sums, (down, across, THREADS, share), acc, offset_factor=1, scope="local"
-        )
+        C = T.match_buffer(sums, shape, acc, offset_factor=1, scope="local")
         with T.sblock("root"):
             T.reads()
-            T.writes(C[0:down, 0:across, 0:THREADS, 0:share])
+            T.writes(C[sums_of_all])
             for i, j in T.grid(rows, columns):
                 with T.sblock("fill"):
                     vi, vj = T.axis.remap("SS", [i, j])
@@ -282,12 +288,10 @@ def _fill(tile: WgmmaTile) -> tuple[Any, Any]:
 
     @T.prim_func(s_tir=True)
     def fill(sums: T.handle) -> None:
-        C = T.match_buffer(
-            sums, (down, across, THREADS, share), acc, offset_factor=1, scope="local"
-        )
+        C = T.match_buffer(sums, shape, acc, offset_factor=1, scope="local")
         with T.sblock("root"):
             T.reads()
-            T.writes(C[0:down, 0:across, 0:THREADS, 0:share])
+            T.writes(C[sums_of_all])
             for _ in T.thread_binding(THREADS, "threadIdx.x"):
                 for i, j, element in T.grid(down, across, share):
                     C[i, j, 0, element] = zero
@@ -300,16 +304,13 @@ def _multiply(tile: WgmmaTile) -> tuple[Any, Any]:
 
 
 def _describe_multiply(tile: WgmmaTile) -> Any:
-    rows, columns, depth = tile.rows, tile.columns, tile.depth
-    shapes = tile.get_shape(0), tile.get_shape(1)
-    (down, across), share = tile.blocks, tile.share
-    dtype, acc = tile.dtype, tile.register
-    (a0, a1, a2, a3), (b0, b1, b2, b3) = shapes
+    shapes = tile.get_shape(0), tile.get_shape(1), tile.sums_shape
+    dtype, acc, sizes = tile.dtype, tile.register, (tile.rows, tile.columns, tile.depth)
+    all_a, all_b, all_c = (_all(*shape) for shape in shapes)
 
     def place(row: Any, column: Any, k: Any) -> tuple[Any, Any, Any]:
-        return tile.place_operand(0, row, k), tile.place_operand(1, k, column), tile.place_sum(
-            row, column
-        )
+        a, b = tile.place_operand(0, row, k), tile.place_operand(1, k, column)
+        return a, b, tile.place_sum(row, column)
 
     def widen(value: Any) -> Any:
         return value if dtype == tile.acc else T.Cast(tile.acc, value)
@@ -321,17 +322,11 @@ def _describe_multiply(tile: WgmmaTile) -> Any:
     def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
         A = T.match_buffer(left, shapes[0], dtype, offset_factor=1, scope=SCOPE)
         B = T.match_buffer(right, shapes[1], dtype, offset_factor=1, scope=SCOPE)
-        C = T.match_buffer(
-            sums, (down, across, THREADS, share), acc, offset_factor=1, scope="local"
-        )
+        C = T.match_buffer(sums, shapes[2], acc, offset_factor=1, scope="local")
         with T.sblock("root"):
-            T.reads(
-                C[0:down, 0:across, 0:THREADS, 0:share],
-                A[0:a0, 0:a1, 0:a2, 0:a3],
-                B[0:b0, 0:b1, 0:b2, 0:b3],
-            )
-            T.writes(C[0:down, 0:across, 0:THREADS, 0:share])
-            for i, j, k in T.grid(rows, columns, depth):
+            T.reads(C[all_c], A[all_a], B[all_b])
+            T.writes(C[all_c])
+            for i, j, k in T.grid(*sizes):
                 with T.sblock("multiply"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                     of_a, of_b, of_c = T.meta_var(place(vi, vj, vk))
@@ -341,87 +336,70 @@ def _describe_multiply(tile: WgmmaTile) -> Any:
 
 
 def _issue_multiply(tile: WgmmaTile) -> Any:
-    shapes = tile.get_shape(0), tile.get_shape(1)
-    (down, across), share = tile.blocks, tile.share
-    dtype, acc, size = tile.dtype, tile.register, tile.bits // 8
-    steps, codes = tile.depth // tile.step, [CODES[it] for it in tile.swizzles]
-    (a0, a1, a2, a3), (b0, b1, b2, b3) = shapes
+    shapes = tile.get_shape(0), tile.get_shape(1), tile.sums_shape
+    dtype, acc, steps = tile.dtype, tile.register, tile.depth // tile.step
+    all_a, all_b, all_c = (_all(*shape) for shape in shapes)
+    # Of a tile's dimensions but the slabs, which lie as far apart as the block's whole tile wants.
+    rows_a, rows_b = ([chunks * size, size, 1] for _, _, chunks, size in shapes[:2])
+    down, across, _, share = tile.sums_shape
 
-    def describe(operand: int, slab: Any) -> tuple[Any, ...]:
-        swizzle = tile.swizzles[operand]
-        along = tile.is_along_k(operand)
-        strides = get_strides(slab * size, swizzle=swizzle, is_along_k=along)
-        return (*strides, codes[operand])
-
-    def find(operand: int, slab: Any, step: Any, block: Any) -> Any:
-        return tvm.tirx.Cast("uint64", find_operand(tile, operand, slab * size, step, block))
-
-    def instruct(sums: list[Any], a: Any, b: Any) -> Any:
-        return emit_instruction(tile, sums, a, b)
+    def find(*place: Any) -> Any:
+        return tvm.tirx.Cast("uint64", find_operand(tile, *place))
 
     @T.prim_func(s_tir=True)
     def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
-        s0 = T.int32()
-        s1 = T.int32()
-        s2 = T.int32()
-        s3 = T.int32()
-        t0 = T.int32()
-        t1 = T.int32()
-        t2 = T.int32()
-        t3 = T.int32()
+        s = T.int32()
+        t = T.int32()
         A = T.match_buffer(
-            left, shapes[0], dtype, offset_factor=1, scope=SCOPE, strides=[s0, s1, s2, s3]
+            left, shapes[0], dtype, offset_factor=1, scope=SCOPE, strides=[s, *rows_a]
         )
         B = T.match_buffer(
-            right, shapes[1], dtype, offset_factor=1, scope=SCOPE, strides=[t0, t1, t2, t3]
+            right, shapes[1], dtype, offset_factor=1, scope=SCOPE, strides=[t, *rows_b]
         )
-        C = T.match_buffer(
-            sums, (down, across, THREADS, share), acc, offset_factor=1, scope="local"
-        )
+        C = T.match_buffer(sums, shapes[2], acc, offset_factor=1, scope="local")
         with T.sblock("root"):
-            T.reads(
-                C[0:down, 0:across, 0:THREADS, 0:share],
-                A[0:a0, 0:a1, 0:a2, 0:a3],
-                B[0:b0, 0:b1, 0:b2, 0:b3],
-            )
-            T.writes(C[0:down, 0:across, 0:THREADS, 0:share])
+            T.reads(C[all_c], A[all_a], B[all_b])
+            T.writes(C[all_c])
             for _ in T.thread_binding(THREADS, "threadIdx.x"):
-                # A block of its own: TVM takes a block of several statements for as many of a pipeline.
+                # In a block: TVM takes the statements of a block for as many of a pipeline.
                 with T.sblock("group"):
-                    T.reads(
-                        C[0:down, 0:across, 0:THREADS, 0:share],
-                        A[0:a0, 0:a1, 0:a2, 0:a3],
-                        B[0:b0, 0:b1, 0:b2, 0:b3],
-                    )
-                    T.writes(C[0:down, 0:across, 0:THREADS, 0:share])
-                    descriptors = T.sblock_alloc_buffer((2,), "uint64", scope="local")
+                    T.reads(C[all_c], A[all_a], B[all_b])
+                    T.writes(C[all_c])
+                    d = T.sblock_alloc_buffer((2,), "uint64", scope="local")
                     T.ptx.fence.proxy.async_.shared__cta()
                     T.evaluate(T.tvm_storage_sync(SCOPE))
-                    T.cuda.wgmma.encode_matrix_descriptor(
-                        T.address_of(descriptors[0]), A.access_ptr("r", ptr_type=dtype), *describe(0, s0)
-                    )
-                    T.cuda.wgmma.encode_matrix_descriptor(
-                        T.address_of(descriptors[1]), B.access_ptr("r", ptr_type=dtype), *describe(1, t0)
-                    )
+                    T.evaluate(emit_descriptor(tile, 0, T.address_of(d[0]), A, s))
+                    T.evaluate(emit_descriptor(tile, 1, T.address_of(d[1]), B, t))
                     T.ptx.wgmma.fence.sync.aligned()
                     for step in T.unroll(steps):
                         for i in T.unroll(down):
                             for j in T.unroll(across):
-                                T.evaluate(
-                                    instruct(
-                                        [C[i, j, 0, element] for element in range(share)],
-                                        descriptors[0] + find(0, s0, step, i),
-                                        descriptors[1] + find(1, t0, step, j),
-                                    )
-                                )
+                                registers = T.meta_var([C[i, j, 0, n] for n in range(share)])
+                                a, b = T.meta_var((find(0, s, step, i), find(1, t, step, j)))
+                                T.evaluate(emit_instruction(tile, registers, d[0] + a, d[1] + b))
                     T.ptx.wgmma.commit_group.sync.aligned()
                     T.ptx.wgmma.wait_group.sync.aligned(tile.in_flight)
 
     return multiply
 
 
-def find_operand(tile: WgmmaTile, operand: int, slab_bytes: Any, step: Any, block: Any) -> Any:
-    """How far an instruction's operand lies from that of the first, in units of 16 bytes."""
+def emit_descriptor(tile: WgmmaTile, operand: int, target: Any, buffer: Any, slab: Any) -> Any:
+    """The descriptor of an operand's tile, whose slabs are so many elements apart."""
+    swizzle = tile.swizzles[operand]
+    strides = get_strides(
+        slab * (tile.bits // 8), swizzle=swizzle, is_along_k=tile.is_along_k(operand)
+    )
+    pointer = buffer.access_ptr("r", ptr_type=tile.dtype)
+    encode = T.cuda.wgmma.encode_matrix_descriptor
+    return encode(target, pointer, *strides, CODES[swizzle])
+
+
+def find_operand(tile: WgmmaTile, operand: int, slab: Any, step: Any, block: Any) -> Any:
+    """How far an instruction's operand lies from that of the first, in units of 16 bytes.
+
+    `slab` is the number of elements from one slab to the next.
+    """
+    slab_bytes = slab * (tile.bits // 8)
     swizzle, along = tile.swizzles[operand], tile.is_along_k(operand)
     at = get_step(slab_bytes, step, bits=tile.bits, swizzle=swizzle, is_along_k=along)
     lines = ROWS if operand == 0 else tile.each
@@ -441,18 +419,20 @@ def emit_instruction(tile: WgmmaTile, sums: list[Any], a: Any, b: Any) -> Any:
 
 
 def _store(tile: WgmmaTile, out: str, scope: str) -> tuple[Any, Any]:
-    """Pairs of neighbours, as vectors; all groups have arrived before."""
-    columns, share, acc = tile.each, tile.share, tile.register
+    """Pairs of neighbours, as vectors; all groups have ended before."""
+    return _describe_store(tile, out, scope), _issue_store(tile, out, scope)
 
-    def convert(value: Any) -> Any:
-        total = tile.read_sum(value)
-        return total if tile.acc == out else T.Cast(out, total)
+
+def _convert(tile: WgmmaTile, out: str, value: Any) -> Any:
+    total = tile.read_sum(value)
+    return total if tile.acc == out else T.Cast(out, total)
+
+
+def _describe_store(tile: WgmmaTile, out: str, scope: str) -> Any:
+    columns, share, acc = tile.each, tile.share, tile.register
 
     def place(row: Any, column: Any) -> tuple[Any, Any]:
         return tuple(place_in_accumulator(row, column))
-
-    def find(thread: Any, element: Any) -> tuple[Any, Any]:
-        return tuple(get_accumulated(thread, element))
 
     @T.prim_func(s_tir=True)
     def describe(sums: T.handle, target: T.handle) -> None:
@@ -467,7 +447,16 @@ def _store(tile: WgmmaTile, out: str, scope: str) -> tuple[Any, Any]:
                     thread, element = T.meta_var(place(vi, vj))
                     T.reads(C[thread, element])
                     T.writes(D[vi, vj])
-                    D[vi, vj] = convert(C[thread, element])
+                    D[vi, vj] = _convert(tile, out, C[thread, element])
+
+    return describe
+
+
+def _issue_store(tile: WgmmaTile, out: str, scope: str) -> Any:
+    columns, share, acc = tile.each, tile.share, tile.register
+
+    def find(thread: Any, element: Any) -> tuple[Any, Any]:
+        return tuple(get_accumulated(thread, element))
 
     @T.prim_func(s_tir=True)
     def store(sums: T.handle, target: T.handle) -> None:
@@ -485,6 +474,6 @@ def _store(tile: WgmmaTile, out: str, scope: str) -> tuple[Any, Any]:
                 for pair in T.unroll(share // 2):
                     for of_pair in T.vectorized(2):
                         element = T.meta_var(pair * 2 + of_pair)
-                        D[find(tx, element)] = convert(C[0, element])
+                        D[find(tx, element)] = _convert(tile, out, C[0, element])
 
-    return describe, store
+    return store

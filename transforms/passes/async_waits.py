@@ -19,10 +19,10 @@ WAIT, COMMIT = "async_wait_inflight_count", "async_commit_queue_scope"
 
 
 class _Wait(NamedTuple):
-    """A wait, and how many groups are committed between it and the next one."""
+    """A wait, what it leaves in flight, and the groups committed between it and the next one."""
 
     node: Any
-    count: int
+    in_flight: int
     commits: int
 
 
@@ -42,7 +42,7 @@ def CorrectAsyncWaits(  # noqa: N802 - a pass is named like TVM's
     right: list[tuple[Any, int]] = []
     following: int | None = None
     for wait in reversed(_find_waits(function.body)):
-        count = wait.count
+        count = wait.in_flight
         if following is not None and wait.commits == 1 and count > following:
             count = following
             right.append((wait.node, count))

@@ -83,21 +83,21 @@ class _Matrix(NamedTuple):
     ----------
     memory : that it lies in
     lanes : of the warpgroups, of shape (groups, 128)
-    index : elements, of shape (lanes, n), each lane a share of them
+    elements : of shape (lanes, n), each lane a share of them
     mask : of all lanes
     shape : of the matrix
     """
 
     memory: SharedMemory
     lanes: Array
-    index: Array
+    elements: Array
     mask: Array
     shape: tuple[int, int]
 
     def arrange(self, values: Array) -> Array:
         """Values of shape (lanes, n) as a matrix for each warpgroup."""
         count = self.shape[0] * self.shape[1]
-        rows = np.broadcast_to(values, self.index.shape)[self.lanes].reshape(len(self.lanes), -1)
+        rows = np.broadcast_to(values, self.elements.shape)[self.lanes].reshape(len(self.lanes), -1)
         return rows[:, :count].reshape(len(self.lanes), *self.shape)
 
 
@@ -172,7 +172,7 @@ def _multiply(threads: Threads, *arguments: Any) -> None:
     ]
     mask = threads.get_mask(groups)
     memory.require_fence(mask, threads.location)
-    read = [it.memory.load_matrix(it.index, it.mask, threads.location) for it in matrices]
+    read = [it.memory.load_matrix(it.elements, it.mask, threads.location) for it in matrices]
     left, right = (it.arrange(values) for it, values in zip(matrices, read, strict=True))
     wide = np.int64 if shape.kinds[0] == "s8" else np.float64
     product = np.matmul(_widen(left, wide, shape), _widen(right, wide, shape))
@@ -183,7 +183,7 @@ def _multiply(threads: Threads, *arguments: Any) -> None:
     def arrive(ready: Array) -> None:
         for matrix, values in zip(matrices, read, strict=True):
             at = ready & matrix.mask
-            matrix.memory.end_matrix(matrix.index, values, at, threads.location)
+            matrix.memory.end_matrix(matrix.elements, values, at, threads.location)
         memory.end_update(cells, ready & mask)
 
     threads.defer(WGMMA, arrive, mask)
@@ -234,6 +234,39 @@ def _locate(
     operand: int,
 ) -> _Matrix:
     """The elements that a descriptor describes, a share of them for each lane of a warpgroup."""
+    tile = _read_descriptors(threads, groups, descriptor)
+    memory, width = tile.memory, tile.width
+    wanted = _KINDS[shape.kinds[operand]]
+    if str(memory.dtype) != wanted:
+        raise UnsupportedError(
+            f"{threads.name} multiplies {wanted}, and {memory.name} has {memory.dtype}"
+        )
+    item = memory.dtype.itemsize
+    across, along = np.indices(size) if operand == 0 else np.indices(size)[::-1]
+    find = _find_transposed_bytes if shape.transposed[operand] else _find_bytes
+    at = (across * item, along) if shape.transposed[operand] else (across, along * item)
+    address = tile.start + find(*at, tile.leading, tile.stride, width)
+    address = address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
+    elements = (address // item).reshape(len(groups), -1)
+    share = -(-elements.shape[1] // WARPGROUP)
+    shares = _pad(elements, share).reshape(len(groups), WARPGROUP, share)
+    mask = threads.get_mask(groups)
+    index = threads.spread(groups, shares)
+    index[~mask[:, 0]] = memory.low
+    return _Matrix(memory, groups, index, mask, size)
+
+
+class _Described(NamedTuple):
+    """What the descriptors of all warpgroups say; the numbers have the shape (groups, 1, 1)."""
+
+    memory: SharedMemory
+    width: int
+    start: Array
+    leading: Array
+    stride: Array
+
+
+def _read_descriptors(threads: Threads, groups: Array, descriptor: Any) -> _Described:
     words = np.broadcast_to(np.asarray(descriptor).astype(np.uint64), (threads.lanes, 1))[:, 0]
     described = words[groups]
 
@@ -244,29 +277,17 @@ def _locate(
     wrong = described != described[:, :1]
     log = threads.state.log
     log.add("divergent warp instruction", threads.name, threads.location, wrong, tell)
-    word = [int(it) for it in described[:, 0]]
-    memory = threads.gpu.get_numbered_memory(word[0] >> _MEMORY_BIT & 0x3FF)
-    wanted = _KINDS[shape.kinds[operand]]
-    if str(memory.dtype) != wanted:
-        raise UnsupportedError(
-            f"{threads.name} multiplies {wanted}, and {memory.name} has {memory.dtype}"
-        )
-    item = memory.dtype.itemsize
-    fields = [[it >> bit & _FIELD for bit in (0, 16, 32)] for it in word]
-    start, leading, stride = (np.array(it, np.int64)[:, None, None] * _UNIT for it in zip(*fields))
-    width = _WIDTHS[word[0] >> 62]
-    across, along = np.indices(size) if operand == 0 else np.indices(size)[::-1]
-    place = _find_bytes(across, along * item, leading, stride, width)
-    if shape.transposed[operand]:
-        place = _find_transposed_bytes(across * item, along, leading, stride, width)
-    address = start + place
-    address = address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
-    elements = (address // item).reshape(len(groups), -1)
-    share = -(-elements.shape[1] // WARPGROUP)
-    shares = _pad(elements, share).reshape(len(groups), WARPGROUP, share)
-    index = threads.spread(groups, shares)
-    index[~threads.get_mask(groups)[:, 0]] = memory.low
-    return _Matrix(memory, groups, index, threads.get_mask(groups), size)
+    chosen = [int(word) for word in described[:, 0]]
+    kinds = {(word >> _MEMORY_BIT & 0x3FF, word >> 62) for word in chosen}
+    if len(kinds) > 1:
+        raise UnsupportedError(f"{threads.name} has tiles of several kinds in one launch")
+    ((number, code),) = kinds
+    start, leading, stride = (
+        np.array([word >> bit & _FIELD for word in chosen], np.int64)[:, None, None] * _UNIT
+        for bit in (0, 16, 32)
+    )
+    memory = threads.gpu.get_numbered_memory(number)
+    return _Described(memory, _WIDTHS[code], start, leading, stride)
 
 
 def _pad(elements: Array, share: int) -> Array:

@@ -52,23 +52,23 @@ class Module:
                             vk_o = T.axis.reduce(3, k_0)
                             T.reads(C_local[vi_o, vj_o, 0:128, 0:16], A_shared_dyn[vk_o, vi_o * 64:vi_o * 64 + 64, 0:8, 0:8], B_shared_dyn[vj_o, vk_o * 64:vk_o * 64 + 64, 0:4, 0:8])
                             T.writes(C_local[vi_o, vj_o, 0:128, 0:16])
-                            A_1 = T.match_buffer(A_shared_dyn[vk_o, vi_o * 64:vi_o * 64 + 64, 0:8, 0:8], (1, 64, 8, 8), "float16", strides=("s0", "s1", "s2", "s3"), scope="shared.dyn", offset_factor=1)
-                            B_1 = T.match_buffer(B_shared_dyn[vj_o, vk_o * 64:vk_o * 64 + 64, 0:4, 0:8], (1, 64, 4, 8), "float16", strides=("t0", "t1", "t2", "t3"), scope="shared.dyn", offset_factor=1)
+                            A_1 = T.match_buffer(A_shared_dyn[vk_o, vi_o * 64:vi_o * 64 + 64, 0:8, 0:8], (1, 64, 8, 8), "float16", strides=("s", 64, 8, 1), scope="shared.dyn", offset_factor=1)
+                            B_1 = T.match_buffer(B_shared_dyn[vj_o, vk_o * 64:vk_o * 64 + 64, 0:4, 0:8], (1, 64, 4, 8), "float16", strides=("t", 32, 8, 1), scope="shared.dyn", offset_factor=1)
                             C_1 = T.match_buffer(C_local[vi_o, vj_o, 0:128, 0:16], (1, 1, 128, 16), scope="local", offset_factor=1)
                             for _ in T.thread_binding(128, thread="threadIdx.x"):
                                 with T.sblock("group"):
                                     T.reads(C_1[0, 0, 0:128, 0:16], A_1[0, 0:64, 0:8, 0:8], B_1[0, 0:64, 0:4, 0:8])
                                     T.writes(C_1[0, 0, 0:128, 0:16])
-                                    descriptors = T.sblock_alloc_buffer((2,), "uint64", scope="local")
+                                    d = T.sblock_alloc_buffer((2,), "uint64", scope="local")
                                     T.ptx.fence("proxy", "async", "shared::cta", "")
                                     T.tvm_storage_sync("shared.dyn", T.bool(False), -1)
-                                    T.cuda.wgmma.encode_matrix_descriptor(T.address_of(descriptors[0]), T.tvm_access_ptr(T.type_annotation("float16"), A_1.data, A_1.elem_offset, A_1.strides[0], 1), 1, 64, 3)
-                                    T.cuda.wgmma.encode_matrix_descriptor(T.address_of(descriptors[1]), T.tvm_access_ptr(T.type_annotation("float16"), B_1.data, B_1.elem_offset, B_1.strides[0], 1), B_1.strides[0] * 2 // 16, 32, 2)
+                                    T.cuda.wgmma.encode_matrix_descriptor(T.address_of(d[0]), T.tvm_access_ptr(T.type_annotation("float16"), A_1.data, A_1.elem_offset, A_1.strides[0], 1), 1, 64, 3)
+                                    T.cuda.wgmma.encode_matrix_descriptor(T.address_of(d[1]), T.tvm_access_ptr(T.type_annotation("float16"), B_1.data, B_1.elem_offset, B_1.strides[0], 1), B_1.strides[0] * 2 // 16, 32, 2)
                                     T.ptx.wgmma("fence", "sync", "aligned", "")
                                     for step in T.unroll(4):
                                         for i in T.unroll(1):
                                             for j in T.unroll(1):
-                                                T.ptx.wgmma(C_1[i, j, 0, 0], C_1[i, j, 0, 1], C_1[i, j, 0, 2], C_1[i, j, 0, 3], C_1[i, j, 0, 4], C_1[i, j, 0, 5], C_1[i, j, 0, 6], C_1[i, j, 0, 7], C_1[i, j, 0, 8], C_1[i, j, 0, 9], C_1[i, j, 0, 10], C_1[i, j, 0, 11], C_1[i, j, 0, 12], C_1[i, j, 0, 13], C_1[i, j, 0, 14], C_1[i, j, 0, 15], descriptors[0] + T.Cast("uint64", step // 4 * (A_1.strides[0] * 2 // 16) + step % 4 * 2 + i * 512), descriptors[1] + T.Cast("uint64", step * 16 * 4 + j * (B_1.strides[0] * 2 // 16)), T.bool(True), 1, 1, 0, 1, "mma_async", "sync", "aligned", "m64n32k16", "f32", "f16", "f16", "p18")
+                                                T.ptx.wgmma(C_1[i, j, 0, 0], C_1[i, j, 0, 1], C_1[i, j, 0, 2], C_1[i, j, 0, 3], C_1[i, j, 0, 4], C_1[i, j, 0, 5], C_1[i, j, 0, 6], C_1[i, j, 0, 7], C_1[i, j, 0, 8], C_1[i, j, 0, 9], C_1[i, j, 0, 10], C_1[i, j, 0, 11], C_1[i, j, 0, 12], C_1[i, j, 0, 13], C_1[i, j, 0, 14], C_1[i, j, 0, 15], d[0] + T.Cast("uint64", step // 4 * (A_1.strides[0] * 2 // 16) + step % 4 * 2 + i * 512), d[1] + T.Cast("uint64", step * 16 * 4 + j * (B_1.strides[0] * 2 // 16)), T.bool(True), 1, 1, 0, 1, "mma_async", "sync", "aligned", "m64n32k16", "f32", "f16", "f16", "p18")
                                     T.ptx.wgmma("commit_group", "sync", "aligned", "")
                                     T.ptx.wgmma(1, "wait_group", "sync", "aligned", "")
                     for ax0_0 in T.unroll(1):
