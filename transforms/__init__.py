@@ -65,6 +65,12 @@ from .tensorize import (
 from .tir import make_former_names
 from .vectorize import align_vectors, vectorize_copy, vectorize_loop
 from .warp_tiling import WarpTile, tile_in_warps
+from .warpgroups import (
+    WarpgroupTile,
+    stage_swizzled_at,
+    tensorize_warpgroups,
+    tile_in_warpgroups,
+)
 
 __all__ = [
     "FragmentTile",
@@ -76,6 +82,7 @@ __all__ = [
     "Tile",
     "TransformError",
     "WarpTile",
+    "WarpgroupTile",
     "accumulate_in_registers",
     "align_vectors",
     "bind_loop",
@@ -110,11 +117,14 @@ __all__ = [
     "spread_over_threads",
     "stage_fragments_at",
     "stage_operand_at",
+    "stage_swizzled_at",
     "store_through_shared",
     "suggest_unrolling",
     "tensorize_fragments",
+    "tensorize_warpgroups",
     "tile_block",
     "tile_in_fragments",
+    "tile_in_warpgroups",
     "tile_in_warps",
     "transpose_tile",
     "unroll_loop",

@@ -112,7 +112,10 @@ def stage_operand_at(
 
 
 def can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
-    """Whether `inline_producers` does it."""
+    """Whether `inline_producers` does it, and no producer is a kernel of its own."""
+    producers = sch.get_producers(block)
+    if any(get_axis(loop) for it in producers for loop in get_outer_loops(sch, it)):
+        return False
     try:
         inline_producers(sch.copy(), block)
     except TransformError:

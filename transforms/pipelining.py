@@ -14,7 +14,7 @@ from .errors import TransformError
 from .layout import require_copy
 from .legality.pipelines import ASYNC, LOCAL_STAGE, STAGE, count_statements
 from .loops import UNROLL, require_constant, require_serial
-from .pass_options import set_pass_option
+from .pass_options import set_pass_option, set_pipeline
 from .queries import get_enclosing_loops, get_loop_name, get_root, get_sblock_name
 from .tir import find_all, get_regions
 
@@ -77,6 +77,7 @@ def prefetch_asynchronously(
     *,
     stages: int = 3,
     fragments_first: bool = False,
+    products_first: bool = False,
 ) -> None:
     """Keep tiles of the next iterations on their way to shared memory with asynchronous copies.
 
@@ -90,6 +91,11 @@ def prefetch_asynchronously(
     need not wait for the shared memory at the begin of each tile. That takes one tile more of those
     that have arrived, so that one fewer is in flight.
 
+    With `products_first`, a tile is computed with before the copies to the place of the one before
+    are issued, so that products of two tiles may be under way (`tensorize_warpgroups`). TVM waits
+    for too few copies in that order; our pass `CorrectAsyncWaits` waits for the right ones, in the
+    pipeline that the module asks for from then on (`set_pipeline`).
+
     rewrite: ``for k: A_shared = A[k]; compute(k)`` -> ``for k: copy A[k + stages - 1]; wait for
         A[k]; compute(k)``, when the module is lowered
     consumes: nothing
@@ -97,23 +103,23 @@ def prefetch_asynchronously(
         loop; vectors of neighbours in the source and in the tile (TVM copies others); something to
         copy in each iteration (TVM leaves out the groups of others, and counts them when it
         waits); for `fragments_first` a computation that `prefetch_fragments` made a pipeline, and 3
-        stages or more; no `suggest_unrolling` of the loop or around it
+        stages or more; for `products_first` one that is none, and 3 stages or more; no
+        `suggest_unrolling` of the loop or around it
     """
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts)
     _require_stages(sch, loop, stages)
-    for node in [*get_enclosing_loops(sch, loop), sch.get(loop)]:
-        if UNROLL in node.annotations:
-            raise TransformError(
-                f"loop '{node.loop_var.name}' is marked by suggest_unrolling, under which TVM "
-                "cannot say how many copies to wait for",
-                "suggest to unroll loops inside of the pipeline only",
-            )
+    _require_counted(sch, loop)
     last, rest, count = stages - 1, count_statements(parts[-1]), len(copies)
     if fragments_first:
         _require_fragments(sch, loop, rest, stages)
         sch.annotate(loop, STAGE, [0] * count + [last - 1, last, last])
         sch.annotate(loop, ORDER, [*range(count), count + 1, count, count + 2])
+    elif products_first:
+        _require_products(sch, loop, rest, stages)
+        sch.annotate(loop, STAGE, [0] * count + [last])
+        sch.annotate(loop, ORDER, [*range(1, count + 1), 0])
+        set_pipeline(sch)
     else:
         sch.annotate(loop, STAGE, [0] * count + [last] * rest)
         sch.annotate(loop, ORDER, list(range(count + rest)))
@@ -126,6 +132,16 @@ def prefetch_asynchronously(
     if any(sch.get(copy).writes[0].source.dtype.itemsize == 4 for copy in copies):
         # Otherwise TVM retypes the buffers to vectors and then finds lanes that do not match.
         set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
+
+
+def _require_counted(sch: Schedule, loop: LoopRV) -> None:
+    for node in [*get_enclosing_loops(sch, loop), sch.get(loop)]:
+        if UNROLL in node.annotations:
+            raise TransformError(
+                f"loop '{node.loop_var.name}' is marked by suggest_unrolling, under which TVM "
+                "cannot say how many copies to wait for",
+                "suggest to unroll loops inside of the pipeline only",
+            )
 
 
 def _require_stages(sch: Schedule, loop: LoopRV, stages: int) -> None:
@@ -151,6 +167,27 @@ def _require_fragments(sch: Schedule, loop: LoopRV, statements: int, stages: int
             f"stages={stages} of loop '{name}' leave no tile in flight while the next one is read",
             "use 3 stages or more with fragments_first",
         )
+
+
+def _require_products(sch: Schedule, loop: LoopRV, statements: int, stages: int) -> None:
+    name = get_loop_name(sch, loop)
+    if statements != 1:
+        raise TransformError(
+            f"what loop '{name}' computes is a pipeline itself, parts of which come later",
+            "leave products_first out, or do not pipeline the loop inside of it",
+        )
+    if stages < 3:
+        raise TransformError(
+            f"stages={stages} of loop '{name}' leave no copy in flight while a tile is computed "
+            "with",
+            "use 3 stages or more with products_first",
+        )
+
+
+def are_products_first(loop: For) -> bool:
+    """Whether a pipeline computes with a tile before it issues the next copies."""
+    order = [int(place) for place in loop.annotations.get(ORDER, [])]
+    return ASYNC in loop.annotations and order[-1:] == [0]
 
 
 def require_pipeline(sch: Schedule, loop: LoopRV) -> list[Any]:

@@ -92,7 +92,7 @@ def tile_in_fragments(
         and a number of rows of tiles that swizzle divides; a warp of fragments of 16×16 that
         divides tile; a tile_k of fragments of `depth`; at most 32 warps
     """
-    rows, columns, reduction = _require_matmul_loops(sch, block)
+    rows, columns, reduction = require_matmul_loops(sch, block)
     _require_warps(tile, warp, tile_k, depth)
     warps = (tile[0] // warp[0], tile[1] // warp[1])
     pieces = {"warps": warps[0], "warp": warp[0]}
@@ -116,7 +116,8 @@ def tile_in_fragments(
     return FragmentTile(fragment, grid, together, outer, inner)
 
 
-def _require_matmul_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV, LoopRV]:
+def require_matmul_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV, LoopRV]:
+    """The loops over rows, columns and k of a matmul, which are serial."""
     spatial, reductions = get_spatial_loops(sch, block)[-2:], get_reduction_loops(sch, block)
     if len(spatial) != 2 or len(reductions) != 1 or len(sch.get(block).reads) != 2:
         raise TransformError(
@@ -304,6 +305,7 @@ def store_through_shared(
     columns: int,
     warps: int,
     vector: int,
+    lanes: int = WARP,
 ) -> SharedStore:
     """Let a result go from registers through shared memory, and from there in whole rows.
 
@@ -314,10 +316,11 @@ def store_through_shared(
         C_local; for f_0: for f_1 in threadIdx.y: for f_2 in threadIdx.x: for f_3 in
         T.vectorized(vector): C[...] = C_shared[...]``
     consumes: the loops of the consumer
-    returns: the block that stores into shared memory, for `tensorize_fragments`, and the other one
+    returns: the block that stores into shared memory, for `tensorize_fragments` or
+        `tensorize_warpgroups`, and the other one
     requires: the loops of the grid and of the warps that `tile_in_fragments` returned, with nothing
-        else in them yet; the `columns` of a block's tile and its number of `warps`; a vector of 16
-        bytes at most
+        else in them yet; the `columns` of a block's tile and its number of `warps`, or, with
+        ``lanes=128``, of the warpgroups of `tile_in_warpgroups`; a vector of 16 bytes at most
     """
     epilogue = find_epilogue(sch, block)
     if epilogue is None:
@@ -331,7 +334,7 @@ def store_through_shared(
     size = sch.get(store).writes[0].source.dtype.itemsize
     # Rows a little apart: the pairs that eight lanes store to a column of them are in other banks.
     sch.storage_align(store, 0, axis=-2, factor=columns, offset=2 * _CHUNK_BYTES // size)
-    pieces = sch.split(sch.fuse(*sch.get_loops(write)[-2:]), [None, warps, WARP, vector])
+    pieces = sch.split(sch.fuse(*sch.get_loops(write)[-2:]), [None, warps, lanes, vector])
     bind_loop(sch, pieces[1], axis="threadIdx.y")
     bind_loop(sch, pieces[2], axis="threadIdx.x")
     if vector > 1:

@@ -42,7 +42,8 @@ IN_HELPERS = {"ldmatrix": "ldmatrix.", "mma": " mma.", "wgmma": "wgmma.mma_async
 _MATRIX_LOADS = ("ldmatrix", "tvm_load_matrix_sync")
 _MATRIX_PRODUCTS = ("tvm_mma_sync", "tvm_bmma_sync", "mma")
 _NO_PRODUCTS = ("mma_store", "mma_fill")
-_GROUP_PRODUCTS = ("wgmma_f", "wgmma_b", "wgmma_int", "wgmma_tf32")
+_GROUP_PRODUCTS = ("_ss", "_rs")
+"""What TVM's names of wgmma.mma_async end in, by where A lies; those of its fences do not."""
 _COPIES = ("cp_async_raw", "cp_async_ca", "cp_async_cg")
 Loops = tuple[For, ...]
 
@@ -273,8 +274,8 @@ def _name(call: Any) -> str:
 def _classify(name: str) -> list[str]:
     if name.startswith(_MATRIX_LOADS):
         return ["ldmatrix"]
-    if name.startswith(_GROUP_PRODUCTS):
-        return ["wgmma"]
+    if name.startswith("wgmma_"):
+        return ["wgmma"] if name.endswith(_GROUP_PRODUCTS) else []
     is_product = name.startswith(_MATRIX_PRODUCTS) and not name.startswith(_NO_PRODUCTS)
     return ["mma"] if is_product else []
 

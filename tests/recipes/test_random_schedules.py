@@ -92,11 +92,11 @@ def test_every_public_transform_has_a_move() -> None:
 def test_most_random_schedules_can_be_launched() -> None:
     """Otherwise the simulator would see few of them."""
     finished, done = 0, {}
-    for trial in range(24):
+    for trial in range(30):
         choice = Dice(f"launch:{trial}")
         play = Play(draw_problem(choice, list(SIZES)[trial % len(SIZES)]))
         Player(choice, play).play_all(8)
         finished += is_finished(play.module)
         done.update({key: 1 for key in play.counts if key.startswith("done ")})
-    assert finished >= 14
+    assert finished >= 17
     assert len(done) > len(WEIGHTS) // 2

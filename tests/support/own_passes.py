@@ -17,6 +17,9 @@ from tirstep.transforms.recipes import RECIPES
 GOLDENS = Path(__file__).resolve().parents[1] / "golden_passes"
 EXACT = "changes no bits"
 DECLARED = {
+    "DropDoubledBarriers": Declaration(
+        "before", "s_tir.LowerThreadAllreduce", (EXACT, "drops barriers only", "is done at once")
+    ),
     "DropRedundantBarriers": Declaration(
         "before", "s_tir.LowerThreadAllreduce", (EXACT, "drops barriers only", "is done at once")
     ),
@@ -32,6 +35,7 @@ DECLARED = {
 }
 """By name, in `tirstep.transforms.passes`."""
 CHANGED = {
+    "DropDoubledBarriers": ("matmul_wgmma_async",),
     "DropRedundantBarriers": ("matmul_prefetched",),
     "DropThreadDimensions": ("row_sum_cached", "softmax_cached"),
     "DropImpliedConditions": ("depthwise_conv2d_strips",),

@@ -99,16 +99,18 @@ def get_mma_intrinsics(
     load_b = f"tirstep_{'ldmatrix' if by_matrices else 'load'}_{b_name}_{dtype}"
     store = f"tirstep_mma_store_{acc}_as_{out}_{store_scope.replace('.', '_')}"
     return MmaIntrinsics(
-        _register(f"tirstep_ldmatrix_a_{dtype}", lambda: _load_matrices(dtype, "A", False)),
-        _register(
+        register_intrinsic(
+            f"tirstep_ldmatrix_a_{dtype}", lambda: _load_matrices(dtype, "A", False)
+        ),
+        register_intrinsic(
             load_b,
             lambda: (
                 _load_matrices(dtype, "B", transpose_b) if by_matrices else _load_elements(dtype)
             ),
         ),
-        _register(f"tirstep_mma_fill_{acc}", lambda: _fill(acc)),
-        _register(f"tirstep_mma_{dtype}_{acc}", lambda: _multiply(dtype, acc)),
-        _register(store, lambda: _store(acc, out, store_scope)),
+        register_intrinsic(f"tirstep_mma_fill_{acc}", lambda: _fill(acc)),
+        register_intrinsic(f"tirstep_mma_{dtype}_{acc}", lambda: _multiply(dtype, acc)),
+        register_intrinsic(store, lambda: _store(acc, out, store_scope)),
         get_depth(bits),
     )
 
@@ -131,13 +133,8 @@ def _require_types(dtype: str, acc: str) -> None:
 def _require_architecture(dtype: str, arch: str | None) -> None:
     if arch is None:
         return
-    digits = "".join(letter for letter in arch.removeprefix("sm_") if letter.isdigit())
-    if not arch.startswith("sm_") or not digits:
-        raise TransformError(
-            "get_mma_intrinsics", f"arch={arch!r} is no architecture", 'give one, as "sm_80"'
-        )
     needed = ARCHITECTURES.get(dtype, FIRST_ARCHITECTURE)
-    if int(digits) < needed:
+    if require_architecture("get_mma_intrinsics", arch) < needed:
         raise TransformError(
             "get_mma_intrinsics",
             f"{arch} has no mma.sync m16n8k{get_depth(tvm.DataType(dtype).bits)} of {dtype}",
@@ -145,7 +142,15 @@ def _require_architecture(dtype: str, arch: str | None) -> None:
         )
 
 
-def _register(name: str, make: Callable[[], tuple[Any, Any]]) -> str:
+def require_architecture(who: str, arch: str) -> int:
+    """The number of an architecture, 90 of ``"sm_90a"``; refuse what is none."""
+    digits = "".join(letter for letter in arch.removeprefix("sm_") if letter.isdigit())
+    if not arch.startswith("sm_") or not digits:
+        raise TransformError(who, f"arch={arch!r} is no architecture", 'give one, as "sm_80"')
+    return int(digits)
+
+
+def register_intrinsic(name: str, make: Callable[[], tuple[Any, Any]]) -> str:
     """Register an intrinsic unless it is registered; its name."""
     if TensorIntrin.get(name, allow_missing=True) is None:
         TensorIntrin.register(name, *make())

@@ -4,12 +4,15 @@
 this package registers it. A module that wants it says so (`set_pipeline`).
 """
 
-from .barriers import DropRedundantBarriers
+from .async_waits import CorrectAsyncWaits
+from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
 
 __all__ = [
     "PIPELINE",
+    "CorrectAsyncWaits",
+    "DropDoubledBarriers",
     "DropImpliedConditions",
     "DropRedundantBarriers",
     "DropThreadDimensions",

@@ -1,4 +1,4 @@
-"""A pass that drops barriers which TVM puts in and which order nothing.
+"""Passes that drop barriers which TVM puts in and which order nothing.
 
 TVM's ThreadSync puts a barrier between a read of shared memory and a later write of the same
 buffer. In a software pipeline the two touch different slots of a buffer that was made several
@@ -33,6 +33,7 @@ from tvm.tirx.transform import prim_func_pass
 from ..tir import constant, find_all
 from .uses import SHARED, Slot, Variables, find_slot, is_barrier
 
+_PROXY_FENCE = "tirx.ptx.fence_proxy"
 HARMLESS = (CallEffectKind.ExprAnnotation.value, CallEffectKind.Pure.value)
 
 
@@ -68,6 +69,41 @@ def DropRedundantBarriers(  # noqa: N802 - a pass is named like TVM's
 
     body = tvm_ffi.structural_map(function.body, (SeqStmt, rewrite))
     return function if body.same_as(function.body) else function.with_body(body)
+
+
+@prim_func_pass(opt_level=0, name="tirstep.DropDoubledBarriers")
+def DropDoubledBarriers(  # noqa: N802 - a pass is named like TVM's
+    function: Any, _module: Any, _context: Any
+) -> Any:
+    """Drop each barrier that another one follows with nothing but fences in between.
+
+    TVM puts one behind each wait for asynchronous copies, and what wgmma needs is one of its own
+    behind a fence that all threads pass: the second orders all that the first does.
+
+    rewrite: ``wait; barrier; fence.proxy.async; barrier`` -> ``wait; fence.proxy.async; barrier``
+    """
+
+    def rewrite(sequence: Any) -> Any:
+        parts = list(sequence.seq)
+        kept = [part for place, part in enumerate(parts) if not _is_doubled(parts, place)]
+        if len(kept) == len(parts):
+            return sequence
+        return SeqStmt(kept) if len(kept) > 1 else kept[0]
+
+    body = tvm_ffi.structural_map(function.body, (SeqStmt, rewrite))
+    return function if body.same_as(function.body) else function.with_body(body)
+
+
+def _is_doubled(parts: list[Any], place: int) -> bool:
+    """Whether a statement is a barrier, and the next one that is no fence is one, too."""
+    following = next((part for part in parts[place + 1 :] if not is_proxy_fence(part)), None)
+    return is_barrier(parts[place]) and is_barrier(following)
+
+
+def is_proxy_fence(statement: Any) -> bool:
+    """Whether a statement is ``fence.proxy.async``, which touches no memory."""
+    call = getattr(statement, "value", None)
+    return isinstance(call, Call) and str(getattr(call.op, "name", "")) == _PROXY_FENCE
 
 
 def _is_quiet(statement: Any) -> bool:

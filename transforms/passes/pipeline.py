@@ -19,7 +19,8 @@ from tvm.tirx import compilation_pipeline
 
 from ..errors import query
 from ..tir import find_all
-from .barriers import DropRedundantBarriers
+from .async_waits import CorrectAsyncWaits
+from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
 
 PIPELINE = "tirstep"
@@ -48,15 +49,18 @@ def name_passes(pipeline: str) -> dict[str, Any]:
     """The names that are other ones in a pipeline than in TVM's own: none but in `PIPELINE`.
 
     Three of our passes come directly before FlattenBuffer, where buffers still have their
-    dimensions and vectors are loops, the fourth directly after the passes that put barriers in.
+    dimensions and vectors are loops, the others directly after the passes that put barriers in.
     """
     if pipeline != PIPELINE:
         return {}
     before_flattening = tvm.transform.Sequential(
         [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
     )
+    after_barriers = tvm.transform.Sequential(
+        [CorrectAsyncWaits, DropDoubledBarriers, DropRedundantBarriers]
+    )
     return {
-        "s_tir": _put_before(s_tir.transform, "LowerThreadAllreduce", DropRedundantBarriers),
+        "s_tir": _put_before(s_tir.transform, "LowerThreadAllreduce", after_barriers),
         "tirx": _put_before(tirx.transform, "FlattenBuffer", before_flattening),
     }
 

@@ -49,6 +49,7 @@ from .stencil import (
     window_sum_shared,
 )
 from .transpose import LADDER as TRANSPOSE
+from .wgmma import MATMUL_WGMMA
 
 
 def _order(title: str, *recipes: Recipe, name: str = "") -> Ladder:
@@ -87,6 +88,7 @@ _ALL = (
         name="blocking",
     ),
     MATMUL_MMA,
+    MATMUL_WGMMA,
     MATMUL,  # the last of its kernel: its last recipe is for all types
     _order('the blocking of "GPU and hardware acceleration"', matmul_bias_relu_shared_blocking),
     _order(

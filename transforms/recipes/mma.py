@@ -99,7 +99,7 @@ def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
             "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(TYPES)}"
         )
     _require_room(config, dtype.itemsize)
-    depth, lengths = get_depth(dtype.bits), _get_row_lengths(sch, total)
+    depth, lengths = get_depth(dtype.bits), get_row_lengths(sch, total)
     store: Store = config.store if config.tail == "refuse" else "shared"
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
     block = yield from cut_matmul(
@@ -134,7 +134,7 @@ def _require_room(config: MmaConfig, size: int) -> None:
         )
 
 
-def _get_row_lengths(sch: Schedule, block: SBlockRV) -> tuple[int, int, int]:
+def get_row_lengths(sch: Schedule, block: SBlockRV) -> tuple[int, int, int]:
     """The elements in a row of A, of B and of the result."""
     node = sch.get(block)
     a, b = (region.source for region in node.reads[-2:])

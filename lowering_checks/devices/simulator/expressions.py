@@ -40,12 +40,18 @@ from .operators import (
 from .run_state import UnsupportedError, get_location
 from .tensor_cores import TENSOR_CORES, TYPED
 from .warp_shuffles import WARP_SHUFFLES
+from .warpgroups import PRODUCTS, WARPGROUPS, count_sums
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
 
 Evaluate = Callable[["SimulatedGpu", "Array | None"], Any]
-BUILT_IN: dict[str, Semantics] = {**ASYNC_COPIES, **TENSOR_CORES, **WARP_SHUFFLES}
+BUILT_IN: dict[str, Semantics] = {
+    **ASYNC_COPIES,
+    **TENSOR_CORES,
+    **WARP_SHUFFLES,
+    **WARPGROUPS,
+}
 
 
 def translate(expression: Any) -> Evaluate:
@@ -260,7 +266,14 @@ def _access_ptr(node: Any) -> Evaluate:
 
 
 def _address_of(node: Any) -> Evaluate:
-    buffer, index = node.args[0].source, _translate_index(node.args[0])
+    return _point_to_element(node.args[0])
+
+
+def _point_to_element(load: Any) -> Evaluate:
+    """Where an element lies that is loaded; of one as other bits, where those lie."""
+    while type(load).__name__ == "Call" and str(load.op.name).endswith("reinterpret"):
+        load = load.args[0]
+    buffer, index = load.source, _translate_index(load)
 
     def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
         memory, place = gpu.memories[buffer], index(gpu, mask)
@@ -306,7 +319,9 @@ def _call_function(name: str, node: Any) -> Evaluate:
     semantics, location = get_semantics(name, BUILT_IN), get_location(node)
     if name in TYPED:
         semantics = functools.partial(semantics, result=str(node.ty))
-    values = [translate(argument) for argument in arguments]
+    changed = count_sums(arguments) if name in PRODUCTS else 0
+    values = [_point_to_element(argument) for argument in arguments[:changed]]
+    values += [translate(argument) for argument in arguments[changed:]]
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> Any:
         threads = Threads(gpu, mask, name, location or gpu.location)

@@ -190,6 +190,16 @@ class Pointer:
         """The buffer's name."""
         return self._memory.name
 
+    @property
+    def memory(self) -> Memory:
+        """The memory that it points into."""
+        return self._memory
+
+    @property
+    def offset(self) -> Any:
+        """Where it points there, in elements: a number, or an array of shape (lanes, 1)."""
+        return self._offset
+
     def shift(self, offset: Any) -> Pointer:
         """The pointer so many elements further on, for each thread."""
         return Pointer(self._threads, self._memory, self._offset + offset)

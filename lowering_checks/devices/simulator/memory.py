@@ -18,6 +18,8 @@ from .run_state import RunState, UnsupportedError
 Arrive = Callable[[Array], None]
 """Completes a store that hardware began, for some lanes: a mask of shape (lanes, 1)."""
 LOAD, STORE = "load of", "store to"
+REGISTERS = "registers"
+"""The fence between threads' accesses of registers and those of hardware."""
 
 
 class Memory:
@@ -131,8 +133,13 @@ class LocalMemory(Memory):
         super().__init__(name, size, dtype, state)
         self.data = np.zeros((size, state.batch.lanes), dtype)
         self.written = np.zeros((size, state.batch.lanes), bool)
+        # Of instructions that change registers while threads go on: how many will, and when
+        # threads used them last, counted in fences.
+        self._in_flight: Array | None = None
+        self._last_use = 0
 
     def load(self, index: Any, mask: Array | None, location: str) -> Any:
+        self._use(LOAD, index, mask, location)
         rows = self._find_rows(index)
         if rows is not None:
             cells, values, written = rows[None, :], self.data[rows].T, self.written[rows].T
@@ -147,6 +154,7 @@ class LocalMemory(Memory):
         return np.where(written, values, get_garbage(self.dtype))
 
     def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+        self._use(STORE, index, mask, location)
         rows = self._find_rows(index) if mask is None else None
         if rows is not None:
             self.data[rows] = np.broadcast_to(value, (self.state.batch.lanes, len(rows))).T
@@ -157,6 +165,56 @@ class LocalMemory(Memory):
         place = cells[active], lanes[active]
         self.data[place] = np.broadcast_to(value, cells.shape)[active]
         self.written[place] = True
+
+    def _use(self, access: str, index: Any, mask: Array | None, location: str) -> None:
+        """Record an access of what an instruction in flight changes."""
+        if not self.state.has_proxies:
+            return
+        self._last_use = self.state.get_fences(REGISTERS).count
+        if self._in_flight is None:
+            return
+        cells, active = self._locate(index, mask, location, "")
+        wrong = active & (self._in_flight[cells, self.state.batch.lane] > 0)
+
+        def describe(at: tuple[int, ...]) -> str:
+            thread = self.state.describe_lane(at[0])
+            return (
+                f"{access} {self.name}[{int(cells[at])}] by {thread} while a wgmma that adds to it "
+                "is in flight"
+            )
+
+        self.state.log.add("race", self.name, location, wrong, describe)
+
+    def require_fence(self, lanes: Array, location: str) -> None:
+        """Record lanes that have used the registers since their last fence."""
+        wrong = lanes & (self.state.get_fences(REGISTERS).last <= self._last_use)
+
+        def describe(at: tuple[int, ...]) -> str:
+            thread = self.state.describe_lane(at[0])
+            return f"wgmma adds to {self.name} of {thread} with no wgmma.fence after its last use"
+
+        self.state.log.add("missing fence", self.name, location, wrong, describe)
+
+    def begin_update(
+        self, cells: Array, terms: Array, is_added: bool, lanes: Array, location: str
+    ) -> None:
+        """Hardware changes cells of some lanes from now on, by terms of shape (lanes, cells)."""
+        at = np.ix_(cells, np.flatnonzero(lanes))
+        changed = terms[lanes[:, 0]].T
+        if is_added:
+            wrong = lanes & ~self.written[cells].T
+            self._report_uninitialized(wrong, np.broadcast_to(cells, wrong.shape), location)
+            changed = changed + self.data[at].astype(terms.dtype)
+        self.data[at] = changed.astype(self.dtype)
+        self.written[at] = True
+        if self._in_flight is None:
+            self._in_flight = np.zeros(self.data.shape, np.int16)
+        self._in_flight[at] += 1
+
+    def end_update(self, cells: Array, lanes: Array) -> None:
+        """Threads have waited for a change that `begin_update` began."""
+        assert self._in_flight is not None
+        self._in_flight[np.ix_(cells, np.flatnonzero(lanes))] -= 1
 
     def _find_rows(self, index: Any) -> Array | None:
         """The cells of an index in which all threads agree, if it is within bounds."""

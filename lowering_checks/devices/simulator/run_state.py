@@ -137,6 +137,24 @@ def _unravel(number: Array, extents: Mapping[str, int], axes: tuple[str, ...]) -
     return places
 
 
+class Fences:
+    """Fences of one kind: each thread passes them for itself.
+
+    Attributes
+    ----------
+    count : how many have been passed by any thread, which is the time that they count in
+    last : the time of each lane's last one; of shape (lanes, 1)
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self.count, self.last = 0, np.zeros((lanes, 1), np.int64)
+
+    def pass_fence(self, active: Array) -> None:
+        """These lanes pass a fence."""
+        self.count += 1
+        self.last = np.where(active, self.count, self.last)
+
+
 @dataclass
 class RunState:
     """Where a run stands: memories look here which threads run, and in which barrier interval.
@@ -149,6 +167,7 @@ class RunState:
     exited : the lanes whose threads have returned, of shape (lanes, 1); None for none of them
     extents : of the launch's thread axes
     running : the batch that runs; None between launches
+    has_proxies : whether anything in the launch reads shared memory on another way than loads
     """
 
     log: FindingLog = field(default_factory=FindingLog)
@@ -158,6 +177,14 @@ class RunState:
     extents: Mapping[str, int] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     running: Batch | None = None
+    has_proxies: bool = False
+    _fences: dict[str, Fences] = field(default_factory=dict)
+
+    def get_fences(self, kind: str) -> Fences:
+        """The fences of a kind that the threads which run have passed."""
+        if kind not in self._fences:
+            self._fences[kind] = Fences(self.batch.lanes)
+        return self._fences[kind]
 
     @property
     def batch(self) -> Batch:
@@ -189,7 +216,7 @@ class RunState:
 
     def begin_batch(self, batch: Batch) -> None:
         """Begin with other thread blocks."""
-        self.running, self.exited = batch, None
+        self.running, self.exited, self._fences = batch, None, {}
         self.begin_interval()
 
     def get_active(self, mask: Array | None) -> Array:

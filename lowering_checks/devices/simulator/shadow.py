@@ -20,6 +20,8 @@ from ..device import Array
 from .run_state import RunState
 
 NO_THREAD = -1
+PROXY = "proxy"
+"""The fence between stores and what reads shared memory on another way than loads."""
 _MAX_PENDING = 64
 
 
@@ -61,6 +63,7 @@ class Shadow:
         self._copier: Array | None = None
         self._incoming: Array | None = None
         self._co_writers = CoWriters()
+        self._stored: Array | None = None
         if is_written:
             self.track()
 
@@ -179,6 +182,10 @@ class Shadow:
                 self._co_writers.drop(cells[changes])
             self._set_changer(cells[changes], threads[changes])
         self.writer[cells], self._write_time[cells] = threads, self.state.interval
+        if self.state.has_proxies and not self.is_global:
+            if self._stored is None:
+                self._stored = self._no_threads()
+            self._stored[cells] = self.state.get_fences(PROXY).count
         if self.written.size:
             self.written[cells] = True
         self.last_write = self.state.interval
@@ -201,6 +208,15 @@ class Shadow:
             cells, threads = cells[other], threads[other]
             self._co_writers.add(cells, threads, self.state.interval)
             self._co_writers.add(cells, self.writer[cells], self.state.interval)
+
+    def find_unfenced(self, cells: Array, lanes: Array) -> Array:
+        """Where neither the thread that stored to a cell nor a lane has passed a fence since."""
+        if self._stored is None:
+            return np.zeros(cells.shape, bool)
+        last, batch = self.state.get_fences(PROXY).last[:, 0], self.state.batch
+        stored, writer = self._stored[cells], self.writer[cells] - batch.first * batch.threads
+        unfenced: Array = (last[lanes] <= stored) & (last[np.maximum(writer, 0)] <= stored)
+        return unfenced & (stored != NO_THREAD)
 
     def find_readers(self, cells: Array, threads: Array) -> Array | None:
         """Another thread that loaded a cell in no order with these threads; NO_THREAD elsewhere.

@@ -18,11 +18,12 @@ from .memory import LOAD, STORE, Arrive, Memory, differ
 from .run_state import RunState, UnsupportedError
 from .shadow import NO_THREAD, Shadow
 
-COPY = "asynchronous copy from"
+COPY, MATRIX = "asynchronous copy from", "wgmma of"
 AND_LOAD = "and load by {rival} with no barrier in between"
 AND_STORE = "and store by {rival} with no barrier in between"
 IN_FLIGHT = "while an asynchronous copy to it by {rival} is in flight"
 DURING_STORE = "in flight during a store by {rival}"
+UNFENCED = "stored by {rival} with no fence.proxy.async in between"
 
 
 class _CellAccess(NamedTuple):
@@ -163,14 +164,35 @@ class SharedMemory(Memory):
 
         return arrive
 
-    def check_unchanged(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+    def check_unchanged(
+        self, index: Any, value: Any, mask: Array | None, location: str, kind: str = COPY
+    ) -> None:
         shadow = self.shadow
         if not shadow.is_tracked:
             return
-        access = self._locate_cells(COPY, index, mask, location, is_checked=True)
+        access = self._locate_cells(kind, index, mask, location, is_checked=True)
         changed = self._per_cell(differ(self.data[access.elements], value))
         self._report_race(access, changed, shadow.writer, DURING_STORE)
         self._check_in_flight(access, value)
+
+    def load_matrix(self, index: Any, mask: Array, location: str) -> Array:
+        """The elements that an instruction of a warpgroup begins to read, a share for each lane.
+
+        It reads them on another way than loads do, so that stores need a fence, too.
+        """
+        access = self._locate_cells(MATRIX, index, mask, location, is_counted=False)
+        lanes = np.broadcast_to(self.state.batch.lane, access.cells.shape)
+        unfenced = self.shadow.find_unfenced(access.cells, lanes)
+        self._report_race(access, unfenced, self.shadow.writer, UNFENCED, "missing fence")
+        return self._load(access)
+
+    def end_matrix(self, index: Any, values: Array, mask: Array, location: str) -> None:
+        """The same instruction has read all: nothing may have changed, or be stored right now."""
+        index = np.clip(index, self.low, self.low + self.size - 1)  # as it was read
+        self.check_unchanged(index, values, mask, location, MATRIX)
+        access = self._locate_cells(MATRIX, index, mask, location, is_checked=True)
+        if self.shadow.is_tracked:
+            self.shadow.record_read(*access.pick_cells(access.cells, access.threads))
 
     def _prepare_store(
         self, index: Any, value: Any, mask: Array | None, location: str
@@ -252,12 +274,22 @@ class SharedMemory(Memory):
             self._report_race(access, wrong, winner, AND_STORE)
 
     def _locate_cells(
-        self, kind: str, index: Any, mask: Array | None, location: str, *, is_checked: bool = False
+        self,
+        kind: str,
+        index: Any,
+        mask: Array | None,
+        location: str,
+        *,
+        is_checked: bool = False,
+        is_counted: bool = True,
     ) -> _CellAccess:
-        """An access, within bounds and counted, unless both `is_checked` already."""
+        """An access, within bounds and counted, unless both `is_checked` already.
+
+        What is not `is_counted` costs no request of threads.
+        """
         batch, is_global = self.state.batch, self.shadow.is_global
         elements, active = self._locate(index, mask, location, "" if is_checked else kind)
-        if batch.first == 0 and not is_checked:
+        if batch.first == 0 and is_counted and not is_checked:
             first, scope = slice(0, batch.threads), "global" if is_global else "shared"
             counts = self.state.counts
             counts.add_access(scope, elements[first], active[first], self.dtype.itemsize)
@@ -285,14 +317,16 @@ class SharedMemory(Memory):
             )
             self._report("misaligned access", vectors, wrong, rule)
 
-    def _report_race(self, access: _CellAccess, wrong: Array, rivals: Array, text: str) -> None:
+    def _report_race(
+        self, access: _CellAccess, wrong: Array, rivals: Array, text: str, kind: str = "race"
+    ) -> None:
         """`rivals` are the other threads, of each access or of each cell of the memory."""
         wrong = access.touched & wrong
         if wrong.any():
             at = int(np.argmax(wrong))
             place = at if rivals.shape == access.cells.shape else access.cells.ravel()[at]
             rival = self.state.describe_thread(int(rivals.ravel()[place]))
-            self._report("race", access, wrong, text.replace("{rival}", rival))
+            self._report(kind, access, wrong, text.replace("{rival}", rival))
 
     def _report(self, kind: str, access: _CellAccess, wrong: Array, text: str) -> None:
         def describe(at: tuple[int, ...]) -> str:

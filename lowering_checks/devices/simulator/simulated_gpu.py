@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
+from tvm.ir import Call
 from tvm.tirx import AttrStmt, Bind, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS
@@ -38,6 +39,7 @@ from .run_state import Batch, RunState, UnsupportedError, count_places, split_gr
 from .shadow import Shadow
 from .shared_memory import SharedMemory
 from .statements import Execute, translate_statement
+from .warpgroups import PRODUCTS
 
 _SPAN_BYTES = 64
 """Thread blocks' copies of shared memory begin at multiples of this, which every type divides."""
@@ -70,6 +72,7 @@ class SimulatedGpu:
         self._shadows: list[Shadow] = []
         self.periods: Mapping[Any, Period] = {}
         self._queues: dict[str, AsyncQueue] = {}
+        self._numbered: list[SharedMemory] = []
         self._layout = SharedLayout({}, {}, {})
         self._allocated: dict[Var, SharedMemory] = {}
         self._counted: dict[Var, tuple[str, int]] = {}
@@ -137,6 +140,8 @@ class SimulatedGpu:
         run, counts = self.kernels[body], self.state.counts
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
         self.periods = find_periods(body) if self.first_only else {}
+        names = (str(getattr(call.op, "name", "")) for call in find_all(body, Call))
+        self.state.has_proxies = any(name.removeprefix("tirx.") in PRODUCTS for name in names)
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
@@ -187,7 +192,7 @@ class SimulatedGpu:
     def _begin_batch(self, batch: Batch) -> None:
         """Begin with other thread blocks, which order nothing."""
         self.state.begin_batch(batch)
-        self._queues = {}
+        self._queues, self._numbered = {}, []
 
     def _end_batch(self, outside: Mapping[Var, Memory]) -> None:
         """Forget what thread blocks had for themselves; `outside` is what was there before."""
@@ -201,6 +206,23 @@ class SimulatedGpu:
         if name not in self._queues:
             self._queues[name] = AsyncQueue(self.state.batch.lanes)
         return self._queues[name]
+
+    def number_memory(self, memory: SharedMemory) -> int:
+        """The number of a memory in descriptors, which have an address alone."""
+        for number, known in enumerate(self._numbered):
+            if known is memory:
+                return number
+        self._numbered.append(memory)
+        return len(self._numbered) - 1
+
+    def get_numbered_memory(self, number: int) -> SharedMemory:
+        """The memory of a number; raises `UnsupportedError` for one that was not described."""
+        if number >= len(self._numbered):
+            raise UnsupportedError(
+                "a descriptor that no wgmma_encode_matrix_descriptor made has no memory in the "
+                "simulator"
+            )
+        return self._numbered[number]
 
     def run_periodic(self, period: Period, count: int, run: Callable[[int], None]) -> None:
         """Run the iterations of a loop that count differently, and count the others."""

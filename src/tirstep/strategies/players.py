@@ -59,11 +59,14 @@ WEIGHTS = {
     "spread_over_threads": 4,
     "stage_fragments_at": 3,
     "stage_operand_at": 4,
+    "stage_swizzled_at": 2,
     "store_through_shared": 2,
     "suggest_unrolling": 1,
     "tensorize_fragments": 3,
+    "tensorize_warpgroups": 1,
     "tile_block": 4,
     "tile_in_fragments": 2,
+    "tile_in_warpgroups": 1,
     "tile_in_warps": 2,
     "transpose_tile": 2,
     "unroll_loop": 1,
@@ -335,19 +338,46 @@ class Player:
             tail=self.tail(),
         )
 
+    def do_tile_in_warpgroups(self) -> Call:
+        return self.of_block(
+            "tile_in_warpgroups",
+            tile=self.one(((64, 8), (64, 16), (64, 32)), "tile"),
+            warpgroup=self.one(((64, 8), (64, 16), (64, 32)), "warpgroup"),
+            tile_k=self.one((8, 16, 32), "tile_k"),
+        )
+
+    def do_stage_swizzled_at(self) -> Call:
+        return self.of_place(
+            "stage_swizzled_at",
+            operand=self.one((0, 1), "operand"),
+            warpgroups=self.one((self.extents().get("threadIdx.y", 1), 1, 2), "warpgroups"),
+            vector=self.one((1, 2, 4, 8), "vector"),
+            swizzle=self.one((16, 32, 64, 128), "swizzle"),
+            tail=self.tail(),
+        )
+
+    def do_tensorize_warpgroups(self) -> Call:
+        roles = self._find_roles()
+        chosen = [self.one(roles[role], role) for role in ("sum", "zero", "store")]
+        return Call("tensorize_warpgroups", tuple(chosen), {"in_flight": self.one((0, 1), "wait")})
+
     def do_tensorize_fragments(self) -> Call:
-        """Mostly of blocks that play the roles: copies into registers, zeros, the store."""
-        roles: dict[str, list[Block]] = {"load": [], "zero": [], "store": [], "sum": []}
-        for block in self.play.blocks():
-            roles[self._find_role(block)].append(block)
-        if not all(roles.values()) or self.one([False] * 7 + [True], "elsewhere"):
-            roles = {role: self.play.blocks() for role in roles}
+        roles = self._find_roles()
         loads = [self.one(roles["load"], "load") for _ in "AB"]
         if len(set(loads)) == 1 and len(roles["load"]) > 1:
             loads = roles["load"][:2]
         block, zeros = self.one(roles["sum"], "sum"), self.one(roles["zero"], "zero")
         store = self.one(roles["store"], "store")
         return Call("tensorize_fragments", (block, loads, zeros, store))
+
+    def _find_roles(self) -> dict[str, list[Block]]:
+        """Blocks by their roles, mostly: copies into registers, what zeroes, sums and stores."""
+        roles: dict[str, list[Block]] = {"load": [], "zero": [], "store": [], "sum": []}
+        for block in self.play.blocks():
+            roles[self._find_role(block)].append(block)
+        if not all(roles.values()) or self.one([False] * 7 + [True], "elsewhere"):
+            roles = {role: self.play.blocks() for role in roles}
+        return roles
 
     def _find_role(self, block: Block) -> str:
         node = self.play.sch.get(self.play.block(block))

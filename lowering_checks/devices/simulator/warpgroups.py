@@ -1,0 +1,347 @@
+"""Hopper's tensor cores: wgmma, whose matrices lie in shared memory and whose sums in registers.
+
+From the PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions". A
+descriptor has 64 bits: the address in bits 0 to 13, two strides from bits 16 and 32 on, all of
+these in units of 16 bytes, and the swizzle in bits 62 and 63. Here bits 52 to 61, which hardware
+ignores, hold the number of the memory: addresses begin anew in each.
+
+An instruction begins when it is issued and ends at the wait for its group. In between
+
+- its sums may not be loaded or stored, but by instructions of the same kind, which run in order;
+- what it reads may not change. It counts as a load at both ends, so that a later store of another
+  thread needs a barrier behind the wait.
+
+``wgmma.fence`` must stand between other accesses of the sums and the instruction, and
+``fence.proxy.async`` between stores to shared memory and the instruction, in the thread that stored
+or in the one that issues it.
+
+Products and their sum are computed in float64 and rounded once to the type of the sums; tensor
+cores keep fewer bits, in an order that NVIDIA leaves open. Integers that fit are exact in both.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..device import Array
+from .function_semantics import Pointer, Semantics, Threads
+from .memory import REGISTERS, LocalMemory
+from .run_state import UnsupportedError
+from .shadow import PROXY
+from .shared_memory import SharedMemory
+
+WARPGROUP = 128
+ROWS = 64
+WGMMA = "wgmma"
+"""The queue of these instructions."""
+_WIDTHS = {0: 16, 1: 128, 2: 64, 3: 32}
+"""Bytes of a row by the swizzle of a descriptor."""
+_ENCODED = (0, 3, 2, 1)
+"""The same by TVM's numbers: none, 32, 64 and 128 bytes."""
+_UNIT = 16
+_FIELD = (1 << 14) - 1
+_MEMORY_BIT = 52
+_BANK_BIT = 7
+"""Chunks are exchanged by the bits of the address above the 128 bytes of all banks."""
+_KINDS = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "tf32": "float32",
+    "s8": "int8",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+}
+_SUMS = {"f32": np.float32, "s32": np.uint32}
+"""The types of the registers: TVM binds sums of 32 bits of integers to unsigned ones."""
+
+
+class _Shape(NamedTuple):
+    """What an instruction multiplies.
+
+    Attributes
+    ----------
+    columns, depth : of m64nNkK
+    kinds : PTX's types of A, of B
+    transposed : whether A's rows, and B's, do not go along k
+    """
+
+    columns: int
+    depth: int
+    kinds: tuple[str, str]
+    transposed: tuple[bool, bool]
+
+
+class _Matrix(NamedTuple):
+    """A matrix that an instruction reads.
+
+    Attributes
+    ----------
+    memory : that it lies in
+    lanes : of the warpgroups, of shape (groups, 128)
+    elements : of shape (lanes, n), each lane a share of them
+    mask : of all lanes
+    shape : of the matrix
+    """
+
+    memory: SharedMemory
+    lanes: Array
+    elements: Array
+    mask: Array
+    shape: tuple[int, int]
+
+    def arrange(self, values: Array) -> Array:
+        """Values of shape (lanes, n) as a matrix for each warpgroup."""
+        count = self.shape[0] * self.shape[1]
+        rows = np.broadcast_to(values, self.elements.shape)[self.lanes].reshape(len(self.lanes), -1)
+        return rows[:, :count].reshape(len(self.lanes), *self.shape)
+
+
+def count_sums(arguments: Sequence[Any]) -> int:
+    """How many of a call's first arguments are registers of sums: two for each four columns."""
+    shape, _ = _split(arguments)
+    return ROWS * shape.columns // WARPGROUP
+
+
+def _encode(
+    threads: Threads, target: Pointer, tile: Pointer, leading: Any, stride: Any, swizzle: int
+) -> None:
+    """TVM's own: a descriptor, stored to 64 bits of the thread."""
+    memory = tile.memory
+    if not isinstance(memory, SharedMemory) or memory.shadow.is_global:
+        raise UnsupportedError(f"{threads.name} describes {tile.name}, which is no shared memory")
+    width = _WIDTHS[_ENCODED[swizzle]]
+    address = np.broadcast_to(tile.offset, (threads.lanes, 1)) * memory.dtype.itemsize
+    repeats = _UNIT if width == _UNIT else 8 * width
+    wrong = threads.active & (address % repeats != 0)
+
+    def describe(at: tuple[int, ...]) -> str:
+        return (
+            f"descriptor of {tile.name} at byte {int(address[at])} by "
+            f"{threads.state.describe_lane(at[0])} (a swizzle of {width} bytes begins at a "
+            f"multiple of {repeats})"
+        )
+
+    log = threads.state.log
+    log.add("misaligned access", tile.name, threads.location, wrong, describe)
+    fields = ((address // _UNIT, 0), (leading, 16), (stride, 32))
+    value = np.full((threads.lanes, 1), _ENCODED[swizzle] << 62, np.uint64)
+    for field, bit in fields:
+        value |= (np.asarray(field).astype(np.uint64) & np.uint64(_FIELD)) << np.uint64(bit)
+    number = threads.gpu.number_memory(memory)
+    target.store(0, value | np.uint64(number << _MEMORY_BIT))
+
+
+def _fence_proxy(threads: Threads, *modifiers: str) -> None:
+    if "async" in modifiers:
+        threads.state.get_fences(PROXY).pass_fence(threads.active)
+
+
+def _fence(threads: Threads, *modifiers: str) -> None:
+    threads.groups(WARPGROUP)
+    threads.state.get_fences(REGISTERS).pass_fence(threads.active)
+
+
+def _commit(threads: Threads, *modifiers: str) -> None:
+    threads.groups(WARPGROUP)
+    threads.commit(WGMMA)
+
+
+def _wait(threads: Threads, in_flight: int, *modifiers: str) -> None:
+    threads.groups(WARPGROUP)
+    threads.wait(WGMMA, in_flight)
+
+
+def _multiply(threads: Threads, *arguments: Any) -> None:
+    """wgmma.mma_async: sums += A × B, or A × B alone where scale-d is 0."""
+    shape, rest = _split(arguments)
+    count = ROWS * shape.columns // WARPGROUP
+    registers, (a, b, is_added) = arguments[:count], rest[:3]
+    groups = threads.groups(WARPGROUP)
+    if not len(groups):
+        return
+    memory, cells = _read_registers(threads, registers)
+    sizes = ((ROWS, shape.depth), (shape.depth, shape.columns))
+    matrices = [
+        _locate(threads, groups, descriptor, size, shape, operand)
+        for operand, (descriptor, size) in enumerate(zip((a, b), sizes, strict=True))
+    ]
+    mask = threads.get_mask(groups)
+    memory.require_fence(mask, threads.location)
+    read = [it.memory.load_matrix(it.elements, it.mask, threads.location) for it in matrices]
+    left, right = (it.arrange(values) for it, values in zip(matrices, read, strict=True))
+    wide = np.int64 if shape.kinds[0] == "s8" else np.float64
+    product = np.matmul(_widen(left, wide, shape), _widen(right, wide, shape))
+    shares = _distribute(product, shape.columns)
+    terms = threads.spread(groups, shares)
+    memory.begin_update(cells, terms, bool(is_added), mask, threads.location)
+
+    def arrive(ready: Array) -> None:
+        for matrix, values in zip(matrices, read, strict=True):
+            at = ready & matrix.mask
+            matrix.memory.end_matrix(matrix.elements, values, at, threads.location)
+        memory.end_update(cells, ready & mask)
+
+    threads.defer(WGMMA, arrive, mask)
+    threads.count("matrix_multiplies")
+
+
+def _split(arguments: Sequence[Any]) -> tuple[_Shape, list[Any]]:
+    """The shape of a call, and what stands between the sums and the modifiers."""
+    words = [str(getattr(it, "value", it)) for it in arguments if _is_text(it)]
+    sizes = next(filter(None, (re.fullmatch(r"m64n(\d+)k(\d+)", word) for word in words)), None)
+    kinds = [word for word in words if word in _KINDS]
+    sums = [word for word in words if word in ("f32", "s32")]
+    if sizes is None or len(kinds) != 2 or len(sums) != 1:
+        raise UnsupportedError(f"the simulator does not support wgmma of {' '.join(words)}")
+    columns, depth = int(sizes[1]), int(sizes[2])
+    rest = [it for it in arguments[ROWS * columns // WARPGROUP :] if not _is_text(it)]
+    scales = rest[3:]
+    if kinds[0] in ("f16", "bf16"):
+        transposed = tuple(bool(int(it)) for it in scales[2:4])
+    else:
+        transposed = (False, False)
+    if any(int(it) != 1 for it in scales[:2]):
+        raise UnsupportedError("the simulator does not support wgmma of negated operands")
+    return _Shape(columns, depth, (kinds[0], kinds[1]), (transposed[0], transposed[1])), rest
+
+
+def _is_text(argument: Any) -> bool:
+    return isinstance(argument, str) or isinstance(getattr(argument, "value", None), str)
+
+
+def _read_registers(threads: Threads, registers: Sequence[Pointer]) -> tuple[LocalMemory, Array]:
+    """The registers of the sums, which are those of one buffer."""
+    memory = registers[0].memory
+    offsets = [it.offset for it in registers]
+    if not isinstance(memory, LocalMemory) or any(it.memory is not memory for it in registers):
+        raise UnsupportedError(f"{threads.name} has sums that are not one buffer of registers")
+    if not all(isinstance(it, int) for it in offsets):
+        raise UnsupportedError(f"{threads.name} has sums at places that are not constant")
+    return memory, np.array(offsets)
+
+
+def _locate(
+    threads: Threads,
+    groups: Array,
+    descriptor: Any,
+    size: tuple[int, int],
+    shape: _Shape,
+    operand: int,
+) -> _Matrix:
+    """The elements that a descriptor describes, a share of them for each lane of a warpgroup."""
+    tile = _read_descriptors(threads, groups, descriptor)
+    memory, width = tile.memory, tile.width
+    wanted = _KINDS[shape.kinds[operand]]
+    if str(memory.dtype) != wanted:
+        raise UnsupportedError(
+            f"{threads.name} multiplies {wanted}, and {memory.name} has {memory.dtype}"
+        )
+    item = memory.dtype.itemsize
+    across, along = np.indices(size) if operand == 0 else np.indices(size)[::-1]
+    find = _find_transposed_bytes if shape.transposed[operand] else _find_bytes
+    at = (across * item, along) if shape.transposed[operand] else (across, along * item)
+    address = tile.start + find(*at, tile.leading, tile.stride, width)
+    address = address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
+    elements = (address // item).reshape(len(groups), -1)
+    share = -(-elements.shape[1] // WARPGROUP)
+    shares = _pad(elements, share).reshape(len(groups), WARPGROUP, share)
+    mask = threads.get_mask(groups)
+    index = threads.spread(groups, shares)
+    index[~mask[:, 0]] = memory.low
+    return _Matrix(memory, groups, index, mask, size)
+
+
+class _Described(NamedTuple):
+    """What the descriptors of all warpgroups say; the numbers have the shape (groups, 1, 1)."""
+
+    memory: SharedMemory
+    width: int
+    start: Array
+    leading: Array
+    stride: Array
+
+
+def _read_descriptors(threads: Threads, groups: Array, descriptor: Any) -> _Described:
+    words = np.broadcast_to(np.asarray(descriptor).astype(np.uint64), (threads.lanes, 1))[:, 0]
+    described = words[groups]
+
+    def tell(at: tuple[int, ...]) -> str:
+        who = threads.state.describe_lane(groups[at])
+        return f"{threads.name} with another descriptor by {who} than by its warpgroup's first"
+
+    wrong = described != described[:, :1]
+    log = threads.state.log
+    log.add("divergent warp instruction", threads.name, threads.location, wrong, tell)
+    chosen = [int(word) for word in described[:, 0]]
+    kinds = {(word >> _MEMORY_BIT & 0x3FF, word >> 62) for word in chosen}
+    if len(kinds) > 1:
+        raise UnsupportedError(f"{threads.name} has tiles of several kinds in one launch")
+    ((number, code),) = kinds
+    start, leading, stride = (
+        np.array([word >> bit & _FIELD for word in chosen], np.int64)[:, None, None] * _UNIT
+        for bit in (0, 16, 32)
+    )
+    memory = threads.gpu.get_numbered_memory(number)
+    return _Described(memory, _WIDTHS[code], start, leading, stride)
+
+
+def _pad(elements: Array, share: int) -> Array:
+    """As many elements as all lanes of a warpgroup take, the first ones again."""
+    count = elements.shape[1]
+    return elements[:, np.arange(WARPGROUP * share) % count]
+
+
+def _find_bytes(row: Array, byte: Array, leading: Array, stride: Array, width: int) -> Array:
+    """Where bytes along k of a row lie, before they are exchanged."""
+    at = row % 8 * width + row // 8 * stride
+    if width == _UNIT:
+        return at + byte // _UNIT * leading + byte % _UNIT
+    return at + byte + 0 * leading
+
+
+def _find_transposed_bytes(
+    byte: Array, k: Array, leading: Array, stride: Array, width: int
+) -> Array:
+    """The same of rows that go across k."""
+    inside, slab = byte % width, byte // width
+    if width == _UNIT:
+        return inside + slab * stride + k % 8 * width + k // 8 * leading
+    return inside + slab * leading + k % 8 * width + k // 8 * stride
+
+
+def _widen(values: Array, wide: Any, shape: _Shape) -> Array:
+    """The values as tensor cores take them: of tf32 they ignore the 13 lowest bits."""
+    if shape.kinds[0] == "tf32":
+        values = (np.ascontiguousarray(values).view(np.uint32) & 0xFFFFE000).view(np.float32)
+    return values.astype(wide)
+
+
+def _distribute(product: Array, columns: int) -> Array:
+    """Matrices of 64 rows as shares of their warpgroup: (groups, 128, elements)."""
+    row, column = _place_sums(columns)
+    return product[:, row, column]
+
+
+@functools.cache
+def _place_sums(columns: int) -> tuple[Array, Array]:
+    """The row and the column of each element of each thread."""
+    thread, element = np.indices((WARPGROUP, ROWS * columns // WARPGROUP))
+    row = thread // 32 * 16 + thread % 32 // 4 + element // 2 % 2 * 8
+    return row, element // 4 * 8 + thread % 4 * 2 + element % 2
+
+
+PRODUCTS = frozenset(f"ptx.wgmma_{kind}_ss" for kind in ("f16", "bf16", "tf32", "fp8", "int"))
+"""Instructions whose first arguments are registers that they change."""
+WARPGROUPS: dict[str, Semantics] = {
+    "cuda.wgmma_encode_matrix_descriptor": _encode,
+    "ptx.fence_proxy": _fence_proxy,
+    "ptx.wgmma_fence": _fence,
+    "ptx.wgmma_commit_group": _commit,
+    "ptx.wgmma_wait_group": _wait,
+    **dict.fromkeys(PRODUCTS, _multiply),
+}

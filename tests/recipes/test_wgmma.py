@@ -1,0 +1,226 @@
+"""Matmul by wgmma: types, shapes and configs on the simulator, and on a GPU where there is one."""
+
+import pytest
+from tvm.s_tir import Schedule
+
+from tirstep.lowering_checks import (
+    CheckError,
+    check_numbers,
+    get_device,
+    run_golden,
+    run_recipe,
+)
+from tirstep.lowering_checks.facts import compile_facts, cuda_compilers, get_facts
+from tirstep.lowering_checks.steps import Run
+from tirstep.modules import matmul
+from tirstep.transforms import TransformError
+from tirstep.transforms.recipes import LADDERS, RECIPES
+from tirstep.transforms.recipes.wgmma import choose_wgmma_config
+
+SIMULATOR = get_device("simulator")
+LAST = RECIPES["matmul_wgmma_grouped"]
+SMALL = {**LAST.golden.config, "tile": (64, 32)}
+DEVICES = pytest.mark.parametrize(
+    "device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)]
+)
+
+
+def check(run: Run, device: str = "simulator") -> None:
+    found = check_numbers(
+        run.problem, run.steps[-1].module, get_device(device), where=str(run.config)
+    )
+    assert found == []
+
+
+@DEVICES
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "out"),
+    [
+        ("float16", "float32"),
+        ("float16", "float16"),
+        ("bfloat16", "bfloat16"),
+        ("int8", "int32"),
+        ("float8_e4m3fn", "float32"),
+        ("float8_e5m2", "float8_e5m2"),
+    ],
+)
+def test_every_type_and_order_of_b(dtype: str, out: str, transpose_b: bool, device: str) -> None:
+    options = {"dtype": dtype, "out": out, "transpose_b": transpose_b}
+    check(run_recipe(LAST, {"m": 64, "n": 64, "k": 256}, options=options, config=SMALL), device)
+
+
+@DEVICES
+@pytest.mark.parametrize("tail", ["pad", "copy"])
+@pytest.mark.parametrize("shape", [(1000 // 16, 776 // 8, 328 // 8), (1, 1, 1), (65, 40, 133)])
+def test_any_shape(shape: tuple[int, int, int], tail: str, device: str) -> None:
+    sizes = dict(zip("mnk", shape, strict=True))
+    options = {"dtype": "bfloat16", "out": "bfloat16"}
+    check(run_recipe(LAST, sizes, options=options, config={**SMALL, "tail": tail}), device)
+
+
+@DEVICES
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"split_k": 2},
+        {"split_k": 2, "tail": "copy"},
+        {"store": "shared"},
+        {"stages": 2},
+        {"in_flight": 0},
+        {"stages": 4, "tile_k": 32},
+        {"tile_k": 128, "stages": 2},
+        {"row_bytes": 16},
+        {"row_bytes": 32},
+        {"row_bytes": 64},
+        {"tile": (128, 64), "warpgroups": (2, 1)},
+        {"tile": (128, 64), "warpgroups": (1, 1)},
+        {"tile": (64, 64), "warpgroups": (1, 2)},
+        {"tile": (128, 32), "warpgroups": (2, 1), "store": "shared", "swizzle": 1},
+    ],
+    ids=str,
+)
+def test_other_configs(config: dict, device: str) -> None:
+    shape = {"m": 128, "n": 64, "k": 512}
+    run = run_recipe(LAST, shape, options={"dtype": "float16"}, config={**SMALL, **config})
+    check(run, device)
+
+
+@DEVICES
+@pytest.mark.parametrize("recipe", LADDERS["matmul_wgmma"], ids=lambda recipe: recipe.name)
+def test_every_rung_is_exact(recipe, device: str) -> None:
+    check(run_golden(recipe), device)
+
+
+def test_every_step_is_right() -> None:
+    """On the CPU while it has no instruction, which the simulator would take minutes for."""
+    run, cpu = run_golden(RECIPES["matmul_wgmma_split_k"]), get_device("cpu")
+    for step in run.steps:
+        device = cpu if cpu.find_obstacle(step.module) is None else SIMULATOR
+        assert device is cpu or step.name == "tensorized"
+        assert check_numbers(run.problem, step.module, device, where=step.name) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("recipe", LADDERS["matmul_wgmma"], ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize(
+    ("dtype", "out", "transpose_b"),
+    [
+        ("bfloat16", "bfloat16", False),
+        ("float16", "float32", True),
+        ("float8_e4m3fn", "float32", True),
+        ("int8", "int32", True),
+    ],
+)
+def test_rungs_are_right_at_a_real_shape(recipe, dtype: str, out: str, transpose_b: bool) -> None:
+    options = {"dtype": dtype, "out": out, "transpose_b": transpose_b}
+    check(run_recipe(recipe, {"m": 1024, "n": 512, "k": 2048}, options=options), "cuda")
+
+
+def has_compiler() -> bool:
+    try:
+        return bool(cuda_compilers.get_compiler())
+    except CheckError:
+        return False
+
+
+@pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("matmul_wgmma_rows", {"dtype": "bfloat16", "out": "bfloat16"}),
+        ("matmul_wgmma_best", {"dtype": "int8", "out": "int32", "transpose_b": True}),
+    ],
+)
+def test_nothing_is_spilled_and_no_instruction_serialized(name: str, options: dict) -> None:
+    """ptxas serializes wgmma where it cannot tell what registers hold, and says so."""
+    run = run_recipe(RECIPES[name], {"m": 4096, "n": 4096, "k": 4096}, options=options)
+    facts = get_facts(run.steps[-1].module, "cuda", problem=run.problem)
+    compiled = compile_facts(facts.source, "sm_90a", facts.kernels)
+    assert (facts.refusal, compiled.refusal) == (None, None)
+    assert compiled.values()["spills"] == 0
+    assert "Used " in compiled.log
+    assert "serializ" not in compiled.log.lower()
+
+
+def test_the_order_in_the_source_is_that_of_the_manual() -> None:
+    """Copies have arrived and are fenced before the barrier, registers before the first product."""
+    run = run_golden(RECIPES["matmul_wgmma_in_flight"])
+    source = get_facts(run.steps[-1].module, "cuda", problem=run.problem).source
+    body = source[source.rindex("{\n  extern __shared__") :]
+    words = {
+        "cp_async_wait_group": "arrived",
+        "fence_proxy": "proxy fence",
+        "__syncthreads": "barrier",
+        "wgmma_fence": "fence",
+        "mma_async": "product",
+        "wgmma_commit": "commit",
+        "wgmma_wait_group_wait_group_sync_aligned_1": "wait 1",
+        "wgmma_wait_group_wait_group_sync_aligned_0": "wait 0",
+        "cp_async_legacy": "copy",
+        "C_ptr +": "store",
+    }
+    seen: list[str] = []
+    for line in body.splitlines():
+        found = [word for key, word in words.items() if key in line]
+        seen += [word for word in found if seen[-1:] != [word]]
+    tile = ["arrived", "proxy fence", "barrier", "fence", "product", "commit", "wait 1"]
+    assert seen == ["copy", *tile, "barrier", "copy", *tile, *tile, "wait 0", "store"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "message"),
+    [
+        ("float32", "tensor cores do not multiply float32 as it is; use float16, bfloat16"),
+        ("int32", "tensor cores do not multiply int32 as it is"),
+    ],
+)
+def test_other_types_are_refused(dtype: str, message: str) -> None:
+    with pytest.raises(TransformError, match=message):
+        run_recipe(LAST, {"m": 128, "n": 128, "k": 128}, options={"dtype": dtype})
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"stages": 5}, "5 stages of tiles of .128, 256. by tile_k=64 take 240 KiB of shared me"),
+        ({"tile": (256, 256)}, "keeps 256 sums in the registers of each thread, which hold 192"),
+        ({"tile": (128, 256), "warpgroups": (3, 1)}, r"warpgroups=\(3, 1\) do not divide tile="),
+        ({"tile": (96, 256)}, r"warpgroup=\(48, 256\) is no multiple of 64 rows and 8 columns"),
+        ({"in_flight": 2}, "in_flight=2 of block .* would leave a group in flight that reads"),
+    ],
+)
+def test_what_does_not_fit_is_refused(config: dict, message: str) -> None:
+    with pytest.raises(TransformError, match=message):
+        LAST(Schedule(matmul(768, 512, 512, dtype="float16")), **{**LAST.config, **config})
+
+
+@pytest.mark.parametrize(
+    ("shape", "split_k", "tail"),
+    [
+        ((4096, 4096, 4096), 1, "refuse"),
+        ((64, 4096, 4096), 4, "refuse"),
+        ((1000, 776, 328), 1, "pad"),
+        ((1000, 777, 333), 1, "copy"),
+    ],
+)
+def test_the_chosen_config_fits_the_shape(
+    shape: tuple[int, int, int], split_k: int, tail: str
+) -> None:
+    config = choose_wgmma_config(Schedule(matmul(*shape, dtype="float16")), "none")
+    assert (config.split_k, config.tail) == (split_k, tail)
+    assert sum(config.tile) * config.tile_k * 2 * config.stages <= 227 << 10
+    assert config.warpgroup[0] % 64 == config.warpgroup[1] % 8 == 0
+
+
+def test_operands_that_kernels_of_their_own_pad_stay_there() -> None:
+    """Otherwise rows that are no multiples of 16 bytes are fetched element by element."""
+    for name in ("matmul_wgmma_best", "matmul_mma_best"):
+        run = run_recipe(RECIPES[name], {"m": 200, "n": 77, "k": 333}, options={"dtype": "float16"})
+        values = get_facts(run.steps[-1].module, "cuda", problem=run.problem).values()
+        assert (values["cp_async_bytes"], values["kernels"] >= 3) == (16, True)
+
+
+def test_the_ladder_is_in_the_catalogue_of_recipes() -> None:
+    assert LADDERS["matmul_wgmma"][0].name == "matmul_wgmma"
+    assert all(recipe.arch == "sm_90a" and recipe.dtypes for recipe in LADDERS["matmul_wgmma"])

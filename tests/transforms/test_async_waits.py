@@ -1,0 +1,69 @@
+"""Waits for asynchronous copies where products come first, which TVM counts wrongly."""
+
+import pytest
+import tvm
+from pipelines import tensor_core_matmul
+from tvm.s_tir import Schedule
+from tvm.tirx import AttrStmt
+
+from tirstep.lowering_checks import get_device, run_golden, run_recipe
+from tirstep.lowering_checks.devices.simulator import lower
+from tirstep.transforms.pass_options import set_pipeline
+from tirstep.transforms.passes.async_waits import COMMIT, WAIT, CorrectAsyncWaits
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.tir import constant, find_all
+
+
+def count(module: tvm.IRModule) -> list[int | None]:
+    """The copies that may be in flight at each wait, in their order."""
+    nodes = find_all(module["main"].body, AttrStmt)
+    return [constant(node.value) for node in nodes if node.attr_key == WAIT]
+
+
+def in_default_pipeline(module: tvm.IRModule) -> tvm.IRModule:
+    sch = Schedule(module)
+    set_pipeline(sch, name="default")
+    return sch.mod
+
+
+@pytest.mark.parametrize("stages", [3, 4, 5])
+def test_a_pipeline_with_products_first_waits_for_its_tile(stages: int) -> None:
+    """TVM lets two groups be in flight for each that may; behind the loop it counts rightly."""
+    recipe = RECIPES["matmul_wgmma_in_flight"]
+    run = run_recipe(
+        recipe,
+        {"m": 64, "n": 32, "k": 512},
+        options={"dtype": "float16"},
+        config={**recipe.golden.config, "stages": stages},
+    )
+    module, ahead = run.steps[-1].module, stages - 2
+    behind = list(range(ahead, -1, -1))
+    wrong = lower(in_default_pipeline(module))
+    assert count(wrong) == [2 * ahead, *behind]
+    assert count(CorrectAsyncWaits(wrong)) == [ahead, *behind]
+    assert count(lower(module)) == [ahead, *behind]
+
+
+def test_without_the_pass_it_is_a_race() -> None:
+    run = run_golden(RECIPES["matmul_wgmma_in_flight"])
+    simulator, inputs = get_device("simulator"), run.problem.integer_inputs(0)
+    wanted = (inputs[0].astype("f4") @ inputs[1].astype("f4")).astype("f4")
+    found = []
+    for module in (run.steps[-1].module, in_default_pipeline(run.steps[-1].module)):
+        program = simulator.compile(module)
+        *_, got = program([*inputs, 0 * wanted])
+        found.append(({finding.kind for finding in program.findings}, bool((got == wanted).all())))
+    assert found[0] == (set(), True)
+    assert "race" in found[1][0]
+
+
+def test_other_pipelines_stay_as_they_are() -> None:
+    modules = [run_golden(RECIPES[name]).steps[-1].module for name in ("matmul_mma_grouped",)]
+    modules += [tensor_core_matmul(stages=stages) for stages in (2, 3, 4)]
+    for module in modules:
+        lowered = lower(in_default_pipeline(module))
+        assert count(lowered)
+        assert any(node.attr_key == COMMIT for node in find_all(lowered["main"].body, AttrStmt))
+        assert CorrectAsyncWaits(lowered).same_as(lowered) or count(
+            CorrectAsyncWaits(lowered)
+        ) == count(lowered)

@@ -1,0 +1,241 @@
+"""Transforms for wgmma: pairs out of the goldens of matmul_wgmma, and what they refuse."""
+
+from pathlib import Path
+
+import pytest
+import tvm
+from pairs import check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+
+from tirstep.lowering_checks import check_numbers, get_device, run_golden
+from tirstep.modules import get_kernel, matmul
+from tirstep.transforms import (
+    WarpgroupTile,
+    accumulate_in_registers,
+    cache_read_at,
+    decompose_reduction_at,
+    pad_block,
+    prefetch_asynchronously,
+    prefetch_fragments,
+    set_pipeline,
+    stage_swizzled_at,
+    store_through_shared,
+    tensorize_warpgroups,
+    tile_in_warpgroups,
+)
+from tirstep.transforms.recipes import RECIPES
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+SIMULATOR = get_device("simulator")
+
+
+def read(step: str, recipe: str = "matmul_wgmma_swizzled") -> tvm.IRModule:
+    return from_source((GOLDEN / recipe / f"{step}.py").read_text())
+
+
+def half(m: int = 128, n: int = 64, k: int = 192, **options) -> Schedule:
+    return Schedule(matmul(m, n, k, **{"dtype": "float16", **options}))
+
+
+def tile(sch: Schedule, block=None, **changes) -> WarpgroupTile:
+    sizes = {"tile": (64, 32), "warpgroup": (64, 32), "tile_k": 64, **changes}
+    return tile_in_warpgroups(sch, block or sch.get_sblock("C"), **sizes)
+
+
+def stage(sch: Schedule, made: WarpgroupTile, operand: int = 0, **changes):
+    sizes = {"warpgroups": 1, "vector": 8, "tail": "guard", **changes}
+    return stage_swizzled_at(sch, made.block, made.outer, operand=operand, **sizes)
+
+
+def prepare(sch: Schedule, vector: int = 8, **changes):
+    """All that comes before tensorize_warpgroups: the tile, the copies, and the blocks."""
+    made = tile(sch, **changes)
+    store = accumulate_in_registers(sch, made.block, made.warpgroups)
+    copies = [stage(sch, made, operand, vector=vector) for operand in range(2)]
+    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    return made, copies, (zeros, store)
+
+
+# ---- Pairs
+
+
+def test_tile_in_warpgroups_pair() -> None:
+    before = get_kernel("matmul").problem(128, 64, 192, dtype="float16").module
+    check_pair(before, lambda sch: list(tile(sch)), read("01_tiled"))
+
+
+def test_stage_swizzled_at_pair() -> None:
+    def change(sch: Schedule):
+        block = sch.get_sblock("C")
+        outer = sch.get_loops(block)[2]
+        return stage_swizzled_at(sch, block, outer, operand=0, warpgroups=1, vector=8, tail="guard")
+
+    before, after = read("02_accumulated_in_registers"), read("03_A_in_shared_memory")
+    check_pair(before, change, after, is_verified=False)
+
+
+def test_tensorize_warpgroups_pair() -> None:
+    def change(sch: Schedule) -> None:
+        block, zeros, store = (sch.get_sblock(f"C_{name}") for name in ("update", "init", "local"))
+        names = tensorize_warpgroups(sch, block, zeros, store)
+        assert names.store == "tirstep_wgmma_store_32_float32_as_float32_global"
+        set_pipeline(sch)
+
+    check_pair(read("05_decomposed"), change, read("06_tensorized"), is_verified=False)
+
+
+# ---- Numbers
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_a_tile_of_several_instructions_through_shared_memory_is_right(transpose_b: bool) -> None:
+    sch = half(256, 128, out="float16", transpose_b=transpose_b)
+    made = tile(sch, tile=(256, 128), warpgroup=(128, 64))
+    store = store_through_shared(
+        sch, made.block, made.grid, made.warpgroups, columns=128, warps=4, vector=4, lanes=128
+    ).store
+    for operand in range(2):
+        stage(sch, made, operand, warpgroups=4)
+    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    tensorize_warpgroups(sch, made.block, zeros, store)
+    problem = matmul.problem(256, 128, 192, dtype="float16", out="float16", transpose_b=transpose_b)
+    assert check_numbers(problem, sch.mod, SIMULATOR, where="here") == []
+
+
+def test_tf32_is_multiplied_where_it_is_meant() -> None:
+    sch = half(dtype="float32")
+    made, _, (zeros, store) = prepare(sch, vector=4, tile_k=32)
+    with refuses(sch, "float32 operands would be rounded to the 10 bits of TF32; pass tf32=True"):
+        tensorize_warpgroups(sch, made.block, zeros, store)
+    tensorize_warpgroups(sch, made.block, zeros, store, tf32=True)
+    problem = matmul.problem(128, 64, 192, dtype="float32")
+    run = SIMULATOR.compile(sch.mod)
+    a, b = problem.integer_inputs(0)
+    *_, c = run([a, b, 0 * (a @ b)])
+    assert list(run.findings) == []
+    assert (c == a @ b).all()
+
+
+# ---- Refusals
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"warpgroup": (32, 32)}, r"warpgroup=\(32, 32\) is no multiple of 64 rows and 8 columns"),
+        ({"warpgroup": (64, 12)}, r"warpgroup=\(64, 12\) is no multiple of 64 rows and 8 columns"),
+        ({"tile": (64, 48)}, r"warpgroup=\(64, 32\) does not divide tile=\(64, 48\); choose"),
+        ({"tile": (64,)}, r"tile=\(64,\) is no pair of sizes"),
+        ({"swizzle": 4}, "runs 128 times, which swizzle=4 .* does not divide"),
+        ({"tile": (1024, 64)}, "takes 4096 threads of a block, and a GPU has 1024"),
+        ({"tile_k": 128}, "loop 'k' runs 192 times, which tile_k=128 does not divide"),
+    ],
+)
+def test_tile_in_warpgroups_refuses(changes, message: str) -> None:
+    sch = half()
+    block = sch.get_sblock("C")
+    with refuses(sch, f"tile_in_warpgroups: .*{message}"):
+        tile(sch, block, **changes)
+
+
+def test_tile_in_warpgroups_refuses_what_is_no_matmul() -> None:
+    sch = Schedule(get_kernel("row_sum").problem(64, 64).module)
+    block = sch.get_sblock("B")
+    with refuses(sch, "has 1 spatial loops, 1 reductions and 1 operands; tile a matmul"):
+        tile(sch, block)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "changes", "message"),
+    [
+        ({}, {"swizzle": 96}, "swizzle=96 is none of wgmma's; use 128, 64, 32, or 16"),
+        ({"tile_k": 12}, {}, "reads rows of 24 bytes .*, which are no whole chunks of 16; use"),
+        ({}, {"vector": 16}, "vector=16 of .* takes more than a chunk of 16 bytes"),
+        ({}, {"vector": 8, "tail": "refuse", "warpgroups": 8}, r"threads \* vector = 8192 does"),
+    ],
+)
+def test_stage_swizzled_at_refuses(sizes, changes, message: str) -> None:
+    sch = half()
+    made = tile(sch, **sizes)
+    accumulate_in_registers(sch, made.block, made.warpgroups)
+    with refuses(sch, f"stage_swizzled_at: .*{message}"):
+        stage(sch, made, **changes)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_100a", "hopper"])
+def test_tensorize_warpgroups_refuses_other_architectures(arch: str) -> None:
+    sch = half()
+    made, _, (zeros, store) = prepare(sch)
+    message = f"arch='{arch}' is no arch" if arch == "hopper" else f"{arch} has no wgmma; compile"
+    with refuses(sch, f"tensorize_warpgroups: .*{message}"):
+        tensorize_warpgroups(sch, made.block, zeros, store, arch=arch)
+    tensorize_warpgroups(sch, made.block, zeros, store, arch="sm_90a")
+
+
+def test_tensorize_warpgroups_refuses_tiles_that_are_not_swizzled() -> None:
+    sch = half()
+    made = tile(sch)
+    store = accumulate_in_registers(sch, made.block, made.warpgroups)
+    for operand in range(2):
+        cache_read_at(sch, made.block, made.outer, operand=operand, scope="shared.dyn")
+    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    with refuses(sch, "which is no tile that descriptors of wgmma describe; stage both operands"):
+        tensorize_warpgroups(sch, made.block, zeros, store)
+
+
+def test_tensorize_warpgroups_refuses_a_reduction_that_is_not_decomposed() -> None:
+    sch = half()
+    made = tile(sch)
+    store = accumulate_in_registers(sch, made.block, made.warpgroups)
+    for operand in range(2):
+        stage(sch, made, operand)
+    with refuses(sch, "does not add products of two tiles to its sums; pass the block that"):
+        tensorize_warpgroups(sch, made.block, made.block, store)
+
+
+def test_tensorize_warpgroups_refuses_the_guard_of_a_crop() -> None:
+    sch = half(120, 60, 190)
+    pad_block(sch, sch.get_sblock("C"), multiples=(64, 32, 64))
+    made, _, (zeros, store) = prepare(sch)
+    with refuses(sch, "does not store all of its tile, .*; pad the problem first, or store thr"):
+        tensorize_warpgroups(sch, made.block, zeros, store)
+
+
+def test_groups_in_flight_need_a_pipeline_that_computes_first() -> None:
+    for options in (None, {}, {"products_first": True}):
+        sch = half()
+        made, copies, (zeros, store) = prepare(sch)
+        if options is not None:
+            prefetch_asynchronously(sch, made.outer, copies, stages=3, **options)
+        if options:
+            tensorize_warpgroups(sch, made.block, zeros, store, in_flight=1)
+            continue
+        with refuses(sch, "would leave groups in flight that read tiles while the next ones are"):
+            tensorize_warpgroups(sch, made.block, zeros, store, in_flight=1)
+
+
+def test_prefetch_asynchronously_refuses_products_first_without_a_copy_in_flight() -> None:
+    sch = half()
+    made, copies, _ = prepare(sch)
+    with refuses(sch, "stages=2 of loop 'k_0' leave no copy in flight while a tile is computed"):
+        prefetch_asynchronously(sch, made.outer, copies, stages=2, products_first=True)
+
+
+def test_prefetch_asynchronously_refuses_a_pipeline_inside_of_products_first() -> None:
+    run = run_golden(RECIPES["matmul_mma_swizzled"])
+    sch = Schedule(run.steps[-1].module)
+    block = sch.get_sblock("C_o_update")
+    outer, inner = sch.get_loops(block)[2:4]
+    copies = [sch.get_sblock(f"{name}_shared.dyn") for name in "AB"]
+    prefetch_fragments(sch, inner)
+    with refuses(sch, "is a pipeline itself, parts of which come later; leave products_first out"):
+        prefetch_asynchronously(sch, outer, copies, stages=3, products_first=True)
+
+
+def test_a_schedule_that_is_tensorized_can_be_copied() -> None:
+    """TVM cannot copy one in which tensorize replaced a loop; here it replaces blocks."""
+    run = run_golden(RECIPES["matmul_wgmma_grouped"])
+    sch = Schedule(run.steps[0].module)
+    RECIPES["matmul_wgmma_grouped"](sch, **run.config)
+    assert sch.copy().mod.script() == sch.mod.script()

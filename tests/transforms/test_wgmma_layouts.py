@@ -1,0 +1,169 @@
+"""Tiles and sums of wgmma: one layout for the intrinsics, the simulator and the manual of PTX."""
+
+import itertools
+
+import pytest
+from tvm.ir import assert_structural_equal
+from tvm.s_tir import TensorIntrin
+from tvm.script import from_source
+
+from tirstep.lowering_checks import run_golden
+from tirstep.lowering_checks.devices.simulator import warpgroups
+from tirstep.transforms import TransformError
+from tirstep.transforms.intrinsics.warpgroups import (
+    NARROW_COLUMNS,
+    SWIZZLES,
+    choose_columns,
+    choose_swizzle,
+    get_accumulated,
+    get_step,
+    get_strides,
+    get_tile_shape,
+    place_in_accumulator,
+    place_in_tile,
+)
+from tirstep.transforms.intrinsics.wgmma import WgmmaTile, find_operand, get_wgmma_intrinsics
+from tirstep.transforms.recipes import RECIPES
+
+HALF = WgmmaTile(
+    dtype="float16",
+    acc="float32",
+    rows=64,
+    columns=64,
+    depth=64,
+    transpose_b=False,
+    swizzles=(128, 128),
+)
+
+
+def test_every_sum_has_a_place_of_its_own() -> None:
+    places = [tuple(place_in_accumulator(i, j)) for i, j in itertools.product(range(64), range(24))]
+    assert sorted(places) == list(itertools.product(range(128), range(12)))
+    for thread, element in places:
+        row, column = get_accumulated(thread, element)
+        assert place_in_accumulator(row, column) == (thread, element)
+    row, column = warpgroups._place_sums(24)
+    for thread, element in places:
+        assert get_accumulated(thread, element) == (row[thread, element], column[thread, element])
+
+
+def find_byte(row: int, column: int, shape: tuple[int, ...], bits: int, swizzle: int) -> int:
+    """The address of an element in its tile, whose dimensions lie one after the other."""
+    at = 0
+    for size, index in zip(
+        shape, place_in_tile(row, column, bits=bits, swizzle=swizzle), strict=True
+    ):
+        assert 0 <= index < size
+        at = at * size + index
+    return at * bits // 8
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+@pytest.mark.parametrize("swizzle", SWIZZLES)
+def test_a_swizzled_tile_is_what_an_instruction_reads(swizzle: int, bits: int) -> None:
+    """Along k: every byte is where the simulator's own formula, of addresses, finds it."""
+    rows, step = 64, 256 // bits
+    columns = 4 * step
+    shape = get_tile_shape(rows, columns, bits=bits, swizzle=swizzle)
+    slab = rows * swizzle
+    leading, stride = (16 * it for it in get_strides(slab, swizzle=swizzle, is_along_k=True))
+    seen = set()
+    for row, column in itertools.product(range(rows), range(columns)):
+        k, inside = divmod(column, step)
+        start = 16 * get_step(slab, k, bits=bits, swizzle=swizzle, is_along_k=True)
+        byte = start + warpgroups._find_bytes(row, inside * bits // 8, leading, stride, swizzle)
+        byte ^= (byte >> 7 & swizzle // 16 - 1) << 4
+        assert byte == find_byte(row, column, shape, bits, swizzle)
+        seen.add(byte)
+    assert seen == set(range(0, rows * columns * bits // 8, bits // 8))
+
+
+@pytest.mark.parametrize("swizzle", SWIZZLES)
+def test_rows_that_go_across_k_are_what_an_instruction_reads(swizzle: int) -> None:
+    depth, columns = 64, 128
+    shape = get_tile_shape(depth, columns, bits=16, swizzle=swizzle)
+    slab = depth * swizzle
+    leading, stride = (16 * it for it in get_strides(slab, swizzle=swizzle, is_along_k=False))
+    for k, column in itertools.product(range(depth), range(columns)):
+        start = 16 * get_step(slab, k // 16, bits=16, swizzle=swizzle, is_along_k=False)
+        byte = start + warpgroups._find_transposed_bytes(
+            2 * column, k % 16, leading, stride, swizzle
+        )
+        byte ^= (byte >> 7 & swizzle // 16 - 1) << 4
+        assert byte == find_byte(k, column, shape, 16, swizzle)
+
+
+@pytest.mark.parametrize("swizzle", SWIZZLES)
+def test_the_same_chunk_of_eight_rows_is_in_as_many_banks_as_it_can(swizzle: int) -> None:
+    shape = get_tile_shape(8, swizzle // 2, bits=16, swizzle=swizzle)
+    for column in range(0, swizzle // 2, 8):
+        banks = {find_byte(row, column, shape, 16, swizzle) % 128 for row in range(8)}
+        assert len(banks) == 8
+
+
+def test_operands_of_further_instructions_begin_in_whole_groups() -> None:
+    """Of a warpgroup with 128 rows and two instructions of 128 columns each."""
+    tile = WgmmaTile(**{**vars(HALF), "rows": 128, "columns": 512})
+    assert (tile.each, tile.blocks, tile.share) == (256, (2, 2), 128)
+    assert find_operand(tile, 0, 128 * 64, 1, 1) == 2 + 64 * 128 // 16
+    slab = 64 * 64
+    assert find_operand(tile, 1, slab, 1, 1) == 16 * 128 // 16 + 4 * slab * 2 // 16
+
+
+def test_the_widest_swizzle_and_instruction_that_fit_are_chosen() -> None:
+    assert [choose_swizzle(it) for it in (256, 128, 192, 96, 48, 24)] == [128, 128, 64, 32, 16, 16]
+    assert [choose_columns(it, dtype="float16") for it in (256, 512, 96, 24, 12)] == [
+        256, 256, 96, 24, None,
+    ]  # fmt: skip
+    assert choose_columns(96, dtype="float16", multiple=64) is None
+    assert choose_columns(256, dtype="int8") == 128
+    assert 40 not in NARROW_COLUMNS
+    assert choose_columns(40, dtype="int8") == 8
+
+
+def test_the_text_of_a_tensorized_module_is_the_module() -> None:
+    module = run_golden(RECIPES["matmul_wgmma_in_flight"]).steps[-1].module
+    text = module.script()
+    again = from_source(text)
+    assert again.script() == text
+    assert_structural_equal(again, module)
+
+
+def test_registering_twice_is_harmless() -> None:
+    names = get_wgmma_intrinsics(HALF)
+    before = [TensorIntrin.get(name).impl for name in names]
+    assert get_wgmma_intrinsics(HALF, arch="sm_90a") == names
+    after = [TensorIntrin.get(name).impl for name in names]
+    assert all(old.same_as(new) for old, new in zip(before, after, strict=True))
+    assert all(name.startswith("tirstep_wgmma_") for name in names)
+
+
+@pytest.mark.parametrize("columns", [8, 40, 248, 256])
+def test_widths_have_an_instruction_that_tvm_knows(columns: int) -> None:
+    tile = WgmmaTile(**{**vars(HALF), "columns": columns, "transpose_b": True})
+    impl = TensorIntrin.get(get_wgmma_intrinsics(tile).multiply).impl
+    assert f'"m64n{columns}k16", "f32", "f16", "f16"' in impl.script()
+
+
+@pytest.mark.parametrize(
+    ("changes", "arch", "message"),
+    [
+        ({"dtype": "float64"}, None, "wgmma does not multiply float64; use one of float16"),
+        ({"acc": "float16"}, None, "products of float16 are not summed in float16 here; sum them"),
+        ({"dtype": "int8", "acc": "int32"}, None, "reads int8 along k only, and B lies as"),
+        ({}, "sm_90", "sm_90 has no wgmma; compile for sm_90a, or use mma.sync"),
+        ({}, "sm_100a", "sm_100a has no wgmma"),
+        ({}, "hopper", "arch='hopper' is no architecture; give one, as"),
+        ({"rows": 96}, None, "a tile of 96 rows is no multiple of the 64 of wgmma"),
+        ({"columns": 96}, None, "rows of 192 bytes of B are no multiple of a swizzle of 128 bytes"),
+        ({"columns": 12, "transpose_b": True}, None, "no instruction of float16 has columns that"),
+        ({"depth": 24, "swizzles": (16, 128)}, None, "depth 24 is no multiple of the 16 steps of"),
+        ({"swizzles": (24, 128)}, None, "rows of 128 bytes of A are no multiple of a swizzle of"),
+        ({"in_flight": 8}, None, "in_flight=8 is no number of groups that a wait can leave"),
+    ],
+)
+def test_what_an_instruction_cannot_do_is_refused(
+    changes: dict, arch: str | None, message: str
+) -> None:
+    with pytest.raises(TransformError, match=message):
+        get_wgmma_intrinsics(WgmmaTile(**{**vars(HALF), **changes}), arch=arch)

@@ -1,0 +1,479 @@
+"""Tensor intrinsics of wgmma m64nNk*: the products of a warpgroup's tile, its zeros and its store.
+
+A warpgroup multiplies a tile of A by a tile of B, both in shared memory, in one group of
+instructions, and keeps the sums in registers. A buffer of sums has a row for each thread of the
+warpgroup in its description, and each thread uses the first row of its own. The intrinsics are
+registered under names that begin with ``tirstep_wgmma_``.
+
+The instructions run on their own while the threads go on. What orders them is in the intrinsic of
+the product, in the order that the PTX ISA asks for:
+
+1. ``fence.proxy.async`` and a barrier: what threads stored to shared memory, copied
+   asynchronously or not, is there for the instructions, which read it on another way;
+2. ``wgmma.fence``: what was done to the registers of the sums is done;
+3. the instructions, and ``commit_group``, which makes one group of them;
+4. ``wait_group``, which leaves the last `in_flight` groups to run. Before the sums are read, the
+   store waits for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import tvm
+from tvm.script import tirx as T
+
+from ..errors import TransformError
+from .fragments import get_depth
+from .mma import SCOPE, register_intrinsic, require_architecture
+from .warpgroups import (
+    CHUNK_BYTES,
+    CODES,
+    ROWS,
+    SWIZZLES,
+    THREADS,
+    choose_columns,
+    get_accumulated,
+    get_step,
+    get_strides,
+    get_tile_shape,
+    place_in_accumulator,
+    place_in_tile,
+    split_by,
+)
+
+PTX_TYPES = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "tf32",
+    "int8": "s8",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+}
+"""Of the operands."""
+SUMS = {"float32": "f32", "int32": "s32"}
+"""Of the sums."""
+ARCHITECTURE = "sm_90a"
+"""The only one with wgmma: later ones have other instructions."""
+MAX_IN_FLIGHT = 7
+"""Groups that a wait can leave in flight."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WgmmaTile:
+    """What a warpgroup multiplies in one group of instructions.
+
+    Attributes
+    ----------
+    dtype, acc : of the operands and of the sums
+    rows, columns : of the warpgroup's tile of sums
+    depth : its steps of k, each of one element
+    transpose_b : whether B lies as (columns, k)
+    swizzles : bytes of a row of A's tile and of B's
+    in_flight : groups that may still run when this one is issued
+    """
+
+    dtype: str
+    acc: str
+    rows: int
+    columns: int
+    depth: int
+    transpose_b: bool
+    swizzles: tuple[int, int]
+    in_flight: int = 0
+
+    @property
+    def bits(self) -> int:
+        """Of an operand's element."""
+        return int(tvm.DataType(self.dtype).bits)
+
+    @property
+    def step(self) -> int:
+        """The depth of one instruction."""
+        return get_depth(self.bits)
+
+    @property
+    def each(self) -> int:
+        """The columns of one instruction; 0 where there are none that fit."""
+        multiple = 8 if self.transpose_b else self.swizzles[1] * 8 // self.bits
+        return choose_columns(self.columns, dtype=self.dtype, multiple=max(multiple, 8)) or 0
+
+    @property
+    def register(self) -> str:
+        """The type that the sums have in registers: TVM binds those of integers as unsigned."""
+        return "uint32" if self.acc == "int32" else self.acc
+
+    def read_sum(self, value: Any) -> Any:
+        """A sum, of what its register holds."""
+        return value if self.register == self.acc else T.Cast(self.acc, value)
+
+    def keep_sum(self, value: Any) -> Any:
+        """What a register holds of a sum."""
+        return value if self.register == self.acc else tvm.tirx.Cast(self.register, value)
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """The instructions of a step, along the rows and along the columns."""
+        return self.rows // ROWS, self.columns // self.each
+
+    @property
+    def sums_shape(self) -> tuple[int, int, int, int]:
+        """The blocks, the threads and the elements of each."""
+        return (*self.blocks, THREADS, self.share)
+
+    @property
+    def share(self) -> int:
+        """The sums of one instruction that a thread holds."""
+        return ROWS * self.each // THREADS
+
+    def get_shape(self, operand: int) -> tuple[int, int, int, int]:
+        """The shape of the tile of A, 0, or of B, 1, in shared memory."""
+        sizes = (self.rows, self.depth) if operand == 0 else (self.depth, self.columns)
+        sizes = sizes[::-1] if operand == 1 and self.transpose_b else sizes
+        return get_tile_shape(*sizes, bits=self.bits, swizzle=self.swizzles[operand])
+
+    def is_along_k(self, operand: int) -> bool:
+        """Whether neighbours in an operand's rows are neighbours along k."""
+        return operand == 0 or self.transpose_b
+
+    def place_sum(self, row: Any, column: Any) -> tuple[Any, Any, Any, Any]:
+        """Where a sum of the tile lies: the instruction's block, the thread, and the element."""
+        down, inner = split_by(row, ROWS, is_one=self.rows == ROWS)
+        right, across = split_by(column, self.each, is_one=self.columns == self.each)
+        return (down, right, *place_in_accumulator(inner, across))
+
+    def place_operand(self, operand: int, row: Any, column: Any) -> tuple[Any, ...]:
+        """Where an element of A (row, k) or of B (k, column) lies in its tile."""
+        at = (column, row) if operand == 1 and self.transpose_b else (row, column)
+        is_one = self.get_shape(operand)[0] == 1
+        swizzle = self.swizzles[operand]
+        return tuple(place_in_tile(*at, bits=self.bits, swizzle=swizzle, is_one_slab=is_one))
+
+    @property
+    def name(self) -> str:
+        """What tells it from others, for the names of intrinsics."""
+        b = "columns_k" if self.transpose_b else "k_columns"
+        sizes = f"{self.rows}x{self.columns}x{self.depth}"
+        swizzles = "_".join(map(str, self.swizzles))
+        return f"{self.dtype}_{self.acc}_{sizes}_{b}_swizzled_{swizzles}_in_flight_{self.in_flight}"
+
+
+class WgmmaIntrinsics(NamedTuple):
+    """The names of the intrinsics of one tile.
+
+    Attributes
+    ----------
+    fill : zeros for the sums
+    multiply : C += A × B, of the whole tile
+    store : the sums of one instruction, converted
+    """
+
+    fill: str
+    multiply: str
+    store: str
+
+
+def get_wgmma_intrinsics(
+    tile: WgmmaTile, *, out: str | None = None, store_scope: str = "global", arch: str | None = None
+) -> WgmmaIntrinsics:
+    """The intrinsics of a warpgroup's tile, whose sums are stored as `out`, registered.
+
+    Raises `TransformError` for types and tiles that wgmma does not multiply, and for another
+    architecture than ``"sm_90a"``; without `arch` that is not asked.
+    """
+    _require_types(tile)
+    if arch is not None:
+        require_architecture("get_wgmma_intrinsics", arch)
+        if arch != ARCHITECTURE:
+            raise TransformError(
+                "get_wgmma_intrinsics",
+                f"{arch} has no wgmma",
+                f"compile for {ARCHITECTURE}, or use mma.sync",
+            )
+    _require_tile(tile)
+    out = out or tile.acc
+    each = f"{tile.rows}x{tile.columns}_by_{tile.each}_{tile.acc}"
+    store = f"tirstep_wgmma_store_{tile.each}_{tile.acc}_as_{out}_{store_scope.replace('.', '_')}"
+    return WgmmaIntrinsics(
+        register_intrinsic(f"tirstep_wgmma_fill_{each}", lambda: _fill(tile)),
+        register_intrinsic(f"tirstep_wgmma_{tile.name}", lambda: _multiply(tile)),
+        register_intrinsic(store, lambda: _store(tile, out, store_scope)),
+    )
+
+
+def _require_types(tile: WgmmaTile) -> None:
+    if tile.dtype not in PTX_TYPES:
+        raise TransformError(
+            "get_wgmma_intrinsics",
+            f"wgmma does not multiply {tile.dtype}",
+            f"use one of {', '.join(PTX_TYPES)}",
+        )
+    wanted = "int32" if tile.dtype == "int8" else "float32"
+    if tile.acc != wanted:
+        raise TransformError(
+            "get_wgmma_intrinsics",
+            f"products of {tile.dtype} are not summed in {tile.acc} here",
+            f"sum them in {wanted}",
+        )
+    if tile.bits != 16 and not tile.transpose_b:
+        raise TransformError(
+            "get_wgmma_intrinsics",
+            f"wgmma reads {tile.dtype} along k only, and B lies as (k, columns)",
+            "lay B as (columns, k) in shared memory",
+        )
+
+
+def _require_tile(tile: WgmmaTile) -> None:
+    if tile.rows < ROWS or tile.rows % ROWS:
+        raise TransformError(
+            "get_wgmma_intrinsics",
+            f"a tile of {tile.rows} rows is no multiple of the {ROWS} of wgmma",
+            f"use a multiple of {ROWS}",
+        )
+    for operand, name in enumerate("AB"):
+        row = tile.depth if tile.is_along_k(operand) else tile.columns
+        swizzle = tile.swizzles[operand]
+        if swizzle not in SWIZZLES or row * tile.bits // 8 % swizzle:
+            raise TransformError(
+                "get_wgmma_intrinsics",
+                f"rows of {row * tile.bits // 8} bytes of {name} are no multiple of a swizzle of "
+                f"{swizzle} bytes",
+                f"use one of {', '.join(map(str, SWIZZLES))} that divides them",
+            )
+    if tile.columns < 1 or not tile.each:
+        raise TransformError(
+            "get_wgmma_intrinsics",
+            f"no instruction of {tile.dtype} has columns that divide {tile.columns}"
+            + ("" if tile.transpose_b else f" and that {tile.swizzles[1]} bytes divide"),
+            "use a multiple of 16, or a narrower swizzle of B",
+        )
+    if tile.depth < 1 or tile.depth % tile.step:
+        raise TransformError(
+            "get_wgmma_intrinsics",
+            f"a tile of depth {tile.depth} is no multiple of the {tile.step} steps of k of wgmma",
+            f"use a multiple of {tile.step}",
+        )
+    if not 0 <= tile.in_flight <= MAX_IN_FLIGHT:
+        raise TransformError(
+            "get_wgmma_intrinsics",
+            f"in_flight={tile.in_flight} is no number of groups that a wait can leave in flight",
+            f"use 0 to {MAX_IN_FLIGHT}",
+        )
+
+
+def _all(*shape: int) -> tuple[slice, ...]:
+    """All elements of a buffer of a shape."""
+    return tuple(slice(0, size) for size in shape)
+
+
+def _fill(tile: WgmmaTile) -> tuple[Any, Any]:
+    rows, columns = tile.rows, tile.columns
+    shape, acc, place = tile.sums_shape, tile.acc, tile.place_sum
+    (down, across, _, share), zero, sums_of_all = shape, tvm.tirx.const(0, acc), _all(*shape)
+
+    @T.prim_func(s_tir=True)
+    def describe(sums: T.handle) -> None:
+        C = T.match_buffer(sums, shape, acc, offset_factor=1, scope="local")
+        with T.sblock("root"):
+            T.reads()
+            T.writes(C[sums_of_all])
+            for i, j in T.grid(rows, columns):
+                with T.sblock("fill"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    at = T.meta_var(place(vi, vj))
+                    T.reads()
+                    T.writes(C[at])
+                    C[at] = zero
+
+    @T.prim_func(s_tir=True)
+    def fill(sums: T.handle) -> None:
+        C = T.match_buffer(sums, shape, acc, offset_factor=1, scope="local")
+        with T.sblock("root"):
+            T.reads()
+            T.writes(C[sums_of_all])
+            for _ in T.thread_binding(THREADS, "threadIdx.x"):
+                for i, j, element in T.grid(down, across, share):
+                    C[i, j, 0, element] = zero
+
+    return describe, fill
+
+
+def _multiply(tile: WgmmaTile) -> tuple[Any, Any]:
+    return _describe_multiply(tile), _issue_multiply(tile)
+
+
+def _describe_multiply(tile: WgmmaTile) -> Any:
+    shapes = tile.get_shape(0), tile.get_shape(1), tile.sums_shape
+    dtype, acc, sizes = tile.dtype, tile.register, (tile.rows, tile.columns, tile.depth)
+    all_a, all_b, all_c = (_all(*shape) for shape in shapes)
+
+    def place(row: Any, column: Any, k: Any) -> tuple[Any, Any, Any]:
+        a, b = tile.place_operand(0, row, k), tile.place_operand(1, k, column)
+        return a, b, tile.place_sum(row, column)
+
+    def widen(value: Any) -> Any:
+        return value if dtype == tile.acc else T.Cast(tile.acc, value)
+
+    def add(total: Any, a: Any, b: Any) -> Any:
+        return tile.keep_sum(tile.read_sum(total) + widen(a) * widen(b))
+
+    @T.prim_func(s_tir=True)
+    def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
+        A = T.match_buffer(left, shapes[0], dtype, offset_factor=1, scope=SCOPE)
+        B = T.match_buffer(right, shapes[1], dtype, offset_factor=1, scope=SCOPE)
+        C = T.match_buffer(sums, shapes[2], acc, offset_factor=1, scope="local")
+        with T.sblock("root"):
+            T.reads(C[all_c], A[all_a], B[all_b])
+            T.writes(C[all_c])
+            for i, j, k in T.grid(*sizes):
+                with T.sblock("multiply"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    of_a, of_b, of_c = T.meta_var(place(vi, vj, vk))
+                    C[of_c] = add(C[of_c], A[of_a], B[of_b])
+
+    return describe
+
+
+def _issue_multiply(tile: WgmmaTile) -> Any:
+    shapes = tile.get_shape(0), tile.get_shape(1), tile.sums_shape
+    dtype, acc, steps = tile.dtype, tile.register, tile.depth // tile.step
+    all_a, all_b, all_c = (_all(*shape) for shape in shapes)
+    # Of a tile's dimensions but the slabs, which lie as far apart as the block's whole tile wants.
+    rows_a, rows_b = ([chunks * size, size, 1] for _, _, chunks, size in shapes[:2])
+    down, across, _, share = tile.sums_shape
+
+    def find(*place: Any) -> Any:
+        return tvm.tirx.Cast("uint64", find_operand(tile, *place))
+
+    @T.prim_func(s_tir=True)
+    def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
+        s = T.int32()
+        t = T.int32()
+        A = T.match_buffer(
+            left, shapes[0], dtype, offset_factor=1, scope=SCOPE, strides=[s, *rows_a]
+        )
+        B = T.match_buffer(
+            right, shapes[1], dtype, offset_factor=1, scope=SCOPE, strides=[t, *rows_b]
+        )
+        C = T.match_buffer(sums, shapes[2], acc, offset_factor=1, scope="local")
+        with T.sblock("root"):
+            T.reads(C[all_c], A[all_a], B[all_b])
+            T.writes(C[all_c])
+            for _ in T.thread_binding(THREADS, "threadIdx.x"):
+                # In a block: TVM takes the statements of a block for as many of a pipeline.
+                with T.sblock("group"):
+                    T.reads(C[all_c], A[all_a], B[all_b])
+                    T.writes(C[all_c])
+                    d = T.sblock_alloc_buffer((2,), "uint64", scope="local")
+                    T.ptx.fence.proxy.async_.shared__cta()
+                    T.evaluate(T.tvm_storage_sync(SCOPE))
+                    T.evaluate(emit_descriptor(tile, 0, T.address_of(d[0]), A, s))
+                    T.evaluate(emit_descriptor(tile, 1, T.address_of(d[1]), B, t))
+                    T.ptx.wgmma.fence.sync.aligned()
+                    for step in T.unroll(steps):
+                        for i in T.unroll(down):
+                            for j in T.unroll(across):
+                                registers = T.meta_var([C[i, j, 0, n] for n in range(share)])
+                                a, b = T.meta_var((find(0, s, step, i), find(1, t, step, j)))
+                                T.evaluate(emit_instruction(tile, registers, d[0] + a, d[1] + b))
+                    T.ptx.wgmma.commit_group.sync.aligned()
+                    T.ptx.wgmma.wait_group.sync.aligned(tile.in_flight)
+
+    return multiply
+
+
+def emit_descriptor(tile: WgmmaTile, operand: int, target: Any, buffer: Any, slab: Any) -> Any:
+    """The descriptor of an operand's tile, whose slabs are so many elements apart."""
+    swizzle = tile.swizzles[operand]
+    strides = get_strides(
+        slab * (tile.bits // 8), swizzle=swizzle, is_along_k=tile.is_along_k(operand)
+    )
+    pointer = buffer.access_ptr("r", ptr_type=tile.dtype)
+    encode = T.cuda.wgmma.encode_matrix_descriptor
+    return encode(target, pointer, *strides, CODES[swizzle])
+
+
+def find_operand(tile: WgmmaTile, operand: int, slab: Any, step: Any, block: Any) -> Any:
+    """How far an instruction's operand lies from that of the first, in units of 16 bytes.
+
+    `slab` is the number of elements from one slab to the next.
+    """
+    slab_bytes = slab * (tile.bits // 8)
+    swizzle, along = tile.swizzles[operand], tile.is_along_k(operand)
+    at = get_step(slab_bytes, step, bits=tile.bits, swizzle=swizzle, is_along_k=along)
+    lines = ROWS if operand == 0 else tile.each
+    if along:
+        return at + block * (lines * swizzle // CHUNK_BYTES)
+    return at + block * (lines * tile.bits // 8 // swizzle) * (slab_bytes // CHUNK_BYTES)
+
+
+def emit_instruction(tile: WgmmaTile, sums: list[Any], a: Any, b: Any) -> Any:
+    """wgmma.mma_async of one step of k: sums += A × B."""
+    kind = PTX_TYPES[tile.dtype]
+    shape = f"m{ROWS}n{tile.each}k{tile.step}"
+    chain = T.ptx[f"wgmma.mma_async.sync.aligned.{shape}.{SUMS[tile.acc]}.{kind}.{kind}"]
+    scales = [] if tile.dtype == "int8" else [1, 1]
+    transposed = [0, int(not tile.transpose_b)] if tile.bits == 16 else []
+    return chain(*sums, a, b, T.bool(True), *scales, *transposed)
+
+
+def _store(tile: WgmmaTile, out: str, scope: str) -> tuple[Any, Any]:
+    """Pairs of neighbours, as vectors; all groups have ended before."""
+    return _describe_store(tile, out, scope), _issue_store(tile, out, scope)
+
+
+def _convert(tile: WgmmaTile, out: str, value: Any) -> Any:
+    total = tile.read_sum(value)
+    return total if tile.acc == out else T.Cast(out, total)
+
+
+def _describe_store(tile: WgmmaTile, out: str, scope: str) -> Any:
+    columns, share, acc = tile.each, tile.share, tile.register
+
+    def place(row: Any, column: Any) -> tuple[Any, Any]:
+        return tuple(place_in_accumulator(row, column))
+
+    @T.prim_func(s_tir=True)
+    def describe(sums: T.handle, target: T.handle) -> None:
+        C = T.match_buffer(sums, (THREADS, share), acc, offset_factor=1, scope="local")
+        D = T.match_buffer(target, (ROWS, columns), out, offset_factor=1, scope=scope)
+        with T.sblock("root"):
+            T.reads(C[0:THREADS, 0:share])
+            T.writes(D[0:ROWS, 0:columns])
+            for i, j in T.grid(ROWS, columns):
+                with T.sblock("store"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    thread, element = T.meta_var(place(vi, vj))
+                    T.reads(C[thread, element])
+                    T.writes(D[vi, vj])
+                    D[vi, vj] = _convert(tile, out, C[thread, element])
+
+    return describe
+
+
+def _issue_store(tile: WgmmaTile, out: str, scope: str) -> Any:
+    columns, share, acc = tile.each, tile.share, tile.register
+
+    def find(thread: Any, element: Any) -> tuple[Any, Any]:
+        return tuple(get_accumulated(thread, element))
+
+    @T.prim_func(s_tir=True)
+    def store(sums: T.handle, target: T.handle) -> None:
+        s0 = T.int32()
+        s1 = T.int32()
+        C = T.match_buffer(sums, (THREADS, share), acc, offset_factor=1, scope="local")
+        D = T.match_buffer(
+            target, (ROWS, columns), out, offset_factor=1, scope=scope, strides=[s0, s1]
+        )
+        with T.sblock("root"):
+            T.reads(C[0:THREADS, 0:share])
+            T.writes(D[0:ROWS, 0:columns])
+            for tx in T.thread_binding(THREADS, "threadIdx.x"):
+                T.ptx.wgmma.wait_group.sync.aligned(0)
+                for pair in T.unroll(share // 2):
+                    for of_pair in T.vectorized(2):
+                        element = T.meta_var(pair * 2 + of_pair)
+                        D[find(tx, element)] = _convert(tile, out, C[0, element])
+
+    return store

@@ -1,0 +1,76 @@
+"""A pass that lets a pipeline wait for the asynchronous copies that it needs.
+
+Where the products of a tile come before the copies of a later one, TVM's InjectSoftwarePipeline
+adds up what may be in flight for each copy, where all copies of an iteration are one group: of two
+copies it lets ``2 * (stages - 2)`` groups be in flight, where ``stages - 2`` is right.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tvm_ffi
+from tvm.tirx import AttrStmt, const
+from tvm.tirx.transform import prim_func_pass
+
+from ..tir import constant, find_all
+
+WAIT, COMMIT = "async_wait_inflight_count", "async_commit_queue_scope"
+
+
+class _Wait(NamedTuple):
+    """A wait, what it leaves in flight, and the groups committed between it and the next one."""
+
+    node: Any
+    in_flight: int
+    commits: int
+
+
+@prim_func_pass(opt_level=0, name="tirstep.CorrectAsyncWaits")
+def CorrectAsyncWaits(  # noqa: N802 - a pass is named like TVM's
+    function: Any, _module: Any, _context: Any
+) -> Any:
+    """Lower the number of copies in flight at a wait to that of the next wait, one group later.
+
+    The next wait is for the next tile, and one more group is committed by then: as many may be in
+    flight. Waiting for more copies than needed is right as well, so that the pass changes no
+    result but those that were wrong.
+
+    rewrite: ``for k: (wait 4; compute(k); copy(k + 3)); wait 2; compute(...)`` ->
+        ``for k: (wait 2; compute(k); copy(k + 3)); wait 2; compute(...)``
+    """
+    right: list[tuple[Any, int]] = []
+    following: int | None = None
+    for wait in reversed(_find_waits(function.body)):
+        count = wait.in_flight
+        if following is not None and wait.commits == 1 and count > following:
+            count = following
+            right.append((wait.node, count))
+        following = count
+
+    def rewrite(node: Any) -> Any:
+        counts = [count for wait, count in right if wait.same_as(node)]
+        if not counts:
+            return node
+        value = const(counts[0], node.value.ty.dtype)
+        return AttrStmt(node.node, node.attr_key, value, node.body, node.span)
+
+    if not right:
+        return function
+    return function.with_body(tvm_ffi.structural_map(function.body, (AttrStmt, rewrite)))
+
+
+def _find_waits(body: Any) -> list[_Wait]:
+    """The waits of a function in their order, those of a loop once."""
+    found: list[_Wait] = []
+    for node in _in_order(body):
+        if node.attr_key == WAIT:
+            found.append(_Wait(node, constant(node.value) or 0, 0))
+        elif node.attr_key == COMMIT and found:
+            found[-1] = found[-1]._replace(commits=found[-1].commits + 1)
+    return found
+
+
+def _in_order(body: Any) -> list[Any]:
+    """The notes of a function, each before those within it."""
+    return [node for node in find_all(body, AttrStmt) if node.attr_key in (WAIT, COMMIT)]

@@ -1,0 +1,399 @@
+"""Matmul on the tensor cores of compute capability 9.0 by wgmma: one schedule, and the ladder that
+sets one knob after the other.
+
+The instruction, its descriptors and its fragments are those of the PTX ISA (see
+`transforms.intrinsics`). Swizzled tiles, a pipeline of asynchronous copies and a group of products
+in flight are the structure of NVIDIA's CUTLASS 3 (V. Thakkar and others, 2023), without its TMA.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from ..caching import accumulate_in_registers
+from ..errors import TransformError
+from ..gpu_limits import MAX_SHARED_BYTES
+from ..intrinsics import get_depth
+from ..intrinsics.warpgroups import THREADS
+from ..pass_options import set_pipeline
+from ..pipelining import prefetch_asynchronously
+from ..queries import get_extent
+from ..reduction import decompose_reduction_at
+from ..tensorize import store_through_shared
+from ..tir import constant
+from ..warpgroups import (
+    WarpgroupTile,
+    stage_swizzled_at,
+    tensorize_warpgroups,
+    tile_in_warpgroups,
+)
+from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
+from .ladder import Family, Ladder, Pair, knob, read_pairs
+from .mma import STORE_BYTES, TYPES, Store, get_row_lengths
+from .recipe import Example, recipe
+from .tuned import choose_tuned
+
+MAX_SUMS = 192
+"""Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WgmmaConfig:
+    """Knobs of a matmul by wgmma, whose operands lie in shared memory as descriptors read them.
+
+    With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k; a padded
+    problem and its crop are written through shared memory. The pipeline has fewer stages where the
+    reduction has fewer steps, and no group in flight with fewer than three.
+    """
+
+    tile: Pair = knob(
+        (128, 128),
+        "rows and columns of C that a block of threads computes",
+        choices=((64, 64), (64, 128), (128, 128), (64, 256), (128, 256), (256, 128)),
+    )
+    warpgroups: Pair = knob(
+        (2, 1),
+        "warpgroups of a block, along the rows and along the columns of its tile",
+        choices=((1, 1), (2, 1), (1, 2)),
+    )
+    tile_k: int = knob(64, "the depth of the tiles of A and B", choices=(64, 128))
+    row_bytes: int = knob(
+        16,
+        "bytes of a row of a tile whose chunks change places: 16 none, at most 128",
+        choices=(128,),
+    )
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(3, 4, 5))
+    in_flight: int = knob(
+        0, "groups of products that run while the next one is issued", choices=(0, 1), least=0
+    )
+    swizzle: int = knob(
+        1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
+    )
+    store: Store = knob("registers", "from where the result is written")
+    split_k: int = knob(1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4))
+    tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
+
+    @property
+    def warpgroup(self) -> Pair:
+        """Rows and columns of C that a warpgroup computes."""
+        return self.tile[0] // self.warpgroups[0], self.tile[1] // self.warpgroups[1]
+
+    @property
+    def groups(self) -> int:
+        """Warpgroups of a block of threads."""
+        return self.warpgroups[0] * self.warpgroups[1]
+
+
+def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
+    """The steps of a config, on block "C" of matmul."""
+    total = sch.get_sblock("C")
+    dtype = sch.get(total).reads[-1].source.dtype
+    if str(dtype) not in TYPES:
+        raise TransformError(
+            "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(TYPES)}"
+        )
+    _require_warpgroups(config)
+    _require_room(config, dtype.itemsize)
+    lengths = get_row_lengths(sch, total)
+    store: Store = config.store if config.tail == "refuse" else "shared"
+    depth = get_depth(dtype.bits)
+    config = replace(config, tile_k=max(config.tile_k, depth), store=store)
+    block = yield from cut_matmul(
+        sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
+    )
+    tile = tile_in_warpgroups(
+        sch,
+        block,
+        tile=config.tile,
+        warpgroup=config.warpgroup,
+        tile_k=config.tile_k,
+        swizzle=fit_swizzle(sch, block, config.tile[0], most=config.swizzle),
+    )
+    yield "tiled"
+    if config.split_k > 1:  # before tiles are swizzled, of which TVM cannot tell what they hold
+        add_parts(sch, total, config.tail)
+        yield "parts_added"
+    yield from _compute(sch, tile, config, lengths)
+
+
+def _require_warpgroups(config: WgmmaConfig) -> None:
+    """Refuse warpgroups that do not divide the tile, or whose sums do not fit in registers."""
+    for size, parts in zip(config.tile, config.warpgroups, strict=True):
+        if size % parts:
+            raise TransformError(
+                "schedule",
+                f"warpgroups={config.warpgroups} do not divide tile={config.tile}",
+                "choose divisors, along rows and columns each",
+            )
+    sums = config.tile[0] * config.tile[1] // (config.groups * THREADS)
+    if sums > MAX_SUMS:
+        raise TransformError(
+            "schedule",
+            f"tile={config.tile} on {config.groups} warpgroups keeps {sums} sums in the registers "
+            f"of each thread, which hold {MAX_SUMS} beside addresses",
+            "use a smaller tile, or more warpgroups",
+        )
+
+
+def _require_room(config: WgmmaConfig, size: int) -> None:
+    """Refuse stages that no GPU has the shared memory for."""
+    tiles = sum(config.tile) * config.tile_k * size * config.stages
+    if tiles > MAX_SHARED_BYTES["shared.dyn"]:
+        raise TransformError(
+            "schedule",
+            f"{config.stages} stages of tiles of {config.tile} by tile_k={config.tile_k} take "
+            f"{tiles >> 10} KiB of shared memory, and a block has "
+            f"{MAX_SHARED_BYTES['shared.dyn'] >> 10} KiB at most",
+            "use fewer stages, or a smaller tile",
+        )
+
+
+def _compute(
+    sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, lengths: tuple[int, int, int]
+) -> Iterator[str]:
+    """Bring the operands into shared memory, multiply them there, and store."""
+    store = _store(sch, tile, config, lengths[2])
+    yield "accumulated_in_registers"
+    copies = []
+    for operand, name in enumerate("AB"):
+        copies.append(_stage(sch, tile, config, operand, lengths[operand]))
+        yield f"{name}_in_shared_memory"
+    zeros = decompose_reduction_at(sch, tile.block, tile.outer)
+    yield "decomposed"
+    stages = min(config.stages, get_extent(sch, tile.outer) or 1)
+    in_flight = config.in_flight if stages > 2 else 0
+    if stages > 1:
+        prefetch_asynchronously(
+            sch, tile.outer, copies, stages=stages, products_first=in_flight > 0
+        )
+        yield "next_tiles_asynchronously"
+    tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight)
+    set_pipeline(sch)
+    yield "tensorized"
+
+
+def _store(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, length: int) -> SBlockRV:
+    """Keep the sums in registers; the block that stores them."""
+    if config.store == "registers":
+        return accumulate_in_registers(sch, tile.block, tile.warpgroups)
+    set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
+    sums = sch.get(tile.block).writes[0].source.dtype.itemsize
+    return store_through_shared(
+        sch,
+        tile.block,
+        tile.grid,
+        tile.warpgroups,
+        columns=config.tile[1],
+        warps=config.groups,
+        vector=math.gcd(STORE_BYTES // sums, length),
+        lanes=THREADS,
+    ).store
+
+
+def _stage(
+    sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, operand: int, length: int
+) -> SBlockRV:
+    """The copy of an operand's tile into shared memory, in vectors of 16 bytes where it can."""
+    dtype = sch.get(tile.block).reads[operand].source.dtype
+    size = dtype.itemsize
+    # TVM's vectors have four elements of float8 at most, and of int8 where there is a guard;
+    # asynchronous copies of float8 have no type.
+    is_async = config.stages > 1 and get_extent(sch, tile.outer) != 1
+    is_narrow = size == 1 and (config.tail != "refuse" if "int" in str(dtype) else not is_async)
+    widest = 4 if is_narrow else STORE_BYTES // size
+    return stage_swizzled_at(
+        sch,
+        tile.block,
+        tile.outer,
+        operand=operand,
+        warpgroups=config.groups,
+        vector=math.gcd(widest, length) if config.tail == "pad" else widest,
+        swizzle=config.row_bytes,
+        tail="guard",
+    )
+
+
+WGMMA = Family(
+    kernel="matmul",
+    config=WgmmaConfig,
+    schedule=schedule,
+    blocks=("C", "C C_cast"),
+    default_example=Example({"m": 1024, "n": 512, "k": 2048}, options={"dtype": "float16"}),
+    small=Example(
+        {"m": 128, "n": 64, "k": 192},
+        options={"dtype": "float16"},
+        config={"tile": (64, 32), "warpgroups": (1, 1)},
+    ),
+    tiles=("tile", "warpgroups", "tile_k"),
+    dtypes=TYPES,
+    arch="sm_90a",
+)
+
+ON_TENSOR_CORES = (
+    "wgmma > 0",
+    "HGMMA > 0 on sm_90a",
+    "spills == 0 on sm_90a",
+)
+
+plain = WGMMA.root(
+    "wgmma",
+    why="A warpgroup multiplies tiles of 64 rows in shared memory, and keeps sums in registers",
+    expects={"tensorized": ON_TENSOR_CORES},
+)
+swizzled = plain.plus(
+    "wgmma_swizzled",
+    row_bytes=128,
+    why="Copies store whole rows of 128 bytes to all banks, and chunks of eight rows differ in "
+    "their banks",
+)
+piped = swizzled.plus(
+    "wgmma_async",
+    stages=4,
+    why="The next tiles are copied asynchronously, several in flight",
+    golden={"stages": 3},
+    expects={"tensorized": ("cp_async_bytes == 16", *ON_TENSOR_CORES)},
+)
+flying = piped.plus(
+    "wgmma_in_flight",
+    in_flight=1,
+    why="Tensor cores have the next products already when those of a tile are done",
+)
+wide = flying.plus(
+    "wgmma_wide",
+    tile=(128, 256),
+    why="Each instruction multiplies 256 columns: fewer bytes of shared memory a product",
+    golden={"tile": (64, 64)},
+)
+grouped = wide.plus(
+    "wgmma_grouped",
+    swizzle=8,
+    why="Blocks that run at the same time share rows of A and columns of B in the L2 cache",
+    golden={"swizzle": 2},
+)
+rows = grouped.plus(
+    "wgmma_rows",
+    store="shared",
+    why="Whole rows of the result are written, from shared memory",
+)
+split = rows.plus(
+    "wgmma_split_k",
+    split_k=4,
+    why="Few tiles fill the GPU, too, in slices of K, which a second kernel adds up; slower "
+    "where tiles are many, as here",
+    golden={"split_k": 3},
+    expects={"tensorized": ("kernels == 2", *ON_TENSOR_CORES)},
+)
+
+
+class _Shape(NamedTuple):
+    """A tile that a search may find best: the rate of a GPU full of it, in parts of the highest."""
+
+    tile: Pair
+    warpgroups: Pair
+    rate: float
+
+
+_TILES = (
+    _Shape((128, 256), (2, 1), 1.0),
+    _Shape((128, 128), (2, 1), 0.85),
+    _Shape((64, 256), (1, 1), 0.8),
+    _Shape((64, 128), (1, 1), 0.7),
+    _Shape((64, 64), (1, 1), 0.5),
+)
+_MULTIPROCESSORS = 132
+_FLOPS_PER_US = 7e8 / _MULTIPROCESSORS
+"""Of a multiprocessor, as the sketch reached it on an H200 at 4096 cubed."""
+_BYTES_PER_US = 4e6
+"""That partial sums are written and read with, to the L2 cache mostly."""
+_LAUNCH_US = 3.0
+"""Of the kernel that adds up the slices of split-K."""
+
+
+@recipe(
+    kernel="matmul",
+    blocks=WGMMA.blocks,
+    default_example=WGMMA.default_example,
+    golden=Example(WGMMA.small.shape, options=WGMMA.small.options),
+    expects={"tensorized": ("cp_async_bytes == 16", *ON_TENSOR_CORES)},
+    dtypes=TYPES,
+    arch=WGMMA.arch,
+)
+def matmul_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
+    """The config that a search found best for the nearest shape, or else by a count of waves.
+
+    Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
+    are no multiples of 16 bytes, operands are copied between zeros before. Knobs: device, the name
+    of the GPU that was searched on (transforms/recipes/tuned/matmul_wgmma.json has them all); where
+    there was no search, waves of tiles are counted as on an H200.
+    """
+    yield from schedule(sch, choose_wgmma_config(sch, device))
+
+
+def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:
+    """The config of `matmul_wgmma_best` for a matmul; refuses sizes that are left open."""
+    block = sch.get(sch.get_sblock("C"))
+    sizes = [constant(iterator.dom.extent) for iterator in block.iter_vars]
+    if None in sizes:
+        raise TransformError(
+            "matmul_wgmma_best", f"the shape {sizes} is not constant", "use matmul_wgmma_grouped"
+        )
+    m, n, k = (size or 1 for size in sizes)
+    dtype = block.reads[-1].source.dtype
+    config = _find_tuned(str(dtype), device, (m, n, k)) or _count(m, n, k, dtype.itemsize)
+    tile, depth = config.tile, config.tile_k * config.split_k
+    tail: WholeTail = "refuse" if m % tile[0] == n % tile[1] == k % depth == 0 else "copy"
+    if tail == "copy" and all(it * dtype.itemsize % STORE_BYTES == 0 for it in (n, k)):
+        tail = "pad"  # without copies: whole vectors lie inside or outside
+    return replace(config, tail=tail)
+
+
+def _find_tuned(dtype: str, device: str, shape: tuple[int, int, int]) -> WgmmaConfig | None:
+    """What a search found; None where there was none on the device."""
+    try:
+        tuned = choose_tuned("matmul_wgmma", device=device, dtype=dtype, shape=shape)
+    except TransformError:
+        return None
+    return WgmmaConfig(**read_pairs(tuned.config))  # type: ignore[arg-type]
+
+
+def _count(m: int, n: int, k: int, size: int) -> WgmmaConfig:
+    """The config whose waves of tiles take least."""
+    step = 128 // size
+    (tile, warpgroups, _), parts = min(
+        ((shape, parts) for shape in _TILES for parts in (1, 2, 4, 8, 16)),
+        key=lambda pair: _estimate(m, n, k, step, *pair),
+    )
+    return replace(
+        WgmmaConfig(**rows.config),  # type: ignore[arg-type]
+        tile=tile,
+        warpgroups=warpgroups,
+        tile_k=step,
+        stages=4,
+        split_k=parts,
+    )
+
+
+def _estimate(m: int, n: int, k: int, step: int, shape: _Shape, parts: int) -> float:
+    """Microseconds on an H200: waves of tiles, and what split-K adds to them."""
+    height, width = shape.tile
+    tiles = -(-m // height) * -(-n // width) * parts
+    depth = -(-k // (step * parts)) * step
+    waves = -(-tiles // _MULTIPROCESSORS)
+    products = waves * 2 * height * width * depth / (_FLOPS_PER_US * shape.rate)
+    sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * m * n * parts / _BYTES_PER_US
+    return products + sums
+
+
+MATMUL_WGMMA = Ladder(
+    name="matmul_wgmma",
+    kernel="matmul",
+    title="Hopper's tensor cores by wgmma, one knob a rung",
+    recipes=(plain, swizzled, piped, flying, wide, grouped, rows, split, matmul_wgmma_best),
+    shape={"m": 4096, "n": 4096, "k": 4096},
+)

@@ -1,0 +1,383 @@
+"""Hopper's tensor cores by schedule: tiles of warpgroups, in swizzled shared memory, by wgmma.
+
+A matmul becomes wgmma in this order: `tile_in_warpgroups`; its result in registers; its operands
+in shared memory with `stage_swizzled_at`; the reduction decomposed; and `tensorize_warpgroups`.
+Warpgroups are on threadIdx.y and their 128 threads on threadIdx.x, which only the copies into
+shared memory have before the last step: until then each thread computes what its warpgroup does,
+in registers of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from .binding import bind_loop
+from .caching import place_copy_at
+from .decorators import composite
+from .errors import TransformError
+from .fetching import can_inline_producers, fetch_by_threads
+from .gpu_limits import MAX_THREADS
+from .intrinsics.mma import SCOPE
+from .intrinsics.warpgroups import (
+    CHUNK_BYTES,
+    ROWS,
+    SWIZZLES,
+    THREADS,
+    choose_swizzle,
+    place_in_accumulator,
+    place_in_tile,
+    split_by,
+)
+from .intrinsics.wgmma import WgmmaIntrinsics, WgmmaTile, get_wgmma_intrinsics
+from .legality.net import inlines
+from .loops import Tail, require_factors
+from .pipelining import are_products_first
+from .placement import inline_producers
+from .queries import get_extent, get_outer_loops, get_realize, get_sblock_name
+from .tensorize import require_matmul_loops
+from .tir import constant, is_used
+
+
+class WarpgroupTile(NamedTuple):
+    """A block that is tiled for warpgroups, and its loops.
+
+    Attributes
+    ----------
+    block : the one that was tiled
+    grid, warpgroups : on blockIdx.x and threadIdx.y
+    outer : the steps of k of a tile in shared memory
+    """
+
+    block: SBlockRV
+    grid: LoopRV
+    warpgroups: LoopRV
+    outer: LoopRV
+
+
+@composite
+def tile_in_warpgroups(
+    sch: Schedule,
+    block: SBlockRV,
+    *,
+    tile: Sequence[int],
+    warpgroup: Sequence[int],
+    tile_k: int,
+    swizzle: int = 1,
+) -> WarpgroupTile:
+    """Tile a matmul for blocks of threads and warpgroups, whose products wgmma computes.
+
+    `tile` are the rows and columns that a block of threads computes, `warpgroup` those of each
+    warpgroup; `tile_k` the steps of k of a tile in shared memory. `swizzle` rows of tiles run
+    column by column, so that tiles that run at the same time share their operands in the L2 cache.
+
+    rewrite: ``for i, j, k: C`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in threadIdx.y:
+        for k_0: for i_3, j_2, k_1: C``
+    consumes: the block's loops
+    returns: the block and the loops of the tile
+    requires: its last two spatial loops and its one reduction serial, which tile and tile_k divide,
+        and a number of rows of tiles that swizzle divides; a warpgroup of a multiple of 64 rows
+        and of 8 columns that divides tile; at most 8 warpgroups
+    """
+    rows, columns, reduction = require_matmul_loops(sch, block)
+    _require_warpgroups(tile, warpgroup)
+    groups = (tile[0] // warpgroup[0], tile[1] // warpgroup[1])
+    pieces = {"warpgroups": groups[0], "warpgroup": warpgroup[0]}
+    require_factors(sch, rows, {"swizzle": swizzle, **pieces}, "refuse")
+    require_factors(sch, columns, {"warpgroups": groups[1], "warpgroup": warpgroup[1]}, "refuse")
+    require_factors(sch, reduction, {"tile_k": tile_k}, "refuse")
+    set_, row_tile, row_group, row = sch.split(rows, [None, swizzle, groups[0], warpgroup[0]])
+    column_tile, column_group, column = sch.split(columns, [None, groups[1], warpgroup[1]])
+    outer, step = sch.split(reduction, [None, tile_k])
+    of_grid, of_groups = (set_, column_tile, row_tile), (row_group, column_group)
+    sch.reorder(*of_grid, *of_groups, outer, row, column, step)
+    grid = sch.fuse(*of_grid)
+    bind_loop(sch, grid, axis="blockIdx.x")
+    together = sch.fuse(*of_groups)
+    bind_loop(sch, together, axis="threadIdx.y")
+    return WarpgroupTile(block, grid, together, outer)
+
+
+def _require_warpgroups(tile: Sequence[int], warpgroup: Sequence[int]) -> None:
+    for name, pair in (("tile", tile), ("warpgroup", warpgroup)):
+        if len(pair) != 2 or min(pair) < 1:
+            raise TransformError(
+                f"{name}={tuple(pair)} is no pair of sizes",
+                "pass two integers >= 1, for rows and columns",
+            )
+    if warpgroup[0] % ROWS or warpgroup[1] % 8:
+        raise TransformError(
+            f"warpgroup={tuple(warpgroup)} is no multiple of {ROWS} rows and 8 columns",
+            f"use multiples of ({ROWS}, 8)",
+        )
+    if tile[0] % warpgroup[0] or tile[1] % warpgroup[1]:
+        raise TransformError(
+            f"warpgroup={tuple(warpgroup)} does not divide tile={tuple(tile)}",
+            "choose divisors, rows and columns each",
+        )
+    threads = tile[0] // warpgroup[0] * (tile[1] // warpgroup[1]) * THREADS
+    if threads > MAX_THREADS:
+        raise TransformError(
+            f"tile={tuple(tile)} in warpgroups of {tuple(warpgroup)} takes {threads} threads of a "
+            f"block, and a GPU has {MAX_THREADS}",
+            "use a smaller tile, or a larger warpgroup",
+        )
+
+
+@composite
+@inlines
+def stage_swizzled_at(
+    sch: Schedule,
+    block: SBlockRV,
+    loop: LoopRV,
+    *,
+    operand: int,
+    warpgroups: int,
+    vector: int,
+    swizzle: int = 128,
+    tail: Tail = "refuse",
+) -> SBlockRV:
+    """Stage an operand's tile in shared memory as wgmma's descriptors read it.
+
+    Rows of 128, 64, 32 or 16 bytes follow one another, `swizzle` at most and as many as divide
+    what a warpgroup reads of a row, and their chunks of 16 bytes are exchanged by the number of the
+    row (`place_in_tile`); a wider tile has several slabs of such rows. 16 exchanges nothing.
+    An operand of 8 or 32 bits that does not lie along k is transposed as it is copied, an element
+    at a time whatever `vector` is, since wgmma transposes 16 bits alone. A producer that can be
+    inlined is: zeros of a padding become part of the fetch.
+
+    rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_0: for f_1 in threadIdx.y: for f_2 in
+        threadIdx.x: for f_3 in T.vectorized(vector): A_shared[k // 64, i, (k % 64 // 8 ^ i % 8) %
+        8, k % 8] = A[i, k]); C += A_shared[...]``
+    consumes: the operand's producers, if they are inlined
+    returns: the copy block
+    requires: what `cache_read_at` and `fetch_cooperatively` require, but that the kernel need not
+        have threadIdx.x yet; rows of whole chunks of 16 bytes; vectors of 16 bytes at most
+    """
+    row, is_transposed = _find_row(sch, block, operand)
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE)
+    if can_inline_producers(sch, copy):
+        inline_producers(sch, copy)
+    target = sch.get(copy).writes[0].source
+    bits = target.dtype.bits
+    row_bytes = row * bits // 8
+    _require_swizzle(sch, copy, row_bytes, swizzle)
+    width = min(swizzle, choose_swizzle(row_bytes))
+    vector = 1 if is_transposed else vector
+    _require_vector(str(target.name), vector, bits)
+    fetch_by_threads(sch, copy, (warpgroups, THREADS), vector=vector, tail=tail)
+
+    is_one = constant(target.shape[-2 if is_transposed else -1]) == width * 8 // bits
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        *front, row, column = at
+        pair = (column, row) if is_transposed else (row, column)
+        return (*front, *place_in_tile(*pair, bits=bits, swizzle=width, is_one_slab=is_one))
+
+    sch.transform_layout(copy, ("write", 0), place, assume_injective_transform=True)
+    return copy
+
+
+def _find_row(sch: Schedule, block: SBlockRV, operand: int) -> tuple[int, bool]:
+    """What a warpgroup reads of an operand's row, and whether its tile is transposed first.
+
+    It is where rows do not go along k, and wgmma does not read elements of their size so.
+    """
+    reads, extents = sch.get(block).reads, [get_extent(sch, it) for it in sch.get_loops(block)[-3:]]
+    if not 0 <= operand < len(reads) or len(extents) < 3:
+        return 1, False  # which the copy refuses
+    is_along_k = _is_along_k(sch, block, operand)
+    is_transposed = not is_along_k and reads[operand].source.dtype.bits != 16
+    return extents[-1 if is_along_k or is_transposed else -2] or 1, is_transposed
+
+
+def _is_along_k(sch: Schedule, block: SBlockRV, operand: int) -> bool:
+    """Whether the last index of an operand is the reduction's."""
+    node = sch.get(block)
+    reduced = [item.var for item in node.iter_vars if item.iter_type == item.CommReduce]
+    last = node.reads[operand].region[-1].min
+    return any(is_used(variable, last) for variable in reduced)
+
+
+def _require_swizzle(sch: Schedule, copy: SBlockRV, row_bytes: int, swizzle: int) -> None:
+    if swizzle not in SWIZZLES:
+        raise TransformError(
+            f"swizzle={swizzle} is none of wgmma's", "use 128, 64, 32, or 16 for no swizzle"
+        )
+    if row_bytes % CHUNK_BYTES:
+        raise TransformError(
+            f"a warpgroup reads rows of {row_bytes} bytes of what block "
+            f"'{get_sblock_name(sch, copy)}' copies, which are no whole chunks of {CHUNK_BYTES}",
+            f"use a tile with rows of a multiple of {CHUNK_BYTES} bytes",
+        )
+
+
+def _require_vector(name: str, vector: int, bits: int) -> None:
+    if vector * bits > CHUNK_BYTES * 8:
+        raise TransformError(
+            f"vector={vector} of '{name}' takes more than a chunk of {CHUNK_BYTES} bytes, and a "
+            "swizzle exchanges chunks",
+            f"use {CHUNK_BYTES * 8 // bits} or a divisor of it",
+        )
+
+
+@composite
+@inlines
+def tensorize_warpgroups(
+    sch: Schedule,
+    block: SBlockRV,
+    zeros: SBlockRV,
+    store: SBlockRV,
+    *,
+    in_flight: int = 0,
+    arch: str | None = None,
+    tf32: bool = False,
+) -> WgmmaIntrinsics:
+    """Let the tensor cores of compute capability 9.0 multiply tiles in shared memory, by wgmma.
+
+    Each step of k is one group of instructions. After it is issued, threads wait until no more
+    than `in_flight` groups run; the store waits for all. Types, swizzles and the order of B's
+    dimensions are those of the blocks.
+
+    rewrite: ``for i, j, k: C_local += A_shared * B_shared`` -> ``for thread in threadIdx.x:
+        fence; wgmma ...; commit; wait`` and so the zeros and the store
+    consumes: the own loops of `store`, and the blocks within `block` and `zeros`
+    returns: the names of the intrinsics
+    requires: the block that `tile_in_warpgroups` returned, decomposed, of operands that
+        `stage_swizzled_at` staged; `zeros`, the block that initializes it; the one store of its
+        result from registers to ``global`` or ``shared.dyn`` memory, which converts at most; no
+        predicates; types and columns that wgmma multiplies, and ``sm_90a``, where `arch` is given;
+        of float32 operands, which keep 10 bits of 23, `tf32`; one group in flight at most, and
+        that in a loop which `prefetch_asynchronously` made a pipeline with `products_first`: no
+        tile is overwritten then before its group has ended
+    """
+    tile = _read_tile(sch, block, store, in_flight)
+    if not tf32 and tile.dtype == "float32":
+        raise TransformError(
+            "float32 operands would be rounded to the 10 bits of TF32",
+            "pass tf32=True where that is meant",
+        )
+    _require_whole_store(sch, store, tile)
+    _require_order(sch, block, in_flight)
+    result = sch.get(store).writes[0].source
+    intrinsics = get_wgmma_intrinsics(
+        tile, out=str(result.dtype), store_scope=str(result.scope()), arch=arch
+    )
+
+    _lay_sums(sch, store, tile)
+    row = _tile_store(sch, store, tile)
+    alignment = sch.get(store).annotations.get("buffer_dim_align", [])
+    # First what writes the sums, of which TVM asks whether it covers what the store reads.
+    loops = (sch.get_loops(block)[-3], sch.get_loops(zeros)[-2], row)
+    products, fill, piece = (sch.blockize(loop) for loop in loops)
+    for dimension in alignment:
+        sch.storage_align(piece, *map(int, dimension))
+    sch.tensorize(fill, intrinsics.fill)
+    if tile.register != tile.acc:
+        sch.unsafe_set_dtype(fill, 0, tile.register)
+    sch.tensorize(piece, intrinsics.store)
+    sch.tensorize(products, intrinsics.multiply)
+    return intrinsics
+
+
+def _tile_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> LoopRV:
+    """Split a store into those of instructions, which are unrolled; the loop of one of them."""
+    rows, columns = sch.get_loops(store)[-2:]
+    i, row = sch.split(rows, [None, ROWS])
+    j, column = sch.split(columns, [None, tile.each])
+    sch.reorder(i, j, row, column)
+    sch.unroll(i)
+    sch.unroll(j)
+    return row
+
+
+def _lay_sums(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
+    """Give the registers of the sums the layout of the instructions."""
+    *_, height, width = (constant(size) for size in sch.get(store).reads[0].source.shape)
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        *front, row, column = at
+        down, inner = split_by(row, ROWS, is_one=height == ROWS)
+        right, across = split_by(column, tile.each, is_one=width == tile.each)
+        return (*front, down, right, *place_in_accumulator(inner, across))
+
+    sch.transform_layout(store, ("read", 0), place)
+
+
+def _require_order(sch: Schedule, block: SBlockRV, in_flight: int) -> None:
+    """Refuse groups in flight whose tiles would be overwritten."""
+    loops = get_outer_loops(sch, sch.get_loops(block)[-3])
+    if in_flight and not any(are_products_first(loop) for loop in loops):
+        raise TransformError(
+            f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave groups "
+            "in flight that read tiles while the next ones are copied to their place",
+            "call prefetch_asynchronously(..., products_first=True) first, or use in_flight=0",
+        )
+    if in_flight > 1:
+        raise TransformError(
+            f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave a group "
+            "in flight that reads the tile to whose place the next copies go",
+            "use in_flight=1",
+        )
+
+
+def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) -> WgmmaTile:
+    """What a warpgroup multiplies, read off its blocks."""
+    node = sch.get(block)
+    name = get_sblock_name(sch, block)
+    tiles = [region.source for region in node.reads][-2:]
+    if len(node.reads) != 3 or node.init is not None:
+        raise TransformError(
+            f"block '{name}' does not add products of two tiles to its sums",
+            "pass the block that tile_in_warpgroups returned, decomposed",
+        )
+    for tile in tiles:
+        chunk = CHUNK_BYTES * 8 // tile.dtype.bits
+        if str(tile.scope()) != SCOPE or len(tile.shape) < 4 or constant(tile.shape[-1]) != chunk:
+            raise TransformError(
+                f"block '{name}' reads '{tile.name}' of scope '{tile.scope()}', which is no tile "
+                "that descriptors of wgmma describe",
+                "stage both operands with stage_swizzled_at",
+            )
+    extents = [get_extent(sch, loop) or 0 for loop in sch.get_loops(block)[-3:]]
+    return WgmmaTile(
+        dtype=str(tiles[0].dtype),
+        acc=str(sch.get(store).reads[0].source.dtype),
+        rows=extents[0],
+        columns=extents[1],
+        depth=extents[2],
+        transpose_b=_is_along_k(sch, block, 2),
+        swizzles=(_get_swizzle(tiles[0]), _get_swizzle(tiles[1])),
+        in_flight=in_flight,
+    )
+
+
+def _get_swizzle(tile: Any) -> int:
+    return (constant(tile.shape[-2]) or 1) * CHUNK_BYTES
+
+
+def _require_whole_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
+    """Refuse a store that is not of the warpgroup's tile, out of registers."""
+    name = get_sblock_name(sch, store)
+    sums, result = (region[0].source for region in (sch.get(store).reads, sch.get(store).writes))
+    if str(result.scope()) not in ("global", SCOPE) or str(sums.scope()) != "local":
+        raise TransformError(
+            f"block '{name}' stores '{sums.name}' of scope '{sums.scope()}' to scope "
+            f"'{result.scope()}'",
+            "accumulate in registers, and store to global or shared.dyn memory",
+        )
+    if constant(get_realize(sch, store).predicate) != 1:
+        raise TransformError(
+            f"block '{name}' does not store all of its tile, and a warpgroup does",
+            "pad the problem first, or store through shared memory",
+        )
+    extents = [get_extent(sch, loop) for loop in sch.get_loops(store)[-2:]]
+    if extents != [tile.rows, tile.columns]:
+        raise TransformError(
+            f"block '{name}' stores {extents}, and a warpgroup computes "
+            f"{[tile.rows, tile.columns]}",
+            "place it at the loop of the warpgroups",
+        )
