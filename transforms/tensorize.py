@@ -200,13 +200,19 @@ def stage_fragments_at(
         size = sch.get(copy).writes[0].source.dtype.itemsize
         pad_shared_rows(sch, copy, elements=_CHUNK_BYTES // size)
     elif layout == "swizzled":
-        _require_swizzled_rows(sch, copy, vector)
-        sch.annotate(copy, _WANTED, 1)
+        require_swizzled_rows(sch, copy, vector)
+        want_swizzle(sch, copy)
     fetch_by_threads(sch, copy, (warps, WARP), vector=vector, tail=tail)
     return copy
 
 
-def _require_swizzled_rows(sch: Schedule, copy: SBlockRV, vector: int) -> None:
+def want_swizzle(sch: Schedule, copy: SBlockRV) -> None:
+    """Ask `tensorize_fragments` to swizzle the rows of a copy's tile, on both sides at once."""
+    sch.annotate(copy, _WANTED, 1)
+
+
+def require_swizzled_rows(sch: Schedule, copy: SBlockRV, vector: int) -> None:
+    """Refuse a copy into shared memory whose rows TVM does not swizzle, in such vectors."""
     name, target = get_sblock_name(sch, copy), sch.get(copy).writes[0].source
     length = find_row_length(sch, copy) or 0
     size = target.dtype.itemsize

@@ -1,0 +1,181 @@
+"""Tiles copied by the Tensor Memory Accelerator (TMA), into stages that mbarriers guard.
+
+A transform only asks for it, by annotations: the module means what it did, and any pipeline lowers
+it to that. `transforms.passes.tma` makes the tensor maps, the mbarriers and the pipeline of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import BufferStore, For
+
+from .caching import place_copy_at
+from .decorators import composite
+from .errors import TransformError
+from .fetching import can_inline_producers
+from .gpu_limits import MAX_SHARED_BYTES, WARP
+from .intrinsics.mma import SCOPE
+from .legality.net import inlines
+from .loops import require_constant
+from .pass_options import set_pipeline
+from .pipelining import require_copies, require_pipeline
+from .placement import inline_producers
+from .queries import (
+    get_enclosing_kernel,
+    get_loop_name,
+    get_own_loops,
+    get_realize,
+    get_root,
+    get_sblock_name,
+)
+from .tensorize import SWIZZLE, TileLayout, require_swizzled_rows, want_swizzle
+from .tir import constant, find_all, get_axis, get_iterator_values
+from .tma_tiles import TMA_COPY, TMA_STAGES, TmaTile, read_tile
+
+MIN_ARCH = 90
+"""The compute capability, times ten, that brought the TMA."""
+
+
+@composite
+@inlines
+def stage_tile_at(
+    sch: Schedule,
+    block: SBlockRV,
+    loop: LoopRV,
+    *,
+    operand: int,
+    layout: TileLayout = "rows",
+) -> SBlockRV:
+    """Stage an operand's tile in shared memory, by a plain copy for `prefetch_by_tma`.
+
+    Until then every thread copies all of it. Rows lie as they are ("rows") or with their chunks of
+    16 bytes exchanged by the row ("swizzled"), which `tensorize_fragments` does on both sides. A
+    producer that can be inlined is: zeros of a padding become part of the copy.
+
+    rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for ax0, ax1: A_shared[...] = A[...]);
+        C += A_shared[...]``
+    consumes: the operand's producers, if they are inlined
+    returns: the copy block
+    requires: what `cache_read_at` requires, but that the kernel need not have threadIdx.x yet; to
+        swizzle elements of 16 bits, and rows of 64 or 128 bytes; no padded rows
+    """
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE)
+    if can_inline_producers(sch, copy):
+        inline_producers(sch, copy)
+    if layout == "padded":
+        raise TransformError(
+            f"the TMA stores rows of block '{get_sblock_name(sch, copy)}' one behind the other",
+            'use layout="swizzled" or "rows"',
+        )
+    if layout == "swizzled":
+        require_swizzled_rows(sch, copy, 1)
+        want_swizzle(sch, copy)
+    return copy
+
+
+@composite
+def prefetch_by_tma(
+    sch: Schedule,
+    loop: LoopRV,
+    copies: Sequence[SBlockRV],
+    *,
+    stages: int = 3,
+    arch: str | None = None,
+) -> None:
+    """Let the TMA copy the next tiles, into stages that an mbarrier each guards.
+
+    One thread asks for `stages - 1` tiles before the loop, and for one more in each iteration, as
+    soon as all threads are done with the stage that it goes to. All threads wait for the mbarrier
+    of their stage, whose parity changes with each round through the stages. Elements outside of
+    the tensor arrive as zeros.
+
+    rewrite: ``for k: A_shared = A[k]; compute(k)`` -> ``for k: wait for mbarrier[k % stages];
+        barrier; cp.async.bulk.tensor A[k + stages - 1]; compute(k)``, when the module is lowered
+        by the pipeline "tirstep"
+    consumes: nothing
+    requires: a loop as for `prefetch_asynchronously`, within a kernel whose threads are whole
+        warps; `copies`, plain ones of a rectangle each, as `stage_tile_at` places them; stages from
+        2 to the iterations of the loop, in the shared memory there is; a tensor that the TMA can
+        address: a pitch of a multiple of 16 bytes, a tile of at most 256 elements along each
+        dimension, rows of the length of the swizzle; compute capability 9.0, where `arch` is given
+    """
+    _require_arch(arch)
+    parts = require_pipeline(sch, loop)
+    require_copies(sch, loop, copies, parts)
+    if constant(sch.get(loop).min) != 0:
+        raise TransformError(f"loop '{get_loop_name(sch, loop)}' does not begin at 0", "let it")
+    extent = require_constant(sch, loop)
+    if not 2 <= stages <= extent:
+        raise TransformError(
+            f"stages={stages} does not fit loop '{get_loop_name(sch, loop)}' of {extent} "
+            "iterations",
+            f"use 2 to {extent}" if extent > 2 else "use 2",
+        )
+    tiles = [_read_copy(sch, copy) for copy in copies]
+    _require_room(tiles, stages)
+    _require_whole_warps(sch, loop)
+    for copy, tile in zip(copies, tiles, strict=True):
+        sch.annotate(copy, TMA_COPY, tile.swizzle)
+    sch.annotate(loop, TMA_STAGES, stages)
+    set_pipeline(sch)
+
+
+def _require_arch(arch: str | None) -> None:
+    if arch is None:
+        return
+    digits = "".join(letter for letter in arch.removeprefix("sm_") if letter.isdigit())
+    if not arch.startswith("sm_") or not digits:
+        raise TransformError(f"arch={arch!r} is no architecture", 'give one, as "sm_90a"')
+    if int(digits) < MIN_ARCH:
+        raise TransformError(
+            f"{arch} has no TMA, which came with sm_{MIN_ARCH}", "use prefetch_asynchronously"
+        )
+
+
+def _read_copy(sch: Schedule, copy: SBlockRV) -> TmaTile:
+    block, name = sch.get(copy), get_sblock_name(sch, copy)
+    if constant(get_realize(sch, copy).predicate) != 1:
+        raise TransformError(
+            f"block '{name}' copies a part of its tile only, under a predicate",
+            "pad the problem: the TMA brings zeros",
+        )
+    if not isinstance(block.body, BufferStore):
+        raise TransformError(f"block '{name}' is more than one store", "place a plain copy")
+    own = [sch.get(loop) for loop in get_own_loops(sch, copy)]
+    bound = next((each for each in own if get_axis(each) is not None), None)
+    if bound is not None:
+        raise TransformError(
+            f"loop '{bound.loop_var.name}' of block '{name}' is bound to threads, and the TMA "
+            "copies for all of them",
+            "place the copy with stage_tile_at",
+        )
+    values = get_iterator_values(get_root(sch, copy))
+    row = (constant(own[-1].extent) or 1) * block.body.buffer.dtype.itemsize if own else 0
+    swizzle = row if SWIZZLE in block.annotations else 0
+    return read_tile(block.body, own, values, swizzle, name)
+
+
+def _require_room(tiles: list[TmaTile], stages: int) -> None:
+    used, most = stages * sum(tile.bytes for tile in tiles), MAX_SHARED_BYTES[SCOPE]
+    if used > most:
+        raise TransformError(
+            f"{stages} stages of these tiles take {used >> 10} KiB of shared memory, and a block "
+            f"has {most >> 10} KiB at most",
+            "use fewer stages, or smaller tiles",
+        )
+
+
+def _require_whole_warps(sch: Schedule, loop: LoopRV) -> None:
+    """One lane of a warp is elected, which takes a whole warp."""
+    bound = find_all(get_enclosing_kernel(sch, loop), For)
+    extents = {get_axis(each): constant(each.extent) or 1 for each in bound}
+    threads = math.prod(extents.get(f"threadIdx.{axis}", 1) for axis in "xyz")
+    if threads % WARP:
+        raise TransformError(
+            f"the kernel around loop '{get_loop_name(sch, loop)}' has {threads} threads",
+            f"use a multiple of {WARP}, of which the first warp asks for tiles",
+        )
