@@ -48,6 +48,11 @@ READ = 1
 """The mask of a pointer that reads."""
 
 
+ROOM = 128
+"""Places of 8 bytes for mbarriers: 1024 bytes, so that tiles beside them begin at multiples of
+that."""
+
+
 @prim_func_pass(opt_level=0, name="tirstep.LowerTmaPipelines")
 def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
     function: Any, _module: Any, _context: Any
@@ -146,7 +151,7 @@ class _Pipeline:
         """The pipeline; appends the statements that make its tensor maps, on the host."""
         count = constant(self.loop.extent) or 0
         self.staged = [_give_stages(tile.target, self.stages) for tile in self.tiles]
-        self.barriers = decl_buffer((self.stages,), "uint64", "tma_arrived", scope="shared.dyn")
+        self.barriers = decl_buffer((ROOM,), "uint64", "tma_arrived", scope="shared.dyn")
         self.maps = [
             Var(f"tensor_map_{self.first_map + at}", T.handle("tensormap").ty)
             for at in range(len(self.tiles))

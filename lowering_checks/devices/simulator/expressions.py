@@ -19,7 +19,9 @@ from tirstep.transforms.tir import constant
 
 from ..device import Array
 from .async_copies import ASYNC_COPIES
+from .bulk_copies import BULK_COPIES, TensorMap
 from .function_semantics import Pointer, Semantics, Threads, get_semantics
+from .mbarriers import MBARRIERS
 from .memory import Memory, VectorMemory, count_lanes, get_numpy_dtype
 from .operators import (
     ARITHMETIC,
@@ -45,7 +47,14 @@ if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
 
 Evaluate = Callable[["SimulatedGpu", "Array | None"], Any]
-BUILT_IN: dict[str, Semantics] = {**ASYNC_COPIES, **TENSOR_CORES, **WARP_SHUFFLES}
+BUILT_IN: dict[str, Semantics] = {
+    **ASYNC_COPIES,
+    **BULK_COPIES,
+    **MBARRIERS,
+    **TENSOR_CORES,
+    **WARP_SHUFFLES,
+}
+_ENCODE = "tensormap_encode_tiled"
 
 
 def translate(expression: Any) -> Evaluate:
@@ -260,6 +269,8 @@ def _access_ptr(node: Any) -> Evaluate:
 
 
 def _address_of(node: Any) -> Evaluate:
+    if not hasattr(node.args[0], "indices"):
+        return translate(node.args[0])  # of a tensor map
     buffer, index = node.args[0].source, _translate_index(node.args[0])
 
     def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
@@ -278,6 +289,8 @@ def _call(node: Any) -> Evaluate:
         return _if_then_else(node)
     if name in BITWISE:
         return _binary(BITWISE[name], *node.args)
+    if name == "reinterpret" and not hasattr(node.ty, "dtype"):
+        return translate(node.args[0])  # a pointer, as one to anything
     operate = _find_function(name, node)
     if operate is not None:
         return _apply(operate, node.args)
@@ -321,10 +334,36 @@ def _pass(value: Any, threads: Threads) -> Any:
     return value
 
 
+def is_tensor_map(statement: Any) -> bool:
+    """Whether a statement of the host describes a tensor for bulk copies."""
+    return str(getattr(getattr(statement.value, "op", None), "name", "")).endswith(_ENCODE)
+
+
+def _encode_tensor_map(node: Any) -> Evaluate:
+    tensor_map, data = translate(node.args[0]), translate(node.args[1])
+    sizes, attributes = [translate(each) for each in node.args[2:]], node.attrs
+
+    def encode(gpu: SimulatedGpu, mask: Array | None) -> int:
+        address = data(gpu, mask)
+        values = [int(size(gpu, mask)) for size in sizes]
+        tensor_map(gpu, mask).encode(address.memory, int(address.offset), values, attributes)
+        return 0
+
+    return encode
+
+
+def _make_tensor_map(node: Any) -> Evaluate:
+    if str(node.args[0].value) != "tensormap":
+        raise UnsupportedError(f"the simulator does not support {node}")
+    return lambda gpu, mask: TensorMap()
+
+
 _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
     "buffer_data": lambda node: _point_to(node.args[0]),
     "tvm_access_ptr": _access_ptr,
     "address_of": _address_of,
+    "tvm_stack_alloca": _make_tensor_map,
+    _ENCODE: _encode_tensor_map,
     "cuda.cvta_generic_to_shared": lambda node: translate(node.args[0]),
 }
 _MAKERS: dict[str, Callable[[Any], Evaluate]] = {

@@ -149,6 +149,9 @@ class RunState:
     exited : the lanes whose threads have returned, of shape (lanes, 1); None for none of them
     extents : of the launch's thread axes
     running : the batch that runs; None between launches
+    known : for each lane, and each thread of its block, the interval before which all that thread
+        did is known to the lane through mbarriers; None where there were none
+    fenced : the interval of each lane's last fence.proxy.async; None where there was none
     """
 
     log: FindingLog = field(default_factory=FindingLog)
@@ -158,6 +161,8 @@ class RunState:
     extents: Mapping[str, int] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     running: Batch | None = None
+    known: Array | None = None
+    fenced: Array | None = None
 
     @property
     def batch(self) -> Batch:
@@ -178,6 +183,38 @@ class RunState:
         found: Array = self.last_barrier[threads // self.batch.threads - self.batch.first]
         return found
 
+    def get_all_since(self, lane: int) -> Array:
+        """For each thread of a lane's block, the interval before which the lane knows of it."""
+        batch = self.batch
+        since = self.get_last_barrier(batch.thread[lane])
+        all_since = np.full(batch.threads, since, np.int64)
+        return all_since if self.known is None else np.maximum(all_since, self.known[lane])
+
+    def get_since(self, lane: int, other: int) -> int:
+        """The interval before which a lane knows of what another one of its block did."""
+        return int(self.get_all_since(lane)[other % self.batch.threads])
+
+    def get_since_pairs(self, threads: Array, others: Array) -> int | Array:
+        """The same of pairs of threads; others that are none have any value."""
+        since = self.get_last_barrier(threads)
+        if self.known is None:
+            return since
+        batch = self.batch
+        lanes = threads - batch.first * batch.threads
+        known: Array = np.maximum(since, self.known[lanes, others % batch.threads])
+        return known
+
+    def learn(self, lane: int, released: Array) -> None:
+        """Let a lane know of what the threads of its block did before these intervals."""
+        if self.known is not None:
+            np.maximum(self.known[lane], released, out=self.known[lane])
+
+    def fence(self, active: Array) -> None:
+        """Note that these lanes make their stores visible to bulk copies."""
+        if self.fenced is None:
+            self.fenced = np.full(self.batch.lanes, -1, np.int64)
+        self.fenced[active[:, 0]] = self.interval
+
     def begin_interval(self, passed: Array | None = None) -> None:
         """Begin an interval, for all thread blocks or for those of a mask."""
         self.interval += 1
@@ -189,7 +226,7 @@ class RunState:
 
     def begin_batch(self, batch: Batch) -> None:
         """Begin with other thread blocks."""
-        self.running, self.exited = batch, None
+        self.running, self.exited, self.known, self.fenced = batch, None, None, None
         self.begin_interval()
 
     def get_active(self, mask: Array | None) -> Array:

@@ -22,7 +22,8 @@ from ..device import (
     is_scalar,
 )
 from .async_copies import AsyncQueue
-from .expressions import Address, translate
+from .expressions import Address, is_tensor_map, translate
+from .mbarriers import MBarriers
 from .memory import (
     LocalMemory,
     Memory,
@@ -38,6 +39,7 @@ from .run_state import Batch, RunState, UnsupportedError, count_places, split_gr
 from .shadow import Shadow
 from .shared_memory import SharedMemory
 from .statements import Execute, translate_statement
+from .turns import Turns
 
 _SPAN_BYTES = 64
 """Thread blocks' copies of shared memory begin at multiples of this, which every type divides."""
@@ -70,6 +72,7 @@ class SimulatedGpu:
         self._shadows: list[Shadow] = []
         self.periods: Mapping[Any, Period] = {}
         self._queues: dict[str, AsyncQueue] = {}
+        self.mbarriers, self.turns = MBarriers(self), Turns()
         self._layout = SharedLayout({}, {}, {})
         self._allocated: dict[Var, SharedMemory] = {}
         self._counted: dict[Var, tuple[str, int]] = {}
@@ -124,6 +127,8 @@ class SimulatedGpu:
                 self.values[hash(body.loop_var)] = value
                 self.run_function(body.body)
         elif kind in ("DeclBuffer", "AllocBuffer", "Bind"):
+            translate_statement(body)(self, None)
+        elif kind == "Evaluate" and is_tensor_map(body):
             translate_statement(body)(self, None)
         elif kind != "Evaluate":
             raise UnsupportedError(f"the simulator does not run {kind} outside of a GPU kernel")
@@ -188,9 +193,11 @@ class SimulatedGpu:
         """Begin with other thread blocks, which order nothing."""
         self.state.begin_batch(batch)
         self._queues = {}
+        self.mbarriers = MBarriers(self)
 
     def _end_batch(self, outside: Mapping[Var, Memory]) -> None:
         """Forget what thread blocks had for themselves; `outside` is what was there before."""
+        self.mbarriers.report_left()
         for shadow in self._shadows:
             shadow.end_batch()
         self.memories, self._allocated = dict(outside), {}
@@ -237,6 +244,21 @@ class SimulatedGpu:
         for shadow in self._shadows:
             shadow.pass_barrier(passed)
         self.state.begin_interval(passed)
+
+    def begin_knowing(self) -> None:
+        """Keep account of what threads know of one another through mbarriers."""
+        if self.state.known is None:
+            batch = self.state.batch
+            for shadow in self._shadows:
+                shadow.begin_knowing()
+            self.state.known = np.zeros((batch.lanes, batch.threads), np.int64)
+
+    def begin_step(self) -> None:
+        """Tell what threads do from now on from what they did, where no barrier orders it."""
+        for shadow in self._shadows:
+            if shadow.is_tracked:
+                shadow.apply_pending_reads()
+        self.state.interval += 1
 
     # ---- Memories
 
