@@ -287,6 +287,10 @@ def _elect(threads: Threads) -> Array:
     return chosen
 
 
+def _pass_warp_barrier(threads: Threads) -> None:
+    threads.gpu.pass_warp_barrier(threads.mask)
+
+
 def _set_registers(threads: Threads, *arguments: Any) -> None:
     """setmaxnreg changes no value; all threads of a warpgroup run it."""
     threads.groups(4 * WARP)
@@ -304,4 +308,5 @@ MBARRIERS: dict[str, Semantics] = {
     "ptx.setmaxnreg": _set_registers,
     "cuda.mbarrier_wait": _wait,
     "cuda.elect_sync": _elect,
+    "cuda.warp_sync": _pass_warp_barrier,
 }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tvm.tirx import AttrStmt, Bind, Var
 
-from tirstep.transforms.gpu_limits import MAX_EXTENTS
+from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import constant, find_all
 
 from ..device import (
@@ -22,6 +22,7 @@ from ..device import (
     is_scalar,
 )
 from .async_copies import AsyncQueue
+from .bulk_copies import BULK
 from .expressions import Address, is_tensor_map, translate
 from .mbarriers import MBarriers
 from .memory import (
@@ -198,6 +199,11 @@ class SimulatedGpu:
     def _end_batch(self, outside: Mapping[Var, Memory]) -> None:
         """Forget what thread blocks had for themselves; `outside` is what was there before."""
         self.mbarriers.report_left()
+        if BULK in self._queues and self._queues[BULK].left:
+            self.state.log.add_sentence(
+                "unfinished bulk store",
+                "a bulk store reads shared memory when the kernel ends: nobody waits for its group",
+            )
         for shadow in self._shadows:
             shadow.end_batch()
         self.memories, self._allocated = dict(outside), {}
@@ -259,6 +265,24 @@ class SimulatedGpu:
             if shadow.is_tracked:
                 shadow.apply_pending_reads()
         self.state.interval += 1
+
+    def pass_warp_barrier(self, mask: Array | None) -> None:
+        """The active lanes of each warp know of what the others of them did and knew.
+
+        That orders nothing by itself: the simulator tells lanes of a warp apart everywhere else.
+        """
+        known, batch = self.state.known, self.state.batch
+        if known is None:
+            return
+        active = self.state.get_active(mask)[:, 0]
+        warps = batch.lane[:, 0] // batch.threads * batch.threads  # of each block, its first lane
+        number = warps + batch.lane[:, 0] % batch.threads // WARP
+        self.begin_step()
+        for warp in np.unique(number[active]):
+            lanes = np.flatnonzero(active & (number == warp))
+            together = known[lanes].max(axis=0)
+            together[lanes % batch.threads] = self.state.interval
+            known[lanes] = together
 
     # ---- Memories
 

@@ -246,10 +246,10 @@ def _evaluate(node: Any) -> Execute:
 
 
 def _barrier(scope: str) -> Execute:
-    """A barrier of the thread block; one of a warp orders nothing that other warps see, so it does
-    nothing."""
+    """A barrier of the thread block, or of a warp, which matters where mbarriers tell what a thread
+    knows."""
     if scope == "warp":
-        return lambda gpu, mask: None
+        return lambda gpu, mask: gpu.pass_warp_barrier(mask)
     if scope not in ("shared", "shared.dyn"):
         raise UnsupportedError(f"the simulator does not support barriers of scope '{scope}'")
     return lambda gpu, mask: gpu.pass_barrier(mask)
