@@ -25,6 +25,7 @@ from .pass_options import set_pipeline
 from .pipelining import require_copies, require_pipeline
 from .placement import inline_producers
 from .queries import (
+    find_row_length,
     get_enclosing_kernel,
     get_loop_name,
     get_own_loops,
@@ -34,7 +35,7 @@ from .queries import (
 )
 from .tensorize import SWIZZLE, TileLayout, require_swizzled_rows, want_swizzle
 from .tir import constant, find_all, get_axis, get_iterator_values
-from .tma_tiles import TMA_COPY, TMA_STAGES, TmaTile, read_tile
+from .tma_tiles import SWIZZLES, TMA_COPY, TMA_STAGES, TmaTile, read_tile
 
 MIN_ARCH = 90
 """The compute capability, times ten, that brought the TMA."""
@@ -54,14 +55,15 @@ def stage_tile_at(
 
     Until then every thread copies all of it. Rows lie as they are ("rows") or with their chunks of
     16 bytes exchanged by the row ("swizzled"), which `tensorize_fragments` does on both sides. A
-    producer that can be inlined is: zeros of a padding become part of the copy.
+    producer that can be inlined is: zeros of a padding become part of the copy. Rows of more than
+    128 bytes that are to be swizzled are cut into panels of 128 bytes, one behind the other.
 
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for ax0, ax1: A_shared[...] = A[...]);
         C += A_shared[...]``
     consumes: the operand's producers, if they are inlined
     returns: the copy block
     requires: what `cache_read_at` requires, but that the kernel need not have threadIdx.x yet; to
-        swizzle elements of 16 bits, and rows of 64 or 128 bytes; no padded rows
+        swizzle elements of 16 bits, and rows of 64 bytes or a multiple of 128; no padded rows
     """
     copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE)
     if can_inline_producers(sch, copy):
@@ -73,8 +75,23 @@ def stage_tile_at(
         )
     if layout == "swizzled":
         require_swizzled_rows(sch, copy, 1)
-        want_swizzle(sch, copy)
+        _want_swizzle(sch, copy)
     return copy
+
+
+def _want_swizzle(sch: Schedule, copy: SBlockRV) -> None:
+    """Rows swizzled, in panels where they are long, as soon as ldmatrix reads them."""
+    length = find_row_length(sch, copy) or 0
+    width = max(SWIZZLES) // sch.get(copy).writes[0].source.dtype.itemsize
+    if length > width and length % width:
+        raise TransformError(
+            f"the tile of block '{get_sblock_name(sch, copy)}' has rows of {length} elements, and "
+            f"the TMA swizzles panels of {width}",
+            'use a multiple, or layout="rows"',
+        )
+    want_swizzle(sch, copy, panels=width if length > width else 0)
+
+
 
 
 @composite

@@ -21,6 +21,7 @@ from .loops import Tail, require_countable, require_serial
 from .placement import inline_producers
 from .queries import (
     get_enclosing_kernel,
+    get_enclosing_loops,
     get_extent,
     get_loop_name,
     get_outer_loops,
@@ -112,7 +113,11 @@ def stage_operand_at(
 
 
 def can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
-    """Whether `inline_producers` does it."""
+    """Whether `inline_producers` does it, of producers that are no kernels of their own."""
+    producers = sch.get_producers(block)
+    loops = [loop for producer in producers for loop in get_enclosing_loops(sch, producer)]
+    if any(get_axis(loop) is not None for loop in loops):
+        return False
     try:
         inline_producers(sch.copy(), block)
     except TransformError:

@@ -23,7 +23,7 @@ from .fetching import can_inline_producers, fetch_by_threads
 from .gpu_limits import MAX_THREADS, WARP
 from .intrinsics.fragments import SIDE, get_depth, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
-from .layout import pad_shared_rows
+from .layout import lay_in_panels, pad_shared_rows
 from .legality.net import inlines
 from .loops import Tail, require_factors, require_serial
 from .placement import inline_producers
@@ -45,6 +45,8 @@ SWIZZLE = "permuted_layout"
 """TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
 _WANTED = "tirstep_swizzle"
 """Ours, of a tile whose rows are to be swizzled as soon as ldmatrix reads it, and not before."""
+_PANELS = "tirstep_panels"
+"""Ours, of a tile whose rows are to be cut then into panels of so many elements."""
 _CHUNK_BYTES = 16
 """What ldmatrix reads of a row of a matrix, and what an asynchronous copy takes at most."""
 
@@ -206,9 +208,14 @@ def stage_fragments_at(
     return copy
 
 
-def want_swizzle(sch: Schedule, copy: SBlockRV) -> None:
-    """Ask `tensorize_fragments` to swizzle the rows of a copy's tile, on both sides at once."""
+def want_swizzle(sch: Schedule, copy: SBlockRV, *, panels: int = 0) -> None:
+    """Ask `tensorize_fragments` to swizzle the rows of a copy's tile, on both sides at once.
+
+    Rows are cut into panels of so many elements, unless that is 0.
+    """
     sch.annotate(copy, _WANTED, 1)
+    if panels:
+        sch.annotate(copy, _PANELS, panels)
 
 
 def require_swizzled_rows(sch: Schedule, copy: SBlockRV, vector: int) -> None:
@@ -280,6 +287,7 @@ def tensorize_fragments(
         shape = _get_tile_shape(role, intrinsics.depth, is_transposed)
         _require_whole_fragments(sch, handle, shape)
         _lay_in_fragments(sch, handle, role, bits, is_transposed)
+        _lay_in_wanted_panels(sch, handle)
         alignment = sch.get(handle).annotations.get("buffer_dim_align", [])
         fragment = sch.blockize(_tile_copy(sch, handle, shape))
         _swizzle_wanted(sch, fragment)
@@ -376,6 +384,15 @@ def _find_intrinsics(
         store_scope=scope,
         arch=arch,
     )
+
+
+def _lay_in_wanted_panels(sch: Schedule, load: SBlockRV) -> None:
+    """Cut the rows of what a load reads where that was wanted."""
+    for copy in sch.get_producers(load):
+        width = sch.get(copy).annotations.get(_PANELS)
+        if width is not None:
+            sch.unannotate(copy, _PANELS)
+            lay_in_panels(sch, copy, width=int(width))
 
 
 def _swizzle_wanted(sch: Schedule, fragment: SBlockRV) -> None:

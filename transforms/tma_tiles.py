@@ -48,8 +48,11 @@ class TmaTile(NamedTuple):
     ----------
     source, target : the tensor in global memory, and the tile's buffer in shared memory
     start : the tile's first element in the tensor, an expression for each dimension
-    box : the tile's extents, for each dimension of the tensor
+    box : the extents of one copy, for each dimension of the tensor
     swizzle : bytes of the pattern, of `SWIZZLES`; 0 for none
+    panels : how many copies the tile takes, side by side in its rows and one behind the other in
+        shared memory, since a row of a copy is no longer than the pattern
+    panel_dimension : of the tensor, along which they lie side by side
     """
 
     source: Any
@@ -57,12 +60,22 @@ class TmaTile(NamedTuple):
     start: tuple[Any, ...]
     box: tuple[int, ...]
     swizzle: int
+    panels: int = 1
+    panel_dimension: int = 0
 
     @property
     def bytes(self) -> int:
-        """What one tile adds to the transaction count, whether it lies inside of the tensor or
+        """What the tile adds to the transaction count, whether it lies inside of the tensor or
         not."""
-        return math.prod(self.box) * int(self.source.dtype.itemsize)
+        return self.panels * math.prod(self.box) * int(self.source.dtype.itemsize)
+
+    def get_start(self, panel: int) -> list[Any]:
+        """The first element of a panel."""
+        start = list(self.start)
+        if panel:
+            at = self.panel_dimension
+            start[at] = start[at] + panel * self.box[at]
+        return start
 
     @property
     def alignment(self) -> int:
@@ -83,20 +96,24 @@ def read_tile(
         analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
     indices = [analyzer.simplify(substitute(index, values)) for index in load.indices]
     _require_bounds_alone(conditions, load, values, analyzer, name)
-    start, box, order = [], [], []
-    for index in indices:
-        first, extent, at = _read_index(index, loops, variables, name)
-        start.append(analyzer.simplify(first))
-        box.append(extent)
-        order += at
+    reads = [_read_index(index, loops, variables, name) for index in indices]
+    start = tuple(analyzer.simplify(read.first) for read in reads)
+    box = tuple(read.extent for read in reads)
+    tile = TmaTile(load.source, store.buffer, start, box, swizzle)
+    outer = [(at, read) for at, read in enumerate(reads) if read.outer is not None]
+    if len(outer) == 1:
+        ((at, read),) = outer
+        panels = constant(loops[read.outer].extent) or 1
+        tile = tile._replace(panels=panels, panel_dimension=at)
     into = [analyzer.simplify(substitute(index, values)) for index in store.indices]
-    stored = [at for index in into for at in _read_index(index, loops, variables, name)[2]]
-    if order != sorted(order) or stored != order:
+    stored = [_read_index(index, loops, variables, name).inner for index in into]
+    taken = [read.outer for _, read in outer] + [read.inner for read in reads]
+    order = [at for at in taken if at is not None]
+    if len(outer) > 1 or order != sorted(order) or order != [at for at in stored if at is not None]:
         raise TransformError(
             f"block '{name}' transposes its tile, and the TMA copies rows as rows",
             "copy it as it lies, and read it transposed",
         )
-    tile = TmaTile(load.source, store.buffer, tuple(start), tuple(box), swizzle)
     _require_addressable(tile, name)
     _require_box(tile, name)
     return tile
@@ -105,7 +122,7 @@ def read_tile(
 def _find_load(value: Any, name: str) -> tuple[Any, list[Any]]:
     """The one element that a copy loads, and what must hold for that; else it stores zero."""
     conditions = []
-    if is_choice(value) and constant(getattr(value.args[2], "value", None)) == 0:
+    if is_choice(value) and getattr(value.args[2], "value", None) == 0:
         conditions, value = list(get_operands(value.args[0], And)), value.args[1]
     if not isinstance(value, TensorLoad) or str(value.source.scope()) != "global":
         raise TransformError(
@@ -137,21 +154,31 @@ def _require_bounds_alone(
             )
 
 
-def _read_index(
-    index: Any, loops: Sequence[For], variables: list[Any], name: str
-) -> tuple[Any, int, list[int]]:
-    """Of an index ``first + loop``: the first, the loop's extent, and which loop it is."""
+class _Read(NamedTuple):
+    """An index ``first + outer * extent + inner``, of two loops, one or none, by their numbers."""
+
+    first: Any
+    extent: int
+    inner: int | None
+    outer: int | None = None
+
+
+def _read_index(index: Any, loops: Sequence[For], variables: list[Any], name: str) -> _Read:
     used = [at for at, variable in enumerate(variables) if is_used(variable, index)]
     if not used:
-        return index, 1, []
+        return _Read(index, 1, None)
     linear = detect_linear_equation(index, [variables[at] for at in used])
-    extent = constant(loops[used[0]].extent)
-    if len(used) > 1 or len(linear) != 2 or constant(linear[0]) != 1 or extent is None:
-        raise TransformError(
-            f"block '{name}' takes '{index}' of a dimension, and the TMA copies neighbours",
-            "place a plain copy of a rectangle there, that no loop is split or bound of",
-        )
-    return linear[1], extent, used
+    extents = [constant(loops[at].extent) for at in used]
+    steps = [constant(factor) for factor in linear[:-1]]
+    if len(steps) == len(used) <= 2 and steps[-1] == 1 and extents[-1] is not None:
+        if len(used) == 1:
+            return _Read(linear[-1], extents[-1], used[0])
+        if steps[0] == extents[-1]:
+            return _Read(linear[-1], extents[-1], used[1], used[0])
+    raise TransformError(
+        f"block '{name}' takes '{index}' of a dimension, and the TMA copies neighbours",
+        "place a plain copy of a rectangle there, that no loop is bound of",
+    )
 
 
 def _require_addressable(tile: TmaTile, name: str) -> None:

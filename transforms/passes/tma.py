@@ -217,10 +217,13 @@ class _Pipeline:
         total = sum(tile.bytes for tile in self.tiles)
         calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]
         for tile, buffer, variable in zip(self.tiles, self.staged, self.maps, strict=True):
-            start = [substitute_step(index, self.loop.loop_var, step) for index in tile.start]
             size = math.prod(tile.box)
-            target = buffer.access_ptr(READ, offset=stage * size, extent=size)
-            calls.append(Evaluate(_load_tile(target, variable, start, arrived)))
+            for panel in range(tile.panels):
+                start = tile.get_start(panel)
+                start = [substitute_step(index, self.loop.loop_var, step) for index in start]
+                place = stage * (size * tile.panels) + panel * size
+                target = buffer.access_ptr(READ, offset=place, extent=size)
+                calls.append(Evaluate(_load_tile(target, variable, start, arrived)))
         return SeqStmt(calls)
 
     def _point_to(self, stage: Any) -> Any:
