@@ -17,7 +17,7 @@ from .caching import place_copy_at
 from .decorators import composite
 from .errors import TransformError
 from .fetching import can_inline_producers
-from .gpu_limits import MAX_SHARED_BYTES, WARP
+from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
 from .intrinsics.mma import SCOPE
 from .legality.net import inlines
 from .loops import require_constant
@@ -27,6 +27,7 @@ from .placement import inline_producers
 from .queries import (
     find_row_length,
     get_enclosing_kernel,
+    get_enclosing_loops,
     get_loop_name,
     get_own_loops,
     get_realize,
@@ -35,10 +36,12 @@ from .queries import (
 )
 from .tensorize import SWIZZLE, TileLayout, require_swizzled_rows, want_swizzle
 from .tir import constant, find_all, get_axis, get_iterator_values
-from .tma_tiles import SWIZZLES, TMA_COPY, TMA_STAGES, TmaTile, read_tile
+from .tma_tiles import SWIZZLES, TMA_COPY, TMA_ROLES, TMA_STAGES, TmaTile, read_tile
 
 MIN_ARCH = 90
 """The compute capability, times ten, that brought the TMA."""
+REGISTERS = 65536
+"""Of a multiprocessor, since compute capability 5.0."""
 
 
 @composite
@@ -141,6 +144,75 @@ def prefetch_by_tma(
     set_pipeline(sch)
 
 
+@composite
+def specialize_warps(
+    sch: Schedule, loop: LoopRV, *, registers: Sequence[int] | None = None
+) -> None:
+    """Give warps roles in a pipeline of `prefetch_by_tma`: one asks for tiles, the others compute.
+
+    The thread block grows by one warp. It waits for a stage to be empty, which an mbarrier says
+    that each computing warp arrives at, and fills it; no barrier of all threads is left in the
+    loop. With `registers`, of a thread that copies and of one that computes, the block grows by a
+    warpgroup of four warps instead, and registers move from it to the others (setmaxnreg).
+
+    rewrite: ``for k: wait for mbarrier[k % stages]; barrier; copy A[k + stages - 1]; compute`` ->
+        ``if computing: for k: wait for full[k % stages]; compute; arrive at empty[k % stages]
+        else: for k: wait for empty[k % stages]; copy A[k]``, when the module is lowered
+    consumes: nothing
+    requires: a loop that `prefetch_by_tma` annotated, with nothing but thread-bound loops around
+        it; threadIdx.x of a divisor of 32, or no other thread axis; 1024 threads at most with those
+        that are added; of `registers` multiples of 8 from 24 to 256, that fit into 65536 together,
+        and whole warpgroups that compute
+    """
+    name, node = get_loop_name(sch, loop), sch.get(loop)
+    if TMA_STAGES not in node.annotations or TMA_ROLES in node.annotations:
+        raise TransformError(
+            f"loop '{name}' is no pipeline of bulk copies without roles",
+            "call prefetch_by_tma first, and this once",
+        )
+    serial = [each for each in get_enclosing_loops(sch, loop) if get_axis(each) is None]
+    if serial:
+        raise TransformError(
+            f"loop '{serial[-1].loop_var.name}' around loop '{name}' is not bound",
+            "give roles to warps where the loop over tiles is the kernel's outermost one",
+        )
+    extents = _get_thread_extents(sch, loop)
+    threads, row = math.prod(extents), math.prod(extents[:-1])
+    added = WARP if registers is None else 4 * WARP
+    if added % row or threads + added > MAX_THREADS:
+        raise TransformError(
+            f"the kernel has {threads} threads, of {extents} along x, y and z, and {added} more do "
+            "not go along the last axis",
+            f"bind threadIdx.x to {WARP}, and use {MAX_THREADS - added} threads at most",
+        )
+    counts = list(registers or (0, 0))
+    if registers is not None:
+        _require_registers(counts, threads)
+    sch.annotate(loop, TMA_ROLES, [added, *counts])
+
+
+def _require_registers(counts: list[int], threads: int) -> None:
+    if len(counts) != 2 or any(count % 8 or not 24 <= count <= 256 for count in counts):
+        raise TransformError(
+            f"registers={counts} are none that setmaxnreg sets",
+            "give two multiples of 8 from 24 to 256: of a thread that copies, and that computes",
+        )
+    used = 4 * WARP * counts[0] + threads * counts[1]
+    if threads % (4 * WARP) or used > REGISTERS:
+        raise TransformError(
+            f"{threads} threads with {counts[1]} registers and {4 * WARP} with {counts[0]} are no "
+            f"whole warpgroups in the {REGISTERS} registers of a multiprocessor",
+            "let a multiple of 128 threads compute, with fewer registers",
+        )
+
+
+def _get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
+    """The extents of the kernel's thread axes, x first; without those that it does not have."""
+    bound = find_all(get_enclosing_kernel(sch, loop), For)
+    extents = {get_axis(each): constant(each.extent) or 1 for each in bound}
+    return [extents[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in extents]
+
+
 def _require_arch(arch: str | None) -> None:
     if arch is None:
         return
@@ -188,9 +260,7 @@ def _require_room(tiles: list[TmaTile], stages: int) -> None:
 
 def _require_whole_warps(sch: Schedule, loop: LoopRV) -> None:
     """One lane of a warp is elected, which takes a whole warp."""
-    bound = find_all(get_enclosing_kernel(sch, loop), For)
-    extents = {get_axis(each): constant(each.extent) or 1 for each in bound}
-    threads = math.prod(extents.get(f"threadIdx.{axis}", 1) for axis in "xyz")
+    threads = math.prod(_get_thread_extents(sch, loop))
     if threads % WARP:
         raise TransformError(
             f"the kernel around loop '{get_loop_name(sch, loop)}' has {threads} threads",

@@ -22,6 +22,9 @@ TMA_COPY = "tirstep_tma_copy"
 """Our annotation of a block that the TMA copies; its value is the bytes of the swizzle."""
 TMA_STAGES = "tirstep_tma_stages"
 """Our annotation of a loop whose tiles go through as many stages, each behind an mbarrier."""
+TMA_ROLES = "tirstep_tma_roles"
+"""Our annotation of such a loop whose copies warps of their own ask for: how many threads these
+are, and the registers of a thread of theirs and of the others; 0 for as the compiler chooses."""
 PITCH = 16
 """Bytes that every pitch of a tensor is a multiple of, and the address that it begins at."""
 MAX_BOX = 256

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from ..bulk_copies import prefetch_by_tma, stage_tile_at
+from ..bulk_copies import prefetch_by_tma, specialize_warps, stage_tile_at
 from ..caching import accumulate_in_registers, cache_read_at
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
@@ -73,6 +73,11 @@ class MmaConfig:
     layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
     stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(2, 3, 4, 5))
     copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
+    roles: bool = knob(
+        False,
+        "whether a warp of its own asks the TMA for tiles, while the others compute",
+        choices=(False, True),
+    )
     prefetch_fragments: bool = knob(
         False, "whether fragments are loaded one step ahead, too", choices=(False, True)
     )
@@ -175,6 +180,9 @@ def _compute(
     if _uses_tma(sch, tile, config):
         prefetch_by_tma(sch, tile.outer, copies, stages=stages)
         yield "next_tiles_by_tma"
+        if config.roles:
+            specialize_warps(sch, tile.outer)
+            yield "warps_specialized"
     elif stages > 1:
         first = config.fragments_first and ahead and stages > 2
         prefetch_asynchronously(sch, tile.outer, copies, stages=stages, fragments_first=first)
