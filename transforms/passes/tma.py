@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import tvm_ffi
+from tvm.ir import Call
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.script import tirx as T
 from tvm.tirx import (
@@ -28,7 +29,7 @@ from tvm.tirx.transform import prim_func_pass
 
 from ..errors import TransformError
 from ..gpu_limits import WARP
-from ..tir import constant, find_all, get_axis
+from ..tir import constant, find_all, get_axis, get_elements
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
 
@@ -162,7 +163,7 @@ def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[in
         return SeqStmt(_run_with_roles(pipeline, computes, registers))
     loops = find_all(statement, For)
     if not any(loop.loop_var.same_as(pipeline.loop.loop_var) for loop in loops):
-        return IfThenElse(computes, statement, None)
+        return statement if _is_of_registers(statement) else IfThenElse(computes, statement, None)
     if isinstance(statement, SBlockRealize):
         inner = _guard(statement.block.body, pipeline, computes, registers)
         block = with_body(statement.block, inner)
@@ -173,6 +174,15 @@ def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[in
         f"loop '{pipeline.loop.loop_var.name}' stands in a statement of another kind",
         "give roles to warps where the loop over tiles is the kernel's outermost one",
     )
+
+
+def _is_of_registers(statement: Any) -> bool:
+    """Whether a statement does nothing but to compute in a thread's own registers.
+
+    All warps may do that; under a condition, CUDA would keep arrays in local memory.
+    """
+    used = [str(buffer.scope()) for buffer, _ in get_elements(statement)]
+    return not find_all(statement, Call) and all(scope == "local" for scope in used)
 
 
 def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> list[Any]:
