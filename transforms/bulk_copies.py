@@ -95,8 +95,6 @@ def _want_swizzle(sch: Schedule, copy: SBlockRV) -> None:
     want_swizzle(sch, copy, panels=width if length > width else 0)
 
 
-
-
 @composite
 def prefetch_by_tma(
     sch: Schedule,

@@ -287,7 +287,6 @@ def tensorize_fragments(
         shape = _get_tile_shape(role, intrinsics.depth, is_transposed)
         _require_whole_fragments(sch, handle, shape)
         _lay_in_fragments(sch, handle, role, bits, is_transposed)
-        _lay_in_wanted_panels(sch, handle)
         alignment = sch.get(handle).annotations.get("buffer_dim_align", [])
         fragment = sch.blockize(_tile_copy(sch, handle, shape))
         _swizzle_wanted(sch, fragment)
@@ -440,7 +439,10 @@ def _require_whole_fragments(sch: Schedule, handle: SBlockRV, shape: tuple[int, 
 def _lay_in_fragments(
     sch: Schedule, handle: SBlockRV, role: Any, bits: int, is_transposed: bool
 ) -> None:
-    """Give the registers of a copy the layout (rows // 16, columns // 16, lane, element)."""
+    """Give the registers of a copy the layout (rows // 16, columns // 16, lane, element).
+
+    What it reads gets the panels that were wanted.
+    """
     flips = role == "B" and is_transposed
     shape = _get_tile_shape(role, get_depth(bits), is_transposed)
 
@@ -451,6 +453,7 @@ def _lay_in_fragments(
         return (*front, row // shape[0], column // shape[1], lane, element)
 
     sch.transform_layout(handle, ("read" if role == "C" else "write", 0), place)
+    _lay_in_wanted_panels(sch, handle)
 
 
 def _tile_copy(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> LoopRV:

@@ -104,9 +104,8 @@ def read_tile(
     box = tuple(read.extent for read in reads)
     tile = TmaTile(load.source, store.buffer, start, box, swizzle)
     outer = [(at, read) for at, read in enumerate(reads) if read.outer is not None]
-    if len(outer) == 1:
-        ((at, read),) = outer
-        panels = constant(loops[read.outer].extent) or 1
+    for at, read in outer:
+        panels = constant(loops[read.outer or 0].extent) or 1
         tile = tile._replace(panels=panels, panel_dimension=at)
     into = [analyzer.simplify(substitute(index, values)) for index in store.indices]
     stored = [_read_index(index, loops, variables, name).inner for index in into]

@@ -1,6 +1,7 @@
 """Bulk copies and mbarriers in the simulator: kernels that are right, and bugs that die in them."""
 
 import re
+import textwrap
 
 import numpy as np
 import pytest
@@ -16,16 +17,15 @@ TENSOR = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS) % 61
 EXPECTED = np.pad(TENSOR[:, FIRST:], ((0, 0), (0, FIRST - 4)))
 HOST = """\
 tm: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-T.evaluate(T.tensormap_encode_tiled(tm, A.data, 36, 32, 144, 32, 8, 1, 1, descriptor_dtype="float32", rank=2, swizzle=3))
+T.evaluate(T.tensormap_encode_tiled(
+    tm, A.data, 36, 32, 144, 32, 8, 1, 1, descriptor_dtype="float32", rank=2, swizzle=3))
 """
 LOAD = (
     'T.ptx["cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"]'
     '(S.access_ptr("r", offset={0} % 2 * 256), T.address_of(tm), 8, ({0}) * 8, '
     'bar.access_ptr("r", offset={0} % 2))'
 )
-EXPECT = (
-    'T.ptx["mbarrier.arrive.expect_tx.shared.b64"](bar.access_ptr("r", offset={} % 2), 1024)'
-)
+EXPECT = 'T.ptx["mbarrier.arrive.expect_tx.shared.b64"](bar.access_ptr("r", offset={} % 2), 1024)'
 ALLOCATE = """
 S = T.alloc_buffer((512,), "float32", scope="shared.dyn")
 bar = T.alloc_buffer((128,), "uint64", scope="shared.dyn")
@@ -33,8 +33,18 @@ bar = T.alloc_buffer((128,), "uint64", scope="shared.dyn")
 """
 TAKE = """\
 for i in range(256 // WIDTH):
-    B[k * 256 + i * WIDTH + ME] = S[k % 2 * 256 + (i * WIDTH + ME) // 32 * 32 + (((i * WIDTH + ME) % 32 // 4) ^ ((i * WIDTH + ME) // 32 % 8)) * 4 + ME % 4]
+    B[k * 256 + i * WIDTH + ME] = S[
+        k % 2 * 256 + (i * WIDTH + ME) // 32 * 32
+        + (((i * WIDTH + ME) % 32 // 4) ^ ((i * WIDTH + ME) // 32 % 8)) * 4 + ME % 4]
 """
+
+
+def take(width: int, number: str, indent: int) -> str:
+    """A part of a loop's body: so many threads, numbered so, take a tile to B."""
+    text = TAKE.replace("WIDTH", str(width)).replace("ME", number)
+    return textwrap.indent(text, " " * indent)
+
+
 IN_STEP = f"""{ALLOCATE}
 if tx == 0:
     T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=0), 1)
@@ -50,9 +60,7 @@ for k in range(4):
     if tx == 0 and k < 3:
         {EXPECT.format("(k + 1)")}
         {LOAD.format("(k + 1)")}
-""" + TAKE.replace("WIDTH", "64").replace("ME", "tx").replace("\n    ", "\n        ").replace(
-    "for i", "    for i"
-)
+{take(64, "tx", 4)}"""
 """All threads wait and compute; one of them copies one tile ahead."""
 WITH_ROLES = f"""{ALLOCATE}
 if tx == 0:
@@ -70,9 +78,7 @@ if tx < 32:
 else:
     for k in range(4):
         T.cuda.mbarrier_wait(bar.access_ptr("r", offset=k % 2), k // 2 % 2)
-""" + TAKE.replace("WIDTH", "32").replace("ME", "(tx - 32)").replace(
-    "\n    ", "\n            "
-).replace("for i", "        for i") + """\
+{take(32, "(tx - 32)", 8)}\
         T.ptx["mbarrier.arrive.shared.b64"](bar.access_ptr("r", offset=k % 2 + 2))
 """
 """One warp copies and the other one computes; each waits for the other's mbarriers."""
@@ -84,7 +90,8 @@ for i in range(4):
 T.ptx["fence.proxy.async.shared::cta"]()
 T.tvm_storage_sync("shared")
 if tx == 0:
-    T.ptx["cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"](T.address_of(tm), 8, 28, S.access_ptr("r"))
+    T.ptx["cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"](
+        T.address_of(tm), 8, 28, S.access_ptr("r"))
     T.ptx["cp.async.bulk.commit_group"]()
     T.ptx["cp.async.bulk.wait_group.read"](0)
 """
@@ -244,7 +251,11 @@ def test_a_tile_is_stored_as_far_as_it_lies_in_the_tensor() -> None:
             'S[0] = T.float32(4)\n    T.ptx["cp.async.bulk.wait_group.read"](0)',
             {"race"},
         ),
-        ('S.access_ptr("r")', 'S.access_ptr("r", offset=8)', {"misaligned access", "out of bounds"}),
+        (
+            'S.access_ptr("r")',
+            'S.access_ptr("r", offset=8)',
+            {"misaligned access", "out of bounds"},
+        ),
     ],
 )
 def test_a_bug_at_a_store_dies(old: str, new: str, kinds: set[str]) -> None:
@@ -277,5 +288,5 @@ def test_a_copy_that_nobody_waits_for_is_found() -> None:
 
 def test_a_tensor_map_that_the_driver_refuses_is_none() -> None:
     arrays = {"A": TENSOR.reshape(-1), "B": np.full(ROWS * 32, np.nan, np.float32)}
-    with pytest.raises((UnsupportedError, DeviceError), match="pitches .136., box"):
+    with pytest.raises((UnsupportedError, DeviceError), match=r"pitches .136., box"):
         run_kernel(arrays, IN_STEP, threads=64, host=HOST.replace("144", "136"))

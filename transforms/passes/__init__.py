@@ -7,12 +7,14 @@ this package registers it. A module that wants it says so (`set_pipeline`).
 from .barriers import DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
+from .tma import LowerTmaPipelines
 
 __all__ = [
     "PIPELINE",
     "DropImpliedConditions",
     "DropRedundantBarriers",
     "DropThreadDimensions",
+    "LowerTmaPipelines",
     "SplitGuardedVectors",
     "get_pass_options",
     "get_pipeline",

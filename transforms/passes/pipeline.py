@@ -70,7 +70,7 @@ def name_passes(pipeline: str) -> dict[str, Any]:
 
 
 def _put_before(passes: Any, ours: dict[str, Any]) -> SimpleNamespace:
-    """What stands for a module of TVM's, in which some of its passes come after one of ours each."""
+    """What stands for a module of TVM's, in which passes come after one of ours each."""
 
     def join(name: str, own: Any) -> Any:
         following = getattr(passes, name)

@@ -4,7 +4,7 @@ Instructions from the PTX ISA, sections "mbarrier" and "Data Movement and Conver
 cp.async.bulk.tensor".
 
 Pointers into the tiles and mbarriers are declared to be read only: TVM's ThreadSync would otherwise
-put barriers around the accesses, which the mbarriers order. All barriers that are needed stand here.
+put barriers around the accesses, which the mbarriers order. All that are needed stand here.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ from ..tma_tiles import SWIZZLES, TMA_COPY, TMA_ROLES, TMA_STAGES, TmaTile, read
 
 READ = 1
 """The mask of a pointer that reads."""
-
-
 ROOM = 128
 """Places of 8 bytes for mbarriers: 1024 bytes, so that tiles beside them begin at multiples of
 that."""
@@ -242,9 +240,7 @@ def make_barrier() -> Evaluate:
 
 
 def _load_tile(target: Any, tensor_map: Any, start: list[Any], arrived: Any) -> Any:
-    name = (
-        f"cp.async.bulk.tensor.{len(start)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
-    )
+    name = f"cp.async.bulk.tensor.{len(start)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
     return T.ptx[name](target, T.address_of(tensor_map), *reversed(start), arrived)
 
 

@@ -309,6 +309,20 @@ split = rows.plus(
     golden={"split_k": 3},
     expects={"parts_added": ("kernels == 2", *ON_TENSOR_CORES)},
 )
+ON_HOPPER = ("HMMA > 0 on sm_90a", "UTMALDG > 0 on sm_90a", "spills == 0 on sm_90a")
+tma = ahead.plus(
+    "mma_tma",
+    copies="tma",
+    why="One thread asks for whole tiles, and no others spend registers and instructions on it",
+    expects={"next_tiles_by_tma": ON_HOPPER},
+    changes={"arch": "sm_90"},
+)
+roles = tma.plus(
+    "mma_tma_roles",
+    roles=True,
+    why="Warps that compute wait for no others, but for tiles that a warp of its own asks for",
+    expects={"warps_specialized": ON_HOPPER},
+)
 
 
 class _Shape(NamedTuple):
@@ -414,6 +428,18 @@ MATMUL_MMA = Ladder(
     name="matmul_mma",
     kernel="matmul",
     title="tensor cores by mma.sync, one knob a rung",
-    recipes=(plain, swizzled, piped, ahead, first, grouped, rows, split, matmul_mma_best),
+    recipes=(
+        plain,
+        swizzled,
+        piped,
+        ahead,
+        first,
+        grouped,
+        rows,
+        split,
+        tma,
+        roles,
+        matmul_mma_best,
+    ),
     shape={"m": 4096, "n": 4096, "k": 4096},
 )

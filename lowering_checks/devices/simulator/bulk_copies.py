@@ -118,7 +118,9 @@ def _load(threads: Threads, target: Pointer, source: Pointer, size: Any, *rest: 
         _check_aligned(threads, source, begin, lane, "linear")
         inside, steps = np.ones(count, bool), np.arange(count)
         memory = source.memory.reinterpret(target.dtype)
-        _begin_load(threads, lane, (target, first + steps), (memory, begin + steps, inside), barrier)
+        _begin_load(
+            threads, lane, (target, first + steps), (memory, begin + steps, inside), barrier
+        )
     threads.gpu.begin_step()
 
 
@@ -230,7 +232,11 @@ def _check_proxy(threads: Threads, memory: Memory, lane: int, places: Array, wha
             f"{threads.state.describe_thread(writer)} stored without fence.proxy.async after it"
         )
         threads.state.log.add(
-            "missing proxy fence", memory.name, threads.location, np.ones(1, bool), lambda at: message
+            "missing proxy fence",
+            memory.name,
+            threads.location,
+            np.ones(1, bool),
+            lambda at: message,
         )
 
 

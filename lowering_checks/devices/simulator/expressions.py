@@ -336,7 +336,8 @@ def _pass(value: Any, threads: Threads) -> Any:
 
 def is_tensor_map(statement: Any) -> bool:
     """Whether a statement of the host describes a tensor for bulk copies."""
-    return str(getattr(getattr(statement.value, "op", None), "name", "")).endswith(_ENCODE)
+    call = getattr(statement, "value", None)
+    return str(getattr(getattr(call, "op", None), "name", "")).endswith(_ENCODE)
 
 
 def _encode_tensor_map(node: Any) -> Evaluate:

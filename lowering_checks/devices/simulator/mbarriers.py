@@ -123,7 +123,9 @@ class MBarriers:
         found = self.get(threads, pointer, lane)
         if found is not None:
             if found.arriving:
-                self.report(threads, pointer, lane, "while a bulk copy to arrive there is in flight")
+                self.report(
+                    threads, pointer, lane, "while a bulk copy to arrive there is in flight"
+                )
             del self._made[self.find(threads, pointer, lane)]
 
     def get_made_by(self, lane: int) -> Iterator[MBarrier]:
@@ -191,8 +193,7 @@ class MBarriers:
                     f"a bulk copy by {self.gpu.state.describe_lane(lane)} that arrives at "
                     f"{barrier.name} is in flight when the kernel ends"
                 )
-                wrong = np.ones(1, bool)
-                self.gpu.state.log.add(KIND, barrier.name, "", wrong, lambda at, m=message: m)
+                self.gpu.state.log.add_sentence(KIND, message)
 
 
 def get_lanes(threads: Threads) -> list[int]:

@@ -127,9 +127,7 @@ class SimulatedGpu:
             for value in range(first, first + count):
                 self.values[hash(body.loop_var)] = value
                 self.run_function(body.body)
-        elif kind in ("DeclBuffer", "AllocBuffer", "Bind"):
-            translate_statement(body)(self, None)
-        elif kind == "Evaluate" and is_tensor_map(body):
+        elif kind in ("DeclBuffer", "AllocBuffer", "Bind") or is_tensor_map(body):
             translate_statement(body)(self, None)
         elif kind != "Evaluate":
             raise UnsupportedError(f"the simulator does not run {kind} outside of a GPU kernel")

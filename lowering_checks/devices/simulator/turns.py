@@ -26,8 +26,8 @@ class _Abandoned(BaseException):
 class _Part:
     def __init__(self, run: Callable[[], None]) -> None:
         self.run, self.turn = run, threading.Semaphore(0)
-        self.is_done, self.seen, self.error = False, -1, None
-        self.error: BaseException | None
+        self.is_done, self.seen = False, -1
+        self.error: BaseException | None = None
 
 
 class Turns:
