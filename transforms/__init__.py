@@ -12,6 +12,7 @@ from tirstep.versions import require_supported_tvm
 require_supported_tvm()
 
 from .binding import Tile, bind_loop, tile_block
+from .bulk_copies import prefetch_by_tma, specialize_warps, stage_tile_at
 from .caching import (
     accumulate_in_registers,
     cache_read_at,
@@ -19,7 +20,14 @@ from .caching import (
 )
 from .errors import TransformError
 from .fetching import fetch_cooperatively, stage_operand_at
-from .layout import Padding, fold_tile, pad_block, pad_shared_rows, transpose_tile
+from .layout import (
+    Padding,
+    fold_tile,
+    lay_in_panels,
+    pad_block,
+    pad_shared_rows,
+    transpose_tile,
+)
 from .loops import (
     Split,
     fuse_loops,
@@ -102,9 +110,11 @@ __all__ = [
     "get_spatial_loops",
     "inline_producers",
     "keep_in_registers",
+    "lay_in_panels",
     "pad_block",
     "pad_shared_rows",
     "prefetch_asynchronously",
+    "prefetch_by_tma",
     "prefetch_fragments",
     "prefetch_through_registers",
     "reorder_loops",
@@ -112,12 +122,14 @@ __all__ = [
     "rfactor_reduction",
     "set_pass_option",
     "set_pipeline",
+    "specialize_warps",
     "split_loop",
     "split_reduction",
     "spread_over_threads",
     "stage_fragments_at",
     "stage_operand_at",
     "stage_swizzled_at",
+    "stage_tile_at",
     "store_through_shared",
     "suggest_unrolling",
     "tensorize_fragments",

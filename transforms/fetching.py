@@ -21,6 +21,7 @@ from .loops import Tail, require_countable, require_serial
 from .placement import inline_producers
 from .queries import (
     get_enclosing_kernel,
+    get_enclosing_loops,
     get_extent,
     get_loop_name,
     get_outer_loops,
@@ -112,9 +113,10 @@ def stage_operand_at(
 
 
 def can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
-    """Whether `inline_producers` does it, and no producer is a kernel of its own."""
+    """Whether `inline_producers` does it, of producers that are no kernels of their own."""
     producers = sch.get_producers(block)
-    if any(get_axis(loop) for it in producers for loop in get_outer_loops(sch, it)):
+    loops = [loop for producer in producers for loop in get_enclosing_loops(sch, producer)]
+    if any(get_axis(loop) is not None for loop in loops):
         return False
     try:
         inline_producers(sch.copy(), block)

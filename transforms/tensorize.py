@@ -23,7 +23,7 @@ from .fetching import can_inline_producers, fetch_by_threads
 from .gpu_limits import MAX_THREADS, WARP
 from .intrinsics.fragments import SIDE, get_depth, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
-from .layout import pad_shared_rows
+from .layout import lay_in_panels, pad_shared_rows
 from .legality.net import inlines
 from .loops import Tail, require_factors, require_serial
 from .placement import inline_producers
@@ -45,6 +45,8 @@ SWIZZLE = "permuted_layout"
 """TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
 _WANTED = "tirstep_swizzle"
 """Ours, of a tile whose rows are to be swizzled as soon as ldmatrix reads it, and not before."""
+_PANELS = "tirstep_panels"
+"""Ours, of a tile whose rows are to be cut then into panels of so many elements."""
 _CHUNK_BYTES = 16
 """What ldmatrix reads of a row of a matrix, and what an asynchronous copy takes at most."""
 
@@ -201,13 +203,24 @@ def stage_fragments_at(
         size = sch.get(copy).writes[0].source.dtype.itemsize
         pad_shared_rows(sch, copy, elements=_CHUNK_BYTES // size)
     elif layout == "swizzled":
-        _require_swizzled_rows(sch, copy, vector)
-        sch.annotate(copy, _WANTED, 1)
+        require_swizzled_rows(sch, copy, vector)
+        want_swizzle(sch, copy)
     fetch_by_threads(sch, copy, (warps, WARP), vector=vector, tail=tail)
     return copy
 
 
-def _require_swizzled_rows(sch: Schedule, copy: SBlockRV, vector: int) -> None:
+def want_swizzle(sch: Schedule, copy: SBlockRV, *, panels: int = 0) -> None:
+    """Ask `tensorize_fragments` to swizzle the rows of a copy's tile, on both sides at once.
+
+    Rows are cut into panels of so many elements, unless that is 0.
+    """
+    sch.annotate(copy, _WANTED, 1)
+    if panels:
+        sch.annotate(copy, _PANELS, panels)
+
+
+def require_swizzled_rows(sch: Schedule, copy: SBlockRV, vector: int) -> None:
+    """Refuse a copy into shared memory whose rows TVM does not swizzle, in such vectors."""
     name, target = get_sblock_name(sch, copy), sch.get(copy).writes[0].source
     length = find_row_length(sch, copy) or 0
     size = target.dtype.itemsize
@@ -375,6 +388,15 @@ def _find_intrinsics(
     )
 
 
+def _lay_in_wanted_panels(sch: Schedule, load: SBlockRV) -> None:
+    """Cut the rows of what a load reads where that was wanted."""
+    for copy in sch.get_producers(load):
+        width = sch.get(copy).annotations.get(_PANELS)
+        if width is not None:
+            sch.unannotate(copy, _PANELS)
+            lay_in_panels(sch, copy, width=int(width))
+
+
 def _swizzle_wanted(sch: Schedule, fragment: SBlockRV) -> None:
     """Swizzle what a load reads where that was wanted, in the load and in the copy."""
     for copy in sch.get_producers(fragment):
@@ -420,7 +442,10 @@ def _require_whole_fragments(sch: Schedule, handle: SBlockRV, shape: tuple[int, 
 def _lay_in_fragments(
     sch: Schedule, handle: SBlockRV, role: Any, bits: int, is_transposed: bool
 ) -> None:
-    """Give the registers of a copy the layout (rows // 16, columns // 16, lane, element)."""
+    """Give the registers of a copy the layout (rows // 16, columns // 16, lane, element).
+
+    What it reads gets the panels that were wanted.
+    """
     flips = role == "B" and is_transposed
     shape = _get_tile_shape(role, get_depth(bits), is_transposed)
 
@@ -431,6 +456,7 @@ def _lay_in_fragments(
         return (*front, row // shape[0], column // shape[1], lane, element)
 
     sch.transform_layout(handle, ("read" if role == "C" else "write", 0), place)
+    _lay_in_wanted_panels(sch, handle)
 
 
 def _tile_copy(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> LoopRV:

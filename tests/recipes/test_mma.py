@@ -266,5 +266,8 @@ def test_a_transposed_fragment_gives_wrong_numbers(which: int) -> None:
 
 def test_the_ladder_is_in_the_catalogue_of_recipes() -> None:
     assert LADDERS["matmul_mma"][0].name == "matmul_mma"
-    assert all(recipe.arch == "sm_80" and recipe.dtypes for recipe in LADDERS["matmul_mma"])
+    ladder = LADDERS["matmul_mma"]
+    assert all(recipe.dtypes for recipe in ladder)
+    assert {recipe.arch for recipe in ladder if "tma" not in recipe.name} == {"sm_80"}
+    assert {recipe.arch for recipe in ladder if "tma" in recipe.name} == {"sm_90"}
     assert run_golden(LAST).problem.options["dtype"] == "float16"

@@ -22,16 +22,21 @@ class Module:
 
 
 def write_kernel(
-    arrays: dict[str, np.ndarray], *bodies: str, blocks: int = 1, threads: int = 32
+    arrays: dict[str, np.ndarray],
+    *bodies: str,
+    blocks: int = 1,
+    threads: int = 32,
+    host: str = "",
 ) -> tvm.IRModule:
     """A module of one launch for each body, in which bx and tx are block and thread.
 
-    Lines of a body before ``---`` stand around the threads: allocations of shared memory.
+    Lines of a body before ``---`` stand around the threads: allocations of shared memory. Those of
+    `host` stand before all launches.
     """
     parameters = ", ".join(
         f'{name}: T.Buffer(({array.size},), "{array.dtype}")' for name, array in arrays.items()
     )
-    text = _HEAD.format(parameters=parameters)
+    text = _HEAD.format(parameters=parameters) + textwrap.indent(textwrap.dedent(host), " " * 8)
     for body in bodies:
         before, _, inside = textwrap.dedent(body).rpartition("---\n")
         text += f'        with T.launch_thread("blockIdx.x", {blocks}) as bx:\n'
@@ -42,10 +47,14 @@ def write_kernel(
 
 
 def run_kernel(
-    arrays: dict[str, np.ndarray], *bodies: str, blocks: int = 1, threads: int = 32
+    arrays: dict[str, np.ndarray],
+    *bodies: str,
+    blocks: int = 1,
+    threads: int = 32,
+    host: str = "",
 ) -> Simulation:
     """What the simulator makes of such a module."""
-    module = write_kernel(arrays, *bodies, blocks=blocks, threads=threads)
+    module = write_kernel(arrays, *bodies, blocks=blocks, threads=threads, host=host)
     return simulate_lowered(module, list(arrays.values()))
 
 

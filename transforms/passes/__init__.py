@@ -8,6 +8,7 @@ from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
+from .tma import LowerTmaPipelines
 
 __all__ = [
     "PIPELINE",
@@ -16,6 +17,7 @@ __all__ = [
     "DropImpliedConditions",
     "DropRedundantBarriers",
     "DropThreadDimensions",
+    "LowerTmaPipelines",
     "SplitGuardedVectors",
     "get_pass_options",
     "get_pipeline",

@@ -22,6 +22,7 @@ from ..tir import find_all
 from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
+from .tma import LowerTmaPipelines
 
 PIPELINE = "tirstep"
 PIPELINES = (PIPELINE, "default")
@@ -48,8 +49,9 @@ def _make_pipeline() -> tuple[Any, Any, Any]:
 def name_passes(pipeline: str) -> dict[str, Any]:
     """The names that are other ones in a pipeline than in TVM's own: none but in `PIPELINE`.
 
-    Three of our passes come directly before FlattenBuffer, where buffers still have their
-    dimensions and vectors are loops, the others directly after the passes that put barriers in.
+    Bulk copies are made before TVM swizzles indices. Three of our passes come directly before
+    FlattenBuffer, where buffers still have their dimensions and vectors are loops, the others
+    directly after the passes that put barriers in.
     """
     if pipeline != PIPELINE:
         return {}
@@ -60,19 +62,27 @@ def name_passes(pipeline: str) -> dict[str, Any]:
         [CorrectAsyncWaits, DropDoubledBarriers, DropRedundantBarriers]
     )
     return {
-        "s_tir": _put_before(s_tir.transform, "LowerThreadAllreduce", after_barriers),
-        "tirx": _put_before(tirx.transform, "FlattenBuffer", before_flattening),
+        "s_tir": _put_before(
+            s_tir.transform,
+            {"InjectPermutedLayout": LowerTmaPipelines, "LowerThreadAllreduce": after_barriers},
+        ),
+        "tirx": _put_before(tirx.transform, {"FlattenBuffer": before_flattening}),
     }
 
 
-def _put_before(passes: Any, name: str, ours: Any) -> SimpleNamespace:
-    """What stands for a module of TVM's, in which one of its passes comes after one of ours."""
-    following = getattr(passes, name)
+def _put_before(passes: Any, ours: dict[str, Any]) -> SimpleNamespace:
+    """What stands for a module of TVM's, in which passes come after one of ours each."""
 
-    def both() -> Any:
-        return tvm.transform.Sequential([ours, following()])
+    def join(name: str, own: Any) -> Any:
+        following = getattr(passes, name)
 
-    return SimpleNamespace(transform=SimpleNamespace(**{**vars(passes), name: both}))
+        def both() -> Any:
+            return tvm.transform.Sequential([own, following()])
+
+        return both
+
+    joined = {name: join(name, own) for name, own in ours.items()}
+    return SimpleNamespace(transform=SimpleNamespace(**{**vars(passes), **joined}))
 
 
 compilation_pipeline.register_tir_pipeline(PIPELINE, _make_pipeline)

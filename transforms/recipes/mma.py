@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
+from ..bulk_copies import prefetch_by_tma, specialize_warps, stage_tile_at
 from ..caching import accumulate_in_registers, cache_read_at
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
@@ -40,6 +41,8 @@ from .ladder import Family, Ladder, Pair, knob, read_pairs
 from .recipe import Example, recipe
 from .tuned import choose_tuned
 
+Copies = Literal["threads", "tma"]
+"""Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
 Store = Literal["registers", "shared"]
 """From where a result is written: registers, or shared memory, in whole rows."""
 STORE_BYTES = 16
@@ -69,6 +72,12 @@ class MmaConfig:
     tile_k: int = knob(32, "the depth of the tiles of A and B", choices=(32, 64))
     layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
     stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(2, 3, 4, 5))
+    copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
+    roles: bool = knob(
+        False,
+        "whether a warp of its own asks the TMA for tiles, while the others compute",
+        choices=(False, True),
+    )
     prefetch_fragments: bool = knob(
         False, "whether fragments are loaded one step ahead, too", choices=(False, True)
     )
@@ -168,11 +177,22 @@ def _compute(
         prefetch_fragments(sch, tile.inner)
         yield "fragments_ahead"
     stages = min(config.stages, get_extent(sch, tile.outer) or 1)
-    if stages > 1:
+    if _uses_tma(sch, tile, config):
+        prefetch_by_tma(sch, tile.outer, copies, stages=stages)
+        yield "next_tiles_by_tma"
+        if config.roles:
+            specialize_warps(sch, tile.outer)
+            yield "warps_specialized"
+    elif stages > 1:
         first = config.fragments_first and ahead and stages > 2
         prefetch_asynchronously(sch, tile.outer, copies, stages=stages, fragments_first=first)
         set_pipeline(sch)
         yield "next_tiles_asynchronously"
+
+
+def _uses_tma(sch: Schedule, tile: FragmentTile, config: MmaConfig) -> bool:
+    stages = min(config.stages, get_extent(sch, tile.outer) or 1)
+    return config.copies == "tma" and stages > 1
 
 
 def _store(sch: Schedule, tile: FragmentTile, config: MmaConfig, length: int) -> SBlockRV:
@@ -205,6 +225,9 @@ def _stage(
     is_narrow = size == 1 and (config.tail != "refuse" if "int" in str(dtype) else not is_async)
     widest = 4 if is_narrow else STORE_BYTES // size
     layout = config.layout if size == 2 or config.layout == "rows" else "padded"
+    if _uses_tma(sch, tile, config):
+        layout = "rows" if layout == "padded" else layout
+        return stage_tile_at(sch, tile.block, tile.outer, operand=operand, layout=layout)
     return stage_fragments_at(
         sch,
         tile.block,
@@ -285,6 +308,20 @@ split = rows.plus(
     "where tiles are many, as here",
     golden={"split_k": 3},
     expects={"parts_added": ("kernels == 2", *ON_TENSOR_CORES)},
+)
+ON_HOPPER = ("HMMA > 0 on sm_90a", "UTMALDG > 0 on sm_90a", "spills == 0 on sm_90a")
+tma = ahead.plus(
+    "mma_tma",
+    copies="tma",
+    why="One thread asks for whole tiles, and no others spend registers and instructions on it",
+    expects={"next_tiles_by_tma": ON_HOPPER},
+    changes={"arch": "sm_90"},
+)
+roles = tma.plus(
+    "mma_tma_roles",
+    roles=True,
+    why="Warps that compute wait for no others, but for tiles that a warp of its own asks for",
+    expects={"warps_specialized": ON_HOPPER},
 )
 
 
@@ -391,6 +428,18 @@ MATMUL_MMA = Ladder(
     name="matmul_mma",
     kernel="matmul",
     title="tensor cores by mma.sync, one knob a rung",
-    recipes=(plain, swizzled, piped, ahead, first, grouped, rows, split, matmul_mma_best),
+    recipes=(
+        plain,
+        swizzled,
+        piped,
+        ahead,
+        first,
+        grouped,
+        rows,
+        split,
+        tma,
+        roles,
+        matmul_mma_best,
+    ),
     shape={"m": 4096, "n": 4096, "k": 4096},
 )

@@ -60,6 +60,7 @@ class Counts:
     barriers : that the first block passed
     async_copies, matrix_loads, matrix_multiplies : cp.async, ldmatrix and mma, counted once for
         each warp; what they load and store is counted with the scopes
+    bulk_copies : that single threads asked for, of tiles
     scopes : "global", "shared": the accesses there
     blocks : thread blocks of all launches together
     traffic : bytes of the sectors of global memory that all blocks touch, each launch by its first
@@ -70,6 +71,7 @@ class Counts:
     async_copies: int = 0
     matrix_loads: int = 0
     matrix_multiplies: int = 0
+    bulk_copies: int = 0
     scopes: dict[str, AccessCounts] = field(default_factory=dict)
     blocks: int = 0
     traffic: int = 0
@@ -111,6 +113,15 @@ class Counts:
             total, conflicts = _count_wavefronts(warps, lanes % WARP, addresses, itemsize)
             counts.wavefronts += total
             counts.bank_conflicts += conflicts
+
+    def add_bulk_access(self, scope: str, cells: Array, itemsize: int) -> None:
+        """Add a side of a bulk copy, one request whatever its size, at these cells; without bank
+        conflicts, of which nothing is known."""
+        counts = self.scopes.setdefault(scope, AccessCounts())
+        counts.requests += 1
+        counts.bytes += int(cells.size) * itemsize
+        if scope == "global":
+            counts.sectors += len(np.unique(cells * itemsize // SECTOR_BYTES))
 
 
 def _repeat_fields(counts: object, before: object, times: int) -> None:

@@ -61,6 +61,11 @@ class AsyncQueue:
                 work.arrive(ready)
         self._work = [work for work in self._work if work.left.any()]
 
+    @property
+    def left(self) -> int:
+        """How many pieces of work no thread waited for yet."""
+        return len(self._work)
+
 
 def _copy_raw(
     threads: Threads,

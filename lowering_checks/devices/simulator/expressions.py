@@ -19,7 +19,9 @@ from tirstep.transforms.tir import constant
 
 from ..device import Array
 from .async_copies import ASYNC_COPIES
+from .bulk_copies import BULK_COPIES, TensorMap
 from .function_semantics import Pointer, Semantics, Threads, get_semantics
+from .mbarriers import MBARRIERS
 from .memory import Memory, VectorMemory, count_lanes, get_numpy_dtype
 from .operators import (
     ARITHMETIC,
@@ -48,10 +50,13 @@ if TYPE_CHECKING:
 Evaluate = Callable[["SimulatedGpu", "Array | None"], Any]
 BUILT_IN: dict[str, Semantics] = {
     **ASYNC_COPIES,
+    **BULK_COPIES,
+    **MBARRIERS,
     **TENSOR_CORES,
     **WARP_SHUFFLES,
     **WARPGROUPS,
 }
+_ENCODE = "tensormap_encode_tiled"
 
 
 def translate(expression: Any) -> Evaluate:
@@ -266,6 +271,8 @@ def _access_ptr(node: Any) -> Evaluate:
 
 
 def _address_of(node: Any) -> Evaluate:
+    if type(node.args[0]).__name__ == "Var":
+        return translate(node.args[0])  # of a tensor map
     return _point_to_element(node.args[0])
 
 
@@ -291,6 +298,8 @@ def _call(node: Any) -> Evaluate:
         return _if_then_else(node)
     if name in BITWISE:
         return _binary(BITWISE[name], *node.args)
+    if name == "reinterpret" and not hasattr(node.ty, "dtype"):
+        return translate(node.args[0])  # a pointer, as one to anything
     operate = _find_function(name, node)
     if operate is not None:
         return _apply(operate, node.args)
@@ -336,10 +345,37 @@ def _pass(value: Any, threads: Threads) -> Any:
     return value
 
 
+def is_tensor_map(statement: Any) -> bool:
+    """Whether a statement of the host describes a tensor for bulk copies."""
+    call = getattr(statement, "value", None)
+    return str(getattr(getattr(call, "op", None), "name", "")).endswith(_ENCODE)
+
+
+def _encode_tensor_map(node: Any) -> Evaluate:
+    tensor_map, data = translate(node.args[0]), translate(node.args[1])
+    sizes, attributes = [translate(each) for each in node.args[2:]], node.attrs
+
+    def encode(gpu: SimulatedGpu, mask: Array | None) -> int:
+        address = data(gpu, mask)
+        values = [int(size(gpu, mask)) for size in sizes]
+        tensor_map(gpu, mask).encode(address.memory, int(address.offset), values, attributes)
+        return 0
+
+    return encode
+
+
+def _make_tensor_map(node: Any) -> Evaluate:
+    if str(node.args[0].value) != "tensormap":
+        raise UnsupportedError(f"the simulator does not support {node}")
+    return lambda gpu, mask: TensorMap()
+
+
 _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
     "buffer_data": lambda node: _point_to(node.args[0]),
     "tvm_access_ptr": _access_ptr,
     "address_of": _address_of,
+    "tvm_stack_alloca": _make_tensor_map,
+    _ENCODE: _encode_tensor_map,
     "cuda.cvta_generic_to_shared": lambda node: translate(node.args[0]),
 }
 _MAKERS: dict[str, Callable[[Any], Evaluate]] = {

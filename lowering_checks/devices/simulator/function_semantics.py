@@ -156,6 +156,12 @@ class Threads:
         """Wait for a queue's committed groups, but for the last `in_flight` ones."""
         self.gpu.get_queue(queue).wait(self.active, in_flight)
 
+    def count_once(self, lane: int, name: str) -> None:
+        """Count what one lane does in `Counts`, if it is of the first thread block."""
+        batch, counts = self.state.batch, self.state.counts
+        if batch.first == 0 and lane < batch.threads:
+            setattr(counts, name, getattr(counts, name) + 1)
+
     def count(self, name: str) -> None:
         """Count an instruction in `Counts`, once for each warp of the first thread block."""
         batch, counts = self.state.batch, self.state.counts
@@ -199,6 +205,21 @@ class Pointer:
     def offset(self) -> Any:
         """Where it points there, in elements: a number, or an array of shape (lanes, 1)."""
         return self._offset
+
+    def get_place(self, lane: int) -> int:
+        """The element of the memory that a lane's pointer points at."""
+        offset = self._offset
+        if isinstance(offset, np.ndarray):
+            return int(offset[lane if len(offset) > 1 else 0, 0])
+        return int(offset)
+
+    def get_index(self, lane: int) -> int:
+        """The element of the buffer that a lane's pointer points at."""
+        return self.get_place(lane) - self._memory.low
+
+    def locate(self, lane: int) -> tuple[Any, int]:
+        """What names that element among those of all thread blocks."""
+        return self._memory.locate_cell(self.get_place(lane), lane)
 
     def shift(self, offset: Any) -> Pointer:
         """The pointer so many elements further on, for each thread."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,29 @@ class Memory:
             f"the simulator supports asynchronous copies into shared memory only, and {self.name} "
             "lies elsewhere"
         )
+
+    def load_rows(self, lanes: Sequence[int], elements: Array, active: Array, location: str) -> Any:
+        """What a bulk copy loads for a few lanes: elements of shape (lanes, n), where active."""
+        raise UnsupportedError(f"bulk copies are between global and shared memory, not {self.name}")
+
+    def begin_store_rows(
+        self, lanes: Sequence[int], elements: Array, values: Array, location: str
+    ) -> Callable[[], None]:
+        """Begin what a bulk copy stores for a few lanes; returns what makes it arrive."""
+        raise UnsupportedError(f"bulk copies are between global and shared memory, not {self.name}")
+
+    def check_rows(
+        self, lanes: Sequence[int], elements: Array, active: Array, values: Array, location: str
+    ) -> None:
+        """Record where the elements are no longer what a bulk copy began to load."""
+
+    def find_unfenced(self, lane: int, elements: Array) -> tuple[int, int] | None:
+        """A thread that stored to elements with no proxy fence since, and one of them; or None."""
+        return None
+
+    def locate_cell(self, element: int, lane: int) -> tuple[Any, int]:
+        """What names an element of a lane's thread block: the shadow, and the cell in it."""
+        raise UnsupportedError(f"{self.name} lies in registers, where no mbarrier can be")
 
     def check_unchanged(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
         """Record where a value that hardware loads asynchronously is another one by now."""

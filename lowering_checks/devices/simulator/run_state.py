@@ -144,15 +144,29 @@ class Fences:
     ----------
     count : how many have been passed by any thread, which is the time that they count in
     last : the time of each lane's last one; of shape (lanes, 1)
+    since : the interval before which a lane knew, then, what the threads of its block did; of shape
+        (lanes, 1)
+    known : the same through mbarriers, for each thread of its block; None where there were none
     """
 
     def __init__(self, lanes: int) -> None:
         self.count, self.last = 0, np.zeros((lanes, 1), np.int64)
+        self.since = np.zeros((lanes, 1), np.int64)
+        self.known: Array | None = None
 
-    def pass_fence(self, active: Array) -> None:
+    def pass_fence(self, active: Array, since: int | Array, known: Array | None) -> None:
         """These lanes pass a fence."""
         self.count += 1
         self.last = np.where(active, self.count, self.last)
+        self.since = np.where(active, since, self.since)
+        if known is not None:
+            before = np.zeros_like(known) if self.known is None else self.known
+            self.known = np.where(active, known, before)
+
+    def get_known(self, lanes: Array, others: Array) -> Array:
+        """Before which interval lanes knew, at their last fence, of what others of a block did."""
+        since: Array = self.since[lanes, 0]
+        return since if self.known is None else np.maximum(since, self.known[lanes, others])
 
 
 @dataclass
@@ -168,6 +182,8 @@ class RunState:
     extents : of the launch's thread axes
     running : the batch that runs; None between launches
     has_proxies : whether anything in the launch reads shared memory on another way than loads
+    known : for each lane, and each thread of its block, the interval before which all that thread
+        did is known to the lane through mbarriers; None where there were none
     """
 
     log: FindingLog = field(default_factory=FindingLog)
@@ -178,6 +194,7 @@ class RunState:
     counts: Counts = field(default_factory=Counts)
     running: Batch | None = None
     has_proxies: bool = False
+    known: Array | None = None
     _fences: dict[str, Fences] = field(default_factory=dict)
 
     def get_fences(self, kind: str) -> Fences:
@@ -198,12 +215,43 @@ class RunState:
             return self.last_barrier
         return int(self.last_barrier.min())
 
+    def pass_fence(self, kind: str, active: Array) -> None:
+        """These lanes pass a fence of a kind."""
+        since = self.get_last_barrier(self.batch.thread)
+        self.get_fences(kind).pass_fence(active, since, self.known)
+
     def get_last_barrier(self, threads: Array) -> int | Array:
         """The interval in which the thread blocks of threads that run passed their last barrier."""
         if isinstance(self.last_barrier, int):
             return self.last_barrier
         found: Array = self.last_barrier[threads // self.batch.threads - self.batch.first]
         return found
+
+    def get_all_since(self, lane: int) -> Array:
+        """For each thread of a lane's block, the interval before which the lane knows of it."""
+        batch = self.batch
+        since = self.get_last_barrier(batch.thread[lane])
+        all_since = np.full(batch.threads, since, np.int64)
+        return all_since if self.known is None else np.maximum(all_since, self.known[lane])
+
+    def get_since(self, lane: int, other: int) -> int:
+        """The interval before which a lane knows of what another one of its block did."""
+        return int(self.get_all_since(lane)[other % self.batch.threads])
+
+    def get_since_pairs(self, threads: Array, others: Array) -> int | Array:
+        """The same of pairs of threads; others that are none have any value."""
+        since = self.get_last_barrier(threads)
+        if self.known is None:
+            return since
+        batch = self.batch
+        lanes = threads - batch.first * batch.threads
+        known: Array = np.maximum(since, self.known[lanes, others % batch.threads])
+        return known
+
+    def learn(self, lane: int, released: Array) -> None:
+        """Let a lane know of what the threads of its block did before these intervals."""
+        if self.known is not None:
+            np.maximum(self.known[lane], released, out=self.known[lane])
 
     def begin_interval(self, passed: Array | None = None) -> None:
         """Begin an interval, for all thread blocks or for those of a mask."""
@@ -216,7 +264,7 @@ class RunState:
 
     def begin_batch(self, batch: Batch) -> None:
         """Begin with other thread blocks."""
-        self.running, self.exited, self._fences = batch, None, {}
+        self.running, self.exited, self.known, self._fences = batch, None, None, {}
         self.begin_interval()
 
     def get_active(self, mask: Array | None) -> Array:

@@ -40,6 +40,7 @@ class Shadow:
     changer : the thread that changed each cell last; `writer` itself until a thread stores what is
         there already
     owner : the id of the buffer that each cell was written as; empty where one buffer lies
+    by_proxy : which cells a bulk copy stored to last; None where none did
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Shadow:
         self._incoming: Array | None = None
         self._co_writers = CoWriters()
         self._stored: Array | None = None
+        self.by_proxy: Array | None = None
         if is_written:
             self.track()
 
@@ -74,11 +76,20 @@ class Shadow:
         self.changer, self._change_time = self.writer, self._write_time
         self.reader, self._read_time = self._no_threads(), self._no_threads()
         self._second_reader = self._no_threads()
+        # When these two loaded last; kept where threads know of one another through mbarriers.
+        self._reader_time, self._second_reader_time = self._no_threads(), self._no_threads()
         # Of global memory, since the launch began: a reader of each cell, one of another thread
         # block, and a writer of the value that was there.
         self._launch_reader: Array | None = None
         self._other_block_reader: Array | None = None
         self._launch_co_writer: Array | None = None
+
+    def begin_knowing(self) -> None:
+        """Threads know of one another through mbarriers from now on: keep when each loaded."""
+        if self.is_tracked:
+            self.apply_pending_reads()
+            self._reader_time = self._read_time.copy()
+            self._second_reader_time = self._read_time.copy()
 
     def begin_lifetime(self) -> None:
         """Allocate the buffer again: its cells hold nothing, and may be in use by other threads."""
@@ -143,6 +154,9 @@ class Shadow:
             self._second_reader[cells[stale]] = NO_THREAD
             self._read_time[cells] = self.state.interval
             several = self.reader[cells] != threads
+            if self.state.known is not None:
+                self._reader_time[cells[~several]] = self.state.interval
+                self._second_reader_time[cells[several]] = self.state.interval
             if several.any():
                 self._second_reader[cells[several]] = threads[several]
         self._pending.clear()
@@ -188,6 +202,8 @@ class Shadow:
             self._stored[cells] = self.state.get_fences(PROXY).count
         if self.written.size:
             self.written[cells] = True
+        if self.by_proxy is not None:
+            self.by_proxy[cells] = False
         self.last_write = self.state.interval
         lost = self.writer[cells] != threads
         if not lost.any():
@@ -210,13 +226,18 @@ class Shadow:
             self._co_writers.add(cells, self.writer[cells], self.state.interval)
 
     def find_unfenced(self, cells: Array, lanes: Array) -> Array:
-        """Where neither the thread that stored to a cell nor a lane has passed a fence since."""
+        """Where a thread stored to a cell, and no proxy fence makes that visible to lanes' copies.
+
+        Its own fence after it does, and so does one that a lane passed when it knew of the store.
+        """
         if self._stored is None:
             return np.zeros(cells.shape, bool)
-        last, batch = self.state.get_fences(PROXY).last[:, 0], self.state.batch
-        stored, writer = self._stored[cells], self.writer[cells] - batch.first * batch.threads
-        unfenced: Array = (last[lanes] <= stored) & (last[np.maximum(writer, 0)] <= stored)
-        return unfenced & (stored != NO_THREAD)
+        fences, batch = self.state.get_fences(PROXY), self.state.batch
+        stored, writers = self._stored[cells], self.writer[cells]
+        own = fences.last[np.maximum(writers - batch.first * batch.threads, 0), 0] > stored
+        known = fences.get_known(lanes, writers % batch.threads) > self._write_time[cells]
+        unfenced: Array = (stored != NO_THREAD) & ~own & ~known
+        return unfenced if self.by_proxy is None else unfenced & ~self.by_proxy[cells]
 
     def find_readers(self, cells: Array, threads: Array) -> Array | None:
         """Another thread that loaded a cell in no order with these threads; NO_THREAD elsewhere.
@@ -225,7 +246,9 @@ class Shadow:
         """
         current = self._read_time[cells] >= self.state.get_last_barrier(threads)
         rivals = None
-        if current.any():
+        if self.state.known is not None and current.any():
+            rivals = self._find_unknown_readers(cells, threads)
+        elif current.any():
             rivals = np.where(current, self.reader[cells], NO_THREAD)
             own = rivals == threads
             if own.any():
@@ -238,6 +261,18 @@ class Shadow:
             if other.any():
                 other &= self._are_other_blocks(readers, threads)
                 rivals = np.where(other, readers, rivals)
+        return rivals
+
+    def _find_unknown_readers(self, cells: Array, threads: Array) -> Array:
+        """One of two threads that loaded a cell, of which these do not know through mbarriers."""
+        rivals = np.full(cells.shape, NO_THREAD, np.int64)
+        for readers, times in (
+            (self.reader[cells], self._reader_time[cells]),
+            (self._second_reader[cells], self._second_reader_time[cells]),
+        ):
+            unknown = times >= self.state.get_since_pairs(threads, readers)
+            unknown &= (readers != threads) & (readers != NO_THREAD)
+            rivals = np.where(unknown, readers, rivals)
         return rivals
 
     def find_writers(self, cells: Array, threads: Array) -> Array | None:
@@ -279,10 +314,16 @@ class Shadow:
         other = (found != threads) & (found != NO_THREAD)
         if not other.any():
             return other
-        unordered = times[cells] >= self.state.get_last_barrier(threads)
+        unordered = times[cells] >= self.state.get_since_pairs(threads, found)
         if self.is_global:
             unordered = unordered | self._are_other_blocks(found, threads)
         return other & unordered
+
+    def mark_by_proxy(self, cells: Array) -> None:
+        """Note that a bulk copy stored to these cells."""
+        if self.by_proxy is None:
+            self.by_proxy = np.zeros(self.cells, bool)
+        self.by_proxy[cells] = True
 
     @property
     def copier(self) -> Array:

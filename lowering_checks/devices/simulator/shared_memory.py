@@ -9,6 +9,7 @@ between races; it counts as a store at the wait.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from .run_state import RunState, UnsupportedError
 from .shadow import NO_THREAD, Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
+COPY = "asynchronous copy from"
+BULK_LOAD, BULK_STORE = "bulk copy from", "bulk copy to"
 AND_LOAD = "and load by {rival} with no barrier in between"
 AND_STORE = "and store by {rival} with no barrier in between"
 IN_FLIGHT = "while an asynchronous copy to it by {rival} is in flight"
@@ -145,8 +148,18 @@ class SharedMemory(Memory):
             self._check_lost(access, differ(self.data[at], new), self.shadow.writer)
 
     def begin_store(self, index: Any, value: Any, mask: Array | None, location: str) -> Arrive:
-        shadow = self.shadow
         access, values = self._prepare_store(index, value, mask, location)
+        self._occupy(access, values)
+
+        def arrive(lanes: Array) -> None:
+            ready, touched = access.active & lanes, access.touched & lanes
+            self._complete(access._replace(mask=lanes, active=ready, touched=touched), values)
+
+        return arrive
+
+    def _occupy(self, access: _CellAccess, values: Array) -> None:
+        """A copy to these cells is in flight from now on."""
+        shadow = self.shadow
         self._check_store(access, values)
         at, new = access.elements[access.active], values[access.active]
         incoming = shadow.get_incoming(self.dtype)
@@ -154,15 +167,12 @@ class SharedMemory(Memory):
         shadow.copier[access.cells[access.touched]] = access.threads[access.touched]
         self._check_lost(access, differ(incoming[at], new), shadow.copier)
 
-        def arrive(lanes: Array) -> None:
-            ready, touched = access.active & lanes, access.touched & lanes
-            arrived = access._replace(mask=lanes, active=ready, touched=touched)
-            changes = self._find_changes(arrived, values)
-            self.data[access.elements[ready]] = values[ready]
-            self._set_owner(arrived)
-            shadow.complete_copies(*arrived.pick_cells(access.cells, access.threads, changes))
-
-        return arrive
+    def _complete(self, access: _CellAccess, values: Array) -> None:
+        """A copy arrives."""
+        changes = self._find_changes(access, values)
+        self.data[access.elements[access.active]] = values[access.active]
+        self._set_owner(access)
+        self.shadow.complete_copies(*access.pick_cells(access.cells, access.threads, changes))
 
     def check_unchanged(
         self, index: Any, value: Any, mask: Array | None, location: str, kind: str = COPY
@@ -193,6 +203,84 @@ class SharedMemory(Memory):
         access = self._locate_cells(MATRIX, index, mask, location, is_checked=True)
         if self.shadow.is_tracked:
             self.shadow.record_read(*access.pick_cells(access.cells, access.threads))
+
+    # ---- Bulk copies, of many elements for a few lanes
+
+    def load_rows(self, lanes: Sequence[int], elements: Array, active: Array, location: str) -> Any:
+        return self._load(self._locate_rows(BULK_LOAD, lanes, elements, active, location))
+
+    def begin_store_rows(
+        self, lanes: Sequence[int], elements: Array, values: Array, location: str
+    ) -> Callable[[], None]:
+        active = np.ones(elements.shape, bool)
+        access = self._locate_rows(BULK_STORE, lanes, elements, active, location)
+        stored = values.reshape(elements.shape)
+        self._occupy(access, stored)
+
+        def arrive() -> None:
+            self._complete(access, stored)
+            self.shadow.mark_by_proxy(access.cells[access.touched])
+
+        return arrive
+
+    def check_rows(
+        self, lanes: Sequence[int], elements: Array, active: Array, values: Array, location: str
+    ) -> None:
+        if self.shadow.is_tracked:
+            access = self._locate_rows(COPY, lanes, elements, active, location)
+            changed = self._per_cell(differ(self.data[access.elements], values))
+            self._report_race(access, changed, self.shadow.writer, DURING_STORE)
+
+    def find_unfenced(self, lane: int, elements: Array) -> tuple[int, int] | None:
+        places = np.ones(elements[None].shape, bool)
+        access = self._locate_rows(BULK_LOAD, [lane], elements[None], places, "", is_checked=True)
+        cells = access.cells.ravel()
+        unfenced = self.shadow.find_unfenced(cells, np.full(cells.shape, lane))
+        if not unfenced.any():
+            return None
+        at = int(np.argmax(unfenced))
+        return int(self.shadow.writer[cells[at]]), int(elements[at // self.ratio]) - self.low
+
+    def locate_cell(self, element: int, lane: int) -> tuple[Any, int]:
+        block = 0 if self.shadow.is_global else int(self.state.batch.block[lane, 0])
+        return self.shadow, (element + block * self.span) * self.ratio
+
+    def _locate_rows(
+        self,
+        kind: str,
+        lanes: Sequence[int],
+        elements: Array,
+        active: Array,
+        location: str,
+        *,
+        is_checked: bool = False,
+    ) -> _CellAccess:
+        """An access of a few lanes, each to a row of elements; within bounds, and counted."""
+        batch, is_global = self.state.batch, self.shadow.is_global
+        end = self.low + self.size
+        wrong = active & ((elements < self.low) | (elements >= end))
+
+        def describe(at: tuple[int, ...]) -> str:
+            thread = self.state.describe_lane(lanes[at[0]])
+            place = f"{self.name}[{elements[at] - self.low}]"
+            return f"{kind} {place} by {thread} ({self.name} has {self.size} elements)"
+
+        self.state.log.add("out of bounds", self.name, location, wrong, describe)
+        elements = np.clip(elements, self.low, end - 1)
+        if batch.first == 0 and kind != COPY and not is_checked:
+            for row in range(len(lanes)):
+                if lanes[row] < batch.threads:
+                    scope = "global" if is_global else "shared"
+                    picked = elements[row][active[row]]
+                    self.state.counts.add_bulk_access(scope, picked, self.dtype.itemsize)
+        if not is_global:
+            elements = elements + batch.block[lanes] * self.span
+        cells, touched = elements, self._per_cell(active)
+        if self.ratio > 1:
+            cells = elements[:, :, None] * self.ratio + np.arange(self.ratio)
+            cells = cells.reshape(len(elements), -1)
+        threads = np.broadcast_to(batch.thread[lanes], cells.shape)
+        return _CellAccess(kind, location, active, elements, active, cells, threads, touched)
 
     def _prepare_store(
         self, index: Any, value: Any, mask: Array | None, location: str
@@ -331,7 +419,7 @@ class SharedMemory(Memory):
     def _report(self, kind: str, access: _CellAccess, wrong: Array, text: str) -> None:
         def describe(at: tuple[int, ...]) -> str:
             element = int(access.cells[at]) // self.ratio % self.span - self.low
-            thread = self.state.describe_lane(at[0])
+            thread = self.state.describe_thread(int(access.threads[at[0], 0]))
             return f"{access.kind} {self.name}[{element}] by {thread} {text}"
 
         self.state.log.add(kind, self.name, access.location, access.touched & wrong, describe)

@@ -10,7 +10,7 @@ import numpy as np
 from tvm.ir import Call
 from tvm.tirx import AttrStmt, Bind, Var
 
-from tirstep.transforms.gpu_limits import MAX_EXTENTS
+from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import constant, find_all
 
 from ..device import (
@@ -23,7 +23,9 @@ from ..device import (
     is_scalar,
 )
 from .async_copies import AsyncQueue
-from .expressions import Address, translate
+from .bulk_copies import BULK, BULK_COPIES
+from .expressions import Address, is_tensor_map, translate
+from .mbarriers import MBarriers
 from .memory import (
     LocalMemory,
     Memory,
@@ -39,8 +41,11 @@ from .run_state import Batch, RunState, UnsupportedError, count_places, split_gr
 from .shadow import Shadow
 from .shared_memory import SharedMemory
 from .statements import Execute, translate_statement
+from .turns import Turns
 from .warpgroups import PRODUCTS
 
+PROXIES = PRODUCTS | BULK_COPIES.keys()
+"""What reaches shared memory on another way than loads and stores."""
 _SPAN_BYTES = 64
 """Thread blocks' copies of shared memory begin at multiples of this, which every type divides."""
 
@@ -73,6 +78,7 @@ class SimulatedGpu:
         self.periods: Mapping[Any, Period] = {}
         self._queues: dict[str, AsyncQueue] = {}
         self._numbered: list[SharedMemory] = []
+        self.mbarriers, self.turns = MBarriers(self), Turns()
         self._layout = SharedLayout({}, {}, {})
         self._allocated: dict[Var, SharedMemory] = {}
         self._counted: dict[Var, tuple[str, int]] = {}
@@ -126,7 +132,7 @@ class SimulatedGpu:
             for value in range(first, first + count):
                 self.values[hash(body.loop_var)] = value
                 self.run_function(body.body)
-        elif kind in ("DeclBuffer", "AllocBuffer", "Bind"):
+        elif kind in ("DeclBuffer", "AllocBuffer", "Bind") or is_tensor_map(body):
             translate_statement(body)(self, None)
         elif kind != "Evaluate":
             raise UnsupportedError(f"the simulator does not run {kind} outside of a GPU kernel")
@@ -141,7 +147,7 @@ class SimulatedGpu:
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
         self.periods = find_periods(body) if self.first_only else {}
         names = (str(getattr(call.op, "name", "")) for call in find_all(body, Call))
-        self.state.has_proxies = any(name.removeprefix("tirx.") in PRODUCTS for name in names)
+        self.state.has_proxies = any(name.removeprefix("tirx.") in PROXIES for name in names)
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
@@ -193,9 +199,16 @@ class SimulatedGpu:
         """Begin with other thread blocks, which order nothing."""
         self.state.begin_batch(batch)
         self._queues, self._numbered = {}, []
+        self.mbarriers = MBarriers(self)
 
     def _end_batch(self, outside: Mapping[Var, Memory]) -> None:
         """Forget what thread blocks had for themselves; `outside` is what was there before."""
+        self.mbarriers.report_left()
+        if BULK in self._queues and self._queues[BULK].left:
+            self.state.log.add_sentence(
+                "unfinished bulk store",
+                "a bulk store reads shared memory when the kernel ends: nobody waits for its group",
+            )
         for shadow in self._shadows:
             shadow.end_batch()
         self.memories, self._allocated = dict(outside), {}
@@ -259,6 +272,39 @@ class SimulatedGpu:
         for shadow in self._shadows:
             shadow.pass_barrier(passed)
         self.state.begin_interval(passed)
+
+    def begin_knowing(self) -> None:
+        """Keep account of what threads know of one another through mbarriers."""
+        if self.state.known is None:
+            batch = self.state.batch
+            for shadow in self._shadows:
+                shadow.begin_knowing()
+            self.state.known = np.zeros((batch.lanes, batch.threads), np.int64)
+
+    def begin_step(self) -> None:
+        """Tell what threads do from now on from what they did, where no barrier orders it."""
+        for shadow in self._shadows:
+            if shadow.is_tracked:
+                shadow.apply_pending_reads()
+        self.state.interval += 1
+
+    def pass_warp_barrier(self, mask: Array | None) -> None:
+        """The active lanes of each warp know of what the others of them did and knew.
+
+        That orders nothing by itself: the simulator tells lanes of a warp apart everywhere else.
+        """
+        known, batch = self.state.known, self.state.batch
+        if known is None:
+            return
+        active = self.state.get_active(mask)[:, 0]
+        warps = batch.lane[:, 0] // batch.threads * batch.threads  # of each block, its first lane
+        number = warps + batch.lane[:, 0] % batch.threads // WARP
+        self.begin_step()
+        for warp in np.unique(number[active]):
+            lanes = np.flatnonzero(active & (number == warp))
+            together = known[lanes].max(axis=0)
+            together[lanes % batch.threads] = self.state.interval
+            known[lanes] = together
 
     # ---- Memories
 

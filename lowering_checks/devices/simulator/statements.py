@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tvm.ir import Call
+
+from tirstep.transforms.tir import find_all
 
 from ..device import Array
 from .async_copies import CP_ASYNC
@@ -156,16 +160,27 @@ def _while(node: Any) -> Execute:
 def _branch(node: Any) -> Execute:
     condition, then = translate(node.condition), translate_statement(node.then_case)
     otherwise = None if node.else_case is None else translate_statement(node.else_case)
+    both_wait = _waits(node.then_case) and node.else_case is not None and _waits(node.else_case)
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         holds = condition(gpu, mask)
         taken, left = restrict(mask, holds), restrict(mask, holds, wanted=False)
+        if both_wait and otherwise is not None and taken is not False and left is not False:
+            sides = [functools.partial(then, gpu, taken), functools.partial(otherwise, gpu, left)]
+            gpu.turns.run_together(sides)
+            return
         if taken is not False:
             then(gpu, taken)
         if otherwise is not None and left is not False:
             otherwise(gpu, left)
 
     return run
+
+
+def _waits(statement: Any) -> bool:
+    """Whether threads wait for mbarriers in a statement."""
+    names = (str(getattr(call.op, "name", "")) for call in find_all(statement, Call))
+    return any(name.endswith("mbarrier_wait") for name in names)
 
 
 def _store(node: Any) -> Execute:
@@ -231,10 +246,10 @@ def _evaluate(node: Any) -> Execute:
 
 
 def _barrier(scope: str) -> Execute:
-    """A barrier of the thread block; one of a warp orders nothing that other warps see, so it does
-    nothing."""
+    """A barrier of the thread block, or of a warp, which matters where mbarriers tell what a thread
+    knows."""
     if scope == "warp":
-        return lambda gpu, mask: None
+        return lambda gpu, mask: gpu.pass_warp_barrier(mask)
     if scope not in ("shared", "shared.dyn"):
         raise UnsupportedError(f"the simulator does not support barriers of scope '{scope}'")
     return lambda gpu, mask: gpu.pass_barrier(mask)

@@ -32,7 +32,6 @@ from ..device import Array
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import REGISTERS, LocalMemory
 from .run_state import UnsupportedError
-from .shadow import PROXY
 from .shared_memory import SharedMemory
 
 WARPGROUP = 128
@@ -136,14 +135,9 @@ def _encode(
     target.store(0, value | np.uint64(number << _MEMORY_BIT))
 
 
-def _fence_proxy(threads: Threads, *modifiers: str) -> None:
-    if "async" in modifiers:
-        threads.state.get_fences(PROXY).pass_fence(threads.active)
-
-
 def _fence(threads: Threads, *modifiers: str) -> None:
     threads.groups(WARPGROUP)
-    threads.state.get_fences(REGISTERS).pass_fence(threads.active)
+    threads.state.pass_fence(REGISTERS, threads.active)
 
 
 def _commit(threads: Threads, *modifiers: str) -> None:
@@ -339,7 +333,6 @@ PRODUCTS = frozenset(f"ptx.wgmma_{kind}_ss" for kind in ("f16", "bf16", "tf32", 
 """Instructions whose first arguments are registers that they change."""
 WARPGROUPS: dict[str, Semantics] = {
     "cuda.wgmma_encode_matrix_descriptor": _encode,
-    "ptx.fence_proxy": _fence_proxy,
     "ptx.wgmma_fence": _fence,
     "ptx.wgmma_commit_group": _commit,
     "ptx.wgmma_wait_group": _wait,

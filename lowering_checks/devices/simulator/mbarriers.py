@@ -1,0 +1,314 @@
+"""mbarriers: objects in shared memory that threads and bulk copies arrive at, in phases.
+
+Semantics from the PTX ISA, section "Parallel Synchronization and Communication Instructions:
+mbarrier". A phase is complete when all arrivals that it expects were made and the bytes of its
+transactions have arrived; a wait for a parity passes when the phase of that parity is the one
+before the current one. What hardware brings arrives as late as it may: when a thread waits for it.
+
+A thread that waits knows of what was done before the arrivals of that phase, and of no more
+(`RunState.known`). A wait that nothing can end any more is a finding, and its threads return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tirstep.transforms.gpu_limits import WARP
+
+from ..device import Array
+from .function_semantics import Pointer, Semantics, Threads
+from .shadow import PROXY
+
+if TYPE_CHECKING:
+    from .simulated_gpu import SimulatedGpu
+
+KIND = "mbarrier"
+"""Of findings about the use of mbarriers."""
+DEADLOCK = "deadlock"
+MAX_COUNT = 2**20 - 1
+
+
+@dataclass
+class MBarrier:
+    """One mbarrier of a thread block.
+
+    Attributes
+    ----------
+    name : as ``buffer[index]``
+    expected, pending : arrivals of a phase, and those that it still lacks
+    bytes : announced for this phase, less those of the copies that were asked for
+    phase : how many phases are complete
+    maker, made : the lane that initialized it, and when
+    is_fenced : whether its maker made it visible to bulk copies
+    arriving : what completes this phase's copies
+    released : for each thread of the block, when the waiting thread knows of all it did before
+    gathered : the same of the phase that is going on
+    """
+
+    name: str
+    expected: int
+    pending: int
+    maker: int
+    made: int
+    released: Array
+    gathered: Array
+    bytes: int = 0
+    phase: int = 0
+    is_fenced: bool = False
+    arriving: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether nothing is missing in this phase but that hardware brings what is in flight."""
+        return self.pending == 0 and self.bytes == 0
+
+    def describe_lack(self) -> str:
+        """What the phase that goes on waits for."""
+        parts = []
+        if self.pending:
+            parts.append(f"{self.pending} of {self.expected} arrivals")
+        if self.bytes > 0:
+            parts.append(f"{self.bytes} of the bytes that were announced")
+        lack = " and ".join(parts)
+        if self.bytes < 0:
+            too_many = f"got {-self.bytes} bytes more than were announced"
+            return f"which lacks {lack} and {too_many}" if lack else f"which {too_many}"
+        return f"which lacks {lack}"
+
+
+class MBarriers:
+    """The mbarriers of the thread blocks that run, and who knows of what through them.
+
+    `progress` counts what may end a wait.
+    """
+
+    def __init__(self, gpu: SimulatedGpu) -> None:
+        self.gpu, self.progress = gpu, 0
+        self._made: dict[tuple[int, int], MBarrier] = {}
+
+    def find(self, threads: Threads, pointer: Pointer, lane: int) -> tuple[int, int]:
+        """What names the mbarrier that a lane's pointer points at."""
+        shadow, cell = pointer.locate(lane)
+        return id(shadow), cell
+
+    def get(self, threads: Threads, pointer: Pointer, lane: int) -> MBarrier | None:
+        """The mbarrier of a lane's pointer; None, and a finding, where there is none."""
+        found = self._made.get(self.find(threads, pointer, lane))
+        if found is None:
+            self.report(threads, pointer, lane, "which was not initialized")
+            return None
+        known = threads.state.get_since(lane, found.maker)
+        if lane != found.maker and found.made >= known:
+            maker = threads.state.describe_lane(found.maker)
+            why = f"with no barrier after its initialization by {maker}"
+            self.report(threads, pointer, lane, why, kind="race")
+        return found
+
+    def make(self, threads: Threads, pointer: Pointer, lane: int, count: int) -> None:
+        self.gpu.begin_knowing()
+        key = self.find(threads, pointer, lane)
+        if key in self._made:
+            self.report(threads, pointer, lane, "which is one already: invalidate it first")
+        if not 1 <= count <= MAX_COUNT:
+            self.report(threads, pointer, lane, f"for {count} arrivals (1 to {MAX_COUNT} can be)")
+        state, zeros = threads.state, np.zeros(threads.state.batch.threads, np.int64)
+        name = f"{pointer.name}[{pointer.get_index(lane)}]"
+        self._made[key] = MBarrier(name, count, count, lane, state.interval, zeros, zeros.copy())
+
+    def forget(self, threads: Threads, pointer: Pointer, lane: int) -> None:
+        """Invalidate an mbarrier; its memory is memory again."""
+        found = self.get(threads, pointer, lane)
+        if found is not None:
+            if found.arriving:
+                self.report(
+                    threads, pointer, lane, "while a bulk copy to arrive there is in flight"
+                )
+            del self._made[self.find(threads, pointer, lane)]
+
+    def get_made_by(self, lane: int) -> Iterator[MBarrier]:
+        return (barrier for barrier in self._made.values() if barrier.maker == lane)
+
+    def arrive(self, threads: Threads, pointer: Pointer, lane: int, count: int, size: int) -> None:
+        """A thread's arrivals, with bytes that it announces."""
+        barrier = self.get(threads, pointer, lane)
+        if barrier is None:
+            return
+        if barrier.pending < count:
+            missing = "that nobody is known to have waited for" if barrier.is_due else "too often"
+            self.report(threads, pointer, lane, f"in phase {barrier.phase} {missing}")
+            return
+        state, inside = threads.state, lane % threads.state.batch.threads
+        np.maximum(barrier.gathered, state.get_all_since(lane), out=barrier.gathered)
+        barrier.gathered[inside] = state.interval + 1
+        barrier.pending -= count
+        barrier.bytes += size
+        self.progress += 1
+        if barrier.is_due and not barrier.arriving:
+            self.complete(barrier)
+
+    def complete(self, barrier: MBarrier) -> None:
+        """End a phase: what is in flight arrives, and the next phase begins."""
+        state = self.gpu.state
+        for _, bring in barrier.arriving:
+            bring()
+        self.gpu.begin_step()
+        for lane, _ in barrier.arriving:
+            barrier.gathered[lane % state.batch.threads] = state.interval
+        barrier.released = np.maximum(barrier.released, barrier.gathered)
+        barrier.arriving, barrier.pending = [], barrier.expected
+        barrier.phase += 1
+        self.progress += 1
+
+    def pass_wait(self, threads: Threads, pointer: Pointer, lane: int, parity: int) -> bool:
+        """Whether a lane's wait ends, which makes known to it what was done before."""
+        barrier = self.get(threads, pointer, lane)
+        if barrier is None:
+            return True
+        if barrier.phase % 2 == parity and barrier.is_due:
+            self.complete(barrier)
+        if barrier.phase % 2 == parity:
+            return False
+        threads.state.learn(lane, barrier.released)
+        return True
+
+    def report(
+        self, threads: Threads, pointer: Pointer, lane: int, text: str, kind: str = KIND
+    ) -> None:
+        """A finding about what a lane does to an mbarrier."""
+        place = f"{pointer.name}[{pointer.get_index(lane)}]"
+        thread = threads.state.describe_lane(lane)
+        message = f"{threads.name} of {place} by {thread}, {text}"
+        threads.state.log.add(
+            kind, pointer.name, threads.location, np.ones(1, bool), lambda at: message
+        )
+
+    def report_left(self) -> None:
+        """Findings about copies that nobody waited for until the kernel ended."""
+        for barrier in self._made.values():
+            for lane, _ in barrier.arriving[:1]:
+                message = (
+                    f"a bulk copy by {self.gpu.state.describe_lane(lane)} that arrives at "
+                    f"{barrier.name} is in flight when the kernel ends"
+                )
+                self.gpu.state.log.add_sentence(KIND, message)
+
+
+def get_lanes(threads: Threads) -> list[int]:
+    """The numbers of the lanes that reach a call."""
+    return [int(lane) for lane in np.flatnonzero(threads.active[:, 0])]
+
+
+def pick(value: Any, lane: int) -> Any:
+    """A lane's own of an argument."""
+    return value[lane if len(value) > 1 else 0, 0] if isinstance(value, np.ndarray) else value
+
+
+def _initialize(threads: Threads, pointer: Pointer, count: Any, *modifiers: str) -> None:
+    for lane in get_lanes(threads):
+        threads.gpu.mbarriers.make(threads, pointer, lane, int(pick(count, lane)))
+    threads.gpu.begin_step()
+
+
+def _invalidate(threads: Threads, pointer: Pointer, *modifiers: str) -> None:
+    for lane in get_lanes(threads):
+        threads.gpu.mbarriers.forget(threads, pointer, lane)
+
+
+def _arrive(threads: Threads, pointer: Pointer, *rest: Any) -> None:
+    counts = [each for each in rest if not isinstance(each, str)]
+    _arrive_often(threads, pointer, counts[0] if counts else 1, 0)
+
+
+def _arrive_and_expect(threads: Threads, pointer: Pointer, size: Any, *modifiers: str) -> None:
+    _arrive_often(threads, pointer, 1, size)
+
+
+def _arrive_often(threads: Threads, pointer: Pointer, count: Any, size: Any) -> None:
+    for lane in get_lanes(threads):
+        arguments = int(pick(count, lane)), int(pick(size, lane))
+        threads.gpu.mbarriers.arrive(threads, pointer, lane, *arguments)
+    threads.gpu.begin_step()
+
+
+def _expect(threads: Threads, pointer: Pointer, size: Any, *modifiers: str) -> None:
+    for lane in get_lanes(threads):
+        barrier = threads.gpu.mbarriers.get(threads, pointer, lane)
+        if barrier is not None:
+            barrier.bytes += int(pick(size, lane))
+
+
+def _wait(threads: Threads, pointer: Pointer, parity: Any) -> None:
+    """All lanes that wait go on together; meanwhile other parts of the kernel may run."""
+    mbarriers, waiting = threads.gpu.mbarriers, get_lanes(threads)
+    while waiting:
+        waiting = [
+            lane
+            for lane in waiting
+            if not mbarriers.pass_wait(threads, pointer, lane, int(pick(parity, lane)))
+        ]
+        if waiting and not threads.gpu.turns.give_up_turn(mbarriers):
+            _report_deadlock(threads, pointer, waiting)
+            return
+
+
+def _report_deadlock(threads: Threads, pointer: Pointer, waiting: list[int]) -> None:
+    """These threads would wait forever; they return, so that the run goes on."""
+    mbarriers, lane = threads.gpu.mbarriers, waiting[0]
+    barrier = mbarriers.get(threads, pointer, lane)
+    assert barrier is not None
+    text = f"waits forever for the end of phase {barrier.phase}, {barrier.describe_lack()}"
+    mbarriers.report(threads, pointer, lane, text, kind=DEADLOCK)
+    stuck = np.zeros((threads.lanes, 1), bool)
+    stuck[waiting] = True
+    threads.state.exit_threads(stuck)
+
+
+def _fence_initialization(threads: Threads, *modifiers: str) -> None:
+    for lane in get_lanes(threads):
+        for barrier in threads.gpu.mbarriers.get_made_by(lane):
+            barrier.is_fenced = True
+
+
+def _fence_proxy(threads: Threads, *modifiers: str) -> None:
+    """Stores of these threads before are there for bulk copies, and the other way round."""
+    if "async" not in modifiers:
+        return
+    _fence_initialization(threads)
+    threads.state.pass_fence(PROXY, threads.active)
+    threads.gpu.begin_step()
+
+
+def _elect(threads: Threads) -> Array:
+    """1 in one lane of each warp, all of whose lanes take part."""
+    chosen = np.zeros((threads.lanes, 1), np.uint32)
+    chosen[threads.groups(WARP)[:, 0]] = 1
+    return chosen
+
+
+def _pass_warp_barrier(threads: Threads) -> None:
+    threads.gpu.pass_warp_barrier(threads.mask)
+
+
+def _set_registers(threads: Threads, *arguments: Any) -> None:
+    """setmaxnreg changes no value; all threads of a warpgroup run it."""
+    threads.groups(4 * WARP)
+
+
+MBARRIERS: dict[str, Semantics] = {
+    "ptx.mbarrier_init": _initialize,
+    "ptx.mbarrier_inval": _invalidate,
+    "ptx.mbarrier_arrive": _arrive,
+    "ptx.mbarrier_arrive_nocount": _arrive,
+    "ptx.mbarrier_arrive_expect_tx": _arrive_and_expect,
+    "ptx.mbarrier_expect_tx": _expect,
+    "ptx.fence_mbarrier_init": _fence_initialization,
+    "ptx.fence_proxy": _fence_proxy,
+    "ptx.setmaxnreg": _set_registers,
+    "cuda.mbarrier_wait": _wait,
+    "cuda.elect_sync": _elect,
+    "cuda.warp_sync": _pass_warp_barrier,
+}

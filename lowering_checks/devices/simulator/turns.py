@@ -1,0 +1,101 @@
+"""Parts of a kernel that run at the same time, taking turns: branches that wait for one another.
+
+The simulator's threads run in step, one statement after the other. Where both sides of a branch
+wait for mbarriers (warps with roles of their own: producers and consumers), that is one after the
+other no more: each side runs until it has to wait, and then the other one goes on.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Counts what may end a wait."""
+
+    progress: int
+
+
+class _Abandoned(BaseException):
+    """Ends a part of a kernel, because another one failed."""
+
+
+class _Part:
+    def __init__(self, run: Callable[[], None]) -> None:
+        self.run, self.turn = run, threading.Semaphore(0)
+        self.is_done, self.seen = False, -1
+        self.error: BaseException | None = None
+
+
+class Turns:
+    """Whose turn it is, among the parts of the innermost branch that waits on both sides."""
+
+    def __init__(self) -> None:
+        self._parts: list[_Part] = []
+        self._current: _Part | None = None
+        self._ended = threading.Semaphore(0)
+        self._failed = False
+
+    def run_together(self, runs: Sequence[Callable[[], None]]) -> None:
+        """Run parts of a kernel until all have ended; one at a time."""
+        if self._current is not None:  # within a part: the outer parts are those that take turns
+            for run in runs:
+                run()
+            return
+        self._parts, self._failed = [_Part(run) for run in runs], False
+        workers = []
+        for part in self._parts:
+            context = contextvars.copy_context()  # NumPy's settings are in there
+            worker = threading.Thread(target=context.run, args=(self._work, part), daemon=True)
+            workers.append(worker)
+            worker.start()
+        self._hand_to(self._parts[0])
+        self._ended.acquire()
+        for worker in workers:
+            worker.join()
+        parts, self._parts, self._current = self._parts, [], None
+        for part in parts:
+            if part.error is not None:
+                raise part.error
+
+    def give_up_turn(self, watched: Progress) -> bool:
+        """Let another part run; False where none can go on, because all wait already."""
+        part = self._current
+        if part is None:
+            return False
+        part.seen = watched.progress
+        for other in self._get_others(part):
+            if not other.is_done and other.seen != watched.progress:
+                self._hand_to(other)
+                part.turn.acquire()
+                if self._failed:
+                    raise _Abandoned
+                return True
+        return False
+
+    def _get_others(self, part: _Part) -> list[_Part]:
+        at = self._parts.index(part)
+        return self._parts[at + 1 :] + self._parts[:at]
+
+    def _hand_to(self, part: _Part) -> None:
+        self._current = part
+        part.turn.release()
+
+    def _work(self, part: _Part) -> None:
+        part.turn.acquire()
+        try:
+            if not self._failed:
+                part.run()
+        except _Abandoned:
+            pass
+        except BaseException as error:  # raised again by run_together
+            part.error, self._failed = error, True
+        part.is_done = True
+        left = [other for other in self._get_others(part) if not other.is_done]
+        if left:
+            self._hand_to(left[0])
+        else:
+            self._ended.release()

@@ -1,0 +1,292 @@
+"""Bulk copies and mbarriers in the simulator: kernels that are right, and bugs that die in them."""
+
+import re
+import textwrap
+
+import numpy as np
+import pytest
+from lowered import find_kinds, run_kernel
+
+from tirstep.lowering_checks.devices import DeviceError
+from tirstep.lowering_checks.devices.simulator import Simulation
+from tirstep.lowering_checks.devices.simulator.run_state import UnsupportedError
+
+ROWS, COLUMNS, FIRST = 32, 36, 8
+"""Of the tensor, and the column at which tiles of 8 rows and 32 columns begin: 4 lie outside."""
+TENSOR = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS) % 61 + 1
+EXPECTED = np.pad(TENSOR[:, FIRST:], ((0, 0), (0, FIRST - 4)))
+HOST = """\
+tm: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+T.evaluate(T.tensormap_encode_tiled(
+    tm, A.data, 36, 32, 144, 32, 8, 1, 1, descriptor_dtype="float32", rank=2, swizzle=3))
+"""
+LOAD = (
+    'T.ptx["cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"]'
+    '(S.access_ptr("r", offset={0} % 2 * 256), T.address_of(tm), 8, ({0}) * 8, '
+    'bar.access_ptr("r", offset={0} % 2))'
+)
+EXPECT = 'T.ptx["mbarrier.arrive.expect_tx.shared.b64"](bar.access_ptr("r", offset={} % 2), 1024)'
+ALLOCATE = """
+S = T.alloc_buffer((512,), "float32", scope="shared.dyn")
+bar = T.alloc_buffer((128,), "uint64", scope="shared.dyn")
+---
+"""
+TAKE = """\
+for i in range(256 // WIDTH):
+    B[k * 256 + i * WIDTH + ME] = S[
+        k % 2 * 256 + (i * WIDTH + ME) // 32 * 32
+        + (((i * WIDTH + ME) % 32 // 4) ^ ((i * WIDTH + ME) // 32 % 8)) * 4 + ME % 4]
+"""
+
+
+def take(width: int, number: str, indent: int) -> str:
+    """A part of a loop's body: so many threads, numbered so, take a tile to B."""
+    text = TAKE.replace("WIDTH", str(width)).replace("ME", number)
+    return textwrap.indent(text, " " * indent)
+
+
+IN_STEP = f"""{ALLOCATE}
+if tx == 0:
+    T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=0), 1)
+    T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=1), 1)
+    T.ptx["fence.mbarrier_init.release.cluster"]()
+T.tvm_storage_sync("shared")  # of initialization
+if tx == 0:
+    {EXPECT.format(0)}
+    {LOAD.format(0)}
+for k in range(4):
+    T.cuda.mbarrier_wait(bar.access_ptr("r", offset=k % 2), k // 2 % 2)
+    T.tvm_storage_sync("shared")  # of the stage
+    if tx == 0 and k < 3:
+        {EXPECT.format("(k + 1)")}
+        {LOAD.format("(k + 1)")}
+{take(64, "tx", 4)}"""
+"""All threads wait and compute; one of them copies one tile ahead."""
+WITH_ROLES = f"""{ALLOCATE}
+if tx == 0:
+    for stage in range(2):
+        T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=stage), 1)
+        T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=stage + 2), 32)
+    T.ptx["fence.mbarrier_init.release.cluster"]()
+T.tvm_storage_sync("shared")
+if tx < 32:
+    if tx == 0:
+        for k in range(4):
+            T.cuda.mbarrier_wait(bar.access_ptr("r", offset=k % 2 + 2), (k // 2 + 1) % 2)
+            {EXPECT.format("k")}
+            {LOAD.format("k")}
+else:
+    for k in range(4):
+        T.cuda.mbarrier_wait(bar.access_ptr("r", offset=k % 2), k // 2 % 2)
+{take(32, "(tx - 32)", 8)}\
+        T.ptx["mbarrier.arrive.shared.b64"](bar.access_ptr("r", offset=k % 2 + 2))
+"""
+"""One warp copies and the other one computes; each waits for the other's mbarriers."""
+STORE = """
+S = T.alloc_buffer((256,), "float32", scope="shared.dyn")
+---
+for i in range(4):
+    S[i * 64 + tx] = T.float32(3)
+T.ptx["fence.proxy.async.shared::cta"]()
+T.tvm_storage_sync("shared")
+if tx == 0:
+    T.ptx["cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"](
+        T.address_of(tm), 8, 28, S.access_ptr("r"))
+    T.ptx["cp.async.bulk.commit_group"]()
+    T.ptx["cp.async.bulk.wait_group.read"](0)
+"""
+
+
+def run(body: str) -> Simulation:
+    arrays = {"A": TENSOR.reshape(-1), "B": np.full(ROWS * 32, np.nan, np.float32)}
+    return run_kernel(arrays, body, threads=64, host=HOST)
+
+
+def is_right(simulation: Simulation) -> bool:
+    return np.array_equal(simulation.arguments[1].reshape(ROWS, 32), EXPECTED)
+
+
+def plant(body: str, old: str, new: str, count: int = 0) -> Simulation:
+    """Run a kernel in which a bug is planted."""
+    planted, times = re.subn(re.escape(old), new, body, count=count)
+    assert times
+    return run(planted)
+
+
+@pytest.mark.parametrize("body", [IN_STEP, WITH_ROLES], ids=["in step", "with roles"])
+def test_tiles_arrive_with_zeros_outside_of_the_tensor(body: str) -> None:
+    simulation = run(body)
+    assert simulation.findings == []
+    assert is_right(simulation)
+    assert simulation.counts.bulk_copies == 4
+
+
+WAIT = 'T.cuda.mbarrier_wait(bar.access_ptr("r", offset=k % 2), k // 2 % 2)'
+NOTHING = "T.evaluate(0)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kinds", "message"),
+    [
+        (WAIT, NOTHING, {"race"}, "is in flight"),
+        (WAIT, WAIT.replace("k // 2 % 2", "(k // 2 + 1) % 2"), {"race"}, "is in flight"),
+        (
+            f'{WAIT}\n    T.tvm_storage_sync("shared")  # of the stage',
+            f'T.tvm_storage_sync("shared")\n    if tx < 32:\n        {WAIT}',
+            {"race"},
+            "and store by thread .* with no barrier in between",
+        ),
+        (
+            'T.tvm_storage_sync("shared")  # of the stage',
+            NOTHING,
+            {"race"},
+            "and load by thread .* with no barrier",
+        ),
+        (
+            'T.tvm_storage_sync("shared")  # of initialization',
+            NOTHING,
+            {"race"},
+            "with no barrier after its initialization by thread",
+        ),
+        (
+            'T.ptx["fence.mbarrier_init.release.cluster"]()',
+            NOTHING,
+            {"mbarrier"},
+            "no fence after its initialization",
+        ),
+        ("offset=0), 1)", "offset=0), 2)", {"deadlock"}, "lacks 1 of 2 arrivals"),
+        ("1024)", "1040)", {"deadlock"}, "lacks 16 of the bytes that were announced"),
+        ("1024)", "1008)", {"deadlock"}, "got 16 bytes more than were announced"),
+        (EXPECT.format(0), NOTHING, {"deadlock"}, "lacks 1 of 1 arrivals"),
+        ("(k + 1) % 2 * 256", "k % 2 * 256", {"race"}, ""),
+        (
+            'T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=1), 1)',
+            NOTHING,
+            {"mbarrier"},
+            "was not initialized",
+        ),
+    ],
+)
+def test_a_bug_in_a_pipeline_dies(old: str, new: str, kinds: set[str], message: str) -> None:
+    simulation = plant(IN_STEP, old, new)
+    assert kinds <= set(find_kinds(simulation)), simulation.findings
+    assert any(re.search(message, found.message) for found in simulation.findings)
+
+
+def test_a_stage_of_another_swizzle_gives_wrong_numbers() -> None:
+    simulation = plant(IN_STEP, "^ ((i * 64 + tx) // 32 % 8)", "^ 0")
+    assert simulation.findings == []
+    assert not is_right(simulation)
+
+
+ARRIVE = 'T.ptx["mbarrier.arrive.shared.b64"](bar.access_ptr("r", offset=k % 2 + 2))'
+EMPTY = 'T.cuda.mbarrier_wait(bar.access_ptr("r", offset=k % 2 + 2), (k // 2 + 1) % 2)'
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        ({ARRIVE: NOTHING}, "deadlock", "lacks 32 of 32 arrivals"),
+        ({EMPTY: NOTHING}, "race", "and load by thread|is in flight"),
+        ({EMPTY: EMPTY.replace(" + 1) %", ") %")}, "deadlock", "phase 0, which lacks 32 of 32"),
+        ({"stage + 2), 32": "stage + 2), 27"}, "race", "and load by thread"),
+        (
+            {"stage + 2), 32": "stage + 2), 1", ARRIVE: f"if tx == 63:\n            {ARRIVE}"},
+            "race",
+            "and load by thread",
+        ),
+        ({WAIT: NOTHING}, "race", "in flight"),
+        ({"tx == 0:\n        for k": "tx < 2:\n        for k"}, "mbarrier", "too often"),
+    ],
+)
+def test_a_bug_between_roles_dies(changes: dict[str, str], kind: str, message: str) -> None:
+    body = WITH_ROLES
+    for old, new in changes.items():
+        assert old in body
+        body = body.replace(old, new)
+    simulation = run(body)
+    assert kind in find_kinds(simulation), simulation.findings
+    assert any(re.search(message, found.message) for found in simulation.findings)
+
+
+def test_one_lane_arrives_for_its_warp_behind_a_barrier_of_the_warp() -> None:
+    alone = f"T.cuda.warp_sync()\n        if tx == 63:\n            {ARRIVE}"
+    body = WITH_ROLES.replace("stage + 2), 32", "stage + 2), 1").replace(ARRIVE, alone)
+    simulation = run(body)
+    assert simulation.findings == []
+    assert is_right(simulation)
+
+
+def run_store(body: str) -> tuple[set[str], np.ndarray]:
+    array = np.zeros((ROWS, COLUMNS), np.float32)
+    simulation = run_kernel({"A": array.reshape(-1)}, body, threads=64, host=HOST)
+    return set(find_kinds(simulation)), simulation.arguments[0].reshape(ROWS, COLUMNS)
+
+
+def test_a_tile_is_stored_as_far_as_it_lies_in_the_tensor() -> None:
+    kinds, result = run_store(STORE)
+    expected = np.zeros((ROWS, COLUMNS), np.float32)
+    expected[28:, 8:] = 3
+    assert kinds == set()
+    assert np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kinds"),
+    [
+        ('T.ptx["fence.proxy.async.shared::cta"]()', NOTHING, {"missing proxy fence"}),
+        (
+            'T.ptx["fence.proxy.async.shared::cta"]()',
+            'if tx == 0:\n    T.ptx["fence.proxy.async.shared::cta"]()',
+            {"missing proxy fence"},
+        ),
+        ('T.tvm_storage_sync("shared")', NOTHING, {"race"}),
+        (
+            'T.ptx["cp.async.bulk.wait_group.read"](0)',
+            "S[0] = T.float32(4)",
+            {"unfinished bulk store"},
+        ),
+        (
+            'T.ptx["cp.async.bulk.wait_group.read"](0)',
+            'S[0] = T.float32(4)\n    T.ptx["cp.async.bulk.wait_group.read"](0)',
+            {"race"},
+        ),
+        (
+            'S.access_ptr("r")',
+            'S.access_ptr("r", offset=8)',
+            {"misaligned access", "out of bounds"},
+        ),
+    ],
+)
+def test_a_bug_at_a_store_dies(old: str, new: str, kinds: set[str]) -> None:
+    assert old in STORE
+    found, _ = run_store(STORE.replace(old, new))
+    assert found >= kinds
+
+
+def test_neighbours_are_copied_without_a_tensor_map() -> None:
+    body = f"""{ALLOCATE}
+    if tx == 0:
+        T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r"), 1)
+        T.ptx["fence.mbarrier_init.release.cluster"]()
+        T.ptx["mbarrier.arrive.expect_tx.shared.b64"](bar.access_ptr("r"), 256)
+        T.ptx["cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"](
+            S.access_ptr("r"), A.access_ptr("r", offset=36), 256, bar.access_ptr("r"))
+    T.tvm_storage_sync("shared")
+    T.cuda.mbarrier_wait(bar.access_ptr("r"), 0)
+    B[tx] = S[tx]
+    """
+    simulation = run("\n".join(line.removeprefix("    ") for line in body.split("\n")))
+    assert simulation.findings == []
+    assert np.array_equal(simulation.arguments[1][:64], TENSOR.reshape(-1)[36:100])
+
+
+def test_a_copy_that_nobody_waits_for_is_found() -> None:
+    body = IN_STEP.split("for k in range(4)")[0] + "B[tx] = T.float32(0)\n"
+    assert find_kinds(run(body)) == ["mbarrier"]
+
+
+def test_a_tensor_map_that_the_driver_refuses_is_none() -> None:
+    arrays = {"A": TENSOR.reshape(-1), "B": np.full(ROWS * 32, np.nan, np.float32)}
+    with pytest.raises((UnsupportedError, DeviceError), match=r"pitches .136., box"):
+        run_kernel(arrays, IN_STEP, threads=64, host=HOST.replace("144", "136"))

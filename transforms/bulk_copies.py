@@ -1,0 +1,266 @@
+"""Tiles copied by the Tensor Memory Accelerator (TMA), into stages that mbarriers guard.
+
+A transform only asks for it, by annotations: the module means what it did, and any pipeline lowers
+it to that. `transforms.passes.tma` makes the tensor maps, the mbarriers and the pipeline of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import BufferStore, For
+
+from .caching import place_copy_at
+from .decorators import composite
+from .errors import TransformError
+from .fetching import can_inline_producers
+from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
+from .intrinsics.mma import SCOPE
+from .legality.net import inlines
+from .loops import require_constant
+from .pass_options import set_pipeline
+from .pipelining import require_copies, require_pipeline
+from .placement import inline_producers
+from .queries import (
+    find_row_length,
+    get_enclosing_kernel,
+    get_enclosing_loops,
+    get_loop_name,
+    get_own_loops,
+    get_realize,
+    get_root,
+    get_sblock_name,
+)
+from .tensorize import SWIZZLE, TileLayout, require_swizzled_rows, want_swizzle
+from .tir import constant, find_all, get_axis, get_iterator_values
+from .tma_tiles import SWIZZLES, TMA_COPY, TMA_ROLES, TMA_STAGES, TmaTile, read_tile
+
+MIN_ARCH = 90
+"""The compute capability, times ten, that brought the TMA."""
+REGISTERS = 65536
+"""Of a multiprocessor, since compute capability 5.0."""
+
+
+@composite
+@inlines
+def stage_tile_at(
+    sch: Schedule,
+    block: SBlockRV,
+    loop: LoopRV,
+    *,
+    operand: int,
+    layout: TileLayout = "rows",
+) -> SBlockRV:
+    """Stage an operand's tile in shared memory, by a plain copy for `prefetch_by_tma`.
+
+    Until then every thread copies all of it. Rows lie as they are ("rows") or with their chunks of
+    16 bytes exchanged by the row ("swizzled"), which `tensorize_fragments` does on both sides. A
+    producer that can be inlined is: zeros of a padding become part of the copy. Rows of more than
+    128 bytes that are to be swizzled are cut into panels of 128 bytes, one behind the other.
+
+    rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for ax0, ax1: A_shared[...] = A[...]);
+        C += A_shared[...]``
+    consumes: the operand's producers, if they are inlined
+    returns: the copy block
+    requires: what `cache_read_at` requires, but that the kernel need not have threadIdx.x yet; to
+        swizzle elements of 16 bits, and rows of 64 bytes or a multiple of 128; no padded rows
+    """
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE)
+    if can_inline_producers(sch, copy):
+        inline_producers(sch, copy)
+    if layout == "padded":
+        raise TransformError(
+            f"the TMA stores rows of block '{get_sblock_name(sch, copy)}' one behind the other",
+            'use layout="swizzled" or "rows"',
+        )
+    if layout == "swizzled":
+        require_swizzled_rows(sch, copy, 1)
+        _want_swizzle(sch, copy)
+    return copy
+
+
+def _want_swizzle(sch: Schedule, copy: SBlockRV) -> None:
+    """Rows swizzled, in panels where they are long, as soon as ldmatrix reads them."""
+    length = find_row_length(sch, copy) or 0
+    width = max(SWIZZLES) // sch.get(copy).writes[0].source.dtype.itemsize
+    if length > width and length % width:
+        raise TransformError(
+            f"the tile of block '{get_sblock_name(sch, copy)}' has rows of {length} elements, and "
+            f"the TMA swizzles panels of {width}",
+            'use a multiple, or layout="rows"',
+        )
+    want_swizzle(sch, copy, panels=width if length > width else 0)
+
+
+@composite
+def prefetch_by_tma(
+    sch: Schedule,
+    loop: LoopRV,
+    copies: Sequence[SBlockRV],
+    *,
+    stages: int = 3,
+    arch: str | None = None,
+) -> None:
+    """Let the TMA copy the next tiles, into stages that an mbarrier each guards.
+
+    One thread asks for `stages - 1` tiles before the loop, and for one more in each iteration, as
+    soon as all threads are done with the stage that it goes to. All threads wait for the mbarrier
+    of their stage, whose parity changes with each round through the stages. Elements outside of
+    the tensor arrive as zeros.
+
+    rewrite: ``for k: A_shared = A[k]; compute(k)`` -> ``for k: wait for mbarrier[k % stages];
+        barrier; cp.async.bulk.tensor A[k + stages - 1]; compute(k)``, when the module is lowered
+        by the pipeline "tirstep"
+    consumes: nothing
+    requires: a loop as for `prefetch_asynchronously`, within a kernel whose threads are whole
+        warps; `copies`, plain ones of a rectangle each, as `stage_tile_at` places them; stages from
+        2 to the iterations of the loop, in the shared memory there is; a tensor that the TMA can
+        address: a pitch of a multiple of 16 bytes, a tile of at most 256 elements along each
+        dimension, rows of the length of the swizzle; compute capability 9.0, where `arch` is given
+    """
+    _require_arch(arch)
+    parts = require_pipeline(sch, loop)
+    require_copies(sch, loop, copies, parts)
+    if constant(sch.get(loop).min) != 0:
+        raise TransformError(f"loop '{get_loop_name(sch, loop)}' does not begin at 0", "let it")
+    extent = require_constant(sch, loop)
+    if not 2 <= stages <= extent:
+        raise TransformError(
+            f"stages={stages} does not fit loop '{get_loop_name(sch, loop)}' of {extent} "
+            "iterations",
+            f"use 2 to {extent}" if extent > 2 else "use 2",
+        )
+    tiles = [_read_copy(sch, copy) for copy in copies]
+    _require_room(tiles, stages)
+    _require_whole_warps(sch, loop)
+    for copy, tile in zip(copies, tiles, strict=True):
+        sch.annotate(copy, TMA_COPY, tile.swizzle)
+    sch.annotate(loop, TMA_STAGES, stages)
+    set_pipeline(sch)
+
+
+@composite
+def specialize_warps(
+    sch: Schedule, loop: LoopRV, *, registers: Sequence[int] | None = None
+) -> None:
+    """Give warps roles in a pipeline of `prefetch_by_tma`: one asks for tiles, the others compute.
+
+    The thread block grows by one warp. It waits for a stage to be empty, which an mbarrier says
+    that each computing warp arrives at, and fills it; no barrier of all threads is left in the
+    loop. With `registers`, of a thread that copies and of one that computes, the block grows by a
+    warpgroup of four warps instead, and registers move from it to the others (setmaxnreg).
+
+    rewrite: ``for k: wait for mbarrier[k % stages]; barrier; copy A[k + stages - 1]; compute`` ->
+        ``if computing: for k: wait for full[k % stages]; compute; arrive at empty[k % stages]
+        else: for k: wait for empty[k % stages]; copy A[k]``, when the module is lowered
+    consumes: nothing
+    requires: a loop that `prefetch_by_tma` annotated, with nothing but thread-bound loops around
+        it; threadIdx.x of a divisor of 32, or no other thread axis; 1024 threads at most with those
+        that are added; of `registers` multiples of 8 from 24 to 256, that fit into 65536 together,
+        and whole warpgroups that compute
+    """
+    name, node = get_loop_name(sch, loop), sch.get(loop)
+    if TMA_STAGES not in node.annotations or TMA_ROLES in node.annotations:
+        raise TransformError(
+            f"loop '{name}' is no pipeline of bulk copies without roles",
+            "call prefetch_by_tma first, and this once",
+        )
+    serial = [each for each in get_enclosing_loops(sch, loop) if get_axis(each) is None]
+    if serial:
+        raise TransformError(
+            f"loop '{serial[-1].loop_var.name}' around loop '{name}' is not bound",
+            "give roles to warps where the loop over tiles is the kernel's outermost one",
+        )
+    extents = _get_thread_extents(sch, loop)
+    threads, row = math.prod(extents), math.prod(extents[:-1])
+    added = WARP if registers is None else 4 * WARP
+    if added % row or threads + added > MAX_THREADS:
+        raise TransformError(
+            f"the kernel has {threads} threads, of {extents} along x, y and z, and {added} more do "
+            "not go along the last axis",
+            f"bind threadIdx.x to {WARP}, and use {MAX_THREADS - added} threads at most",
+        )
+    counts = list(registers or (0, 0))
+    if registers is not None:
+        _require_registers(counts, threads)
+    sch.annotate(loop, TMA_ROLES, [added, *counts])
+
+
+def _require_registers(counts: list[int], threads: int) -> None:
+    if len(counts) != 2 or any(count % 8 or not 24 <= count <= 256 for count in counts):
+        raise TransformError(
+            f"registers={counts} are none that setmaxnreg sets",
+            "give two multiples of 8 from 24 to 256: of a thread that copies, and that computes",
+        )
+    used = 4 * WARP * counts[0] + threads * counts[1]
+    if threads % (4 * WARP) or used > REGISTERS:
+        raise TransformError(
+            f"{threads} threads with {counts[1]} registers and {4 * WARP} with {counts[0]} are no "
+            f"whole warpgroups in the {REGISTERS} registers of a multiprocessor",
+            "let a multiple of 128 threads compute, with fewer registers",
+        )
+
+
+def _get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
+    """The extents of the kernel's thread axes, x first; without those that it does not have."""
+    bound = find_all(get_enclosing_kernel(sch, loop), For)
+    extents = {get_axis(each): constant(each.extent) or 1 for each in bound}
+    return [extents[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in extents]
+
+
+def _require_arch(arch: str | None) -> None:
+    if arch is None:
+        return
+    digits = "".join(letter for letter in arch.removeprefix("sm_") if letter.isdigit())
+    if not arch.startswith("sm_") or not digits:
+        raise TransformError(f"arch={arch!r} is no architecture", 'give one, as "sm_90a"')
+    if int(digits) < MIN_ARCH:
+        raise TransformError(
+            f"{arch} has no TMA, which came with sm_{MIN_ARCH}", "use prefetch_asynchronously"
+        )
+
+
+def _read_copy(sch: Schedule, copy: SBlockRV) -> TmaTile:
+    block, name = sch.get(copy), get_sblock_name(sch, copy)
+    if constant(get_realize(sch, copy).predicate) != 1:
+        raise TransformError(
+            f"block '{name}' copies a part of its tile only, under a predicate",
+            "pad the problem: the TMA brings zeros",
+        )
+    if not isinstance(block.body, BufferStore):
+        raise TransformError(f"block '{name}' is more than one store", "place a plain copy")
+    own = [sch.get(loop) for loop in get_own_loops(sch, copy)]
+    bound = next((each for each in own if get_axis(each) is not None), None)
+    if bound is not None:
+        raise TransformError(
+            f"loop '{bound.loop_var.name}' of block '{name}' is bound to threads, and the TMA "
+            "copies for all of them",
+            "place the copy with stage_tile_at",
+        )
+    values = get_iterator_values(get_root(sch, copy))
+    row = (constant(own[-1].extent) or 1) * block.body.buffer.dtype.itemsize if own else 0
+    swizzle = row if SWIZZLE in block.annotations else 0
+    return read_tile(block.body, own, values, swizzle, name)
+
+
+def _require_room(tiles: list[TmaTile], stages: int) -> None:
+    used, most = stages * sum(tile.bytes for tile in tiles), MAX_SHARED_BYTES[SCOPE]
+    if used > most:
+        raise TransformError(
+            f"{stages} stages of these tiles take {used >> 10} KiB of shared memory, and a block "
+            f"has {most >> 10} KiB at most",
+            "use fewer stages, or smaller tiles",
+        )
+
+
+def _require_whole_warps(sch: Schedule, loop: LoopRV) -> None:
+    """One lane of a warp is elected, which takes a whole warp."""
+    threads = math.prod(_get_thread_extents(sch, loop))
+    if threads % WARP:
+        raise TransformError(
+            f"the kernel around loop '{get_loop_name(sch, loop)}' has {threads} threads",
+            f"use a multiple of {WARP}, of which the first warp asks for tiles",
+        )

@@ -1,0 +1,219 @@
+"""A pass that makes the pipelines of `prefetch_by_tma`, in which warps may have roles.
+
+It runs where blocks are opaque and buffers as small as a thread block needs, before TVM swizzles
+indices and makes its own pipelines.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tvm_ffi
+from tvm.ir import Call
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.script import tirx as T
+from tvm.tirx import (
+    LT,
+    Evaluate,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    SeqStmt,
+    Var,
+)
+from tvm.tirx.transform import prim_func_pass
+
+from ..errors import TransformError
+from ..gpu_limits import WARP
+from ..tir import constant, find_all, get_axis, get_elements
+from ..tma_tiles import TMA_ROLES, TMA_STAGES
+from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
+
+
+@prim_func_pass(opt_level=0, name="tirstep.LowerTmaPipelines")
+def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
+    function: Any, _module: Any, _context: Any
+) -> Any:
+    """Make a pipeline of bulk copies of each loop that `prefetch_by_tma` annotated.
+
+    rewrite: ``for k: A_shared = A[k]; compute(A_shared)`` -> ``map = tensor map of A; (init
+        mbarrier[0 .. stages - 1]; copy A[0 .. stages - 2]; for k: wait for mbarrier[k % stages];
+        barrier; copy A[k + stages - 1]; compute(A_shared[k % stages]))``
+    """
+    loops = [loop for loop in find_all(function.body, For) if TMA_STAGES in loop.annotations]
+    maps: list[Any] = []
+    body = function.body
+    for loop in loops:
+        pipeline = Pipeline.of(loop, _find_threads(function.body, loop), len(maps) // 2)
+        maps += pipeline.make_tensor_maps()
+        if TMA_ROLES in loop.annotations:
+            body = give_roles(body, pipeline)
+        else:
+            body = replace_loop(body, loop, pipeline.lower())
+    return function.with_body(_put_at_root(body, maps)) if loops else function
+
+
+def replace_loop(body: Any, loop: For, made: Any) -> Any:
+    """A statement with another one in a loop's place."""
+    variable = loop.loop_var
+    return tvm_ffi.structural_map(
+        body, (For, lambda node: made if node.loop_var.same_as(variable) else node)
+    )
+
+
+def _put_at_root(body: Any, statements: list[Any]) -> Any:
+    """Statements of the host before all others of a function."""
+    if not isinstance(body, SBlockRealize):
+        return SeqStmt([*statements, body])
+    block = body.block
+    inner = SeqStmt([*statements, block.body])
+    return SBlockRealize(body.iter_values, body.predicate, with_body(block, inner))
+
+
+def with_body(block: SBlock, body: Any) -> SBlock:
+    """A block with another body."""
+    return SBlock(
+        block.iter_vars,
+        block.reads,
+        block.writes,
+        block.name_hint,
+        body,
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )
+
+
+def _find_threads(body: Any, loop: For) -> list[tuple[Any, int]]:
+    """The thread axes around a loop, threadIdx.x first, and their extents."""
+    around = [
+        outer
+        for outer in find_all(body, For)
+        if get_axis(outer) is not None and any(loop.same_as(each) for each in find_all(outer, For))
+    ]
+    axes = {get_axis(outer): outer for outer in around}
+    found = [axes[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in axes]
+    return [(outer.loop_var, constant(outer.extent) or 1) for outer in found]
+
+
+def give_roles(body: Any, pipeline: Pipeline) -> Any:
+    """A kernel in which warps of their own ask for a pipeline's tiles, and the others compute.
+
+    The thread axis that grows has those warps at its end. All other statements of the kernel are
+    for the others alone, and stand under a condition each, so that barriers stand outside of it.
+    """
+    producers, *registers = map(int, pipeline.loop.annotations[TMA_ROLES])
+    variable, extent = pipeline.threads[-1]
+    inner = math.prod(count for _, count in pipeline.threads[:-1])
+    if producers % inner:
+        raise TransformError(
+            f"{producers} threads more do not divide into rows of {inner}",
+            "bind threadIdx.x to a divisor of 32",
+        )
+    computes = LT(variable, IntImm("int32", extent))
+    within = _find_innermost(body, pipeline.loop)
+
+    def rewrite(loop: For) -> Any:
+        if loop.loop_var.same_as(within.loop_var):
+            kernel = _guard(loop.body, pipeline, computes, registers)
+            loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel))
+        if loop.loop_var.same_as(variable):
+            return _with_extent(loop, extent + producers // inner, loop.body)
+        return loop
+
+    return tvm_ffi.structural_map(body, (For, rewrite))
+
+
+def _find_innermost(body: Any, loop: For) -> For:
+    """The innermost loop around another one, which must be bound to threads."""
+    around = [
+        outer
+        for outer in find_all(body, For)
+        if not outer.same_as(loop) and any(loop.same_as(each) for each in find_all(outer, For))
+    ]
+    if not around or get_axis(around[-1]) is None:
+        name = around[-1].loop_var.name if around else "the kernel"
+        raise TransformError(
+            f"loop '{loop.loop_var.name}' stands in loop '{name}', which is not bound",
+            "give roles to warps where the loop over tiles is the kernel's outermost one",
+        )
+    return around[-1]
+
+
+def _with_extent(loop: For, extent: int, body: Any) -> For:
+    return For(
+        loop.loop_var,
+        loop.min,
+        IntImm("int32", extent),
+        loop.kind,
+        body,
+        loop.thread_binding,
+        loop.annotations,
+    )
+
+
+def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[int]) -> Any:
+    """A statement around the pipeline, whose parts are for the warps that compute alone."""
+    if isinstance(statement, For) and statement.loop_var.same_as(pipeline.loop.loop_var):
+        return SeqStmt(_run_with_roles(pipeline, computes, registers))
+    loops = find_all(statement, For)
+    if not any(loop.loop_var.same_as(pipeline.loop.loop_var) for loop in loops):
+        return statement if _is_of_registers(statement) else IfThenElse(computes, statement, None)
+    if isinstance(statement, SBlockRealize):
+        inner = _guard(statement.block.body, pipeline, computes, registers)
+        block = with_body(statement.block, inner)
+        return SBlockRealize(statement.iter_values, statement.predicate, block)
+    if isinstance(statement, SeqStmt):
+        return SeqStmt([_guard(each, pipeline, computes, registers) for each in statement.seq])
+    raise TransformError(
+        f"loop '{pipeline.loop.loop_var.name}' stands in a statement of another kind",
+        "give roles to warps where the loop over tiles is the kernel's outermost one",
+    )
+
+
+def _is_of_registers(statement: Any) -> bool:
+    """Whether a statement does nothing but to compute in a thread's own registers.
+
+    All warps may do that; under a condition, CUDA would keep arrays in local memory.
+    """
+    used = [str(buffer.scope()) for buffer, _ in get_elements(statement)]
+    return not find_all(statement, Call) and all(scope == "local" for scope in used)
+
+
+def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> list[Any]:
+    """Mbarriers of full stages, and behind them those of empty ones, at which warps arrive."""
+    stages, step = pipeline.stages, pipeline.loop.loop_var
+    warps = math.prod(count for _, count in pipeline.threads) // WARP
+    arrive = T.ptx["mbarrier.arrive.shared.b64"](_point_to_empty(pipeline, step))
+    done = [Evaluate(T.cuda.warp_sync()), if_one_lane([Evaluate(arrive)])]
+    consumer: list[Any] = [
+        pipeline.loop_over([pipeline.wait_for_tile(), *pipeline.compute(), *done])
+    ]
+    producer = [_produce(pipeline)]
+    if registers[0]:
+        producer.insert(0, Evaluate(T.ptx.setmaxnreg.dec.sync.aligned.u32(registers[0])))
+        consumer.insert(0, Evaluate(T.ptx.setmaxnreg.inc.sync.aligned.u32(registers[1])))
+    split = IfThenElse(computes, join(consumer), join(producer))
+    counts = [1] * stages + [warps] * stages
+    return [*pipeline.initialize(counts), split, *pipeline.invalidate(len(counts))]
+
+
+def _produce(pipeline: Pipeline) -> Any:
+    """One lane copies tile after tile, each to a stage that is empty: at first all of them are."""
+    loop, stages = pipeline.loop, pipeline.stages
+    step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
+    free = FloorMod(FloorDiv(step, stages) + 1, 2)
+    wait = Evaluate(T.cuda.mbarrier_wait(_point_to_empty(pipeline, step), free))
+    body = SeqStmt([wait, pipeline.copy(step)])
+    copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
+    first = math.prod(count for _, count in pipeline.threads)
+    return if_elected(pipeline.threads, [copies], first=first)
+
+
+def _point_to_empty(pipeline: Pipeline, step: Any) -> Any:
+    return pipeline.point_to(FloorMod(step, pipeline.stages) + pipeline.stages)

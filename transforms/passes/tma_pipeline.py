@@ -1,0 +1,315 @@
+"""The pieces of a pipeline of bulk copies: tensor maps, stages, mbarriers, copies and waits.
+
+Instructions from the PTX ISA, sections "mbarrier" and "Data Movement and Conversion Instructions:
+cp.async.bulk.tensor".
+
+Pointers into the tiles and mbarriers are declared to be read only: TVM's ThreadSync would otherwise
+put barriers around the accesses, which the mbarriers order. All that are needed stand here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm.ir import Call, Range, TensorLoad, TensorRegion
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.script import tirx as T
+from tvm.tirx import (
+    LT,
+    Bind,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Evaluate,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    SeqStmt,
+    Var,
+    decl_buffer,
+)
+
+from ..errors import TransformError
+from ..gpu_limits import WARP
+from ..tir import constant, find_all
+from ..tma_tiles import SWIZZLES, TMA_COPY, TMA_ROLES, TMA_STAGES, TmaTile, read_tile
+
+READ = 1
+"""The mask of a pointer that reads."""
+ROOM = 128
+"""Places of 8 bytes for mbarriers: 1024 bytes, so that tiles beside them begin at multiples of
+that."""
+
+
+@dataclass
+class Pipeline:
+    """A loop whose tiles the TMA copies.
+
+    Attributes
+    ----------
+    tiles : of the copies, with buffers of one stage
+    rest : what the loop computes
+    block : that allocates the tiles, around the loop's body
+    threads : as `_find_threads`
+    first_map : the number of its first tensor map
+    """
+
+    loop: For
+    stages: int
+    tiles: list[TmaTile]
+    rest: list[Any]
+    block: SBlock
+    threads: list[tuple[Any, int]]
+    first_map: int
+
+    @classmethod
+    def of(cls, loop: For, threads: list[tuple[Any, int]], first_map: int) -> Pipeline:
+        block = loop.body.block if isinstance(loop.body, SBlockRealize) else None
+        parts = list(block.body.seq) if block and isinstance(block.body, SeqStmt) else []
+        copies = [part for part in parts if _find_copy(part) is not None]
+        if block is None or not copies or parts[: len(copies)] != copies:
+            raise TransformError(
+                f"loop '{loop.loop_var.name}' has no copies first, of buffers of its own",
+                "lower the module as prefetch_by_tma left it",
+            )
+        tiles = [_read(copy) for copy in copies]
+        stages = int(loop.annotations[TMA_STAGES])
+        return cls(loop, stages, tiles, parts[len(copies) :], block, threads, first_map)
+
+    def __post_init__(self) -> None:
+        self.count = constant(self.loop.extent) or 0
+        self.staged = [_give_stages(tile.target, self.stages) for tile in self.tiles]
+        self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope="shared.dyn")
+        self.maps = [
+            Var(f"tensor_map_{self.first_map + at}", T.handle("tensormap").ty)
+            for at in range(len(self.tiles))
+        ]
+
+    def make_tensor_maps(self) -> list[Any]:
+        """What the host does before the kernel: two statements for each tensor."""
+        pairs = zip(self.maps, self.tiles, strict=True)
+        return [each for variable, tile in pairs for each in make_tensor_map(variable, tile)]
+
+    def lower(self) -> Any:
+        """The pipeline in which all threads wait and compute, and one of them copies."""
+        ahead = self.stages - 1
+        first = [self.copy(step) for step in range(min(ahead, self.count))]
+        body = [
+            *self.initialize([1] * self.stages),
+            if_elected(self.threads, first),
+            self._run(ahead),
+            *self.invalidate(self.stages),
+        ]
+        return self.allocate(SeqStmt(body))
+
+    def allocate(self, body: Any) -> SBlockRealize:
+        """A statement in which there are the stages and the mbarriers."""
+        buffers = [*self.staged, self.barriers]
+        return SBlockRealize([], True, SBlock([], [], [], "", body, alloc_buffers=buffers))
+
+    def initialize(self, counts: list[int]) -> list[Any]:
+        """Make mbarriers, each for a number of arrivals."""
+        inits = [
+            Evaluate(T.ptx.mbarrier.init.shared.b64(self.point_to(at), count))
+            for at, count in enumerate(counts)
+        ]
+        fence = Evaluate(T.ptx["fence.mbarrier_init.release.cluster"]())
+        return [if_elected(self.threads, [*inits, fence]), make_barrier()]
+
+    def invalidate(self, count: int) -> list[Any]:
+        """The place of the mbarriers may become another buffer's, or theirs again."""
+        calls = [
+            Evaluate(T.ptx["mbarrier.inval.shared.b64"](self.point_to(at))) for at in range(count)
+        ]
+        return [make_barrier(), if_elected(self.threads, calls)]
+
+    def wait_for_tile(self) -> Evaluate:
+        """Wait until an iteration's tiles have arrived."""
+        step = self.loop.loop_var
+        round_ = FloorDiv(step, self.stages)
+        place = self.point_to(FloorMod(step, self.stages))
+        return Evaluate(T.cuda.mbarrier_wait(place, FloorMod(round_, 2)))
+
+    def compute(self) -> list[Any]:
+        """What an iteration computes, with its stage."""
+        stages = dict(zip((tile.target for tile in self.tiles), self.staged, strict=True))
+        stage = FloorMod(self.loop.loop_var, self.stages)
+        return [use_stage(part, stages, stage) for part in self.rest]
+
+    def loop_over(self, statements: list[Any]) -> For:
+        """The loop, with other statements in its body and without the tiles' buffers."""
+        own = [tile.target for tile in self.tiles]
+        left = [
+            buffer
+            for buffer in self.block.alloc_buffers
+            if not any(buffer.same_as(each) for each in own)
+        ]
+        name = self.block.name_hint
+        block = SBlock([], [], [], name, SeqStmt(statements), alloc_buffers=left)
+        ours = (TMA_STAGES, TMA_ROLES)
+        notes = {key: value for key, value in self.loop.annotations.items() if key not in ours}
+        realized = SBlockRealize([], True, block)
+        loop = self.loop
+        return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, realized, None, notes)
+
+    def _run(self, ahead: int) -> For:
+        step = self.loop.loop_var
+        following = IfThenElse(
+            LT(step + ahead, IntImm("int32", self.count)),
+            if_elected(self.threads, [self.copy(step + ahead)]),
+            None,
+        )
+        return self.loop_over([self.wait_for_tile(), make_barrier(), following, *self.compute()])
+
+    def copy(self, step: Any) -> Any:
+        """Announce the bytes of an iteration's tiles, and ask for them."""
+        stage = FloorMod(step, self.stages) if not isinstance(step, int) else step % self.stages
+        arrived = self.point_to(stage)
+        total = sum(tile.bytes for tile in self.tiles)
+        calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]
+        for tile, buffer, variable in zip(self.tiles, self.staged, self.maps, strict=True):
+            size = math.prod(tile.box)
+            for panel in range(tile.panels):
+                start = tile.get_start(panel)
+                start = [substitute_step(index, self.loop.loop_var, step) for index in start]
+                place = stage * (size * tile.panels) + panel * size
+                target = buffer.access_ptr(READ, offset=place, extent=size)
+                calls.append(Evaluate(_load_tile(target, variable, start, arrived)))
+        return SeqStmt(calls)
+
+    def point_to(self, stage: Any) -> Any:
+        """A pointer to an mbarrier: those of the stages come first."""
+        return self.barriers.access_ptr(READ, offset=stage, extent=1)
+
+
+def if_elected(
+    threads: list[tuple[Any, int]], statements: list[Any], *, first: int = 0
+) -> IfThenElse:
+    """Statements that one lane of a warp runs: of the one that begins at the thread `first`, among
+    those that have no smaller number.
+    """
+    inner = if_one_lane(statements)
+    if len(threads) == 2 and threads[0][1] == WARP:  # simpler to read, and for the compiler
+        return IfThenElse(threads[1][0].equal(first // WARP), inner, None)
+    number: Any = IntImm("int32", 0)
+    for variable, extent in reversed(threads):
+        number = number * extent + variable
+    return IfThenElse(LT(number, IntImm("int32", first + WARP)), inner, None)
+
+
+def if_one_lane(statements: list[Any]) -> IfThenElse:
+    """Statements that one lane of each warp runs, of warps all of whose lanes are there."""
+    return IfThenElse(T.cuda.elect_sync() != T.uint32(0), join(statements), None)
+
+
+def join(statements: list[Any]) -> Any:
+    """One statement after the other."""
+    return SeqStmt(statements) if len(statements) > 1 else statements[0]
+
+
+def _find_copy(part: Any) -> SBlock | None:
+    blocks = [block for block in find_all(part, SBlock) if TMA_COPY in block.annotations]
+    return blocks[0] if blocks else None
+
+
+def _read(part: Any) -> TmaTile:
+    """The tile of a copy, under loops of its own."""
+    block = _find_copy(part)
+    loops = find_all(part, For)
+    assert block is not None
+    store = find_all(block.body, BufferStore)[0]
+    return read_tile(store, loops, {}, int(block.annotations[TMA_COPY]), str(block.name_hint))
+
+
+def _give_stages(buffer: Any, stages: int) -> Any:
+    return decl_buffer(
+        (stages, *buffer.shape), buffer.dtype, str(buffer.name), scope=str(buffer.scope())
+    )
+
+
+def make_barrier() -> Evaluate:
+    """A barrier of the thread block."""
+    return Evaluate(T.tvm_storage_sync("shared"))
+
+
+def _load_tile(target: Any, tensor_map: Any, start: list[Any], arrived: Any) -> Any:
+    name = f"cp.async.bulk.tensor.{len(start)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+    return T.ptx[name](target, T.address_of(tensor_map), *reversed(start), arrived)
+
+
+def make_tensor_map(variable: Any, tile: TmaTile) -> list[Any]:
+    """What the host does to describe a tensor and its tiles: innermost dimensions come first."""
+    size = tile.source.dtype.itemsize
+    shape = [constant(extent) or 1 for extent in tile.source.shape]
+    rank = len(shape)
+    pitches = [math.prod(shape[at:]) * size for at in range(1, rank)]
+    dtype = str(tile.source.dtype)
+    encode = T.tensormap_encode_tiled(
+        variable,
+        tile.source.data,
+        *reversed(shape),
+        *reversed(pitches),
+        *reversed(tile.box),
+        *[1] * rank,
+        descriptor_dtype="uint8" if dtype.startswith("float8") or dtype == "int8" else dtype,
+        rank=rank,
+        swizzle=SWIZZLES.index(tile.swizzle) + 1 if tile.swizzle else 0,
+    )
+    return [Bind(variable, T.tvm_stack_alloca("tensormap", 1)), Evaluate(encode)]
+
+
+def substitute_step(index: Any, variable: Any, step: Any) -> Any:
+    """An index in another iteration."""
+    value = IntImm("int32", step) if isinstance(step, int) else step
+    return tvm_ffi.structural_map(
+        index, (Var, lambda node: value if node.same_as(variable) else node)
+    )
+
+
+def use_stage(statement: Any, stages: dict[Any, Any], stage: Any) -> Any:
+    """A statement that uses one stage of buffers that have several now."""
+
+    def find(buffer: Any) -> Any:
+        return stages.get(buffer)
+
+    def load(node: Any) -> Any:
+        made = find(node.source)
+        return node if made is None else BufferLoad(made, [stage, *node.indices])
+
+    def store(node: Any) -> Any:
+        made = find(node.buffer)
+        return node if made is None else BufferStore(made, node.value, [stage, *node.indices])
+
+    def region(node: Any) -> Any:
+        made = find(node.source)
+        if made is None:
+            return node
+        return BufferRegion(made, [Range.from_min_extent(stage, 1), *node.region])
+
+    callbacks: list[tuple[type, Callable[[Any], Any]]] = [
+        (TensorLoad, load),
+        (BufferStore, store),
+        (TensorRegion, region),
+        (Call, lambda node: _point_into(node, stages, stage)),
+    ]
+    return tvm_ffi.structural_map(statement, callbacks)
+
+
+def _point_into(call: Any, stages: dict[Any, Any], stage: Any) -> Any:
+    """A pointer into a buffer, in a stage of it."""
+    name = str(getattr(call.op, "name", ""))
+    if name != "tirx.tvm_access_ptr":
+        return call
+    for buffer, made in stages.items():
+        if tvm_ffi.structural_equal(call.args[1], buffer.data):
+            size = math.prod(constant(extent) or 1 for extent in buffer.shape)
+            args = [call.args[0], made.data, call.args[2] + stage * size, *call.args[3:]]
+            return Call(call.op, args, ret_ty=call.ty)
+    return call
