@@ -203,7 +203,7 @@ class Change:
 def load_change(tried: Tried) -> Change:
     """Load the pass, and say where it goes; raises `UseError` where that is not known."""
     from tirstep.experiments import Edit, ExperimentError, get_declaration
-    from tirstep.experiments.counterexample import PassSource, read_source
+    from tirstep.experiments.counterexample import PassSource
     from tirstep.experiments.editing import make_whole
     from tirstep.experiments.user_file import load_value
 
@@ -211,18 +211,22 @@ def load_change(tried: Tried) -> Change:
     try:
         if wish.pipeline is not None:
             whole = make_whole(load_value(wish.pipeline), wish.pipeline)
-            return Change((), whole, PassSource(), f"pipeline {wish.pipeline}")
+            return Change((), whole, _read_source(wish.pipeline), f"pipeline {wish.pipeline}")
         if wish.drop is not None:
             return Change((Edit("drop", wish.drop),), None, PassSource(), f"without {wish.drop}")
         value = load_value(tried.spec)
         edit = _place(value, tried, get_declaration(value))
-        place, _, name = tried.spec.rpartition(":")
-        source = PassSource()
-        if place.endswith(".py"):
-            source = read_source(Path(place), name)
-        return Change((edit,), None, source, f"{tried.name} {edit}")
+        return Change((edit,), None, _read_source(tried.spec), f"{tried.name} {edit}")
     except ExperimentError as error:
         raise UseError(str(error)) from None
+
+
+def _read_source(spec: str) -> PassSource:
+    """The text of what ``FILE.py:NAME`` names; nothing for a module that is imported."""
+    from tirstep.experiments.counterexample import PassSource, read_source
+
+    place, _, name = spec.rpartition(":")
+    return read_source(Path(place), name) if place.endswith(".py") else PassSource()
 
 
 def _place(value: Any, tried: Tried, declared: Declaration | None) -> Edit:

@@ -137,15 +137,18 @@ def _shrink_module(
             record = TrialRecord(0, "", trial.subject.label, found.status, found.reason, found.kind)
             small = shrink_subject(experiment, trial.subject, record, seed=tried.seed)
             if small is not None:
-                return _write(small, tried, change)
+                return _write(small, experiment, tried, change)
     return None
 
 
-def _write(found: Counterexample, tried: Tried, change: Change) -> Counterexample:
+def _write(
+    found: Counterexample, experiment: Experiment, tried: Tried, change: Change
+) -> Counterexample:
     from tirstep.experiments.hunting import write_counterexample
 
     path = tried.script or Path(f"wrong_{tried.name}.py")
-    return write_counterexample(found, change.edits, change.source, change.title, path)
+    edits = experiment.edits
+    return write_counterexample(found, edits, change.source, change.title, path)
 
 
 def _show_counterexample(screen: Screen, found: Counterexample | None) -> None:
@@ -157,6 +160,10 @@ def _show_counterexample(screen: Screen, found: Counterexample | None) -> None:
     screen.line(("small   ", "dim"), f"{lines}, after {found.shrunk.tried} reductions tried")
     screen.program(found.shrunk.text)
     screen.line((f"{found.verdict.status}   ", "dim"), found.verdict.reason, wrap=True)
+    if found.path is None:
+        told = "none: what is changed runs where host and device are apart, or in no list of passes"
+        screen.line(("script  ", "dim"), told, wrap=True)
+        return
     screen.line(("script  ", "dim"), str(found.path))
     verb = "shows it" if found.is_shown else "does not show it on this machine"
     screen.line(("run     ", "dim"), f"the script {verb}: {found.last_line}", wrap=True)
@@ -186,7 +193,7 @@ def show_corpus(
         with screen.working():
             screen.doing("making a counterexample small")
             found = find_counterexample(experiment, corpus, records)
-            found = None if found is None else _write(found, tried, change)
+            found = None if found is None else _write(found, experiment, tried, change)
         _show_counterexample(screen, found)
     if as_json:
         print_document(
