@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .formatting import count
+from .guarding import note_tried
 from .request import Json, Seed, at_least
 from .wrong_use import UseError
 
@@ -290,6 +291,7 @@ def _try_all(
     trials = []
     for number, subject in enumerate(subjects, 1):
         screen.doing(f"{subject.label} ({number} of {count(len(subjects), 'module')})")
+        note_tried(subject.label)
         trials.append(try_change(experiment, subject, options))
     return trials
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .formatting import count
+from .guarding import note_tried
 
 if TYPE_CHECKING:
     from tirstep.experiments import Experiment, Trial
@@ -132,6 +133,7 @@ def _shrink_module(
 
     with screen.working():
         screen.doing("making it small")
+        note_tried("a smaller module than it was given")
         for trial in bad[:4]:
             found = try_subject(experiment, trial.subject)
             record = TrialRecord(0, "", trial.subject.label, found.status, found.reason, found.kind)
@@ -183,8 +185,10 @@ def show_corpus(
     trials = range(tried.first, tried.first + (tried.corpus or 0))
     records: list[TrialRecord] = []
     with screen.working():
+        note_tried(f"trial {tried.first}")
         for record in hunt(experiment, corpus, trials, state):
             records.append(record)
+            note_tried(f"trial {record.trial + 1}")
             screen.doing(f"trial {record.trial}, {len(records)} of {len(trials)}")
     bad = [each for each in records if each.is_bad]
     _show_counts(screen, records, change.title, tried)
@@ -192,6 +196,7 @@ def show_corpus(
     if bad:
         with screen.working():
             screen.doing("making a counterexample small")
+            note_tried("a smaller module than it was given")
             found = find_counterexample(experiment, corpus, records)
             found = None if found is None else _write(found, experiment, tried, change)
         _show_counterexample(screen, found)
