@@ -106,6 +106,14 @@ ScriptFile = Annotated[
         help="Where to write a counterexample. [default: wrong_PASS.py]",
     ),
 ]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        help="Write an HTML page of each module without the change and with it.",
+    ),
+]
 
 
 def command(
@@ -125,6 +133,7 @@ def command(
     arch: Archs = None,
     diff: WithDiff = False,
     script: ScriptFile = None,
+    report: ReportFile = None,
     json: Json = False,
 ) -> int:
     """Try a TIR pass: is every answer the same with it?
@@ -136,7 +145,7 @@ def command(
     wish = PassWish({"after": after, "before": before, "replace": replace}, drop, pipeline)
     given = list(names or ())
     if audit:
-        if wish.is_any or given:
+        if wish.is_any or given or report is not None:
             raise UseError("--audit is of TVM's own pipeline; give --corpus, --seed, --jobs alone")
         from .pass_audit import show_audit
 
@@ -146,7 +155,7 @@ def command(
     spec = given.pop(0) if wish.takes_pass else ""
     if bool(given) == (corpus is not None):
         raise UseError("name recipes, ladders or modules to try it on, or give --corpus N")
-    tried = Tried(wish, spec, given, corpus, first, seed, state, script)
+    tried = Tried(wish, spec, given, corpus, first, seed, state, script, report)
     return try_pass(tried, device, arch or [], with_diff=diff, as_json=json)
 
 
@@ -183,6 +192,7 @@ class Tried:
     seed: int
     state: Path | None
     script: Path | None
+    report: Path | None
 
     @property
     def name(self) -> str:
@@ -259,9 +269,12 @@ def try_pass(
 
     from .facts import choose_architectures
     from .pass_screen import show_corpus, show_modules
+    from .report import require_replaceable
     from .screen import Screen
 
     change = load_change(tried)
+    if tried.report is not None:
+        require_replaceable(tried.report)
     unknown = [name for name in devices or () if name not in DEVICES or name == "auto"]
     if unknown:
         raise UseError(f"--device {unknown[0]}: choose {', '.join(DEVICES[1:])}")
@@ -272,7 +285,7 @@ def try_pass(
     try:
         with Experiment(tried.name, change.edits, change.whole) as experiment:
             if tried.corpus is not None:
-                return show_corpus(screen, experiment, tried, change, as_json=as_json)
+                return show_corpus(screen, experiment, tried, change, options, as_json=as_json)
             subjects = list_subjects(tried.modules, tried.seed)
             with screen.working():
                 trials = _try_all(screen, experiment, subjects, options)

@@ -377,7 +377,7 @@ def _add_facts(trial: Trial, without: Lowering, found: Lowering, options: TryOpt
     if options.architectures and all(each.refusal is None for each in facts):
         both = [compile_everywhere(each, options.architectures) for each in facts]
         compiled = tuple(zip(*both, strict=True))
-    rows = tuple(each.rows() if each.refusal is None else () for each in facts)
+    rows = tuple(each.rows_to_compare() if each.refusal is None else () for each in facts)
     return replace(trial, facts=(rows[0], rows[1]), compiled=compiled)
 
 

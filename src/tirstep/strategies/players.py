@@ -336,7 +336,7 @@ class Player:
         )
 
     def do_tensorize_fragments(self) -> Call:
-        """Of blocks that play the roles, mostly: copies into registers, what zeroes, what stores."""
+        """Of blocks that play the roles, mostly: copies to registers, what zeroes, what stores."""
         roles: dict[str, list[Block]] = {"load": [], "zero": [], "store": [], "sum": []}
         for block in self.play.blocks():
             roles[self._find_role(block)].append(block)

@@ -119,7 +119,7 @@ def _watch(arguments: Sequence[str], output: Path) -> int:
     from ..screen import Screen
     from .watch import watch_report
 
-    _require_ours(output)
+    require_replaceable(output)
     return watch_report([*arguments, "--output", str(output)], output, Screen().line)
 
 
@@ -144,7 +144,7 @@ def write_report(
 
     among = tuple(it.spelling or it.name for it in pick_recipes(names, request))
     get_target(target)
-    _require_ours(output)
+    require_replaceable(output)
     screen = Screen()
     with screen.working():
         device = get_device(request.device)
@@ -158,7 +158,7 @@ def write_report(
     return 1 if any(_get_findings(part) for part in parts) else 0
 
 
-def _require_ours(path: Path) -> None:
+def require_replaceable(path: Path) -> None:
     """Refuse, before the work, to write where there is no folder or over another's file."""
     from tirstep.files import require_writable
 

@@ -194,7 +194,7 @@ class StepBuilder:
             device_source=source,
             links=lowered.links,
             machine_code=self._machine_code(step is run.steps[-1], lowering),
-            passes=_pass_parts(lowering, program, tuple(authors)),
+            passes=build_passes(lowering, program, tuple(authors)),
             pass_count=len(lowering.passes),
             nests=find_nests(step.module),
             buffers=find_buffers(step.module, compacted[0] if compacted else None),
@@ -245,10 +245,12 @@ class LoweredStep:
 _LOWERED: dict[tuple[Text, str], LoweredStep] = {}
 
 
-def _pass_parts(
+def build_passes(
     lowering: Lowering, program: Text, authors: tuple[int, ...]
 ) -> tuple[PassPart, ...]:
-    """The passes that changed the module, with the blame of the text that each was given."""
+    """The passes that changed the module, with the blame of the text that each was given; `program`
+    is the text of the module before them all.
+    """
     parts: list[PassPart] = []
     known, last = {program: authors}, program
     printed = {_find_functions(lowering.module): program}
