@@ -132,7 +132,7 @@ def write_report(
     checks: bool,
     every_step: bool = False,
 ) -> int:
-    """Write the page; 1 if a check failed."""
+    """Write the page; 1 if a check failed, 2 if one of the user's programs cannot be run."""
     from tirstep.files import write_file
     from tirstep.lowering_checks import get_device
     from tirstep.lowering_checks.compile.compiling import get_target
@@ -155,6 +155,8 @@ def write_report(
         page = render_report(report)
     write_file(output, page)
     _show_end(screen, output, report, len(page.encode()))
+    if any(part.refusal is not None and part.status == "failed" for part in parts):
+        return 2
     return 1 if any(_get_findings(part) for part in parts) else 0
 
 
