@@ -252,7 +252,7 @@ def _show_end(screen: Screen, rungs: Sequence[Rung], other_findings: int, reques
         run = rung.run
         if run is not None and numbers_word(rung.verdicts) != "failed":
             run = next((it.run for it in rung.others if it.findings), None)
-        if run is None or run.problem.symbolic:  # why leaves no size open
+        if run is None:
             continue
         asked = request if run is rung.run else make_request_of(run, request)
         words = spell_command("why", run, asked)

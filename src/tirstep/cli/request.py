@@ -167,6 +167,7 @@ class Request:
     device : a device's name, or ``"auto"``
     seed : of the random inputs
     function : of a user's module, the only one that is meant
+    symbolic : sizes that the module leaves open
     """
 
     shape: str | None
@@ -176,6 +177,7 @@ class Request:
     device: str = "auto"
     seed: int = 0
     function: str | None = None
+    symbolic: tuple[str, ...] = ()
 
     @property
     def is_of_examples(self) -> bool:
@@ -451,6 +453,7 @@ def run_requested(
         shape,
         options={**base.options, **request.options},
         config={**base.config, **chosen},
+        symbolic=request.symbolic,
     )
 
 
@@ -476,5 +479,7 @@ def spell_command(name: str, run: Run, request: Request) -> str:
     for option, settings in {"--option": options, "--set": config}.items():
         for key, value in settings.items():
             words += [option, f"{key}={spell(value)}"]
+    if name == "why" and run.problem.symbolic:
+        words += ["--open", ",".join(run.problem.symbolic)]
     words += ["--seed", str(request.seed)] if request.seed else []
     return shlex.join(words)
