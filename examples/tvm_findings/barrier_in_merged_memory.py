@@ -1,4 +1,4 @@
-"""Two buffers of dynamic shared memory are merged into one place, and no barrier orders their writes.
+"""Two buffers of dynamic shared memory are given one place, and no barrier orders the writes.
 
 pass: s_tir.MergeSharedMemoryAllocations
 what: a race
