@@ -36,9 +36,10 @@ it stands by the interpreter, then through TVM's passes, and names the first pas
 simulator, or for a CPU LLVM's code, finds something else. {statuses}.
 
 Left out is what is wrong as it stands; unjudged what the simulator cannot run. Refused are modules
-that are right as they stand and that TVM does not compile. "code generation" stands for passes
-whose results cannot be interpreted one by one, because buffers of several types share a place in
-them: what comes out in the end is wrong.
+that are right as they stand and that TVM does not compile. What StorageRewrite makes cannot always
+be interpreted, because buffers of several types share a place in it: it is named where a module
+that is wrong in the end is right without it. "code generation" is what stays wrong then: buffers in
+dynamic shared memory, which MergeSharedMemoryAllocations puts in one place as well.
 
 | pass | modules it changed | first wrong after it | refused |
 |---|---:|---|---:|

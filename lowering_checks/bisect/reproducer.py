@@ -246,9 +246,8 @@ def make_arguments(module):
     """Whole numbers; what is only written begins with zeros."""
     random = np.random.default_rng(SEED)
     arrays = []
-    for parameter, drawn in zip(module["main"].params, DRAWN):
+    for parameter, shape, drawn in zip(module["main"].params, SHAPES, DRAWN):
         is_tensor = isinstance(parameter.ty, BufferType)
-        shape = [int(extent) for extent in parameter.shape] if is_tensor else []
         dtype = str(parameter.dtype if is_tensor else parameter.ty)
         low, high = drawn or (0, 0)
         array = np.asarray(random.integers(low, high + 1, shape)).astype(dtype)

@@ -54,6 +54,7 @@ class ScriptCase:
             "\nSEED = " + repr(self.seed) + "\n"
             "# Of each argument: from which to which whole number it is; None for a mere output.\n"
             f"DRAWN = {list(self.drawn)}\n"
+            f"SHAPES = {[list(each.shape) for each in self.tensors]}\n"
             f"OUTPUTS, NAMES = {list(self.outputs)}, {names}\n"
         )
 
@@ -103,7 +104,10 @@ def _plan_cases(bad: FirstBad) -> Iterator[ScriptCase]:
 
 
 def _plan_of(bad: FirstBad, arguments: Sequence[Array]) -> ScriptCase:
-    tensors = tuple(_describe(parameter) for parameter in bad.module[MAIN].params)
+    tensors = tuple(
+        _describe(parameter, np.asarray(array))
+        for parameter, array in zip(bad.module[MAIN].params, arguments, strict=True)
+    )
     if bad.run is None:
         outputs = bad.outputs
         written = {place for place in outputs if _is_of_one_value(arguments[place])}
@@ -181,11 +185,12 @@ def _find_bounds(bad: FirstBad, case: ScriptCase) -> list[float]:
     return [2 * float(np.max(bound, initial=0)) for bound in problem.error_bound(inputs)]
 
 
-def _describe(parameter: Any) -> Tensor:
+def _describe(parameter: Any, array: Array) -> Tensor:
+    """A parameter, whose shape may have open sizes, as it is in a call with an array."""
     name = str(parameter.name)
     if is_scalar(parameter):
         return Tensor(name, (), str(parameter.ty), is_scalar=True)
-    return Tensor(name, tuple(int(extent) for extent in parameter.shape), str(parameter.dtype))
+    return Tensor(name, array.shape, str(parameter.dtype))
 
 
 def _is_of_one_value(array: Array) -> bool:

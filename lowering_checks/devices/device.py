@@ -13,13 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 import tvm
 from tvm.s_tir import SBlock
-from tvm.tirx import For, Var
+from tvm.tirx import For, IntImm, Var
 from tvm.tirx.buffer import BufferType
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
-from tirstep.transforms.tir import constant, find_all, get_axis
+from tirstep.transforms.tir import constant, find_all, get_axis, substitute
 
 Array = np.ndarray[Any, Any]
 Arrays = list[Array]
@@ -177,6 +177,56 @@ def require_arguments(parameters: Sequence[Any], arguments: Arrays) -> None:
                 f"{parameter.name} is {dtype} of shape {_format_shape(extents)}, and the "
                 f"argument is {array.dtype} of shape {_format_shape(array.shape)}"
             )
+
+
+def close_extents(function: Any, values: dict[Var, Any]) -> Any:
+    """A function with a constant for each variable that the shapes of its parameters leave open;
+    raises ValueError or RuntimeError where they fit no shape.
+    """
+    open_buffers = [
+        each
+        for each in function.params
+        if not is_scalar(each) and any(constant(extent) is None for extent in each.shape)
+    ]
+    return function.specialize(
+        {
+            buffer: tvm.tirx.decl_buffer(
+                [substitute(extent, values) for extent in buffer.shape],
+                buffer.dtype,
+                str(buffer.name),
+                scope=buffer.scope(),
+            )
+            for buffer in open_buffers
+        }
+    )
+
+
+def leaves_sizes_open(function: Any) -> bool:
+    """Whether the shape of a parameter has a size that is known when the function is called."""
+    return any(
+        constant(extent) is None
+        for each in function.params
+        if not is_scalar(each)
+        for extent in each.shape
+    )
+
+
+def close_for(function: Any, arguments: Arrays) -> Any:
+    """A function that leaves sizes open, at those of its arguments; raises `DeviceError`."""
+    require_arguments(function.params, arguments)
+    values = {
+        extent: IntImm(str(extent.ty), int(size))
+        for parameter, array in zip(function.params, arguments, strict=True)
+        if not is_scalar(parameter)
+        for extent, size in zip(parameter.shape, array.shape, strict=True)
+        if isinstance(extent, Var)
+    }
+    try:
+        return close_extents(function, values)
+    except (ValueError, RuntimeError) as error:
+        raise DeviceError(
+            f"the sizes of the arguments fit no shape: {get_reason(error)}"
+        ) from error
 
 
 def is_scalar(parameter: Any) -> bool:

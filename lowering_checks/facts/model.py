@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -11,6 +12,7 @@ import tvm
 
 SCOPES = ("global", "shared")
 Number = int | float
+_FIRST_KERNEL = re.compile(r'(?m)^(extern "C" __global__|__kernel) ')
 
 
 class Fact(NamedTuple):
@@ -187,6 +189,17 @@ class Facts:
     def intensity(self) -> float | None:
         """Operations per byte that must be moved at least."""
         return None if self.flops is None or not self.bytes else self.flops / self.bytes
+
+    @property
+    def source_lines(self) -> int:
+        """The lines of the kernels that are not empty, without what TVM writes in front of them."""
+        first = _FIRST_KERNEL.search(self.source)
+        kernels = self.source[first.start() :] if first is not None else self.source
+        return sum(bool(line.strip()) for line in kernels.splitlines())
+
+    def rows_to_compare(self) -> tuple[Fact, ...]:
+        """The rows, and how many lines the source has: for two programs side by side."""
+        return (*self.rows(), Fact("source", "source_lines", "source lines", self.source_lines))
 
     def rows(self) -> tuple[Fact, ...]:
         """The facts as rows; with several kernels, the group has the kernel's name behind it."""

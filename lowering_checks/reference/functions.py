@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tvm
@@ -13,10 +13,10 @@ from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules import KernelError, Tensor
 from tirstep.modules.validation import nearest
-from tirstep.transforms.tir import constant, find_all, substitute
+from tirstep.transforms.tir import constant, find_all
 
 from ..compile.compiling import MAIN
-from ..devices.device import is_scalar
+from ..devices.device import close_extents, is_scalar
 
 _OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, Call)
 
@@ -57,8 +57,12 @@ def get_open_sizes(function: PrimFunc) -> dict[str, Any]:
     return found
 
 
-def close_sizes(function: PrimFunc, sizes: Mapping[str, int], who: str) -> PrimFunc:
-    """The function with values for the sizes that it leaves open; raises `KernelError`."""
+def close_sizes(
+    function: PrimFunc, sizes: Mapping[str, int], who: str, *, left: Collection[str] = ()
+) -> PrimFunc:
+    """The function with values for the sizes that it leaves open, but for those in `left`; raises
+    `KernelError`.
+    """
     names = get_open_sizes(function)
     if unknown := [name for name in sizes if name not in names]:
         known = ", ".join(names) or "none"
@@ -71,21 +75,15 @@ def close_sizes(function: PrimFunc, sizes: Mapping[str, int], who: str) -> PrimF
             raise KernelError(f"{who}: {name}={size!r} is no size; give an integer >= 1")
     if not names:
         return function
-    values = {names[name]: IntImm(str(names[name].ty), size) for name, size in sizes.items()}
-    buffers = [buffer for buffer in function.params if not is_scalar(buffer)]
+    values = {
+        names[name]: IntImm(str(names[name].ty), size)
+        for name, size in sizes.items()
+        if name not in left
+    }
+    if not values:
+        return function
     try:
-        return function.specialize(
-            {
-                buffer: tvm.tirx.decl_buffer(
-                    [substitute(extent, values) for extent in buffer.shape],
-                    buffer.dtype,
-                    str(buffer.name),
-                    scope=buffer.scope(),
-                )
-                for buffer in buffers
-                if any(constant(extent) is None for extent in buffer.shape)
-            }
-        )
+        return close_extents(function, values)
     except (ValueError, RuntimeError) as error:
         raise KernelError(
             f"{who}: {dict(sizes)} fits no shape of the function; give other sizes"

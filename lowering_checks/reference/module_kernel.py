@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ import tvm
 from tirstep.modules import AnyProblem, KernelError, Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array, bound_storing, round_end
+from tirstep.modules.validation import check_symbolic
 
 from ..compile.compiling import make_main
 from ..devices.device import blank
@@ -68,19 +69,20 @@ class ModuleKernel:
     def problem(self, *sizes: int, symbolic: Sequence[str] = (), **named: Any) -> ModuleProblem:
         """The function at these sizes, by place or by name; raises `KernelError`.
 
-        `symbolic` must be empty: the checks need the extents.
+        `symbolic` names the sizes that the module leaves open all the same; what it must compute is
+        known at these sizes alone.
         """
-        if symbolic:
-            raise KernelError(f"{self.name}: a module is judged at given sizes; leave none open")
+        check_symbolic(self.name, self.size_names, symbolic)
         if len(sizes) > len(self.size_names):
             raise KernelError(
                 f"{self.name}: {len(sizes)} sizes are given; it has {len(self.size_names)}"
             )
         taken = {**dict(zip(self.size_names, sizes, strict=False)), **named}
-        key = tuple(sorted(taken.items()))
+        key = (tuple(sorted(taken.items())), tuple(symbolic))
         if key not in self._problems:  # it is compiled, which takes a second
             closed = close_sizes(self.function, taken, self.name)
-            self._problems[key] = ModuleProblem(self, MappingProxyType(taken), closed)
+            problem = ModuleProblem(self, MappingProxyType(taken), closed)
+            self._problems[key] = replace(problem, symbolic=tuple(symbolic))
         return self._problems[key]
 
     def __repr__(self) -> str:
@@ -100,6 +102,7 @@ class ModuleProblem(AnyProblem):
     shape: Mapping[str, int]
     function: Any
     options: Mapping[str, Any] = field(default_factory=dict)
+    symbolic: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={size}" for name, size in self.shape.items())
@@ -107,8 +110,12 @@ class ModuleProblem(AnyProblem):
 
     @functools.cached_property
     def module(self) -> tvm.IRModule:
-        """A module of the function alone, under the name ``main``."""
-        return make_main(self.function)
+        """A module of the function alone, under the name ``main``, with open sizes if any."""
+        if not self.symbolic:
+            return make_main(self.function)
+        kernel = self.kernel
+        left = close_sizes(kernel.function, self.shape, kernel.name, left=self.symbolic)
+        return make_main(left)
 
     @functools.cached_property
     def arguments(self) -> tuple[Tensor, ...]:

@@ -23,6 +23,18 @@ def pipeline():
     return take_passes()
 
 
+def barrierless():
+    from tirstep.experiments import take_passes
+    return [each for each in take_passes() if each.info.name != "s_tir.ThreadSync"]
+
+
+def hidden():
+    @tvm.transform.module_pass(opt_level=0, name="all")
+    def run(module, context):
+        return tvm.transform.Sequential(barrierless())(module)
+    return run
+
+
 def explode(module):
     raise ValueError("it cannot be")
 """
@@ -38,12 +50,24 @@ def double(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
         else:
             C[i] = A[i]
 """
+SHARED = """
+from tvm.script import tirx as T
+
+
+@T.prim_func
+def turn(C: T.Buffer((4,), "int32")):
+    for tx in T.thread_binding(4, thread="threadIdx.x"):
+        S = T.alloc_shared((4,), "int32")
+        S[tx] = tx
+        C[tx] = S[3 - tx]
+"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "right.py").write_text(RIGHT)
     (tmp_path / "module.py").write_text(MODULE)
+    (tmp_path / "shared.py").write_text(SHARED)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -98,6 +122,27 @@ def test_a_whole_pipeline_takes_the_place_of_tvm_s(command: Command, folder: Pat
     result = command("pass", "--pipeline", "right.py:pipeline", "relu_bound", "--json")
     assert result.code == 0
     assert result.document["counts"] == {"unchanged": 2}
+
+
+def test_a_wrong_pipeline_is_made_small_and_shown_by_a_script(command: Command, folder: Path):
+    words = ["pass", "--pipeline", "right.py:barrierless", "shared.py"]
+    found = command(*words, "--json").document["counterexample"]
+    assert found["shown"]
+    assert found["last_line"].startswith("WRONG: ")
+    assert found["lines"] <= 8
+    done = subprocess.run([sys.executable, folder / found["script"]], capture_output=True)
+    assert done.returncode == 1
+
+
+def test_a_pipeline_that_hides_its_passes_is_made_small_without_a_script(
+    command: Command, folder: Path
+):
+    result = command("pass", "--pipeline", "right.py:hidden", "shared.py")
+    assert result.code == 1
+    assert "small   " in result.out
+    assert "race: " in result.out.partition("small   ")[2]
+    assert "script  none: " in result.out
+    assert not list(folder.glob("wrong_*"))
 
 
 def test_the_corpus_is_searched_and_goes_on_from_its_state(command: Command, folder: Path):

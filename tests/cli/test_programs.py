@@ -182,9 +182,10 @@ def test_functions_of_a_module_come_in_turn(command: Command):
     assert "each_add" not in single
     assert "net_relu" in command("steps", "net.py:net.relu").out
     assert "each_relu" in command("steps", "net.py:net.relu:each").out
-    several = command("steps", "net.py", "--json")
-    assert several.code == 2
-    assert "net.py:net.add:each or net.py:net.relu:each" in several.err
+    several = command("steps", "net.py", "--json").document
+    assert [each["program"] for each in several["programs"]] == ["each_add", "each_relu"]
+    alone = command("steps", "net.py:net.relu:each", "--json").document
+    assert several["programs"][1]["steps"] == alone["steps"]
 
 
 def test_a_list_says_where_relax_calls_a_function(command: Command):
@@ -264,11 +265,6 @@ MISTAKES = [
     ("", "check relu_bound --function main", "--function is for modules of your own"),
     ("", "check net.py --function rleu", "net.py:.* has no PrimFunc 'rleu'; did you mean relu?"),
     ("", "ladder kern.py", "kern.py has recipes of alone, twice, .*give kern.py:alone"),
-    (
-        "",
-        "steps kern.py --json",
-        "kern.py has 2 recipes, and --json takes one; name kern.py:alone or kern.py:twice_bound",
-    ),
     ("", "check everything.py", "'tiled' may be of Mine or alone; name one: everything.py:Mine:"),
     (RECIPE.replace('twice"', 'twic"'), "check wrong.py", "wrong.py:6: .*'twic'.* tirstep's"),
     (RECIPE.replace('"C"', '"Q"'), "check wrong.py", "wrong.py:5.*schedules 'Q'"),
@@ -361,15 +357,69 @@ def test_advice_of_a_users_recipe_is_for_the_command_line(command: Command):
     assert re.search(r"; kernel kern.py:\d+\]$", result.err.strip())
 
 
-@pytest.mark.parametrize("line", ["facts two.py --json", "export two.py out", "why two.py -o w.py"])
+@pytest.mark.parametrize("line", ["export two.py out", "why two.py -o w.py"])
 def test_what_takes_one_program_says_which_there_are(command: Command, folder: Path, line: str):
     text = (folder / "mine.py").read_text()
     (folder / "two.py").write_text(text + text[text.index("def tiled") :].replace("tiled", "other"))
     result = command(*line.split())
     assert (result.code, result.out) == (2, "")
-    by = {"facts": "--json", "why": "--script"}.get(line.split()[0], "this command")
+    by = {"why": "--script"}.get(line.split()[0], "this command")
     names = "two.py:Mine:tiled or two.py:Mine:other"
     assert result.err == f"tirstep: two.py has 2 recipes, and {by} takes one; name {names}\n"
+
+
+BROKEN = """
+
+def raises(sch):
+    sch.get_sblock("Q")
+
+
+def ends(sch):
+    raise SystemExit(0)
+
+
+def late(sch):
+    yield "nothing"
+    {}["x"]
+"""
+
+
+def test_where_one_of_several_raises_the_others_are_judged(command: Command, folder: Path):
+    (folder / "some.py").write_text((folder / "mine.py").read_text() + BROKEN)
+    sentences = ["Cannot find a block with the name: Q", "SystemExit: 0", "KeyError: 'x'"]
+    result = command("check", "some.py")
+    assert result.code == 2
+    assert "01_tiled   golden none     numbers ok" in result.out
+    assert "4 recipes, 2 modules: 3 cannot be run" in result.out
+    told = [line.partition(": some.py:")[2].partition(": ")[2] for line in result.err.splitlines()]
+    assert told == sentences
+    document = command("check", "some.py", "--json").document
+    assert not document["ok"]
+    assert [each["status"] for each in document["recipes"]] == ["ok", *["failed"] * 3]
+    ladder = command("ladder", "some.py")
+    assert ladder.code == 2
+    assert [text in ladder.out for text in sentences] == [True] * 3
+    report = command("report", "some.py", "--no-checks", "-o", "page.html")
+    assert (report.code, (folder / "page.html").is_file()) == (2, True)
+
+
+def test_a_document_of_several_programs_has_what_is_wrong_with_one(command: Command, folder: Path):
+    (folder / "some.py").write_text((folder / "mine.py").read_text() + BROKEN)
+    for name in ("steps", "diff", "lower", "facts"):
+        result = command(name, "some.py", "--json")
+        document = result.document
+        assert (result.code, result.err, document["command"], document["ok"]) == (
+            2,
+            "",
+            name,
+            False,
+        )
+        names = [each["program"] for each in document["programs"]]
+        assert names == ["tiled", "raises", "ends", "late"]
+        errors = [each["error"] for each in document["programs"]]
+        assert errors[0] is None
+        assert errors[1].endswith("Cannot find a block with the name: Q")
+        assert document["programs"][0]["recipe"] == "tiled"
 
 
 def test_a_schedule_that_ends_the_process_is_no_success(command: Command, folder: Path):

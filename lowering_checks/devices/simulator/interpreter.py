@@ -18,7 +18,16 @@ from tvm.tirx import AttrStmt, BufferStore
 from tirstep.transforms.tir import find_all
 
 from ...compile.compiling import MAIN, name_main
-from ..device import Array, Arrays, Device, DeviceError, DeviceFinding, Program
+from ..device import (
+    Array,
+    Arrays,
+    Device,
+    DeviceError,
+    DeviceFinding,
+    Program,
+    close_for,
+    leaves_sizes_open,
+)
 from .expressions import translate
 from .flatten import FlatFunction, flatten
 from .memory import LOAD, STORE
@@ -63,25 +72,34 @@ class Interpreter(Device):
         return None
 
     def compile(self, module: tvm.IRModule) -> Program:
-        """Take in a module; raises `DeviceError` for one that cannot be run as it stands."""
+        """Take in a module; raises `DeviceError` for one that cannot be run as it stands.
+
+        Sizes that it leaves open are known, and what depends on them is refused, when it is run.
+        """
         module = name_main(module)
         if len(module.functions) != 1:
             raise DeviceError("the interpreter runs modules of one function")
-        try:
-            flat = flatten(module[MAIN], in_order=self.in_order, at_once=self.at_once)
-        except UnsupportedError as error:
-            raise DeviceError(str(error)) from error
-        self.has_spread = flat.has_spread
-        _require_small(flat.body)
+        function = module[MAIN]
+        flat = None if leaves_sizes_open(function) else self._flatten(function)
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+            made = flat or self._flatten(close_for(function, arguments))
             try:
-                return self._run(flat, arguments, program.in_out)
+                return self._run(made, arguments, program.in_out)
             except UnsupportedError as error:
                 raise DeviceError(str(error)) from error
 
         program = Program(run)
         return program
+
+    def _flatten(self, function: Any) -> FlatFunction:
+        try:
+            flat = flatten(function, in_order=self.in_order, at_once=self.at_once)
+        except UnsupportedError as error:
+            raise DeviceError(str(error)) from error
+        self.has_spread = flat.has_spread
+        _require_small(flat.body)
+        return flat
 
     def _run(
         self, flat: FlatFunction, arguments: Arrays, in_out: Collection[int]

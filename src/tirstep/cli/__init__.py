@@ -17,10 +17,14 @@ PIPE_CLOSED = 128 + 13
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default on the arguments of this process; return the exit code."""
     from .app import call
+    from .guarding import begin_guarded, is_guarded, run_guarded
     from .streams import OutputError, cache_warnings_told, print_error, standard_streams
     from .wrong_use import find_sentence
 
     try:
+        if argv is None and is_guarded(sys.argv[1:]):
+            return run_guarded(sys.argv[1:])
+        begin_guarded()
         with standard_streams(), cache_warnings_told():
             return call(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:

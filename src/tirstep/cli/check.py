@@ -27,6 +27,7 @@ from .request import (
     pick_each,
     spell_command,
 )
+from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def command(
 def check_recipes(
     names: Sequence[str], request: Request, *, runs: int | None = None, as_json: bool
 ) -> int:
-    """Check the named recipes, or all of them where no name is given; 1 if anything is wrong.
+    """Check the named recipes, or all of them where no name is given; 1 if anything is wrong, and 2
+    if one of several cannot be run.
 
     `runs` is the number of other runs of each; None for a few, within `SECONDS`.
     """
@@ -107,8 +109,11 @@ def check_recipes(
     judge, screen = make_judge(request), Screen(quiet=as_json)
     rungs, orphans = _check(names, judge, screen, runs)
     findings = [*judge.folder_findings, *orphans]
-    is_good = not findings and not any(rung.findings for rung in rungs)
+    is_good = not findings and not any(rung.findings or rung.error for rung in rungs)
     _show_end(screen, rungs, len(findings), request)
+    for rung in rungs:
+        if rung.refusal is not None:
+            print_error(f"{rung.recipe.name}: {rung.refusal}")
     if as_json:
         print_document(
             "check",
@@ -122,6 +127,8 @@ def check_recipes(
                 for rung, document in zip(rungs, rung_documents(rungs), strict=True)
             ],
         )
+    if any(rung.error for rung in rungs):
+        return 2
     return 0 if is_good else 1
 
 
@@ -137,14 +144,16 @@ def _check(
     recipes = picked or list(RECIPES.values())
     with screen.working():
         rungs = judge.plan(recipes, screen.doing, example="golden")
-        for rung in rungs:
-            # A recipe named by its user should run: what it refuses is wrong use.
-            if rung.error is not None:
-                raise rung.error
+        # A recipe named by its user should run: what it refuses is wrong use.
+        if rungs[0].error is not None and all(rung.error is not None for rung in rungs):
+            raise rungs[0].error
         show_judge(screen, judge)
         show_findings(screen, judge.folder_findings)
         for rung in rungs:
-            _check_recipe(rung, judge, screen, runs)
+            with rung.keeping_others(is_alone=len(rungs) == 1):
+                _check_recipe(rung, judge, screen, runs)
+            if rung.error is not None:
+                continue
             rung.own_findings.extend(_find_broken_expectations(rung.recipe))
             _show_findings_apart(screen, rung.own_findings)
         orphans = [] if names else _find_orphans(judge)
@@ -236,12 +245,14 @@ def _show_end(screen: Screen, rungs: Sequence[Rung], other_findings: int, reques
     modules = sum(len(rung.verdicts) for rung in rungs)
     checked = f"{count(len(rungs), 'recipe')}, {count(modules, 'module')}: "
     screen.line()
-    screen.line(checked, (count(found, "finding"), "bold red") if found else ("all good", "green"))
+    broken = sum(rung.error is not None for rung in rungs)
+    word = (count(found, "finding"), "bold red") if found else ("all good", "green")
+    screen.line(checked, (f"{broken} cannot be run", "bold red") if broken and not found else word)
     for rung in rungs:
         run = rung.run
         if run is not None and numbers_word(rung.verdicts) != "failed":
             run = next((it.run for it in rung.others if it.findings), None)
-        if run is None or run.problem.symbolic:  # why leaves no size open
+        if run is None:
             continue
         asked = request if run is rung.run else make_request_of(run, request)
         words = spell_command("why", run, asked)

@@ -171,7 +171,7 @@ class _Pair:
         ]
         tables: dict[str, _FactsOfBoth] = {
             target: {
-                name: facts.refusal or facts.rows()
+                name: facts.refusal or facts.rows_to_compare()
                 for name, facts in zip(self.names, found, strict=True)
             }
         }

@@ -2,7 +2,9 @@
 
 Every document has ``command`` and ``versions`` ({tirstep, tvm}). Where nothing was measured or
 asked, a key is there and null. Shapes of recipes are objects of sizes by name; times are in
-microseconds.
+microseconds. Of a file with several programs, ``steps``, ``diff``, ``lower``, ``source`` and
+``facts`` print ok and programs: [{program, error (a sentence, or null), and where there is none the
+keys below}].
 
 ``list``
     kernels: [{kernel, doc, shape (names of its extents), dtypes, options, recipes: [{recipe, doc,
@@ -64,7 +66,9 @@ FINDING
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -76,11 +80,28 @@ if TYPE_CHECKING:
 Document = dict[str, object]
 
 
+_collected: list[tuple[str, Document]] | None = None
+
+
 def print_document(command: str, **keys: object) -> None:
-    """Print the document of a command."""
+    """Print the document of a command; it is kept instead within `collecting_documents`."""
+    if _collected is not None:
+        _collected.append((command, keys))
+        return
     versions = {"tirstep": tirstep.__version__, "tvm": _find_tvm_version()}
     document = {"command": command, "versions": versions, **keys}
     print(json.dumps(document, indent=2, default=str), flush=True)
+
+
+@contextlib.contextmanager
+def collecting_documents() -> Iterator[list[tuple[str, Document]]]:
+    """While this lasts, documents are kept, each with the name of its command."""
+    global _collected
+    before, _collected = _collected, []
+    try:
+        yield _collected
+    finally:
+        _collected = before
 
 
 def _find_tvm_version() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from .formatting import first_sentence, format_shape, get_dtype
 from .json_output import Document, finding_keys, run_keys
 from .request import GOLDEN_DIR, ExampleName, Request, find_store, run_requested
 from .screen import WORD_STYLES, Part, Screen
+from .wrong_use import UseError, find_sentence
 
 Tell = Callable[[str], None]
 """Takes a line of progress."""
@@ -43,7 +45,8 @@ class Rung:
     Attributes
     ----------
     run : None where the recipe refused
-    error : why the recipe does not take the request; it counts as skipped
+    error : why the recipe does not take the request; it counts as skipped, or, where it is a
+        mistake of the user's program, as failed
     own_findings : of the whole recipe, such as a broken expectation of its lowering
     counts : of the last step's accesses; None where they were not counted
     others : what the last step computes in other runs of the recipe
@@ -52,7 +55,7 @@ class Rung:
     recipe: Recipe
     run: Run | None = None
     verdicts: list[Verdict] = field(default_factory=list)
-    error: Exception | None = None
+    error: BaseException | None = None
     own_findings: list[Finding] = field(default_factory=list)
     counts: Counts | None = None
     others: list[Verdict] = field(default_factory=list)
@@ -77,9 +80,34 @@ class Rung:
     @property
     def status(self) -> str:
         """``"ok"``, ``"failed"`` or ``"skipped"``."""
+        if self.is_broken:
+            return "failed"
         if self.error is not None:
             return "skipped"
         return "failed" if self.findings else "ok"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the user's program raises, and not because of what was requested."""
+        return self.error is not None and not isinstance(self.error, TransformError | KernelError)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why there are no verdicts, in a sentence."""
+        return None if self.error is None else find_sentence(self.error) or str(self.error)
+
+    @contextlib.contextmanager
+    def keeping_others(self, *, is_alone: bool) -> Iterator[None]:
+        """While this lasts, what a user's program raises is noted, so that others are judged; alone
+        it is raised.
+        """
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            is_theirs = bool(self.recipe.spelling) and find_sentence(error) is not None
+            if is_alone or not is_theirs or isinstance(error, UseError):
+                raise
+            self.error = error
 
     @property
     def checked_on(self) -> list[str]:
@@ -132,10 +160,10 @@ class Judge:
             rung = Rung(recipe)
             rungs.append(rung)
             tell(recipe.name)
+            others = among or recipes
             try:
-                rung.run = run_requested(
-                    recipe, self.request, example=example, among=among or recipes
-                )
+                with rung.keeping_others(is_alone=len(others) == 1):
+                    rung.run = run_requested(recipe, self.request, example=example, among=others)
             except (TransformError, KernelError) as error:
                 if self.request.is_of_examples and not recipe.spelling:
                     message = f"the recipe refuses its own example: {error}"
@@ -262,7 +290,7 @@ def _recipe_keys(rung: Rung, ratio: float | None, with_diffs: bool) -> Document:
         "base": rung.recipe.base,
         "delta": dict(rung.recipe.delta),
         "status": rung.status,
-        "reason": None if rung.error is None else str(rung.error),
+        "reason": rung.refusal,
         "golden": golden_word(rung.verdicts),
         "numbers": numbers_word(rung.verdicts),
         "checked_on": rung.checked_on,

@@ -81,7 +81,7 @@ def command(
 def judge_ladder(
     name: str, request: Request, *, with_diffs: bool, with_steps: bool, as_json: bool
 ) -> int:
-    """Judge a ladder and show it; 1 if any check failed."""
+    """Judge a ladder and show it; 1 if any check failed, 2 if a recipe of several raises."""
     from .judging import make_judge
     from .screen import Screen
 
@@ -94,8 +94,10 @@ def judge_ladder(
         _require_any(name, rungs)
         _show_begin(screen, name, judge, rungs, shape_from)
         for rung in rungs:
-            _judge(rung, judge, screen, with_diffs=with_diffs and not as_json)
-    is_good = not judge.folder_findings and not any(rung.findings for rung in rungs)
+            with rung.keeping_others(is_alone=len(rungs) == 1):
+                _judge(rung, judge, screen, with_diffs=with_diffs and not as_json)
+    is_broken = any(rung.is_broken for rung in rungs)
+    is_good = not (is_broken or judge.folder_findings or any(rung.findings for rung in rungs))
     if as_json:
         _print_document(
             name, ladder, judge, rungs, shape_from, with_diffs=with_diffs, is_good=is_good
@@ -104,7 +106,7 @@ def judge_ladder(
         _show_end(screen, judge, rungs, with_steps=with_steps)
         if not with_diffs:
             _show_findings_and_next(screen, rungs, request)
-    return 0 if is_good else 1
+    return 2 if is_broken else 0 if is_good else 1
 
 
 def _require_any(name: str, rungs: Sequence[Rung]) -> None:
@@ -114,7 +116,7 @@ def _require_any(name: str, rungs: Sequence[Rung]) -> None:
     first = rungs[0].error
     if first is None or any(rung.error is None for rung in rungs):
         return
-    if isinstance(first, KernelError):
+    if isinstance(first, KernelError) or rungs[0].is_broken:
         raise first
     raise UseError(f"no recipe of {name} takes this; {rungs[0].recipe.name} says: {first}")
 
@@ -162,7 +164,7 @@ def _judge(rung: Rung, judge: Judge, screen: Screen, *, with_diffs: bool) -> Non
         if judge.device.find_obstacle(last) is None:  # a program of the user's may launch nothing
             rung.counts = count_accesses(rung.run.problem, last)
     if with_diffs and rung.error is not None:
-        screen.line(("skipped: ", "yellow"), str(rung.error), wrap=True)
+        screen.line(("skipped: ", "yellow"), str(rung.refusal), wrap=True)
     if with_diffs:
         show_findings(screen, rung.own_findings)
 
@@ -176,7 +178,8 @@ def _show_end(screen: Screen, judge: Judge, rungs: Sequence[Rung], *, with_steps
     if skipped:
         screen.line()
     for rung in skipped:
-        words = ((f"{rung.recipe.name} skipped: ", "yellow"), str(rung.error))
+        is_or_was = "cannot be run" if rung.is_broken else "skipped"
+        words = ((f"{rung.recipe.name} {is_or_was}: ", "yellow"), str(rung.refusal))
         screen.line(*words, wrap=True)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .formatting import count
+from .guarding import note_tried
 from .request import Json, Seed, at_least
 from .wrong_use import UseError
 
@@ -105,6 +106,14 @@ ScriptFile = Annotated[
         help="Where to write a counterexample. [default: wrong_PASS.py]",
     ),
 ]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        help="Write an HTML page of each module without the change and with it.",
+    ),
+]
 
 
 def command(
@@ -124,6 +133,7 @@ def command(
     arch: Archs = None,
     diff: WithDiff = False,
     script: ScriptFile = None,
+    report: ReportFile = None,
     json: Json = False,
 ) -> int:
     """Try a TIR pass: is every answer the same with it?
@@ -135,7 +145,7 @@ def command(
     wish = PassWish({"after": after, "before": before, "replace": replace}, drop, pipeline)
     given = list(names or ())
     if audit:
-        if wish.is_any or given:
+        if wish.is_any or given or report is not None:
             raise UseError("--audit is of TVM's own pipeline; give --corpus, --seed, --jobs alone")
         from .pass_audit import show_audit
 
@@ -145,7 +155,7 @@ def command(
     spec = given.pop(0) if wish.takes_pass else ""
     if bool(given) == (corpus is not None):
         raise UseError("name recipes, ladders or modules to try it on, or give --corpus N")
-    tried = Tried(wish, spec, given, corpus, first, seed, state, script)
+    tried = Tried(wish, spec, given, corpus, first, seed, state, script, report)
     return try_pass(tried, device, arch or [], with_diff=diff, as_json=json)
 
 
@@ -182,6 +192,7 @@ class Tried:
     seed: int
     state: Path | None
     script: Path | None
+    report: Path | None
 
     @property
     def name(self) -> str:
@@ -203,7 +214,7 @@ class Change:
 def load_change(tried: Tried) -> Change:
     """Load the pass, and say where it goes; raises `UseError` where that is not known."""
     from tirstep.experiments import Edit, ExperimentError, get_declaration
-    from tirstep.experiments.counterexample import PassSource, read_source
+    from tirstep.experiments.counterexample import PassSource
     from tirstep.experiments.editing import make_whole
     from tirstep.experiments.user_file import load_value
 
@@ -211,18 +222,22 @@ def load_change(tried: Tried) -> Change:
     try:
         if wish.pipeline is not None:
             whole = make_whole(load_value(wish.pipeline), wish.pipeline)
-            return Change((), whole, PassSource(), f"pipeline {wish.pipeline}")
+            return Change((), whole, _read_source(wish.pipeline), f"pipeline {wish.pipeline}")
         if wish.drop is not None:
             return Change((Edit("drop", wish.drop),), None, PassSource(), f"without {wish.drop}")
         value = load_value(tried.spec)
         edit = _place(value, tried, get_declaration(value))
-        place, _, name = tried.spec.rpartition(":")
-        source = PassSource()
-        if place.endswith(".py"):
-            source = read_source(Path(place), name)
-        return Change((edit,), None, source, f"{tried.name} {edit}")
+        return Change((edit,), None, _read_source(tried.spec), f"{tried.name} {edit}")
     except ExperimentError as error:
         raise UseError(str(error)) from None
+
+
+def _read_source(spec: str) -> PassSource:
+    """The text of what ``FILE.py:NAME`` names; nothing for a module that is imported."""
+    from tirstep.experiments.counterexample import PassSource, read_source
+
+    place, _, name = spec.rpartition(":")
+    return read_source(Path(place), name) if place.endswith(".py") else PassSource()
 
 
 def _place(value: Any, tried: Tried, declared: Declaration | None) -> Edit:
@@ -254,9 +269,12 @@ def try_pass(
 
     from .facts import choose_architectures
     from .pass_screen import show_corpus, show_modules
+    from .report import require_replaceable
     from .screen import Screen
 
     change = load_change(tried)
+    if tried.report is not None:
+        require_replaceable(tried.report)
     unknown = [name for name in devices or () if name not in DEVICES or name == "auto"]
     if unknown:
         raise UseError(f"--device {unknown[0]}: choose {', '.join(DEVICES[1:])}")
@@ -267,7 +285,7 @@ def try_pass(
     try:
         with Experiment(tried.name, change.edits, change.whole) as experiment:
             if tried.corpus is not None:
-                return show_corpus(screen, experiment, tried, change, as_json=as_json)
+                return show_corpus(screen, experiment, tried, change, options, as_json=as_json)
             subjects = list_subjects(tried.modules, tried.seed)
             with screen.working():
                 trials = _try_all(screen, experiment, subjects, options)
@@ -286,6 +304,7 @@ def _try_all(
     trials = []
     for number, subject in enumerate(subjects, 1):
         screen.doing(f"{subject.label} ({number} of {count(len(subjects), 'module')})")
+        note_tried(subject.label)
         trials.append(try_change(experiment, subject, options))
     return trials
 

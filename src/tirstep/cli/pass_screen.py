@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from .formatting import count
+from .guarding import note_tried
 
 if TYPE_CHECKING:
-    from tirstep.experiments import Experiment, Trial
+    from tirstep.experiments import Experiment, Trial, TryOptions
     from tirstep.experiments.hunting import Counterexample, TrialRecord
     from tirstep.lowering_checks.facts import Fact
 
@@ -39,20 +40,19 @@ def show_modules(
 ) -> int:
     """Print what a change did to modules; 1 if an answer changed."""
     from .json_output import print_document
+    from .pass_report import write_pass_report
 
     bad = [each for each in trials if each.is_bad]
     _show_table(screen, trials, change.title)
+    _show_diffs(screen, trials if with_diff else bad[:1])
     found = None
-    for trial in trials if with_diff else bad[:1]:
-        if trial.diff is not None and trial.diff.lines:
-            screen.line()
-            screen.line((f"# {trial.subject.label}", "bold"))
-            screen.diff(trial.diff.lines)
     if bad:
         screen.line()
         screen.line((f"{bad[0].status}  ", "bold red"), f"{bad[0].subject.label}: {bad[0].reason}")
         found = _shrink_module(screen, experiment, bad, tried, change)
         _show_counterexample(screen, found)
+    if tried.report is not None:
+        write_pass_report(screen, tried.report, change, trials, found)
     if as_json:
         keys = [_trial_keys(each) for each in trials]
         counts = Counter(each.status for each in trials)
@@ -67,6 +67,14 @@ def show_modules(
     return 1 if bad else 0
 
 
+def _show_diffs(screen: Screen, trials: Sequence[Trial]) -> None:
+    for trial in trials:
+        if trial.diff is not None and trial.diff.lines:
+            screen.line()
+            screen.line((f"# {trial.subject.label}", "bold"))
+            screen.diff(trial.diff.lines)
+
+
 def _show_table(screen: Screen, trials: Sequence[Trial], title: str) -> None:
     table = Table(box=None, pad_edge=False)
     for heading in ("module", "change", "answer", "run on", "what differs"):
@@ -78,15 +86,16 @@ def _show_table(screen: Screen, trials: Sequence[Trial], title: str) -> None:
             _spell_change(each),
             Text(each.status, STYLES.get(each.status, "yellow")),
             ran,
-            "; ".join(_list_differences(each)) or each.reason[:100],
+            "; ".join(list_differences(each)) or each.reason[:100],
         )
     screen.line((title, "bold"))
     screen.table(table)
-    counts = Counter(each.status for each in trials)
-    screen.line(
-        (f"{count(len(trials), 'module')}: ", "dim"),
-        ", ".join(f"{number} {status}" for status, number in counts.items()),
-    )
+    counts = spell_counts(each.status for each in trials)
+    screen.line((f"{count(len(trials), 'module')}: ", "dim"), counts)
+
+
+def spell_counts(statuses: Iterable[str]) -> str:
+    return ", ".join(f"{number} {status}" for status, number in Counter(statuses).items())
 
 
 def _spell_change(trial: Trial) -> str:
@@ -96,7 +105,7 @@ def _spell_change(trial: Trial) -> str:
     return f"+{trial.diff.added} −{trial.diff.removed}{gone}"
 
 
-def _list_differences(trial: Trial) -> Iterator[str]:
+def list_differences(trial: Trial) -> Iterator[str]:
     """The facts that differ, as ``barriers 2 → 1``; times where there is a clock."""
     yield from _compare(*trial.facts)
     for before, after in trial.compiled:
@@ -132,20 +141,24 @@ def _shrink_module(
 
     with screen.working():
         screen.doing("making it small")
+        note_tried("a smaller module than it was given")
         for trial in bad[:4]:
             found = try_subject(experiment, trial.subject)
             record = TrialRecord(0, "", trial.subject.label, found.status, found.reason, found.kind)
             small = shrink_subject(experiment, trial.subject, record, seed=tried.seed)
             if small is not None:
-                return _write(small, tried, change)
+                return _write(small, experiment, tried, change)
     return None
 
 
-def _write(found: Counterexample, tried: Tried, change: Change) -> Counterexample:
+def _write(
+    found: Counterexample, experiment: Experiment, tried: Tried, change: Change
+) -> Counterexample:
     from tirstep.experiments.hunting import write_counterexample
 
     path = tried.script or Path(f"wrong_{tried.name}.py")
-    return write_counterexample(found, change.edits, change.source, change.title, path)
+    edits = experiment.edits
+    return write_counterexample(found, edits, change.source, change.title, path)
 
 
 def _show_counterexample(screen: Screen, found: Counterexample | None) -> None:
@@ -157,37 +170,35 @@ def _show_counterexample(screen: Screen, found: Counterexample | None) -> None:
     screen.line(("small   ", "dim"), f"{lines}, after {found.shrunk.tried} reductions tried")
     screen.program(found.shrunk.text)
     screen.line((f"{found.verdict.status}   ", "dim"), found.verdict.reason, wrap=True)
+    if found.path is None:
+        told = "none: what is changed runs where host and device are apart, or in no list of passes"
+        screen.line(("script  ", "dim"), told, wrap=True)
+        return
     screen.line(("script  ", "dim"), str(found.path))
     verb = "shows it" if found.is_shown else "does not show it on this machine"
     screen.line(("run     ", "dim"), f"the script {verb}: {found.last_line}", wrap=True)
 
 
 def show_corpus(
-    screen: Screen, experiment: Experiment, tried: Tried, change: Change, *, as_json: bool
+    screen: Screen,
+    experiment: Experiment,
+    tried: Tried,
+    change: Change,
+    options: TryOptions,
+    *,
+    as_json: bool,
 ) -> int:
     """Try a change over the corpus, and print what it did; 1 if an answer changed."""
-    from tirstep.experiments import Corpus
-    from tirstep.experiments.hunting import HuntState, find_counterexample, hunt
-
     from .json_output import print_document
+    from .pass_report import try_reported, write_pass_report
 
-    corpus = Corpus(tried.seed)
-    state = HuntState(tried.state, change.title, corpus)
-    trials = range(tried.first, tried.first + (tried.corpus or 0))
-    records: list[TrialRecord] = []
-    with screen.working():
-        for record in hunt(experiment, corpus, trials, state):
-            records.append(record)
-            screen.doing(f"trial {record.trial}, {len(records)} of {len(trials)}")
+    records = _hunt_all(screen, experiment, tried, change)
     bad = [each for each in records if each.is_bad]
     _show_counts(screen, records, change.title, tried)
-    found = None
-    if bad:
-        with screen.working():
-            screen.doing("making a counterexample small")
-            found = find_counterexample(experiment, corpus, records)
-            found = None if found is None else _write(found, tried, change)
-        _show_counterexample(screen, found)
+    found = _shrink_one(screen, experiment, records, tried, change) if bad else None
+    if tried.report is not None:
+        shown = try_reported(screen, experiment, records, options, tried.seed)
+        write_pass_report(screen, tried.report, change, shown, found, records)
     if as_json:
         print_document(
             "pass",
@@ -199,6 +210,44 @@ def show_corpus(
             counterexample=_counterexample_keys(found),
         )
     return 1 if bad else 0
+
+
+def _hunt_all(
+    screen: Screen, experiment: Experiment, tried: Tried, change: Change
+) -> list[TrialRecord]:
+    from tirstep.experiments import Corpus
+    from tirstep.experiments.hunting import HuntState, hunt
+
+    corpus = Corpus(tried.seed)
+    state = HuntState(tried.state, change.title, corpus)
+    trials = range(tried.first, tried.first + (tried.corpus or 0))
+    records: list[TrialRecord] = []
+    with screen.working():
+        note_tried(f"trial {tried.first}")
+        for record in hunt(experiment, corpus, trials, state):
+            records.append(record)
+            note_tried(f"trial {record.trial + 1}")
+            screen.doing(f"trial {record.trial}, {len(records)} of {len(trials)}")
+    return records
+
+
+def _shrink_one(
+    screen: Screen,
+    experiment: Experiment,
+    records: Sequence[TrialRecord],
+    tried: Tried,
+    change: Change,
+) -> Counterexample | None:
+    from tirstep.experiments import Corpus
+    from tirstep.experiments.hunting import find_counterexample
+
+    with screen.working():
+        screen.doing("making a counterexample small")
+        note_tried("a smaller module than it was given")
+        found = find_counterexample(experiment, Corpus(tried.seed), records)
+        found = None if found is None else _write(found, experiment, tried, change)
+    _show_counterexample(screen, found)
+    return found
 
 
 def _show_counts(screen: Screen, records: Sequence[TrialRecord], title: str, tried: Tried) -> None:

@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
 
@@ -26,7 +27,8 @@ from .catalogue import (
     use_new_name,
 )
 from .formatting import count, join_alternatives, spell, suggest
-from .wrong_use import UseError
+from .streams import print_error
+from .wrong_use import UseError, find_sentence
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import GoldenStore, Run
@@ -165,6 +167,7 @@ class Request:
     device : a device's name, or ``"auto"``
     seed : of the random inputs
     function : of a user's module, the only one that is meant
+    symbolic : sizes that the module leaves open
     """
 
     shape: str | None
@@ -174,6 +177,7 @@ class Request:
     device: str = "auto"
     seed: int = 0
     function: str | None = None
+    symbolic: tuple[str, ...] = ()
 
     @property
     def is_of_examples(self) -> bool:
@@ -317,13 +321,54 @@ def pick_recipe(name: str, request: Request, *, by: str = "this command") -> Rec
 def do_each(
     name: str, request: Request, do: Callable[[Recipe], int], *, as_json: bool = False
 ) -> int:
-    """Do something with each recipe that a text names, in turn; the highest exit code."""
-    recipes = [pick_recipe(name, request, by="--json")] if as_json else pick_each(name, request)
-    code = 0
+    """Do something with each recipe that a text names, in turn; the highest exit code.
+
+    Where there are several, one that is wrong leaves the others as they are, and gives the code 2.
+    """
+    recipes = pick_each(name, request)
+    if len(recipes) == 1:
+        return do(recipes[0])
+    if as_json:
+        return _collect_each(recipes, do)
+    codes: list[int] = []
     for place, recipe in enumerate(recipes):
-        if place:
+        if place and codes[-1] != 2:
             print(flush=True)
-        code = max(code, do(recipe))
+        found, sentence = try_one(partial(do, recipe))
+        if sentence is not None:
+            print_error(f"{recipe.name}: {sentence}")
+        codes.append(found)
+    return max(codes)
+
+
+def try_one(do: Callable[[], int]) -> tuple[int, str | None]:
+    """The exit code of one among several programs, and what is wrong with it in a sentence; raises
+    what is a defect of ours.
+    """
+    try:
+        return do(), None
+    except (Exception, SystemExit) as error:  # a user's schedule may end the process, too
+        sentence = find_sentence(error)
+        if sentence is None:
+            raise
+        return 2, sentence
+
+
+def _collect_each(recipes: Sequence[Recipe], do: Callable[[Recipe], int]) -> int:
+    """One document of several programs."""
+    from .json_output import collecting_documents, print_document
+
+    code, command, programs = 0, "", []
+    for recipe in recipes:
+        with collecting_documents() as made:
+            found, sentence = try_one(partial(do, recipe))
+        command = made[0][0] if made else command
+        keys = made[0][1] if made and sentence is None else {}
+        programs.append({"program": recipe.name, "error": sentence, **keys})
+        code = max(code, found)
+    if not command:
+        raise UseError("; ".join(f"{each['program']}: {each['error']}" for each in programs))
+    print_document(command, ok=code == 0, programs=programs)
     return code
 
 
@@ -408,6 +453,7 @@ def run_requested(
         shape,
         options={**base.options, **request.options},
         config={**base.config, **chosen},
+        symbolic=request.symbolic,
     )
 
 
@@ -433,5 +479,7 @@ def spell_command(name: str, run: Run, request: Request) -> str:
     for option, settings in {"--option": options, "--set": config}.items():
         for key, value in settings.items():
             words += [option, f"{key}={spell(value)}"]
+    if name == "why" and run.problem.symbolic:
+        words += ["--open", ",".join(run.problem.symbolic)]
     words += ["--seed", str(request.seed)] if request.seed else []
     return shlex.join(words)

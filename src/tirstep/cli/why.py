@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +37,16 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 
+LeftOpen = Annotated[
+    str | None,
+    typer.Option(
+        "--open",
+        metavar="SIZES",
+        help="Sizes that the module leaves open, m,n or all; it runs at --shape all the same.",
+    ),
+]
+
+
 def command(
     recipe: RecipeName,
     script: Annotated[
@@ -53,6 +64,7 @@ def command(
     option: KernelOptions = None,
     config: Config = None,
     function: FunctionName = None,
+    left_open: LeftOpen = None,
     timeout: Annotated[
         float,
         typer.Option(
@@ -69,6 +81,8 @@ def command(
     diff, and written as a script that shows it with TVM and NumPy alone.
     """
     request = make_request(shape, dtype, option, config, seed=seed, function=function)
+    if left_open is not None:
+        request = replace(request, symbolic=tuple(left_open.split(",")))
     require_recipe(recipe)
     if script is not None:
         picked = pick_recipe(recipe, request, by="--script")
@@ -87,7 +101,7 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
 
     from .screen import Screen
 
-    run = run_requested(recipe, request)
+    run = run_requested(recipe, _leave_open(recipe, request))
     path = script or Path(f"why_{run.recipe.name}.py")
     if not path.parent.is_dir():
         raise UseError(f"there is no folder {path.parent}; give --script a file in one that is")
@@ -111,6 +125,15 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     verb = "shows it" if shown.is_shown else "does not show it on this machine"
     screen.line(("run     ", "dim"), f"the script {verb}: {shown.text}", wrap=True)
     return 1
+
+
+def _leave_open(recipe: Recipe, request: Request) -> Request:
+    """The request, with all sizes that the recipe lets a module leave open, where it asks so."""
+    if request.symbolic != ("all",):
+        return request
+    if not recipe.symbolic:
+        raise UseError(f"{recipe.name} lets a module leave no size open; leave --open out")
+    return replace(request, symbolic=tuple(recipe.symbolic))
 
 
 def _show_that_all_is_well(screen: Screen, place: str, steps: int, found: RunBisection) -> None:

@@ -5,7 +5,7 @@
 
 from .corpus import Corpus, list_steps
 from .declaring import Declaration, get_declaration, pass_experiment
-from .editing import Edit, ExperimentError, list_passes
+from .editing import Edit, ExperimentError, list_passes, take_passes
 from .holding import PromiseReport, assert_keeps_promises
 from .promises import PROMISES
 from .subject import Subject, make_subject
@@ -28,5 +28,6 @@ __all__ = [
     "list_steps",
     "make_subject",
     "pass_experiment",
+    "take_passes",
     "try_change",
 ]

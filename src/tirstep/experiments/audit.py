@@ -16,7 +16,8 @@ import tvm
 import tvm_ffi
 
 from tirstep.lowering_checks import Finding
-from tirstep.lowering_checks.bisect.bisection import ModuleBisection
+from tirstep.lowering_checks.bisect.bisection import CODE_GENERATION as UNKNOWN_PASS
+from tirstep.lowering_checks.bisect.bisection import Check, ModuleBisection
 from tirstep.lowering_checks.compile.compiling import get_target, pass_context
 from tirstep.lowering_checks.compile.limits import require_compilable
 from tirstep.lowering_checks.devices import CpuDevice, Device
@@ -25,12 +26,22 @@ from tirstep.lowering_checks.devices.simulator import NEXT_PASS
 from tirstep.transforms import get_pipeline
 
 from .corpus import Corpus, UndrawnError
-from .editing import take_passes
-from .quick import LEFT_OUT, REFUSED, RIGHT, UNJUDGED, WRONG, get_kind, judge_lowered
+from .editing import Edit, register_edited, take_passes
+from .quick import (
+    LEFT_OUT,
+    REFUSED,
+    RIGHT,
+    UNJUDGED,
+    WRONG,
+    get_kind,
+    judge_lowered,
+    lower_quickly,
+)
 from .subject import HOST, ProblemOracle, Subject
 
 UNDRAWN = "undrawn"
 CODE_GENERATION = "LLVM"
+SHARES_PLACES = "tirx.StorageRewrite"
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,8 @@ class AuditedTrial:
     Attributes
     ----------
     status : one of `quick.STATUSES`, or ``"undrawn"``
-    at : the first pass after which it is wrong, or the one that refuses it
+    at : the first pass after which it is wrong, or, where what it makes cannot be interpreted, the
+        one without which it is right; or the one that refuses it
     what : the first word of what is wrong: ``"numbers"``, ``"race"``
     reason : a sentence
     changed : the passes that changed the module
@@ -159,7 +171,37 @@ def _find_first(subject: Subject, finding: Finding) -> dict[str, Any]:
     if bad.stage is None:
         return {"status": LEFT_OUT, "reason": f"the schedule itself: {bad.finding.message}"}
     known = {"what": get_kind(bad.finding, subject.module), "reason": bad.finding.message}
-    return {"status": WRONG, "at": bad.stage.name, **known}
+    found = {"status": WRONG, "at": bad.stage.name, **known}
+    return found if bad.stage.name != UNKNOWN_PASS else {**found, **_look_without(subject, check)}
+
+
+def _look_without(subject: Subject, check: Check) -> dict[str, Any]:
+    """The pass of a module that is wrong in the end, where what stands before the end cannot be
+    interpreted: with buffers of several types in one place, which is `SHARES_PLACES`' doing.
+
+    Where the module is right without that pass, it is the one; where it is not, the first that is
+    wrong in a pipeline without it. Nothing where neither can be said.
+    """
+    edit = Edit("drop", SHARES_PLACES)
+    try:
+        findings, _ = judge_lowered(subject, lower_quickly(subject.module, subject.target, [edit]))
+    except Exception as error:  # a pass behind it may not do without it
+        if not (is_tvm_error(error) or isinstance(error, DeviceError)):
+            raise
+        findings = None
+    if findings is None:
+        return {}
+    if not findings:
+        return {"at": SHARES_PLACES}
+    with register_edited([edit]) as name:
+        bad = ModuleBisection(check, subject.module, None).find_first_bad(subject.target, name)
+    if bad is None or bad.stage is None or bad.stage.name == UNKNOWN_PASS:
+        return {}
+    return {
+        "at": bad.stage.name,
+        "what": get_kind(bad.finding, subject.module),
+        "reason": bad.finding.message,
+    }
 
 
 @dataclass(frozen=True)

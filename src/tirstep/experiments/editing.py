@@ -27,6 +27,8 @@ from tirstep.transforms.passes.pipeline import PIPELINE, name_passes
 
 DEFAULT = "default"
 PLACES = ("after", "before", "replace", "drop")
+WHOLE = "pipeline"
+"""The place of an edit that puts another list in place of all passes."""
 OPTIONS = ("tirx.use_async_copy", "tirx.instrument_bound_checkers", "tirx.instrument_lwp")
 """Of the pass context: each adds passes to the pipeline."""
 MARK = "experiment:"
@@ -45,7 +47,8 @@ class Edit:
 
     Attributes
     ----------
-    place : ``"after"``, ``"before"``, ``"replace"`` or ``"drop"``
+    place : ``"after"``, ``"before"``, ``"replace"`` or ``"drop"``; `WHOLE` where `made` has all
+        passes, and `anchor` says where they are from
     anchor : the name of a pass of the pipeline, as ``"s_tir.ThreadSync"``; what stands before its
         dot may be left out. Where it stands several times, ``"ThreadSync#2"`` is the second one;
         without a number a pass goes before the first, after the last, and all are replaced
@@ -166,6 +169,11 @@ def register(make: Callable[[], tuple[Any, Any, Any]]) -> Iterator[str]:
         del compilation_pipeline.PIPELINE_MAP[name]
 
 
+def edit_whole(whole: Callable[[], tuple[Any, Any, Any]], name: str) -> Edit:
+    """The edit that a whole pipeline of `make_whole` is."""
+    return Edit(WHOLE, name, whole()[0])
+
+
 def make_whole(value: Any, name: str) -> Callable[[], tuple[Any, Any, Any]]:
     """What makes a pipeline of a user's function: of no parameters, it returns a pass, a list of
     passes, or TVM's three (the pipeline, and what finishes the host's and the device's part).
@@ -229,10 +237,35 @@ def _flatten(passes: Sequence[Any]) -> list[Any]:
     return found
 
 
+def cut_passes(
+    edits: Sequence[Edit], end: str, base: str = DEFAULT
+) -> tuple[list[Any], list[Any] | None]:
+    """The passes of a pipeline before the one called `end`, as they are and with the edits.
+
+    None for the second where the edits change something from `end` on, or where they are not known
+    one by one: a pipeline may be a pass that runs others.
+    """
+    passes = take_passes(base)
+    names = _name_all(passes)
+    at = names.index(end)
+    wholes = [_flatten([edit.made]) for edit in edits if edit.place == WHOLE]
+    if wholes:
+        own = _name_all(wholes[0])
+        is_same_end = end in own and own[own.index(end) :] == names[at:]
+        return passes[:at], wholes[0][: own.index(end)] if is_same_end else None
+    edited = apply_edits(edits, passes[:at])
+    everywhere = _name_all(apply_edits(edits, passes))
+    return passes[:at], edited if _name_all(edited) + names[at:] == everywhere else None
+
+
+def _name_all(passes: Sequence[Any]) -> list[str]:
+    return [str(each.info.name) for each in passes]
+
+
 def apply_edits(edits: Sequence[Edit], passes: list[Any]) -> list[Any]:
     """A list of passes with these edits; those whose pass is not there change nothing."""
     for edit in edits:
-        places = _find_places(edit, [str(each.info.name) for each in passes])
+        places = _find_places(edit, _name_all(passes))
         if not places:
             continue
         new = [] if edit.made is None else [watch(edit.made)]

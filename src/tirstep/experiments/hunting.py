@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from .corpus import Corpus, UndrawnError
 from .counterexample import PassSource, make_script, run_script, write_script
 from .editing import DEFAULT, Edit, ExperimentError
 from .quick import QuickVerdict, is_quick, try_quickly
-from .shrinking import SECONDS, Shrunk, shows_change, shrink
+from .shrinking import SECONDS, Shrunk, shows_at_last, shows_change, shrink
 from .subject import Subject
 from .trying import BAD, Experiment, Trial, TryOptions, try_change
 
@@ -57,7 +57,7 @@ def try_trial(experiment: Experiment, corpus: Corpus, trial: int) -> TrialRecord
 
 def try_subject(experiment: Experiment, subject: Subject) -> QuickVerdict:
     """The same for a module that is there: by the passes alone where the change is among them."""
-    if experiment.whole is None and is_quick(experiment.edits, DEFAULT):
+    if is_quick(experiment.edits, DEFAULT):
         return try_quickly(experiment.edits, subject)
     trial = try_change(experiment, subject, TryOptions((), with_facts=False))
     return QuickVerdict(trial.status, trial.reason, _get_kind(trial))
@@ -126,6 +126,7 @@ class Counterexample:
     Attributes
     ----------
     verdict : of that program
+    is_scripted : a script can show it: the change is before host and device are taken apart
     path : of the script; None where none was written
     is_shown : the script was run, and failed as it must
     last_line : what it printed in the end
@@ -134,6 +135,7 @@ class Counterexample:
     record: TrialRecord
     shrunk: Shrunk
     verdict: QuickVerdict
+    is_scripted: bool = True
     path: Path | None = None
     is_shown: bool = False
     last_line: str = ""
@@ -169,19 +171,28 @@ def shrink_subject(
     seconds: float = SECONDS,
 ) -> Counterexample | None:
     """Shrink a module that the change makes wrong; None where that cannot be."""
-    if experiment.whole is not None or not is_quick(experiment.edits, DEFAULT):
-        return None
-    shows = shows_change(experiment.edits, record.status, record.what)
+
+    def attempt(candidate: Subject) -> QuickVerdict:
+        return try_subject(experiment, candidate)
+
+    shows = shows_at_last(attempt, record.status, record.what)
+    is_scripted = is_quick(experiment.edits, DEFAULT)
+    if is_scripted:
+        shows = shows_change(experiment.edits, record.status, record.what)
     shrunk = shrink(subject, shows, seed=seed, seconds=seconds)
     if shrunk is None:
         return None
-    return Counterexample(record, shrunk, try_quickly(experiment.edits, shrunk.subject))
+    return Counterexample(record, shrunk, attempt(shrunk.subject), is_scripted)
 
 
 def write_counterexample(
     found: Counterexample, edits: Sequence[Edit], source: PassSource, name: str, path: Path
 ) -> Counterexample:
-    """Write its script and run it; raises `ExperimentError` where a file is in the way."""
+    """Write its script and run it, where it has one; raises `ExperimentError` where a file is in
+    the way.
+    """
+    if not found.is_scripted:
+        return found
     about = (
         f"{name}: {found.verdict.status}.\n\n"
         f"The simulator of tirstep says: {found.verdict.reason}\n\n"
@@ -189,6 +200,4 @@ def write_counterexample(
     )
     write_script(path, make_script(found.shrunk, edits, source, found.verdict, about))
     is_shown, last = run_script(path)
-    return Counterexample(
-        found.record, found.shrunk, found.verdict, path, is_shown=is_shown, last_line=last
-    )
+    return replace(found, path=path, is_shown=is_shown, last_line=last)

@@ -30,7 +30,7 @@ from tirstep.lowering_checks.devices.simulator import NEXT_PASS, UnsupportedErro
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.transforms import get_pipeline
 
-from .editing import Edit, apply_edits, take_passes
+from .editing import Edit, cut_passes
 from .subject import HOST, Subject
 
 LEFT_OUT, UNCHANGED, RIGHT, WRONG, REFUSED, UNJUDGED = STATUSES = (
@@ -54,12 +54,7 @@ class QuickVerdict:
 
 def is_quick(edits: Sequence[Edit], base: str) -> bool:
     """Whether all edits are of passes before `NEXT_PASS`."""
-    passes = take_passes(base)
-    names = [str(each.info.name) for each in passes]
-    stop = names.index(NEXT_PASS)
-    edited = [str(each.info.name) for each in apply_edits(edits, passes[:stop])]
-    everywhere = [str(each.info.name) for each in apply_edits(edits, passes)]
-    return edited + names[stop:] == everywhere
+    return cut_passes(edits, NEXT_PASS, base)[1] is not None
 
 
 def lower_quickly(module: tvm.IRModule, target: str, edits: Sequence[Edit] = ()) -> tvm.IRModule:
@@ -70,9 +65,8 @@ def lower_quickly(module: tvm.IRModule, target: str, edits: Sequence[Edit] = ())
     bound = get_target(target)
     bound = bound if target.startswith(HOST) else bound.with_host(HOST)
     with pass_context(module):
-        passes = take_passes(get_pipeline(module))
-        names = [str(each.info.name) for each in passes]
-        edited = apply_edits(edits, passes[: names.index(NEXT_PASS)])
+        _, edited = cut_passes(edits, NEXT_PASS, get_pipeline(module))
+        assert edited is not None, "is_quick was not asked"
         begun = tvm.tirx.transform.BindTarget(tvm.target.Target(bound))(module)
         return tvm.transform.Sequential(edited)(begun)
 

@@ -19,7 +19,7 @@ from tirstep.strategies.program_text import parse_program
 from .audit import audit_subject
 from .editing import Edit
 from .emulating import differs_emulated
-from .quick import REFUSED, WRONG, try_quickly
+from .quick import REFUSED, WRONG, QuickVerdict, try_quickly
 from .reductions import REDUCTIONS, Editor, apply_edit, parse_script, print_script
 from .subject import Subject, make_subject
 
@@ -69,6 +69,16 @@ def shows_change(edits: Sequence[Edit], status: str, kind: str) -> Shows:
         if found.status != status or (kind and found.kind != kind):
             return False
         return status == REFUSED or differs_emulated(edits, subject)
+
+    return shows
+
+
+def shows_at_last(attempt: Callable[[Subject], QuickVerdict], status: str, kind: str) -> Shows:
+    """The same by a whole compilation, for changes that the passes alone do not show."""
+
+    def shows(subject: Subject) -> bool:
+        found = attempt(subject)
+        return found.status == status and (not kind or found.kind == kind)
 
     return shows
 

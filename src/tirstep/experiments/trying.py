@@ -28,7 +28,7 @@ from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
 from tirstep.transforms import get_pipeline
 
-from .editing import DEFAULT, MARK, Edit, register, register_edited
+from .editing import DEFAULT, MARK, Edit, edit_whole, register, register_edited
 from .quick import LEFT_OUT, REFUSED, RIGHT, UNCHANGED, UNJUDGED, WRONG
 from .subject import HOST, ModuleOracle, Subject
 
@@ -43,11 +43,13 @@ class Experiment:
     Attributes
     ----------
     name : for people
-    edits : of each pipeline that a module asks for; none where `whole` takes its place
+    edits : of each pipeline that a module asks for; one of `editing.WHOLE` where `whole`, of
+        `editing.make_whole`, takes its place
     """
 
     def __init__(self, name: str, edits: Sequence[Edit] = (), whole: Any = None) -> None:
-        self.name, self.edits, self.whole = name, tuple(edits), whole
+        self.name, self.whole = name, whole
+        self.edits = tuple(edits) if whole is None else (edit_whole(whole, name),)
         self._stack = ExitStack()
         self._known: dict[str, str] = {}
 
@@ -375,7 +377,7 @@ def _add_facts(trial: Trial, without: Lowering, found: Lowering, options: TryOpt
     if options.architectures and all(each.refusal is None for each in facts):
         both = [compile_everywhere(each, options.architectures) for each in facts]
         compiled = tuple(zip(*both, strict=True))
-    rows = tuple(each.rows() if each.refusal is None else () for each in facts)
+    rows = tuple(each.rows_to_compare() if each.refusal is None else () for each in facts)
     return replace(trial, facts=(rows[0], rows[1]), compiled=compiled)
 
 

@@ -381,7 +381,7 @@ class Picker:
             default_example=example,
             golden=example,
             choices={},
-            symbolic=(),
+            symbolic=kernel.size_names if isinstance(kernel, ModuleKernel) else (),
             expects={},
             body=body or _do_nothing,
             spelling=spelling or self.spelling.of(found.name),

@@ -119,7 +119,7 @@ def _watch(arguments: Sequence[str], output: Path) -> int:
     from ..screen import Screen
     from .watch import watch_report
 
-    _require_ours(output)
+    require_replaceable(output)
     return watch_report([*arguments, "--output", str(output)], output, Screen().line)
 
 
@@ -132,7 +132,7 @@ def write_report(
     checks: bool,
     every_step: bool = False,
 ) -> int:
-    """Write the page; 1 if a check failed."""
+    """Write the page; 1 if a check failed, 2 if one of the user's programs cannot be run."""
     from tirstep.files import write_file
     from tirstep.lowering_checks import get_device
     from tirstep.lowering_checks.compile.compiling import get_target
@@ -144,7 +144,7 @@ def write_report(
 
     among = tuple(it.spelling or it.name for it in pick_recipes(names, request))
     get_target(target)
-    _require_ours(output)
+    require_replaceable(output)
     screen = Screen()
     with screen.working():
         device = get_device(request.device)
@@ -155,10 +155,12 @@ def write_report(
         page = render_report(report)
     write_file(output, page)
     _show_end(screen, output, report, len(page.encode()))
+    if any(part.refusal is not None and part.status == "failed" for part in parts):
+        return 2
     return 1 if any(_get_findings(part) for part in parts) else 0
 
 
-def _require_ours(path: Path) -> None:
+def require_replaceable(path: Path) -> None:
     """Refuse, before the work, to write where there is no folder or over another's file."""
     from tirstep.files import require_writable
 

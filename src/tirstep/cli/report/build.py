@@ -97,7 +97,7 @@ def build_recipe(
     `counts` are the simulator's, by the numbers of the steps, and `example` those at the recipe's
     own example; `tell` hears what goes on. Machine code is made of the last step, or of all.
     """
-    run = rung.run
+    run = rung.run if rung.error is None else None
     problem = None if run is None else run.problem
     sizes = {} if run is None else {**run.recipe.config, **run.config}
     builder = StepBuilder(rung, counts, example, every_step, target, tell)
@@ -109,7 +109,7 @@ def build_recipe(
         dtype="" if problem is None else get_dtype(problem),
         config={name: str(value) for name, value in sizes.items()},
         status=rung.status if is_judged or rung.status != "ok" else None,
-        refusal=None if rung.error is None else str(rung.error),
+        refusal=rung.refusal,
         flops=None if problem is None else problem.flops,
         bytes=None if problem is None else problem.bytes,
         example_shape="" if example is None else format_shape(example.problem.shape),
@@ -194,7 +194,7 @@ class StepBuilder:
             device_source=source,
             links=lowered.links,
             machine_code=self._machine_code(step is run.steps[-1], lowering),
-            passes=_pass_parts(lowering, program, tuple(authors)),
+            passes=build_passes(lowering, program, tuple(authors)),
             pass_count=len(lowering.passes),
             nests=find_nests(step.module),
             buffers=find_buffers(step.module, compacted[0] if compacted else None),
@@ -245,10 +245,12 @@ class LoweredStep:
 _LOWERED: dict[tuple[Text, str], LoweredStep] = {}
 
 
-def _pass_parts(
+def build_passes(
     lowering: Lowering, program: Text, authors: tuple[int, ...]
 ) -> tuple[PassPart, ...]:
-    """The passes that changed the module, with the blame of the text that each was given."""
+    """The passes that changed the module, with the blame of the text that each was given; `program`
+    is the text of the module before them all.
+    """
     parts: list[PassPart] = []
     known, last = {program: authors}, program
     printed = {_find_functions(lowering.module): program}

@@ -141,8 +141,9 @@ def do_job(job: RecipeJob, screen: Screen) -> RecipePart:
     counts: dict[int, Counts | None] = {}
     example = None
     if job.checks:
-        for verdict in judge.judge(rung, screen.doing, timed=True):
-            counts[verdict.step.index] = read_counts(judge.device, verdict)
+        with rung.keeping_others(is_alone=len(among) == 1):
+            for verdict in judge.judge(rung, screen.doing, timed=True):
+                counts[verdict.step.index] = read_counts(judge.device, verdict)
         if rung.run is not None and not judge.device.has_clock and job.request.shape is None:
             example = count_example(rung.recipe, job, among, screen.doing)
     return build_recipe(

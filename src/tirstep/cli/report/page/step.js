@@ -9,7 +9,7 @@ function showStep() {
     return;
   }
   if (!here.step) {
-    main.replaceChildren(overviewPage());
+    main.replaceChildren(report.experiment ? experimentPage() : overviewPage());
     document.title = `${report.title} · tirstep`;
     return;
   }

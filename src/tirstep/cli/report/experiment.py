@@ -1,0 +1,272 @@
+"""The report of a change of TVM's pipeline: each module as it was given, without it and with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import tvm
+
+import tirstep
+from tirstep.lowering_checks import Finding, print_module
+from tirstep.lowering_checks.compile.compiling import get_target
+from tirstep.lowering_checks.compile.passes import Lowering
+from tirstep.lowering_checks.devices.device import Timing
+from tirstep.lowering_checks.diff import blame_texts, carry_blame
+from tirstep.lowering_checks.facts import Fact
+
+from ..formatting import format_shape, get_dtype
+from .build import build_passes, finding_part
+from .machine_code import get_machine_code
+from .model import (
+    ChecksPart,
+    ExperimentPart,
+    ExperimentRow,
+    FactPart,
+    FactsPart,
+    MachineCodePart,
+    RecipePart,
+    Report,
+    SmallProgram,
+    SourcePart,
+    StepPart,
+    Text,
+    TimePart,
+)
+
+if TYPE_CHECKING:
+    from tirstep.experiments import Trial
+    from tirstep.experiments.hunting import Counterexample
+
+NAMES = ("given", "without", "with")
+"""The steps of a module: the last two are what the changed pass was given, and what it made."""
+NOT_RUN = ("left out", "unchanged")
+NO_FACTS = "they are of what a GPU gets"
+NOT_LOWERED = "it is not lowered yet"
+
+
+def build_experiment_report(
+    trials: Sequence[Trial],
+    differences: Sequence[Sequence[str]],
+    *,
+    title: str,
+    about: str,
+    small: Counterexample | None = None,
+) -> Report:
+    """The report of trials; `differences` has what differs in the facts of each, in words.
+
+    Modules that the change leaves as they are stand in the table alone.
+    """
+    names = _name_apart([trial.subject.label for trial in trials])
+    parts = [
+        _build_module(name, trial)
+        for name, trial in zip(names, trials, strict=True)
+        if trial.lowered is not None and trial.status not in NOT_RUN
+    ]
+    shown = {part.name for part in parts}
+    rows = [
+        _build_row(name if name in shown else "", trial, tuple(words))
+        for name, trial, words in zip(names, trials, differences, strict=True)
+    ]
+    devices = dict.fromkeys(
+        v.device for trial in trials for v in trial.verdicts if v.after is not None
+    )
+    return Report(
+        title=title,
+        device=", ".join(devices) or None,
+        target="a GPU where a module's loops are bound to one, and a CPU elsewhere",
+        versions={"tirstep": tirstep.__version__, "TVM": tvm.__version__},
+        peaks=None,
+        recipes=tuple(parts),
+        experiment=ExperimentPart(about, tuple(rows), _build_small(small)),
+    )
+
+
+def _name_apart(labels: Sequence[str]) -> list[str]:
+    """The labels, with a number behind those that come again."""
+    seen: Counter[str] = Counter()
+    names = []
+    for label in labels:
+        seen[label] += 1
+        names.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+    return names
+
+
+def _build_row(name: str, trial: Trial, differences: tuple[str, ...]) -> ExperimentRow:
+    diff = trial.diff
+    return ExperimentRow(
+        module=trial.subject.label,
+        recipe=name,
+        status=trial.status,
+        added=None if diff is None else diff.added,
+        removed=None if diff is None else diff.removed,
+        ran_on=tuple(v.device for v in trial.verdicts if v.after is not None),
+        differences=differences,
+        reason=trial.reason,
+    )
+
+
+def _build_small(found: Counterexample | None) -> SmallProgram | None:
+    if found is None:
+        return None
+    script = "" if found.path is None else str(found.path)
+    return SmallProgram(Text.of(found.shrunk.text), found.verdict.reason, script)
+
+
+def _build_module(name: str, trial: Trial) -> RecipePart:
+    """A module with three steps."""
+    assert trial.lowered is not None
+    problem = trial.subject.problem
+    texts = _list_texts(trial)
+    authors = [tuple(each) for each in blame_texts([text.lines for text in texts])]
+    sources = _list_sources(trial.lowered)
+    steps = [_make_step(0, texts[0], authors[0], SourcePart("", None, (), NOT_LOWERED))]
+    for side in (0, 1):
+        step = _make_step(side + 1, texts[side + 1], authors[side + 1], sources[side])
+        steps.append(_add_lowering(step, trial, side, given=texts[0]))
+    return RecipePart(
+        name=name,
+        about=f"{trial.status}: {trial.reason}" if trial.reason else trial.status,
+        kernel=name,
+        shape="" if problem is None else format_shape(problem.shape),
+        dtype="" if problem is None else get_dtype(problem),
+        config={},
+        status="failed" if trial.is_bad else "ok",
+        refusal=None,
+        flops=None if problem is None else problem.flops,
+        bytes=None if problem is None else problem.bytes,
+        example_shape="",
+        example_bytes=None,
+        trouble=(),
+        steps=tuple(steps),
+    )
+
+
+def _list_texts(trial: Trial) -> list[Text]:
+    """The module as given, and before and behind the change; where the change is no pass that runs
+    here, what goes to host and device in the end.
+    """
+    from tirstep.experiments.trying import find_marked, get_end
+
+    assert trial.lowered is not None
+    without, found = trial.lowered
+    ours = [each for each in find_marked(found) if each.changed]
+    if ours:
+        pair = (ours[0].before, ours[0].module)
+    else:
+        pair = (get_end(without), get_end(found) if found.passes else found.module)
+    return [Text.of(print_module(module)) for module in (trial.subject.module, *pair)]
+
+
+def _list_sources(lowered: tuple[Lowering, Lowering]) -> list[SourcePart]:
+    """The device sources; the lines that only the second has are of the change."""
+    parts, before, authors = [], Text(()), list[int]()
+    for step, lowering in enumerate(lowered, 1):
+        text = Text.of(lowering.source)
+        if not text.lines:
+            missing = "there is no device code" if not lowering.failed else str(lowering.failed)
+            parts.append(SourcePart(lowering.language, None, (), missing))
+            continue
+        authors = carry_blame(authors, before.lines, text.lines, author=step)
+        before = text
+        parts.append(SourcePart(lowering.language, text, tuple(authors), None))
+    return parts
+
+
+def _make_step(number: int, text: Text, authors: tuple[int, ...], source: SourcePart) -> StepPart:
+    return StepPart(
+        label=f"{number:02d}_{NAMES[number]}",
+        name=NAMES[number],
+        source="",
+        python=None,
+        tir=text,
+        authors=authors,
+        trace=Text(()),
+        device_source=source,
+        links=(),
+        machine_code=None,
+        passes=(),
+        pass_count=0,
+        nests=(),
+        buffers=(),
+        facts=FactsPart((), source.missing),
+        checks=None,
+        time=None,
+        counts=None,
+        example_counts=None,
+    )
+
+
+def _add_lowering(step: StepPart, trial: Trial, side: int, *, given: Text) -> StepPart:
+    """A step with what its pipeline made: `side` is 0 without the change, and 1 with it."""
+    assert trial.lowered is not None
+    lowering = trial.lowered[side]
+    return replace(
+        step,
+        machine_code=_get_machine_code(lowering),
+        passes=build_passes(lowering, given, (0,) * len(given.lines)),
+        pass_count=len(lowering.passes),
+        facts=_get_facts(trial, side, lowering),
+        checks=_get_checks(trial, side),
+        time=_get_time(trial, side),
+    )
+
+
+def _get_machine_code(lowering: Lowering) -> MachineCodePart | None:
+    if lowering.language != "cuda":
+        return None
+    architecture = str(dict(get_target("cuda").attrs).get("arch", ""))
+    return get_machine_code(lowering.source.strip("\n"), lowering.language, architecture)
+
+
+def _get_facts(trial: Trial, side: int, lowering: Lowering) -> FactsPart:
+    rows = list(trial.facts[side])
+    for pair in trial.compiled:
+        rows += [fact._replace(group=pair[side].architecture) for fact in pair[side].rows()]
+    if not rows:
+        return FactsPart((), str(lowering.failed) if lowering.failed else NO_FACTS)
+    return FactsPart(tuple(map(_make_fact, rows)), None)
+
+
+def _make_fact(fact: Fact) -> FactPart:
+    return FactPart(fact.group, fact.key or fact.name, fact.name, fact.value, fact.unit)
+
+
+def _get_checks(trial: Trial, side: int) -> ChecksPart | None:
+    """A device on which the module is wrong without the change judges nothing: the CPU runs one
+    thread after the other, and barriers are nothing to it.
+    """
+    told: list[tuple[str, Sequence[Finding]]] = []
+    judges = [verdict for verdict in trial.verdicts if verdict.before == ()]
+    for verdict in judges or trial.verdicts:
+        findings = (verdict.before, verdict.after)[side]
+        if findings is not None:
+            told.append((verdict.device, findings))
+    if not told:
+        return None
+    found = [each for _, findings in told for each in findings]
+    return ChecksPart(
+        golden=None,
+        numbers="failed" if found else "ok",
+        checked_on=", ".join(device for device, _ in told),
+        findings=tuple(map(finding_part, found)),
+    )
+
+
+def _get_time(trial: Trial, side: int) -> TimePart | None:
+    times = [verdict.times[side] for verdict in trial.verdicts if verdict.times is not None]
+    return _make_time(times[0], trial) if times else None
+
+
+def _make_time(timing: Timing, trial: Trial) -> TimePart:
+    problem = trial.subject.problem
+    flops = 0 if problem is None or not problem.flops else problem.flops / timing.median
+    return TimePart(
+        median=timing.median * 1e6,
+        lower=timing.lower * 1e6,
+        upper=timing.upper * 1e6,
+        repeats=timing.repeats,
+        gflops=flops / 1e9,
+    )

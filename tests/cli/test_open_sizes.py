@@ -1,0 +1,102 @@
+"""Programs whose sizes stay open: checked so, and bisected with `why --open`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Command
+
+PROGRAM = """
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+
+@I.ir_module
+class Open:
+    @T.prim_func(s_tir=True)
+    def main(a: T.handle, c: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n, 8))
+        C = T.match_buffer(c, (n, 8))
+        B = T.sblock_alloc_buffer((n, 8))
+        for i, j in T.grid(n, 8):
+            with T.sblock("B"):
+                v, w = T.axis.remap("SS", [i, j])
+                B[v, w] = A[v, w] + T.float32(1)
+        for i, j in T.grid(n, 8):
+            with T.sblock("C"):
+                v, w = T.axis.remap("SS", [i, j])
+                C[v, w] = B[v, w] * T.float32(2)
+
+
+def bound(sch):
+    sch.compute_inline(sch.get_sblock("B"))
+    rows, columns = sch.get_loops(sch.get_sblock("C"))
+    outer, inner = sch.split(rows, [None, 4])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(inner, "threadIdx.y")
+    sch.bind(columns, "threadIdx.x")
+
+
+def lanes(sch):  # docs/tvm-findings.md, vectorized_buffer
+    columns = sch.get_loops(sch.get_sblock("C"))[-1]
+    sch.compute_at(sch.get_sblock("B"), columns)
+    sch.vectorize(columns)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "open.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_program_is_checked_with_its_sizes_open_too(command: Command):
+    document = command("check", "open.py:bound", "--runs", "4", "--json").document
+    (others,) = [each["other_runs"] for each in document["recipes"]]
+    (run,) = [each for each in others if each["about"] == "with open sizes"]
+    assert (run["symbolic"], run["numbers"]) == (["n"], "ok")
+    assert run["checked_on"].startswith("simulator ")
+    assert document["ok"]
+
+
+def test_why_with_open_sizes_finds_the_pass_and_its_script_shows_it(command: Command, folder: Path):
+    result = command("why", "open.py:lanes", "--open", "n", "--shape", "6")
+    assert result.code == 1
+    assert "after pass" in result.out
+    assert "tirx.VectorizeLoop" in result.out
+    assert "for i in range(n):" in result.out
+    assert "run     the script shows it: " in result.out
+    script = (folder / "why_lanes.py").read_text()
+    assert "SHAPES = [[6, 8], [6, 8]]" in script
+    done = subprocess.run([sys.executable, "why_lanes.py"], capture_output=True, cwd=folder)
+    assert done.returncode == 1
+
+
+def test_why_with_open_sizes_says_that_all_is_well(command: Command):
+    for size in ("n", "all"):
+        result = command("why", "open.py:bound", "--open", size, "--shape", "6")
+        assert (result.code, "nothing is wrong" in result.out) == (0, True)
+        assert "judged  by interpreter: 2 steps as scheduled" in result.out
+        assert "not run" not in result.out
+
+
+def test_why_takes_a_recipe_of_ours_with_open_sizes(command: Command):
+    result = command("why", "vector_add_bound", "--open", "n", "--set", "tail=guard")
+    assert result.code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["open.py:bound", "--open", "q"], "there is no size 'q' that could be symbolic"),
+        (["softmax_rows", "--open", "all"], "softmax_rows lets a module leave no size open"),
+        (["vector_add_bound", "--open", "n,n"], "names a size twice"),
+    ],
+)
+def test_what_cannot_be_left_open_is_a_sentence(command: Command, words: list[str], sentence: str):
+    result = command("why", *words)
+    assert (result.code, sentence in result.err) == (2, True), result.err

@@ -1,0 +1,50 @@
+"""Every pass of TVM's pipeline can be named: something can stand before and behind it, and it can
+be left out.
+"""
+
+import pytest
+import tvm
+
+from tirstep.experiments import Edit, Experiment, Subject, TryOptions, list_passes, list_steps
+from tirstep.experiments.trying import try_change
+from tirstep.lowering_checks import run_golden
+from tirstep.transforms.recipes import RECIPES
+
+CRASHES = "s_tir.LowerOpaqueBlock"
+"""Without it, a later pass of TVM ends the process (test_guarding.py)."""
+
+
+@tvm.transform.module_pass(opt_level=0, name="my.Nothing")
+def nothing(module: tvm.IRModule, _context: object) -> tvm.IRModule:
+    return module
+
+
+@pytest.fixture(scope="module")
+def subject() -> Subject:
+    return list(list_steps(run_golden(RECIPES["relu_bound"]), 0))[-1]
+
+
+def judge(subject: Subject, place: str, anchor: str) -> str:
+    edit = Edit(place, anchor, None if place == "drop" else nothing)
+    with Experiment("nothing", [edit]) as experiment:
+        return try_change(experiment, subject, TryOptions((), with_facts=False)).status
+
+
+def test_a_pass_that_does_nothing_changes_nothing_at_any_place(subject: Subject):
+    names = dict.fromkeys(list_passes())
+    assert len(names) > 40
+    told = {
+        (place, name): judge(subject, place, name)
+        for place in ("before", "after")
+        for name in names
+    }
+    assert {place for place, status in told.items() if status != "unchanged"} == set()
+
+
+def test_a_pass_is_dropped_as_one_that_does_nothing_takes_its_place(subject: Subject):
+    names = [name for name in dict.fromkeys(list_passes()) if name != CRASHES]
+    dropped = {name: judge(subject, "drop", name) for name in names}
+    needed = {name: status for name, status in dropped.items() if status != "unchanged"}
+    assert needed == {name: judge(subject, "replace", name) for name in needed}
+    assert dropped["tirx.SplitHostDevice"] == dropped["s_tir.ConvertBlocksToOpaque"] == "refused"
+    assert dropped["tirx.RemoveNoOp"] == "unchanged"
