@@ -1,7 +1,7 @@
 """Random schedules for as long as you like: each call is refused with nothing changed, or right.
 
     python tests/fuzz_schedules.py SEED SECONDS [--jobs N] [--device cuda] [--keep-going]
-                                   [--ignore TEXT]
+                                   [--ignore TEXT] [--only KERNEL]
 
 The moves are those of tests/recipes/test_random_schedules.py, drawn by Python's `random`. After the
 last move of a trial the numbers are checked on the CPU and, where every block is spread over the
@@ -10,7 +10,8 @@ ends with exit code 1 and a program that reproduces it, with as few calls as do;
 ``--keep-going`` it collects them. Trials are played in worker processes: one that dies, of a
 program that writes where it may not, of too much memory or of too much time, is a finding of its
 trial, and with ``--keep-going`` another worker goes on behind it. ``--trial N`` plays one trial
-again, in this process.
+again, in this process. ``--only`` draws one kernel, or "fragments": products of whole fragments, in
+the types of tensor cores.
 """
 
 from __future__ import annotations
@@ -35,7 +36,16 @@ os.environ.setdefault("TVM_NUM_THREADS", "1")
 os.environ.setdefault("TIRSTEP_COMPILE_SECONDS", "60")
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
-from tirstep.strategies.players import MOVES, SIZES, Dice, Player, draw_huge, draw_problem
+from tirstep.modules import Problem
+from tirstep.strategies.players import (
+    MOVES,
+    SIZES,
+    Dice,
+    Player,
+    draw_fragments,
+    draw_huge,
+    draw_problem,
+)
 from tirstep.strategies.plays import (
     Play,
     WrongError,
@@ -45,6 +55,7 @@ from tirstep.strategies.plays import (
     write_script,
 )
 
+FRAGMENTS = "fragments"
 HUGE_ONES = 20  # one trial of so many is of a huge problem
 LONGEST = 600  # seconds of a trial, after which the process ends with its stack
 OFTEN = 60  # seconds between two lines of progress
@@ -59,12 +70,14 @@ class Session:
     ----------
     counts : of trials, transforms and devices, by name
     ignored : findings with one of these in their text count for nothing
+    only : the kernel that is drawn, or `FRAGMENTS`; "" for all, and huge ones
     """
 
     seed: str
     devices: Sequence[str]
     folder: Path
     ignored: Sequence[str] = ()
+    only: str = ""
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
@@ -73,9 +86,8 @@ class Session:
         play: Play | None = None
         try:
             choice = Dice(f"{self.seed}:{trial}")
-            is_huge = choice.one(range(HUGE_ONES), "huge") == 0
-            kernel = choice.one(list(SIZES), "kernel")
-            play = Play(draw_huge(choice) if is_huge else draw_problem(choice, kernel))
+            is_huge = not self.only and choice.one(range(HUGE_ONES), "huge") == 0
+            play = Play(draw_huge(choice) if is_huge else self._draw(choice))
             self.counts["trials"] += 1
             Player(choice, play).play_all(choice.one(range(3, 40), "tries"))
             self._judge(play, is_huge)
@@ -83,6 +95,11 @@ class Session:
             self._report(trial, play, wrong)
         finally:
             self.counts.update(play.counts if play else {})
+
+    def _draw(self, choice: Dice) -> Problem:
+        if self.only == FRAGMENTS:
+            return draw_fragments(choice)
+        return draw_problem(choice, self.only or choice.one(list(SIZES), "kernel"))
 
     def note(self, trial: int | None) -> None:
         """Write down what has been seen, and the trial that now begins, if there is one more."""
@@ -109,7 +126,8 @@ class Session:
         fewer = shorten(play.problem, calls, lambda other: self._is_wrong(other, wrong.kind))
         path = self.folder / f"{self.seed}-{trial}.py"
         path.write_text(write_script(wrong, play.problem, fewer, self.devices), "utf-8")
-        again = f"{Path(__file__).name} {self.seed} 0 --trial {trial}"
+        only = f" --only {self.only}" if self.only else ""
+        again = f"{Path(__file__).name} {self.seed} 0 --trial {trial}{only}"
         log = "\n".join(f"  {call}" for call in fewer)
         text = f"{wrong}\n{play.problem}\n{log}\n  again: {again}\n  program: {path}"
         self.wrong.append(text)
@@ -151,7 +169,7 @@ def get_notes(folder: Path, seed: str) -> Path:
 
 def play_here(wishes: argparse.Namespace) -> int:
     """Play in this process; the exit code."""
-    session = Session(wishes.seed, wishes.devices, wishes.folder, wishes.ignore)
+    session = Session(wishes.seed, wishes.devices, wishes.folder, wishes.ignore, wishes.only)
     begin = last = time.monotonic()
     trials = iter([wishes.trial]) if wishes.trial is not None else count(wishes.first)
     for trial in trials:
@@ -237,7 +255,8 @@ class Crew:
         died = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         if trial is None:
             raise RuntimeError(f"the worker of seed {seed} ended with {died}, in no trial")
-        again = f"{Path(__file__).name} {seed} 0 --trial {trial}"
+        only = f" --only {self.wishes.only}" if self.wishes.only else ""
+        again = f"{Path(__file__).name} {seed} 0 --trial {trial}{only}"
         print(f"died: trial {trial} of seed {seed} ended with {died}\n  again: {again}", flush=True)
         if self.wishes.keep_going and time.monotonic() < self._end:
             self._begin(seed, trial + 1)
@@ -272,6 +291,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--device", dest="devices", action="append", help="besides cpu, simulator")
     parser.add_argument("--keep-going", action="store_true", help="collect all that is wrong")
     parser.add_argument("--ignore", action="append", default=[], help="findings with this text")
+    parser.add_argument("--only", choices=[*SIZES, FRAGMENTS], default="", help="draw these alone")
     parser.add_argument("--trial", type=int, help="play this one alone")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="for programs")
     parser.add_argument("--trials", type=int, help="end after so many, before the time is over")

@@ -95,7 +95,7 @@ def exec_program(program):
 
 
 def test_a_play_is_made_anew_from_its_calls():
-    choice = Dice("anew:3")
+    choice = Dice("anew:5")
     play = Play(draw_problem(choice, "matmul"))
     Player(choice, play).play_all(12)
     assert len(play.calls) > 4

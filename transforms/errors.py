@@ -149,6 +149,7 @@ def _last_sentence(error: Exception) -> str:
     )
     if reason == "(not rendered)":
         return 'it says why only with error_render_level="detail"'
+    reason = reason.partition("The pattern attempting to be matched:")[0]  # and both programs
     reason = re.sub(r"^Check failed: .* is false: ", "", reason)
     reason = re.sub(r"(#\d+)(?=\w)", r"\1, ", reason)
     names = dict(re.findall(r"# (\S+#\d+)\s+(?:with T\.sblock\(\"|for )(\w+)", program))

@@ -24,20 +24,23 @@ from .gpu_limits import MAX_THREADS, WARP
 from .intrinsics.fragments import SIDE, get_depth, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
 from .layout import lay_in_panels, pad_shared_rows
+from .legality.lifetimes import require_computed
 from .legality.net import inlines
+from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
-from .placement import inline_producers
+from .placement import inline_producers, require_around, require_outside_reductions
 from .queries import (
     find_epilogue,
     find_row_length,
     get_extent,
+    get_loop_name,
     get_realize,
     get_reduction_loops,
     get_sblock_name,
     get_spatial_loops,
 )
-from .tir import constant, find_all, is_used
-from .vectorize import vectorize_loop
+from .tir import constant, find_all, get_axis, is_used
+from .vectorize import LANES, vectorize_loop
 
 TileLayout = Literal["rows", "padded", "swizzled"]
 """How the rows of a tile lie in shared memory."""
@@ -270,11 +273,8 @@ def tensorize_fragments(
         fragments, without predicates; types that mma.sync multiplies, and an architecture that has
         it, where `arch` is given; of float32 operands, which keep 10 bits of 23, `tf32`
     """
-    if not sch.get(block).reads:
-        raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' reads nothing",
-            "pass the block that tile_in_fragments returned",
-        )
+    _require_product(sch, block)
+    _require_roles(sch, block, loads, zeros, store)
     if not tf32 and str(sch.get(block).reads[-1].source.dtype) == "float32":
         raise TransformError(
             "float32 operands would be rounded to the 10 bits of TF32",
@@ -335,6 +335,12 @@ def store_through_shared(
         else in them yet; the `columns` of a block's tile and its number of `warps`, or, with
         ``lanes=128``, of the warpgroups of `tile_in_warpgroups`; a vector of 16 bytes at most
     """
+    _require_tile_loops(sch, block, grid, warp_loop, warps)
+    if columns < 1 or vector not in (1, *LANES):
+        raise TransformError(
+            f"columns={columns} and vector={vector} are no sizes of a tile and a vector",
+            f"give the columns of a block's tile, and 1, {', '.join(map(str, LANES))} elements",
+        )
     epilogue = find_epilogue(sch, block)
     if epilogue is None:
         write = sch.cache_write(block, 0, SCOPE)
@@ -344,6 +350,13 @@ def store_through_shared(
     sch.reverse_compute_at(write, grid, preserve_unit_loops=True)
     store = sch.cache_write(block, 0, "local")
     sch.reverse_compute_at(store, warp_loop, preserve_unit_loops=True)
+    length = find_row_length(sch, write) or columns
+    if columns < length:
+        raise TransformError(
+            f"columns={columns} are fewer than the {length} of a row of the tile that block "
+            f"'{get_sblock_name(sch, write)}' writes",
+            "give the columns of the tile",
+        )
     size = sch.get(store).writes[0].source.dtype.itemsize
     # Rows a little apart: the pairs that eight lanes store to a column of them are in other banks.
     sch.storage_align(store, 0, axis=-2, factor=columns, offset=2 * _CHUNK_BYTES // size)
@@ -352,25 +365,103 @@ def store_through_shared(
     bind_loop(sch, pieces[2], axis="threadIdx.x")
     if vector > 1:
         vectorize_loop(sch, pieces[3])
+    for producer, consumer in ((block, store), (store, write)):
+        require_computed(sch, producer, consumer)
+        require_own_registers(sch, producer)
+        require_virtual_threads_around_all(sch, consumer)
     return SharedStore(store, write)
+
+
+def _require_tile_loops(
+    sch: Schedule, block: SBlockRV, grid: LoopRV, warp_loop: LoopRV, warps: int
+) -> None:
+    """Refuse loops that are not those of a block's grid and of its warps, one in the other."""
+    name = get_sblock_name(sch, block)
+    for loop, axis in ((grid, "blockIdx.x"), (warp_loop, "threadIdx.y")):
+        require_around(sch, loop, block)
+        require_outside_reductions(sch, loop, block)
+        if get_axis(sch.get(loop)) != axis:
+            raise TransformError(
+                f"loop '{get_loop_name(sch, loop)}' of block '{name}' is not bound to {axis}",
+                "pass the loops of the grid and of the warps that tile_in_fragments returned",
+            )
+    if get_extent(sch, warp_loop) != warps:
+        raise TransformError(
+            f"warps={warps} are not the {get_extent(sch, warp_loop)} of loop "
+            f"'{get_loop_name(sch, warp_loop)}'",
+            "give the number of warps of the tile",
+        )
+
+
+def _require_product(sch: Schedule, block: SBlockRV) -> None:
+    """Refuse a block that is no fragment's product, whose zeros are a block of their own."""
+    node, name = sch.get(block), get_sblock_name(sch, block)
+    inner, advice = find_all(node.body, SBlock), "pass the block that tile_in_fragments returned"
+    if len(inner) != 1 or len(node.writes) != 1 or len(node.reads) < 2:
+        raise TransformError(f"block '{name}' is no product of fragments", advice)
+    if node.init is not None or inner[0].init is not None:
+        raise TransformError(
+            f"block '{name}' begins its own sums",
+            "decompose it (decompose_reduction_at), and pass the block of zeros, too",
+        )
+    if len(node.reads) != 3 or not node.reads[0].source.same_as(node.writes[0].source):
+        raise TransformError(
+            f"block '{name}' does not read its sums and two operands, in this order", advice
+        )
+
+
+def _require_roles(
+    sch: Schedule, block: SBlockRV, loads: Sequence[SBlockRV], zeros: SBlockRV, store: SBlockRV
+) -> None:
+    """Refuse blocks that do not load the product's operands, begin its sums and store them."""
+    if len(loads) != 2:
+        raise TransformError(f"{len(loads)} loads are given", "pass those of A and of B")
+    product = sch.get(block)
+    sums, operands = product.writes[0].source, [region.source for region in product.reads[-2:]]
+    for role, load, operand in zip("AB", loads, operands, strict=True):
+        if not _get_copied(sch, load)[1].same_as(operand):
+            raise TransformError(
+                f"block '{get_sblock_name(sch, load)}' does not write '{operand.name}', the "
+                f"product's {role}",
+                "pass the blocks that cache_read_at returned for its operands 0 and 1, in order",
+            )
+    writes = sch.get(zeros).writes
+    if sch.get(zeros).reads or len(writes) != 1 or not writes[0].source.same_as(sums):
+        raise TransformError(
+            f"block '{get_sblock_name(sch, zeros)}' does not zero '{sums.name}', and nothing else",
+            "pass the block that decompose_reduction_at returned",
+        )
+    if not _get_copied(sch, store)[0].same_as(sums):
+        raise TransformError(
+            f"block '{get_sblock_name(sch, store)}' does not store '{sums.name}'",
+            "pass the block that accumulate_in_registers or store_through_shared returned",
+        )
+
+
+def _get_copied(sch: Schedule, block: SBlockRV) -> tuple[Any, Any]:
+    """The one buffer that a copy reads, and the one that it writes."""
+    reads, writes = sch.get(block).reads, sch.get(block).writes
+    if len(reads) != 1 or len(writes) != 1:
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' reads {len(reads)} buffers and writes "
+            f"{len(writes)}, and a copy one of each",
+            "pass the block that cache_read_at or accumulate_in_registers returned",
+        )
+    return reads[0].source, writes[0].source
 
 
 def _find_intrinsics(
     sch: Schedule, block: SBlockRV, loads: Sequence[SBlockRV], store: SBlockRV, arch: str | None
 ) -> MmaIntrinsics:
-    if len(loads) != 2:
-        raise TransformError(f"{len(loads)} loads are given", "pass those of A and of B")
     for load in loads:
-        source, target = (
-            region[0].source for region in (sch.get(load).reads, sch.get(load).writes)
-        )
+        source, target = _get_copied(sch, load)
         if (source.scope(), target.scope()) != ("shared.dyn", "local"):
             raise TransformError(
                 f"block '{get_sblock_name(sch, load)}' copies '{source.name}' in scope "
                 f"'{source.scope()}' to scope '{target.scope()}'",
                 'load fragments from scope "shared.dyn" into "local"',
             )
-    sums, result = (region[0].source for region in (sch.get(store).reads, sch.get(store).writes))
+    sums, result = _get_copied(sch, store)
     scope = str(result.scope())
     if scope not in ("global", "shared.dyn") or str(sums.scope()) != "local":
         raise TransformError(

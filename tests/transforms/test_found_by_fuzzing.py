@@ -10,9 +10,9 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.ownership import check_ownership
-from tirstep.modules import Problem, depthwise_conv2d, matmul, softmax, window_sum
+from tirstep.modules import Problem, depthwise_conv2d, matmul, softmax, transpose, window_sum
 from tirstep.transforms import (
     align_vectors,
     bind_loop,
@@ -25,6 +25,8 @@ from tirstep.transforms import (
     split_loop,
     stage_operand_at,
     tile_block,
+    tile_in_fragments,
+    unroll_loop,
 )
 
 
@@ -182,3 +184,33 @@ def test_vectors_without_an_offset_that_are_copied_on_one_by_one():
     sch, first, second, loop = copy_out_of_vectors(problem, 0)
     fuse_epilogue_at(sch, first, second, loop)
     assert find_wrong(problem, sch.mod) == []
+
+
+def test_a_kernel_in_a_loop_that_is_unrolled():
+    """TVM copies the loops of the threads, too, and finds the variables of the first ones only."""
+    problem = transpose.problem(4, 8)
+    sch = Schedule(problem.module)
+    rows, columns = sch.get_loops(sch.get_sblock("B"))
+    plain = sch.copy()
+    plain.unroll(rows)
+    plain.bind(columns, "threadIdx.x")
+    with pytest.raises(DeviceError, match=r"variables .* are used, but are not passed in"):
+        get_device("simulator").compile(plain.mod)
+
+    unroll_loop(sch, rows)
+    sentence = "loop 'i' would be unrolled around the kernel of loop 'j', and TVM makes no copies"
+    with refuses(sch, f"bind_loop: {sentence}"):
+        bind_loop(sch, columns, axis="threadIdx.x")
+    sch = Schedule(problem.module)
+    rows, columns = sch.get_loops(sch.get_sblock("B"))
+    bind_loop(sch, columns, axis="threadIdx.x")
+    with refuses(sch, f"unroll_loop: {sentence}"):
+        unroll_loop(sch, rows)
+
+
+def test_threads_that_reduce_a_block_of_blocks():
+    """TVM refuses it where it lowers the block: it adds up what one block computes."""
+    sch = Schedule(matmul.problem(16, 16, 32, dtype="float16").module)
+    made = tile_in_fragments(sch, sch.get_sblock("C"), tile=(16, 16), warp=(16, 16), tile_k=16)
+    with refuses(sch, "loop 'k_0' is a reduction of block 'C_o', which holds a block of its own"):
+        bind_loop(sch, made.outer, axis="threadIdx.x")

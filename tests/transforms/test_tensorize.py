@@ -17,8 +17,10 @@ from tirstep.transforms import (
     FragmentTile,
     accumulate_in_registers,
     cache_read_at,
+    cache_write_at,
     decompose_reduction_at,
     get_reduction_loops,
+    keep_in_registers,
     pad_block,
     prefetch_asynchronously,
     prefetch_fragments,
@@ -225,6 +227,33 @@ def test_tensorize_fragments_refuses(count: int, arch: str | None, message: str)
         tensorize_fragments(sch, made.block, loads[:count], zeros, store, arch=arch)
 
 
+def test_tensorize_fragments_refuses_every_block_in_another_role() -> None:
+    """Of all blocks in all roles, only the right ones pass; the swapped operands do not, either."""
+    sch = half()
+    made, copies, (loads, zeros, store) = prepare(sch)
+    right = [made.block, *loads, zeros, store]
+    for role in range(len(right)):
+        for block in [*copies, *right]:
+            if sch.get(block).same_as(sch.get(right[role])):
+                continue
+            product, a, b, zero, end = [*right[:role], block, *right[role + 1 :]]
+            with refuses(sch, "tensorize_fragments: block '.*' (is no|does not|reads)"):
+                tensorize_fragments(sch, product, [a, b], zero, end)
+    with refuses(sch, "block 'B_shared.dyn_local' does not write 'A_shared.dyn_local', the prod"):
+        tensorize_fragments(sch, made.block, loads[::-1], zeros, store)
+    tensorize_fragments(sch, made.block, loads, zeros, store)
+    with refuses(sch, "the block handle is dead"):
+        tensorize_fragments(sch, made.block, loads, zeros, store)
+
+
+def test_tensorize_fragments_refuses_a_product_that_begins_its_own_sums() -> None:
+    sch = half()
+    made = tile(sch)
+    store = accumulate_in_registers(sch, made.block, made.warps)
+    with refuses(sch, "block 'C_o' begins its own sums; decompose it"):
+        tensorize_fragments(sch, made.block, [store, store], store, store)
+
+
 def test_tensorize_fragments_refuses_operands_that_are_not_in_shared_memory() -> None:
     sch = half()
     made = tile(sch)
@@ -256,6 +285,59 @@ def test_store_through_shared_refuses_long_vectors() -> None:
     made = tile(sch)
     with refuses(sch, "store_through_shared: .* makes vectors of 8 elements .* 32 bytes"):
         store_through_shared(sch, made.block, made.grid, made.warps, columns=32, warps=2, vector=8)
+
+
+def test_store_through_shared_refuses_loops_of_other_blocks_and_sizes() -> None:
+    """TVM would say of such a loop, which moves with its block, that it is no longer there."""
+    sch = half()
+    made = tile(sch)
+    sizes = {"columns": 32, "warps": 2, "vector": 4}
+
+    def store(grid, of_warps, **changes) -> None:
+        store_through_shared(sch, made.block, grid, of_warps, **{**sizes, **changes})
+
+    with refuses(sch, "store_through_shared: loop 'k_0' of block 'C_o' is .*not bound|reduction"):
+        store(made.grid, made.outer)
+    with refuses(sch, "loop 'i_2_j_1_fused' of block 'C_o' is not bound to blockIdx.x"):
+        store(made.warps, made.warps)
+    with refuses(sch, "warps=4 are not the 2 of loop 'i_2_j_1_fused'"):
+        store(made.grid, made.warps, warps=4)
+    for changes in ({"vector": 0}, {"vector": 3}, {"columns": -16}):
+        with refuses(sch, "are no sizes of a tile and a vector"):
+            store(made.grid, made.warps, **changes)
+    with refuses(sch, "columns=16 are fewer than the 32 of a row of the tile"):
+        store(made.grid, made.warps, columns=16)
+    elsewhere = sch.get_loops(sch.cache_read(made.block, 0, "shared.dyn"))[0]
+    with refuses(sch, "loop 'ax0' is not around block 'C_o'"):
+        store(elsewhere, made.warps)
+
+
+@pytest.mark.parametrize("change", [keep_in_registers, cache_write_at, cache_read_at])
+def test_an_instruction_keeps_the_memory_that_it_takes(change) -> None:
+    """TVM moves its buffer to another memory, and says so only where it lowers the block, or it
+    takes the registers of a warp's lanes for those of each one."""
+    sch = half()
+    made = tile(sch, tile=(16, 16))
+    through = store_through_shared(
+        sch, made.block, made.grid, made.warps, columns=16, warps=1, vector=4
+    )
+    copies = [stage(sch, made, operand, warps=1) for operand in range(2)]
+    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
+    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    tensorize_fragments(sch, made.block, loads, zeros, through.store)
+    assert copies
+    name = "B_shared.dyn_local_o" if change is cache_read_at else "C_shared.dyn_local_o"
+    block = sch.get_sblock(name)
+    given = {
+        keep_in_registers: {},
+        cache_write_at: {"scope": "local"},
+        cache_read_at: {"operand": 0, "scope": "shared"},
+    }[change]
+    loop = [] if change is keep_in_registers else [sch.get_loops(block)[-1]]
+    with refuses(
+        sch, "the instruction that block '.*' has become (takes memory in scope|lays 'C_)"
+    ):
+        change(sch, block, *loop, **given)
 
 
 @pytest.mark.parametrize("ahead", [False, True])

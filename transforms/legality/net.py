@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 import tvm_ffi
 from tvm.ir import IRModule
 from tvm.s_tir import SBlock
-from tvm.tirx import For, PrimFunc, Var
+from tvm.tirx import For, ForKind, PrimFunc, Var
 
 from ..errors import Fault
-from ..tir import cached_by_module, constant
+from ..tir import cached_by_module, constant, find_all, get_axis, is_among
 from .lifetimes import find_lost_reads
 from .lowered_memory import find_changed_indices, find_missing_barriers, find_split_rooms
 from .pipelines import find_broken_pipelines
@@ -58,6 +58,9 @@ class _Census(NamedTuple):
     extents: dict[str, int]
     short: dict[str, tuple[int, int]]
     large: dict[str, int]
+    moved: dict[str, tuple[str, str]]
+    unrolled: dict[str, str]
+    mixed: dict[str, tuple[str, str]]
 
 
 class _Facts(NamedTuple):
@@ -68,6 +71,9 @@ class _Facts(NamedTuple):
     read: set[Any]
     large: list[tuple[str, int]]
     points: int
+    moved: list[tuple[str, str, str]]
+    registers: list[Any]
+    has_lanes: bool
 
 
 def inlines(function: _Function) -> _Function:
@@ -100,6 +106,9 @@ def find_fault(
             return Fault(f"block '{reader}' would read '{name}', which no block writes", report)
     fault = (
         _find_broken_sizes(old, new)
+        or _find_moved_buffer(old, new)
+        or _find_mixed_registers(old, new)
+        or _find_unrolled_kernel(old, new)
         or _find_lost_guard(before, after)
         or _find_broken_lowering(before, after)
     )
@@ -122,6 +131,40 @@ def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:
                 f"'{name}' would have {elements} elements, and indices of 32 bits end at "
                 f"{_LARGEST}",
                 advice,
+            )
+    return None
+
+
+def _find_moved_buffer(old: _Census, new: _Census) -> Fault | None:
+    for key, (scope, needed) in new.moved.items():
+        if key not in old.moved:
+            block, _, name = key.partition("/")
+            return Fault(
+                f"the instruction that block '{block}' has become takes memory in scope "
+                f"'{needed}', and '{name}' would be in scope '{scope}'",
+                "cache or keep the buffer before tensorize_fragments, or in the scope that it has",
+            )
+    return None
+
+
+def _find_mixed_registers(old: _Census, new: _Census) -> Fault | None:
+    for name, (instruction, other) in new.mixed.items():
+        if name not in old.mixed:
+            return Fault(
+                f"the instruction that block '{instruction}' has become lays '{name}' out over "
+                f"the registers of a warp's lanes, and block '{other}' would take them for its own",
+                "let it go through shared memory, or do this before tensorize_fragments",
+            )
+    return None
+
+
+def _find_unrolled_kernel(old: _Census, new: _Census) -> Fault | None:
+    for name, bound in new.unrolled.items():
+        if name not in old.unrolled:
+            return Fault(
+                f"loop '{name}' would be unrolled around the kernel of loop '{bound}', and TVM "
+                "makes no copies of a kernel",
+                "bind a loop further out first, or leave this one serial",
             )
     return None
 
@@ -215,7 +258,7 @@ def _find_lost(old: Counter[str], new: Counter[str]) -> list[str]:
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
 def _count(module: IRModule) -> _Census:
     functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
-    census = _Census(Counter(), set(), {}, {}, {}, {})
+    census = _Census(Counter(), set(), {}, {}, {}, {}, {}, {}, {})
     for variable, function in functions:
         prefix = f"{variable.name_hint}." if len(functions) > 1 else ""
         _count_function(function, prefix, census)
@@ -238,11 +281,15 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
         written |= facts.written
         read.update(dict.fromkeys(facts.read, prefix + facts.name))
         census.large.update((prefix + name, size) for name, size in facts.large)
+        for name, scope, needed in facts.moved:
+            census.moved[f"{prefix}{facts.name}/{name}"] = (scope, needed)
         large = large or facts.points > _LARGEST
     parameters = set(function.params)
     census.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
         census.unwritten[prefix + str(buffer.name)] = read[buffer]
+    census.mixed.update(_find_mixed_lanes(blocks, prefix))
+    census.unrolled.update(_find_unrolled_kernels(loops, prefix))
     for loop in loops:
         extent = constant(loop.extent)
         if extent is not None and extent < 1:
@@ -262,7 +309,52 @@ def _read_block(block: SBlock) -> _Facts:
         {region.source for region in block.reads},
         [(name, size) for name, size in sizes if size > _LARGEST],
         math.prod(constant(iterator.dom.extent) or 1 for iterator in block.iter_vars),
+        _find_moved(block),
+        _find_registers(block),
+        any(get_axis(loop) is not None for loop in find_all(block.body, For)),
     )
+
+
+def _find_registers(block: SBlock) -> list[Any]:
+    """The buffers in registers that a block without others in it uses."""
+    used = [region.source for region in (*block.reads, *block.writes)]
+    used = [buffer for buffer in used if str(buffer.scope()) == "local"]
+    return used if used and not find_all(block.body, SBlock) else []
+
+
+def _find_mixed_lanes(blocks: list[Any], prefix: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The registers that instructions of a warp use, and other blocks, with one of each."""
+    facts = [_read_block(block) for block in blocks[1:]]
+    of_warps = {buffer: one.name for one in facts if one.has_lanes for buffer in one.registers}
+    for one in facts if of_warps else []:
+        for buffer in one.registers:
+            if not one.has_lanes and buffer in of_warps:
+                yield prefix + str(buffer.name), (of_warps[buffer], one.name)
+
+
+def _find_unrolled_kernels(loops: list[For], prefix: str) -> Iterator[tuple[str, str]]:
+    """The loops that are unrolled around a kernel, each with its first bound loop; in pre-order."""
+    if not any(loop.kind == ForKind.UNROLLED for loop in loops):
+        return
+    within: list[For] = []
+    for loop in loops:
+        if is_among(loop, within):
+            continue
+        bound = [one for one in find_all(loop, For) if "Idx" in (get_axis(one) or "")]
+        if loop.kind == ForKind.UNROLLED and bound:
+            yield prefix + str(loop.loop_var.name), str(bound[0].loop_var.name)
+        if "Idx" in (get_axis(loop) or ""):
+            within += find_all(loop, For)
+
+
+def _find_moved(block: SBlock) -> list[tuple[str, str, str]]:
+    """The buffers that a block's instruction has in one memory, and the schedule in another."""
+    found = []
+    for match in block.match_buffers:
+        source, scope = match.source.source, str(match.buffer.scope())
+        if str(source.scope()) != scope:
+            found.append((str(source.name), str(source.scope()), scope))
+    return found
 
 
 @functools.lru_cache(maxsize=256)

@@ -158,6 +158,12 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
                 "loop, whichever output they work on",
                 "bind the spatial loops and the reduction apart, without fusing them",
             )
+        if find_all(realize.block.body, SBlock):
+            raise TransformError(
+                f"{what}, which holds a block of its own, and TVM adds up over threads only what "
+                "one block computes",
+                "bind the reduction of a block without others in it",
+            )
         extent = constant(node.extent) or 1
         if extent > WARP and extent % WARP:
             raise TransformError(

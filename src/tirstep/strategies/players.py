@@ -5,29 +5,27 @@ The same moves are drawn by Hypothesis in the tests, and by plain `random` in fu
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+import functools
 
-from tvm.s_tir import SBlock
+from tvm.s_tir import SBlock, Schedule
 from tvm.tirx import For, ForKind
 
-from tirstep.modules import Problem, get_kernel
+from tirstep.modules import get_kernel
 from tirstep.transforms import queries, tir
 from tirstep.transforms.recipes import RECIPES
 
+from .fragment_moves import FragmentMoves
 from .plays import (
     PREFIX,
     Block,
     Call,
     Loop,
-    Play,
     bound_loops,
     find_copies,
     find_kernels,
     find_missing_axes,
-    find_sequences,
 )
+from .problems import HUGE, SIZES, Choice, Dice, draw_fragments, draw_huge, draw_problem
 
 WEIGHTS = {
     "accumulate_in_registers": 3,
@@ -80,108 +78,86 @@ AXES = [
     *(f"threadIdx.{letter}" for letter in "xxyz"),
     *(f"vthread.{letter}" for letter in "xy"),
 ]
-SMALL = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 20, 24, 32)
-FEW = (1, 3, 4, 8)
-ROWS = (1, 4, 7, 16, 32, 40)
-SIZES: dict[str, dict[str, Sequence[int]]] = {
-    "vector_add": {"n": (1, 5, 16, 37, 64)},
-    "window_sum": {"n": (1, 5, 16, 37, 64)},
-    "transpose": {"m": SMALL, "n": SMALL},
-    "matmul": {"m": SMALL, "n": SMALL, "k": SMALL},
-    "matmul_bias_relu": {"m": SMALL, "n": SMALL, "k": SMALL},
-    "conv1d": {"m": SMALL, "n": (1, 2, 3, 5, 8)},
-    "matvec": {"m": FEW, "n": ROWS},
-    "row_sum": {"m": FEW, "n": ROWS},
-    "softmax": {"m": FEW, "n": ROWS},
-    "layer_norm": {"m": FEW, "n": ROWS},
-    "rms_norm": {"m": FEW, "n": ROWS},
-    "depthwise_conv2d": {"b": (1, 2), "c": (1, 2), "h": (1, 3, 6), "w": (1, 4, 8), "k": (1, 3)},
-}
-HUGE: tuple[tuple[str, dict[str, int]], ...] = (
-    ("vector_add", {"n": 2**31 - 8}),
-    ("vector_add", {"n": 2**31 - 1}),
-    ("transpose", {"m": 46340, "n": 46340}),
-    ("matmul", {"m": 1625, "n": 1625, "k": 1625}),
-    ("matmul", {"m": 2048, "n": 2048, "k": 1024}),
-    ("row_sum", {"m": 1, "n": 2**31 - 1}),
-    ("depthwise_conv2d", {"b": 32, "c": 512, "h": 112, "w": 112, "k": 7}),
-)
-"""Nests of about 2**31 iterations and more: they are scheduled, and not run."""
-OPTIONS: dict[str, dict[str, Sequence[Any]]] = {
-    "matmul": {"transpose_b": (False, False, True)},
-    "softmax": {"online": (False, True)},
-    "conv1d": {"over": ("filter", "filter", "output", "padded")},
-    "window_sum": {"width": (1, 2, 3, 5)},
-}
-DTYPES = ("float32", "float32", "float32", "float16", "int8")
 ROUNDS = 16
+OTHERWISE = 5
+"""One of so many calls on the way to fragments is another one, drawn from all."""
+AGAIN = 3
+"""How often such a call is drawn, until it is not refused."""
 
 
-class Choice(Protocol):
-    """What draws."""
-
-    def one(self, values: Sequence[Any], label: str) -> Any:
-        """One of the values."""
-
-
-class Dice:
-    """Drawn by Python's `random`."""
-
-    def __init__(self, seed: str) -> None:
-        self._random = random.Random(seed)
-
-    def one(self, values: Sequence[Any], label: str) -> Any:
-        return self._random.choice(values)
+@functools.cache
+def _count_steps(name: str) -> int:
+    """The steps of a recipe's golden."""
+    recipe = RECIPES[name]
+    example = recipe.golden
+    problem = get_kernel(recipe.kernel).problem(**example.shape, **example.options)
+    return len(list(recipe.run(Schedule(problem.module), **example.config)))
 
 
-def draw_problem(choice: Choice, name: str) -> Problem:
-    """A small problem of a kernel: sizes of one element and odd ones among them."""
-    kernel = get_kernel(name)
-    sizes = {size: choice.one(values, size) for size, values in SIZES[name].items()}
-    drawn = {key: choice.one(values, key) for key, values in OPTIONS.get(name, {}).items()}
-    dtype = choice.one([one for one in DTYPES if one in kernel.dtypes], "dtype")
-    return kernel.problem(**sizes, dtype=dtype, **drawn)
-
-
-def draw_huge(choice: Choice) -> Problem:
-    name, sizes = choice.one(HUGE, "huge")
-    return get_kernel(name).problem(**sizes)
-
-
-class Player:
+class Player(FragmentMoves):
     """Draws the next call for a play."""
 
-    def __init__(self, choice: Choice, play: Play) -> None:
-        self.choice, self.play = choice, play
-        self.at = play.blocks()[0]
-
-    def one(self, values: Iterable[Any], label: str) -> Any:
-        return self.choice.one(list(values), label)
-
     def begin(self) -> None:
-        """Some steps of a recipe, a tile, or nothing."""
-        kernel = self.play.problem.kernel.name
-        dtype = self.play.problem.options["dtype"]
+        """Some steps of a recipe, a tile, what makes fragments, or nothing."""
+        options = self.play.problem.options
+        ways = ["nothing", "tile", "recipe", "recipe"]
+        if self.play.problem.kernel.name == "matmul" and options["dtype"] != "float32":
+            ways.append("fragments")
+        how = self.one(ways, "begin")
+        if how == "tile":
+            self.play.call(self.do_tile_block())
+        elif how == "fragments":
+            self._begin_fragments()
+        elif how == "recipe":
+            self._begin_recipe()
+
+    def _begin_recipe(self) -> None:
+        kernel, dtype = self.play.problem.kernel.name, self.play.problem.options["dtype"]
         recipes = [
             one
             for one in RECIPES.values()
             if one.kernel == kernel and dtype in (one.dtypes or (dtype,))
         ]
-        how = self.one(("nothing", "tile", "recipe", "recipe"), "begin")
-        if how == "tile":
-            self.play.call(self.do_tile_block())
-        elif how == "recipe" and recipes:
-            recipe = self.one(recipes, "recipe")
-            drawn = {
-                size: self.one(recipe.choices[size], size)
-                for size in recipe.config
-                if size in recipe.choices and self.one((False, True), "drawn")
-            }
-            golden = {k: v for k, v in recipe.golden.config.items() if k not in drawn}
-            tail = {"tail": self.one(recipe.tails, "tail")} if recipe.tails else {}
-            steps = self.one(range(1, 7), "steps")
-            sizes = {**golden, **drawn, **tail}
-            self.play.call(Call(PREFIX, (recipe.name, steps), sizes))
+        if not recipes:
+            return
+        if any(one.dtypes for one in recipes) and self.one((True, False), "fragments"):
+            recipes = [one for one in recipes if one.dtypes]
+        recipe = self.one(recipes, "recipe")
+        drawn = {
+            knob: self.one(recipe.choices[knob], knob)
+            for knob in recipe.config
+            if knob in recipe.choices and self.one((False, True), "drawn")
+        }
+        if recipe.dtypes and self.one((True, True, True, False), "small"):
+            pairs = dict(zip(("tile", "warp"), self.draw_tile(), strict=True))
+            drawn |= {knob: pairs[knob] for knob in pairs if knob in recipe.config}
+        golden = {k: v for k, v in recipe.golden.config.items() if k not in drawn}
+        tail = {"tail": self.one(recipe.tails, "tail")} if recipe.tails else {}
+        most = _count_steps(recipe.name)
+        some = self.one(range(1, most + 1), "some")
+        steps = self.one((most, some), "steps") if recipe.dtypes else some
+        sizes = {**golden, **drawn, **tail}
+        self.play.call(Call(PREFIX, (recipe.name, steps), sizes))
+
+    def _begin_fragments(self) -> None:
+        """Make a matmul tensorized, with others in between; calls without a place are left out."""
+        for draw in self.list_fragment_steps():
+            if self.one(range(OTHERWISE), "otherwise") == 0:
+                self.move()
+            for _ in range(AGAIN):
+                try:
+                    call = draw()
+                except (IndexError, ValueError, RuntimeError):  # of a block that is not there
+                    break
+                if self._has_places(call) and self.play.call(call):
+                    break
+
+    def _has_places(self, call: Call) -> bool:
+        try:
+            self.play.find(call.places)
+        except IndexError:
+            return False
+        return True
 
     def move(self) -> bool:
         """Make one drawn call; whether it was done."""
@@ -198,57 +174,6 @@ class Player:
         for _ in range(tries):
             self.move()
         self.finish()
-
-    # What moves are made of.
-
-    def block(self, label: str = "other") -> Block:
-        return self.one(self.play.blocks(), label)
-
-    def loop(self, block: Block | None = None, *, serial: bool = False) -> Loop:
-        """A loop of the block; now and then one of another block."""
-        at = block or self.at
-        if block is None and self.one([False] * 15 + [True], "elsewhere"):
-            at = self.block()
-        loops = self.play.loops(at)
-        if not loops:
-            at, loops = self.at, self.play.loops(self.at)
-        indices = list(range(len(loops)))
-        if serial:
-            kinds = [self.play.sch.get(one).kind for one in loops]
-            indices = [i for i in indices if kinds[i] == ForKind.SERIAL] or indices
-        return Loop(at, self.one(indices, "loop"))
-
-    def sequence(self) -> Loop:
-        """A loop for a pipeline: of several statements, where there is one."""
-        found = find_sequences(self.play, self.at)
-        return self.one(found, "sequence") if found else self.loop()
-
-    def tail(self) -> str:
-        return self.one(("refuse", "guard", "guard"), "tail")
-
-    def scope(self) -> str:
-        return self.one(("shared", "shared", "shared.dyn", "local", "local"), "scope")
-
-    def extents(self) -> dict[str, int]:
-        """The thread axes that there are."""
-        found = bound_loops(self.play.module["main"].body)
-        axes = {tir.get_axis(loop): tir.constant(loop.extent) for loop in found}
-        return {str(a): e for a, e in axes.items() if e and str(a).startswith("threadIdx")}
-
-    def threads(self) -> Any:
-        """Extents for a fetch: mostly those of the kernel."""
-        extents = self.extents()
-        if extents and self.one((True, True, True, False), "known"):
-            count = next((n for n, a in ((3, "z"), (2, "y")) if f"threadIdx.{a}" in extents), 1)
-            shape = [extents.get(f"threadIdx.{letter}", 1) for letter in "zyx"[3 - count :]]
-            return shape[0] if count == 1 else tuple(shape)
-        return self.one((2, 4, 8, 32, (2, 2), (4, 2), (4, 4), (2, 2, 2)), "threads")
-
-    def of_block(self, name: str, **options: Any) -> Call:
-        return Call(name, (self.at,), options)
-
-    def of_place(self, name: str, **options: Any) -> Call:
-        return Call(name, (self.at, self.loop()), options)
 
     # One for each transform.
 
@@ -315,91 +240,6 @@ class Player:
             inner_strips=self.one(("columns", "rows"), "inner_strips"),
             swizzle=self.one((1, 1, 2), "swizzle"),
             tail=self.tail(),
-        )
-
-    def do_tile_in_fragments(self) -> Call:
-        pairs = ((16, 16), (16, 32), (32, 16), (32, 32))
-        return self.of_block(
-            "tile_in_fragments",
-            tile=self.one(pairs, "tile"),
-            warp=self.one(pairs, "warp"),
-            tile_k=self.one((16, 32), "tile_k"),
-            depth=self.one((16, 16, 32), "depth"),
-            swizzle=self.one((1, 1, 2), "swizzle"),
-        )
-
-    def do_stage_fragments_at(self) -> Call:
-        return self.of_place(
-            "stage_fragments_at",
-            operand=self.one((0, 1), "operand"),
-            warps=self.one((self.extents().get("threadIdx.y", 1), 1, 2, 4), "warps"),
-            vector=self.one((1, 2, 4, 8), "vector"),
-            layout=self.one(("rows", "padded", "swizzled"), "layout"),
-            tail=self.tail(),
-        )
-
-    def do_tile_in_warpgroups(self) -> Call:
-        return self.of_block(
-            "tile_in_warpgroups",
-            tile=self.one(((64, 8), (64, 16), (64, 32)), "tile"),
-            warpgroup=self.one(((64, 8), (64, 16), (64, 32)), "warpgroup"),
-            tile_k=self.one((8, 16, 32), "tile_k"),
-        )
-
-    def do_stage_swizzled_at(self) -> Call:
-        return self.of_place(
-            "stage_swizzled_at",
-            operand=self.one((0, 1), "operand"),
-            warpgroups=self.one((self.extents().get("threadIdx.y", 1), 1, 2), "warpgroups"),
-            vector=self.one((1, 2, 4, 8), "vector"),
-            swizzle=self.one((16, 32, 64, 128), "swizzle"),
-            tail=self.tail(),
-        )
-
-    def do_tensorize_warpgroups(self) -> Call:
-        roles = self._find_roles()
-        chosen = [self.one(roles[role], role) for role in ("sum", "zero", "store")]
-        return Call("tensorize_warpgroups", tuple(chosen), {"in_flight": self.one((0, 1), "wait")})
-
-    def do_tensorize_fragments(self) -> Call:
-        roles = self._find_roles()
-        loads = [self.one(roles["load"], "load") for _ in "AB"]
-        if len(set(loads)) == 1 and len(roles["load"]) > 1:
-            loads = roles["load"][:2]
-        block, zeros = self.one(roles["sum"], "sum"), self.one(roles["zero"], "zero")
-        store = self.one(roles["store"], "store")
-        return Call("tensorize_fragments", (block, loads, zeros, store))
-
-    def _find_roles(self) -> dict[str, list[Block]]:
-        """Blocks by their roles, mostly: copies into registers, what zeroes, sums and stores."""
-        roles: dict[str, list[Block]] = {"load": [], "zero": [], "store": [], "sum": []}
-        for block in self.play.blocks():
-            roles[self._find_role(block)].append(block)
-        if not all(roles.values()) or self.one([False] * 7 + [True], "elsewhere"):
-            roles = {role: self.play.blocks() for role in roles}
-        return roles
-
-    def _find_role(self, block: Block) -> str:
-        node = self.play.sch.get(self.play.block(block))
-        if not node.reads:
-            return "zero"
-        if node.writes[0].source.scope() != "local":
-            return "store"
-        return "sum" if len(node.reads) > 1 else "load"
-
-    def do_store_through_shared(self) -> Call:
-        loops = self.play.loops(self.at)
-        places = [Loop(self.at, index) for index in range(min(2, len(loops)))]
-        if len(places) < 2 or self.one([False] * 3 + [True], "elsewhere"):
-            places = [self.loop(), self.loop()]
-        return Call(
-            "store_through_shared",
-            (self.at, *places),
-            {
-                "columns": self.one((16, 32), "columns"),
-                "warps": self.one((self.extents().get("threadIdx.y", 1), 1, 2), "warps"),
-                "vector": self.one((1, 2, 4), "vector"),
-            },
         )
 
     def do_unroll_loop(self) -> Call:
@@ -583,3 +423,17 @@ class Player:
         if not loops or not self._split(loops[-1], extent):
             return False
         return self._bind(Loop(block, loops[-1].index + 1), axis)
+
+
+__all__ = [
+    "HUGE",
+    "MOVES",
+    "SIZES",
+    "WEIGHTS",
+    "Choice",
+    "Dice",
+    "Player",
+    "draw_fragments",
+    "draw_huge",
+    "draw_problem",
+]

@@ -220,12 +220,17 @@ def find_kernels(module: tvm.IRModule) -> list[For]:
 
 
 def find_missing_axes(kernel: For, block: Any) -> list[str]:
-    """The thread axes of a kernel on which a block of it does not run, of extents above 1."""
+    """The thread axes of a kernel on which a block of it does not run, of extents above 1.
+
+    An instruction of a warp has the loop over its lanes within.
+    """
     axes: dict[str, bool] = {}
+    own = bound_loops(block.body)
     for loop in bound_loops(kernel):
         if tir.constant(loop.extent) != 1:
             axis = tir.get_axis(loop) or ""
             within = any(block.same_as(one) for one in tir.find_all(loop, SBlock))
+            within = within or any(map(loop.same_as, own))
             axes[axis] = axes.get(axis, False) or within
     return [axis for axis, within in axes.items() if not within]
 

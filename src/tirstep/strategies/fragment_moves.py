@@ -1,0 +1,178 @@
+"""The moves of a player that lead to tensor cores, alone and in the order that makes them whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tvm.s_tir import SBlock
+
+from tirstep.transforms import tir
+
+from .places import Places
+from .plays import Block, Call, Loop
+
+PAIRS = ((16, 16), (16, 32), (32, 16), (32, 32))
+"""Sides of tiles of fragments."""
+
+
+class FragmentMoves(Places):
+    """What a player draws of the transforms for tensor cores."""
+
+    def do_tile_in_fragments(self) -> Call:
+        depths = (16, 32, 8) if self.one([False] * 7 + [True], "depth") else (self._get_depth(),)
+        depth, length = self.one(depths, "depth"), self.play.problem.shape.get("k", 1)
+        tile, warp = self.draw_tile()
+        steps = [n for n in (1, 1, 2, 4) if length % (n * depth) == 0] or [1]
+        return self.of_block(
+            "tile_in_fragments",
+            tile=tile,
+            warp=warp,
+            tile_k=depth * self.one(steps, "tile_k"),
+            depth=depth,
+            swizzle=self.one((1, 1, 1, 2), "swizzle"),
+        )
+
+    def draw_tile(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """A tile and that of a warp: pairs that fit into each other and the problem, mostly."""
+        rows, columns = (self.play.problem.shape.get(name, 1) for name in "mn")
+        fit = [pair for pair in PAIRS if not (rows % pair[0] or columns % pair[1])]
+        tile = self.one(fit if fit and self.one((True, True, False), "fit") else PAIRS, "tile")
+        within = [pair for pair in PAIRS if pair[0] <= tile[0] and pair[1] <= tile[1]]
+        return tile, self.one(within, "warp")
+
+    def _get_depth(self) -> int:
+        """Of the fragments of the type that is multiplied."""
+        return {"float16": 16, "bfloat16": 16, "float32": 8}.get(
+            self.play.problem.options["dtype"], 32
+        )
+
+    def do_stage_fragments_at(self) -> Call:
+        return self.of_place(
+            "stage_fragments_at",
+            operand=self.one((0, 1), "operand"),
+            warps=self._warps(),
+            vector=self.one((1, 2, 4, 8), "vector"),
+            layout=self.one(("rows", "padded", "swizzled"), "layout"),
+            tail=self.tail(),
+        )
+
+    def _warps(self) -> int:
+        return self.one([self.extents().get("threadIdx.y", 1)] * 9 + [1, 2, 4], "warps")
+
+    def do_tensorize_fragments(self) -> Call:
+        """Of the product's own loads, zeros and store mostly; otherwise of any blocks."""
+        block, loads, zeros, store = self._find_roles()
+        tf32 = self.one((False, False, True), "tf32")
+        return Call("tensorize_fragments", (block, loads, zeros, store), {"tf32": tf32})
+
+    def _find_roles(self) -> tuple[Block, list[Block], Block, Block]:
+        """A product, mostly with its own loads, zeros and store."""
+        blocks = self.play.blocks()
+        products = [
+            block
+            for block in blocks
+            if self._node(block).reads and tir.find_all(self._node(block).body, SBlock)
+        ]
+        block = self.one(products or blocks, "product")
+        node, others = self._node(block), [other for other in blocks if other != block]
+        sums = node.writes[0].source
+        operands = [region.source for region in node.reads if not region.source.same_as(sums)]
+        loads = [
+            next((other for other in others if self._writes(other, operand)), block)
+            for operand in operands[:2]
+        ]
+        zeros = next((other for other in others if self._writes(other, sums)), block)
+        store = next((other for other in others if self._reads(other, sums)), block)
+        if self.one([False] * 7 + [True], "elsewhere"):
+            block, zeros, store = (self.block() for _ in range(3))
+            loads = loads[::-1]
+        return block, loads, zeros, store
+
+    def do_tile_in_warpgroups(self) -> Call:
+        return self.of_block(
+            "tile_in_warpgroups",
+            tile=self.one(((64, 8), (64, 16), (64, 32)), "tile"),
+            warpgroup=self.one(((64, 8), (64, 16), (64, 32)), "warpgroup"),
+            tile_k=self.one((8, 16, 32), "tile_k"),
+        )
+
+    def do_stage_swizzled_at(self) -> Call:
+        return self.of_place(
+            "stage_swizzled_at",
+            operand=self.one((0, 1), "operand"),
+            warpgroups=self._warps(),
+            vector=self.one((1, 2, 4, 8), "vector"),
+            swizzle=self.one((16, 32, 64, 128), "swizzle"),
+            tail=self.tail(),
+        )
+
+    def do_tensorize_warpgroups(self) -> Call:
+        block, _, zeros, store = self._find_roles()
+        in_flight = self.one((0, 1), "in flight")
+        return Call("tensorize_warpgroups", (block, zeros, store), {"in_flight": in_flight})
+
+    def _node(self, block: Block) -> SBlock:
+        return self.play.sch.get(self.play.block(block))
+
+    def _writes(self, block: Block, buffer: Any) -> bool:
+        return any(region.source.same_as(buffer) for region in self._node(block).writes)
+
+    def _reads(self, block: Block, buffer: Any) -> bool:
+        return any(region.source.same_as(buffer) for region in self._node(block).reads)
+
+    def do_store_through_shared(self) -> Call:
+        loops = self.play.loops(self.at)
+        places = [Loop(self.at, index) for index in range(min(2, len(loops)))]
+        if len(places) < 2 or self.one([False] * 3 + [True], "elsewhere"):
+            places = [self.loop(), self.loop()]
+        return Call(
+            "store_through_shared",
+            (self.at, *places),
+            {
+                "columns": self.one((16, 32), "columns"),
+                "warps": self._warps(),
+                "vector": self.one((1, 2, 4), "vector"),
+            },
+        )
+
+    def list_fragment_steps(self) -> list[Callable[[], Call]]:
+        """What draws the calls that make a matmul tensorized, in their order; padded if need be."""
+        product, block = Block("C"), Block("C_o")
+        sizes = tuple(self.play.problem.shape.values())
+        multiples = (16, 16, self._get_depth())
+        is_whole = not any(size % part for size, part in zip(sizes, multiples, strict=True))
+        through_shared = not is_whole or self.one((False, False, True), "through shared")
+        padding = {"multiples": multiples}
+        return [
+            *([] if is_whole else [lambda: Call("pad_block", (product,), padding)]),
+            lambda: replace(self.do_tile_in_fragments(), places=(product,)),
+            lambda: self._store(block, through_shared=through_shared),
+            lambda: self._stage(block, 0),
+            lambda: self._stage(block, 1),
+            lambda: self._load(block, 0),
+            lambda: self._load(block, 1),
+            lambda: Call("decompose_reduction_at", (block, Loop(block, 2))),
+            self.do_tensorize_fragments,
+        ]
+
+    def _store(self, block: Block, *, through_shared: bool) -> Call:
+        self.at = block
+        if through_shared:
+            return self.do_store_through_shared()
+        return Call("accumulate_in_registers", (block, Loop(block, 1)))
+
+    def _stage(self, block: Block, operand: int) -> Call:
+        options = {
+            "operand": operand,
+            "warps": self._warps(),
+            "vector": self.one((1, 2, 4, 8, 8, 16), "vector"),
+            "layout": self.one(("rows", "padded", "swizzled"), "layout"),
+            "tail": self.tail(),
+        }
+        return Call("stage_fragments_at", (block, Loop(block, 2)), options)
+
+    def _load(self, block: Block, operand: int) -> Call:
+        place = Loop(block, self.one((3, 3, 3, 4), "place"))
+        return Call("cache_read_at", (block, place), {"operand": operand, "scope": "local"})

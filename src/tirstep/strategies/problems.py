@@ -1,0 +1,95 @@
+"""Problems for players: small ones, whole fragments of tensor cores, and huge ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from tirstep.modules import Problem, get_kernel
+from tirstep.transforms.recipes.mma import TYPES
+
+SMALL = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 20, 24, 32)
+FEW = (1, 3, 4, 8)
+ROWS = (1, 4, 7, 16, 32, 40)
+SIZES: dict[str, dict[str, Sequence[int]]] = {
+    "vector_add": {"n": (1, 5, 16, 37, 64)},
+    "window_sum": {"n": (1, 5, 16, 37, 64)},
+    "transpose": {"m": SMALL, "n": SMALL},
+    "matmul": {"m": SMALL, "n": SMALL, "k": SMALL},
+    "matmul_bias_relu": {"m": SMALL, "n": SMALL, "k": SMALL},
+    "conv1d": {"m": SMALL, "n": (1, 2, 3, 5, 8)},
+    "matvec": {"m": FEW, "n": ROWS},
+    "row_sum": {"m": FEW, "n": ROWS},
+    "softmax": {"m": FEW, "n": ROWS},
+    "layer_norm": {"m": FEW, "n": ROWS},
+    "rms_norm": {"m": FEW, "n": ROWS},
+    "depthwise_conv2d": {"b": (1, 2), "c": (1, 2), "h": (1, 3, 6), "w": (1, 4, 8), "k": (1, 3)},
+}
+HUGE: tuple[tuple[str, dict[str, int]], ...] = (
+    ("vector_add", {"n": 2**31 - 8}),
+    ("vector_add", {"n": 2**31 - 1}),
+    ("transpose", {"m": 46340, "n": 46340}),
+    ("matmul", {"m": 1625, "n": 1625, "k": 1625}),
+    ("matmul", {"m": 2048, "n": 2048, "k": 1024}),
+    ("row_sum", {"m": 1, "n": 2**31 - 1}),
+    ("depthwise_conv2d", {"b": 32, "c": 512, "h": 112, "w": 112, "k": 7}),
+)
+"""Nests of about 2**31 iterations and more: they are scheduled, and not run."""
+OPTIONS: dict[str, dict[str, Sequence[Any]]] = {
+    "matmul": {"transpose_b": (False, False, True)},
+    "softmax": {"online": (False, True)},
+    "conv1d": {"over": ("filter", "filter", "output", "padded")},
+    "window_sum": {"width": (1, 2, 3, 5)},
+}
+WHOLE = {"m": (16, 32, 32, 64, 20), "n": (16, 32, 48, 64, 24), "k": (16, 32, 64, 96, 40)}
+OF_FRAGMENTS: dict[str, Sequence[Any]] = {
+    "dtype": ("float16", "float16", *TYPES),
+    "transpose_b": (False, True),
+}
+DTYPES = ("float32", "float32", "float32", "float16", "int8")
+
+
+class Choice(Protocol):
+    """What draws."""
+
+    def one(self, values: Sequence[Any], label: str) -> Any:
+        """One of the values."""
+
+
+class Dice:
+    """Drawn by Python's `random`."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed)
+
+    def one(self, values: Sequence[Any], label: str) -> Any:
+        return self._random.choice(values)
+
+
+def draw_problem(choice: Choice, name: str) -> Problem:
+    """A small problem of a kernel: sizes of one element and odd ones among them.
+
+    One in four of matmul's is of whole fragments of tensor cores, in a type that they multiply.
+    """
+    if name == "matmul" and choice.one((False, False, False, True), "whole fragments"):
+        return draw_fragments(choice)
+    kernel = get_kernel(name)
+    sizes = {size: choice.one(values, size) for size, values in SIZES[name].items()}
+    drawn = {key: choice.one(values, key) for key, values in OPTIONS.get(name, {}).items()}
+    dtype = choice.one([one for one in DTYPES if one in kernel.dtypes], "dtype")
+    return kernel.problem(**sizes, dtype=dtype, **drawn)
+
+
+def draw_fragments(choice: Choice) -> Problem:
+    """A product of whole fragments of 16x16 mostly, in one of the types of tensor cores."""
+    sizes = {size: choice.one(values, size) for size, values in WHOLE.items()}
+    drawn = {key: choice.one(values, key) for key, values in OF_FRAGMENTS.items()}
+    if drawn["dtype"] in ("float16", "bfloat16"):
+        drawn["out"] = choice.one((None, drawn["dtype"]), "out")
+    return get_kernel("matmul").problem(**sizes, **drawn)
+
+
+def draw_huge(choice: Choice) -> Problem:
+    name, sizes = choice.one(HUGE, "huge")
+    return get_kernel(name).problem(**sizes)
