@@ -12,7 +12,7 @@ from tirstep.versions import require_supported_tvm
 require_supported_tvm()
 
 from .binding import Tile, bind_loop, tile_block
-from .bulk_copies import prefetch_by_tma, specialize_warps, stage_tile_at
+from .bulk_copies import prefetch_by_tma, specialize_warps
 from .caching import (
     accumulate_in_registers,
     cache_read_at,
@@ -129,7 +129,6 @@ __all__ = [
     "stage_fragments_at",
     "stage_operand_at",
     "stage_swizzled_at",
-    "stage_tile_at",
     "store_through_shared",
     "suggest_unrolling",
     "tensorize_fragments",

@@ -9,90 +9,35 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tvm.ir import Range
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For
 
-from .caching import place_copy_at
 from .decorators import composite
 from .errors import TransformError
-from .fetching import can_inline_producers
 from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
 from .intrinsics.mma import SCOPE
-from .legality.net import inlines
 from .loops import require_constant
 from .pass_options import set_pipeline
 from .pipelining import require_copies, require_pipeline
-from .placement import inline_producers
 from .queries import (
-    find_row_length,
     get_enclosing_kernel,
     get_enclosing_loops,
     get_loop_name,
     get_own_loops,
     get_realize,
-    get_root,
     get_sblock_name,
 )
-from .tensorize import SWIZZLE, TileLayout, require_swizzled_rows, want_swizzle
-from .tir import constant, find_all, get_axis, get_iterator_values
-from .tma_tiles import SWIZZLES, TMA_COPY, TMA_ROLES, TMA_STAGES, TmaTile, read_tile
+from .tensorize import SWIZZLE
+from .tir import constant, find_all, get_axis, substitute
+from .tma_tiles import ATOM, TMA_COPY, TMA_ROLES, TMA_STAGES, CopyShape, measure_copy
 
 MIN_ARCH = 90
 """The compute capability, times ten, that brought the TMA."""
 REGISTERS = 65536
 """Of a multiprocessor, since compute capability 5.0."""
-
-
-@composite
-@inlines
-def stage_tile_at(
-    sch: Schedule,
-    block: SBlockRV,
-    loop: LoopRV,
-    *,
-    operand: int,
-    layout: TileLayout = "rows",
-) -> SBlockRV:
-    """Stage an operand's tile in shared memory, by a plain copy for `prefetch_by_tma`.
-
-    Until then every thread copies all of it. Rows lie as they are ("rows") or with their chunks of
-    16 bytes exchanged by the row ("swizzled"), which `tensorize_fragments` does on both sides. A
-    producer that can be inlined is: zeros of a padding become part of the copy. Rows of more than
-    128 bytes that are to be swizzled are cut into panels of 128 bytes, one behind the other.
-
-    rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for ax0, ax1: A_shared[...] = A[...]);
-        C += A_shared[...]``
-    consumes: the operand's producers, if they are inlined
-    returns: the copy block
-    requires: what `cache_read_at` requires, but that the kernel need not have threadIdx.x yet; to
-        swizzle elements of 16 bits, and rows of 64 bytes or a multiple of 128; no padded rows
-    """
-    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE)
-    if can_inline_producers(sch, copy):
-        inline_producers(sch, copy)
-    if layout == "padded":
-        raise TransformError(
-            f"the TMA stores rows of block '{get_sblock_name(sch, copy)}' one behind the other",
-            'use layout="swizzled" or "rows"',
-        )
-    if layout == "swizzled":
-        require_swizzled_rows(sch, copy, 1)
-        _want_swizzle(sch, copy)
-    return copy
-
-
-def _want_swizzle(sch: Schedule, copy: SBlockRV) -> None:
-    """Rows swizzled, in panels where they are long, as soon as ldmatrix reads them."""
-    length = find_row_length(sch, copy) or 0
-    width = max(SWIZZLES) // sch.get(copy).writes[0].source.dtype.itemsize
-    if length > width and length % width:
-        raise TransformError(
-            f"the tile of block '{get_sblock_name(sch, copy)}' has rows of {length} elements, and "
-            f"the TMA swizzles panels of {width}",
-            'use a multiple, or layout="rows"',
-        )
-    want_swizzle(sch, copy, panels=width if length > width else 0)
 
 
 @composite
@@ -116,10 +61,11 @@ def prefetch_by_tma(
         by the pipeline "tirstep"
     consumes: nothing
     requires: a loop as for `prefetch_asynchronously`, within a kernel whose threads are whole
-        warps; `copies`, plain ones of a rectangle each, as `stage_tile_at` places them; stages from
-        2 to the iterations of the loop, in the shared memory there is; a tensor that the TMA can
-        address: a pitch of a multiple of 16 bytes, a tile of at most 256 elements along each
-        dimension, rows of the length of the swizzle; compute capability 9.0, where `arch` is given
+        warps; `copies` of a rectangle each, by whatever loops and threads, as `stage_fragments_at`
+        and `stage_operand_at` make them, without predicates; stages from 2 to the iterations of
+        the loop, in the shared memory there is; a tensor that the TMA can address: a pitch of a
+        multiple of 16 bytes, a tile of at most 256 elements along each dimension, rows of the
+        length of the swizzle; compute capability 9.0, where `arch` is given
     """
     _require_arch(arch)
     parts = require_pipeline(sch, loop)
@@ -133,11 +79,11 @@ def prefetch_by_tma(
             "iterations",
             f"use 2 to {extent}" if extent > 2 else "use 2",
         )
-    tiles = [_read_copy(sch, copy) for copy in copies]
-    _require_room(tiles, stages)
+    shapes = [_measure_copy(sch, copy) for copy in copies]
+    _require_room(sch, copies, shapes, stages)
     _require_whole_warps(sch, loop)
-    for copy, tile in zip(copies, tiles, strict=True):
-        sch.annotate(copy, TMA_COPY, tile.swizzle)
+    for copy, shape in zip(copies, shapes, strict=True):
+        sch.annotate(copy, TMA_COPY, shape.to_list())
     sch.annotate(loop, TMA_STAGES, stages)
     set_pipeline(sch)
 
@@ -223,31 +169,41 @@ def _require_arch(arch: str | None) -> None:
         )
 
 
-def _read_copy(sch: Schedule, copy: SBlockRV) -> TmaTile:
-    block, name = sch.get(copy), get_sblock_name(sch, copy)
-    if constant(get_realize(sch, copy).predicate) != 1:
+def _measure_copy(sch: Schedule, copy: SBlockRV) -> CopyShape:
+    """What a copy brings, all threads and iterations together."""
+    block, realize, name = sch.get(copy), get_realize(sch, copy), get_sblock_name(sch, copy)
+    if constant(realize.predicate) != 1:
         raise TransformError(
             f"block '{name}' copies a part of its tile only, under a predicate",
-            "pad the problem: the TMA brings zeros",
+            "choose threads and vectors that divide the tile",
         )
     if not isinstance(block.body, BufferStore):
         raise TransformError(f"block '{name}' is more than one store", "place a plain copy")
     own = [sch.get(loop) for loop in get_own_loops(sch, copy)]
-    bound = next((each for each in own if get_axis(each) is not None), None)
-    if bound is not None:
+    analyzer = Analyzer()
+    for loop in own:
+        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+    first = {loop.loop_var: loop.min for loop in own}
+    extents = {}
+    for iterator, value in zip(block.iter_vars, realize.iter_values, strict=True):
+        within = analyzer.simplify(value - substitute(value, first))
+        extents[iterator.var] = int(analyzer.const_int_bound(within).max_value) + 1
+    shape = measure_copy(block, extents, is_swizzled=SWIZZLE in block.annotations, name=name)
+    if math.prod(constant(loop.extent) or 0 for loop in own) != shape.panels * math.prod(shape.box):
         raise TransformError(
-            f"loop '{bound.loop_var.name}' of block '{name}' is bound to threads, and the TMA "
-            "copies for all of them",
-            "place the copy with stage_tile_at",
+            f"block '{name}' does not copy each element of its tile once",
+            "place a plain copy, or one that stage_fragments_at makes",
         )
-    values = get_iterator_values(get_root(sch, copy))
-    row = (constant(own[-1].extent) or 1) * block.body.buffer.dtype.itemsize if own else 0
-    swizzle = row if SWIZZLE in block.annotations else 0
-    return read_tile(block.body, own, values, swizzle, name)
+    return shape
 
 
-def _require_room(tiles: list[TmaTile], stages: int) -> None:
-    used, most = stages * sum(tile.bytes for tile in tiles), MAX_SHARED_BYTES[SCOPE]
+def _require_room(
+    sch: Schedule, copies: Sequence[SBlockRV], shapes: list[CopyShape], stages: int
+) -> None:
+    used, most = 0, MAX_SHARED_BYTES[SCOPE] - ATOM  # which the mbarriers take
+    for copy, shape in zip(copies, shapes, strict=True):
+        size = sch.get(copy).writes[0].source.dtype.itemsize
+        used += stages * shape.panels * math.prod(shape.box) * size
     if used > most:
         raise TransformError(
             f"{stages} stages of these tiles take {used >> 10} KiB of shared memory, and a block "

@@ -134,37 +134,35 @@ def lay_in_panels(sch: Schedule, block: SBlockRV, *, width: int) -> None:
 
     Bulk copies swizzle rows of 128 bytes at most, so that a wider tile takes several of them.
 
-    rewrite: ``for i, j: A_shared[i, j] = A[i, j]`` -> ``for j_0, i, j_1: A_shared[j_0, i, j_1] =
-        A[i, j_0 * width + j_1]``, and so its readers
-    consumes: the block's last own loop
-    requires: a copy block into ``shared`` or ``shared.dyn`` memory of two dimensions or more, with
-        two serial loops of its own over the last two of them; a width that divides its rows
+    rewrite: ``A_shared[i, j] = A[i, j]`` -> ``A_shared[j // width, i, j % width] = A[i, j]``, and
+        so its readers
+    consumes: nothing
+    requires: a copy block into ``shared`` or ``shared.dyn`` memory of two dimensions or more,
+        whose rows are not padded; a width that divides the rows of the tensor
     """
     name, buffer = get_sblock_name(sch, block), require_copy(sch, block).source
-    own = get_own_loops(sch, block)[-2:]
-    length = constant(sch.get(own[-1]).extent) if len(own) == 2 else None
-    if buffer.scope() not in ("shared", "shared.dyn") or len(buffer.shape) < 2 or length is None:
+    if buffer.scope() not in ("shared", "shared.dyn") or len(buffer.shape) < 2:
         raise TransformError(
-            f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}' under {len(own)} "
-            "loops of its own",
-            "lay a shared tile of two dimensions in panels, before its copy is split",
+            f"block '{name}' writes '{buffer.name}' in scope '{buffer.scope()}' with "
+            f"{len(buffer.shape)} dimensions",
+            "lay a shared tile of two dimensions or more in panels",
+        )
+    if find_row_stride(get_root(sch, block), buffer) is not None:
+        raise TransformError(
+            f"the rows of '{buffer.name}' are padded already", "do without padding in panels"
         )
     whole = constant(buffer.shape[-1])
-    if width < 1 or length % width or whole is None or whole % width:
+    if width < 1 or not whole or whole % width:
         raise TransformError(
-            f"panels of {width} elements do not divide rows of {length} of '{buffer.name}', which "
-            f"has {whole}",
+            f"panels of {width} elements do not divide the rows of '{buffer.name}', of {whole}",
             "choose a divisor, and pad the problem to whole tiles",
         )
-    rows, columns = own
 
     def place(*at: Any) -> tuple[Any, ...]:
         *front, row, column = at
-        return (*front, column // width, row, column % width)
+        return (column // width, *front, row, column % width)
 
     sch.transform_layout(block, ("write", 0), place)
-    panel, column = sch.split(columns, [None, width])
-    sch.reorder(panel, rows, column)
 
 
 @composite

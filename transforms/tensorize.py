@@ -50,6 +50,7 @@ _WANTED = "tirstep_swizzle"
 """Ours, of a tile whose rows are to be swizzled as soon as ldmatrix reads it, and not before."""
 _PANELS = "tirstep_panels"
 """Ours, of a tile whose rows are to be cut then into panels of so many elements."""
+_PANEL_BYTES = 128
 _CHUNK_BYTES = 16
 """What ldmatrix reads of a row of a matrix, and what an asynchronous copy takes at most."""
 
@@ -181,6 +182,7 @@ def stage_fragments_at(
     warps: int,
     vector: int,
     layout: TileLayout = "rows",
+    panels: bool = False,
     tail: Tail = "refuse",
 ) -> SBlockRV:
     """Stage an operand's tile in shared memory, fetched by all lanes of all warps together.
@@ -188,8 +190,9 @@ def stage_fragments_at(
     `layout` says how its rows lie: as they are ("rows"), 16 bytes further apart ("padded"), or with
     their chunks of 16 bytes exchanged by the row ("swizzled"), either of which lets the eight rows
     that ldmatrix reads at once lie in different banks. Rows are swizzled by `tensorize_fragments`,
-    on both sides at once. A producer that can be inlined is: zeros of
-    a padding become part of the fetch.
+    on both sides at once. With `panels`, swizzled rows of more than 128 bytes are cut into panels
+    of that length, one behind the other, as `prefetch_by_tma` copies them. A producer that can be
+    inlined is: zeros of a padding become part of the fetch.
 
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_0: for f_1 in threadIdx.y: for f_2 in
         threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]); C += A_shared[...]``
@@ -206,23 +209,28 @@ def stage_fragments_at(
         size = sch.get(copy).writes[0].source.dtype.itemsize
         pad_shared_rows(sch, copy, elements=_CHUNK_BYTES // size)
     elif layout == "swizzled":
-        require_swizzled_rows(sch, copy, vector)
-        want_swizzle(sch, copy)
+        _require_swizzled_rows(sch, copy, vector)
+        sch.annotate(copy, _WANTED, 1)
+        if panels and (find_row_length(sch, copy) or 0) > (width := _find_panel_width(sch, copy)):
+            sch.annotate(copy, _PANELS, width)
     fetch_by_threads(sch, copy, (warps, WARP), vector=vector, tail=tail)
     return copy
 
 
-def want_swizzle(sch: Schedule, copy: SBlockRV, *, panels: int = 0) -> None:
-    """Ask `tensorize_fragments` to swizzle the rows of a copy's tile, on both sides at once.
+def _find_panel_width(sch: Schedule, copy: SBlockRV) -> int:
+    """The elements of a row of 128 bytes, which the tile's rows must be a multiple of."""
+    width = _PANEL_BYTES // int(sch.get(copy).writes[0].source.dtype.itemsize)
+    length = find_row_length(sch, copy) or 0
+    if length > width and length % width:
+        raise TransformError(
+            f"the tile of block '{get_sblock_name(sch, copy)}' has rows of {length} elements, "
+            f"which panels of {width} do not divide",
+            f"use a multiple of {width}, or fewer",
+        )
+    return width
 
-    Rows are cut into panels of so many elements, unless that is 0.
-    """
-    sch.annotate(copy, _WANTED, 1)
-    if panels:
-        sch.annotate(copy, _PANELS, panels)
 
-
-def require_swizzled_rows(sch: Schedule, copy: SBlockRV, vector: int) -> None:
+def _require_swizzled_rows(sch: Schedule, copy: SBlockRV, vector: int) -> None:
     """Refuse a copy into shared memory whose rows TVM does not swizzle, in such vectors."""
     name, target = get_sblock_name(sch, copy), sch.get(copy).writes[0].source
     length = find_row_length(sch, copy) or 0

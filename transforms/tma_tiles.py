@@ -7,19 +7,18 @@ and of cp.async.bulk.tensor (PTX ISA, "Tensor dimensions, interleave, swizzle").
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import tvm_ffi
-from tvm.ir import Range, TensorLoad
-from tvm.sym import Analyzer, detect_linear_equation
-from tvm.tirx import LT, And, For
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock
+from tvm.sym import Analyzer
+from tvm.tirx import LT, And, FloorDiv, FloorMod, const
 
 from .errors import TransformError
-from .tir import constant, get_operands, is_choice, is_used, substitute
+from .tir import constant, get_operands, is_choice, substitute
 
 TMA_COPY = "tirstep_tma_copy"
-"""Our annotation of a block that the TMA copies; its value is the bytes of the swizzle."""
+"""Our annotation of a block that the TMA copies, by a `CopyShape`."""
 TMA_STAGES = "tirstep_tma_stages"
 """Our annotation of a loop whose tiles go through as many stages, each behind an mbarrier."""
 TMA_ROLES = "tirstep_tma_roles"
@@ -32,6 +31,8 @@ MAX_BOX = 256
 MAX_RANK = 5
 SWIZZLES = (32, 64, 128)
 """Bytes of the patterns by which chunks of 16 bytes change places with the row."""
+ATOM = 1024
+"""Bytes of eight rows of the longest pattern, at multiples of which tiles begin."""
 _TYPES = (
     "float16",
     "bfloat16",
@@ -80,45 +81,78 @@ class TmaTile(NamedTuple):
             start[at] = start[at] + panel * self.box[at]
         return start
 
-    @property
-    def alignment(self) -> int:
-        """Bytes that its place in shared memory is a multiple of: of eight rows of the pattern."""
-        return max(128, 8 * self.swizzle)
 
+class CopyShape(NamedTuple):
+    """How a copy block copies a tile: what `prefetch_by_tma` notes of it for the pass.
 
-def read_tile(
-    store: Any, loops: Sequence[For], values: dict[Any, Any], swizzle: int, name: str
-) -> TmaTile:
-    """The tile that a copy makes: a store under loops, with values of block iterators.
-
-    Raises `TransformError` for a copy that the TMA cannot do; `name` is that of its block.
+    Attributes
+    ----------
+    swizzle, panels : as of `TmaTile`
+    box : as of `TmaTile`
     """
+
+    swizzle: int
+    panels: int
+    box: tuple[int, ...]
+
+    def to_list(self) -> list[int]:
+        """As an annotation."""
+        return [self.swizzle, self.panels, *self.box]
+
+    @classmethod
+    def of_list(cls, values: Any) -> CopyShape:
+        """Of an annotation."""
+        swizzle, panels, *box = map(int, values)
+        return cls(swizzle, panels, tuple(box))
+
+
+def measure_copy(
+    block: SBlock, extents: dict[Any, int], *, is_swizzled: bool, name: str
+) -> CopyShape:
+    """How a block copies, of whose iterators a tile has these extents.
+
+    Raises `TransformError` for a copy that the TMA cannot do; `name` is that of the block.
+    """
+    store = block.body
     load, conditions = _find_load(store.value, name)
-    analyzer, variables = Analyzer(), [loop.loop_var for loop in loops]
-    for loop in loops:
-        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
-    indices = [analyzer.simplify(substitute(index, values)) for index in load.indices]
-    _require_bounds_alone(conditions, load, values, analyzer, name)
-    reads = [_read_index(index, loops, variables, name) for index in indices]
-    start = tuple(analyzer.simplify(read.first) for read in reads)
-    box = tuple(read.extent for read in reads)
-    tile = TmaTile(load.source, store.buffer, start, box, swizzle)
-    outer = [(at, read) for at, read in enumerate(reads) if read.outer is not None]
-    for at, read in outer:
-        panels = constant(loops[read.outer or 0].extent) or 1
-        tile = tile._replace(panels=panels, panel_dimension=at)
-    into = [analyzer.simplify(substitute(index, values)) for index in store.indices]
-    stored = [_read_index(index, loops, variables, name).inner for index in into]
-    taken = [read.outer for _, read in outer] + [read.inner for read in reads]
-    order = [at for at in taken if at is not None]
-    if len(outer) > 1 or order != sorted(order) or order != [at for at in stored if at is not None]:
+    _require_bounds_alone(conditions, load, name)
+    box = [1 if constant(index) is not None else extents.get(index, 0) for index in load.indices]
+    if 0 in box:
         raise TransformError(
-            f"block '{name}' transposes its tile, and the TMA copies rows as rows",
+            f"block '{name}' loads '{load.source.name}' at {list(load.indices)}, and the TMA "
+            "copies a rectangle of neighbours",
+            "place a plain copy there",
+        )
+    rows = [index for index in load.indices if constant(index) is None]
+    width = _find_panels(list(store.indices), rows, name)
+    panels = box[-1] // width if width and box[-1] > width else 1
+    box[-1] //= panels
+    swizzle = box[-1] * int(load.source.dtype.itemsize) if is_swizzled else 0
+    shape = CopyShape(swizzle, panels, tuple(box))
+    _require_addressable(load.source, name)
+    _require_box(shape, int(load.source.dtype.itemsize), name)
+    return shape
+
+
+def _find_panels(stored: list[Any], rows: list[Any], name: str) -> int:
+    """The width of the panels that a tile is stored in; 0 where its rows are whole.
+
+    The indices must be those that are loaded, in their order.
+    """
+    width = 0
+    if len(stored) == len(rows) + 1 and isinstance(stored[0], FloorDiv):
+        panel, last = stored[0], stored[-1]
+        width = constant(panel.b) or 0
+        if isinstance(last, FloorMod) and constant(last.b) == width and last.a.same_as(panel.a):
+            stored = [*stored[1:-1], last.a]
+    same = [one.same_as(other) for one, other in zip(stored[-len(rows) :], rows, strict=False)]
+    if len(stored) < len(rows) or not all(same):
+        raise TransformError(
+            f"block '{name}' stores its tile in another order than it loads it, and the TMA copies "
+            "rows as rows",
             "copy it as it lies, and read it transposed",
         )
-    _require_addressable(tile, name)
-    _require_box(tile, name)
-    return tile
+    return width
 
 
 def _find_load(value: Any, name: str) -> tuple[Any, list[Any]]:
@@ -135,17 +169,11 @@ def _find_load(value: Any, name: str) -> tuple[Any, list[Any]]:
     return value, conditions
 
 
-def _require_bounds_alone(
-    conditions: list[Any], load: Any, values: dict[Any, Any], analyzer: Analyzer, name: str
-) -> None:
+def _require_bounds_alone(conditions: list[Any], load: Any, name: str) -> None:
     """Zeros must stand exactly outside of the tensor, where the TMA puts them."""
     for condition in conditions:
         is_end = isinstance(condition, LT) and any(
-            tvm_ffi.structural_equal(
-                analyzer.simplify(substitute(condition.a, values)),
-                analyzer.simplify(substitute(index, values)),
-            )
-            and constant(condition.b) == constant(size)
+            condition.a.same_as(index) and constant(condition.b) == constant(size)
             for index, size in zip(load.indices, load.source.shape, strict=True)
         )
         if not is_end:
@@ -156,35 +184,25 @@ def _require_bounds_alone(
             )
 
 
-class _Read(NamedTuple):
-    """An index ``first + outer * extent + inner``, of two loops, one or none, by their numbers."""
-
-    first: Any
-    extent: int
-    inner: int | None
-    outer: int | None = None
-
-
-def _read_index(index: Any, loops: Sequence[For], variables: list[Any], name: str) -> _Read:
-    used = [at for at, variable in enumerate(variables) if is_used(variable, index)]
-    if not used:
-        return _Read(index, 1, None)
-    linear = detect_linear_equation(index, [variables[at] for at in used])
-    extents = [constant(loops[at].extent) for at in used]
-    steps = [constant(factor) for factor in linear[:-1]]
-    if len(steps) == len(used) <= 2 and steps[-1] == 1 and extents[-1] is not None:
-        if len(used) == 1:
-            return _Read(linear[-1], extents[-1], used[0])
-        if steps[0] == extents[-1]:
-            return _Read(linear[-1], extents[-1], used[1], used[0])
-    raise TransformError(
-        f"block '{name}' takes '{index}' of a dimension, and the TMA copies neighbours",
-        "place a plain copy of a rectangle there, that no loop is bound of",
+def find_tile(store: Any, shape: CopyShape, inner: list[Any]) -> TmaTile:
+    """The tile of a lowered copy, whose first element is that where variables `inner` are 0."""
+    value = store.value.args[1] if is_choice(store.value) else store.value
+    first = {variable: const(0, variable.ty.dtype) for variable in inner}
+    analyzer = Analyzer()
+    start = [analyzer.simplify(substitute(index, first)) for index in value.indices]
+    return TmaTile(
+        value.source,
+        store.buffer,
+        tuple(start),
+        shape.box,
+        shape.swizzle,
+        shape.panels,
+        len(shape.box) - 1,
     )
 
 
-def _require_addressable(tile: TmaTile, name: str) -> None:
-    source, dtype = tile.source, str(tile.source.dtype)
+def _require_addressable(source: Any, name: str) -> None:
+    dtype = str(source.dtype)
     if dtype not in _TYPES:
         raise TransformError(f"the TMA has no elements of {dtype}", f"use {', '.join(_TYPES)}")
     shape = [constant(size) for size in source.shape]
@@ -205,11 +223,11 @@ def _require_addressable(tile: TmaTile, name: str) -> None:
             )
 
 
-def _require_box(tile: TmaTile, name: str) -> None:
-    row = tile.box[-1] * tile.source.dtype.itemsize
-    if max(tile.box) > MAX_BOX:
+def _require_box(shape: CopyShape, size: int, name: str) -> None:
+    row = shape.box[-1] * size
+    if max(shape.box) > MAX_BOX:
         raise TransformError(
-            f"the tile of block '{name}' is {tile.box}, and the TMA copies {MAX_BOX} elements "
+            f"the tile of block '{name}' is {shape.box}, and the TMA copies {MAX_BOX} elements "
             "along a dimension at most",
             "use a smaller tile",
         )
@@ -219,9 +237,15 @@ def _require_box(tile: TmaTile, name: str) -> None:
             f"{PITCH}",
             "use a longer tile",
         )
-    if tile.swizzle and (tile.swizzle not in SWIZZLES or row != tile.swizzle):
+    if shape.swizzle and shape.swizzle not in SWIZZLES:
         raise TransformError(
             f"the tile of block '{name}' has rows of {row} bytes, and the TMA swizzles rows of "
             f"{' or '.join(map(str, SWIZZLES))}",
-            'use a shorter tile, or layout="rows"',
+            'cut them into panels with panels=True, or use layout="rows"',
+        )
+    if math.prod(shape.box) * size % ATOM:
+        raise TransformError(
+            f"block '{name}' copies {math.prod(shape.box) * size} bytes at once, and places in "
+            f"shared memory are multiples of {ATOM}",
+            "use a larger tile",
         )

@@ -39,7 +39,15 @@ from tvm.tirx import (
 from ..errors import TransformError
 from ..gpu_limits import WARP
 from ..tir import constant, find_all
-from ..tma_tiles import SWIZZLES, TMA_COPY, TMA_ROLES, TMA_STAGES, TmaTile, read_tile
+from ..tma_tiles import (
+    SWIZZLES,
+    TMA_COPY,
+    TMA_ROLES,
+    TMA_STAGES,
+    CopyShape,
+    TmaTile,
+    find_tile,
+)
 
 READ = 1
 """The mask of a pointer that reads."""
@@ -79,7 +87,7 @@ class Pipeline:
                 f"loop '{loop.loop_var.name}' has no copies first, of buffers of its own",
                 "lower the module as prefetch_by_tma left it",
             )
-        tiles = [_read(copy) for copy in copies]
+        tiles = [_read(copy, threads) for copy in copies]
         stages = int(loop.annotations[TMA_STAGES])
         return cls(loop, stages, tiles, parts[len(copies) :], block, threads, first_map)
 
@@ -219,13 +227,21 @@ def _find_copy(part: Any) -> SBlock | None:
     return blocks[0] if blocks else None
 
 
-def _read(part: Any) -> TmaTile:
-    """The tile of a copy, under loops of its own."""
+def _read(part: Any, threads: list[tuple[Any, int]]) -> TmaTile:
+    """The tile of a copy, under loops of its own and over threads."""
     block = _find_copy(part)
-    loops = find_all(part, For)
     assert block is not None
     store = find_all(block.body, BufferStore)[0]
-    return read_tile(store, loops, {}, int(block.annotations[TMA_COPY]), str(block.name_hint))
+    inner = [loop.loop_var for loop in find_all(part, For)] + [axis for axis, _ in threads]
+    tile = find_tile(store, CopyShape.of_list(block.annotations[TMA_COPY]), inner)
+    whole = math.prod(constant(extent) or 1 for extent in store.buffer.shape)
+    if tile.bytes != whole * tile.target.dtype.itemsize:
+        raise TransformError(
+            f"'{tile.target.name}' has {whole} elements, and block '{block.name_hint}' copies "
+            f"{tile.bytes} bytes",
+            "lower the module as prefetch_by_tma left it",
+        )
+    return tile
 
 
 def _give_stages(buffer: Any, stages: int) -> Any:

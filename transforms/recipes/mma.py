@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from ..bulk_copies import prefetch_by_tma, specialize_warps, stage_tile_at
+from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..caching import accumulate_in_registers, cache_read_at
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
@@ -225,9 +225,9 @@ def _stage(
     is_narrow = size == 1 and (config.tail != "refuse" if "int" in str(dtype) else not is_async)
     widest = 4 if is_narrow else STORE_BYTES // size
     layout = config.layout if size == 2 or config.layout == "rows" else "padded"
-    if _uses_tma(sch, tile, config):
-        layout = "rows" if layout == "padded" else layout
-        return stage_tile_at(sch, tile.block, tile.outer, operand=operand, layout=layout)
+    uses_tma = _uses_tma(sch, tile, config)
+    if uses_tma and layout == "padded":
+        layout = "rows"
     return stage_fragments_at(
         sch,
         tile.block,
@@ -236,6 +236,7 @@ def _stage(
         warps=config.warps,
         vector=math.gcd(widest, length) if config.tail == "pad" else widest,
         layout=layout,
+        panels=uses_tma,
         tail="guard",
     )
 

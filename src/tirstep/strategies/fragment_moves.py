@@ -11,7 +11,7 @@ from tvm.s_tir import SBlock
 from tirstep.transforms import tir
 
 from .places import Places
-from .plays import Block, Call, Loop
+from .plays import Block, Call, Loop, find_copies
 
 PAIRS = ((16, 16), (16, 32), (32, 16), (32, 32))
 """Sides of tiles of fragments."""
@@ -112,6 +112,18 @@ class FragmentMoves(Places):
         block, _, zeros, store = self._find_roles()
         in_flight = self.one((0, 1), "in flight")
         return Call("tensorize_warpgroups", (block, zeros, store), {"in_flight": in_flight})
+
+    def do_lay_in_panels(self) -> Call:
+        return self.of_block("lay_in_panels", width=self.one((1, 4, 8, 16, 64), "width"))
+
+    def do_prefetch_by_tma(self) -> Call:
+        loop = self.sequence()
+        stages = self.one((2, 2, 3, 4), "stages")
+        return Call("prefetch_by_tma", (loop, find_copies(self.play, loop)), {"stages": stages})
+
+    def do_specialize_warps(self) -> Call:
+        registers = self.one((None, None, (24, 64), (40, 240)), "registers")
+        return Call("specialize_warps", (self.sequence(),), {"registers": registers})
 
     def _node(self, block: Block) -> SBlock:
         return self.play.sch.get(self.play.block(block))
