@@ -28,7 +28,7 @@ from .queries import (
     get_root,
     get_sblock_name,
 )
-from .tir import constant, find_all, find_row_stride, get_axis
+from .tir import constant, find_all, find_row_stride, get_axis, is_among
 from .vectorize import find_float8_fault, vectorize_loop
 
 
@@ -113,9 +113,11 @@ def stage_operand_at(
 
 def can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
     """Whether `inline_producers` does it, and no producer is a kernel of its own."""
-    producers = sch.get_producers(block)
-    if any(get_axis(loop) for it in producers for loop in get_outer_loops(sch, it)):
-        return False
+    around = get_outer_loops(sch, block)
+    for producer in sch.get_producers(block):
+        for loop in get_outer_loops(sch, producer):
+            if (get_axis(loop) or "").startswith("blockIdx") and not is_among(loop, around):
+                return False
     try:
         inline_producers(sch.copy(), block)
     except TransformError:

@@ -348,6 +348,10 @@ def _find_intrinsics(
     if len(loads) != 2:
         raise TransformError(f"{len(loads)} loads are given", "pass those of A and of B")
     for load in loads:
+        if not sch.get(load).reads:
+            raise TransformError(
+                f"block '{get_sblock_name(sch, load)}' reads nothing", "pass the loads of A and of B"
+            )
         source, target = (
             region[0].source for region in (sch.get(load).reads, sch.get(load).writes)
         )
@@ -357,6 +361,10 @@ def _find_intrinsics(
                 f"'{source.scope()}' to scope '{target.scope()}'",
                 'load fragments from scope "shared.dyn" into "local"',
             )
+    if not sch.get(store).reads:
+        raise TransformError(
+            f"block '{get_sblock_name(sch, store)}' reads nothing", "pass the store of the result"
+        )
     sums, result = (region[0].source for region in (sch.get(store).reads, sch.get(store).writes))
     scope = str(result.scope())
     if scope not in ("global", "shared.dyn") or str(sums.scope()) != "local":

@@ -224,6 +224,15 @@ def test_tensorize_fragments_refuses(count: int, arch: str | None, message: str)
         tensorize_fragments(sch, made.block, loads[:count], zeros, store, arch=arch)
 
 
+def test_tensorize_fragments_refuses_loads_and_stores_that_read_nothing() -> None:
+    sch = half()
+    made, _, (loads, zeros, store) = prepare(sch)
+    with refuses(sch, "tensorize_fragments: block 'C_o_init' reads nothing; pass the loads of A"):
+        tensorize_fragments(sch, made.block, [zeros, loads[1]], zeros, store)
+    with refuses(sch, "tensorize_fragments: block 'C_o_init' reads nothing; pass the store of"):
+        tensorize_fragments(sch, made.block, loads, zeros, zeros)
+
+
 def test_tensorize_fragments_refuses_operands_that_are_not_in_shared_memory() -> None:
     sch = half()
     made = tile(sch)
