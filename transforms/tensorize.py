@@ -348,10 +348,7 @@ def _find_intrinsics(
     if len(loads) != 2:
         raise TransformError(f"{len(loads)} loads are given", "pass those of A and of B")
     for load in loads:
-        if not sch.get(load).reads:
-            raise TransformError(
-                f"block '{get_sblock_name(sch, load)}' reads nothing", "pass the loads of A and of B"
-            )
+        _require_reader(sch, load, "pass the loads of A and of B")
         source, target = (
             region[0].source for region in (sch.get(load).reads, sch.get(load).writes)
         )
@@ -361,26 +358,33 @@ def _find_intrinsics(
                 f"'{source.scope()}' to scope '{target.scope()}'",
                 'load fragments from scope "shared.dyn" into "local"',
             )
-    if not sch.get(store).reads:
-        raise TransformError(
-            f"block '{get_sblock_name(sch, store)}' reads nothing", "pass the store of the result"
-        )
-    sums, result = (region[0].source for region in (sch.get(store).reads, sch.get(store).writes))
-    scope = str(result.scope())
-    if scope not in ("global", "shared.dyn") or str(sums.scope()) != "local":
-        raise TransformError(
-            f"block '{get_sblock_name(sch, store)}' stores '{sums.name}' of scope "
-            f"'{sums.scope()}' to scope '{scope}'",
-            "accumulate in registers, and store to global or shared.dyn memory",
-        )
+    sums, result = require_register_store(sch, store)
     return get_mma_intrinsics(
         str(sch.get(loads[0]).writes[0].source.dtype),
         str(sums.dtype),
         out=str(result.dtype),
         transpose_b=_is_transposed(sch, block),
-        store_scope=scope,
+        store_scope=str(result.scope()),
         arch=arch,
     )
+
+
+def _require_reader(sch: Schedule, block: SBlockRV, advice: str) -> None:
+    if not sch.get(block).reads:
+        raise TransformError(f"block '{get_sblock_name(sch, block)}' reads nothing", advice)
+
+
+def require_register_store(sch: Schedule, store: SBlockRV) -> tuple[Any, Any]:
+    """The buffers of a block that stores registers to memory; refuse any other block."""
+    _require_reader(sch, store, "pass the store of the result")
+    sums, result = (region[0].source for region in (sch.get(store).reads, sch.get(store).writes))
+    if str(result.scope()) not in ("global", SCOPE) or str(sums.scope()) != "local":
+        raise TransformError(
+            f"block '{get_sblock_name(sch, store)}' stores '{sums.name}' of scope "
+            f"'{sums.scope()}' to scope '{result.scope()}'",
+            "accumulate in registers, and store to global or shared.dyn memory",
+        )
+    return sums, result
 
 
 def _swizzle_wanted(sch: Schedule, fragment: SBlockRV) -> None:

@@ -38,7 +38,7 @@ from .loops import Tail, require_factors
 from .pipelining import are_products_first
 from .placement import inline_producers
 from .queries import get_extent, get_outer_loops, get_realize, get_sblock_name
-from .tensorize import require_matmul_loops
+from .tensorize import require_matmul_loops, require_register_store
 from .tir import constant, is_used
 
 
@@ -191,8 +191,7 @@ def _find_row(sch: Schedule, block: SBlockRV, operand: int) -> tuple[int, bool]:
         return 1, False  # which the copy refuses
     if len(extents) < 3 or len(reads[operand].source.shape) < 2:
         raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' does not multiply a tile of rows and columns by "
-            "another",
+            f"block '{get_sblock_name(sch, block)}' multiplies no tile of rows and columns",
             "tile a matmul with tile_in_warpgroups first",
         )
     is_along_k = _is_along_k(sch, block, operand)
@@ -260,7 +259,7 @@ def tensorize_warpgroups(
         that in a loop which `prefetch_asynchronously` made a pipeline with `products_first`: no
         tile is overwritten then before its group has ended
     """
-    _require_store(sch, store)
+    _, result = require_register_store(sch, store)
     tile = _read_tile(sch, block, store, in_flight)
     if not tf32 and tile.dtype == "float32":
         raise TransformError(
@@ -269,7 +268,6 @@ def tensorize_warpgroups(
         )
     _require_whole_store(sch, store, tile)
     _require_order(sch, block, in_flight)
-    result = sch.get(store).writes[0].source
     intrinsics = get_wgmma_intrinsics(
         tile, out=str(result.dtype), store_scope=str(result.scope()), arch=arch
     )
@@ -364,22 +362,6 @@ def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) 
 
 def _get_swizzle(tile: Any) -> int:
     return (constant(tile.shape[-2]) or 1) * CHUNK_BYTES
-
-
-def _require_store(sch: Schedule, store: SBlockRV) -> None:
-    """Refuse a store that is not out of registers."""
-    name, node = get_sblock_name(sch, store), sch.get(store)
-    if len(node.reads) != 1:
-        raise TransformError(
-            f"block '{name}' reads {len(node.reads)} buffers", "pass the store of the sums"
-        )
-    sums, result = node.reads[0].source, node.writes[0].source
-    if str(result.scope()) not in ("global", SCOPE) or str(sums.scope()) != "local":
-        raise TransformError(
-            f"block '{name}' stores '{sums.name}' of scope '{sums.scope()}' to scope "
-            f"'{result.scope()}'",
-            "accumulate in registers, and store to global or shared.dyn memory",
-        )
 
 
 def _require_whole_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
