@@ -61,7 +61,7 @@ def prepare(sch: Schedule, vector: int = 8, **changes):
 
 
 def test_tile_in_warpgroups_pair() -> None:
-    before = get_kernel("matmul").problem(128, 64, 192, dtype="float16").module
+    before = get_kernel("matmul").problem(128, 256, 192, dtype="float16").module
     check_pair(before, lambda sch: list(tile(sch)), read("01_tiled"))
 
 
