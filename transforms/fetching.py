@@ -21,7 +21,6 @@ from .loops import Tail, require_countable, require_serial
 from .placement import inline_producers
 from .queries import (
     get_enclosing_kernel,
-    get_enclosing_loops,
     get_extent,
     get_loop_name,
     get_outer_loops,
@@ -29,7 +28,7 @@ from .queries import (
     get_root,
     get_sblock_name,
 )
-from .tir import constant, find_all, find_row_stride, get_axis
+from .tir import constant, find_all, find_row_stride, get_axis, is_among
 from .vectorize import find_float8_fault, vectorize_loop
 
 
@@ -113,11 +112,12 @@ def stage_operand_at(
 
 
 def can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
-    """Whether `inline_producers` does it, of producers that are no kernels of their own."""
-    producers = sch.get_producers(block)
-    loops = [loop for producer in producers for loop in get_enclosing_loops(sch, producer)]
-    if any(get_axis(loop) is not None for loop in loops):
-        return False
+    """Whether `inline_producers` does it, and no producer is a kernel of its own."""
+    around = get_outer_loops(sch, block)
+    for producer in sch.get_producers(block):
+        for loop in get_outer_loops(sch, producer):
+            if (get_axis(loop) or "").startswith("blockIdx") and not is_among(loop, around):
+                return False
     try:
         inline_producers(sch.copy(), block)
     except TransformError:

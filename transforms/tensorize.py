@@ -469,20 +469,13 @@ def _find_intrinsics(
                 f"'{source.scope()}' to scope '{target.scope()}'",
                 'load fragments from scope "shared.dyn" into "local"',
             )
-    sums, result = _get_copied(sch, store)
-    scope = str(result.scope())
-    if scope not in ("global", "shared.dyn") or str(sums.scope()) != "local":
-        raise TransformError(
-            f"block '{get_sblock_name(sch, store)}' stores '{sums.name}' of scope "
-            f"'{sums.scope()}' to scope '{scope}'",
-            "accumulate in registers, and store to global or shared.dyn memory",
-        )
+    sums, result = require_register_store(sch, store)
     return get_mma_intrinsics(
         str(sch.get(loads[0]).writes[0].source.dtype),
         str(sums.dtype),
         out=str(result.dtype),
         transpose_b=_is_transposed(sch, block),
-        store_scope=scope,
+        store_scope=str(result.scope()),
         arch=arch,
     )
 
@@ -494,6 +487,18 @@ def _lay_in_wanted_panels(sch: Schedule, load: SBlockRV) -> None:
         if width is not None:
             sch.unannotate(copy, _PANELS)
             lay_in_panels(sch, copy, width=int(width))
+
+
+def require_register_store(sch: Schedule, store: SBlockRV) -> tuple[Any, Any]:
+    """The buffers of a block that stores registers to memory; refuse any other block."""
+    sums, result = _get_copied(sch, store)
+    if str(result.scope()) not in ("global", SCOPE) or str(sums.scope()) != "local":
+        raise TransformError(
+            f"block '{get_sblock_name(sch, store)}' stores '{sums.name}' of scope "
+            f"'{sums.scope()}' to scope '{result.scope()}'",
+            "accumulate in registers, and store to global or shared.dyn memory",
+        )
+    return sums, result
 
 
 def _swizzle_wanted(sch: Schedule, fragment: SBlockRV) -> None:

@@ -38,7 +38,7 @@ from .loops import Tail, require_factors
 from .pipelining import are_products_first
 from .placement import inline_producers
 from .queries import get_extent, get_outer_loops, get_realize, get_sblock_name
-from .tensorize import require_matmul_loops
+from .tensorize import require_matmul_loops, require_register_store
 from .tir import constant, is_used
 
 
@@ -187,8 +187,13 @@ def _find_row(sch: Schedule, block: SBlockRV, operand: int) -> tuple[int, bool]:
     It is where rows do not go along k, and wgmma does not read elements of their size so.
     """
     reads, extents = sch.get(block).reads, [get_extent(sch, it) for it in sch.get_loops(block)[-3:]]
-    if not 0 <= operand < len(reads) or len(extents) < 3:
+    if not 0 <= operand < len(reads):
         return 1, False  # which the copy refuses
+    if len(extents) < 3 or len(reads[operand].source.shape) < 2:
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' multiplies no tile of rows and columns",
+            "tile a matmul with tile_in_warpgroups first",
+        )
     is_along_k = _is_along_k(sch, block, operand)
     is_transposed = not is_along_k and reads[operand].source.dtype.bits != 16
     return extents[-1 if is_along_k or is_transposed else -2] or 1, is_transposed
@@ -254,6 +259,7 @@ def tensorize_warpgroups(
         that in a loop which `prefetch_asynchronously` made a pipeline with `products_first`: no
         tile is overwritten then before its group has ended
     """
+    _, result = require_register_store(sch, store)
     tile = _read_tile(sch, block, store, in_flight)
     if not tf32 and tile.dtype == "float32":
         raise TransformError(
@@ -262,7 +268,6 @@ def tensorize_warpgroups(
         )
     _require_whole_store(sch, store, tile)
     _require_order(sch, block, in_flight)
-    result = sch.get(store).writes[0].source
     intrinsics = get_wgmma_intrinsics(
         tile, out=str(result.dtype), store_scope=str(result.scope()), arch=arch
     )
@@ -360,15 +365,8 @@ def _get_swizzle(tile: Any) -> int:
 
 
 def _require_whole_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
-    """Refuse a store that is not of the warpgroup's tile, out of registers."""
+    """Refuse a store that is not of the warpgroup's whole tile."""
     name = get_sblock_name(sch, store)
-    sums, result = (region[0].source for region in (sch.get(store).reads, sch.get(store).writes))
-    if str(result.scope()) not in ("global", SCOPE) or str(sums.scope()) != "local":
-        raise TransformError(
-            f"block '{name}' stores '{sums.name}' of scope '{sums.scope()}' to scope "
-            f"'{result.scope()}'",
-            "accumulate in registers, and store to global or shared.dyn memory",
-        )
     if constant(get_realize(sch, store).predicate) != 1:
         raise TransformError(
             f"block '{name}' does not store all of its tile, and a warpgroup does",

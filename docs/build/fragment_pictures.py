@@ -1,4 +1,4 @@
-"""docs/images/fragments.svg and swizzle.svg, drawn from the functions that the intrinsics use."""
+"""Pictures of docs/tensor-cores.md, drawn from the functions that the intrinsics use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from pages import DOCS
 
 from tirstep.files import write_file
 from tirstep.transforms.intrinsics import get_depth, place_in_fragment
+from tirstep.transforms.intrinsics.warpgroups import (
+    SWIZZLES,
+    get_tile_shape,
+    place_in_accumulator,
+    place_in_tile,
+)
 
 CELL, GAP, TOP = 22, 30, 26
 BITS = 16
@@ -50,6 +56,40 @@ def draw_swizzle() -> str:
     return frame(2 * CHUNKS * CELL + GAP, TOP + ROWS * CELL, parts)
 
 
+def draw_sums() -> str:
+    """The sums of wgmma that the first warp of a warpgroup holds, with the thread of each."""
+
+    def name(row: int, column: int) -> tuple[str, str]:
+        thread, element = place_in_accumulator(row, column)
+        return str(thread), SHADES[element // 2 % 4]
+
+    title = "sums: rows × columns, the first 16 × 16 of 64 × N"
+    return frame(16 * CELL, TOP + 16 * CELL, list(draw_grid(0, title, 16, 16, name)))
+
+
+def draw_swizzles() -> str:
+    """Rows 0 to 7 of tiles with each swizzle, in lines of 128 bytes: the row of each 16 bytes."""
+    parts: list[str] = []
+    width = 0
+    for swizzle in SWIZZLES:
+        shape = get_tile_shape(ROWS, swizzle * 8 // BITS, bits=BITS, swizzle=swizzle)
+        held = {}
+        for row in range(ROWS):
+            for chunk in range(shape[2]):
+                at = place_in_tile(row, chunk * shape[3], bits=BITS, swizzle=swizzle)
+                held[divmod(row * shape[2] + at.chunk, CHUNKS)] = row, chunk
+
+        def name(line: int, column: int, held: dict = held) -> tuple[str, str]:  # type: ignore[type-arg]
+            row, chunk = held[line, column]
+            return f"{row}.{chunk}", SHADES[0] if chunk == 0 else "#ffffff"
+
+        lines = ROWS * swizzle // (CHUNKS * CHUNK_BYTES)
+        title = f"{swizzle} bytes" if swizzle > CHUNK_BYTES else "16 bytes: none"
+        parts += draw_grid(width, title, lines, CHUNKS, name)
+        width += CHUNKS * CELL + GAP
+    return frame(width - GAP, TOP + ROWS * CELL, parts)
+
+
 def draw_grid(
     left: int, title: str, rows: int, columns: int, name: Callable[[int, int], tuple[str, str]]
 ) -> Iterator[str]:
@@ -75,7 +115,12 @@ def frame(width: int, height: int, parts: list[str]) -> str:
     return "\n".join([head, *parts, "</svg>"]) + "\n"
 
 
-PICTURES = {"fragments.svg": draw_fragments, "swizzle.svg": draw_swizzle}
+PICTURES = {
+    "fragments.svg": draw_fragments,
+    "swizzle.svg": draw_swizzle,
+    "wgmma_sums.svg": draw_sums,
+    "wgmma_swizzles.svg": draw_swizzles,
+}
 
 
 def main() -> None:

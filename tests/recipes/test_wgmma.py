@@ -75,6 +75,7 @@ def test_any_shape(shape: tuple[int, int, int], tail: str, device: str) -> None:
         {"row_bytes": 64},
         {"tile": (128, 64), "warpgroups": (2, 1)},
         {"tile": (128, 64), "warpgroups": (1, 1)},
+        {"tile": (64, 64), "warpgroups": (2, 1)},
         {"tile": (64, 64), "warpgroups": (1, 2)},
         {"tile": (128, 32), "warpgroups": (2, 1), "store": "shared", "swizzle": 1},
     ],

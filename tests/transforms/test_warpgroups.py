@@ -61,7 +61,7 @@ def prepare(sch: Schedule, vector: int = 8, **changes):
 
 
 def test_tile_in_warpgroups_pair() -> None:
-    before = get_kernel("matmul").problem(128, 64, 192, dtype="float16").module
+    before = get_kernel("matmul").problem(128, 256, 192, dtype="float16").module
     check_pair(before, lambda sch: list(tile(sch)), read("01_tiled"))
 
 
@@ -161,6 +161,16 @@ def test_stage_swizzled_at_refuses(sizes, changes, message: str) -> None:
     accumulate_in_registers(sch, made.block, made.warpgroups)
     with refuses(sch, f"stage_swizzled_at: .*{message}"):
         stage(sch, made, **changes)
+
+
+def test_what_is_no_matmul_is_refused_in_a_sentence() -> None:
+    sch = Schedule(get_kernel("vector_add").problem(64).module)
+    block = sch.get_sblock("C")
+    (loop,) = sch.get_loops(block)
+    with refuses(sch, "stage_swizzled_at: block 'C' multiplies no tile of rows and columns"):
+        stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=8)
+    with refuses(sch, "tensorize_warpgroups: block 'C' stores 'A' of scope 'global' to scope 'glo"):
+        tensorize_warpgroups(sch, block, block, block)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100a", "hopper"])

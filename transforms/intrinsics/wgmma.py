@@ -54,6 +54,7 @@ PTX_TYPES = {
 """Of the operands."""
 SUMS = {"float32": "f32", "int32": "s32"}
 """Of the sums."""
+IN_SHARED: dict[str, Any] = {"offset_factor": 1, "scope": SCOPE}
 ARCHITECTURE = "sm_90a"
 """The only one with wgmma: later ones have other instructions."""
 MAX_IN_FLIGHT = 7
@@ -343,19 +344,12 @@ def _issue_multiply(tile: WgmmaTile) -> Any:
     rows_a, rows_b = ([chunks * size, size, 1] for _, _, chunks, size in shapes[:2])
     down, across, _, share = tile.sums_shape
 
-    def find(*place: Any) -> Any:
-        return tvm.tirx.Cast("uint64", find_operand(tile, *place))
-
     @T.prim_func(s_tir=True)
     def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
         s = T.int32()
         t = T.int32()
-        A = T.match_buffer(
-            left, shapes[0], dtype, offset_factor=1, scope=SCOPE, strides=[s, *rows_a]
-        )
-        B = T.match_buffer(
-            right, shapes[1], dtype, offset_factor=1, scope=SCOPE, strides=[t, *rows_b]
-        )
+        A = T.match_buffer(left, shapes[0], dtype, strides=[s, *rows_a], **IN_SHARED)
+        B = T.match_buffer(right, shapes[1], dtype, strides=[t, *rows_b], **IN_SHARED)
         C = T.match_buffer(sums, shapes[2], acc, offset_factor=1, scope="local")
         with T.sblock("root"):
             T.reads(C[all_c], A[all_a], B[all_b])
@@ -375,8 +369,8 @@ def _issue_multiply(tile: WgmmaTile) -> Any:
                         for i in T.unroll(down):
                             for j in T.unroll(across):
                                 registers = T.meta_var([C[i, j, 0, n] for n in range(share)])
-                                a, b = T.meta_var((find(0, s, step, i), find(1, t, step, j)))
-                                T.evaluate(emit_instruction(tile, registers, d[0] + a, d[1] + b))
+                                at = T.meta_var(((0, s, step, i), (1, t, step, j)))
+                                T.evaluate(emit_instruction(tile, registers, d, at))
                     T.ptx.wgmma.commit_group.sync.aligned()
                     T.ptx.wgmma.wait_group.sync.aligned(tile.in_flight)
 
@@ -408,13 +402,17 @@ def find_operand(tile: WgmmaTile, operand: int, slab: Any, step: Any, block: Any
     return at + block * (lines * tile.bits // 8 // swizzle) * (slab_bytes // CHUNK_BYTES)
 
 
-def emit_instruction(tile: WgmmaTile, sums: list[Any], a: Any, b: Any) -> Any:
-    """wgmma.mma_async of one step of k: sums += A × B."""
+def emit_instruction(tile: WgmmaTile, sums: list[Any], descriptors: Any, places: Any) -> Any:
+    """wgmma.mma_async of one step of k: sums += A × B, which lie at places of `find_operand`."""
     kind = PTX_TYPES[tile.dtype]
     shape = f"m{ROWS}n{tile.each}k{tile.step}"
     chain = T.ptx[f"wgmma.mma_async.sync.aligned.{shape}.{SUMS[tile.acc]}.{kind}.{kind}"]
     scales = [] if tile.dtype == "int8" else [1, 1]
     transposed = [0, int(not tile.transpose_b)] if tile.bits == 16 else []
+    a, b = (
+        descriptors[place[0]] + tvm.tirx.Cast("uint64", find_operand(tile, *place))
+        for place in places
+    )
     return chain(*sums, a, b, T.bool(True), *scales, *transposed)
 
 

@@ -20,7 +20,7 @@ from ..caching import accumulate_in_registers
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..intrinsics import get_depth
-from ..intrinsics.warpgroups import THREADS
+from ..intrinsics.warpgroups import ROWS, THREADS
 from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously
 from ..queries import get_extent
@@ -59,8 +59,9 @@ class WgmmaConfig:
     )
     warpgroups: Pair = knob(
         (2, 1),
-        "warpgroups of a block, along the rows and along the columns of its tile",
-        choices=((1, 1), (2, 1), (1, 2)),
+        "warpgroups of a block, at most, along the rows of its tile, of which each has 64 or more, "
+        "and along its columns",
+        choices=((2, 1), (1, 2)),
     )
     tile_k: int = knob(64, "the depth of the tiles of A and B", choices=(64, 128))
     row_bytes: int = knob(
@@ -98,6 +99,8 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
         raise TransformError(
             "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(TYPES)}"
         )
+    down, across = config.warpgroups
+    config = replace(config, warpgroups=(min(down, max(1, config.tile[0] // ROWS)), across))
     _require_warpgroups(config)
     _require_room(config, dtype.itemsize)
     lengths = get_row_lengths(sch, total)
@@ -226,9 +229,9 @@ WGMMA = Family(
     blocks=("C", "C C_cast"),
     default_example=Example({"m": 1024, "n": 512, "k": 2048}, options={"dtype": "float16"}),
     small=Example(
-        {"m": 128, "n": 64, "k": 192},
+        {"m": 128, "n": 256, "k": 192},
         options={"dtype": "float16"},
-        config={"tile": (64, 32), "warpgroups": (1, 1)},
+        config={"tile": (64, 32)},
     ),
     tiles=("tile", "warpgroups", "tile_k"),
     dtypes=TYPES,

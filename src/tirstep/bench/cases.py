@@ -108,7 +108,7 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
                     (1000, 776, 328),
                 ),
                 options=(BFLOAT16, FLOAT16),
-                recipes=("matmul_mma_best",),
+                recipes=("matmul_mma_best", "matmul_wgmma_best"),
                 peers=(PEERS["torch"],),
             ),
         ),

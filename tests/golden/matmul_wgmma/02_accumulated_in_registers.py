@@ -5,16 +5,16 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 64), "float16"), C: T.Buffer((128, 64), "float32")):
+    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 256), "float16"), C: T.Buffer((128, 256), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        C_local = T.sblock_alloc_buffer((128, 64), scope="local")
-        for i_0_j_0_i_1_fused in T.thread_binding(4, thread="blockIdx.x"):
+        C_local = T.sblock_alloc_buffer((128, 256), scope="local")
+        for i_0_j_0_i_1_fused in T.thread_binding(16, thread="blockIdx.x"):
             for i_2_j_1_fused in T.thread_binding(1, thread="threadIdx.y"):
                 for k_0, i_3, j_2, k_1 in T.grid(3, 64, 32, 64):
                     with T.sblock("C"):
-                        vi = T.axis.spatial(128, i_0_j_0_i_1_fused // 2 * 64 + i_3)
-                        vj = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + j_2)
+                        vi = T.axis.spatial(128, i_0_j_0_i_1_fused // 8 * 64 + i_3)
+                        vj = T.axis.spatial(256, i_0_j_0_i_1_fused % 8 * 32 + j_2)
                         vk = T.axis.reduce(192, k_0 * 64 + k_1)
                         T.reads(A[vi, vk], B[vk, vj])
                         T.writes(C_local[vi, vj])
@@ -23,8 +23,8 @@ class Module:
                         C_local[vi, vj] = C_local[vi, vj] + T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vk, vj])
                 for ax0, ax1 in T.grid(64, 32):
                     with T.sblock("C_local"):
-                        v0 = T.axis.spatial(128, i_0_j_0_i_1_fused // 2 * 64 + ax0)
-                        v1 = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + ax1)
+                        v0 = T.axis.spatial(128, i_0_j_0_i_1_fused // 8 * 64 + ax0)
+                        v1 = T.axis.spatial(256, i_0_j_0_i_1_fused % 8 * 32 + ax1)
                         T.reads(C_local[v0, v1])
                         T.writes(C[v0, v1])
                         C[v0, v1] = C_local[v0, v1]

@@ -5,12 +5,12 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 64), "float16"), C: T.Buffer((128, 64), "float32")):
+    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 256), "float16"), C: T.Buffer((128, 256), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        C_rf = T.sblock_alloc_buffer((3, 128, 64))
+        C_rf = T.sblock_alloc_buffer((3, 128, 256))
         for k_0 in T.thread_binding(3, thread="blockIdx.y"):
-            for i, j, k_1 in T.grid(128, 64, 64):
+            for i, j, k_1 in T.grid(128, 256, 64):
                 with T.sblock("C_rf"):
                     vk_0, vi, vj, vk_1 = T.axis.remap("SSSR", [k_0, i, j, k_1])
                     T.reads(A[vi, vk_0 * 64 + vk_1], B[vk_0 * 64 + vk_1, vj])
@@ -18,7 +18,7 @@ class Module:
                     with T.init():
                         C_rf[vk_0, vi, vj] = T.float32(0.0)
                     C_rf[vk_0, vi, vj] = C_rf[vk_0, vi, vj] + T.Cast("float32", A[vi, vk_0 * 64 + vk_1]) * T.Cast("float32", B[vk_0 * 64 + vk_1, vj])
-        for i, j, k_0 in T.grid(128, 64, 3):
+        for i, j, k_0 in T.grid(128, 256, 3):
             with T.sblock("C"):
                 vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
                 T.reads(C_rf[vk_0, vi, vj])

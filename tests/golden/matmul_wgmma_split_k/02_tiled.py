@@ -5,25 +5,25 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 64), "float16"), C: T.Buffer((128, 64), "float32")):
+    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 256), "float16"), C: T.Buffer((128, 256), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        C_rf = T.sblock_alloc_buffer((3, 128, 64))
+        C_rf = T.sblock_alloc_buffer((3, 128, 256))
         for k_0 in T.thread_binding(3, thread="blockIdx.y"):
-            for i_0_j_0_i_1_fused in T.thread_binding(2, thread="blockIdx.x"):
+            for i_0_j_0_i_1_fused in T.thread_binding(8, thread="blockIdx.x"):
                 for i_2_j_1_fused in T.thread_binding(1, thread="threadIdx.y"):
                     for k_1_0, i_3, j_2, k_1_1 in T.grid(1, 64, 64, 64):
                         with T.sblock("C_rf"):
                             vk_0 = T.axis.spatial(3, k_0)
-                            vi = T.axis.spatial(128, i_0_j_0_i_1_fused * 64 + i_3)
-                            vj = T.axis.spatial(64, j_2)
+                            vi = T.axis.spatial(128, i_0_j_0_i_1_fused % 2 * 64 + i_3)
+                            vj = T.axis.spatial(256, i_0_j_0_i_1_fused // 2 * 64 + j_2)
                             vk_1 = T.axis.reduce(64, k_1_0 * 64 + k_1_1)
                             T.reads(A[vi, vk_0 * 64 + vk_1], B[vk_0 * 64 + vk_1, vj])
                             T.writes(C_rf[vk_0, vi, vj])
                             with T.init():
                                 C_rf[vk_0, vi, vj] = T.float32(0.0)
                             C_rf[vk_0, vi, vj] = C_rf[vk_0, vi, vj] + T.Cast("float32", A[vi, vk_0 * 64 + vk_1]) * T.Cast("float32", B[vk_0 * 64 + vk_1, vj])
-        for i, j, k_0 in T.grid(128, 64, 3):
+        for i, j, k_0 in T.grid(128, 256, 3):
             with T.sblock("C"):
                 vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
                 T.reads(C_rf[vk_0, vi, vj])

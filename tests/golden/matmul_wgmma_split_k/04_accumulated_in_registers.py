@@ -5,24 +5,24 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 64), "float16"), C: T.Buffer((128, 64), "float32")):
+    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 256), "float16"), C: T.Buffer((128, 256), "float32")):
         T.func_attr({"tirx.noalias": True})
         with T.sblock("root"):
             T.reads()
             T.writes()
             T.sblock_attr({"tir_pipeline": "tirstep"})
-            C_rf = T.sblock_alloc_buffer((3, 128, 64))
-            C_local = T.sblock_alloc_buffer((128, 64), scope="local")
-            C_rf_shared_dyn = T.sblock_alloc_buffer((3, 128, 64), scope="shared.dyn")
-            C_rf_shared_dyn_local = T.sblock_alloc_buffer((3, 128, 64), scope="local")
+            C_rf = T.sblock_alloc_buffer((3, 128, 256))
+            C_local = T.sblock_alloc_buffer((128, 256), scope="local")
+            C_rf_shared_dyn = T.sblock_alloc_buffer((3, 128, 256), scope="shared.dyn")
+            C_rf_shared_dyn_local = T.sblock_alloc_buffer((3, 128, 256), scope="local")
             for k_0 in T.thread_binding(3, thread="blockIdx.y"):
-                for i_0_j_0_i_1_fused in T.thread_binding(2, thread="blockIdx.x"):
+                for i_0_j_0_i_1_fused in T.thread_binding(8, thread="blockIdx.x"):
                     for i_2_j_1_fused in T.thread_binding(1, thread="threadIdx.y"):
                         for k_1_0, i_3, j_2, k_1_1 in T.grid(1, 64, 64, 64):
                             with T.sblock("C_rf"):
                                 vk_0 = T.axis.spatial(3, k_0)
-                                vi = T.axis.spatial(128, i_0_j_0_i_1_fused * 64 + i_3)
-                                vj = T.axis.spatial(64, j_2)
+                                vi = T.axis.spatial(128, i_0_j_0_i_1_fused % 2 * 64 + i_3)
+                                vj = T.axis.spatial(256, i_0_j_0_i_1_fused // 2 * 64 + j_2)
                                 vk_1 = T.axis.reduce(64, k_1_0 * 64 + k_1_1)
                                 T.reads(A[vi, vk_0 * 64 + vk_1], B[vk_0 * 64 + vk_1, vj])
                                 T.writes(C_rf_shared_dyn_local[vk_0, vi, vj])
@@ -32,8 +32,8 @@ class Module:
                         for ax0, ax1, ax2 in T.grid(1, 64, 64):
                             with T.sblock("C.rf_shared.dyn_local"):
                                 v0 = T.axis.spatial(3, k_0 + ax0)
-                                v1 = T.axis.spatial(128, i_0_j_0_i_1_fused * 64 + ax1)
-                                v2 = T.axis.spatial(64, ax2)
+                                v1 = T.axis.spatial(128, i_0_j_0_i_1_fused % 2 * 64 + ax1)
+                                v2 = T.axis.spatial(256, i_0_j_0_i_1_fused // 2 * 64 + ax2)
                                 T.reads(C_rf_shared_dyn_local[v0, v1, v2])
                                 T.writes(C_rf_shared_dyn[v0, v1, v2])
                                 T.sblock_attr({"buffer_dim_align": [[0, 1, 64, 8]]})
@@ -44,17 +44,17 @@ class Module:
                                 for ax1_ax2_fused_3 in T.vectorized(4):
                                     with T.sblock("C.rf_shared.dyn"):
                                         v0 = T.axis.spatial(3, k_0 + ax0)
-                                        v1 = T.axis.spatial(128, i_0_j_0_i_1_fused * 64 + (ax1_ax2_fused_0 * 512 + ax1_ax2_fused_1 * 512 + ax1_ax2_fused_2 * 4 + ax1_ax2_fused_3) // 64)
-                                        v2 = T.axis.spatial(64, (ax1_ax2_fused_0 * 512 + ax1_ax2_fused_1 * 512 + ax1_ax2_fused_2 * 4 + ax1_ax2_fused_3) % 64)
+                                        v1 = T.axis.spatial(128, i_0_j_0_i_1_fused % 2 * 64 + (ax1_ax2_fused_0 * 512 + ax1_ax2_fused_1 * 512 + ax1_ax2_fused_2 * 4 + ax1_ax2_fused_3) // 64)
+                                        v2 = T.axis.spatial(256, i_0_j_0_i_1_fused // 2 * 64 + (ax1_ax2_fused_0 * 512 + ax1_ax2_fused_1 * 512 + ax1_ax2_fused_2 * 4 + ax1_ax2_fused_3) % 64)
                                         T.reads(C_rf_shared_dyn[v0, v1, v2])
                                         T.writes(C_rf[v0, v1, v2])
                                         C_rf[v0, v1, v2] = C_rf_shared_dyn[v0, v1, v2]
-            for i_j_0_fused_0 in T.thread_binding(8, thread="blockIdx.x"):
+            for i_j_0_fused_0 in T.thread_binding(32, thread="blockIdx.x"):
                 for i_j_0_fused_1 in T.thread_binding(256, thread="threadIdx.x"):
                     for j_1_init in T.vectorized(4):
                         with T.sblock("C_init"):
-                            vi = T.axis.spatial(128, (i_j_0_fused_0 * 256 + i_j_0_fused_1) // 16)
-                            vj = T.axis.spatial(64, (i_j_0_fused_0 * 256 + i_j_0_fused_1) % 16 * 4 + j_1_init)
+                            vi = T.axis.spatial(128, (i_j_0_fused_0 * 256 + i_j_0_fused_1) // 64)
+                            vj = T.axis.spatial(256, (i_j_0_fused_0 * 256 + i_j_0_fused_1) % 64 * 4 + j_1_init)
                             T.reads()
                             T.writes(C_local[vi, vj])
                             C_local[vi, vj] = T.float32(0.0)
@@ -62,16 +62,16 @@ class Module:
                         for j_1 in T.vectorized(4):
                             with T.sblock("C_update"):
                                 vk_0 = T.axis.reduce(3, k_0)
-                                vi = T.axis.spatial(128, (i_j_0_fused_0 * 256 + i_j_0_fused_1) // 16)
-                                vj = T.axis.spatial(64, (i_j_0_fused_0 * 256 + i_j_0_fused_1) % 16 * 4 + j_1)
+                                vi = T.axis.spatial(128, (i_j_0_fused_0 * 256 + i_j_0_fused_1) // 64)
+                                vj = T.axis.spatial(256, (i_j_0_fused_0 * 256 + i_j_0_fused_1) % 64 * 4 + j_1)
                                 T.reads(C_local[vi, vj], C_rf[vk_0, vi, vj])
                                 T.writes(C_local[vi, vj])
                                 C_local[vi, vj] = C_local[vi, vj] + C_rf[vk_0, vi, vj]
                     for ax0 in range(1):
                         for ax1 in T.vectorized(4):
                             with T.sblock("C_local"):
-                                v0 = T.axis.spatial(128, i_j_0_fused_0 * 16 + i_j_0_fused_1 // 16 + ax0)
-                                v1 = T.axis.spatial(64, i_j_0_fused_1 % 16 * 4 + ax1)
+                                v0 = T.axis.spatial(128, i_j_0_fused_0 * 4 + i_j_0_fused_1 // 64 + ax0)
+                                v1 = T.axis.spatial(256, i_j_0_fused_1 % 64 * 4 + ax1)
                                 T.reads(C_local[v0, v1])
                                 T.writes(C[v0, v1])
                                 C[v0, v1] = C_local[v0, v1]

@@ -5,20 +5,20 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 64), "float16"), C: T.Buffer((128, 64), "float32")):
+    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 256), "float16"), C: T.Buffer((128, 256), "float32")):
         T.func_attr({"tirx.noalias": True})
         with T.sblock("root"):
             T.reads()
             T.writes()
             T.sblock_attr({"tir_pipeline": "tirstep"})
-            C_local = T.sblock_alloc_buffer((2, 2, 128, 16), scope="local")
+            C_local = T.sblock_alloc_buffer((2, 8, 128, 16), scope="local")
             A_shared_dyn = T.sblock_alloc_buffer((3, 128, 8, 8), "float16", scope="shared.dyn")
-            B_shared_dyn = T.sblock_alloc_buffer((2, 192, 4, 8), "float16", scope="shared.dyn")
-            for i_0_j_0_i_1_fused in T.thread_binding(4, thread="blockIdx.x"):
+            B_shared_dyn = T.sblock_alloc_buffer((8, 192, 4, 8), "float16", scope="shared.dyn")
+            for i_0_j_0_i_1_fused in T.thread_binding(16, thread="blockIdx.x"):
                 for i_2_j_1_fused in T.thread_binding(1, thread="threadIdx.y"):
                     with T.sblock("C_init_o"):
-                        vi_o = T.axis.spatial(2, i_0_j_0_i_1_fused // 2)
-                        vj_o = T.axis.spatial(2, i_0_j_0_i_1_fused % 2)
+                        vi_o = T.axis.spatial(2, i_0_j_0_i_1_fused // 8)
+                        vj_o = T.axis.spatial(8, i_0_j_0_i_1_fused % 8)
                         T.reads()
                         T.writes(C_local[vi_o, vj_o, 0:128, 0:16])
                         C_1 = T.match_buffer(C_local[vi_o, vj_o, 0:128, 0:16], (1, 1, 128, 16), scope="local", offset_factor=1)
@@ -31,7 +31,7 @@ class Module:
                                 for ax0_ax1_fused_2 in T.thread_binding(128, thread="threadIdx.x"):
                                     for ax0_ax1_fused_3 in T.vectorized(8):
                                         with T.sblock("A_shared.dyn"):
-                                            v0 = T.axis.spatial(128, i_0_j_0_i_1_fused // 2 * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 64)
+                                            v0 = T.axis.spatial(128, i_0_j_0_i_1_fused // 8 * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 64)
                                             v1 = T.axis.spatial(192, k_0 * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 64)
                                             T.reads(A[v0, v1])
                                             T.writes(A_shared_dyn[v1 // 64, v0, 0:8, v1 % 8])
@@ -42,13 +42,13 @@ class Module:
                                     for ax0_ax1_fused_3 in T.vectorized(8):
                                         with T.sblock("B_shared.dyn"):
                                             v0 = T.axis.spatial(192, k_0 * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 32)
-                                            v1 = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 32)
+                                            v1 = T.axis.spatial(256, i_0_j_0_i_1_fused % 8 * 32 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 32)
                                             T.reads(B[v0, v1])
                                             T.writes(B_shared_dyn[v1 // 32, v0, 0:4, v1 % 8])
                                             B_shared_dyn[v1 // 32, v0, (v1 % 32 // 8 ^ v0 % 8 // 2) % 4, v1 % 8] = B[v0, v1]
                         with T.sblock("C_update_o"):
-                            vi_o = T.axis.spatial(2, i_0_j_0_i_1_fused // 2)
-                            vj_o = T.axis.spatial(2, i_0_j_0_i_1_fused % 2)
+                            vi_o = T.axis.spatial(2, i_0_j_0_i_1_fused // 8)
+                            vj_o = T.axis.spatial(8, i_0_j_0_i_1_fused % 8)
                             vk_o = T.axis.reduce(3, k_0)
                             T.reads(C_local[vi_o, vj_o, 0:128, 0:16], A_shared_dyn[vk_o, vi_o * 64:vi_o * 64 + 64, 0:8, 0:8], B_shared_dyn[vj_o, vk_o * 64:vk_o * 64 + 64, 0:4, 0:8])
                             T.writes(C_local[vi_o, vj_o, 0:128, 0:16])
@@ -74,8 +74,8 @@ class Module:
                     for ax0_0 in T.unroll(1):
                         for ax1_0 in T.unroll(1):
                             with T.sblock("C_local_o"):
-                                v0_o = T.axis.spatial(2, i_0_j_0_i_1_fused // 2 + ax0_0)
-                                v1_o = T.axis.spatial(2, i_0_j_0_i_1_fused % 2 + ax1_0)
+                                v0_o = T.axis.spatial(2, i_0_j_0_i_1_fused // 8 + ax0_0)
+                                v1_o = T.axis.spatial(8, i_0_j_0_i_1_fused % 8 + ax1_0)
                                 T.reads(C_local[v0_o, v1_o, 0:128, 0:16])
                                 T.writes(C[v0_o * 64:v0_o * 64 + 64, v1_o * 32:v1_o * 32 + 32])
                                 C_1 = T.match_buffer(C_local[v0_o, v1_o, 0:128, 0:16], (128, 16), scope="local", offset_factor=1)

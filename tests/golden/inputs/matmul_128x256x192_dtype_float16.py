@@ -5,10 +5,10 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 64), "float16"), C: T.Buffer((128, 64), "float32")):
+    def main(A: T.Buffer((128, 192), "float16"), B: T.Buffer((192, 256), "float16"), C: T.Buffer((128, 256), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        for i, j, k in T.grid(128, 64, 192):
+        for i, j, k in T.grid(128, 256, 192):
             with T.sblock("C"):
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                 T.reads(A[vi, vk], B[vk, vj])
