@@ -214,3 +214,29 @@ def test_threads_that_reduce_a_block_of_blocks():
     made = tile_in_fragments(sch, sch.get_sblock("C"), tile=(16, 16), warp=(16, 16), tile_k=16)
     with refuses(sch, "loop 'k_0' is a reduction of block 'C_o', which holds a block of its own"):
         bind_loop(sch, made.outer, axis="threadIdx.x")
+
+
+@pytest.mark.parametrize("last", ["vthread.x", "threadIdx.x"])
+def test_virtual_threads_and_a_sum_over_threads(last: str):
+    """TVM adds up over threads for one of 16 virtual threads; of 8 it lowers none."""
+    problem = matmul.problem(16, 16, 32)
+    sch = Schedule(problem.module)
+    i, j, k = sch.get_loops(sch.get_sblock("C"))
+    bind_loop(sch, i, axis="blockIdx.x")
+    axes = {"vthread.x": j, "threadIdx.x": k}
+    other = next(axis for axis in axes if axis != last)
+    bind_loop(sch, axes[other], axis=other)
+    with refuses(sch, "TVM would add up for one virtual thread and not for the others"):
+        bind_loop(sch, axes[last], axis=last)
+    sch.bind(axes[last], last)
+    assert "elements are wrong" in find_wrong(problem, sch.mod)[0]
+
+
+def test_one_virtual_thread_may_sum_over_threads():
+    problem = matmul.problem(16, 16, 32)
+    sch = Schedule(problem.module)
+    i, j, k = sch.get_loops(sch.get_sblock("C"))
+    for loop, axis in ((i, "blockIdx.x"), (k, "threadIdx.x")):
+        bind_loop(sch, loop, axis=axis)
+    bind_loop(sch, split_loop(sch, j, inner=1).inner, axis="vthread.x")
+    assert find_wrong(problem, sch.mod) == []

@@ -214,10 +214,11 @@ def _make_shared_sums_error(what: str, outer: list[For]) -> TransformError:
 
 
 def require_virtual_threads_around_all(sch: Schedule, handle: LoopRV | SBlockRV) -> None:
-    """Refuse a kernel of which a virtual thread does a part only.
+    """Refuse a kernel of which a virtual thread does a part only, or adds up over threads.
 
     TVM hoists the loops of a vthread axis to the top of their kernel, so that blocks outside of
-    them run once for each virtual thread, on buffers of its own.
+    them run once for each virtual thread, on buffers of its own. The sum of all threads it lowers
+    once, for one virtual thread, or not at all.
     """
     kernel = get_enclosing_kernel(sch, handle)
     blocks = find_all(kernel, SBlock)
@@ -225,6 +226,8 @@ def require_virtual_threads_around_all(sch: Schedule, handle: LoopRV | SBlockRV)
         axis = get_axis(loop) or ""
         if not axis.startswith("vthread"):
             continue
+        if constant(loop.extent) != 1:
+            _require_no_sum_over_threads(kernel, loop, axis)
         inside = find_all(loop, SBlock)
         for block in blocks:
             if not any(block.same_as(other) for other in [*inside, *_around(blocks, loop)]):
@@ -232,6 +235,22 @@ def require_virtual_threads_around_all(sch: Schedule, handle: LoopRV | SBlockRV)
                     f"block '{block.name_hint}' stands outside of loop '{loop.loop_var.name}' on "
                     f"'{axis}', and TVM would repeat it for each virtual thread",
                     "keep all blocks of the kernel inside of that loop",
+                )
+
+
+def _require_no_sum_over_threads(kernel: For, virtual: For, axis: str) -> None:
+    for loop in find_all(kernel, For):
+        if not (get_axis(loop) or "").startswith("threadIdx") or constant(loop.extent) == 1:
+            continue
+        for realize in find_all(loop, SBlockRealize):
+            types = {iterator.iter_type for iterator in get_fed_iterators(realize, loop)}
+            if IterVar.CommReduce in types:
+                raise TransformError(
+                    f"loop '{loop.loop_var.name}' is a reduction of block "
+                    f"'{realize.block.name_hint}' over threads, in a kernel with loop "
+                    f"'{virtual.loop_var.name}' on '{axis}': TVM would add up for one virtual "
+                    "thread and not for the others",
+                    "bind the reduction, or the virtual threads, but not both",
                 )
 
 
