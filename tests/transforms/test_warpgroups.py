@@ -169,7 +169,9 @@ def test_what_is_no_matmul_is_refused_in_a_sentence() -> None:
     (loop,) = sch.get_loops(block)
     with refuses(sch, "stage_swizzled_at: block 'C' multiplies no tile of rows and columns"):
         stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=8)
-    with refuses(sch, "tensorize_warpgroups: block 'C' reads 2 buffers and writes 1, and a copy one of each"):
+    with refuses(
+        sch, "tensorize_warpgroups: block 'C' reads 2 buffers and writes 1, and a copy one of each"
+    ):
         tensorize_warpgroups(sch, block, block, block)
 
 

@@ -22,6 +22,7 @@ from ..errors import Fault
 from ..tir import cached_by_module, constant, find_all, get_axis, is_among
 from .lifetimes import find_lost_reads
 from .lowered_memory import find_changed_indices, find_missing_barriers, find_split_rooms
+from .merged_memory import find_overlaps
 from .pipelines import find_broken_pipelines
 from .sums import find_late_beginnings, find_lost_guards, find_unordered_sums
 
@@ -214,6 +215,12 @@ def _find_lost_read(before: IRModule, after: IRModule) -> Fault | None:
 
 
 def _find_changed_lowering(before: IRModule, after: IRModule) -> Fault | None:
+    for name in _find_new(find_overlaps, before, after):
+        return Fault(
+            f"TVM would let another buffer reach into '{name}' while that is in use: without its "
+            "storage rewrite it merges dynamic shared memory wrongly",
+            'leave "tirx.disable_storage_rewrite" off, or stage buffers in scope "shared"',
+        )
     for name in _find_new(find_changed_indices, before, after):
         return Fault(
             f"TVM would use other elements of '{name}' than the schedule does: it takes remainders "

@@ -1,0 +1,74 @@
+"""Dynamic shared memory that TVM merges wrongly where its storage rewrite is off."""
+
+import pytest
+from golden_runs import run_golden
+from pairs import refuses
+from tvm.s_tir import Schedule
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import matmul
+from tirstep.transforms import (
+    cache_read_at,
+    decompose_reduction_at,
+    pad_block,
+    set_pass_option,
+    stage_fragments_at,
+    stage_operand_at,
+    store_through_shared,
+    tensorize_fragments,
+    tile_in_fragments,
+)
+from tirstep.transforms.legality.merged_memory import find_overlaps
+from tirstep.transforms.recipes import RECIPES
+
+OPTION = "tirx.disable_storage_rewrite"
+PROBLEM = matmul.problem(40, 32, 16, dtype="int8", transpose_b=True)
+
+
+def schedule_four_buffers() -> Schedule:
+    """A small tile that is copied to a larger one, which is still read when B's tile comes."""
+    sch = Schedule(PROBLEM.module)
+    block = sch.get_sblock("C")
+    pad_block(sch, block, multiples=(16, 16, 32))
+    tile = tile_in_fragments(sch, block, tile=(16, 32), warp=(16, 16), tile_k=32, depth=32)
+    store = store_through_shared(
+        sch, tile.block, tile.grid, tile.warps, columns=32, warps=2, vector=4
+    ).store
+    a = stage_fragments_at(sch, tile.block, tile.outer, operand=0, warps=2, vector=1, tail="guard")
+    stage_fragments_at(sch, tile.block, tile.inner, operand=1, warps=2, vector=8, layout="padded")
+    places = (tile.inner, sch.get_loops(tile.block)[4])
+    loads = [
+        cache_read_at(sch, tile.block, place, operand=operand, scope="local")
+        for operand, place in enumerate(places)
+    ]
+    stage_operand_at(
+        sch, a, tile.grid, operand=0, threads=(2, 32), vector=2, scope="shared.dyn", tail="guard"
+    )
+    zeros = decompose_reduction_at(sch, tile.block, tile.outer)
+    tensorize_fragments(sch, tile.block, loads, zeros, store)
+    return sch
+
+
+def find_wrong(sch: Schedule) -> list[str]:
+    found = check_numbers(PROBLEM, sch.mod, get_device("simulator"), where="here")
+    return [finding.message for finding in found]
+
+
+def test_a_place_that_a_larger_buffer_takes_over():
+    sch = schedule_four_buffers()
+    assert find_wrong(sch) == []
+    with refuses(sch, "TVM would let another buffer reach into 'A_pad_shared.dyn' while that is"):
+        set_pass_option(sch, name=OPTION, value=True)
+    raw = sch.copy()
+    raw.annotate(raw.get_sblock("root"), f"pass_config.{OPTION}", True)
+    assert find_overlaps(raw.mod) == ["A_pad_shared.dyn"]
+    assert "another buffer's value is in its place" in find_wrong(raw)[0]
+
+
+@pytest.mark.parametrize("name", ["matmul_mma_rows", "matmul_wgmma_rows"])
+def test_two_tiles_and_a_result_behind_them_are_no_overlap(name: str):
+    run = run_golden(RECIPES[name])
+    sch = Schedule(run.steps[-1].module)
+    set_pass_option(sch, name=OPTION, value=True)
+    found = check_numbers(run.problem, sch.mod, get_device("simulator"), where="here")
+    assert found == []
