@@ -181,13 +181,18 @@ def test_other_types_are_refused(dtype: str, message: str) -> None:
         run_recipe(LAST, {"m": 128, "n": 128, "k": 128}, options={"dtype": dtype})
 
 
+def test_sums_in_float16_are_refused() -> None:
+    with pytest.raises(TransformError, match="wgmma sums in float16 are not here; sum in float32"):
+        LAST(Schedule(matmul(128, 256, 128, dtype="float16", acc="float16")), **LAST.config)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
         ({"stages": 5}, "5 stages of tiles of .128, 256. by tile_k=64 take 240 KiB of shared me"),
         ({"tile": (256, 256)}, "keeps 256 sums in the registers of each thread, which hold 192"),
-        ({"tile": (128, 256), "warpgroups": (3, 1)}, r"warpgroups=\(3, 1\) do not divide tile="),
-        ({"tile": (96, 256)}, r"warpgroup=\(48, 256\) is no multiple of 64 rows and 8 columns"),
+        ({"tile": (128, 256), "warpgroups": (2, 3)}, r"warpgroups=\(2, 3\) do not divide tile="),
+        ({"tile": (96, 256)}, r"warpgroup=\(96, 256\) is no multiple of 64 rows and 8 columns"),
         ({"in_flight": 2}, "in_flight=2 of block .* would leave a group in flight that reads"),
     ],
 )

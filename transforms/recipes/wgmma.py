@@ -99,6 +99,8 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
         raise TransformError(
             "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(TYPES)}"
         )
+    if str(sch.get(total).writes[0].source.dtype) == "float16":
+        raise TransformError("schedule", "wgmma sums in float16 are not here", "sum in float32")
     down, across = config.warpgroups
     config = replace(config, warpgroups=(min(down, max(1, config.tile[0] // ROWS)), across))
     _require_warpgroups(config)

@@ -45,6 +45,10 @@ def shapes(draw: st.DrawFn, recipe: Recipe, device: str = "cpu") -> dict[str, in
     return {name: draw(special.get((recipe.kernel, name), EXTENT)) for name in names}
 
 
+WGMMA_ARCH = "sm_90a"
+"""Of recipes whose sums are not narrow."""
+
+
 @st.composite
 def options(draw: st.DrawFn, recipe: Recipe, device: str = "simulator") -> dict[str, object]:
     """Options of the recipe's kernel, in a form whose blocks the recipe schedules."""
@@ -57,7 +61,8 @@ def options(draw: st.DrawFn, recipe: Recipe, device: str = "simulator") -> dict[
     if "width" in kernel.options:
         drawn["width"] = draw(st.sampled_from((1, 2, 3, 5)))
     if "acc" in kernel.options and drawn["dtype"] == "float16":
-        drawn["acc"] = draw(st.sampled_from(("float32", "float16")))
+        sums = ("float32",) if recipe.arch == WGMMA_ARCH else ("float32", "float16")
+        drawn["acc"] = draw(st.sampled_from(sums))
     if "C C_cast" in recipe.blocks and drawn["dtype"] in NARROW:
         drawn["out"] = draw(st.sampled_from((None, drawn["dtype"])))
     return drawn
@@ -81,6 +86,7 @@ def sizes(draw: st.DrawFn, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> di
         if name in recipe.choices
     }
     _fit_warps(drawn)
+    _fit_warpgroups(drawn)
     _fit_stages(drawn)
     threads = [
         drawn[name]
@@ -102,6 +108,13 @@ def _fit_stages(drawn: dict[str, Any]) -> None:
     if "tile" in drawn and "stages" in drawn:
         stage = sum(drawn["tile"]) * drawn["tile_k"] * 2
         drawn["stages"] = min(drawn["stages"], MAX_SHARED_BYTES["shared.dyn"] // stage)
+
+
+def _fit_warpgroups(drawn: dict[str, Any]) -> None:
+    """Tiles of warpgroups are kept small, as those of warps are."""
+    if "tile" in drawn and "warpgroups" in drawn:
+        rows, columns = drawn["tile"]
+        drawn["tile"] = min(rows, 128), min(columns, 64)
 
 
 def _fit_warps(drawn: dict[str, Any]) -> None:
