@@ -17,11 +17,17 @@ from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
+from tirstep.modules import matmul
 from tirstep.transforms import (
     TransformError,
+    accumulate_in_registers,
+    decompose_reduction_at,
+    get_reduction_loops,
     lay_in_panels,
     prefetch_by_tma,
     specialize_warps,
+    stage_operand_at,
+    tile_block,
 )
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tma_tiles import measure_copy
@@ -134,6 +140,28 @@ def test_every_tile_arrives(shape: tuple[int, int, int], options: dict, config: 
     last = run.steps[-1].module
     assert check_numbers(run.problem, last, SIMULATOR, where=str(config)) == []
     assert lower(last).script().count('"bulk", "tensor"') >= 2
+
+
+@pytest.mark.parametrize("roles", [False, True])
+@pytest.mark.parametrize("threads", [(8, 16), (8, 32)])
+def test_threads_that_compute_on_scalar_units_use_them_too(roles: bool, threads) -> None:
+    """Tiles in static shared memory, in single elements, read by loads of plain TIR."""
+    problem = matmul.problem(64, 64, 96, transpose_b=True)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=threads)
+    accumulate_in_registers(sch, block, tile.threads[1])
+    outer, _ = sch.split(get_reduction_loops(sch, block)[0], [None, 32])
+    copies = [
+        stage_operand_at(sch, block, outer, operand=operand, threads=threads)
+        for operand in range(2)
+    ]
+    decompose_reduction_at(sch, block, outer)
+    prefetch_by_tma(sch, outer, copies, stages=2)
+    if roles:
+        specialize_warps(sch, outer)
+    assert check_numbers(problem, sch.mod, SIMULATOR, where=str(threads)) == []
+    assert "__shared__ alignas" not in get_facts(sch.mod, "cuda", problem=problem).source
 
 
 # ---- Bugs that die in a lowered recipe
