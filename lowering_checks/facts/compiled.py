@@ -43,7 +43,18 @@ _BOUNDS = re.compile(r"__launch_bounds__\((\d+)[^)]*\)\s+(\w+)\(")
 MISSING_NVDISASM = (
     "there is no nvdisasm here to read the machine code with; pip install 'tirstep[cuda]'"
 )
-COUNTED = ("FFMA", "FFMA2", "DFMA", "IMMA", "HMMA", "HGMMA", "LDSM", "LDGSTS", "BAR")
+COUNTED = (
+    "FFMA",
+    "FFMA2",
+    "DFMA",
+    "IMMA",
+    "HMMA",
+    "HGMMA",
+    "LDSM",
+    "LDGSTS",
+    "UTMALDG",
+    "BAR",
+)
 BY_WIDTH = ("LDG", "STG", "LDS", "STS", "LDL", "STL")
 """Loads and stores, counted by bits: ``LDG.128``. LDL and STL are of a thread's own memory."""
 _KERNEL = re.compile(r"^\.text\.([^:\s]+):")

@@ -29,6 +29,9 @@ DECLARED = {
     "DropImpliedConditions": Declaration(
         "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers")
     ),
+    "LowerTmaPipelines": Declaration(
+        "before", "s_tir.InjectPermutedLayout", (EXACT, "is done at once")
+    ),
     "SplitGuardedVectors": Declaration(
         "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers", "is done at once")
     ),
@@ -39,6 +42,7 @@ CHANGED = {
     "DropRedundantBarriers": ("matmul_prefetched",),
     "DropThreadDimensions": ("row_sum_cached", "softmax_cached"),
     "DropImpliedConditions": ("depthwise_conv2d_strips",),
+    "LowerTmaPipelines": ("matmul_mma_tma", "matmul_mma_tma_roles"),
     "SplitGuardedVectors": ("vector_add_vectors", "relu_vectors"),
 }
 """Recipes whose last steps they change, in TVM's own pipeline."""

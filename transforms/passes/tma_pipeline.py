@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Call, Range, TensorLoad, TensorRegion
+from tvm.ir import Call, PointerType, Range, TensorLoad, TensorRegion
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.script import tirx as T
 from tvm.tirx import (
@@ -49,6 +49,7 @@ from ..tma_tiles import (
     find_tile,
 )
 
+SCOPE = "shared.dyn"
 READ = 1
 """The mask of a pointer that reads."""
 ROOM = 128
@@ -94,7 +95,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.count = constant(self.loop.extent) or 0
         self.staged = [_give_stages(tile.target, self.stages) for tile in self.tiles]
-        self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope="shared.dyn")
+        self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope=SCOPE)
         self.maps = [
             Var(f"tensor_map_{self.first_map + at}", T.handle("tensormap").ty)
             for at in range(len(self.tiles))
@@ -245,9 +246,8 @@ def _read(part: Any, threads: list[tuple[Any, int]]) -> TmaTile:
 
 
 def _give_stages(buffer: Any, stages: int) -> Any:
-    return decl_buffer(
-        (stages, *buffer.shape), buffer.dtype, str(buffer.name), scope=str(buffer.scope())
-    )
+    """A buffer of several stages, in dynamic memory: CUDA aligns static arrays to 64 bytes only."""
+    return decl_buffer((stages, *buffer.shape), buffer.dtype, str(buffer.name), scope=SCOPE)
 
 
 def make_barrier() -> Evaluate:
@@ -327,5 +327,5 @@ def _point_into(call: Any, stages: dict[Any, Any], stage: Any) -> Any:
         if tvm_ffi.structural_equal(call.args[1], buffer.data):
             size = math.prod(constant(extent) or 1 for extent in buffer.shape)
             args = [call.args[0], made.data, call.args[2] + stage * size, *call.args[3:]]
-            return Call(call.op, args, ret_ty=call.ty)
+            return Call(call.op, args, ret_ty=PointerType(call.ty.element_type, SCOPE))
     return call

@@ -36,6 +36,7 @@ from ..tensorize import (
     tile_in_fragments,
 )
 from ..tir import constant
+from ..tma_tiles import PITCH
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
 from .ladder import Family, Ladder, Pair, knob, read_pairs
 from .recipe import Example, recipe
@@ -56,7 +57,9 @@ class MmaConfig:
 
     With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k; a padded
     problem and its crop are written through shared memory. The pipeline has fewer stages where the
-    reduction has fewer steps.
+    reduction has fewer steps. With a tail of "pad" the TMA brings the zeros, and where rows are no
+    multiples of 16 bytes, operands are copied between zeros before, as with "copy"; it leaves
+    fragments_first aside.
     """
 
     tile: Pair = knob(
@@ -111,6 +114,8 @@ def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
     depth, lengths = get_depth(dtype.bits), get_row_lengths(sch, total)
     store: Store = config.store if config.tail == "refuse" else "shared"
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
+    if config.copies == "tma" and config.tail == "pad" and _has_odd_pitch(lengths, dtype.itemsize):
+        config = replace(config, tail="copy")
     block = yield from cut_matmul(
         sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
     )
@@ -128,6 +133,11 @@ def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
     if config.split_k > 1:
         add_parts(sch, total, config.tail)
         yield "parts_added"
+
+
+def _has_odd_pitch(lengths: tuple[int, int, int], size: int) -> bool:
+    """Whether the TMA cannot address A or B as it lies."""
+    return any(length * size % PITCH for length in lengths[:2])
 
 
 def _require_room(config: MmaConfig, size: int) -> None:

@@ -1,0 +1,370 @@
+"""Bulk copies by the TMA: pairs out of the goldens, numbers, and what is refused."""
+
+import re
+from pathlib import Path
+
+import pytest
+import tvm
+import tvm_ffi
+from pairs import check_pair, refuses
+from tvm.ir import Call
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+from tvm.tirx import IntImm
+
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.facts import get_facts
+from tirstep.lowering_checks.steps import Run
+from tirstep.modules import matmul
+from tirstep.transforms import (
+    TransformError,
+    accumulate_in_registers,
+    decompose_reduction_at,
+    get_reduction_loops,
+    lay_in_panels,
+    prefetch_by_tma,
+    specialize_warps,
+    stage_operand_at,
+    tile_block,
+)
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.tma_tiles import measure_copy
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+SIMULATOR = get_device("simulator")
+TMA, ROLES = RECIPES["matmul_mma_tma"], RECIPES["matmul_mma_tma_roles"]
+SMALL = {**ROLES.golden.config, "tile": (32, 32), "warp": (16, 32)}
+
+
+def read(step: str, recipe: str = "matmul_mma_tma") -> tvm.IRModule:
+    return from_source((GOLDEN / recipe / f"{step}.py").read_text())
+
+
+def find_handles(sch: Schedule):
+    """The loop over tiles, and the copies of A and of B."""
+    copies = [sch.get_sblock(f"{name}_shared.dyn") for name in "AB"]
+    return find_loop(sch, copies[0]), copies
+
+
+def find_loop(sch: Schedule, copy):
+    """The loop over tiles around a copy."""
+    return next(loop for loop in sch.get_loops(copy) if sch.get(loop).loop_var.name == "k_0")
+
+
+def prepare(**changes) -> Schedule:
+    """A schedule of the recipe, before the last step of it."""
+    options = {"m": 32, "n": 64, "k": 96, "transpose_b": False, "dtype": "float16"}
+    config = {key: value for key, value in changes.items() if key not in options}
+    options |= {key: value for key, value in changes.items() if key in options}
+    shape = {key: options.pop(key) for key in "mnk"}
+    run = run_recipe(TMA, shape, options=options, config={**TMA.golden.config, **config})
+    return Schedule(run.steps[-2].module)
+
+
+# ---- Pairs
+
+
+def test_prefetch_by_tma_pair() -> None:
+    def change(sch: Schedule) -> None:
+        outer, copies = find_handles(sch)
+        prefetch_by_tma(sch, outer, copies, stages=3)
+
+    check_pair(read("08_fragments_ahead"), change, read("09_next_tiles_by_tma"))
+
+
+def test_specialize_warps_pair() -> None:
+    def change(sch: Schedule) -> None:
+        specialize_warps(sch, find_handles(sch)[0])
+
+    name = "matmul_mma_tma_roles"
+    check_pair(read("09_next_tiles_by_tma", name), change, read("10_warps_specialized", name))
+
+
+COPY = """\
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((4, 16), "float16"), B: T.Buffer((4, 16), "float16")):
+        with T.sblock("root"):
+            S = T.sblock_alloc_buffer({shape}, "float16", scope="{scope}")
+            for i, j in T.grid(4, 16):
+                with T.sblock("copy"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    S[{place}] = A[v, w]
+            for i, j in T.grid(4, 16):
+                with T.sblock("use"):
+                    v, w = T.axis.remap("SS", [i, j])
+                    B[v, w] = S[{place}]
+"""
+
+
+def make_copy(shape: str = "(4, 16)", scope: str = "shared", place: str = "v, w") -> tvm.IRModule:
+    return from_source(COPY.format(shape=shape, scope=scope, place=place))
+
+
+def test_lay_in_panels_pair() -> None:
+    check_pair(
+        make_copy(),
+        lambda sch: lay_in_panels(sch, sch.get_sblock("copy"), width=8),
+        make_copy("(2, 4, 8)", place="w // 8, v, w % 8"),
+    )
+
+
+# ---- Numbers, on the simulator
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "config"),
+    [
+        ((64, 64, 192), {"transpose_b": True}, {"tile_k": 64, "roles": False}),
+        ((64, 128, 128), {}, {"tile": (32, 128), "warp": (32, 32), "stages": 2}),
+        ((64, 64, 256), {"transpose_b": True}, {"tile_k": 128, "stages": 2}),
+        ((56, 72, 136), {}, {"tail": "pad"}),
+        ((56, 71, 133), {}, {"tail": "copy", "roles": False}),
+        ((32, 64, 192), {}, {"split_k": 2, "store": "shared"}),
+        ((64, 64, 192), {"transpose_b": True, "dtype": "int8", "out": "int32"}, {"tile_k": 64}),
+        ((64, 64, 192), {"transpose_b": True, "dtype": "float8_e4m3fn"}, {"roles": False}),
+        ((32, 64, 96), {"dtype": "bfloat16"}, {"layout": "rows"}),
+    ],
+    ids=str,
+)
+def test_every_tile_arrives(shape: tuple[int, int, int], options: dict, config: dict) -> None:
+    sizes = dict(zip("mnk", shape, strict=True))
+    run = run_recipe(
+        ROLES, sizes, options={"dtype": "float16", **options}, config={**SMALL, **config}
+    )
+    last = run.steps[-1].module
+    assert check_numbers(run.problem, last, SIMULATOR, where=str(config)) == []
+    assert lower(last).script().count('"bulk", "tensor"') >= 2
+
+
+@pytest.mark.parametrize("roles", [False, True])
+@pytest.mark.parametrize("threads", [(8, 16), (8, 32)])
+def test_threads_that_compute_on_scalar_units_use_them_too(roles: bool, threads) -> None:
+    """Tiles in static shared memory, in single elements, read by loads of plain TIR."""
+    problem = matmul.problem(64, 64, 96, transpose_b=True)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=threads)
+    accumulate_in_registers(sch, block, tile.threads[1])
+    outer, _ = sch.split(get_reduction_loops(sch, block)[0], [None, 32])
+    copies = [
+        stage_operand_at(sch, block, outer, operand=operand, threads=threads)
+        for operand in range(2)
+    ]
+    decompose_reduction_at(sch, block, outer)
+    prefetch_by_tma(sch, outer, copies, stages=2)
+    if roles:
+        specialize_warps(sch, outer)
+    assert check_numbers(problem, sch.mod, SIMULATOR, where=str(threads)) == []
+    assert "__shared__ alignas" not in get_facts(sch.mod, "cuda", problem=problem).source
+
+
+# ---- Bugs that die in a lowered recipe
+
+
+def simulate_run(lowered: tvm.IRModule, run: Run) -> set[str]:
+    arguments = [*run.problem.integer_inputs(0), *map(blank, run.problem.outputs)]
+    return {found.kind for found in simulate_lowered(lowered, arguments).findings}
+
+
+def change_call(module: tvm.IRModule, name: str, place: int, value) -> tvm.IRModule:
+    """The module with an operand of all calls of a function changed."""
+
+    def change(call: Call) -> Call:
+        if not str(getattr(call.op, "name", "")).endswith(name):
+            return call
+        arguments = list(call.args)
+        arguments[place] = value(arguments[place])
+        return Call(call.op, arguments, call.attrs, ret_ty=call.ty)
+
+    functions = {
+        variable: tvm_ffi.structural_map(function, (Call, change))
+        for variable, function in module.functions_items()
+    }
+    return tvm.IRModule(functions)
+
+
+@pytest.fixture(scope="module")
+def lowered() -> dict[str, tuple[tvm.IRModule, Run]]:
+    found = {}
+    for recipe in (TMA, ROLES):
+        run = run_recipe(
+            recipe,
+            {"m": 32, "n": 64, "k": 160},
+            options={"dtype": "float16"},
+            config=recipe.golden.config,
+        )
+        found[recipe.name] = lower(run.steps[-1].module), run
+    return found
+
+
+@pytest.mark.parametrize("name", [TMA.name, ROLES.name])
+@pytest.mark.parametrize(
+    ("call", "place", "value", "kind"),
+    [
+        ("expect_tx", 1, lambda size: IntImm("uint32", int(size.value) + 16), "deadlock"),
+        ("mbarrier_wait", 1, lambda parity: 1 - parity, "race"),
+        ("ptx.mbarrier_init", 1, lambda count: IntImm("uint32", int(count.value) + 1), "deadlock"),
+    ],
+)
+def test_a_bug_dies(lowered, name: str, call: str, place: int, value, kind: str) -> None:
+    module, run = lowered[name]
+    assert simulate_run(module, run) == set()
+    found = simulate_run(change_call(module, call, place, value), run)
+    assert kind in found or (kind == "race" and {"mbarrier", "deadlock"} & found)
+
+
+# ---- What the host and the device get
+
+
+def test_the_kernel_takes_tensor_maps_that_the_host_makes() -> None:
+    run = run_recipe(
+        ROLES, {"m": 64, "n": 64, "k": 192}, options={"dtype": "float16"}, config=SMALL
+    )
+    facts = get_facts(run.steps[-1].module, "cuda", problem=run.problem)
+    assert facts.refusal is None
+    maps = re.findall(r"const __grid_constant__ CUtensorMap tensor_map_\d[,)]", facts.source)
+    assert len(maps) >= 2
+    assert "cp.async.bulk.tensor.2d.shared::cluster.global" in facts.source
+    assert "__launch_bounds__(96)" in facts.source  # two warps compute, and one copies
+
+
+# ---- Refusals
+
+
+BIG = {"m": 256, "n": 256, "k": 512, "transpose_b": True, "tile": (256, 256), "warp": (64, 64)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "message"),
+    [
+        ({}, {"arch": "sm_80"}, "sm_80 has no TMA, which came with sm_90; use prefetch_asynchr"),
+        ({}, {"arch": "hopper"}, "arch='hopper' is no architecture"),
+        ({}, {"stages": 4}, "stages=4 does not fit loop 'k_0' of 3 iterations; use 2 to 3"),
+        (
+            {**BIG, "tile_k": 64},
+            {"stages": 4},
+            "4 stages of these tiles take 256 KiB of shared memory, and a block has 226 KiB at",
+        ),
+        (
+            {"m": 512, "tile": (512, 32), "warp": (64, 32)},
+            {},
+            r"is .512, 32., and the TMA copies 256 elements along a dimension at most",
+        ),
+        ({"tile": (32, 64), "warp": (32, 32)}, {}, "|"),
+        (
+            {"n": 256, "tile": (32, 128), "warp": (32, 32)},
+            {},
+            "has rows of 256 bytes, and the TMA swizzles rows of 32 or 64 or 128; cut them into",
+        ),
+        (
+            {"k": 100, "tail": "pad"},
+            {},
+            "'A', which block 'A_pad_shared.dyn' copies, has a pitch of 200 bytes, and the TMA",
+        ),
+    ],
+)
+def test_prefetch_by_tma_refuses(changes: dict, arguments: dict, message: str) -> None:
+    sch = prepare(copies="threads", **changes)
+    names = [f"{name}{'_pad' if 'tail' in changes else ''}_shared.dyn" for name in "AB"]
+    copies = [sch.get_sblock(name) for name in names]
+    outer = find_loop(sch, copies[0])
+    if message.endswith("|"):  # one that is accepted
+        prefetch_by_tma(sch, outer, copies, **arguments)
+        return
+    with refuses(sch, f"prefetch_by_tma: .*{message}"):
+        prefetch_by_tma(sch, outer, copies, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("S[v, w] = A[v, w]", "S[w, v] = A[v, w]", "stores its tile in another order than it"),
+        ("S[v, w] = A[v, w]", "S[v, w] = A[v, w] + T.float16(1)", "does more than to copy"),
+        ("S[v, w] = A[v, w]", "S[v, w] = A[v, w // 2 * 2]", "copies a rectangle of neighbours"),
+        (
+            "S[v, w] = A[v, w]",
+            "S[v, w] = T.if_then_else(v >= 2, A[v, w], T.float16(0))",
+            "stores zeros where not '2 <= v'|stores zeros where not 'v >= 2'",
+        ),
+        (", 16)", ", 20)", "has a pitch of 40 bytes, and the TMA takes multiples of 16"),
+        ("float16", "float64", "the TMA has no elements of float64"),
+        ("(4, 16)", "(4, 16)", "copies 128 bytes at once, and places in shared memory are multi"),
+    ],
+)
+def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) -> None:
+    text = COPY.format(shape="(16, 16)", scope="shared", place="v, w").replace(old, new)
+    sch = Schedule(from_source(text))
+    block = sch.get(sch.get_sblock("copy"))
+    extents = {iterator.var: int(iterator.dom.extent) for iterator in block.iter_vars}
+    with pytest.raises(TransformError, match=message):
+        measure_copy(block, extents, is_swizzled=False, name="copy")
+
+
+@pytest.mark.parametrize(
+    ("registers", "message"),
+    [
+        ((40, 100), r"registers=.40, 100. are none that setmaxnreg sets; give two multiples of 8"),
+        ((16, 232), "are none that setmaxnreg sets"),
+        ((40, 232), "64 threads with 232 registers and 128 with 40 are no whole warpgroups"),
+    ],
+)
+def test_specialize_warps_refuses_registers(registers: tuple[int, int], message: str) -> None:
+    sch = Schedule(read("09_next_tiles_by_tma"))
+    outer, _ = find_handles(sch)
+    with refuses(sch, f"specialize_warps: .*{message}"):
+        specialize_warps(sch, outer, registers=registers)
+
+
+def test_specialize_warps_refuses_a_loop_without_bulk_copies() -> None:
+    sch = Schedule(read("08_fragments_ahead"))
+    outer, _ = find_handles(sch)
+    with refuses(sch, "specialize_warps: loop 'k_0' is no pipeline of bulk copies without roles"):
+        specialize_warps(sch, outer)
+
+
+def test_registers_move_to_the_warps_that_compute() -> None:
+    config = {**SMALL, "tile": (32, 64), "warp": (16, 32), "roles": False}
+    run = run_recipe(TMA, {"m": 32, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
+    sch = Schedule(run.steps[-1].module)
+    specialize_warps(sch, find_handles(sch)[0], registers=(40, 232))
+    assert check_numbers(run.problem, sch.mod, SIMULATOR, where="registers") == []
+    source = get_facts(sch.mod, "cuda", problem=run.problem).source
+    assert "setmaxnreg.dec" in source
+    assert "setmaxnreg.inc" in source
+
+
+@pytest.mark.parametrize(
+    ("copy", "width", "message"),
+    [
+        ({}, 5, "panels of 5 elements do not divide the rows of 'S', of 16"),
+        ({"scope": "global"}, 8, "block 'copy' writes 'S' in scope 'global'"),
+    ],
+)
+def test_lay_in_panels_refuses(copy: dict, width: int, message: str) -> None:
+    sch = Schedule(make_copy(**copy))
+    block = sch.get_sblock("copy")
+    with refuses(sch, f"lay_in_panels: {message}"):
+        lay_in_panels(sch, block, width=width)
+
+
+# ---- On a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("recipe", [TMA, ROLES], ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("shape", [(256, 256, 512), (248, 264, 328)], ids=str)
+def test_a_gpu_agrees(recipe, shape: tuple[int, int, int]) -> None:
+    tail = "refuse" if shape[0] % 128 == 0 else "pad"
+    run = run_recipe(
+        recipe,
+        dict(zip("mnk", shape, strict=True)),
+        options={"dtype": "float16"},
+        config={"tile": (128, 128), "tile_k": 64, "stages": 4, "tail": tail},
+    )
+    assert check_numbers(run.problem, run.steps[-1].module, get_device("cuda"), where=tail) == []
