@@ -13,13 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 import tvm
 from tvm.s_tir import SBlock
-from tvm.tirx import For, IntImm, Var
+from tvm.tirx import AttrStmt, BufferStore, For, IntImm, PrimFunc, Var
 from tvm.tirx.buffer import BufferType
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
-from tirstep.transforms.tir import constant, find_all, get_axis, substitute
+from tirstep.transforms.tir import constant, find_all, get_axis
 
 Array = np.ndarray[Any, Any]
 Arrays = list[Array]
@@ -142,17 +142,35 @@ def require_launchable(device: Device, module: tvm.IRModule) -> None:
 
 
 def find_unbound_sblocks(module: tvm.IRModule) -> list[str]:
-    """The names of a module's SBlocks that no loop binds to a GPU: they cannot be launched."""
+    """The names of a module's SBlocks that no loop binds to a GPU: they cannot be launched.
+
+    Of a program without blocks, the names of the buffers that are stored to outside of threads.
+    """
     unbound = []
     for _, function in module.functions_items():
         bound: list[Any] = []
-        for loop in find_all(function.body, For):
-            if "Idx" in (get_axis(loop) or ""):  # a virtual thread alone launches nothing
-                bound.extend(find_all(loop, SBlock))
-        for sblock in find_all(function.body, SBlock):
+        launches = [
+            loop
+            for loop in find_all(function.body, For)
+            if "Idx" in (get_axis(loop) or "")  # a virtual thread alone launches nothing
+        ]
+        for loop in launches:
+            bound.extend(find_all(loop, SBlock))
+        sblocks = find_all(function.body, SBlock)
+        for sblock in sblocks:
             if sblock.name_hint != "root" and not any(sblock.same_as(other) for other in bound):
                 unbound.append(str(sblock.name_hint))
+        if not sblocks:
+            unbound += _find_unbound_stores(function.body, launches)
     return unbound
+
+
+def _find_unbound_stores(body: Any, launches: Sequence[Any]) -> list[str]:
+    """The buffers that statements store to outside of loops and regions of a GPU's threads."""
+    regions = [node for node in find_all(body, AttrStmt) if node.attr_key == "thread_extent"]
+    within = {store for each in (*launches, *regions) for store in find_all(each, BufferStore)}
+    stores = [store for store in find_all(body, BufferStore) if store not in within]
+    return list(dict.fromkeys(str(store.buffer.name) for store in stores))
 
 
 def require_arguments(parameters: Sequence[Any], arguments: Arrays) -> None:
@@ -179,26 +197,14 @@ def require_arguments(parameters: Sequence[Any], arguments: Arrays) -> None:
             )
 
 
-def close_extents(function: Any, values: dict[Var, Any]) -> Any:
-    """A function with a constant for each variable that the shapes of its parameters leave open;
-    raises ValueError or RuntimeError where they fit no shape.
+def close_extents(function: Any, values: Mapping[Var, Any]) -> Any:
+    """A function with a constant for each variable that the shapes of its parameters leave open.
+
+    TVM's `specialize` takes constants for parameters that are numbers, wherever they stand in a
+    shape (n + 1, say), so they become such parameters first.
     """
-    open_buffers = [
-        each
-        for each in function.params
-        if not is_scalar(each) and any(constant(extent) is None for extent in each.shape)
-    ]
-    return function.specialize(
-        {
-            buffer: tvm.tirx.decl_buffer(
-                [substitute(extent, values) for extent in buffer.shape],
-                buffer.dtype,
-                str(buffer.name),
-                scope=buffer.scope(),
-            )
-            for buffer in open_buffers
-        }
-    )
+    opened = PrimFunc([*values, *function.params], function.body, function.ret_type, function.attrs)
+    return opened.specialize(dict(values))
 
 
 def leaves_sizes_open(function: Any) -> bool:

@@ -97,6 +97,11 @@ def read_arguments(function: PrimFunc, who: str) -> tuple[Tensor, ...]:
         name = str(parameter.name)
         if not is_scalar(parameter):
             shape = tuple(int(constant(extent) or 0) for extent in parameter.shape)
+            if 0 in shape:
+                raise KernelError(
+                    f"{who}: the parameter {name} has the shape {shape}, and so no elements; give "
+                    "it extents >= 1"
+                )
             found.append(Tensor(name, shape, str(parameter.dtype)))
         elif isinstance(parameter.ty, PrimType) and str(parameter.ty) != "handle":
             found.append(Tensor(name, (), str(parameter.ty), is_scalar=True))

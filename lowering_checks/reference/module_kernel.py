@@ -230,6 +230,11 @@ class ModuleProblem(AnyProblem):
 
     def _judged(self, rounds: list[list[Array]]) -> list[list[Array]]:
         """The inputs; raises `KernelError` where nothing can be said of what they come to."""
+        if not self.outputs:
+            raise KernelError(
+                f"{self}: it stores to none of its arguments, so there is nothing to judge; store "
+                "what it computes"
+            )
         for inputs in rounds:
             answer = self.answer(inputs)
             if answer.is_outside:

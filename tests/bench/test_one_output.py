@@ -39,3 +39,10 @@ def test_a_file_with_such_a_program_is_refused(
     Path("two_outputs.py").write_text("import foreign_modules\n\nMine = foreign_modules.Argmax\n")
     with pytest.raises(KernelError, match="it writes index, value"):
         plan_program("two_outputs.py")
+    text = Path("two_outputs.py").read_text() + 'Other = foreign_modules.MODULES["MatmulRelu"]\n'
+    Path("both.py").write_text(text)
+    left_out: list[str] = []
+    (case,) = plan_program("both.py", left_out=left_out)
+    assert case.problem.kernel.name == "Other"
+    (sentence,) = left_out
+    assert sentence.startswith("Mine: timings need tensors with one output")

@@ -12,7 +12,7 @@ from tvm.script import tirx as T
 from tirstep.lowering_checks import Counts, DeviceError, count_accesses, run_recipe
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import lower, simulate, simulated_gpu
-from tirstep.lowering_checks.devices.simulator.access_counts import AccessCounts
+from tirstep.lowering_checks.devices.simulator.access_counts import AccessCounts, _count_access
 from tirstep.lowering_checks.devices.simulator.periodic_loops import (
     find_periods,
     is_decided_by_memory,
@@ -211,3 +211,21 @@ def test_traffic_is_that_of_all_blocks() -> None:
     # written, once more for the zero before it.
     steps, row = 32, 4 * 32
     assert (counts.blocks, counts.traffic) == (32, 32 * (steps * (32 + 3 * row) + row))
+
+
+@pytest.mark.parametrize("scope", ["global", "shared"])
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_an_access_that_was_met_counts_as_it_did(scope: str, itemsize: int):
+    """Counts are kept by where the cells are from a multiple of 128 bytes on."""
+    random = np.random.default_rng(itemsize)
+    for _ in range(40):
+        width = int(random.choice([1, 2, 4]))
+        first = random.integers(0, 200, (64, 1)) * width
+        cells, active = first + np.arange(width), random.random((64, width)) < 0.9
+        active[:] = active[:, :1]
+        for shift in (0, 128 // itemsize, 5 * 128 // itemsize, 3):
+            counts = Counts()
+            counts.add_access(scope, cells + shift, active, itemsize)
+            lanes = np.flatnonzero(active[:, 0])
+            alone = _count_access(scope, lanes, (cells + shift)[lanes] * itemsize, itemsize)
+            assert counts.scopes[scope] == alone

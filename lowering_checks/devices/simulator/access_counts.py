@@ -103,16 +103,42 @@ class Counts:
         lanes = np.flatnonzero(np.broadcast_to(active, cells.shape)[:, 0])
         if not lanes.size:
             return
-        warps = lanes // WARP
-        addresses = cells[lanes] * itemsize
-        counts.requests += len(np.unique(warps))
-        counts.bytes += int(addresses.size) * itemsize
-        if scope == "global":
-            counts.sectors += len(_get_unique_pairs(warps, addresses // SECTOR_BYTES))
-        elif scope == "shared":
-            total, conflicts = _count_wavefronts(warps, lanes % WARP, addresses, itemsize)
-            counts.wavefronts += total
-            counts.bank_conflicts += conflicts
+        found = _count_once(scope, lanes, cells[lanes], itemsize)
+        for name in _COUNTED:
+            setattr(counts, name, getattr(counts, name) + getattr(found, name))
+
+
+_COUNTED = tuple(each.name for each in fields(AccessCounts))
+_counted: dict[tuple[object, ...], AccessCounts] = {}
+"""The counts of accesses that were met, which loops make again and again."""
+_MOST_COUNTED = 512
+
+
+def _count_once(scope: str, lanes: Array, cells: Array, itemsize: int) -> AccessCounts:
+    """The counts of one access of some lanes.
+
+    Sectors and banks come again every 128 bytes, so what is counted is where the cells are from
+    the last multiple of that on: the next iteration of a loop mostly is an access that was met.
+    """
+    line = max(1, BANKS * BANK_BYTES // itemsize)
+    near = cells - cells.min() // line * line
+    key = (scope, itemsize, near.shape, lanes.tobytes(), near.tobytes())
+    if key not in _counted:
+        if len(_counted) >= _MOST_COUNTED:
+            _counted.clear()
+        _counted[key] = _count_access(scope, lanes, near * itemsize, itemsize)
+    return _counted[key]
+
+
+def _count_access(scope: str, lanes: Array, addresses: Array, itemsize: int) -> AccessCounts:
+    warps = lanes // WARP
+    counts = AccessCounts(requests=len(np.unique(warps)), bytes=int(addresses.size) * itemsize)
+    if scope == "global":
+        counts.sectors = len(_get_unique_pairs(warps, addresses // SECTOR_BYTES))
+    elif scope == "shared":
+        total, conflicts = _count_wavefronts(warps, lanes % WARP, addresses, itemsize)
+        counts.wavefronts, counts.bank_conflicts = total, conflicts
+    return counts
 
     def add_bulk_access(self, scope: str, cells: Array, itemsize: int) -> None:
         """Add a side of a bulk copy, one request whatever its size, at these cells; without bank

@@ -17,6 +17,7 @@ from tirstep.programs.naming import is_program
 
 from .catalogue import complete_ladder
 from .request import FunctionName, Seed
+from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -124,8 +125,11 @@ def plan_all(choice: CaseChoice, function: str | None) -> tuple[list[PlannedCase
     if own:
         from tirstep.programs.benching import plan_program
 
+        left_out: list[str] = []
         for text in own:
-            planned += plan_program(text, choice.shapes, choice.dtype, function)
+            planned += plan_program(text, choice.shapes, choice.dtype, function, left_out)
+        for sentence in left_out:
+            print_error(f"left out: {sentence}")
     return planned, absent
 
 

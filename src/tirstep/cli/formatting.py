@@ -48,8 +48,11 @@ def format_shape(shape: Mapping[str, int]) -> str:
 
 
 def get_dtype(problem: AnyProblem) -> str:
-    """The data type of a problem: its option, or where there is none that of its first output."""
-    return str(problem.options.get("dtype", problem.outputs[0].dtype))
+    """The data type of a problem: its option, or where there is none that of its first output; ""
+    of a program that has no output.
+    """
+    known = problem.options.get("dtype")
+    return str(known or next((tensor.dtype for tensor in problem.outputs), ""))
 
 
 def join_alternatives(words: Sequence[str]) -> str:

@@ -55,6 +55,11 @@ def find_sentence(error: BaseException) -> str | None:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
         return f"the system refuses: {error.strerror}"
+    if isinstance(error, MemoryError):
+        told = f" ({error})" if str(error) else ""
+        return (
+            f"there is not enough memory for what the program takes{told}; choose a smaller shape"
+        )
     if isinstance(error, FileNotFoundError) and "temporary directory" in str(error.strerror):
         return f"{error.strerror}; set TMPDIR to a folder that can be written"
     if "tvm" not in sys.modules:

@@ -28,17 +28,20 @@ def plan_program(
     shapes: Sequence[tuple[int, ...]] = (),
     dtype: str | None = None,
     function: str | None = None,
+    left_out: list[str] | None = None,
 ) -> list[PlannedCase]:
     """A case for each kernel or module that a text names, at each of some shapes.
 
     By default at that of its first recipe's example. The peers are the file's function of tensors,
-    dlight, and the program with no schedule on the CPU. Raises `ProgramError`.
+    dlight, and the program with no schedule on the CPU. Raises `ProgramError`, and `KernelError`
+    for one that cannot be timed; where others can be, why not goes into `left_out`.
     """
     functions = _read_functions(text)
     by_kernel: dict[str, list[Recipe]] = {}
     for recipe in pick_programs(text, function):
         by_kernel.setdefault(recipe.kernel_name, []).append(recipe)
-    cases = []
+    cases: list[PlannedCase] = []
+    refused: list[KernelError] = []
     for name, recipes in by_kernel.items():
         example, kernel = recipes[0].default_example, get_kernel(recipes[0].kernel)
         options = dict(example.options) if dtype is None else {**example.options, "dtype": dtype}
@@ -50,10 +53,18 @@ def plan_program(
                     f"{name}: {len(sizes)} sizes are given, and it has {len(kernel.size_names)}: "
                     f"{', '.join(kernel.size_names) or 'none'}"
                 )
-            problem = kernel.problem(*sizes, **options)
-            require_one_output(problem)
+            try:
+                problem = kernel.problem(*sizes, **options)
+                require_one_output(problem)
+            except KernelError as error:
+                refused.append(error)
+                continue
             peers = (*_list_torch(functions, name), PEERS["dlight"], PEERS["unscheduled"])
             cases.append(PlannedCase(text, problem, tuple(recipes), peers))
+    if refused and (left_out is None or not cases):
+        raise refused[0]
+    if left_out is not None:
+        left_out += map(str, refused)
     return cases
 
 

@@ -56,7 +56,7 @@ def is_program(text: str) -> bool:
 def read_spelling(text: str) -> Spelling:
     """The place and the names of a text; raises `ProgramError` for a file that is not there."""
     place, names = _split(text)
-    if any(not name for name in names):
+    if not place or any(not name for name in names):
         raise ProgramError(f"'{text}' has an empty name; a program is {FORMS}")
     spelling = Spelling(text, place, names)
     if place == STDIN or spelling.is_module:

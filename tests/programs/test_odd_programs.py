@@ -1,0 +1,96 @@
+"""Programs that nobody writes on purpose: odd ones are judged, malformed ones are a sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from tirstep.cli import main
+
+ODD = """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True, s_tir=True)
+    def hidden(A: T.Buffer((), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.sblock("B"):
+                v = T.axis.spatial(4, i)
+                B[v] = A[()] + T.float32(1)
+
+    @T.prim_func(s_tir=True)
+    def list(a: T.handle, b: T.handle):
+        n = T.int64()
+        A = T.match_buffer(a, (n, n + 1))
+        B = T.match_buffer(b, (n,))
+        for i, k in T.grid(n, n + 1):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+    @T.prim_func
+    def loops(x: T.float32, A: T.Buffer((8,), "int8"), B: T.Buffer((8,), "float32")):
+        for i in T.parallel(8):
+            B[i] = T.Select(A[i] > T.int8(0), x, T.float32(0))
+
+
+@T.prim_func
+def matmul(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float16")):
+    B[0] = T.Cast("float16", A[0])
+"""
+HEAD = "from tvm.script import ir as I\nfrom tvm.script import tirx as T\n"
+FUNCTION = """
+@T.prim_func
+def f(A: T.Buffer({shape}, "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        {body}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_private_functions_numbers_no_dimensions_and_names_of_ours(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+):
+    """`n + 1` in a shape, loops without blocks, and functions called `list` and `matmul`."""
+    (folder / "odd.py").write_text(ODD)
+    assert main(["check", "odd.py", "--runs", "5"]) == 0
+    out = capfd.readouterr().out
+    assert "with open sizes" in out
+    assert "4 recipes, 4 modules: all good" in out
+    assert main(["report", "odd.py", "--no-checks", "-o", "page.html"]) == 0
+
+
+def test_loops_without_blocks_are_no_kernel_of_a_gpu(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+):
+    (folder / "plain.py").write_text(HEAD + FUNCTION.format(shape="(4,)", body="B[i] = A[i]"))
+    assert main(["check", "plain.py"]) == 0
+    assert "numbers ok on cpu" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("shape", "body", "sentence"),
+    [
+        ("(0,)", "B[i] = T.float32(1)", "A has the shape (0,), and so no elements"),
+        ("(4,)", "T.evaluate(A[i])", "it stores to none of its arguments"),
+        ("(65536, 65536, 4096)", "B[i] = A[i, i, i]", "there is not enough memory for what"),
+    ],
+)
+def test_what_cannot_be_judged_is_a_sentence(
+    folder: Path, capfd: pytest.CaptureFixture[str], shape: str, body: str, sentence: str
+):
+    (folder / "f.py").write_text(HEAD + FUNCTION.format(shape=shape, body=body))
+    code = main(["check", "f.py"])
+    told = capfd.readouterr()
+    assert code in (1, 2)
+    assert sentence in f"{told.out}{told.err}"
+
+
+def test_a_colon_without_a_file_is_a_sentence(capfd: pytest.CaptureFixture[str]):
+    assert main(["check", ":f"]) == 2
+    assert "':f' has an empty name" in capfd.readouterr().err
