@@ -333,7 +333,9 @@ def test_an_instruction_keeps_the_memory_that_it_takes(change) -> None:
         cache_read_at: {"operand": 0, "scope": "shared"},
     }[change]
     loop = [] if change is keep_in_registers else [sch.get_loops(block)[-1]]
-    with refuses(sch, "the instruction that block '.*' has become (takes memory in scope|lays 'C_)"):
+    with refuses(
+        sch, "the instruction that block '.*' has become (takes memory in scope|lays 'C_)"
+    ):
         change(sch, block, *loop, **given)
 
 

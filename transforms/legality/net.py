@@ -19,11 +19,12 @@ from tvm.s_tir import SBlock
 from tvm.tirx import For, ForKind, PrimFunc, Var
 
 from ..errors import Fault
-from ..tir import cached_by_module, constant, find_all, get_axis, is_among
+from ..tir import cached_by_module, constant, find_all, get_axis, get_places, is_among
 from .lifetimes import find_lost_reads
 from .lowered_memory import find_changed_indices, find_missing_barriers, find_split_rooms
 from .pipelines import find_broken_pipelines
 from .sums import find_late_beginnings, find_lost_guards, find_unordered_sums
+from .vectors import find_unwritten
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _RENAMED = "_update"
@@ -109,6 +110,7 @@ def find_fault(
         or _find_moved_buffer(old, new)
         or _find_mixed_registers(old, new)
         or _find_unrolled_kernel(old, new)
+        or _find_unwritten_vector(before, after)
         or _find_lost_guard(before, after)
         or _find_broken_lowering(before, after)
     )
@@ -167,6 +169,35 @@ def _find_unrolled_kernel(old: _Census, new: _Census) -> Fault | None:
                 "bind a loop further out first, or leave this one serial",
             )
     return None
+
+
+def _find_unwritten_vector(before: IRModule, after: IRModule) -> Fault | None:
+    for name, what in _find_unwritten(after).items():
+        if name not in _find_unwritten(before):
+            return Fault(
+                f"loop '{name}' would make vectors of {what}, and TVM does not write them as "
+                "CUDA's",
+                "use a shorter vector, or leave the loop serial",
+            )
+    return None
+
+
+@cached_by_module(2)
+def _find_unwritten(module: IRModule) -> dict[str, str]:
+    """The loops of vectors that CUDA does not have, with what they are made of."""
+    found: dict[str, str] = {}
+    for variable, function in module.functions_items():
+        if not isinstance(function, PrimFunc) or not _has_vectors(function.body):
+            continue
+        prefix = f"{variable.name_hint}." if len(module.functions) > 1 else ""
+        for place in get_places(function.body):
+            for loop, what in find_unwritten(place):
+                found[prefix + str(loop.loop_var.name)] = what
+    return found
+
+
+def _has_vectors(body: Any) -> bool:
+    return any(loop.kind == ForKind.VECTORIZED for loop in find_all(body, For))
 
 
 def _find_broken_lowering(before: IRModule, after: IRModule) -> Fault | None:
