@@ -25,7 +25,7 @@ from .intrinsics.fragments import SIDE, get_depth, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
 from .layout import pad_shared_rows
 from .legality.lifetimes import require_computed
-from .legality.net import inlines
+from .legality.net import SWIZZLE, inlines
 from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
 from .placement import inline_producers, require_around, require_outside_reductions
@@ -44,8 +44,6 @@ from .vectorize import LANES, vectorize_loop
 
 TileLayout = Literal["rows", "padded", "swizzled"]
 """How the rows of a tile lie in shared memory."""
-SWIZZLE = "permuted_layout"
-"""TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
 _WANTED = "tirstep_swizzle"
 """Ours, of a tile whose rows are to be swizzled as soon as ldmatrix reads it, and not before."""
 _CHUNK_BYTES = 16
