@@ -314,15 +314,11 @@ def store_through_shared(
     consumes: the loops of the consumer
     returns: the block that stores into shared memory, for `tensorize_fragments`, and the other one
     requires: the loops of the grid and of the warps that `tile_in_fragments` returned, with nothing
-        else in them yet; the `columns` of a block's tile and its number of `warps`; a vector of 16
-        bytes at most
+        else in them yet, bound to blockIdx.x and threadIdx.y; the `columns` of a block's tile and
+        its number of `warps`; a vector of 16 bytes at most
     """
     _require_tile_loops(sch, block, grid, warp_loop, warps)
-    if columns < 1 or vector not in (1, *LANES):
-        raise TransformError(
-            f"columns={columns} and vector={vector} are no sizes of a tile and a vector",
-            f"give the columns of a block's tile, and 1, {', '.join(map(str, LANES))} elements",
-        )
+    _require_sizes(columns, vector)
     epilogue = find_epilogue(sch, block)
     if epilogue is None:
         write = sch.cache_write(block, 0, SCOPE)
@@ -332,13 +328,7 @@ def store_through_shared(
     sch.reverse_compute_at(write, grid, preserve_unit_loops=True)
     store = sch.cache_write(block, 0, "local")
     sch.reverse_compute_at(store, warp_loop, preserve_unit_loops=True)
-    length = find_row_length(sch, write) or columns
-    if columns < length:
-        raise TransformError(
-            f"columns={columns} are fewer than the {length} of a row of the tile that block "
-            f"'{get_sblock_name(sch, write)}' writes",
-            "give the columns of the tile",
-        )
+    _require_columns(sch, write, columns)
     size = sch.get(store).writes[0].source.dtype.itemsize
     # Rows a little apart: the pairs that eight lanes store to a column of them are in other banks.
     sch.storage_align(store, 0, axis=-2, factor=columns, offset=2 * _CHUNK_BYTES // size)
@@ -352,6 +342,25 @@ def store_through_shared(
         require_own_registers(sch, producer)
         require_virtual_threads_around_all(sch, consumer)
     return SharedStore(store, write)
+
+
+def _require_sizes(columns: int, vector: int) -> None:
+    if columns < 1 or vector not in (1, *LANES):
+        raise TransformError(
+            f"columns={columns} and vector={vector} are no sizes of a tile and a vector",
+            f"give the columns of a block's tile, and 1, {', '.join(map(str, LANES))} elements",
+        )
+
+
+def _require_columns(sch: Schedule, write: SBlockRV, columns: int) -> None:
+    """Refuse a tile with longer rows; what is written of a cropped one has shorter rows."""
+    length = find_row_length(sch, write) or columns
+    if columns < length:
+        raise TransformError(
+            f"columns={columns} are fewer than the {length} of a row of the tile that block "
+            f"'{get_sblock_name(sch, write)}' writes",
+            "give the columns of the tile",
+        )
 
 
 def _require_tile_loops(
