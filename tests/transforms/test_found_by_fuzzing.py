@@ -17,12 +17,16 @@ from tirstep.transforms import (
     align_vectors,
     bind_loop,
     cache_read_at,
+    decompose_reduction_at,
     fetch_cooperatively,
     fold_tile,
     fuse_epilogue_at,
     pad_block,
+    prefetch_asynchronously,
+    prefetch_through_registers,
     reverse_compute_block_at,
     split_loop,
+    split_reduction,
     stage_operand_at,
     tile_block,
     tile_in_fragments,
@@ -214,3 +218,28 @@ def test_threads_that_reduce_a_block_of_blocks():
     made = tile_in_fragments(sch, sch.get_sblock("C"), tile=(16, 16), warp=(16, 16), tile_k=16)
     with refuses(sch, "loop 'k_0' is a reduction of block 'C_o', which holds a block of its own"):
         bind_loop(sch, made.outer, axis="threadIdx.x")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("inner", [2, 8])
+def test_a_pipeline_of_a_sum_that_is_not_decomposed(asynchronous: bool, inner: int):
+    """TVM makes two statements of a block that begins its sum, and refuses notes for one."""
+    problem = matmul.problem(3, 7, 16)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    outer, loop = split_reduction(sch, block, inner=inner)
+    rows, columns, *_ = sch.get_loops(block)
+    bind_loop(sch, rows, axis="blockIdx.x")
+    bind_loop(sch, columns, axis="threadIdx.x")
+    copies = [
+        stage_operand_at(sch, block, loop, operand=operand, threads=7, tail="guard")
+        for operand in range(2)
+    ]
+    if asynchronous:
+        prefetch_asynchronously(sch, loop, copies, stages=2)
+    else:
+        prefetch_through_registers(sch, loop, copies)
+    assert find_wrong(problem, sch.mod) == []
+    assert find_wrong(problem, sch.mod, "cpu") == []
+    with refuses(sch, "is a pipeline of .* statements, and its body would have"):
+        decompose_reduction_at(sch, block, outer)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range
-from tvm.s_tir import SBlock
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import For, ForKind, Not, PrimFunc, SeqStmt, const
 from tvm.tirx import all as all_of
@@ -66,10 +66,13 @@ def count_statements(part: Any) -> int:
     """How many statements TVM makes of one in a pipeline's body, when it reads the note.
 
     A pipeline inside becomes three: what comes before, the loop, what comes after. A copy through
-    registers becomes a load and a store.
+    registers becomes a load and a store, and a sum without a loop of its own and without a guard
+    its beginning and an addition.
     """
     if isinstance(part, For) and STAGE in part.annotations:
         return 3
+    if isinstance(part, SBlockRealize) and part.block.init is not None:
+        return 2 if constant(part.predicate) == 1 else 1  # which a guard holds together
     blocks = find_all(part, SBlock)
     return 2 if len(blocks) == 1 and LOCAL_STAGE in blocks[0].annotations else 1
 
