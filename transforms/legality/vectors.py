@@ -61,6 +61,17 @@ def find_scattered(place: Place) -> Iterator[tuple[For, Any]]:
             yield loop, buffer
 
 
+def takes_neighbours(place: Place, loop: For) -> bool:
+    """Whether a loop around a block goes along the last dimension of all its buffers, by ones."""
+    analyzer = Analyzer()
+    for each in place.loops:
+        analyzer.bind(each.loop_var, Range.from_min_extent(each.min, each.extent))
+    return all(
+        _are_neighbours([substitute(index, place.values) for index in indices], loop, analyzer)
+        for _, indices in get_elements(place.block.body)
+    )
+
+
 def find_unwritten(place: Place) -> Iterator[tuple[For, str]]:
     """The vectorized loops around a kernel's block, with vectors that TVM does not write as CUDA's.
 
