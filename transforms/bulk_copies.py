@@ -19,6 +19,7 @@ from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
 from .intrinsics.mma import SCOPE
+from .legality.net import SWIZZLE
 from .loops import require_constant
 from .pass_options import set_pipeline
 from .pipelining import require_copies, require_pipeline
@@ -30,7 +31,6 @@ from .queries import (
     get_realize,
     get_sblock_name,
 )
-from .tensorize import SWIZZLE
 from .tir import constant, find_all, get_axis, substitute
 from .tma_tiles import ATOM, TMA_COPY, TMA_ROLES, TMA_STAGES, CopyShape, measure_copy
 

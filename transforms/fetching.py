@@ -17,6 +17,7 @@ from .gpu_limits import MAX_THREADS
 from .layout import require_copy
 from .legality.net import inlines
 from .legality.threads import require_own_registers
+from .legality.vectors import find_longest_vector
 from .loops import Tail, require_countable, require_serial
 from .placement import inline_producers
 from .queries import (
@@ -28,7 +29,7 @@ from .queries import (
     get_root,
     get_sblock_name,
 )
-from .tir import constant, find_all, find_row_stride, get_axis, is_among
+from .tir import constant, find_all, find_row_stride, get_axis, get_places, is_among
 from .vectorize import find_float8_fault, vectorize_loop
 
 
@@ -46,7 +47,8 @@ def fetch_cooperatively(
     `threads` are the extents that the compute loops bind, in the order (z, y, x): ``64`` for
     threadIdx.x alone, ``(8, 16)`` for threadIdx.y and threadIdx.x. With ``tail="guard"`` vectors
     may also lie where TVM loads their elements one by one, such as over the end of a run; of float8
-    their loop stays serial, since CUDA does not compile such vectors.
+    their loop stays serial, since CUDA does not compile such vectors. Vectors of 8 bits that may be
+    zeros of a padding are of four elements then, which is as many as TVM writes as CUDA's.
 
     rewrite: ``for ax0, ax1: A_shared[...] = A[...]`` -> ``for f_0: for f_1 in threadIdx.y:
         for f_2 in threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]``
@@ -74,9 +76,25 @@ def fetch_by_threads(
     factors = [None, *shape, vector] if vector > 1 else [None, *shape]
     pieces = sch.split(fused, factors)
     if vector > 1 and not (tail == "guard" and find_float8_fault(sch, pieces[-1])):
-        vectorize_loop(sch, pieces[-1])
+        _vectorize(sch, block, pieces[-1], tail)
     for letter, loop in zip("xyz"[: len(shape)][::-1], pieces[1:], strict=False):
         bind_loop(sch, loop, axis=f"threadIdx.{letter}")
+
+
+def _vectorize(sch: Schedule, block: SBlockRV, loop: LoopRV, tail: Tail) -> None:
+    """Vectorize a loop; of zeros for what is not there, say, a part of it that CUDA has."""
+    extent = get_extent(sch, loop) or 1
+    if tail == "guard":
+        (place,) = (
+            each
+            for each in get_places(get_root(sch, block).body)
+            if each.block.same_as(sch.get(block))
+        )
+        longest = find_longest_vector(place, sch.get(loop), extent)
+        if longest == 1:
+            return
+        loop = loop if longest == extent else sch.split(loop, [None, longest])[1]
+    vectorize_loop(sch, loop)
 
 
 @composite

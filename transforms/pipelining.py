@@ -61,12 +61,16 @@ def prefetch_through_registers(sch: Schedule, loop: LoopRV, copies: Sequence[SBl
     for copy in copies:
         sch.annotate(copy, LOCAL_STAGE, 1)
         sch.annotate(copy, DOUBLE_BUFFER, 0)
-    count, is_nested = len(copies), count_statements(parts[-1]) == 3
-    stages = [0, 0] * count + ([0, 1, 1] if is_nested else [1])
-    loads = [place for index in range(count) for place in (index, count + 1 + index)]
-    order = [*loads, *([2 * count + 1, count, 2 * count + 2] if is_nested else [count])]
-    sch.annotate(loop, STAGE, stages)
-    sch.annotate(loop, ORDER, order)
+    count, rest = len(copies), count_statements(parts[-1])
+    before = 1 if rest == 3 else rest  # the statements that come before the stores
+    loads = [place for index in range(count) for place in (index, count + before + index)]
+    computing = list(range(count, count + before))
+    if rest == 3:
+        stages, computing = [0, 1, 1], [2 * count + 1, count, 2 * count + 2]
+    else:
+        stages = [1] * rest
+    sch.annotate(loop, STAGE, [0, 0] * count + stages)
+    sch.annotate(loop, ORDER, [*loads, *computing])
 
 
 @composite

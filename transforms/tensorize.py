@@ -25,7 +25,7 @@ from .intrinsics.fragments import SIDE, get_depth, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
 from .layout import lay_in_panels, pad_shared_rows
 from .legality.lifetimes import require_computed
-from .legality.net import inlines
+from .legality.net import SWIZZLE, inlines
 from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
 from .placement import inline_producers, require_around, require_outside_reductions
@@ -44,8 +44,6 @@ from .vectorize import LANES, vectorize_loop
 
 TileLayout = Literal["rows", "padded", "swizzled"]
 """How the rows of a tile lie in shared memory."""
-SWIZZLE = "permuted_layout"
-"""TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
 _WANTED = "tirstep_swizzle"
 """Ours, of a tile whose rows are to be swizzled as soon as ldmatrix reads it, and not before."""
 _PANELS = "tirstep_panels"
@@ -340,15 +338,12 @@ def store_through_shared(
     returns: the block that stores into shared memory, for `tensorize_fragments` or
         `tensorize_warpgroups`, and the other one
     requires: the loops of the grid and of the warps that `tile_in_fragments` returned, with nothing
-        else in them yet; the `columns` of a block's tile and its number of `warps`, or, with
-        ``lanes=128``, of the warpgroups of `tile_in_warpgroups`; a vector of 16 bytes at most
+        else in them yet, bound to blockIdx.x and threadIdx.y; the `columns` of a block's tile and
+        its number of `warps`, or, with ``lanes=128``, of the warpgroups of `tile_in_warpgroups`; a
+        vector of 16 bytes at most
     """
     _require_tile_loops(sch, block, grid, warp_loop, warps)
-    if columns < 1 or vector not in (1, *LANES):
-        raise TransformError(
-            f"columns={columns} and vector={vector} are no sizes of a tile and a vector",
-            f"give the columns of a block's tile, and 1, {', '.join(map(str, LANES))} elements",
-        )
+    _require_sizes(columns, vector)
     epilogue = find_epilogue(sch, block)
     if epilogue is None:
         write = sch.cache_write(block, 0, SCOPE)
@@ -358,13 +353,7 @@ def store_through_shared(
     sch.reverse_compute_at(write, grid, preserve_unit_loops=True)
     store = sch.cache_write(block, 0, "local")
     sch.reverse_compute_at(store, warp_loop, preserve_unit_loops=True)
-    length = find_row_length(sch, write) or columns
-    if columns < length:
-        raise TransformError(
-            f"columns={columns} are fewer than the {length} of a row of the tile that block "
-            f"'{get_sblock_name(sch, write)}' writes",
-            "give the columns of the tile",
-        )
+    _require_columns(sch, write, columns)
     size = sch.get(store).writes[0].source.dtype.itemsize
     # Rows a little apart: the pairs that eight lanes store to a column of them are in other banks.
     sch.storage_align(store, 0, axis=-2, factor=columns, offset=2 * _CHUNK_BYTES // size)
@@ -378,6 +367,25 @@ def store_through_shared(
         require_own_registers(sch, producer)
         require_virtual_threads_around_all(sch, consumer)
     return SharedStore(store, write)
+
+
+def _require_sizes(columns: int, vector: int) -> None:
+    if columns < 1 or vector not in (1, *LANES):
+        raise TransformError(
+            f"columns={columns} and vector={vector} are no sizes of a tile and a vector",
+            f"give the columns of a block's tile, and 1, {', '.join(map(str, LANES))} elements",
+        )
+
+
+def _require_columns(sch: Schedule, write: SBlockRV, columns: int) -> None:
+    """Refuse a tile with longer rows; what is written of a cropped one has shorter rows."""
+    length = find_row_length(sch, write) or columns
+    if columns < length:
+        raise TransformError(
+            f"columns={columns} are fewer than the {length} of a row of the tile that block "
+            f"'{get_sblock_name(sch, write)}' writes",
+            "give the columns of the tile",
+        )
 
 
 def _require_tile_loops(

@@ -12,12 +12,12 @@ from .arguments import Int64
 from .decorators import composite, transform
 from .errors import TransformError
 from .layout import require_copy, require_own_loops
-from .legality.vectors import find_taken_apart
+from .legality.vectors import find_longest_vector, find_taken_apart
 from .loops import require_constant, require_serial
 from .pass_options import set_pipeline
 from .placement import require_aligned_rows
 from .queries import get_loop_name, get_own_loops, get_root, get_sblock_name, get_sblocks_under
-from .tir import constant, find_all, get_regions
+from .tir import constant, find_all, get_places, get_regions
 
 LANES = (2, 4, 8, 16)
 MAX_VECTOR_BYTES = 16
@@ -100,7 +100,8 @@ def _is_float8(buffer: Any) -> bool:
 def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
     """Vectorize the innermost own loop of a block by the widest vector up to `vector` that fits.
 
-    A vector fits if it divides the loop and has at most 16 bytes of each buffer.
+    A vector fits if it divides the loop and has at most 16 bytes of each buffer; in a kernel, if
+    TVM writes it as CUDA's (of constants of 8 bits it has four).
 
     rewrite: ``for i in range(8): A_local[i] = A_shared[i]`` ->
         ``for i_0 in range(2): for i_1 in T.vectorized(4): A_local[...] = A_shared[...]``
@@ -121,6 +122,11 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
     extent = require_constant(sch, own[-1])
     size = max(region.source.dtype.itemsize for region in get_regions(sch.get(block)))
     widest = min(vector, MAX_VECTOR_BYTES // size)
+    (place,) = (
+        each for each in get_places(get_root(sch, block).body) if each.block.same_as(sch.get(block))
+    )
+    if place.kernel is not None:
+        widest = min(widest, find_longest_vector(place, sch.get(own[-1]), widest))
     fitting = [lanes for lanes in LANES if lanes <= widest and extent % lanes == 0]
     if not fitting:
         return 1

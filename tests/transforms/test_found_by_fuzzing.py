@@ -17,16 +17,23 @@ from tirstep.transforms import (
     align_vectors,
     bind_loop,
     cache_read_at,
+    decompose_reduction_at,
     fetch_cooperatively,
     fold_tile,
     fuse_epilogue_at,
+    keep_in_registers,
     pad_block,
+    prefetch_asynchronously,
+    prefetch_through_registers,
     reverse_compute_block_at,
+    set_pass_option,
     split_loop,
+    split_reduction,
     stage_operand_at,
     tile_block,
     tile_in_fragments,
     unroll_loop,
+    vectorize_copy,
 )
 
 
@@ -240,3 +247,71 @@ def test_one_virtual_thread_may_sum_over_threads():
         bind_loop(sch, loop, axis=axis)
     bind_loop(sch, split_loop(sch, j, inner=1).inner, axis="vthread.x")
     assert find_wrong(problem, sch.mod) == []
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("inner", [2, 8])
+def test_a_pipeline_of_a_sum_that_is_not_decomposed(asynchronous: bool, inner: int):
+    """TVM makes two statements of a block that begins its sum, and refuses notes for one."""
+    problem = matmul.problem(3, 7, 16)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    outer, loop = split_reduction(sch, block, inner=inner)
+    rows, columns, *_ = sch.get_loops(block)
+    bind_loop(sch, rows, axis="blockIdx.x")
+    bind_loop(sch, columns, axis="threadIdx.x")
+    copies = [
+        stage_operand_at(sch, block, loop, operand=operand, threads=7, tail="guard")
+        for operand in range(2)
+    ]
+    if asynchronous:
+        prefetch_asynchronously(sch, loop, copies, stages=2)
+    else:
+        prefetch_through_registers(sch, loop, copies)
+    assert find_wrong(problem, sch.mod) == []
+    assert find_wrong(problem, sch.mod, "cpu") == []
+    with refuses(sch, "is a pipeline of .* statements, and its body would have"):
+        decompose_reduction_at(sch, block, outer)
+
+
+def copy_in_a_pipeline(*, vector: int) -> tuple[Problem, Schedule, SBlockRV, LoopRV]:
+    """A column of threads that each read a row, which one of them after the other copies whole."""
+    problem = transpose.problem(3, 24)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("B")
+    threads, rows = sch.get_loops(block)
+    bind_loop(sch, threads, axis="threadIdx.x")
+    copy = cache_read_at(sch, block, rows, operand=0)
+    vectorize_copy(sch, copy, vector=vector)
+    return problem, sch, copy, rows
+
+
+def test_an_asynchronous_copy_of_neighbours_one_by_one():
+    """TVM makes one call of such a loop, for an engine that copies, and CUDA has none."""
+    _, sch, copy, rows = copy_in_a_pipeline(vector=1)
+    plain = sch.copy()
+    for name, value in (("stage", [0, 1]), ("order", [0, 1]), ("async_stages", [0])):
+        plain.annotate(rows, f"software_pipeline_{name}", value)
+    set_pass_option(plain, name="tirx.use_async_copy", value=True)
+    with pytest.raises(DeviceError, match="dma_start_group"):
+        get_device("simulator").compile(plain.mod)
+    with refuses(sch, "block 'A_shared' copies neighbours one by one in loop 'ax1'"):
+        prefetch_asynchronously(sch, rows, [copy], stages=2)
+    _, sch, copy, rows = copy_in_a_pipeline(vector=4)
+    prefetch_asynchronously(sch, rows, [copy], stages=2)
+    get_device("simulator").compile(sch.mod)
+
+
+def test_a_copy_through_registers_keeps_its_loops_and_its_memory():
+    _, sch, copy, rows = copy_in_a_pipeline(vector=4)
+    prefetch_through_registers(sch, rows, [copy])
+    get_device("simulator").compile(sch.mod)
+    own = sch.get_loops(copy)[-2]
+    plain = sch.copy()
+    plain.unroll(own)
+    with pytest.raises(DeviceError, match="Expect the ancestor loops to be serial"):
+        get_device("simulator").compile(plain.mod)
+    with refuses(sch, "block 'A_shared' would copy through registers in loop '.*', which is unr"):
+        unroll_loop(sch, own)
+    with refuses(sch, "block 'A_shared' would copy through registers to scope 'local'"):
+        keep_in_registers(sch, copy)

@@ -340,6 +340,23 @@ def test_an_instruction_keeps_the_memory_that_it_takes(change) -> None:
         change(sch, block, *loop, **given)
 
 
+@pytest.mark.parametrize("scope", ["shared", "shared.dyn", "local"])
+def test_what_a_swizzled_block_reads_is_swizzled_or_in_registers(scope: str) -> None:
+    """TVM swizzles all that the block uses in shared memory: numbers of other columns."""
+    problem = get_kernel("matmul").problem(32, 64, 96, dtype="float16")
+    sch = Schedule(problem.module)
+    for _ in RECIPES["matmul_mma_swizzled"].run(sch, tile=(16, 32), warp=(16, 16)):
+        pass
+    copy = sch.get_sblock("A_shared.dyn")
+    around = sch.get_loops(copy)[-2]
+    if scope == "local":
+        cache_read_at(sch, copy, around, operand=0, scope=scope)
+        assert check_numbers(problem, sch.mod, SIMULATOR, where="here") == []
+        return
+    with refuses(sch, "TVM swizzles the rows of what block 'A_shared.dyn' uses in shared memory"):
+        cache_read_at(sch, copy, around, operand=0, scope=scope)
+
+
 @pytest.mark.parametrize("ahead", [False, True])
 def test_prefetch_asynchronously_refuses_first_fragments_without_their_pipeline(ahead) -> None:
     sch = half()

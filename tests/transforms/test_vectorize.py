@@ -1,5 +1,7 @@
 """Vectors."""
 
+import re
+
 import pytest
 from kernels import Scale, ScaleAnyLength
 from pairs import check_pair, compile_for_cuda, refuses
@@ -7,18 +9,25 @@ from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
-from tvm.tirx import ForKind
+from tvm.tirx import For, ForKind
 
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import matmul
 from tirstep.transforms import (
+    accumulate_in_registers,
     bind_loop,
     cache_read_at,
+    pad_block,
     pad_shared_rows,
     split_loop,
+    split_reduction,
+    stage_operand_at,
     tile_block,
     unroll_loop,
     vectorize_copy,
     vectorize_loop,
 )
+from tirstep.transforms.tir import find_all
 
 
 @I.ir_module
@@ -307,3 +316,111 @@ def test_vectorize_copy_refuses_rows_that_a_padding_misaligns():
     with refuses(sch, r"rows of 'B_shared' are padded to 28 elements, so that vectors of 8 would"):
         vectorize_copy(sch, copy, vector=8)
     assert vectorize_copy(sch, copy) == 4
+
+
+# ---- Vectors that TVM does not write as CUDA's
+
+
+def make_kernel(dtype: str, value: str) -> tuple[Schedule, object, object]:
+    """B[x] = value in a kernel of four threads; the loops of these and of 64 elements each."""
+
+    @I.ir_module
+    class Map:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((256,), dtype), B: T.Buffer((256,), dtype)):
+            for i, j in T.grid(4, 64):
+                with T.sblock("B"):
+                    x = T.axis.spatial(256, i * 64 + j)
+                    B[x] = A[x]
+
+    zero = f"T.{dtype}(0)" if "int" in dtype else f'T.Cast("{dtype}", 0.0)'
+    text = Map.script().replace("= A[x]", f"= {value.replace('zero', zero)}")
+    sch = Schedule(from_source(text))
+    threads, elements = sch.get_loops(sch.get_sblock("B"))
+    return sch, threads, elements
+
+
+def find_refusal(sch: Schedule) -> str:
+    """Why CUDA compiles no source of a module: what TVM says, or a vector of too many arguments."""
+    try:
+        source = compile_for_cuda(sch.mod)
+    except (RuntimeError, ValueError) as error:
+        return str(error).strip().splitlines()[-1]
+    for call in re.finditer(r"make_[a-z]+(\d)\(", source):
+        count, depth = 1, 1
+        for letter in source[call.end() :]:
+            depth += {"(": 1, ")": -1}.get(letter, 0)
+            count += letter == "," and depth == 1
+            if not depth:
+                break
+        if count != int(call.group(1)):
+            return f"{count} arguments of {call.group()}"
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "most"),
+    [
+        ("int8", "T.if_then_else(x < 192, A[x], zero)", 4),
+        ("uint8", "A[x] + T.uint8(3)", 4),
+        ("int8", "zero", 4),
+        ("int8", "A[x // 64]", 2),
+        ("int16", "T.max(A[x], zero)", 4),
+        ("float16", "T.max(A[x], zero)", 8),
+        ("float16", "T.Select(x < 203, A[x], zero)", 4),
+        ("float8_e4m3fn", "T.if_then_else(x < 192, A[x], zero)", 4),
+        ("float8_e4m3fn", "T.if_then_else(x < 203, A[x], zero)", 16),  # which is taken apart
+    ],
+)
+def test_vectorize_loop_refuses_vectors_that_cuda_has_not(dtype, value, most):
+    """TVM writes 16 zeros of int8 as a ``make_int4`` of 16 arguments, say."""
+    for lanes in (2, 4, 8, 16):
+        sch, threads, elements = make_kernel(dtype, value)
+        inner = split_loop(sch, elements, inner=lanes).inner
+        bind_loop(sch, threads, axis="threadIdx.x")
+        if lanes * (2 if "16" in dtype else 1) > 16:
+            break
+        if lanes > most:
+            plain = sch.copy()
+            plain.vectorize(inner)
+            assert find_refusal(plain)
+            with refuses(
+                sch, "loop 'j_1' would make vectors of .*, and TVM does not write them as"
+            ):
+                vectorize_loop(sch, inner)
+        else:
+            vectorize_loop(sch, inner)
+            assert find_refusal(sch) == ""
+
+
+def test_bind_loop_refuses_vectors_that_cuda_has_not():
+    """On a CPU there are such vectors: it is the kernel that has none."""
+    sch, threads, elements = make_kernel("int8", "zero")
+    vectorize_loop(sch, split_loop(sch, elements, inner=16).inner)
+    with refuses(sch, "would make vectors of 16 elements of int8 out of one value"):
+        bind_loop(sch, threads, axis="threadIdx.x")
+
+
+def test_vectorize_copy_takes_vectors_that_cuda_has():
+    sch, threads, _ = make_kernel("int8", "T.max(A[x], zero)")
+    bind_loop(sch, threads, axis="threadIdx.x")
+    assert vectorize_copy(sch, sch.get_sblock("B"), vector=16) == 4
+
+
+@pytest.mark.parametrize("vector", [4, 16])
+@pytest.mark.parametrize("dtype", ["int8", "float8_e4m3fn"])
+def test_zeros_of_a_padding_are_fetched_in_vectors_that_cuda_has(dtype, vector):
+    problem = matmul.problem(8, 16, 48, dtype=dtype)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    pad_block(sch, block, multiples=(8, 16, 32))
+    tile_block(sch, block, threads=(4, 8))
+    outer, _ = split_reduction(sch, block, inner=32)
+    for operand in range(2):
+        stage_operand_at(sch, block, outer, operand=operand, threads=(4, 8), vector=vector)
+    accumulate_in_registers(sch, block, sch.get_loops(block)[3])
+    kinds = find_all(sch.mod["main"].body, For)
+    lanes = {int(loop.extent) for loop in kinds if loop.kind == ForKind.VECTORIZED}
+    assert lanes == {4} if dtype == "int8" else lanes <= {4}
+    assert find_refusal(sch) == ""
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []

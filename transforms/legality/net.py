@@ -19,16 +19,19 @@ from tvm.s_tir import SBlock
 from tvm.tirx import For, ForKind, PrimFunc, Var
 
 from ..errors import Fault
-from ..tir import cached_by_module, constant, find_all, get_axis, is_among
+from ..tir import cached_by_module, constant, find_all, get_axis, get_places, is_among
 from .lifetimes import find_lost_reads
 from .lowered_memory import find_changed_indices, find_missing_barriers, find_split_rooms
 from .merged_memory import find_overlaps
 from .pipelines import find_broken_pipelines
 from .sums import find_late_beginnings, find_lost_guards, find_unordered_sums
+from .vectors import find_unwritten
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _RENAMED = "_update"
 """How TVM renames a block whose initialization becomes a block of its own."""
+SWIZZLE = "permuted_layout"
+"""TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
 _LARGEST = 2**31 - 1
 _LOOPS_ALONE = {
     "Annotate",
@@ -62,6 +65,7 @@ class _Census(NamedTuple):
     moved: dict[str, tuple[str, str]]
     unrolled: dict[str, str]
     mixed: dict[str, tuple[str, str]]
+    swizzled: dict[str, tuple[str, str]]
 
 
 class _Facts(NamedTuple):
@@ -75,6 +79,8 @@ class _Facts(NamedTuple):
     moved: list[tuple[str, str, str]]
     registers: list[Any]
     has_lanes: bool
+    tiles: list[Any]
+    is_swizzled: bool
 
 
 def inlines(function: _Function) -> _Function:
@@ -109,7 +115,9 @@ def find_fault(
         _find_broken_sizes(old, new)
         or _find_moved_buffer(old, new)
         or _find_mixed_registers(old, new)
+        or _find_mixed_rows(old, new)
         or _find_unrolled_kernel(old, new)
+        or _find_unwritten_vector(before, after)
         or _find_lost_guard(before, after)
         or _find_broken_lowering(before, after)
     )
@@ -159,6 +167,17 @@ def _find_mixed_registers(old: _Census, new: _Census) -> Fault | None:
     return None
 
 
+def _find_mixed_rows(old: _Census, new: _Census) -> Fault | None:
+    for name, (swizzled, other) in new.swizzled.items():
+        if name not in old.swizzled:
+            return Fault(
+                f"TVM swizzles the rows of what block '{swizzled}' uses in shared memory, '{name}' "
+                f"among it, and block '{other}' would not",
+                "cache it in registers, or before tensorize_fragments",
+            )
+    return None
+
+
 def _find_unrolled_kernel(old: _Census, new: _Census) -> Fault | None:
     for name, bound in new.unrolled.items():
         if name not in old.unrolled:
@@ -168,6 +187,35 @@ def _find_unrolled_kernel(old: _Census, new: _Census) -> Fault | None:
                 "bind a loop further out first, or leave this one serial",
             )
     return None
+
+
+def _find_unwritten_vector(before: IRModule, after: IRModule) -> Fault | None:
+    for name, what in _find_unwritten(after).items():
+        if name not in _find_unwritten(before):
+            return Fault(
+                f"loop '{name}' would make vectors of {what}, and TVM does not write them as "
+                "CUDA's",
+                "use a shorter vector, or leave the loop serial",
+            )
+    return None
+
+
+@cached_by_module(2)
+def _find_unwritten(module: IRModule) -> dict[str, str]:
+    """The loops of vectors that CUDA does not have, with what they are made of."""
+    found: dict[str, str] = {}
+    for variable, function in module.functions_items():
+        if not isinstance(function, PrimFunc) or not _has_vectors(function.body):
+            continue
+        prefix = f"{variable.name_hint}." if len(module.functions) > 1 else ""
+        for place in get_places(function.body):
+            for loop, what in find_unwritten(place):
+                found[prefix + str(loop.loop_var.name)] = what
+    return found
+
+
+def _has_vectors(body: Any) -> bool:
+    return any(loop.kind == ForKind.VECTORIZED for loop in find_all(body, For))
 
 
 def _find_broken_lowering(before: IRModule, after: IRModule) -> Fault | None:
@@ -265,7 +313,7 @@ def _find_lost(old: Counter[str], new: Counter[str]) -> list[str]:
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
 def _count(module: IRModule) -> _Census:
     functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
-    census = _Census(Counter(), set(), {}, {}, {}, {}, {}, {}, {})
+    census = _Census(Counter(), set(), *({} for _ in range(8)))
     for variable, function in functions:
         prefix = f"{variable.name_hint}." if len(functions) > 1 else ""
         _count_function(function, prefix, census)
@@ -295,7 +343,11 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
     census.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
         census.unwritten[prefix + str(buffer.name)] = read[buffer]
-    census.mixed.update(_find_mixed_lanes(blocks, prefix))
+    others = [_read_block(block) for block in blocks[1:]]
+    lanes = [(one.name, one.registers, one.has_lanes) for one in others]
+    tiles = [(one.name, one.tiles, one.is_swizzled) for one in others]
+    for mixed, uses in ((census.mixed, lanes), (census.swizzled, tiles)):
+        mixed.update((prefix + str(buffer.name), two) for buffer, two in _find_mixed(uses))
     census.unrolled.update(_find_unrolled_kernels(loops, prefix))
     for loop in loops:
         extent = constant(loop.extent)
@@ -317,26 +369,34 @@ def _read_block(block: SBlock) -> _Facts:
         [(name, size) for name, size in sizes if size > _LARGEST],
         math.prod(constant(iterator.dom.extent) or 1 for iterator in block.iter_vars),
         _find_moved(block),
-        _find_registers(block),
+        _find_used(block, "local"),
         any(get_axis(loop) is not None for loop in find_all(block.body, For)),
+        _find_used(block, "shared"),
+        SWIZZLE in block.annotations,
     )
 
 
-def _find_registers(block: SBlock) -> list[Any]:
-    """The buffers in registers that a block without others in it uses."""
+def _find_used(block: SBlock, memory: str) -> list[Any]:
+    """The buffers in a memory that a block without others in it uses."""
     used = [region.source for region in (*block.reads, *block.writes)]
-    used = [buffer for buffer in used if str(buffer.scope()) == "local"]
+    used = [buffer for buffer in used if str(buffer.scope()).startswith(memory)]
     return used if used and not find_all(block.body, SBlock) else []
 
 
-def _find_mixed_lanes(blocks: list[Any], prefix: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The registers that instructions of a warp use, and other blocks, with one of each."""
-    facts = [_read_block(block) for block in blocks[1:]]
-    of_warps = {buffer: one.name for one in facts if one.has_lanes for buffer in one.registers}
-    for one in facts if of_warps else []:
-        for buffer in one.registers:
-            if not one.has_lanes and buffer in of_warps:
-                yield prefix + str(buffer.name), (of_warps[buffer], one.name)
+def _find_mixed(
+    uses: list[tuple[str, list[Any], bool]],
+) -> Iterator[tuple[Any, tuple[str, str]]]:
+    """The buffers that blocks of a property use, and blocks without it, with one of each.
+
+    `uses` are the names of the blocks, their buffers, and whether they have the property.
+    """
+    special = {
+        buffer: name for name, buffers, is_special in uses if is_special for buffer in buffers
+    }
+    for name, buffers, is_special in uses if special else []:
+        for buffer in buffers:
+            if not is_special and buffer in special:
+                yield buffer, (special[buffer], name)
 
 
 def _find_unrolled_kernels(loops: list[For], prefix: str) -> Iterator[tuple[str, str]]:

@@ -10,10 +10,10 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tvm.ir import IRModule, Range
-from tvm.s_tir import SBlock
+from tvm.ir import IRModule, Range, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
-from tvm.tirx import For, ForKind, Not, PrimFunc, SeqStmt, const
+from tvm.tirx import BufferStore, For, ForKind, Not, PrimFunc, SeqStmt, const
 from tvm.tirx import all as all_of
 
 from ..errors import Fault
@@ -28,7 +28,7 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .vectors import find_scattered
+from .vectors import find_scattered, takes_neighbours
 
 STAGE = "software_pipeline_stage"
 ASYNC = "software_pipeline_async_stages"
@@ -55,9 +55,11 @@ def _find_broken_pipelines(module: IRModule) -> Iterator[Fault]:
         places = get_places(function.body) if loops else []
         for loop in loops:
             yield from _find_other_statements(loop)
+            yield from _find_lost_registers(loop, places)
             if ASYNC in loop.annotations:
                 pipeline = _Pipeline.of(loop, places)
                 yield from _find_scattered_copies(pipeline.copies)
+                yield from _find_copies_of_one_thread(pipeline.copies, loop)
                 yield from _find_lost_groups(pipeline)
                 yield from _find_lost_waits(pipeline)
 
@@ -66,10 +68,13 @@ def count_statements(part: Any) -> int:
     """How many statements TVM makes of one in a pipeline's body, when it reads the note.
 
     A pipeline inside becomes three: what comes before, the loop, what comes after. A copy through
-    registers becomes a load and a store.
+    registers becomes a load and a store, and a sum without a loop of its own and without a guard
+    its beginning and an addition.
     """
     if isinstance(part, For) and STAGE in part.annotations:
         return 3
+    if isinstance(part, SBlockRealize) and part.block.init is not None:
+        return 2 if constant(part.predicate) == 1 else 1  # which a guard holds together
     blocks = find_all(part, SBlock)
     return 2 if len(blocks) == 1 and LOCAL_STAGE in blocks[0].annotations else 1
 
@@ -94,6 +99,43 @@ def _find_scattered_copies(copies: list[Place]) -> Iterator[Fault]:
                 f"neighbours in '{buffer.name}', and TVM would copy others",
                 "fetch this tile with vector=1, or keep its layout",
             )
+
+
+def _find_lost_registers(pipeline: For, places: list[Place]) -> Iterator[Fault]:
+    """Copies through registers that TVM does not take: in unrolled loops, or to other memory."""
+    for place in places:
+        if LOCAL_STAGE not in place.block.annotations or not is_among(pipeline, place.loops):
+            continue
+        own = itertools.dropwhile(lambda loop: not loop.same_as(pipeline), place.loops)
+        unrolled = [loop for loop in list(own)[1:] if loop.kind == ForKind.UNROLLED]
+        scope = str(place.block.writes[0].source.scope())
+        where = f"to scope '{scope}'" if not scope.startswith("shared") else ""
+        where = f"in loop '{unrolled[0].loop_var.name}', which is unrolled" if unrolled else where
+        if where:
+            yield Fault(
+                f"block '{place.name}' would copy through registers {where}, and TVM does not",
+                "leave its loops and its buffer as they are, or do this without the pipeline",
+            )
+
+
+def _find_copies_of_one_thread(copies: list[Place], pipeline: For) -> Iterator[Fault]:
+    """Loops of which TVM makes one copy, by an engine for these that CUDA does not have."""
+    for copy in copies:
+        own = list(itertools.dropwhile(lambda loop: not loop.same_as(pipeline), copy.loops))[1:]
+        stores = find_all(copy.block.body, BufferStore)
+        is_plain = len(stores) == 1 and isinstance(stores[0].value, TensorLoad)
+        if not is_plain or copy.guards or any(loop.kind == ForKind.VECTORIZED for loop in own):
+            continue
+        for loop in own:
+            runs = constant(loop.extent) != 1 and get_axis(loop) is None
+            if runs and takes_neighbours(copy, loop):
+                yield Fault(
+                    f"block '{copy.name}' copies neighbours one by one in loop "
+                    f"'{loop.loop_var.name}', of which TVM makes one call that CUDA does not have",
+                    "let the threads fetch it together (fetch_cooperatively), or vectorize it "
+                    "(vectorize_copy) before the loop becomes a pipeline",
+                )
+                break
 
 
 def _find_lost_groups(pipeline: _Pipeline) -> Iterator[Fault]:

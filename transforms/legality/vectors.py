@@ -1,16 +1,35 @@
-"""Neighbours: whether the elements of a vector lie side by side in a buffer."""
+"""Vectors: whether their elements are neighbours in a buffer, and whether CUDA has their values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvm_ffi
-from tvm.ir import Call, Range
+from tvm.ir import Call, Range, TensorLoad
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer
-from tvm.tirx import FloorDiv, FloorMod, For, ForKind, IfThenElse, Var, const
+from tvm.tirx import (
+    Add,
+    BufferStore,
+    Cast,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Select,
+    Sub,
+    Var,
+    const,
+)
 
 from ..queries import get_enclosing_loops, get_realize, get_root
 from ..tir import (
@@ -24,6 +43,13 @@ from ..tir import (
     substitute,
 )
 
+REPEATED = {"float16": 8, "bfloat16": 8, "bool": 8}
+"""The most elements of a vector of one value that TVM writes as CUDA's, by type; 4 of others.
+
+Measured with nvcc 13.0: ``make_int4`` of 16 arguments is what TVM writes for 16 zeros of int8.
+"""
+_MOST, _MOST_LOADED, _MOST_CONDITIONS = 4, {"int8": 2, "uint8": 2}, 4
+_FLOAT8, _COMPUTING = "float8", (Add, Sub, Mul, Div, Max, Min)
 LARGEST = 2**31 - 1
 """What the analyzer does not bound says that it may be up to 2**63."""
 
@@ -33,6 +59,115 @@ def find_scattered(place: Place) -> Iterator[tuple[For, Any]]:
     for loop, buffer, indices, analyzer in _find_vectors(place.loops, place.block, place.values):
         if not _are_neighbours(indices, loop, analyzer):
             yield loop, buffer
+
+
+def takes_neighbours(place: Place, loop: For) -> bool:
+    """Whether a loop around a block goes along the last dimension of all its buffers, by ones."""
+    analyzer = Analyzer()
+    for each in place.loops:
+        analyzer.bind(each.loop_var, Range.from_min_extent(each.min, each.extent))
+    return all(
+        _are_neighbours([substitute(index, place.values) for index in indices], loop, analyzer)
+        for _, indices in get_elements(place.block.body)
+    )
+
+
+def find_unwritten(place: Place) -> Iterator[tuple[For, str]]:
+    """The vectorized loops around a kernel's block, with vectors that TVM does not write as CUDA's.
+
+    One value for all elements, a constant say, may be more of them than TVM has an expression for;
+    `Select` asks for as many conditions as there are elements; float8 is neither computed with nor
+    converted to integers. What has a condition of its own for each element is taken apart.
+    """
+    for loop in place.loops if place.kernel is not None else ():
+        if loop.kind == ForKind.VECTORIZED:
+            lanes = constant(loop.extent) or 1
+            yield from ((loop, what) for what in _find_unwritten(place, loop, lanes))
+
+
+def find_longest_vector(place: Place, loop: For, lanes: int) -> int:
+    """The longest vector, up to so many elements, that a loop of a block could make; 1 for none."""
+    fitting = (most for most in (16, 8, 4, 2) if most <= lanes)
+    return next((most for most in fitting if not any(_find_unwritten(place, loop, most))), 1)
+
+
+class _Lane(NamedTuple):
+    """A loop that is vectorized, around a block."""
+
+    loop: For
+    place: Place
+    analyzer: Analyzer
+
+    @classmethod
+    def of(cls, place: Place, loop: For) -> _Lane:
+        analyzer = Analyzer()
+        for each in place.loops:
+            analyzer.bind(each.loop_var, Range.from_min_extent(each.min, each.extent))
+        return cls(loop, place, analyzer)
+
+    def changes(self, expression: Any) -> bool:
+        """Whether an expression of the block differs along the loop, as TVM simplifies it."""
+        variable = self.loop.loop_var
+        inner = substitute(expression, self.place.values)
+        return is_used(variable, inner) and is_used(variable, self.analyzer.simplify(inner))
+
+
+def _find_unwritten(place: Place, loop: For, lanes: int) -> Iterator[str]:
+    lane = _Lane.of(place, loop)
+    for store in find_all(place.block.body, BufferStore):
+        choices = [node.args[0] for node in find_all(store.value, Call) if is_choice(node)]
+        if not any(map(lane.changes, store.indices)) or any(map(lane.changes, choices)):
+            continue
+        for value in _find_repeated(store.value, lane):
+            dtype = str(value.ty.dtype)
+            if lanes > _find_most(value, dtype):
+                yield f"{lanes} elements of {dtype} out of one value"
+    for node in find_all(place.block.body, Select):
+        if lanes > _MOST_CONDITIONS and lane.changes(node.condition):
+            yield f"{lanes} conditions"
+    for kind in (Cast, *_COMPUTING):
+        for node in find_all(place.block.body, kind):
+            fault = _find_float8_fault(node, lanes)
+            if fault and lane.changes(node):
+                yield fault
+
+
+def _find_float8_fault(node: Any, lanes: int) -> str:
+    """What CUDA's vectors of float8 do not do of an expression, or ""."""
+    if isinstance(node, Cast):
+        dtypes = [str(node.value.ty.dtype), str(node.ty.dtype)]
+        narrow = [dtype for dtype in dtypes if dtype.startswith(_FLOAT8)]
+        if narrow and (lanes > _MOST or any("int" in dtype for dtype in dtypes)):
+            return f"{lanes} elements that are converted from {dtypes[0]} to {dtypes[1]}"
+    elif isinstance(node, _COMPUTING) and str(node.ty.dtype).startswith(_FLOAT8):
+        return f"{lanes} elements of {node.ty.dtype} that are computed with"
+    return ""
+
+
+def _find_most(value: Any, dtype: str) -> int:
+    """The elements of the longest vector of one value."""
+    most = REPEATED.get(dtype, _MOST)
+    is_constant = isinstance(value, (IntImm, FloatImm))
+    return most if is_constant else min(most, _MOST_LOADED.get(dtype, most))
+
+
+def _find_repeated(value: Any, lane: _Lane) -> Iterator[Any]:
+    """The largest parts of a value that are the same all along a loop, which TVM repeats."""
+    if isinstance(value, TensorLoad):
+        if not any(map(lane.changes, value.indices)):
+            yield value
+    elif not is_used(lane.loop.loop_var, substitute(value, lane.place.values)):
+        yield value
+    else:
+        parts = value.args[1:] if is_choice(value) else _get_parts(value)
+        yield from (found for part in parts for found in _find_repeated(part, lane))
+
+
+def _get_parts(value: Any) -> list[Any]:
+    """The expressions of which an expression is made, but for conditions."""
+    names = ("a", "b", "value", "true_value", "false_value", "body")
+    parts = [getattr(value, name, None) for name in names]
+    return [*(part for part in parts if hasattr(part, "ty")), *getattr(value, "args", ())]
 
 
 def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]]:

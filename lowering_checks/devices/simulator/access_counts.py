@@ -107,6 +107,15 @@ class Counts:
         for name in _COUNTED:
             setattr(counts, name, getattr(counts, name) + getattr(found, name))
 
+    def add_bulk_access(self, scope: str, cells: Array, itemsize: int) -> None:
+        """Add a side of a bulk copy, one request whatever its size, at these cells; without bank
+        conflicts, of which nothing is known."""
+        counts = self.scopes.setdefault(scope, AccessCounts())
+        counts.requests += 1
+        counts.bytes += int(cells.size) * itemsize
+        if scope == "global":
+            counts.sectors += len(np.unique(cells * itemsize // SECTOR_BYTES))
+
 
 _COUNTED = tuple(each.name for each in fields(AccessCounts))
 _counted: dict[tuple[object, ...], AccessCounts] = {}
@@ -139,15 +148,6 @@ def _count_access(scope: str, lanes: Array, addresses: Array, itemsize: int) -> 
         total, conflicts = _count_wavefronts(warps, lanes % WARP, addresses, itemsize)
         counts.wavefronts, counts.bank_conflicts = total, conflicts
     return counts
-
-    def add_bulk_access(self, scope: str, cells: Array, itemsize: int) -> None:
-        """Add a side of a bulk copy, one request whatever its size, at these cells; without bank
-        conflicts, of which nothing is known."""
-        counts = self.scopes.setdefault(scope, AccessCounts())
-        counts.requests += 1
-        counts.bytes += int(cells.size) * itemsize
-        if scope == "global":
-            counts.sectors += len(np.unique(cells * itemsize // SECTOR_BYTES))
 
 
 def _repeat_fields(counts: object, before: object, times: int) -> None:

@@ -20,7 +20,6 @@ from .run_state import RunState, UnsupportedError
 from .shadow import NO_THREAD, Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
-COPY = "asynchronous copy from"
 BULK_LOAD, BULK_STORE = "bulk copy from", "bulk copy to"
 AND_LOAD = "and load by {rival} with no barrier in between"
 AND_STORE = "and store by {rival} with no barrier in between"
