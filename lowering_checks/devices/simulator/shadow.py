@@ -304,7 +304,7 @@ class Shadow:
             self.by_proxy = np.zeros(self.cells, bool)
         self.by_proxy[cells] = True
 
-    def find_unfenced(self, cells: Array, lane: int) -> tuple[int, int] | None:
+    def find_unseen_store(self, cells: Array, lane: int) -> tuple[int, int] | None:
         """A thread that stored to one of these cells and its place among them; None for none.
 
         It stored with no fence.proxy.async after it, of its own, or of the lane after a barrier.

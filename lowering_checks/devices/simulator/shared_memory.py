@@ -208,10 +208,10 @@ class SharedMemory(Memory):
             changed = self._per_cell(differ(self.data[access.elements], values))
             self._report_race(access, changed, self.shadow.writer, DURING_STORE)
 
-    def find_unfenced(self, lane: int, elements: Array) -> tuple[int, int] | None:
+    def find_unseen_store(self, lane: int, elements: Array) -> tuple[int, int] | None:
         places = np.ones(elements[None].shape, bool)
         access = self._locate_rows(BULK_LOAD, [lane], elements[None], places, "", is_checked=True)
-        found = self.shadow.find_unfenced(access.cells.ravel(), lane)
+        found = self.shadow.find_unseen_store(access.cells.ravel(), lane)
         if found is None:
             return None
         return found[0], int(elements[found[1] // self.ratio]) - self.low
