@@ -125,6 +125,8 @@ def test_lay_in_panels_pair() -> None:
         ((64, 64, 256), {"transpose_b": True}, {"tile_k": 128, "stages": 2}),
         ((56, 72, 136), {}, {"tail": "pad"}),
         ((56, 71, 133), {}, {"tail": "copy", "roles": False}),
+        # Copies of operands, whose memory TVM would give to the partial sums.
+        ((44, 19, 133), {}, {"tail": "copy", "split_k": 2, "stages": 2}),
         ((32, 64, 192), {}, {"split_k": 2, "store": "shared"}),
         ((64, 64, 192), {"transpose_b": True, "dtype": "int8", "out": "int32"}, {"tile_k": 64}),
         ((64, 64, 192), {"transpose_b": True, "dtype": "float8_e4m3fn"}, {"roles": False}),

@@ -48,7 +48,8 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
     maps: list[Any] = []
     body = function.body
     for loop in loops:
-        pipeline = Pipeline.of(loop, _find_threads(function.body, loop), len(maps) // 2)
+        threads = _find_threads(function.body, loop)
+        pipeline = Pipeline.of(loop, threads, len(maps) // 2, list(function.params))
         maps += pipeline.make_tensor_maps()
         if TMA_ROLES in loop.annotations:
             body = give_roles(body, pipeline)

@@ -38,7 +38,7 @@ from tvm.tirx import (
 
 from ..errors import TransformError
 from ..gpu_limits import WARP
-from ..tir import constant, find_all
+from ..tir import constant, find_all, is_among
 from ..tma_tiles import (
     SWIZZLES,
     TMA_COPY,
@@ -68,6 +68,7 @@ class Pipeline:
     block : that allocates the tiles, around the loop's body
     threads : as `_find_threads`
     first_map : the number of its first tensor map
+    parameters : of the function
     """
 
     loop: For
@@ -77,9 +78,13 @@ class Pipeline:
     block: SBlock
     threads: list[tuple[Any, int]]
     first_map: int
+    parameters: list[Any]
 
     @classmethod
-    def of(cls, loop: For, threads: list[tuple[Any, int]], first_map: int) -> Pipeline:
+    def of(
+        cls, loop: For, threads: list[tuple[Any, int]], first_map: int, parameters: list[Any]
+    ) -> Pipeline:
+        """The pipeline of a loop that `prefetch_by_tma` annotated."""
         block = loop.body.block if isinstance(loop.body, SBlockRealize) else None
         parts = list(block.body.seq) if block and isinstance(block.body, SeqStmt) else []
         copies = [part for part in parts if _find_copy(part) is not None]
@@ -90,7 +95,8 @@ class Pipeline:
             )
         tiles = [_read(copy, threads) for copy in copies]
         stages = int(loop.annotations[TMA_STAGES])
-        return cls(loop, stages, tiles, parts[len(copies) :], block, threads, first_map)
+        rest = parts[len(copies) :]
+        return cls(loop, stages, tiles, rest, block, threads, first_map, parameters)
 
     def __post_init__(self) -> None:
         self.count = constant(self.loop.extent) or 0
@@ -119,7 +125,15 @@ class Pipeline:
         return self.allocate(SeqStmt(body))
 
     def allocate(self, body: Any) -> SBlockRealize:
-        """A statement in which there are the stages and the mbarriers."""
+        """A statement in which there are the stages and the mbarriers.
+
+        It names the intermediate tensors that copies read by their tensor maps: TVM's
+        StorageRewrite would otherwise give their memory to what the kernel writes.
+        """
+        sources = [tile.source for tile in self.tiles]
+        made = [source for source in sources if not is_among(source, self.parameters)]
+        named = [Evaluate(source.access_ptr(READ)) for source in made]
+        body = join([body, *named])
         buffers = [*self.staged, self.barriers]
         return SBlockRealize([], True, SBlock([], [], [], "", body, alloc_buffers=buffers))
 

@@ -224,7 +224,7 @@ def _check_aligned(threads: Threads, pointer: Pointer, place: int, lane: int, ki
 
 def _check_proxy(threads: Threads, memory: Memory, lane: int, places: Array, what: str) -> None:
     """What threads stored must be behind their fence, or one of this thread after a barrier."""
-    wrong = memory.find_unfenced(lane, places)
+    wrong = memory.find_unseen_store(lane, places)
     if wrong is not None:
         writer, place = wrong
         message = (

@@ -67,7 +67,7 @@ class Memory:
     ) -> None:
         """Record where the elements are no longer what a bulk copy began to load."""
 
-    def find_unfenced(self, lane: int, elements: Array) -> tuple[int, int] | None:
+    def find_unseen_store(self, lane: int, elements: Array) -> tuple[int, int] | None:
         """A thread that stored to elements with no proxy fence since, and one of them; or None."""
         return None
 

@@ -230,7 +230,7 @@ class SharedMemory(Memory):
             changed = self._per_cell(differ(self.data[access.elements], values))
             self._report_race(access, changed, self.shadow.writer, DURING_STORE)
 
-    def find_unfenced(self, lane: int, elements: Array) -> tuple[int, int] | None:
+    def find_unseen_store(self, lane: int, elements: Array) -> tuple[int, int] | None:
         places = np.ones(elements[None].shape, bool)
         access = self._locate_rows(BULK_LOAD, [lane], elements[None], places, "", is_checked=True)
         cells = access.cells.ravel()
