@@ -45,6 +45,8 @@ GOOD = {
     "warp": (16, 16),
     "tile_k": 16,
     "warps": 1,
+    "warpgroup": (64, 16),
+    "warpgroups": 1,
     "columns": 16,
 }
 
