@@ -1,6 +1,7 @@
 """``tirstep pass``: what a pass does to recipes, files and the corpus."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -116,6 +117,8 @@ def test_a_pass_that_raises_is_refused(command: Command, folder: Path):
     )
     assert result.code == 1
     assert {each["status"] for each in result.document["modules"]} == {"refused"}
+    reason = result.document["modules"][0]["reason"]
+    assert re.search(r"explode refuses the module: right\.py:\d+: ValueError: it cannot be", reason)
 
 
 def test_a_whole_pipeline_takes_the_place_of_tvm_s(command: Command, folder: Path):

@@ -23,6 +23,7 @@ from tvm.ir.transform import Pass, Sequential
 from tvm.tirx import compilation_pipeline
 
 from tirstep.lowering_checks import CheckError
+from tirstep.programs.program_error import explain_error
 from tirstep.transforms.passes.pipeline import PIPELINE, name_passes
 
 DEFAULT = "default"
@@ -111,7 +112,13 @@ def watch(made: Pass) -> Pass:
 
     @tvm.transform.module_pass(opt_level=0, name=f"{MARK}{made.info.name}")
     def run(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        return made(module)
+        try:
+            return made(module)
+        except Exception as error:
+            place = explain_error(error)
+            if place is None:  # it is TVM's own, or of no file of the user's
+                raise
+            raise RuntimeError(place) from error
 
     return run
 
