@@ -33,10 +33,11 @@ from tvm.tirx import (
     For,
     ForKind,
     Sub,
+    Var,
     const,
 )
 from tvm.tirx.analysis import undefined_vars
-from tvm_ffi import structural_equal
+from tvm_ffi import structural_equal, structural_walk
 
 from ..passes.pipeline import Around, lower_around
 from ..passes.uses import Use, Variables, find_uses
@@ -250,6 +251,8 @@ def _read_quotients(
 ) -> tuple[_Quotient, ...]:
     """The quotients in the indices of a block that holds no others."""
     block, items, guards = place
+    if not (_divides(block.body) or any(_divides(value) for _, value in items)):
+        return ()
     if find_all(block.body, SBlock):
         return ()
     named, found = dict(items), []
@@ -267,6 +270,15 @@ def _read_quotients(
             )
             found.append(_Quotient(buffer, quotient, _find_shift(quotient.a), is_strange))
     return tuple(found)
+
+
+@functools.lru_cache(maxsize=1024)
+def _divides(node: Any) -> bool:
+    """Whether there is a quotient or a remainder in a statement or an expression."""
+    found: list[Any] = []
+    if not isinstance(node, Var):
+        structural_walk(node, [(FloorDiv, found.append), (FloorMod, found.append)], order="pre")
+    return bool(found)
 
 
 def _find_threads(place: Place) -> tuple[tuple[Any, int], ...]:

@@ -80,9 +80,16 @@ def find_unwritten(place: Place) -> Iterator[tuple[For, str]]:
     converted to integers. What has a condition of its own for each element is taken apart.
     """
     for loop in place.loops if place.kernel is not None else ():
-        if loop.kind == ForKind.VECTORIZED:
+        if loop.kind == ForKind.VECTORIZED and _may_be_unwritten(place, loop):
             lanes = constant(loop.extent) or 1
             yield from ((loop, what) for what in _find_unwritten(place, loop, lanes))
+
+
+def _may_be_unwritten(place: Place, loop: For) -> bool:
+    """A cheap answer: vectors of four, of all types but the narrow ones, are CUDA's."""
+    dtypes = {str(buffer.dtype) for buffer, _ in get_elements(place.block.body)}
+    narrow = any(dtype in _MOST_LOADED or dtype.startswith(_FLOAT8) for dtype in dtypes)
+    return narrow or (constant(loop.extent) or 1) > _MOST
 
 
 def find_longest_vector(place: Place, loop: For, lanes: int) -> int:
