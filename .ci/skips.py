@@ -18,11 +18,14 @@ CLOSING = re.compile(r"^=* ?(?:.*?(\d+) skipped)?.* in [0-9.]+s(?: \(.*\))?(?: =
 
 def find_complaints(log: str, allowances: Sequence[str]) -> list[str]:
     """What was skipped too often or without leave, each as a sentence."""
-    left = {reason: int(count) for count, reason in (one.split(" ", 1) for one in allowances)}
+    left = {
+        reason: int(count)
+        for count, reason in (allowance.split(" ", 1) for allowance in allowances)
+    }
     complaints, listed = [], 0
     for count, place, reason in SKIPPED.findall(log):
         listed += int(count)
-        allowed = next((one for one in left if re.match(one, reason)), None)
+        allowed = next((pattern for pattern in left if re.match(pattern, reason)), None)
         if allowed is None:
             complaints.append(f"{count} skipped in {place}, and .ci/run allows none: {reason}")
         else:

@@ -70,7 +70,7 @@ def measure(name: str, shape: tuple[int, ...], before: list[dict[str, Any]]) -> 
         "config": {**recipe.config, **run.config},
         "thread_statements": statements,
     }
-    costs = [one["ns_per_statement"] for one in before if one["recipe"] == name]
+    costs = [row["ns_per_statement"] for row in before if row["recipe"] == name]
     if costs and (costs[-1] or math.inf) * 1e-9 * statements > LONGEST:
         empty = dict.fromkeys(("lowering_s", "simulator_s", "ns_per_statement", "cpu_s", "host_s"))
         return {**row, "repeats": 0, **empty}
@@ -214,7 +214,9 @@ def _render_notes(results: dict[str, Any]) -> list[str]:
 def find_row(results: dict[str, Any], name: str, shape: tuple[int, ...]) -> dict[str, Any]:
     """The row of a recipe at a shape."""
     (row,) = [
-        one for one in results["rows"] if (one["recipe"], tuple(one["shape"])) == (name, shape)
+        result
+        for result in results["rows"]
+        if (result["recipe"], tuple(result["shape"])) == (name, shape)
     ]
     return row
 

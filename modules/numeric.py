@@ -216,7 +216,9 @@ def _find_room(problem: "Problem", inputs: Sequence[Array]) -> float:
     sums = _sums_of_magnitudes(problem, inputs)
     limits = _find_limits(problem)
     with np.errstate(divide="ignore"):
-        return min(limit / np.float64(one.max()) for one, limit in zip(sums, limits, strict=True))
+        return min(
+            limit / np.float64(total.max()) for total, limit in zip(sums, limits, strict=True)
+        )
 
 
 def _find_limits(problem: "Problem") -> list[float]:
@@ -295,8 +297,8 @@ def bound_computing(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
     if own is None:
         sums, counts = _sums_of_magnitudes(problem, inputs), _count_roundings(problem, inputs)
         return [
-            bound_sums(problem, one, roundings=count)
-            for one, count in zip(sums, counts, strict=True)
+            bound_sums(problem, total, roundings=count)
+            for total, count in zip(sums, counts, strict=True)
         ]
     constants = {**problem.shape, **problem.options}
     units = {"u": acc.unit_roundoff, "tiny": acc.underflow}

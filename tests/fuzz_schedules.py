@@ -113,7 +113,7 @@ class Session:
             return
         said = judge(play.problem, play.module, self.devices)
         self.counts.update(f"ran on {name}" for name in said.ran)
-        self.counts.update(f"not run: {one[:90]}" for one in said.refusals)
+        self.counts.update(f"not run: {refusal[:90]}" for refusal in said.refusals)
         if any(not self._is_ignored(text) for text in said.findings):
             raise WrongError("wrong", "; ".join(said.findings)[:1000])
 

@@ -27,7 +27,11 @@ def find_asserting(functions: Iterable[Function], known: Iterable[str] = ()) -> 
     """The names of functions that assert, by themselves or by others of these or of `known`."""
     functions, found = list(functions), set(known)
     while True:
-        more = {one.name for one in functions if one.name not in found and asserts(one, found)}
+        more = {
+            function.name
+            for function in functions
+            if function.name not in found and asserts(function, found)
+        }
         if not more:
             return found
         found |= more
@@ -78,23 +82,23 @@ def find_toothless(source: str, shared: dict[str, set[str]]) -> list[str]:
         if alias.name in shared.get(node.module or "", ())
     }
     known = find_asserting(functions, imported)
-    tests = [one for one in functions if one.name.startswith("test_")]
-    return [f"{one.lineno}: {one.name}" for one in tests if not asserts(one, known)]
+    tests = [function for function in functions if function.name.startswith("test_")]
+    return [f"{test.lineno}: {test.name}" for test in tests if not asserts(test, known)]
 
 
 def test_every_test_can_fail():
     shared = {
-        one.stem: find_asserting(find_functions(one.read_text()))
+        path.stem: find_asserting(find_functions(path.read_text()))
         for folder in SHARED
-        for one in (TESTS / folder).glob("*.py")
+        for path in (TESTS / folder).glob("*.py")
     }
     for one in (TESTS.parent / "src/tirstep/strategies").glob("*.py"):
         asserting = find_asserting(find_functions(one.read_text()))
         shared[f"tirstep.strategies.{one.stem}"] = asserting
     found = {
-        one.relative_to(TESTS).as_posix(): toothless
-        for one in sorted(TESTS.rglob("test_*.py"))
-        if (toothless := find_toothless(one.read_text(), shared))
+        path.relative_to(TESTS).as_posix(): toothless
+        for path in sorted(TESTS.rglob("test_*.py"))
+        if (toothless := find_toothless(path.read_text(), shared))
     }
     assert found == {}
 

@@ -65,7 +65,7 @@ def test_what_may_be_skipped_is_no_complaint(log: str, allowed: list[str]):
 )
 def test_what_is_skipped_beyond_is_one(log: str, allowed: list[str], complaint: str):
     complaints = skips.find_complaints(log, allowed)
-    assert any(complaint in one for one in complaints)
+    assert any(complaint in line for line in complaints)
 
 
 def test_pytest_s_own_words_are_read(tmp_path: Path):

@@ -323,7 +323,7 @@ def is_write(node: ast.AST) -> bool:
             return True  # of a path: of a string it takes two
         case ast.Call(func=ast.Name(id="open") | ast.Attribute(attr="open"), args=args):
             words = [arg.value for arg in args if isinstance(arg, ast.Constant)]
-            words += [one.value.value for one in node.keywords if one.arg == "mode"]
+            words += [keyword.value.value for keyword in node.keywords if keyword.arg == "mode"]
             return any(set("wax+") & set(str(word)) for word in words)
     return False
 

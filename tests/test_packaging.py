@@ -173,7 +173,7 @@ def test_the_lowest_versions_are_those_that_pyproject_allows():
     lowest = dict(re.findall(r"^([\w-]+)>=([\w.]+?)(?:,|$)", "\n".join(wanted), flags=re.MULTILINE))
     text = (ROOT / "constraints-lowest.txt").read_text()
     pins = dict(re.findall(r"^([\w-]+)==([\w.]+)$", text, flags=re.MULTILINE))
-    assert set(pins) >= {one.partition(">")[0] for one in project["dependencies"]}
+    assert set(pins) >= {dependency.partition(">")[0] for dependency in project["dependencies"]}
     assert set(pins) <= set(lowest)
     for name, pin in pins.items():
         # apache-tvm 0.27 has no 0.27.0, only 0.27.0.post1.

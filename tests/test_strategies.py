@@ -42,19 +42,19 @@ def draw_many(strategy: st.SearchStrategy, count: int = 300) -> list:
 
 
 def is_prime(number: int) -> bool:
-    return number > 1 and all(number % one for one in range(2, math.isqrt(number) + 1))
+    return number > 1 and all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
 
 
 def test_extents_are_one_primes_multiples_and_none_of_32():
     drawn = set(draw_many(EXTENT))
     assert 1 in drawn
-    assert len([one for one in drawn if is_prime(one) and one > 4]) >= 4
-    assert len([one for one in drawn if one % 8 == 0]) >= 6
-    assert len([one for one in drawn if one % 8 == 0 and one % 32]) >= 4
+    assert len([extent for extent in drawn if is_prime(extent) and extent > 4]) >= 4
+    assert len([extent for extent in drawn if extent % 8 == 0]) >= 6
+    assert len([extent for extent in drawn if extent % 8 == 0 and extent % 32]) >= 4
     # Below, at and above the sizes of tiles, warps and rows of banks.
     for tile in (4, 8, 16, 32):
-        assert {one % tile == 0 for one in drawn} == {False, True}
-        assert {one < tile for one in drawn} == {False, True}
+        assert {extent % tile == 0 for extent in drawn} == {False, True}
+        assert {extent < tile for extent in drawn} == {False, True}
 
 
 def test_extents_of_their_own_begin_at_one_and_are_odd_and_even():
@@ -62,8 +62,8 @@ def test_extents_of_their_own_begin_at_one_and_are_odd_and_even():
         drawn = set(draw_many(strategy, 100))
         assert 1 in drawn
         assert len(drawn) > 1
-        assert any(one % 2 for one in drawn - {1}) or drawn == {1, 2}
-        assert max(drawn) <= 4 or any(one % 8 for one in drawn - {1})
+        assert any(extent % 2 for extent in drawn - {1}) or drawn == {1, 2}
+        assert max(drawn) <= 4 or any(extent % 8 for extent in drawn - {1})
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulator"])
@@ -83,24 +83,26 @@ def test_every_option_of_a_kernel_is_drawn():
     for recipe in {recipe.kernel: recipe for recipe in RECIPES.values()}.values():
         kernel = get_kernel(recipe.kernel)
         drawn = draw_many(options(recipe))
-        assert {one["dtype"] for one in drawn} == set(kernel.dtypes)
-        on_cpu = {one["dtype"] for one in draw_many(options(recipe, "cpu"))}
-        assert on_cpu == {one for one in kernel.dtypes if not one.startswith("float8")}
+        assert {option["dtype"] for option in drawn} == set(kernel.dtypes)
+        on_cpu = {option["dtype"] for option in draw_many(options(recipe, "cpu"))}
+        assert on_cpu == {dtype for dtype in kernel.dtypes if not dtype.startswith("float8")}
         if "transpose_b" in kernel.options:
-            assert {one["transpose_b"] for one in drawn} == {False, True}
+            assert {option["transpose_b"] for option in drawn} == {False, True}
         if "acc" in kernel.options and "float16" in kernel.dtypes:
-            assert {one.get("acc") for one in drawn} == {None, "float16", "float32"}
+            assert {option.get("acc") for option in drawn} == {None, "float16", "float32"}
         if "C C_cast" in recipe.blocks:
-            assert len({one.get("out") for one in drawn}) > 2
+            assert len({option.get("out") for option in drawn}) > 2
 
 
 @ALL
 def test_every_tail_and_most_sizes_of_a_recipe_are_drawn(recipe: Recipe):
     drawn = draw_many(sizes(recipe), 100)
     assert drawn
-    assert {one["tail"] for one in drawn if "tail" in one} == set(recipe.tails) - {"refuse"}
+    assert {config["tail"] for config in drawn if "tail" in config} == set(recipe.tails) - {
+        "refuse"
+    }
     for name, choices in recipe.choices.items():
-        seen = {one[name] for one in drawn if name in one}
+        seen = {config[name] for config in drawn if name in config}
         assert len(seen) >= min(len(set(choices)), 2), (name, seen)
 
 
@@ -109,5 +111,5 @@ def test_sizes_are_left_open_sometimes():
     assert recipes
     for recipe in recipes[:5]:
         drawn = draw_many(open_sizes(recipe), 60)
-        assert {bool(one) for one in drawn} == {False, True}
-        assert {name for one in drawn for name in one} == set(recipe.symbolic)
+        assert {bool(names) for names in drawn} == {False, True}
+        assert {name for names in drawn for name in names} == set(recipe.symbolic)

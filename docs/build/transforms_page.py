@@ -105,7 +105,7 @@ def write_signature(name: str, function: Callable[..., Any]) -> str:
     line = f"{name}({', '.join(shown)}) -> {returned}"
     if len(line) <= WIDTH:
         return line
-    return "\n".join([f"{name}(", *(f"    {one}," for one in shown), f") -> {returned}"])
+    return "\n".join([f"{name}(", *(f"    {line}," for line in shown), f") -> {returned}"])
 
 
 def spell_type(hint: object, written: str) -> str:

@@ -107,8 +107,10 @@ def test_stored_results_of_a_gpu_do_not_contradict_the_status() -> None:
     """Hardware that makes a right program wrong would mean that it is not."""
     said = results.read().programs("gpu")
     right = {program.name for program in PROGRAMS if program.status == RIGHT}
-    contradicted = {name: one for name, one in said.items() if name in right}
-    assert {one.outcome for one in contradicted.values()} <= {"right", "not run"}, contradicted
+    contradicted = {name: verdict for name, verdict in said.items() if name in right}
+    assert {verdict.outcome for verdict in contradicted.values()} <= {"right", "not run"}, (
+        contradicted
+    )
 
 
 @simulating

@@ -76,7 +76,7 @@ class Case:
                 place = cell + 64 * block * self.are_apart if self.is_global else (block, cell)
                 seen[place].append((block, thread, phase, kind))
         return any(
-            _race(one, other) for accesses in seen.values() for one, other in _pair(accesses)
+            _race(access, other) for accesses in seen.values() for access, other in _pair(accesses)
         )
 
     def _follow(self, block: int) -> Iterator[tuple[int, int, str, int]]:
@@ -127,7 +127,7 @@ def _evaluate(text: str, thread: int, k: int, block: int):
 
 
 def _pair(accesses: list) -> Iterator[tuple]:
-    return ((one, other) for place, one in enumerate(accesses) for other in accesses[:place])
+    return ((access, other) for place, access in enumerate(accesses) for other in accesses[:place])
 
 
 def _race(one: tuple, other: tuple) -> bool:

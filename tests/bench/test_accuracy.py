@@ -25,7 +25,7 @@ from tirstep.modules.numeric import bound_storing, bound_sums
 def test_bound_is_the_kernel_s(problem: Problem):
     inputs = problem.float_inputs(3)
     right = problem.reference(inputs)[0]
-    magnitudes = problem.reference([np.abs(one.astype(np.float64)) for one in inputs])[0]
+    magnitudes = problem.reference([np.abs(array.astype(np.float64)) for array in inputs])[0]
     bound = bound_storing(right, bound_sums(problem, magnitudes), problem.outputs[0].dtype)
     np.testing.assert_array_equal(bound, problem.error_bound(inputs)[0])
 

@@ -41,9 +41,9 @@ def test_peers_are_right_and_recorded(machine: Any, dtype: str):
     problem = matmul.problem(256, 128, 192, dtype=dtype, out=dtype)
     peers = ("torch", "triton", "dlight", "torch_cpu")
     outcomes = measure(machine, problem, "matmul_shared_blocking", *peers).outcomes
-    assert [one.candidate for one in outcomes] == ["matmul_shared_blocking", *peers]
-    assert [(one.status, one.note) for one in outcomes] == [("ok", "")] * 5
-    assert [one.launched for one in outcomes] == ["graph"] * 4 + ["call"]
+    assert [outcome.candidate for outcome in outcomes] == ["matmul_shared_blocking", *peers]
+    assert [(outcome.status, outcome.note) for outcome in outcomes] == [("ok", "")] * 5
+    assert [outcome.launched for outcome in outcomes] == ["graph"] * 4 + ["call"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -55,7 +55,7 @@ def test_peers_are_right_and_recorded(machine: Any, dtype: str):
         (depthwise_conv2d, (3, 4, 16, 32, 7)),
         (depthwise_conv2d, (2, 3, 41, 67, 3)),
     ],
-    ids=lambda one: one.name if isinstance(one, Kernel) else "x".join(map(str, one)),
+    ids=lambda given: given.name if isinstance(given, Kernel) else "x".join(map(str, given)),
 )
 def test_triton_s_convolutions_are_right(
     machine: Any, kernel: Kernel, sizes: tuple[int, ...], dtype: str
@@ -63,7 +63,7 @@ def test_triton_s_convolutions_are_right(
     problem = kernel.problem(*sizes, dtype=dtype)
     planned = PlannedCase("convolution", problem, (), (PEERS["torch"], PEERS["triton"]))
     outcomes = run_case(planned, machine, Settings(rounds=3), lambda line: None).outcomes
-    assert [(one.candidate, one.status, one.note) for one in outcomes] == [
+    assert [(outcome.candidate, outcome.status, outcome.note) for outcome in outcomes] == [
         ("torch", "ok", ""),
         ("triton", "ok", ""),
     ]
@@ -127,7 +127,9 @@ def test_a_whole_run(machine: Any, tmp_path: Path):
     assert from_document(to_document(run), "it") == run
     assert run.ceilings.copy > 0
     assert run.ceilings.flops["float32"] > 0
-    statuses = {one.candidate: one.status for case in run.cases for one in case.outcomes}
+    statuses = {
+        outcome.candidate: outcome.status for case in run.cases for outcome in case.outcomes
+    }
     assert statuses["torch"] == "ok"
     assert statuses["conv1d_naive"] == "ok"
     assert statuses["triton"] == "ok"

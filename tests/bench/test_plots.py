@@ -18,10 +18,10 @@ def test_plots_are_drawings_with_every_candidate():
     ]
     run = make_run(*cases)
     bars = ET.fromstring(draw_bars(run, "matmul", "float32", all_recipes=True))
-    words = [one.text for one in bars.iter(f"{SVG}text")]
+    words = [text.text for text in bars.iter(f"{SVG}text")]
     assert "matmul 1024×512×2048" in words
     assert "wrong" in words  # Triton's, which has no bar
-    tips = [one.text for one in bars.iter(f"{SVG}title")]
+    tips = [title.text for title in bars.iter(f"{SVG}title")]
     assert "best: 50.0 µs, 42.9 TFLOP/s" in tips
     assert "Triton: wrong" in tips
     assert not any("NumPy" in str(tip) for tip in tips)
@@ -45,12 +45,12 @@ def test_plots_are_drawings_with_every_candidate():
 def test_who_is_shown_in_which_part():
     case = make_case(naive=8000, rows=40, broken=None, best=50, torch=60, triton=None, numpy=9000)
     shown = find_shown(case, all_recipes=True)
-    assert [(part, one.candidate) for part, one in shown] == [
+    assert [(part, outcome.candidate) for part, outcome in shown] == [
         *((OTHERS, "naive"), (FASTEST, "rows"), (OTHERS, "broken"), (OTHERS, "best")),
         *(("PyTorch", "torch"), ("Triton", "triton")),
     ]
     few = find_shown(case, all_recipes=False)
-    assert [one.candidate for _, one in few] == ["rows", "torch", "triton"]
+    assert [outcome.candidate for _, outcome in few] == ["rows", "torch", "triton"]
     # Where nothing of ours is right, the plot shows that.
     wrong = find_shown(make_case(naive=None, best=None, torch=60), all_recipes=False)
     assert [part for part, _ in wrong] == [OTHERS, OTHERS, "PyTorch"]
@@ -62,18 +62,18 @@ def test_every_bar_is_named_and_in_the_colour_of_its_part(all_recipes: bool):
     run = make_run(make_case(**dict.fromkeys("abcdefgh", 70.0), best=50, torch=60))
     drawing = ET.fromstring(draw_bars(run, "matmul", "float32", all_recipes=all_recipes))
     bars = {
-        str(one[0].text).split(":")[0]: one.get("fill")
-        for one in drawing.iter(f"{SVG}rect")
-        if len(one)
+        str(rectangle[0].text).split(":")[0]: rectangle.get("fill")
+        for rectangle in drawing.iter(f"{SVG}rect")
+        if len(rectangle)
     }
     own = dict.fromkeys("abcdefgh", COLOURS[OTHERS]) if all_recipes else {}
     assert bars == {**own, "best": COLOURS[FASTEST], "PyTorch": COLOURS["PyTorch"]}
-    words = [one.text for one in drawing.iter(f"{SVG}text")]
+    words = [text.text for text in drawing.iter(f"{SVG}text")]
     assert set(bars) < {*words}
     assert (OTHERS in words) == all_recipes
     roof = ET.fromstring(draw_roofline(run, "matmul", "float32", all_recipes=all_recipes))
     assert len([*roof.iter(f"{SVG}circle")]) == len(bars)
-    assert {"4.00 TB/s", "60.0 TFLOP/s"} < {one.text for one in roof.iter(f"{SVG}text")}
+    assert {"4.00 TB/s", "60.0 TFLOP/s"} < {text.text for text in roof.iter(f"{SVG}text")}
 
 
 def test_no_text_leaves_the_drawing():
@@ -84,8 +84,8 @@ def test_no_text_leaves_the_drawing():
     for draw in (draw_bars, draw_roofline):
         drawing = ET.fromstring(draw(run, "matmul", "float32", all_recipes=True))
         width = float(str(drawing.get("width")))
-        for one in drawing.iter(f"{SVG}text"):
-            length = 7 * len(str(one.text))
-            shift = {"start": 0.0, "middle": 0.5, "end": 1.0}[str(one.get("text-anchor"))]
-            left = float(str(one.get("x"))) - shift * length
-            assert 0 <= left < left + length <= width, one.text
+        for text in drawing.iter(f"{SVG}text"):
+            length = 7 * len(str(text.text))
+            shift = {"start": 0.0, "middle": 0.5, "end": 1.0}[str(text.get("text-anchor"))]
+            left = float(str(text.get("x"))) - shift * length
+            assert 0 <= left < left + length <= width, text.text

@@ -95,7 +95,11 @@ def test_launches_go_to_the_recipes_that_made_them():
     first = {"recipe": "a", "kernels": ["main_kernel_1", "main_kernel"], "note": ""}
     failed = {"recipe": "b", "kernels": [], "note": "does not fit"}
     profiles = assign(launches, [first, failed, {**first, "recipe": "c"}])
-    assert [(one.recipe, len(one.kernels)) for one in profiles] == [("a", 2), ("b", 0), ("c", 2)]
+    assert [(profile.recipe, len(profile.kernels)) for profile in profiles] == [
+        ("a", 2),
+        ("b", 0),
+        ("c", 2),
+    ]
     assert profiles[1].note == "does not fit"
     with pytest.raises(BenchError, match="2 launches more than the recipes have kernels"):
         assign(launches, [first])
@@ -127,7 +131,7 @@ def test_every_recipe_is_launched_once():
         def launch(*tensors: Tensor) -> None:
             calls.append("launched")
             if number != 1:
-                tensors[-1].array[...] = program([one.array for one in tensors])[-1]
+                tensors[-1].array[...] = program([tensor.array for tensor in tensors])[-1]
 
         part = SimpleNamespace(inspect_source=lambda: SOURCE)
         executable = {"main": launch}
@@ -139,7 +143,9 @@ def test_every_recipe_is_launched_once():
         "kernel": "vector_add",
         "shape": {"n": 256},
         "options": {"dtype": "float32"},
-        "recipes": [{"candidate": one, "recipe": name, "config": {}} for one in candidates],
+        "recipes": [
+            {"candidate": candidate, "recipe": name, "config": {}} for candidate in candidates
+        ],
         "seed": 0,
     }
     good, unwritten, failed = launch_all(request, compile_, Tensor, lambda: None)
@@ -148,7 +154,7 @@ def test_every_recipe_is_launched_once():
     assert unwritten.kernels == good.kernels
     assert unwritten.note.startswith("256 elements of the output were not written")
     assert (failed.kernels, failed.note) == ((), "RuntimeError: ptxas failed")
-    assert [one.recipe for one in (good, unwritten, failed)] == candidates
+    assert [outcome.recipe for outcome in (good, unwritten, failed)] == candidates
     assert calls.count("launched") == 2
     assert find_kernel_names("") == ()
 
@@ -181,13 +187,13 @@ def test_a_ladder_is_profiled(ncu: Path):
     launch = {"Kernel Name": SIGNATURE}
     (ncu / "log").write_text(make_table(launch, {**launch, "gpu__time_duration.sum": "1000"}))
     run = run_profile(ncu)
-    assert [one.kernels[0].duration_us for one in run.recipes] == [pytest.approx(57.6), 1.0]
+    assert [recipe.kernels[0].duration_us for recipe in run.recipes] == [pytest.approx(57.6), 1.0]
     assert (run.kernel, run.dtype, run.versions["ncu"]) == ("matmul", "float32", "2025.3.0.0")
 
     arguments = (ncu / "arguments").read_text().splitlines()
     assert arguments[arguments.index("--clock-control") + 1] == "none"
     request = json.loads((ncu / "request").read_text())
-    assert [one["candidate"] for one in request["recipes"]] == names
+    assert [entry["candidate"] for entry in request["recipes"]] == names
     assert request["shape"] == {"m": 64, "n": 64, "k": 64}
 
     file = ncu / "results" / "profile-matmul-test.json"
@@ -205,15 +211,15 @@ def test_every_tail_is_profiled_under_the_name_that_it_has_in_a_benchmark(ncu: P
         "matmul", problem, (find_recipe("matmul_naive"), find_recipe("matmul_shared")), ()
     )
     candidates = list(list_candidates(planned, {}))
-    names = [one.name for one in candidates]
+    names = [candidate.name for candidate in candidates]
     assert names[1:3] == ["matmul_shared tail=guard", "matmul_shared tail=pad"]
     answer = [{"recipe": name, "kernels": ["main_kernel"], "note": ""} for name in names]
     (ncu / "answer").write_text(json.dumps({"launched": answer}))
     (ncu / "log").write_text(make_table(*[{"Kernel Name": SIGNATURE}] * len(names)))
     run = run_profile(ncu, ("matmul_naive", "matmul_shared"), 65)
     asked = json.loads((ncu / "request").read_text())["recipes"]
-    assert [(one["candidate"], one["config"]) for one in asked] == [
-        (one.name, one.config) for one in candidates
+    assert [(entry["candidate"], entry["config"]) for entry in asked] == [
+        (candidate.name, candidate.config) for candidate in candidates
     ]
     assert all(run.find(name) is not None for name in names)
 

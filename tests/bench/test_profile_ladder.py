@@ -81,8 +81,10 @@ def test_what_was_chosen_is_in_the_name_of_the_file(
         "profile-matmul-test-gpu.json",
     ]
     whole = read_profile(tmp_path / "saved" / "profile-matmul-test-gpu.json")
-    assert [one.recipe for one in whole.recipes] == [one.name for one in LADDERS["matmul"]]
-    assert [one.shape["m"] for one in asked] == [4096, 64, 4096]
+    assert [recipe.recipe for recipe in whole.recipes] == [
+        ladder.name for ladder in LADDERS["matmul"]
+    ]
+    assert [problem.shape["m"] for problem in asked] == [4096, 64, 4096]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_later_references_are_begun_while_one_is_in_use():
     assert next(found)().problem.shape["m"] == 1
     assert all(event.wait(10) for event in begun[: AHEAD + 1])
     assert not begun[AHEAD + 1].is_set()
-    assert [one().problem.shape["m"] for one in found] == [2, 3, 4, 5, 6]
+    assert [make().problem.shape["m"] for make in found] == [2, 3, 4, 5, 6]
 
 
 def test_a_reference_is_what_the_kernel_says():
@@ -64,4 +64,4 @@ def test_what_is_too_large_is_not_worked_out(
     )
     assert sorted(drawn) == [32, 64]
     assert [bool(case.skipped) for case in run.cases] == [False, True, False]
-    assert [one.status for case in run.cases for one in case.outcomes] == ["ok", "ok"]
+    assert [outcome.status for case in run.cases for outcome in case.outcomes] == ["ok", "ok"]

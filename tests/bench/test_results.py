@@ -91,11 +91,12 @@ def test_notes_of_older_runs_lose_what_nobody_can_print(tmp_path: Path):
     case = make_case(best=57, broken=None, worse=None)
     notes = ("", "RuntimeError: \x00\x00", "C[0] is nan\x00")
     outcomes = [
-        dataclasses.replace(one, note=note) for one, note in zip(case.outcomes, notes, strict=True)
+        dataclasses.replace(outcome, note=note)
+        for outcome, note in zip(case.outcomes, notes, strict=True)
     ]
     write_run(make_run(dataclasses.replace(case, outcomes=tuple(outcomes))), tmp_path / "run.json")
     (read,) = read_run(tmp_path / "run.json").cases
-    assert [one.note for one in read.outcomes] == ["", "RuntimeError", "C[0] is nan"]
+    assert [outcome.note for outcome in read.outcomes] == ["", "RuntimeError", "C[0] is nan"]
 
 
 @pytest.mark.parametrize(

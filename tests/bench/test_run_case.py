@@ -31,7 +31,10 @@ def test_everybody_is_checked_and_timed(machine: FakeMachine):
     machine.peers["numpy"] = machine.peers["torch"]
     machine.seconds = [3e-3, 2e-3]
     case = run(machine, "torch", "numpy")
-    times = {one.candidate: (one.kind, one.status, one.time.median_us) for one in case.outcomes}
+    times = {
+        outcome.candidate: (outcome.kind, outcome.status, outcome.time.median_us)
+        for outcome in case.outcomes
+    }
     assert times == {
         "matmul_naive": ("recipe", "ok", pytest.approx(3000)),
         "torch": ("peer", "ok", pytest.approx(2000)),
@@ -106,7 +109,7 @@ def test_who_fails_does_not_end_the_run(machine: FakeMachine):
 
     machine.peers["torch"] = fail
     case = run(machine, "torch", "triton")
-    assert [one.status for one in case.outcomes] == ["ok", "failed", "missing"]
+    assert [outcome.status for outcome in case.outcomes] == ["ok", "failed", "missing"]
     assert case.outcomes[1].note == "RuntimeError: no kernel image is available"
     assert case.outcomes[2].note == "triton is not installed"
     assert case.outcomes[0].time is not None
@@ -161,7 +164,7 @@ def test_a_recipe_gets_its_own_form_of_the_kernel(machine: FakeMachine):
     machine.compile = note  # type: ignore[method-assign]
     planned = PlannedCase("convolution", problem, (naive, RECIPES["conv1d_refactored"]), ())
     case = run_case(planned, machine, Settings(rounds=1), lambda line: None)
-    assert [one.status for one in case.outcomes] == ["ok", "ok"]
+    assert [outcome.status for outcome in case.outcomes] == ["ok", "ok"]
     assert modules[0] != modules[1]
 
 

@@ -38,22 +38,22 @@ def test_candidates_are_all_or_a_sample():
     every = list_configs(recipe, {}, limit=None, seed=0)
     total = count_configs(recipe, {})
     assert len(every) == total == 4 * 4 * 3 * 3 * 3 * 3
-    assert len({tuple(one.items()) for one in every}) == total
+    assert len({tuple(config.items()) for config in every}) == total
     # The recipe's own sizes come first.
     assert every[0] == {name: recipe.config[name] for name in recipe.choices}
     some = list_configs(recipe, {}, limit=20, seed=1)
     assert some[0] == every[0]
     assert 20 <= len(some) <= 21
-    assert all(one in every for one in some)
+    assert all(config in every for config in some)
     assert some == list_configs(recipe, {}, limit=20, seed=1)
     assert some != list_configs(recipe, {}, limit=20, seed=2)
     fixed = list_configs(recipe, {"tail": "guard", "vector": 2}, limit=None, seed=0)
     assert len(fixed) == count_configs(recipe, {"vector": 2}) == total // 3
-    assert all(one["tail"] == "guard" and one["vector"] == 2 for one in fixed)
+    assert all(config["tail"] == "guard" and config["vector"] == 2 for config in fixed)
     among = {"vector": (1, 16), "tail": ("pad",)}
     few = list_configs(recipe, {"tail": "guard"}, among, limit=None, seed=0)
     assert len(few) == count_configs(recipe, {"tail": "guard"}, among)
-    assert {one["vector"] for one in few} == {1, 16}
+    assert {config["vector"] for config in few} == {1, 16}
 
 
 def test_a_recipe_without_choices_is_refused():

@@ -57,8 +57,8 @@ def test_sizes_that_do_not_divide_give_way_to_tails(
     cases = [make_work(EVEN), make_work(ODD), make_work(EVEN, "tutorial")]
     built = compile_ahead(cases, machine, tmp_path, lambda line: None)
     tails = [tail for tail in RECIPES["matmul_tiled"].tails if tail != "refuse"]
-    assert [one.config.get("tail") for one in built[ODD, "matmul_tiled"]] == tails
-    assert [one.config for one in built[EVEN, "matmul_tiled"]] == [{}]
+    assert [candidate.config.get("tail") for candidate in built[ODD, "matmul_tiled"]] == tails
+    assert [candidate.config for candidate in built[EVEN, "matmul_tiled"]] == [{}]
     assert len(built[EVEN, "dlight"]) == 1
     # What failed takes part without a library, to be compiled again and say why.
     assert built[EVEN, "matmul_shared"] == [CompiledConfig({}, None)]
@@ -95,7 +95,7 @@ def test_a_tail_that_failed_ahead_takes_part_all_the_same():
         ]
     }
     candidates = list(list_candidates(make_work(ODD, names=("matmul_tiled",)), built))
-    assert [one.name for one in candidates[:2]] == [
+    assert [candidate.name for candidate in candidates[:2]] == [
         "matmul_tiled tail=guard",
         "matmul_tiled tail=pad",
     ]
@@ -112,7 +112,7 @@ def test_candidates_load_what_is_built(machine: FakeMachine, monkeypatch: pytest
     }
     candidates = list(list_candidates(make_work(ODD, names=("matmul_tiled",)), built))
     names = ["matmul_tiled tail=guard", "matmul_tiled tail=pad", "torch", "dlight"]
-    assert [one.name for one in candidates] == names
+    assert [candidate.name for candidate in candidates] == names
     for one in candidates:
         if one.name != "torch":
             one.prepare(machine, ODD, [])

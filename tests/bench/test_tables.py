@@ -153,7 +153,7 @@ def test_the_newest_run_that_has_the_suite(tmp_path: Path):
 
 
 def test_ratios_are_readable():
-    assert [format_ratio(one) for one in (None, 0.876, 9.999, 120.55)] == [
+    assert [format_ratio(ratio) for ratio in (None, 0.876, 9.999, 120.55)] == [
         "–",
         "0.88",
         "10.00",

@@ -51,7 +51,7 @@ def test_a_run_is_shown_and_written(command: Command, machine: FakeMachine, tmp_
     assert "Triton: missing: triton is not installed" in lines
     assert lines[-1] == f"wrote {file}"
     run = read_run(file)
-    assert [one.candidate for one in run.cases[0].outcomes] == [
+    assert [outcome.candidate for outcome in run.cases[0].outcomes] == [
         *("matmul_naive", "torch", "triton", "dlight")
     ]
     assert run.method["rounds"] == 5
@@ -284,7 +284,7 @@ def test_a_readme_s_part_is_filled_from_the_newest_run(
     names = ("bench-matmul", "plots-matmul")
     document = tmp_path / "docs" / "speed.md"
     document.parent.mkdir()
-    document.write_text("\n".join(f"<!-- begin {one} -->\n<!-- end {one} -->" for one in names))
+    document.write_text("\n".join(f"<!-- begin {name} -->\n<!-- end {name} -->" for name in names))
     writers: dict[str, Any] = find_bench_writers(document, tmp_path)
     assert (*writers,) == names
     assert "| `matmul` | 64×48×32 | float32 | `matmul_naive` | 1,000 |" in writers["bench-matmul"]()

@@ -23,7 +23,7 @@ def test_a_column_for_each_step_that_is_bound(command: Command):
     assert lines[0] == "window_sum_shared  1024"
     run = run_default_example(find_recipe("window_sum_shared"))
     facts = {step: get_facts(step.module, problem=run.problem) for step in run.steps}
-    bound = [step for step, one in facts.items() if one.refusal is None]
+    bound = [step for step, fact in facts.items() if fact.refusal is None]
     assert lines[2].split() == [f"{step.index:02d}_{step.name}" for step in bound]
     threads = [str(facts[step].values()["threads"]) for step in bound]
     assert cells(result.out, "threads of a block") == threads
@@ -117,7 +117,7 @@ def test_compiled_for_two_architectures(command: Command):
     assert cells(table, "spill stores, bytes") == ["0", "0"]
     assert len(cells(table, "registers of a thread")) == 2
     (last,) = command("facts", "vector_add_bound", *options, "--json").document["steps"]
-    assert [one["architecture"] for one in last["compiled"]] == ["sm_80", "sm_75"]
+    assert [entry["architecture"] for entry in last["compiled"]] == ["sm_80", "sm_75"]
 
 
 def test_what_an_architecture_refuses_is_told_and_so_is_a_missing_nvdisasm(

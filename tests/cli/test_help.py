@@ -171,12 +171,12 @@ def test_every_option_is_named_in_the_source():
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "typer.Option"
     ]
     assert len(calls) > 20
-    assert [ast.unparse(one) for one in calls if not is_named(one)] == []
+    assert [ast.unparse(call) for call in calls if not is_named(call)] == []
     assert not is_named(ast.parse('typer.Option(metavar="RECIPE")').body[0].value)
 
 
 def is_named(call: ast.Call) -> bool:
-    texts = [one.value for one in call.args if isinstance(one, ast.Constant)]
+    texts = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
     return any(isinstance(text, str) and text.startswith("--") for text in texts)
 
 

@@ -227,10 +227,11 @@ def test_on_the_simulator_the_accesses_are_counted(
     assert header.split()[-5:] == counts
     bound, shared = (row for row in rows(result.out) if row[0].startswith("window_sum"))
     counted = [
-        count_accesses(run_golden(one).problem, run_golden(one).steps[-1].module) for one in ladder
+        count_accesses(run_golden(rung).problem, run_golden(rung).steps[-1].module)
+        for rung in ladder
     ]
     least = run_golden(ladder[0]).problem.bytes
-    traffic = [f"{one.traffic / least:.1f}x" for one in counted]
+    traffic = [f"{count.traffic / least:.1f}x" for count in counted]
     assert bound[-2:] == [traffic[0], "0"]
     access = counted[1].scopes["shared"]
     wavefronts = f"{access.wavefronts_per_request:.1f}"

@@ -79,7 +79,7 @@ def test_a_page_is_written_and_held_in_step(fill_documents: Command, tree: Path)
     assert not page.exists()
 
     assert fill(fill_documents, tree).code == 0
-    assert sorted(one.name for one in page.parent.iterdir()) == [
+    assert sorted(path.name for path in page.parent.iterdir()) == [
         "conv1d-tutorial.md",
         "conv1d-tutorial.svg",
     ]
@@ -147,12 +147,12 @@ def test_diffs_of_further_steps_or_of_both_ends():
         ]
 
     first = make(input="a\n", bound="b\n")
-    assert [str(one) for one in find_diffs(None, "first", first)] == [
+    assert [str(diff) for diff in find_diffs(None, "first", first)] == [
         "--- first/00_input\n+++ first/01_bound\n@@ -1 +1 @@\n-a\n+b"
     ]
     short = make(input="a\n", tiled="t\n", bound="b\n")
     longer = make(input="a\n", tiled="t\n", bound="b\n", cached="c\n", unrolled="d\n")
-    pairs = [(one.before, one.after) for one in find_diffs(("short", short), "longer", longer)]
+    pairs = [(diff.before, diff.after) for diff in find_diffs(("short", short), "longer", longer)]
     assert pairs == [
         ("longer/02_bound", "longer/03_cached"),
         ("longer/03_cached", "longer/04_unrolled"),

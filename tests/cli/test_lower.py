@@ -21,8 +21,8 @@ def test_the_table_has_every_pass_by_number(command: Command, lowering: Lowering
     first, *rest = result.out.splitlines()
     assert first == "window_sum_shared 03_fetched_cooperatively  for cuda"
     rows = [line.split() for line in rest if line.strip()[:1].isdigit() and "passes" not in line]
-    passes = sorted(lowering.passes, key=lambda one: one.number)
-    assert [row[:2] for row in rows] == [[str(one.number), one.name] for one in passes]
+    passes = sorted(lowering.passes, key=lambda changed: changed.number)
+    assert [row[:2] for row in rows] == [[str(step.number), step.name] for step in passes]
     for row, one in zip(rows, passes, strict=True):
         diff = one.diff()
         change = [f"+{diff.added}", f"−{diff.removed}"] if one.changed else []
@@ -34,15 +34,15 @@ def test_the_table_has_every_pass_by_number(command: Command, lowering: Lowering
 def test_only_what_changed(command: Command, lowering: Lowering):
     result = command("lower", "window_sum_shared", "--changed")
     names = [line.split()[1] for line in result.out.splitlines()[3:-2]]
-    in_order = sorted(lowering.changed, key=lambda one: one.number)
-    assert names == [one.name for one in in_order]
+    in_order = sorted(lowering.changed, key=lambda changed: changed.number)
+    assert names == [changed.name for changed in in_order]
 
 
 def test_diffs_are_of_the_passes_that_changed_something(command: Command, lowering: Lowering):
     result = command("lower", "window_sum_shared", "--diff", "--context", "0")
     headings = [line for line in result.out.splitlines() if line.startswith("# ")]
     assert [" ".join(line.split()[1:3]) for line in headings] == [
-        one.label for one in lowering.changed
+        changed.label for changed in lowering.changed
     ]
     for one in lowering.changed:
         assert "\n".join(one.diff(context=0).lines) in result.out
@@ -79,7 +79,9 @@ def test_as_json(command: Command, lowering: Lowering):
         *("passes_run", "passes", "refused"),
     }
     assert document["passes_run"] == len(lowering.passes)
-    assert [one["number"] for one in document["passes"]] == [one.number for one in lowering.changed]
+    assert [entry["number"] for entry in document["passes"]] == [
+        changed.number for changed in lowering.changed
+    ]
     first = document["passes"][0]
     assert set(first) == {"number", "name", "changed", "time_us", "added", "removed", "diff"}
     assert first["diff"] == str(lowering.changed[0].diff())

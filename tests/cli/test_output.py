@@ -48,7 +48,7 @@ def test_every_command_is_here():
 
 
 def spell(arguments: tuple[str, ...], folder: Path) -> list[str]:
-    return [one.format(folder=folder) for one in arguments]
+    return [argument.format(folder=folder) for argument in arguments]
 
 
 def run_into(stream: TextIO, arguments: tuple[str, ...], folder: Path) -> int:

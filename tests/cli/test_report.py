@@ -45,8 +45,8 @@ def test_processes_make_the_same_as_one(command: Command, tmp_path: Path, monkey
         recipes = read(path)["recipes"]
         for recipe in recipes:
             for step in recipe["steps"]:
-                for one in step["passes"]:
-                    del one["milliseconds"]
+                for entry in step["passes"]:
+                    del entry["milliseconds"]
         return json.dumps(recipes)
 
     arguments = ("report", "vector_add_bound", "window_sum_bound", "--no-checks", "-o")
@@ -67,7 +67,7 @@ def test_a_failed_check_is_told_and_shown(command: Command, tmp_path: Path):
     (recipe,) = read(path)["recipes"]
     assert recipe["status"] == "failed"
     assert recipe["steps"][0]["checks"]["numbers"] == "failed"
-    found = {one["check"] for one in recipe["steps"][0]["checks"]["findings"]}
+    found = {finding["check"] for finding in recipe["steps"][0]["checks"]["findings"]}
     assert found == {"golden", "numbers"}
 
 

@@ -93,7 +93,7 @@ def find_truth(found: FirstBad, pipeline: str | None = None, name: str = NAME) -
     assert found.step is not None
     target = "llvm" if find_unbound_sblocks(found.step.module) else GPU
     passes = lower_through_passes(found.step.module, target, pipeline=pipeline).passes
-    return next(one.number for one in passes if one.name == name and one.changed)
+    return next(step.number for step in passes if step.name == name and step.changed)
 
 
 def require_between(found: FirstBad, truth: int) -> None:
@@ -161,7 +161,7 @@ def test_what_cannot_be_interpreted_is_between(
     found = bisect_run(run).first_bad
     assert found is not None
     assert found.kind == "between"
-    assert any("stack_alloca" in one for one in found.not_run)
+    assert any("stack_alloca" in text for text in found.not_run)
     require_between(found, find_truth(found))
 
 
@@ -183,7 +183,7 @@ RIGHT: list[tuple[str, Change, tuple]] = [
 @pytest.mark.parametrize(
     ("behind", "change", "of"),
     RIGHT,
-    ids=[f"{one[0]}-{number}" for number, one in enumerate(RIGHT)],
+    ids=[f"{case[0]}-{number}" for number, case in enumerate(RIGHT)],
 )
 def test_a_pass_that_is_right_here_is_not_accused(
     monkeypatch: pytest.MonkeyPatch, behind: str, change: Change, of: tuple
@@ -213,7 +213,7 @@ def test_a_pass_that_leaves_out_what_it_is_for_is_named(monkeypatch: pytest.Monk
     assert (found.kind, found.name) == ("pass", "s_tir.ThreadSync")
     assert found.step is not None
     passes = lower_through_passes(found.step.module, GPU).passes
-    assert found.number == next(one.number for one in passes if one.name == "s_tir.ThreadSync")
+    assert found.number == next(step.number for step in passes if step.name == "s_tir.ThreadSync")
 
 
 def test_a_module_that_is_refused_is_wrong_already(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,14 +302,14 @@ def test_what_a_pass_leaves_undefined_is_between(monkeypatch: pytest.MonkeyPatch
     assert found.kind in ("between", "refused")
     assert found.step is not None
     truth = next(
-        one.number
-        for one in lower_through_passes(found.step.module, GPU).passes
-        if one.name == NAME
+        step.number
+        for step in lower_through_passes(found.step.module, GPU).passes
+        if step.name == NAME
     )
     last_right = re.search(r"after pass (\d+)", found.right)
     assert last_right is not None
     assert int(last_right.group(1)) < truth
-    assert any(f"after {truth} {NAME}: the interpreter fails: " in one for one in found.not_run)
+    assert any(f"after {truth} {NAME}: the interpreter fails: " in text for text in found.not_run)
 
 
 def test_a_pass_that_takes_too_long_is_not_accused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +319,7 @@ def test_a_pass_that_takes_too_long_is_not_accused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TIRSTEP_COMPILE_SECONDS", "0.1")
     found = bisect_run(run)
     assert found.first_bad is None
-    assert any("as TVM lowers it: compiling took more than 0.1 s" in one for one in found.not_run)
+    assert any("as TVM lowers it: compiling took more than 0.1 s" in text for text in found.not_run)
 
 
 def test_what_is_too_large_to_interpret_is_run_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,7 +404,7 @@ def test_barriers_for_two_kinds_of_shared_memory(
     found = find_bad_pass(*case)
     assert found is not None
     passes = lower_through_passes(module, GPU).passes
-    truth = next(one.number for one in passes if one.name == NAME and one.changed)
+    truth = next(step.number for step in passes if step.name == NAME and step.changed)
     if found.kind == "pass":
         assert found.number == truth
     else:
@@ -441,7 +441,9 @@ def test_a_wrong_pass_for_the_second_of_two_kernels(
     assert found is not None
     assert (found.kind, found.name) == ("pass", NAME)
     passes = lower_through_passes(module, GPU).passes
-    assert found.number == next(one.number for one in passes if one.name == NAME and one.changed)
+    assert found.number == next(
+        step.number for step in passes if step.name == NAME and step.changed
+    )
 
 
 ROWS = ("row_sum_threads", {"m": 4, "n": 64})
@@ -460,12 +462,12 @@ def test_a_wrong_pass_near_a_reduction_over_threads(
     found = find_bad_pass(module, [*inputs, np.zeros_like(right)], [right], GPU)
     assert found is not None
     passes = lower_through_passes(module, GPU).passes
-    truth = next(one.number for one in passes if one.name == NAME and one.changed)
+    truth = next(step.number for step in passes if step.name == NAME and step.changed)
     if behind == "ThreadSync":
         assert found.kind == "between"
         first, last = (int(number) for number in re.findall(r"after pass (\d+)", found.label))
         assert first < truth <= last
-        assert any("'tvm_thread_allreduce'" in one for one in found.not_run)
+        assert any("'tvm_thread_allreduce'" in text for text in found.not_run)
     else:
         assert (found.kind, found.name, found.number) == ("pass", NAME, truth)
 
@@ -474,9 +476,9 @@ def test_a_wrong_pass_near_a_reduction_over_threads(
 def test_reductions_over_threads_are_run_in_every_stage_before_the_barriers(name: str) -> None:
     run = run_golden(find_recipe(name))
     stages = find_stages(lower_through_passes(run.steps[-1].module, GPU))
-    names = [one.name for one in stages]
+    names = [stage.name for stage in stages]
     first, last = (
-        names.index(f"s_tir.{one}") for one in ("LowerCrossThreadReduction", "ThreadSync")
+        names.index(f"s_tir.{name}") for name in ("LowerCrossThreadReduction", "ThreadSync")
     )
     assert last - first > 8
     for stage in stages[first:last]:

@@ -14,13 +14,17 @@ from tirstep.modules import Kernel, Problem, get_kernel, kernels
 from tirstep.modules.corners import Corner
 from tirstep.transforms.recipes import RECIPES
 
-CORNERS = [(name, one) for name, kernel in kernels().items() for one in kernel.meaning.corners]
+CORNERS = [
+    (name, corner) for name, kernel in kernels().items() for corner in kernel.meaning.corners
+]
 OTHERS = {"integers", "random floats", "random bits"}
 
 
 def find(wrong: Wrong, problem: Problem, seed: int = 0) -> list[str]:
     program = as_program(problem, wrong.of, is_raw=wrong.is_raw)
-    return [one.message for one in check_program(problem, program, "numpy", where="", seed=seed)]
+    return [
+        finding.message for finding in check_program(problem, program, "numpy", where="", seed=seed)
+    ]
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
@@ -44,11 +48,13 @@ def find_alone(wrong: Wrong, corner: Corner) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("kernel", "corner"), CORNERS, ids=lambda one: getattr(one, "name", one))
+@pytest.mark.parametrize(
+    ("kernel", "corner"), CORNERS, ids=lambda given: getattr(given, "name", given)
+)
 def test_a_corner_case_sees_what_it_is_there_for(kernel: str, corner: Corner) -> None:
     """Of the wrong kernels one names it, or else all of them are asked."""
-    planted = [one for one in WRONG if one.kernel == kernel]
-    named = [one for one in planted if one.seen_by == corner.name]
+    planted = [variant for variant in WRONG if variant.kernel == kernel]
+    named = [variant for variant in planted if variant.seen_by == corner.name]
     assert all(find_alone(wrong, corner) for wrong in named)
     assert named or any(find_alone(wrong, corner) for wrong in planted)
     assert len(corner.purpose) < 100

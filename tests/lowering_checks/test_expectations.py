@@ -27,7 +27,7 @@ def expecting(run: Run, *expected: str | SourcePattern) -> Run:
 
 
 def sentences(run: Run) -> list[str]:
-    return [one.message for one in check_expectations(run, run.steps[-1])]
+    return [expectation.message for expectation in check_expectations(run, run.steps[-1])]
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +43,17 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_recipe_expects_something():
     """Give ``@recipe(expects=...)`` what `tirstep facts` says of its last step."""
-    assert [name for name, one in RECIPES.items() if not one.expects] == []
+    assert [name for name, recipe in RECIPES.items() if not recipe.expects] == []
 
 
-@pytest.mark.parametrize("name", [name for name, one in RECIPES.items() if one.expects])
+@pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.expects])
 def test_what_a_recipe_expects_holds_at_its_seed(name: str):
     run = run_default_example(find_recipe(name))
     steps = {step.name: step for step in run.steps}
     assert {run.steps[-1].name} <= set(run.recipe.expects) <= set(steps)
     for step in run.recipe.expects:
         outcomes = judge_expectations(run, steps[step])
-        assert [str(one.finding) for one in outcomes if one.finding is not None] == []
+        assert [str(outcome.finding) for outcome in outcomes if outcome.finding is not None] == []
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_each_relation():
 def test_a_breach_is_a_finding_with_the_step_and_the_number(blocking: Run):
     run = expecting(blocking, "vector_loads >= 4", "threads == 64", "shared_bytes <= 1 KiB")
     findings = check_expectations(run, run.steps[-1])
-    assert [one.message for one in findings] == [
+    assert [finding.message for finding in findings] == [
         "vector_loads >= 4 is expected, and vector_loads is 2",
         "shared_bytes <= 1024 is expected, and shared_bytes is 2048",
     ]
@@ -102,7 +102,7 @@ def test_a_schedule_that_lost_its_vectors_is_found(blocking: Run):
     assert "vector_loads == 2 is expected, and vector_loads is 0" in found
     has_filecheck = importlib.util.find_spec("filecheck") is not None
     complaint = "the source does not match the pattern"
-    assert any(one.startswith(complaint) for one in found) == has_filecheck
+    assert any(text.startswith(complaint) for text in found) == has_filecheck
 
 
 def test_a_pattern_of_the_source(blocking: Run):
@@ -138,10 +138,10 @@ def test_without_a_compiler_or_filecheck_it_says_what_was_not_checked(
         blocking, "spills == 0", "LDG.128 == 2", SourcePattern("CHECK: a"), "blocks > 0"
     )
     outcomes = judge_expectations(run, run.steps[-1])
-    assert [one.unchecked for one in outcomes] == [
+    assert [outcome.unchecked for outcome in outcomes] == [
         *(cuda_compilers.MISSING, cuda_compilers.MISSING, checked.MISSING_FILECHECK, None),
     ]
-    assert all(one.finding is None for one in outcomes)
+    assert all(outcome.finding is None for outcome in outcomes)
 
 
 def test_what_is_compiled_is_held_to_its_architecture(blocking: Run):

@@ -61,7 +61,7 @@ def test_every_fact_of_a_small_kernel(scope: str):
     static, dynamic = (256, 0) if scope == "shared" else (0, 256)
     assert (kernel.static_shared_bytes, kernel.dynamic_shared_bytes) == (static, dynamic)
     assert (kernel.blocks, kernel.threads, kernel.shared_bytes) == (16, 32, 256)
-    assert {(one.scope, one.kind): dict(one.widths) for one in kernel.accesses} == {
+    assert {(access.scope, access.kind): dict(access.widths) for access in kernel.accesses} == {
         ("global", "load"): {8: 1},
         ("shared", "store"): {8: 1},
         ("shared", "load"): {2: 4},
@@ -81,7 +81,7 @@ def test_barriers_are_as_many_as_the_simulator_runs_into(name: str):
     run = run_golden(find_recipe(name))
     inputs = run.problem.float_inputs(0)
     outputs = run.problem.reference(inputs)
-    arguments = [*inputs, *(one.astype("float32") for one in outputs)]
+    arguments = [*inputs, *(output.astype("float32") for output in outputs)]
     counts = simulate(run.steps[-1].module, arguments).counts
     kernel = only_kernel(facts_of(run))
     assert kernel.barriers_executed == counts.barriers > 0
@@ -132,8 +132,8 @@ def two_kernels() -> tvm.IRModule:
 
 def test_several_kernels_have_facts_each():
     facts = get_facts(two_kernels())
-    assert [(one.blocks, one.threads) for one in facts.kernels] == [(2, 32), (1, 16)]
-    names = {one.name for one in facts.kernels}
+    assert [(kernel.blocks, kernel.threads) for kernel in facts.kernels] == [(2, 32), (1, 16)]
+    names = {kernel.name for kernel in facts.kernels}
     assert {row.group for row in facts.rows() if row.key == "threads"} == {
         f"launch {name}" for name in names
     }

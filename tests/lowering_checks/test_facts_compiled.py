@@ -88,7 +88,7 @@ def kernel(blocking: Facts) -> KernelFacts:
 @needs_nvdisasm
 def test_one_recipe_on_every_architecture(blocking: Facts):
     compiled = compile_everywhere(blocking)
-    assert [one.architecture for one in compiled] == list(ARCHITECTURES)
+    assert [fact.architecture for fact in compiled] == list(ARCHITECTURES)
     for one in compiled:
         (it,) = one.kernels
         assert one.refusal is None
@@ -218,7 +218,9 @@ def test_what_an_architecture_cannot_run_is_told(
 def test_what_fits_is_not_refused(kernel: KernelFacts):
     fits = replace(kernel, dynamic_shared_bytes=(227 << 10) - 2048, copies={16: 1}, wgmma=1)
     assert find_refusal(get_architecture("sm_90a"), [fits]) is None
-    assert all(find_refusal(one, [kernel]) is None for one in ARCHITECTURES.values())
+    assert all(
+        find_refusal(architecture, [kernel]) is None for architecture in ARCHITECTURES.values()
+    )
 
 
 def test_an_unknown_architecture_is_refused(blocking: Facts):
@@ -294,8 +296,8 @@ def test_occupancy_is_that_of_nvidias_own_calculator(tmp_path: Path):
     if gxx is None:
         pytest.skip("there is no g++ on this machine")
     cases = [
-        (one, threads, registers, shared)
-        for one in ARCHITECTURES.values()
+        (architecture, threads, registers, shared)
+        for architecture in ARCHITECTURES.values()
         for threads in (1, 32, 96, 256, 640, 1024)
         for registers in (16, 33, 64, 98, 168, 255)
         for shared in (0, 1000, 16384, 33000, 49152, 65536, 101376, 160000, 232448)
@@ -304,17 +306,17 @@ def test_occupancy_is_that_of_nvidias_own_calculator(tmp_path: Path):
     include = f"-I{cuda_compilers.find_wheels()}/include"
     subprocess.run([gxx, include, "oracle.cpp", "-o", "oracle"], cwd=tmp_path, check=True)
     lines = [
-        f"{one.capability // 10} {one.capability % 10} {one.warps} {threads} {one.shared} "
-        f"{one.shared_per_block} {one.shared_reserved} {registers} {shared}"
-        for one, threads, registers, shared in cases
+        f"{gpu.capability // 10} {gpu.capability % 10} {gpu.warps} {threads} {gpu.shared} "
+        f"{gpu.shared_per_block} {gpu.shared_reserved} {registers} {shared}"
+        for gpu, threads, registers, shared in cases
     ]
     done = subprocess.run(
         [tmp_path / "oracle"], input="\n".join(lines), capture_output=True, text=True, check=True
     )
     wanted = list(map(int, done.stdout.split()))
     got = [
-        compute_occupancy(one, threads=threads, registers=registers, shared_bytes=shared).blocks
-        for one, threads, registers, shared in cases
+        compute_occupancy(gpu, threads=threads, registers=registers, shared_bytes=shared).blocks
+        for gpu, threads, registers, shared in cases
     ]
     different = [
         (case[0].name, *case[1:], mine, right)

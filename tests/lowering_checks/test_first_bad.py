@@ -316,7 +316,7 @@ def test_a_pipeline_of_ones_own_is_searched(monkeypatch: pytest.MonkeyPatch) -> 
 def test_nothing_is_wrong_with_a_recipe(name: str) -> None:
     found = bisect_run(run_golden(find_recipe(name)))
     assert (found.first_bad, found.not_run) == (None, ())
-    judged = Counter((one.device, one.state) for one in found.judged)
+    judged = Counter((stage.device, stage.state) for stage in found.judged)
     steps = len(run_golden(find_recipe(name)).steps)
     assert judged["interpreter", "as scheduled"] == steps
     ends = judged["cpu", "as a program of the CPU"] + judged["host", "as generated CUDA source"]
@@ -352,7 +352,7 @@ def test_without_a_compiler_code_generation_is_not_run(monkeypatch: pytest.Monke
     monkeypatch.setenv("CXX", "")
     found = bisect_run(run_golden(find_recipe("vector_add_bound")))
     assert found.first_bad is None
-    assert [one.partition(";")[0] for one in found.not_run] == [
+    assert [text.partition(";")[0] for text in found.not_run] == [
         "02_bound, as generated CUDA source: there is no g++ and no clang++ on this machine"
     ]
 
@@ -360,7 +360,7 @@ def test_without_a_compiler_code_generation_is_not_run(monkeypatch: pytest.Monke
 def test_a_joined_program_has_the_threads_that_the_host_launches() -> None:
     module = run_golden(find_recipe("vector_add_bound")).steps[-1].module
     stages = find_stages(lower_through_passes(module, GPU))
-    split = next(one.module for one in stages if one.name == "tirx.SplitHostDevice")
+    split = next(stage.module for stage in stages if stage.name == "tirx.SplitHostDevice")
     text = str(split["main"]).replace("C_1.data, 8, 128,", "C_1.data, 8, 64,")
     assert text != str(split["main"])
     joined = join(from_source(text), find_kernels(split))
@@ -414,7 +414,7 @@ def test_every_stage_up_to_the_split_of_host_and_device_is_run_and_right(name: s
     stages = find_stages(lower_through_passes(run.steps[-1].module, GPU))
     names = [stage.name for stage in stages]
     behind = {"s_tir.MergeSharedMemoryAllocations", "tirx.SplitHostDevice"}
-    ours = stages[: min(names.index(one) for one in behind if one in names)]
+    ours = stages[: min(names.index(name) for name in behind if name in names)]
     assert len(ours) > 8
     for stage in ours:
         device = Interpreter(in_order=stage.is_in_order)

@@ -204,7 +204,7 @@ def test_writing_leaves_the_files_of_others(store: GoldenStore, run: Run) -> Non
     assert [path.name for path in changed] == ["02_bound.py"]
     assert {(store.root / name).read_text() for name in OF_OTHERS} == {"years"}
     assert (store.root / "empty").is_dir()
-    assert [one.where for one in store.find_orphans([run])] == sorted(OF_OTHERS)
+    assert [orphan.where for orphan in store.find_orphans([run])] == sorted(OF_OTHERS)
 
 
 def test_one_recipe_of_several_is_written(store: GoldenStore, run: Run) -> None:

@@ -483,7 +483,7 @@ def test_a_compiler_that_hangs_ends_at_the_limit(
         host.compile_generated(generated)
     processes = began.read_text().split()
     assert len(processes) == 2
-    assert not any(is_running(int(one)) for one in processes)
+    assert not any(is_running(int(process)) for process in processes)
 
 
 def test_a_program_that_is_no_compiler_is_told(

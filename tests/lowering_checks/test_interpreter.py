@@ -65,7 +65,10 @@ def run(module):
 def test_loops_that_may_run_in_any_order_get_axes_that_are_free(binding, threads):
     module = edit(BOUND, binding)
     body = flatten(module["main"], in_order=True).body
-    found = {str(one.node.thread_tag): int(one.value) for one in find_all(body, AttrStmt)}
+    found = {
+        str(attribute.node.thread_tag): int(attribute.value)
+        for attribute in find_all(body, AttrStmt)
+    }
     assert found == threads
     assert run(module) == (True, [])
 
@@ -75,7 +78,9 @@ def test_what_a_thread_has_for_itself_stays_with_it():
     module = edit("for i in", local)
     text = module.script().replace("B[vi, vj]", "S[vi, vj]")
     body = flatten(from_source(text)["main"], in_order=True).body
-    assert [str(one.node.thread_tag) for one in find_all(body, AttrStmt)] == ["blockIdx.y"]
+    assert [str(attribute.node.thread_tag) for attribute in find_all(body, AttrStmt)] == [
+        "blockIdx.y"
+    ]
 
 
 def test_iterations_that_only_claim_any_order_are_a_race():
@@ -108,7 +113,10 @@ def test_an_opaque_block_is_spread_where_iterations_share_no_element(old, new, a
     found = find_all(module["main"].body, SBlock)
     assert all(not block.iter_vars for block in found)
     body = flatten(module["main"], in_order=True).body
-    taken = {str(one.node.thread_tag): int(one.value) for one in find_all(body, AttrStmt)}
+    taken = {
+        str(attribute.node.thread_tag): int(attribute.value)
+        for attribute in find_all(body, AttrStmt)
+    }
     assert taken == axes
     assert run(module)[0] == is_right
 

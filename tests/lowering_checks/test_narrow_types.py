@@ -25,7 +25,7 @@ PROBLEMS = [
     get_kernel(name).problem(*sizes, **options)
     for name, shapes in SHAPES.items()
     for sizes in shapes
-    for options in (*({"dtype": one} for one in ("float32", "float16", "bfloat16")), HALF_SUMS)
+    for options in (*({"dtype": name} for name in ("float32", "float16", "bfloat16")), HALF_SUMS)
     if "acc" in get_kernel(name).options or "acc" not in options
 ]
 FLOAT8 = [
@@ -47,9 +47,9 @@ def test_a_narrower_type_is_seen_and_the_right_one_is_not(problem: Problem) -> N
         assert not is_seen(problem, right, range(3)), right
     is_certain = problem.is_exact and problem.outputs[0].dtype == "float32"
     missed = [
-        str(one)
-        for one in narrowings(problem)
-        if not is_seen(problem, one, range(1 if is_certain else 3))
+        str(narrowing)
+        for narrowing in narrowings(problem)
+        if not is_seen(problem, narrowing, range(1 if is_certain else 3))
     ]
     assert missed == []
 

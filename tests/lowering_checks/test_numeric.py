@@ -60,7 +60,7 @@ def test_an_input_that_the_kernel_changes_is_found(device: str) -> None:
     text = problem.module.script().replace(old, body).replace("T.writes(C[vi])", "T.writes()")
     text = text.replace("range(8)", 'T.thread_binding(8, thread="threadIdx.x")')
     found = check_numbers(problem, from_source(text), get_device(device), where="here", seed=1)
-    (message,) = [one.message for one in found if one.check == "numbers"]
+    (message,) = [finding.message for finding in found if finding.check == "numbers"]
     was = problem.integer_inputs(1)[1][5]
     assert message == (
         f"the input B[5] was {was:g} before the run and is 99 after it; 1 of 8 elements of an "

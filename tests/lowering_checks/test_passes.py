@@ -41,22 +41,22 @@ def watch_alone(module: tvm.IRModule) -> list[tuple[str, str]]:
 
 
 def test_every_pass_is_there_with_the_module_after_it(lowering: Lowering):
-    got = [(one.name, print_module(one.module)) for one in lowering.passes]
+    got = [(step.name, print_module(step.module)) for step in lowering.passes]
     assert got == watch_alone(scheduled())
-    assert sorted(one.number for one in lowering.passes) == list(range(1, len(got) + 1))
-    assert all(one.seconds >= 0 for one in lowering.passes)
+    assert sorted(step.number for step in lowering.passes) == list(range(1, len(got) + 1))
+    assert all(step.seconds >= 0 for step in lowering.passes)
 
 
 def test_what_did_not_change_is_equal_and_what_changed_is_not(lowering: Lowering):
     assert 15 < len(lowering.changed) < 30 < len(lowering.passes)
-    for one in lowering.passes:
-        is_equal = tvm_ffi.structural_equal(one.before, one.module)
-        assert one.changed is not is_equal
-        assert one.changed or one.diff().lines == ()
+    for step in lowering.passes:
+        is_equal = tvm_ffi.structural_equal(step.before, step.module)
+        assert step.changed is not is_equal
+        assert step.changed or step.diff().lines == ()
 
 
 def test_each_pass_goes_on_from_the_one_before(lowering: Lowering):
-    names = [one.name for one in lowering.passes]
+    names = [step.name for step in lowering.passes]
     chain = lowering.passes[: names.index("tirx.ConvertSSA")]  # then the device's part goes apart
     for before, after in itertools.pairwise(chain):
         assert tvm_ffi.structural_equal(before.module, after.before), after.label
@@ -97,7 +97,7 @@ def test_a_pass_that_runs_others_did_not_change_what_they_did(monkeypatch: pytes
     only_runs = tvm.transform.module_pass(lambda module, _: inner(module), 0, name="outer")
     use_pipeline(monkeypatch, only_runs)
     found = lower_through_passes(scheduled("vector_add_bound"), "llvm", pipeline="own")
-    first, second = (one for one in found.passes if one.name in ("inner", "outer"))
+    first, second = (step for step in found.passes if step.name in ("inner", "outer"))
     assert (first.name, first.number) == ("inner", second.number + 1)
     assert (first.changed, second.changed) == (True, False)
 

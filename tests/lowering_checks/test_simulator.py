@@ -42,7 +42,7 @@ WITH_BARRIERS = [
 
 
 def arguments(problem: Problem) -> list[np.ndarray]:
-    outputs = [np.full(one.shape, np.nan, one.dtype) for one in problem.outputs]
+    outputs = [np.full(output.shape, np.nan, output.dtype) for output in problem.outputs]
     return [*problem.integer_inputs(0), *outputs]
 
 

@@ -113,7 +113,7 @@ def test_what_all_threads_share_wraps_in_its_own_type() -> None:
             U[tx] = T.Cast("uint32", k) - T.uint32(1)
         """,
     ).arguments
-    assert [set(one) for one in results] == [{-(2**30) + 2}, {2**31}, {2**32 - 1}]
+    assert [set(result) for result in results] == [{-(2**30) + 2}, {2**31}, {2**32 - 1}]
 
 
 def test_a_trip_count_that_overflows_is_no_iteration() -> None:

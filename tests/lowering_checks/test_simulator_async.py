@@ -41,7 +41,7 @@ def find_lowered(kind: str, stages: int, order: tuple[int, ...] = IN_ORDER) -> t
 def run(kind: str, lowered: tvm.IRModule) -> tuple[bool, list[DeviceFinding]]:
     """Whether the numbers are right, and what was found."""
     _, problem = PIPELINES[kind]
-    outputs = [np.full(one.shape, np.nan, one.dtype) for one in problem.outputs]
+    outputs = [np.full(output.shape, np.nan, output.dtype) for output in problem.outputs]
     inputs = problem.integer_inputs(0)
     result = simulate_lowered(lowered, [*inputs, *outputs])
     (expected,) = problem.reference(inputs)

@@ -32,7 +32,7 @@ class Crop:
 
 
 def findings(problem, lowered: tvm.IRModule):
-    outputs = [np.full(one.shape, np.nan, one.dtype) for one in problem.outputs]
+    outputs = [np.full(output.shape, np.nan, output.dtype) for output in problem.outputs]
     return simulate_lowered(lowered, [*problem.integer_inputs(0), *outputs]).findings
 
 

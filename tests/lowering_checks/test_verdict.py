@@ -49,7 +49,7 @@ def test_a_wrong_step_is_found_at_that_step() -> None:
     broken = dataclasses.replace(run.steps[2], module=from_source(wrong))
     run = dataclasses.replace(run, steps=(*run.steps[:2], broken, *run.steps[3:]))
     findings = [verdict.findings for verdict in judge_run(run, CPU)]
-    assert [bool(one) for one in findings] == [False, False, True, False, False, False]
+    assert [bool(finding) for finding in findings] == [False, False, True, False, False, False]
     assert findings[2][0].where == "matmul_shared_blocking 02_accumulated_in_registers"
     assert "elements are wrong" in findings[2][0].message
 

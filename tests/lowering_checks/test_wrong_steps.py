@@ -190,7 +190,7 @@ REMEDY = (
 def test_check_goes_on_behind_a_step_that_tvm_refuses() -> None:
     run = make_run(make_refused, "matmul_bias_relu", {"m": 8, "n": 8, "k": 4})
     _, fused, registers = judge_run(run, get_device("simulator"))
-    assert [one.check for one in fused.findings] == ["lowering"]
+    assert [finding.check for finding in fused.findings] == ["lowering"]
     assert fused.findings[0].message.startswith(REMEDY)
     assert fused.checked_on == "cpu 8x8x4"
     assert (registers.findings, registers.checked_on) == ((), "simulator 8x8x4")
@@ -205,7 +205,7 @@ def test_a_refused_step_that_is_wrong_has_both_findings() -> None:
     )
     run = replace(run, steps=(run.steps[0], wrong, run.steps[2]))
     _, fused, registers = judge_run(run, get_device("simulator"))
-    assert [one.check for one in fused.findings] == ["lowering", "numbers"]
+    assert [finding.check for finding in fused.findings] == ["lowering", "numbers"]
     assert registers.findings == ()
     found = bisect_run(run).first_bad
     assert found is not None
@@ -222,7 +222,7 @@ def test_a_refused_step_is_told_where_nothing_is_wrong(tmp_path: Path) -> None:
     assert bad.right.endswith(" (right: interpreter)")
     assert bad.finding.message.startswith(REMEDY)
     assert bad.diff.added
-    assert not any(one.startswith("01") for one in found.not_run)
+    assert not any(text.startswith("01") for text in found.not_run)
     write_reproducer(bad, tmp_path / "why.py")
     shown = run_reproducer(tmp_path / "why.py")
     assert shown.is_shown
@@ -242,7 +242,7 @@ def test_the_pass_that_loses_the_guard_of_a_reduction_is_named() -> None:
     assert found is not None
     assert (found.kind, found.name) == ("pass", "s_tir.LowerCrossThreadReduction")
     passes = lower_through_passes(run.steps[-1].module, GPU).passes
-    assert found.number == next(one.number for one in passes if one.name == found.name)
+    assert found.number == next(step.number for step in passes if step.name == found.name)
 
 
 def test_right_steps_accuse_nobody() -> None:

@@ -434,7 +434,7 @@ def test_references_by_hand() -> None:
 
 def test_references_of_kernels_over_memory_by_hand() -> None:
     def of(kernel, *inputs):
-        arrays = [np.array(one, float) for one in inputs]
+        arrays = [np.array(array, float) for array in inputs]
         (out,) = kernel.problem(*arrays[0].shape).reference(arrays)
         return out.tolist()
 
@@ -472,7 +472,7 @@ def test_an_error_of_its_own_holds_and_is_not_much_too_large(kernel) -> None:
     (exact,), (bound,) = problem.reference(inputs), problem.error_bound(inputs)
     single = kernel.meaning.reference(*inputs, **problem.shape)
     assert (np.abs(single - exact) <= bound).all()
-    narrow = [one.astype(dtype_facts("bfloat16").numpy).astype(float) for one in inputs]
+    narrow = [array.astype(dtype_facts("bfloat16").numpy).astype(float) for array in inputs]
     rough = kernel.meaning.reference(*narrow, **problem.shape)
     assert (np.abs(rough - exact) > bound).mean() > 0.5
     assert (bound < 1e-3 * np.abs(exact).max()).all()

@@ -15,7 +15,7 @@ from tirstep.transforms.recipes import RECIPES, Recipe
 
 pytestmark = pytest.mark.gpu
 # An exponential or a root has other bits on a GPU: those are compared within their bounds.
-EXACT = [one for one in RECIPES.values() if get_kernel(one.kernel).meaning.error is None]
+EXACT = [recipe for recipe in RECIPES.values() if get_kernel(recipe.kernel).meaning.error is None]
 ALL = pytest.mark.parametrize("recipe", EXACT, ids=lambda recipe: recipe.name)
 
 

@@ -23,7 +23,7 @@ def test_tiles_of_copied_operands_are_fetched_in_vectors() -> None:
     *copies, copied = find_kernels("copy", m=50, n=37, k=33)
     assert padded.get_accesses("global", "load").vectors == 0
     assert copied.get_accesses("global", "load").scalars == 0
-    assert [one.threads for one in copies] == [256, 256]
+    assert [copy.threads for copy in copies] == [256, 256]
 
 
 @pytest.mark.parametrize(("shape", "kernels"), [((50, 64, 32), 2), ((64, 64, 32), 1)])

@@ -102,7 +102,9 @@ def test_numbers_and_faults_at_drawn_shapes(recipe: Recipe, data: st.DataObject,
 
 
 @pytest.mark.parametrize(
-    "recipe", [one for one in RECIPES.values() if one.kernel in SMALLER], ids=lambda one: one.name
+    "recipe",
+    [recipe for recipe in RECIPES.values() if recipe.kernel in SMALLER],
+    ids=lambda recipe: recipe.name,
 )
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_at_drawn_shapes_too_large_to_simulate(
@@ -120,7 +122,9 @@ def test_numbers_at_drawn_shapes_on_cuda(recipe: Recipe, data: st.DataObject, se
 
 @pytest.mark.parametrize("device_name", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(
-    "recipe", [one for one in RECIPES.values() if one.symbolic], ids=lambda recipe: recipe.name
+    "recipe",
+    [recipe for recipe in RECIPES.values() if recipe.symbolic],
+    ids=lambda recipe: recipe.name,
 )
 def test_a_module_that_leaves_all_claimed_sizes_open(recipe: Recipe, device_name: str) -> None:
     """Compiled once, and right at sizes that are no multiples and at 1."""
@@ -169,7 +173,9 @@ def test_numbers_of_the_three_steps_at_their_sizes_on_cuda(name: str, size: int)
 
 
 @pytest.mark.parametrize(
-    "recipe", [one for one in RECIPES.values() if one.tails], ids=lambda recipe: recipe.name
+    "recipe",
+    [recipe for recipe in RECIPES.values() if recipe.tails],
+    ids=lambda recipe: recipe.name,
 )
 @given(data=st.data())
 def test_a_size_that_does_not_divide_is_refused_or_right(

@@ -126,9 +126,9 @@ def test_a_rung_is_an_earlier_one_and_one_knob_with_a_reason(recipe: Recipe) -> 
     assert recipe.doc.startswith(f"{recipe.why}.\n")
     earlier = ladder[: ladder.recipes.index(recipe)]
     if recipe.base is None:
-        assert not any(isinstance(one, Rung) and one.family is recipe.family for one in earlier)
+        assert not any(isinstance(rung, Rung) and rung.family is recipe.family for rung in earlier)
         return
-    (base,) = [one for one in earlier if one.name == recipe.base]
+    (base,) = [rung for rung in earlier if rung.name == recipe.base]
     before = {**base.config, **base.default_example.options}
     after = {**recipe.config, **recipe.default_example.options}
     changed = {name: value for name, value in after.items() if value != before.get(name)}
@@ -164,9 +164,9 @@ def test_an_unknown_word_is_refused(knob: str) -> None:
 
 
 def test_choices_are_of_sizes_that_exist_and_defaults_are_among_them() -> None:
-    for one in RECIPES.values():
-        for name, values in one.choices.items():
-            assert one.config[name] in values
+    for declared in RECIPES.values():
+        for name, values in declared.choices.items():
+            assert declared.config[name] in values
 
 
 def test_an_unknown_size_names_the_nearest() -> None:

@@ -16,7 +16,7 @@ from tirstep.transforms.recipes import RECIPES
 
 def find_module(recipe: str, step: str) -> tvm.IRModule:
     (module,) = [
-        one.module for one in run_default_example(RECIPES[recipe]).steps if one.name == step
+        made.module for made in run_default_example(RECIPES[recipe]).steps if made.name == step
     ]
     return module
 

@@ -20,7 +20,7 @@ def count(name: str, shape: dict[str, int], **sizes: object) -> Counts:
 def test_the_rungs_of_conv1d_have_fewer_conflicts_and_sectors() -> None:
     names = ("registers", "folded", "coalesced")
     rungs = [count(f"conv1d_{name}", SIGNAL, threads=128, each=8) for name in names]
-    registers, folded, coalesced = (one.scopes["shared"] for one in rungs)
+    registers, folded, coalesced = (rung.scopes["shared"] for rung in rungs)
     # A warp reads its window in 40 loads, four threads from each bank; folded, in ten vectors.
     assert registers.bank_conflicts > 8 * folded.bank_conflicts
     assert 2 * folded.requests < registers.requests

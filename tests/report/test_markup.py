@@ -178,9 +178,9 @@ def test_no_text_makes_an_element(text: str):
 def test_the_page_may_fetch_nothing():
     page = Elements(render_report(make_report("plain")))
     policies = [
-        dict(one[1]).get("content", "")
-        for one in page.elements
-        if isinstance(one, tuple) and ("http-equiv", "Content-Security-Policy") in one[1]
+        dict(element[1]).get("content", "")
+        for element in page.elements
+        if isinstance(element, tuple) and ("http-equiv", "Content-Security-Policy") in element[1]
     ]
     assert len(policies) == 1
     assert policies[0].startswith("default-src 'none';")

@@ -92,7 +92,7 @@ def test_side_by_side_whole_and_another_step_to_compare_with(visit: Open):
 def test_blame_of_a_line_by_mouse_by_keyboard_and_in_the_column(visit: Open):
     opened = visit(f"{LAST}/tir")
     blamed = blame_step(SHARED, SHARED.steps[3])
-    place = next(at for at, one in enumerate(blamed) if one.step.index == 2)
+    place = next(at for at, finding in enumerate(blamed) if finding.step.index == 2)
     wrote = blamed[place].step
     opened.press("d")
     opened.page.hover(f'tr[data-fresh="{place}"] td.code')
@@ -104,7 +104,7 @@ def test_blame_of_a_line_by_mouse_by_keyboard_and_in_the_column(visit: Open):
     column = opened.page.evaluate(
         "Array.from(document.querySelectorAll('td.blame > :first-child'), (one) => one.textContent)"
     )
-    assert column == [f"{one.step.index:02d}_{one.step.name}" for one in blamed]
+    assert column == [f"{finding.step.index:02d}_{finding.step.name}" for finding in blamed]
 
 
 def test_the_source_is_blamed_on_the_step_that_changed_it(visit: Open, report: Report):
@@ -135,7 +135,7 @@ def test_search_goes_to_the_line(visit: Open):
     opened.page.keyboard.type('"A_SHARED = T."')
     found = opened.texts("#hits li")
     assert found
-    assert all("A_shared = T." in one for one in found)
+    assert all("A_shared = T." in text for text in found)
     opened.press("ArrowDown", "Enter")
     opened.page.wait_for_selector("tr.target")
     assert "A_shared = T.sblock_alloc_buffer" in opened.texts("tr.target td.code")[0]

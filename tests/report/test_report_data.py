@@ -44,10 +44,10 @@ def test_passes_follow_each_other_and_are_blamed(report: Report):
         assert len(one.authors) == len(one.after.lines)
         assert all(author >= 0 or -author <= one.number for author in one.authors)
         known |= {one.before, one.after}
-    assert any(one.name == "s_tir.ThreadSync" for one in step.passes)
+    assert any(entry.name == "s_tir.ThreadSync" for entry in step.passes)
     assert step.pass_count > len(step.passes)
     # The barrier is ThreadSync's, and stays its line.
-    sync = next(one for one in step.passes if one.name == "s_tir.ThreadSync")
+    sync = next(entry for entry in step.passes if entry.name == "s_tir.ThreadSync")
     at = next(at for at, line in enumerate(sync.after.lines) if "tvm_storage_sync" in line)
     assert sync.authors[at] == -sync.number
 
@@ -69,7 +69,7 @@ def test_counts_facts_and_verdicts_are_there_where_a_step_can_run(report: Report
 
 
 def flatten(nest: Nest) -> list[Nest]:
-    return [nest, *(one for child in nest.children for one in flatten(child))]
+    return [nest, *(row for child in nest.children for row in flatten(child))]
 
 
 def test_the_loop_nest_of_a_step():
@@ -88,7 +88,7 @@ def test_the_loop_nest_of_a_step():
 def test_buffers_know_what_tvm_keeps_of_them():
     module = SHARED.steps[-1].module
     compacted = lower_through_passes(module).get_pass("CompactBufferAllocation").module
-    buffers = {one.name: one for one in find_buffers(module, compacted)}
+    buffers = {buffer.name: buffer for buffer in find_buffers(module, compacted)}
     assert (buffers["A"].scope, buffers["A"].size, buffers["A"].is_argument) == (
         "global",
         8192,

@@ -77,7 +77,7 @@ class FakeMachine:
     def expect(self, reference: Reference) -> Expectation:
         problem, inputs = reference.problem, reference.inputs
         right = problem.reference(inputs)[0]
-        magnitudes = problem.reference([np.abs(one.astype(float)) for one in inputs])[0]
+        magnitudes = problem.reference([np.abs(array.astype(float)) for array in inputs])[0]
         output = problem.outputs[0]
         bound = bound_storing(right, bound_sums(problem, magnitudes), output.dtype)
         bound = 0 * right if reference.is_exact else bound
@@ -90,7 +90,7 @@ class FakeMachine:
         """The n-th replay that was ever recorded takes `seconds[n]`, or a millisecond."""
         times: list[list[float]] = [[] for _ in replays]
         for turn in order_turns(repeats):
-            place = next(n for n, one in enumerate(self.recorded) if one is replays[turn])
+            place = next(n for n, graph in enumerate(self.recorded) if graph is replays[turn])
             self.runs.append(place)
             times[turn].append(self.seconds[place] if place < len(self.seconds) else 1e-3)
         return times

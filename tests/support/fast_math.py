@@ -30,7 +30,7 @@ class FastMath:
 
     def divide(self, a: Any, b: Any) -> Any:
         """__fdividef: 2 units in the last place; 0 for a divisor beyond 2^126."""
-        a, b = (self.flush(one).astype(np.float64) for one in (a, b))
+        a, b = (self.flush(operand).astype(np.float64) for operand in (a, b))
         quotient = self._off(a / b, 2.0)
         far = (np.abs(b) > 2.0**126) & np.isfinite(b) & np.isfinite(a)
         return np.where(far, np.float32(0), quotient)

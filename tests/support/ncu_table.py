@@ -46,6 +46,7 @@ def make_table(*launches: Mapping[str, str]) -> str:
     lines = [",".join(f'"{cell}"' for cell in row) for row in rows]
     own = ["==PROF== Connected to process 4242 (/usr/bin/python3.12)"]
     own += [
-        f'==PROF== Profiling "{one["Kernel Name"]}": 0%....100% - 38 passes' for one in launches
+        f'==PROF== Profiling "{launch["Kernel Name"]}": 0%....100% - 38 passes'
+        for launch in launches
     ]
     return "\n".join([*own, "==PROF== Disconnected from process 4242", *lines, ""])

@@ -92,5 +92,5 @@ def _flatten(handles: Any) -> list[Any]:
     if handles is None:
         return []
     if isinstance(handles, (list, tuple)):
-        return [one for handle in handles for one in _flatten(handle)]
+        return [inner for handle in handles for inner in _flatten(handle)]
     return [handles]

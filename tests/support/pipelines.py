@@ -87,7 +87,7 @@ def tensor_core_matmul(
     result = sch.cache_write(tile, 0, "local")
     sch.reverse_compute_at(result, warp)
     init = sch.decompose_reduction(tile, k0)
-    pieces = [_cut(sch, one) for one in (*fragments, result)]
+    pieces = [_cut(sch, fragment) for fragment in (*fragments, result)]
     for fragment in fragments:
         sch.transform_layout(fragment, ("write", 0), spread)
     sch.transform_layout(result, ("read", 0), spread)

@@ -94,7 +94,7 @@ def rename(module: tvm.IRModule) -> tvm.IRModule:
     def change(loop: For) -> For:
         fresh = Var(f"{loop.loop_var.name}_renamed", loop.loop_var.ty)
         body = tvm_ffi.structural_map(
-            loop.body, (Var, lambda one: fresh if one.same_as(loop.loop_var) else one)
+            loop.body, (Var, lambda var: fresh if var.same_as(loop.loop_var) else var)
         )
         return For(
             fresh, loop.min, loop.extent, loop.kind, body, loop.thread_binding, loop.annotations
@@ -191,7 +191,7 @@ def lose_threads(module: tvm.IRModule) -> tvm.IRModule:
         seen.append(node)
         zero = tvm.tirx.const(0, str(node.node.var.ty.dtype))
         return tvm_ffi.structural_map(
-            node.body, (Var, lambda one: zero if one.same_as(node.node.var) else one)
+            node.body, (Var, lambda var: zero if var.same_as(node.node.var) else var)
         )
 
     return edit(module, AttrStmt, change)
@@ -246,7 +246,7 @@ def in_float16(change: Change) -> Change:
     """The change, where a parameter is a float16."""
 
     def spoil(module: tvm.IRModule) -> tvm.IRModule:
-        names = [str(one) for function in module.functions.values() for one in function.params]
+        names = [str(param) for function in module.functions.values() for param in function.params]
         texts = [str(module.script()), *names]
         return change(module) if any("float16" in text for text in texts) else module
 

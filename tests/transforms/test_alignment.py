@@ -124,7 +124,9 @@ def test_align_vectors_means_the_same(rim, vector, offset):
     sch = Schedule(before)
     align(sch, vector, offset)
     given = np.arange(64, dtype=np.float32).reshape(4, 16)
-    sums = [run_on_cpu(one, given, output=(4, 16), dtype="float32") for one in (before, sch.mod)]
+    sums = [
+        run_on_cpu(module, given, output=(4, 16), dtype="float32") for module in (before, sch.mod)
+    ]
     np.testing.assert_array_equal(*sums)
 
 

@@ -222,7 +222,7 @@ def test_a_refusal_that_a_composite_catches_leaves_nothing_of_the_part():
     sch, block, i, *_ = start()
     halve_or_not(sch, i)
     assert [int(sch.get(loop).extent) for loop in sch.get_loops(block)] == [4, 4, 12, 6]
-    kinds = [str(one.kind.name) for one in sch.trace.insts]
+    kinds = [str(inst.kind.name) for inst in sch.trace.insts]
     assert [kind for kind in kinds if not kind.startswith("Get")] == ["Split"]
 
 

@@ -39,7 +39,7 @@ def test_a_transform_that_loses_a_block_is_refused_and_changes_nothing(decorate)
     with refuses(sch, "lose_producer: block 'P' would be gone; report it, with the steps that led"):
         lose(sch, block)
     split_loop(sch, loop, inner=4)  # the handles from before are alive
-    assert [str(sch.get(one).name_hint) for one in sch.get_producers(block)] == ["P"]
+    assert [str(sch.get(producer).name_hint) for producer in sch.get_producers(block)] == ["P"]
 
 
 def test_a_transform_that_declares_what_it_inlines_is_not_refused():

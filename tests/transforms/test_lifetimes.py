@@ -100,7 +100,7 @@ def move_copy(parts: Parts) -> None:
             "TVM makes a new 'C_shared' in each",
         ),
     ],
-    ids=lambda one: getattr(one, "__name__", ""),
+    ids=lambda function: getattr(function, "__name__", ""),
 )
 def test_parts_of_rows_whose_reader_takes_whole_rows(
     plain: Callable[[Parts], None],

@@ -372,7 +372,7 @@ def iterations(draw):
     slots = draw(st.integers(2, 4))
     access = st.tuples(st.booleans(), st.integers(0, 4), st.just(slots))
     segments = draw(st.lists(st.lists(access, max_size=2), min_size=3, max_size=5))
-    statements = [one for segment in segments for one in [*segment, None]]
+    statements = [statement for segment in segments for statement in [*segment, None]]
     return statements[: -1 if draw(st.booleans()) else None]
 
 
@@ -400,16 +400,19 @@ def test_no_accesses_meet_that_did_not_meet_before(statements):
         True: "S[(k + {1}) % {2} * 32 + t] = A[t]",
         False: "R[0] = R[0] + S[(k + {1}) % {2} * 32 + t]",
     }
-    text = [BARRIER if one is None else lines[one[0]].format(*one) for one in statements]
+    text = [
+        BARRIER if statement is None else lines[statement[0]].format(*statement)
+        for statement in statements
+    ]
     module = DropRedundantBarriers(kernel("\n".join(text)))
     (loop,) = find_all(module["main"].body, For)
-    accesses = iter([one for one in statements if one is not None])
+    accesses = iter([statement for statement in statements if statement is not None])
     kept = [
         None if "tvm_storage_sync" in str(part) else next(accesses)
         for part in (loop.body.seq if isinstance(loop.body, SeqStmt) else [loop.body])
     ]
-    names = iter(place for place, one in enumerate(statements) if one is not None)
-    places = [None if one is None else next(names) for one in kept]
+    names = iter(place for place, statement in enumerate(statements) if statement is not None)
+    places = [None if statement is None else next(names) for statement in kept]
     met = {
         ((k, places[place]), (other, places[after]))
         for (k, place), (other, after) in find_meetings(kept)

@@ -407,7 +407,7 @@ def test_rfactor_reduction_refuses_a_predicate_that_tvm_leaves_out():
     block = raw.get_sblock("C")
     outer, _ = raw.split(raw.get_loops(block)[-1], [2, None])
     partial = raw.rfactor(outer, 0)
-    predicates = [str(get_realize(raw, one).predicate) for one in (partial, block)]
+    predicates = [str(get_realize(raw, sblock).predicate) for sblock in (partial, block)]
     assert predicates == ["i_0 * 5 + i_1 < 16", "T.bool(True)"]
 
 

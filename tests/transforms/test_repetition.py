@@ -152,7 +152,7 @@ def test_guards_in_guards_repeat_nothing(steps):
     block = sch.get_sblock("C")
     for step in steps:
         names, size = step.split(), step.split()[-1]
-        loops = [one for one in sch.get_loops(block) if sch.get(one).loop_var.name in names]
+        loops = [loop for loop in sch.get_loops(block) if sch.get(loop).loop_var.name in names]
         if size.isdigit():
             split_loop(sch, loops[0], inner=int(size), tail="guard")
         else:

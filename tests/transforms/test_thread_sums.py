@@ -36,9 +36,9 @@ class Sums:
 
 def split_among(roles: str, dtype: str = "float32") -> tuple[Schedule, dict[str, LoopRV]]:
     """Sums over some thread axes, as "x32 z2", with rows on others, as "y:2", and their loops."""
-    sizes = {one[0]: int(one[1:].removeprefix(":")) for one in roles.split()}
-    rows = {f"threadIdx.{one[0]}": sizes[one[0]] for one in roles.split() if ":" in one}
-    summed = {f"threadIdx.{one[0]}": sizes[one[0]] for one in roles.split() if ":" not in one}
+    sizes = {part[0]: int(part[1:].removeprefix(":")) for part in roles.split()}
+    rows = {f"threadIdx.{part[0]}": sizes[part[0]] for part in roles.split() if ":" in part}
+    summed = {f"threadIdx.{part[0]}": sizes[part[0]] for part in roles.split() if ":" not in part}
     sch = Schedule(make_sums(math.prod(rows.values()), 2 * math.prod(summed.values()), dtype))
     i, k = sch.get_loops(sch.get_sblock("B"))
     grid, *across = sch.split(i, [None, *rows.values()])
@@ -87,7 +87,7 @@ SOUND = [
 
 @pytest.mark.parametrize("roles", [*UNSOUND, *SOUND])
 def test_the_steps_that_are_called_unordered_are_a_race(roles: str):
-    dtype = next((one for one in roles.split() if one[0] in "fi"), "float32")
+    dtype = next((part for part in roles.split() if part[0] in "fi"), "float32")
     sch, loops = split_among(roles.removeprefix(dtype).strip(), dtype)
     for axis, loop in loops.items():
         sch.bind(loop, axis)
@@ -101,7 +101,7 @@ def test_the_steps_that_are_called_unordered_are_a_race(roles: str):
 @pytest.mark.gpu
 @pytest.mark.parametrize("roles", SOUND)
 def test_the_steps_that_are_called_ordered_are_right_on_a_gpu(roles: str):
-    dtype = next((one for one in roles.split() if one[0] in "fi"), "float32")
+    dtype = next((part for part in roles.split() if part[0] in "fi"), "float32")
     sch, loops = split_among(roles.removeprefix(dtype).strip(), dtype)
     for axis, loop in loops.items():
         sch.bind(loop, axis)
@@ -115,7 +115,7 @@ def test_the_steps_that_are_called_ordered_are_right_on_a_gpu(roles: str):
 
 @pytest.mark.parametrize("roles", ["x8 z5", "x32 y:2 z2", "int8 x8"])
 def test_the_binding_that_makes_such_a_sum_is_refused(roles: str):
-    dtype = next((one for one in roles.split() if one[0] in "fi"), "float32")
+    dtype = next((part for part in roles.split() if part[0] in "fi"), "float32")
     sch, loops = split_among(roles.removeprefix(dtype).strip(), dtype)
     *first, (axis, last) = loops.items()
     for other, loop in first:

@@ -135,8 +135,8 @@ def test_zeros_that_are_padded_into_a_sum_must_not_count(kernel, block, multiple
 def test_pad_block_stored_zeros_over_what_it_had_copied():
     """TVM knows the index of a dimension of one element, and all iterations write there."""
     plain, sch = start("depthwise_conv2d", 2, 2, 4, 4, 1), start("depthwise_conv2d", 2, 2, 4, 4, 1)
-    for one in (plain, sch):
-        align_vectors(one, one.get_sblock("padded"), vector=4, offset=0)
+    for schedule in (plain, sch):
+        align_vectors(schedule, schedule.get_sblock("padded"), vector=4, offset=0)
     plain.pad_einsum(plain.get_sblock("padded"), [1, 1, 1, 8, 1])
     problem = get_kernel("depthwise_conv2d").problem(2, 2, 4, 4, 1)
     assert check_numbers(problem, plain.mod, get_device("cpu"), where="here")

@@ -344,8 +344,8 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
     for buffer in read.keys() - written - parameters:
         census.unwritten[prefix + str(buffer.name)] = read[buffer]
     others = [_read_block(block) for block in blocks[1:]]
-    lanes = [(one.name, one.registers, one.has_lanes) for one in others]
-    tiles = [(one.name, one.tiles, one.is_swizzled) for one in others]
+    lanes = [(other.name, other.registers, other.has_lanes) for other in others]
+    tiles = [(other.name, other.tiles, other.is_swizzled) for other in others]
     for mixed, uses in ((census.mixed, lanes), (census.swizzled, tiles)):
         mixed.update((prefix + str(buffer.name), two) for buffer, two in _find_mixed(uses))
     census.unrolled.update(_find_unrolled_kernels(loops, prefix))

@@ -241,7 +241,7 @@ class _Pipeline(NamedTuple):
 
     def _find_outer_loops(self) -> list[For]:
         loops = (*self.copies, *self.users)[0].loops
-        return list(itertools.takewhile(lambda one: not one.same_as(self.loop), loops))
+        return list(itertools.takewhile(lambda loop: not loop.same_as(self.loop), loops))
 
     def is_used_again(self, at: range, values: dict[For, range]) -> bool:
         """Whether something else is copied to the place of an iteration's copies afterwards."""

@@ -98,7 +98,9 @@ def read_expectations(
     """Expectations by step, sentences among them parsed."""
     return MappingProxyType(
         {
-            step: tuple(parse_expectation(one) if isinstance(one, str) else one for one in given)
+            step: tuple(
+                parse_expectation(text) if isinstance(text, str) else text for text in given
+            )
             for step, given in (expects or {}).items()
         }
     )

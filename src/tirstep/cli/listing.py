@@ -138,7 +138,9 @@ def _choose(name: str | None) -> list[Entry]:
         return catalogue
     chosen = [kernel for kernel in catalogue if kernel["kernel"] == name]
     for kernel in catalogue:
-        recipes = [one for one in kernel["recipes"] if name in (one["recipe"], one["ladder"])]
+        recipes = [
+            recipe for recipe in kernel["recipes"] if name in (recipe["recipe"], recipe["ladder"])
+        ]
         is_new = recipes and kernel["kernel"] != name
         chosen += [{**kernel, "recipes": recipes}] if is_new else []
     if not chosen:

@@ -47,7 +47,8 @@ def _emulate(module: Any, subject: Subject, order: int) -> list[Any]:
 def _is_equal(arrays: Sequence[Any], others: Sequence[Any]) -> bool:
     pairs = zip(arrays, others, strict=True)
     return all(
-        np.array_equal(one.astype("f8"), other.astype("f8"), equal_nan=True) for one, other in pairs
+        np.array_equal(left.astype("f8"), other.astype("f8"), equal_nan=True)
+        for left, other in pairs
     )
 
 

@@ -393,8 +393,8 @@ def have_same_bits(trial: Trial) -> bool | None:
         except (DeviceError, CheckError):
             return None
     return all(
-        np.array_equal(_as_bytes(one), _as_bytes(other))
-        for one, other in zip(*results, strict=True)
+        np.array_equal(_as_bytes(left), _as_bytes(other))
+        for left, other in zip(*results, strict=True)
     )
 
 

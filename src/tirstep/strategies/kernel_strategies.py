@@ -54,7 +54,7 @@ def options(draw: st.DrawFn, recipe: Recipe, device: str = "simulator") -> dict[
     """Options of the recipe's kernel, in a form whose blocks the recipe schedules."""
     kernel = get_kernel(recipe.kernel)
     taken = recipe.dtypes or kernel.dtypes
-    dtypes = [one for one in taken if device != "cpu" or not one.startswith("float8")]
+    dtypes = [dtype for dtype in taken if device != "cpu" or not dtype.startswith("float8")]
     drawn: dict[str, object] = {"dtype": draw(st.sampled_from(dtypes))}
     if "transpose_b" in kernel.options:
         drawn["transpose_b"] = draw(st.booleans())

@@ -41,7 +41,7 @@ class Places:
             at, loops = self.at, self.play.loops(self.at)
         indices = list(range(len(loops)))
         if serial:
-            kinds = [self.play.sch.get(one).kind for one in loops]
+            kinds = [self.play.sch.get(loop).kind for loop in loops]
             indices = [i for i in indices if kinds[i] == ForKind.SERIAL] or indices
         return Loop(at, self.one(indices, "loop"))
 

@@ -117,14 +117,14 @@ class Player(FragmentMoves):
     def _begin_recipe(self) -> None:
         kernel, dtype = self.play.problem.kernel.name, self.play.problem.options["dtype"]
         recipes = [
-            one
-            for one in RECIPES.values()
-            if one.kernel == kernel and dtype in (one.dtypes or (dtype,))
+            recipe
+            for recipe in RECIPES.values()
+            if recipe.kernel == kernel and dtype in (recipe.dtypes or (dtype,))
         ]
         if not recipes:
             return
-        if any(one.dtypes for one in recipes) and self.one((True, False), "fragments"):
-            recipes = [one for one in recipes if one.dtypes]
+        if any(recipe.dtypes for recipe in recipes) and self.one((True, False), "fragments"):
+            recipes = [recipe for recipe in recipes if recipe.dtypes]
         recipe = self.one(recipes, "recipe")
         drawn = {
             knob: self.one(recipe.choices[knob], knob)
@@ -208,9 +208,9 @@ class Player(FragmentMoves):
             axis = self.one(extents, "axis")
             fitting = [
                 Loop(self.at, index)
-                for index, one in enumerate(self.play.loops(self.at))
-                if queries.get_extent(self.play.sch, one) == extents[axis]
-                and self.play.sch.get(one).kind == ForKind.SERIAL
+                for index, loop in enumerate(self.play.loops(self.at))
+                if queries.get_extent(self.play.sch, loop) == extents[axis]
+                and self.play.sch.get(loop).kind == ForKind.SERIAL
             ]
             loop = self.one(fitting, "loop") if fitting else loop
         return Call("bind_loop", (loop,), {"axis": axis})
@@ -365,7 +365,7 @@ class Player(FragmentMoves):
         for _ in range(ROUNDS):
             left = [block for block in self.play.blocks() if block not in stuck]
             missing = {block: self._missing(block) for block in left}
-            todo = next((one for one in left if missing[one] is None or missing[one]), None)
+            todo = next((block for block in left if missing[block] is None or missing[block]), None)
             if todo is None:
                 return
             axes = missing[todo]
@@ -376,8 +376,8 @@ class Player(FragmentMoves):
         """The axes that a block does not run on, with their extents; None outside of kernels."""
         node = self.play.sch.get(self.play.block(block))
         for kernel in find_kernels(self.play.module):
-            if any(node.same_as(one) for one in tir.find_all(kernel, SBlock)):
-                loops = {tir.get_axis(one): one for one in bound_loops(kernel)}
+            if any(node.same_as(sblock) for sblock in tir.find_all(kernel, SBlock)):
+                loops = {tir.get_axis(loop): loop for loop in bound_loops(kernel)}
                 missing = find_missing_axes(kernel, node)
                 return {axis: tir.constant(loops[axis].extent) or 1 for axis in missing}
         return None

@@ -151,7 +151,7 @@ class Play:
         if isinstance(place, Loop):
             return self.loops(place.block)[place.index]
         if isinstance(place, (list, tuple)):
-            return [self.find(one) for one in place]
+            return [self.find(inner) for inner in place]
         return place
 
     def call(self, call: Call) -> bool:
@@ -229,7 +229,7 @@ def find_missing_axes(kernel: For, block: Any) -> list[str]:
     for loop in bound_loops(kernel):
         if tir.constant(loop.extent) != 1:
             axis = tir.get_axis(loop) or ""
-            within = any(block.same_as(one) for one in tir.find_all(loop, SBlock))
+            within = any(block.same_as(sblock) for sblock in tir.find_all(loop, SBlock))
             within = within or any(map(loop.same_as, own))
             axes[axis] = axes.get(axis, False) or within
     return [axis for axis, within in axes.items() if not within]
@@ -296,7 +296,7 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
             continue
         except Exception as error:
             raise WrongError("raised", f"{name}: {type(error).__name__}: {error}") from error
-        texts = [str(one) for one in found]
+        texts = [str(finding) for finding in found]
         if any(LIMIT in text for text in texts):
             said.refusals.append(f"{name}: {texts[0]}")
         elif texts and name == "simulator" and (reason := _find_no_source(module)):
@@ -311,8 +311,8 @@ def count_steps(module: tvm.IRModule) -> int:
     loops = tir.find_all(module["main"].body, For)
     total = 0
     for block in tir.find_all(module["main"].body, SBlock):
-        around = [one for one in loops if any(map(block.same_as, tir.find_all(one, SBlock)))]
-        serial = [one for one in around if "threadIdx" not in (tir.get_axis(one) or "")]
+        around = [loop for loop in loops if any(map(block.same_as, tir.find_all(loop, SBlock)))]
+        serial = [loop for loop in around if "threadIdx" not in (tir.get_axis(loop) or "")]
         total += math.prod(tir.constant(loop.extent) or 1 for loop in serial)
     return total
 
@@ -352,9 +352,9 @@ def require_structure(module: tvm.IRModule) -> None:
         around = [
             loop
             for loop in tir.find_all(function.body, For)
-            if any(block.same_as(one) for one in tir.find_all(loop, SBlock))
+            if any(block.same_as(sblock) for sblock in tir.find_all(loop, SBlock))
         ]
-        needed = math.prod(tir.constant(one.dom.extent) or 1 for one in block.iter_vars)
+        needed = math.prod(tir.constant(iter_var.dom.extent) or 1 for iter_var in block.iter_vars)
         runs = math.prod(tir.constant(loop.extent) or 1 for loop in around)
         if runs < needed:
             raise WrongError(
@@ -380,7 +380,9 @@ def find_copies(play: Play, place: Loop) -> list[Block]:
         inside = tir.find_all(part, SBlock)
         if len(inside) != 1:
             break
-        found += [one for one in play.blocks() if play.sch.get(play.block(one)).same_as(inside[0])]
+        found += [
+            block for block in play.blocks() if play.sch.get(play.block(block)).same_as(inside[0])
+        ]
     return found
 
 

@@ -77,7 +77,7 @@ def draw_problem(choice: Choice, name: str) -> Problem:
     kernel = get_kernel(name)
     sizes = {size: choice.one(values, size) for size, values in SIZES[name].items()}
     drawn = {key: choice.one(values, key) for key, values in OPTIONS.get(name, {}).items()}
-    dtype = choice.one([one for one in DTYPES if one in kernel.dtypes], "dtype")
+    dtype = choice.one([dtype for dtype in DTYPES if dtype in kernel.dtypes], "dtype")
     return kernel.problem(**sizes, dtype=dtype, **drawn)
 
 

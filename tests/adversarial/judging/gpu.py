@@ -88,7 +88,7 @@ def describe_runs(program: Program, runs: Sequence[Sequence[np.ndarray]]) -> Ver
     said = [compare(program, arrays) for arrays in runs]
     distinct = {tuple(array.tobytes() for array in arrays) for arrays in runs}
     if len(distinct) > 1:
-        bad = sum(NUMBERS in one for one in said)
+        bad = sum(NUMBERS in text for text in said)
         share = f", {bad} wrong" if program.expected is not None else ""
         return Verdict(DIFFERS, f"{len(distinct)} results in {len(runs)} runs{share}")
     if INPUT in said[0]:

@@ -49,7 +49,7 @@ LIMITS = (
         REFUSED,
         "the generated source has a GPU's instructions in assembly, which no C++ compiler for a "
         "CPU knows",
-        tuple(one.name for one in PROGRAMS if _ASSEMBLY.search(one.script)),
+        tuple(program.name for program in PROGRAMS if _ASSEMBLY.search(program.script)),
     ),
     Limit(
         HOST,

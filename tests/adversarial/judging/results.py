@@ -44,7 +44,7 @@ class Results:
     def write(self, file: Path = FILE) -> None:
         """Write all of it at once: a file that is cut short would lose a GPU's results."""
         columns = {
-            column: {name: [one.outcome, one.says] for name, one in verdicts.items()}
+            column: {name: [verdict.outcome, verdict.says] for name, verdict in verdicts.items()}
             for column, verdicts in self.columns.items()
         }
         text = json.dumps({"columns": columns, "where": self.where}, indent=1, sort_keys=True)
@@ -57,7 +57,7 @@ def read(file: Path = FILE) -> Results:
         return Results()
     found = json.loads(file.read_text(encoding="utf-8"))
     columns = {
-        column: {name: Verdict(*one) for name, one in verdicts.items()}
+        column: {name: Verdict(*verdict) for name, verdict in verdicts.items()}
         for column, verdicts in found["columns"].items()
     }
     return Results(found["where"], columns)

@@ -88,8 +88,10 @@ def _cell(verdict: Verdict | None) -> str:
 def _sanitize(recorded: Results, name: str) -> str:
     """The tools that report a program, "silent", or why it did not run."""
     said = {tool: recorded.programs(tool).get(name) for tool in TOOLS}
-    reporting = [tool for tool, one in said.items() if one and one.outcome == REPORTS]
-    failing = {one.outcome for one in said.values() if one and one.outcome != REPORTS}
+    reporting = [tool for tool, verdict in said.items() if verdict and verdict.outcome == REPORTS]
+    failing = {
+        verdict.outcome for verdict in said.values() if verdict and verdict.outcome != REPORTS
+    }
     return ", ".join(reporting or sorted(failing))
 
 

@@ -32,6 +32,6 @@ FAMILIES = (
     arithmetic,
     limits,
 )
-PROGRAMS: tuple[Program, ...] = tuple(one for family in FAMILIES for one in family.PROGRAMS)
+PROGRAMS: tuple[Program, ...] = tuple(program for family in FAMILIES for program in family.PROGRAMS)
 
 __all__ = ["KINDS", "PROGRAMS", "RIGHT", "WRONG", "Program"]

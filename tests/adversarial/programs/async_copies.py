@@ -34,7 +34,7 @@ def lines(*parts: str) -> str:
 
 
 def _within(head: str, *body: str) -> str:
-    return "\n".join([head, *(textwrap.indent(one, "    ") for one in body)])
+    return "\n".join([head, *(textwrap.indent(part, "    ") for part in body)])
 
 
 DYN = 'T.tvm_storage_sync("shared.dyn")'

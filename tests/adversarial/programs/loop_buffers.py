@@ -23,7 +23,7 @@ def _round(*body: str) -> str:
             "r = T.alloc_local((1,))",
             "r[0] = T.float32(0)",
             "for k in range(4):",
-            *(textwrap.indent(one, "    ") for one in made),
+            *(textwrap.indent(part, "    ") for part in made),
             "B[tx] = r[0]",
         ]
     )

@@ -127,7 +127,9 @@ class Launch:
 def write_module(parameters: str, launches: Sequence[Launch], before: str = "") -> str:
     """The text of a module whose main has these parameters and launches."""
     attributes = '{"tirx.is_entry_func": True, "tirx.noalias": True}'
-    body = "\n".join([f"T.func_attr({attributes})", before, *(one.render() for one in launches)])
+    body = "\n".join(
+        [f"T.func_attr({attributes})", before, *(launch.render() for launch in launches)]
+    )
     return (
         "# from tvm.script import ir as I\n"
         "# from tvm.script import tirx as T\n"

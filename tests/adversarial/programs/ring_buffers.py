@@ -96,7 +96,7 @@ def copied_ring(
         "r = T.alloc_local((1,))",
         "r[0] = T.float32(0)",
         *(commit(copy(f"{slot * 64} + tx", f"{slot * 64} + tx")) for slot in range(ahead)),
-        f"for k in range({TILES}):\n" + "\n".join("    " + one for one in body.splitlines()),
+        f"for k in range({TILES}):\n" + "\n".join("    " + line for line in body.splitlines()),
         "B[tx] = r[0]",
     )
 

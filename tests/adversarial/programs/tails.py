@@ -138,7 +138,7 @@ FETCHES = (
 
 def _open(name: str, status: str, kind: str, why: str, body: str, size: int) -> Program:
     """A program whose size is known at the call only."""
-    sizes = "\n".join(f"{one} = T.match_buffer({one.lower()}, (n,))" for one in "AB")
+    sizes = "\n".join(f"{name} = T.match_buffer({name.lower()}, (n,))" for name in "AB")
     launches = [Launch(body, 32, "(n + 31) // 32")]
     script = write_module("a: T.handle, b: T.handle", launches, f"n = T.int32()\n{sizes}")
     reference = None if status == WRONG else lambda A: A

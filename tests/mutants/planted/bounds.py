@@ -85,7 +85,7 @@ def _measure(problem: Problem) -> Ratio:
     module = problem.module
     if device.find_obstacle(module) is not None:
         device = get_device("simulator")
-        recipe = next(one for one in RECIPES.values() if one.kernel == problem.kernel.name)
+        recipe = next(recipe for recipe in RECIPES.values() if recipe.kernel == problem.kernel.name)
         sizes = {"tail": "guard"} if recipe.tails else {}
         options = dict(problem.options)
         module = (
@@ -110,9 +110,9 @@ def render(ratios: list[Ratio]) -> str:
     """The whole document."""
     lines = ["| kernel | shape | dtype | sums in | error / bound, floats | corner cases | loose |"]
     lines.append("|---|---|---|---|--:|--:|---|")
-    for one in ratios:
-        corners = "" if one.corners is None else f"{one.corners:.1e}"
-        cells = (*_name(one.problem), f"{one.floats:.1e}", corners, one.reason)
+    for ratio in ratios:
+        corners = "" if ratio.corners is None else f"{ratio.corners:.1e}"
+        cells = (*_name(ratio.problem), f"{ratio.floats:.1e}", corners, ratio.reason)
         lines.append("| " + " | ".join(cells) + " |")
     return INTRODUCTION + "\n".join(lines) + "\n\n## Why loose\n" + REASONS
 

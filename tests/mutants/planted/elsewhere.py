@@ -31,7 +31,7 @@ def read_places(file: Path = FILE) -> dict[str, str]:
 
 def _read_file(file: Path) -> dict[str, Any]:
     empty: dict[str, Any] = {"layers": {}, "asked on": {}}
-    found = next((one for one in (file, FILE) if one.is_file()), None)
+    found = next((path for path in (file, FILE) if path.is_file()), None)
     return json.loads(found.read_text()) if found else empty
 
 

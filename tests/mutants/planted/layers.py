@@ -153,7 +153,7 @@ def _judge_golden(mutant: GoldenMutant, original: Original) -> dict[str, str]:
 
 
 def _first_golden(store: GoldenStore, run: Run) -> str:
-    findings = [*store.check_version(), *(one for step in store.check(run) for one in step)]
+    findings = [*store.check_version(), *(finding for step in store.check(run) for finding in step)]
     if store is not GOLDENS:
         findings += store.find_orphans([run])
     return findings[0].message if findings else ""

@@ -180,5 +180,5 @@ def _run(
         with output.open("w") as stream:
             full = [*command, "--log-file", str(log), sys.executable, *runner, listed]
             is_cut = _wait(full, stream, seconds)
-        texts = [one.read_text(errors="replace") for one in Path(folder).glob("log*")]
+        texts = [path.read_text(errors="replace") for path in Path(folder).glob("log*")]
         return Ran(output.read_text(errors="replace"), "".join(texts), is_cut)

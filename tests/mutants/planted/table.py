@@ -50,7 +50,7 @@ def render(mutants: Sequence[Mutant]) -> str:
 
 
 def _table(rows: Sequence[Mutant], cells: Mapping[str, Cells], layers: Sequence[str]) -> str:
-    used = [one for one in layers if any(cells[row.name].get(one) for row in rows)]
+    used = [layer for layer in layers if any(cells[row.name].get(layer) for row in rows)]
     lines = [_line("mutant", "kind", "planted in", *used)]
     lines.append("|---|---|---|" + ":-:|" * len(used))
     for row in rows:
@@ -62,10 +62,12 @@ def _table(rows: Sequence[Mutant], cells: Mapping[str, Cells], layers: Sequence[
 
 
 def _summary(mutants: Sequence[Mutant], cells: Mapping[str, Cells]) -> str:
-    counted = [one for one in mutants if not one.equivalent]
-    programs = [one for one in counted if one.level != GOLDEN]
-    anything = sum(is_killed(one, cells[one.name], with_text=True) for one in counted)
-    other = [one for one in programs if is_killed(one, _without_golden(cells[one.name]))]
+    counted = [mutant for mutant in mutants if not mutant.equivalent]
+    programs = [mutant for mutant in counted if mutant.level != GOLDEN]
+    anything = sum(is_killed(mutant, cells[mutant.name], with_text=True) for mutant in counted)
+    other = [
+        program for program in programs if is_killed(program, _without_golden(cells[program.name]))
+    ]
     rows = [
         ("mutants planted", str(len(mutants))),
         ("equivalent to their original, not counted", str(len(mutants) - len(counted))),
@@ -88,17 +90,17 @@ def _without_golden(cells: Cells) -> Cells:
 
 
 def _totals(mutants: Sequence[Mutant], cells: Mapping[str, Cells], layers: Sequence[str]) -> str:
-    counted = [one for one in mutants if not one.equivalent]
+    counted = [mutant for mutant in mutants if not mutant.equivalent]
     lines = [_line("layer", "asked", "kills", "alone"), "|---|--:|--:|--:|"]
     for layer in layers:
-        asked = [one for one in counted if layer in cells[one.name]]
+        asked = [mutant for mutant in counted if layer in cells[mutant.name]]
         if not asked:
             lines.append(
                 _line(layer, "needs a GPU" if _device(layer) == SANITIZER else "0", "", "")
             )
             continue
-        killed = [one for one in asked if cells[one.name][layer] in (KILLS, TEXT)]
-        alone = [one for one in killed if _family(cells[one.name]) == {_device(layer)}]
+        killed = [mutant for mutant in asked if cells[mutant.name][layer] in (KILLS, TEXT)]
+        alone = [mutant for mutant in killed if _family(cells[mutant.name]) == {_device(layer)}]
         lines.append(_line(layer, str(len(asked)), str(len(killed)), str(len(alone))))
     return (
         "## Layers\n\n" + "\n".join(lines) + "\n\nAlone: no layer of another kind kills it (the "
@@ -115,9 +117,13 @@ def _family(cells: Cells) -> set[str]:
 
 
 def _notes(mutants: Sequence[Mutant], cells: Mapping[str, Cells]) -> str:
-    survivors = [f"- **{one.name}**: {one.survives}." for one in mutants if one.survives]
-    equal = [f"- **{one.name}**: {one.equivalent}." for one in mutants if one.equivalent]
-    asked = [cells[one.name][TVM] for one in mutants if TVM in cells[one.name]]
+    survivors = [
+        f"- **{mutant.name}**: {mutant.survives}." for mutant in mutants if mutant.survives
+    ]
+    equal = [
+        f"- **{mutant.name}**: {mutant.equivalent}." for mutant in mutants if mutant.equivalent
+    ]
+    asked = [cells[mutant.name][TVM] for mutant in mutants if TVM in cells[mutant.name]]
     return (
         "## Survivors\n\n"
         + "\n".join(survivors or ["None."])
