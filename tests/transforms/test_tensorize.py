@@ -22,6 +22,7 @@ from tirstep.transforms import (
     get_reduction_loops,
     keep_in_registers,
     pad_block,
+    pad_shared_rows,
     prefetch_asynchronously,
     prefetch_fragments,
     set_pipeline,
@@ -376,3 +377,28 @@ def test_a_schedule_that_is_tensorized_can_be_copied() -> None:
     sch = Schedule(run.steps[0].module)
     RECIPES["matmul_mma_grouped"](sch, **run.config)
     assert sch.copy().mod.script() == sch.mod.script()
+
+
+@pytest.mark.parametrize("is_padded_first", [True, False])
+def test_rows_that_ldmatrix_reads_begin_at_multiples_of_16_bytes(is_padded_first: bool) -> None:
+    sch = half()
+    made = tile(sch)
+    store = accumulate_in_registers(sch, made.block, made.warps)
+    copies = [
+        cache_read_at(sch, made.block, made.outer, operand=n, scope="shared.dyn") for n in (0, 1)
+    ]
+    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
+    zeros = decompose_reduction_at(sch, made.block, made.outer)
+
+    def tensorize(sch: Schedule) -> None:
+        tensorize_fragments(sch, made.block, loads, zeros, store)
+
+    def pad(sch: Schedule, elements: int = 1) -> None:
+        pad_shared_rows(sch, copies[0], elements=elements)
+
+    first, then = (pad, tensorize) if is_padded_first else (tensorize, pad)
+    first(sch)
+    with refuses(sch, "the rows of 'A_shared.dyn' would be 66 bytes apart, and ldmatrix in block"):
+        then(sch)
+    if not is_padded_first:
+        pad(sch, elements=8)

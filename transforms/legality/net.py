@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import tvm_ffi
-from tvm.ir import IRModule
+from tvm.ir import Call, IRModule
 from tvm.s_tir import SBlock
 from tvm.tirx import For, ForKind, PrimFunc, Var
 
@@ -33,6 +33,10 @@ _RENAMED = "_update"
 SWIZZLE = "permuted_layout"
 """TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
 _LARGEST = 2**31 - 1
+_ALIGNMENT = "buffer_dim_align"
+"""What storage_align notes: of a buffer's axis, a factor and an offset of its stride."""
+_MATRIX_BYTES = 16
+"""Of a row that ldmatrix reads."""
 _LOOPS_ALONE = {
     "Annotate",
     "Bind",
@@ -66,6 +70,7 @@ class _Census(NamedTuple):
     unrolled: dict[str, str]
     mixed: dict[str, tuple[str, str]]
     swizzled: dict[str, tuple[str, str]]
+    skewed: dict[str, tuple[str, int]]
 
 
 class _Facts(NamedTuple):
@@ -81,6 +86,8 @@ class _Facts(NamedTuple):
     has_lanes: bool
     tiles: list[Any]
     is_swizzled: bool
+    matrices: list[Any]
+    pitches: list[tuple[Any, int]]
 
 
 def inlines(function: _Function) -> _Function:
@@ -115,6 +122,7 @@ def find_fault(
         _find_broken_sizes(old, new)
         or _find_moved_buffer(old, new)
         or _find_mixed_registers(old, new)
+        or _find_skewed_matrix(old, new)
         or _find_mixed_rows(old, new)
         or _find_unrolled_kernel(old, new)
         or _find_unwritten_vector(before, after)
@@ -174,6 +182,17 @@ def _find_mixed_rows(old: _Census, new: _Census) -> Fault | None:
                 f"TVM swizzles the rows of what block '{swizzled}' uses in shared memory, '{name}' "
                 f"among it, and block '{other}' would not",
                 "cache it in registers, or before tensorize_fragments",
+            )
+    return None
+
+
+def _find_skewed_matrix(old: _Census, new: _Census) -> Fault | None:
+    for name, (instruction, pitch) in new.skewed.items():
+        if name not in old.skewed:
+            return Fault(
+                f"the rows of '{name}' would be {pitch} bytes apart, and ldmatrix in block "
+                f"'{instruction}' reads rows that begin at multiples of {_MATRIX_BYTES}",
+                f"pad by a multiple of {_MATRIX_BYTES} bytes",
             )
     return None
 
@@ -313,7 +332,7 @@ def _find_lost(old: Counter[str], new: Counter[str]) -> list[str]:
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
 def _count(module: IRModule) -> _Census:
     functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
-    census = _Census(Counter(), set(), *({} for _ in range(8)))
+    census = _Census(Counter(), set(), *({} for _ in range(9)))
     for variable, function in functions:
         prefix = f"{variable.name_hint}." if len(functions) > 1 else ""
         _count_function(function, prefix, census)
@@ -348,6 +367,7 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
     tiles = [(other.name, other.tiles, other.is_swizzled) for other in others]
     for mixed, uses in ((census.mixed, lanes), (census.swizzled, tiles)):
         mixed.update((prefix + str(buffer.name), two) for buffer, two in _find_mixed(uses))
+    census.skewed.update((prefix + str(it.name), two) for it, two in _find_skewed(others))
     census.unrolled.update(_find_unrolled_kernels(loops, prefix))
     for loop in loops:
         extent = constant(loop.extent)
@@ -355,6 +375,38 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
             census.extents[prefix + str(loop.loop_var.name)] = extent
     if large:
         _count_points(blocks, loops, prefix, census)
+
+
+def _find_skewed(
+    blocks: list[_Facts],
+) -> Iterator[tuple[Any, tuple[str, int]]]:
+    """The tiles that ldmatrix reads, with rows so many bytes apart that some begin elsewhere."""
+    read = {buffer: facts.name for facts in blocks for buffer in facts.matrices}
+    for facts in blocks if read else []:
+        for buffer, pitch in facts.pitches:
+            if buffer in read:
+                yield buffer, (read[buffer], pitch)
+
+
+def _find_matrices(block: SBlock) -> list[Any]:
+    """The tiles in shared memory that the instruction of a block reads by ldmatrix."""
+    matched = [match.source.source for match in block.match_buffers]
+    shared = [buffer for buffer in matched if str(buffer.scope()).startswith("shared")]
+    calls = (str(getattr(call.op, "name", "")) for call in find_all(block.body, Call))
+    return shared if shared and any("ldmatrix" in name for name in calls) else []
+
+
+def _find_pitches(block: SBlock) -> list[tuple[Any, int]]:
+    """The buffers that a block writes with rows apart by no multiple of 16 bytes, and the bytes."""
+    found = []
+    for index, axis, factor, offset in block.annotations.get(_ALIGNMENT, ()):
+        buffer = block.writes[int(index)].source
+        size = buffer.dtype.itemsize
+        if int(axis) % len(buffer.shape) == len(buffer.shape) - 2:
+            pitch = (int(factor) + int(offset)) * size
+            if int(factor) * size % _MATRIX_BYTES or int(offset) * size % _MATRIX_BYTES:
+                found.append((buffer, pitch))
+    return found
 
 
 @functools.lru_cache(maxsize=64)
@@ -373,6 +425,8 @@ def _read_block(block: SBlock) -> _Facts:
         any(get_axis(loop) is not None for loop in find_all(block.body, For)),
         _find_used(block, "shared"),
         SWIZZLE in block.annotations,
+        _find_matrices(block),
+        _find_pitches(block),
     )
 
 
