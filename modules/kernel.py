@@ -168,7 +168,7 @@ class Problem(AnyProblem):
     def module(self) -> tvm.IRModule:
         """The module, made at the first question."""
         is_known = all(isinstance(value, Hashable) for value in self.options.values())
-        made = (_make_module if is_known else _make_module.__wrapped__)(self)
+        made = (_make_module if is_known else _make_module.__wrapped__)(self, self.kernel.factory)
         # One of its own for each problem: its user may change it in place.
         return tvm.IRModule(dict(made.functions_items()), made.attrs)
 
@@ -365,8 +365,8 @@ def _describe_parameter(parameter: Any) -> Tensor:
 
 
 @functools.lru_cache(maxsize=256)
-def _make_module(problem: Problem) -> tvm.IRModule:
-    """What the kernel's factory makes; parsing it again takes ten milliseconds and more."""
+def _make_module(problem: Problem, factory: Callable[..., tvm.IRModule]) -> tvm.IRModule:
+    """What a kernel's factory makes; parsing it again takes ten milliseconds and more."""
     sizes: list[Any] = list(problem.shape.values())
     if problem.symbolic:
         # All int64: TVM 0.27 does not lower every module whose indices have both types.
@@ -378,4 +378,4 @@ def _make_module(problem: Problem) -> tvm.IRModule:
         ]
     # The parser reads the source around every frame below it: in a thread there are few.
     with ThreadPoolExecutor(max_workers=1) as parser:
-        return parser.submit(problem.kernel.factory, *sizes, **problem.options).result()
+        return parser.submit(factory, *sizes, **problem.options).result()
