@@ -39,6 +39,7 @@ GOOD = {
     "parts": 2,
     "multiples": (1, 1, 1),
     "elements": 1,
+    "width": 1,
     "per_thread": (2, 2),
     "value": True,
     "tile": (16, 16),

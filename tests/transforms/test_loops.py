@@ -399,6 +399,7 @@ def test_suggest_unrolling_refuses_a_pipeline_of_asynchronous_copies(place):
     block = sch.get_sblock("B")
     outer, inner = split_loop(sch, j, inner=5)
     copy = cache_read_at(sch, block, outer, operand=0)
+    bind_loop(sch, sch.get_loops(copy)[-1], axis="threadIdx.x")
     prefetch_asynchronously(sch, outer, [copy])
     with refuses(
         sch,

@@ -35,7 +35,7 @@ def schedule_four_buffers() -> Schedule:
         sch, tile.block, tile.grid, tile.warps, columns=32, warps=2, vector=4
     ).store
     a = stage_fragments_at(sch, tile.block, tile.outer, operand=0, warps=2, vector=1, tail="guard")
-    stage_fragments_at(sch, tile.block, tile.inner, operand=1, warps=2, vector=8, layout="padded")
+    stage_fragments_at(sch, tile.block, tile.inner, operand=1, warps=2, vector=4, layout="padded")
     places = (tile.inner, sch.get_loops(tile.block)[4])
     loads = [
         cache_read_at(sch, tile.block, place, operand=operand, scope="local")
