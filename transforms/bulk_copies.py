@@ -32,7 +32,7 @@ from .queries import (
     get_sblock_name,
 )
 from .tir import constant, find_all, get_axis, substitute
-from .tma_tiles import ATOM, TMA_COPY, TMA_ROLES, TMA_STAGES, CopyShape, measure_copy
+from .tma_tiles import ATOM, TMA_COPY, TMA_IN_FLIGHT, TMA_ROLES, TMA_STAGES, CopyShape, measure_copy
 
 MIN_ARCH = 90
 """The compute capability, times ten, that brought the TMA."""
@@ -47,6 +47,7 @@ def prefetch_by_tma(
     copies: Sequence[SBlockRV],
     *,
     stages: int = 3,
+    in_flight: int = 0,
     arch: str | None = None,
 ) -> None:
     """Let the TMA copy the next tiles, into stages that an mbarrier each guards.
@@ -54,16 +55,17 @@ def prefetch_by_tma(
     One thread asks for `stages - 1` tiles before the loop, and for one more in each iteration, as
     soon as all threads are done with the stage that it goes to. All threads wait for the mbarrier
     of their stage, whose parity changes with each round through the stages. Elements outside of
-    the tensor arrive as zeros.
+    the tensor arrive as zeros. Where `in_flight` groups of wgmma may still read the tiles of the
+    iterations before, as many stages are left to them, and as many tiles fewer are asked for ahead.
 
     rewrite: ``for k: A_shared = A[k]; compute(k)`` -> ``for k: wait for mbarrier[k % stages];
         barrier; cp.async.bulk.tensor A[k + stages - 1]; compute(k)``, when the module is lowered
         by the pipeline "tirstep"
     consumes: nothing
     requires: a loop as for `prefetch_asynchronously`, within a kernel whose threads are whole
-        warps; `copies` of a rectangle each, by whatever loops and threads, as `stage_fragments_at`
-        and `stage_operand_at` make them, without predicates; stages from 2 to the iterations of
-        the loop, in the shared memory there is; a tensor that the TMA can address: a pitch of a
+        warps; `copies` of a rectangle each, by whatever loops and threads, as `stage_fragments_at`,
+        `stage_operand_at` and, of rows as they lie, `stage_swizzled_at` make them, without predicates; stages from 2 + `in_flight` to the iterations
+        of the loop, in the shared memory there is; a tensor that the TMA can address: a pitch of a
         multiple of 16 bytes, a tile of at most 256 elements along each dimension, rows of the
         length of the swizzle; compute capability 9.0, where `arch` is given
     """
@@ -73,11 +75,14 @@ def prefetch_by_tma(
     if constant(sch.get(loop).min) != 0:
         raise TransformError(f"loop '{get_loop_name(sch, loop)}' does not begin at 0", "let it")
     extent = require_constant(sch, loop)
-    if not 2 <= stages <= extent:
+    if in_flight < 0:
+        raise TransformError(f"in_flight={in_flight} is no number of groups", "use 0 or more")
+    least = 2 + in_flight
+    if not least <= stages <= extent:
         raise TransformError(
             f"stages={stages} does not fit loop '{get_loop_name(sch, loop)}' of {extent} "
-            "iterations",
-            f"use 2 to {extent}" if extent > 2 else "use 2",
+            f"iterations{f' with {in_flight} groups in flight' if in_flight else ''}",
+            f"use {least} to {extent}" if extent > least else f"use {least}",
         )
     shapes = [_measure_copy(sch, copy) for copy in copies]
     _require_room(sch, copies, shapes, stages)
@@ -85,6 +90,8 @@ def prefetch_by_tma(
     for copy, shape in zip(copies, shapes, strict=True):
         sch.annotate(copy, TMA_COPY, shape.to_list())
     sch.annotate(loop, TMA_STAGES, stages)
+    if in_flight:
+        sch.annotate(loop, TMA_IN_FLIGHT, in_flight)
     set_pipeline(sch)
 
 

@@ -14,6 +14,7 @@ from tvm.ir import Call
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.script import tirx as T
 from tvm.tirx import (
+    GE,
     LT,
     Evaluate,
     FloorDiv,
@@ -31,6 +32,7 @@ from ..errors import TransformError
 from ..gpu_limits import WARP
 from ..tir import constant, find_all, get_axis, get_elements
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
+from .uses import is_barrier
 from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
 
 
@@ -190,10 +192,16 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     """Mbarriers of full stages, and behind them those of empty ones, at which warps arrive."""
     stages, step = pipeline.stages, pipeline.loop.loop_var
     warps = math.prod(count for _, count in pipeline.threads) // WARP
-    arrive = T.ptx["mbarrier.arrive.shared.b64"](_point_to_empty(pipeline, step))
-    done = [Evaluate(T.cuda.warp_sync()), if_one_lane([Evaluate(arrive)])]
+    late = pipeline.in_flight
+    arrive = T.ptx["mbarrier.arrive.shared.b64"](_point_to_empty(pipeline, step - late))
+    done: list[Any] = [Evaluate(T.cuda.warp_sync()), if_one_lane([Evaluate(arrive)])]
+    if late:  # the groups behind may still read their tiles
+        done = [IfThenElse(GE(step, IntImm("int32", late)), join(done), None)]
+    computed = pipeline.compute()
+    _require_no_barrier(computed, pipeline)
     consumer: list[Any] = [
-        pipeline.loop_over([pipeline.wait_for_tile(), *pipeline.compute(), *done])
+        pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done]),
+        *pipeline.wait_for_groups(),
     ]
     producer = [_produce(pipeline)]
     if registers[0]:
@@ -202,6 +210,15 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     split = IfThenElse(computes, join(consumer), join(producer))
     counts = [1] * stages + [warps] * stages
     return [*pipeline.initialize(counts), split, *pipeline.invalidate(len(counts))]
+
+
+def _require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
+    """Refuse barriers of all threads, to which the warps that copy never come."""
+    if any(is_barrier(each) for part in statements for each in find_all(part, Evaluate)):
+        raise TransformError(
+            f"loop '{pipeline.loop.loop_var.name}' has a barrier of all threads",
+            "give roles to warps where nothing but bulk copies stores to shared memory",
+        )
 
 
 def _produce(pipeline: Pipeline) -> Any:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
+from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..caching import accumulate_in_registers
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
@@ -35,12 +36,15 @@ from ..warpgroups import (
 )
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
 from .ladder import Family, Ladder, Pair, knob, read_pairs
-from .mma import STORE_BYTES, TYPES, Store, get_row_lengths
+from .mma import STORE_BYTES, TYPES, Copies, Store, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
 from .tuned import choose_tuned
 
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
+
+_REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160), 4: (24, 120)}
+"""Of a thread that copies and of one that computes, by the number of warpgroups that compute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +53,10 @@ class WgmmaConfig:
 
     With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k; a padded
     problem and its crop are written through shared memory. The pipeline has fewer stages where the
-    reduction has fewer steps, and no group in flight with fewer than three.
+    reduction has fewer steps, and no group in flight with fewer than three. With a tail of "pad" the
+    TMA brings the zeros, and where rows are no multiples of 16 bytes, operands are copied between
+    zeros before, as with "copy". Tiles that are transposed, of B of 8 bits as (k, columns), threads
+    copy whatever `copies` is, since the TMA copies rows as rows.
     """
 
     tile: Pair = knob(
@@ -70,6 +77,12 @@ class WgmmaConfig:
         choices=(128,),
     )
     stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(3, 4, 5))
+    copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
+    roles: bool = knob(
+        False,
+        "whether a warpgroup of its own asks the TMA for tiles, while the others compute",
+        choices=(False, True),
+    )
     in_flight: int = knob(
         0, "groups of products that run while the next one is issued", choices=(0, 1), least=0
     )
@@ -107,7 +120,11 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
     _require_room(config, dtype.itemsize)
     lengths = get_row_lengths(sch, total)
     store: Store = config.store if config.tail == "refuse" else "shared"
-    depth = get_depth(dtype.bits)
+    depth, b = get_depth(dtype.bits), sch.get(total).reads[-1].region
+    if dtype.bits != 16 and str(b[-1].min) != "vk":
+        config = replace(config, copies="threads", roles=False)
+    if config.copies == "tma" and config.tail == "pad" and has_odd_pitch(lengths, dtype.itemsize):
+        config = replace(config, tail="copy")
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
     block = yield from cut_matmul(
         sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
@@ -173,7 +190,10 @@ def _compute(
     yield "decomposed"
     stages = min(config.stages, get_extent(sch, tile.outer) or 1)
     in_flight = config.in_flight if stages > 2 else 0
-    if stages > 1:
+    if stages > 1 and config.copies == "tma":
+        prefetch_by_tma(sch, tile.outer, copies, stages=stages, in_flight=in_flight)
+        yield "next_tiles_by_tma"
+    elif stages > 1:
         prefetch_asynchronously(
             sch, tile.outer, copies, stages=stages, products_first=in_flight > 0
         )
@@ -181,6 +201,9 @@ def _compute(
     tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight)
     set_pipeline(sch)
     yield "tensorized"
+    if stages > 1 and config.roles and config.copies == "tma":
+        specialize_warps(sch, tile.outer, registers=_REGISTERS[config.groups])
+        yield "warps_specialized"
 
 
 def _store(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, length: int) -> SBlockRV:
