@@ -17,7 +17,7 @@ from tvm.tirx import BufferStore, For
 
 from .decorators import composite
 from .errors import TransformError
-from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
+from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, REGISTERS, WARP, count_registers
 from .intrinsics.mma import SCOPE
 from .legality.net import SWIZZLE
 from .loops import require_constant
@@ -36,8 +36,6 @@ from .tma_tiles import ATOM, TMA_COPY, TMA_IN_FLIGHT, TMA_ROLES, TMA_STAGES, Cop
 
 MIN_ARCH = 90
 """The compute capability, times ten, that brought the TMA."""
-REGISTERS = 65536
-"""Of a multiprocessor, since compute capability 5.0."""
 
 
 @composite
@@ -101,7 +99,7 @@ def specialize_warps(
 ) -> None:
     """Give warps roles in a pipeline of `prefetch_by_tma`: one asks for tiles, the others compute.
 
-    The thread block grows by one warp. It waits for a stage to be empty, which an mbarrier says
+    The thread block grows by one warp, or by one row along threadIdx.x where that is longer. It waits for a stage to be empty, which an mbarrier says
     that each computing warp arrives at, and fills it; no barrier of all threads is left in the
     loop. With `registers`, of a thread that copies and of one that computes, the block grows by a
     warpgroup of four warps instead, and registers move from it to the others (setmaxnreg).
@@ -111,9 +109,9 @@ def specialize_warps(
         else: for k: wait for empty[k % stages]; copy A[k]``, when the module is lowered
     consumes: nothing
     requires: a loop that `prefetch_by_tma` annotated, with nothing but thread-bound loops around
-        it; threadIdx.x of a divisor of 32, or no other thread axis; 1024 threads at most with those
-        that are added; of `registers` multiples of 8 from 24 to 256, that fit into 65536 together,
-        and whole warpgroups that compute
+        it; threadIdx.x of a divisor or a multiple of 32, or no other thread axis; 1024 threads at most with those
+        that are added; of `registers` multiples of 8 from 24 to 256, that share out those that all threads
+        begin with, and whole warpgroups that compute
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_STAGES not in node.annotations or TMA_ROLES in node.annotations:
@@ -129,12 +127,12 @@ def specialize_warps(
         )
     extents = _get_thread_extents(sch, loop)
     threads, row = math.prod(extents), math.prod(extents[:-1])
-    added = WARP if registers is None else 4 * WARP
-    if added % row or threads + added > MAX_THREADS:
+    added = (WARP if WARP % row == 0 else row) if registers is None else 4 * WARP
+    if added % row or added % WARP or threads + added > MAX_THREADS:
         raise TransformError(
             f"the kernel has {threads} threads, of {extents} along x, y and z, and {added} more do "
             "not go along the last axis",
-            f"bind threadIdx.x to {WARP}, and use {MAX_THREADS - added} threads at most",
+            f"bind threadIdx.x to a multiple of {WARP}, and use {MAX_THREADS - added} threads at most",
         )
     counts = list(registers or (0, 0))
     if registers is not None:
@@ -148,12 +146,19 @@ def _require_registers(counts: list[int], threads: int) -> None:
             f"registers={counts} are none that setmaxnreg sets",
             "give two multiples of 8 from 24 to 256: of a thread that copies, and that computes",
         )
-    used = 4 * WARP * counts[0] + threads * counts[1]
+    used, total = 4 * WARP * counts[0] + threads * counts[1], threads + 4 * WARP
     if threads % (4 * WARP) or used > REGISTERS:
         raise TransformError(
             f"{threads} threads with {counts[1]} registers and {4 * WARP} with {counts[0]} are no "
             f"whole warpgroups in the {REGISTERS} registers of a multiprocessor",
             "let a multiple of 128 threads compute, with fewer registers",
+        )
+    first = count_registers(total)
+    if not counts[0] <= first <= counts[1] or used > total * first:
+        raise TransformError(
+            f"{total} threads begin with {first} registers each, and registers={counts} are no "
+            f"share of these {total * first}, fewer and more",
+            "give those that copy at most as many, and those that compute what that leaves",
         )
 
 

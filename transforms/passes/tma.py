@@ -25,11 +25,12 @@ from tvm.tirx import (
     IntImm,
     SeqStmt,
     Var,
+    decl_buffer,
 )
 from tvm.tirx.transform import prim_func_pass
 
 from ..errors import TransformError
-from ..gpu_limits import WARP
+from ..gpu_limits import WARP, count_registers
 from ..tir import constant, find_all, get_axis, get_elements
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .uses import is_barrier
@@ -57,7 +58,36 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
             body = give_roles(body, pipeline)
         else:
             body = replace_loop(body, loop, pipeline.lower())
-    return function.with_body(_put_at_root(body, maps)) if loops else function
+    if not loops:
+        return function
+    if any(TMA_ROLES in loop.annotations for loop in loops):
+        body = shrink_registers(body)
+    return function.with_body(_put_at_root(body, maps))
+
+
+def shrink_registers(body: Any) -> Any:
+    """A statement whose arrays in registers have no dimension of which all threads use the first
+    element alone, as those of the intrinsics of wgmma have.
+
+    CUDA would otherwise keep arrays under the condition of a role in local memory, as long as they
+    are.
+    """
+    places: dict[Any, list[Any]] = {}
+    for buffer, indices in get_elements(body):
+        if str(buffer.scope()) == "local":
+            places.setdefault(buffer, []).append(indices)
+    pointers = {call.args[1] for call in find_all(body, Call) if _is_pointer(call)}
+    made = {}
+    for buffer, all_indices in places.items():
+        firsts = [{constant(index) for index in each} == {0} for each in zip(*all_indices, strict=True)]
+        shape = [1 if first else size for first, size in zip(firsts, buffer.shape, strict=True)]
+        if any(firsts) and buffer.data not in pointers:
+            made[buffer] = decl_buffer(shape, buffer.dtype, buffer.name, scope="local")
+    return tvm_ffi.structural_map(body, (Var, lambda node: made.get(node, node)))
+
+
+def _is_pointer(call: Call) -> bool:
+    return str(getattr(call.op, "name", "")) == "tirx.tvm_access_ptr"
 
 
 def replace_loop(body: Any, loop: For, made: Any) -> Any:
@@ -205,8 +235,11 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     ]
     producer = [_produce(pipeline)]
     if registers[0]:
-        producer.insert(0, Evaluate(T.ptx.setmaxnreg.dec.sync.aligned.u32(registers[0])))
-        consumer.insert(0, Evaluate(T.ptx.setmaxnreg.inc.sync.aligned.u32(registers[1])))
+        less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
+        producers = int(pipeline.loop.annotations[TMA_ROLES][0])
+        first = count_registers(warps * WARP + producers)  # as all have them again behind the loop
+        producer = [Evaluate(less(registers[0])), *producer, Evaluate(more(first))]
+        consumer = [Evaluate(more(registers[1])), *consumer, Evaluate(less(first))]
     split = IfThenElse(computes, join(consumer), join(producer))
     counts = [1] * stages + [warps] * stages
     return [*pipeline.initialize(counts), split, *pipeline.invalidate(len(counts))]

@@ -43,8 +43,9 @@ from .tuned import choose_tuned
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
 
-_REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160), 4: (24, 120)}
-"""Of a thread that copies and of one that computes, by the number of warpgroups that compute."""
+_REGISTERS = {2: (40, 232), 3: (32, 160), 4: (24, 112)}
+"""Of a thread that copies and of one that computes, by the number of warpgroups that compute; of
+one each thread has as many as it can use without."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +203,7 @@ def _compute(
     set_pipeline(sch)
     yield "tensorized"
     if stages > 1 and config.roles and config.copies == "tma":
-        specialize_warps(sch, tile.outer, registers=_REGISTERS[config.groups])
+        specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
         yield "warps_specialized"
 
 
