@@ -3,7 +3,8 @@ sets one knob after the other.
 
 The instruction, its descriptors and its fragments are those of the PTX ISA (see
 `transforms.intrinsics`). Swizzled tiles, a pipeline of asynchronous copies and a group of products
-in flight are the structure of NVIDIA's CUTLASS 3 (V. Thakkar and others, 2023), without its TMA.
+in flight, tiles by the TMA and roles of warpgroups are the structure of NVIDIA's CUTLASS 3
+(V. Thakkar and others, 2023).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..pipelining import prefetch_asynchronously
 from ..queries import get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import store_through_shared
-from ..tir import constant
+from ..tir import constant, is_used
 from ..warpgroups import (
     WarpgroupTile,
     stage_swizzled_at,
@@ -121,11 +122,7 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
     _require_room(config, dtype.itemsize)
     lengths = get_row_lengths(sch, total)
     store: Store = config.store if config.tail == "refuse" else "shared"
-    depth, b = get_depth(dtype.bits), sch.get(total).reads[-1].region
-    if dtype.bits != 16 and str(b[-1].min) != "vk":
-        config = replace(config, copies="threads", roles=False)
-    if config.copies == "tma" and config.tail == "pad" and has_odd_pitch(lengths, dtype.itemsize):
-        config = replace(config, tail="copy")
+    depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
     block = yield from cut_matmul(
         sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
@@ -143,6 +140,20 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
         add_parts(sch, total, config.tail)
         yield "parts_added"
     yield from _compute(sch, tile, config, lengths)
+
+
+def _fit_copies(
+    sch: Schedule, total: SBlockRV, config: WgmmaConfig, lengths: tuple[int, int, int]
+) -> WgmmaConfig:
+    """The config whose tiles the TMA can copy, or threads where they are transposed."""
+    if config.copies != "tma":
+        return config
+    node = sch.get(total)
+    dtype, last = node.reads[-1].source.dtype, node.reads[-1].region[-1].min
+    if dtype.bits != 16 and not is_used(node.iter_vars[-1].var, last):
+        return replace(config, copies="threads", roles=False)
+    is_odd = config.tail == "pad" and has_odd_pitch(lengths, dtype.itemsize)
+    return replace(config, tail="copy") if is_odd else config
 
 
 def _require_warpgroups(config: WgmmaConfig) -> None:
@@ -236,6 +247,8 @@ def _stage(
     is_async = config.stages > 1 and get_extent(sch, tile.outer) != 1
     is_narrow = size == 1 and (config.tail != "refuse" if "int" in str(dtype) else not is_async)
     widest = 4 if is_narrow else STORE_BYTES // size
+    if config.copies == "tma":  # threads share tiles evenly, where these are not one copy
+        widest = math.gcd(widest, config.tile[operand] * config.tile_k // (config.groups * THREADS))
     return stage_swizzled_at(
         sch,
         tile.block,
@@ -317,6 +330,21 @@ split = rows.plus(
     "where tiles are many, as here",
     golden={"split_k": 3},
     expects={"tensorized": ("kernels == 2", *ON_TENSOR_CORES)},
+)
+
+BY_TMA = (*ON_TENSOR_CORES, "UTMALDG > 0 on sm_90a")
+tma = rows.plus(
+    "wgmma_tma",
+    copies="tma",
+    why="One thread asks for whole tiles, in the swizzle that descriptors read, and no others spend "
+    "registers, instructions and fences on it",
+    expects={"tensorized": BY_TMA},
+)
+roles = tma.plus(
+    "wgmma_roles",
+    roles=True,
+    why="Warpgroups that compute wait for no others, but for tiles that one of its own asks for",
+    expects={"warps_specialized": BY_TMA},
 )
 
 
@@ -423,6 +451,6 @@ MATMUL_WGMMA = Ladder(
     name="matmul_wgmma",
     kernel="matmul",
     title="Hopper's tensor cores by wgmma, one knob a rung",
-    recipes=(plain, swizzled, piped, flying, wide, grouped, rows, split, matmul_wgmma_best),
+    recipes=(plain, swizzled, piped, flying, wide, grouped, rows, split, tma, roles, matmul_wgmma_best),
     shape={"m": 4096, "n": 4096, "k": 4096},
 )
