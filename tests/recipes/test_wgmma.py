@@ -87,6 +87,42 @@ def test_other_configs(config: dict, device: str) -> None:
     check(run, device)
 
 
+BOTH = {"dtype": "bfloat16", "out": "bfloat16"}
+EIGHT = {"transpose_b": True, "dtype": "int8", "out": "int32"}
+
+
+@DEVICES
+@pytest.mark.parametrize(
+    ("shape", "options", "config"),
+    [
+        ((128, 64, 640), {}, {"tile": (128, 64), "stages": 4}),
+        ((64, 64, 384), {"transpose_b": True}, {"tile": (64, 64), "warpgroups": (1, 2)}),
+        ((65, 40, 328), BOTH, {"tail": "pad"}),
+        ((65, 39, 133), BOTH, {"tail": "pad", "split_k": 2, "tile_k": 16}),
+        ((128, 64, 640), EIGHT, {"tile": (128, 32), "tile_k": 128}),
+        ((64, 40, 656), {**EIGHT, "dtype": "float8_e4m3fn", "out": "float32"}, {"tail": "pad"}),
+        ((64, 32, 256), {}, {"row_bytes": 16, "in_flight": 0, "stages": 2}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("roles", [False, True])
+def test_tiles_by_the_tma(shape, options: dict, config: dict, roles: bool, device: str) -> None:
+    sizes, options = dict(zip("mnk", shape, strict=True)), {"dtype": "float16", **options}
+    config = {**SMALL, "copies": "tma", **config, "roles": roles}
+    run = run_recipe(LAST, sizes, options=options, config=config)
+    assert "next_tiles_by_tma" in [step.name for step in run.steps]
+    check(run, device)
+
+
+def test_threads_copy_what_is_transposed() -> None:
+    """The TMA copies rows as rows, and wgmma reads 8 bits along k alone."""
+    options = {"dtype": "int8", "out": "int32", "transpose_b": False}
+    config = {**SMALL, "copies": "tma", "roles": True}
+    run = run_recipe(LAST, {"m": 64, "n": 32, "k": 192}, options=options, config=config)
+    assert "next_tiles_asynchronously" in [step.name for step in run.steps]
+    check(run)
+
+
 @DEVICES
 @pytest.mark.parametrize("recipe", LADDERS["matmul_wgmma"], ids=lambda recipe: recipe.name)
 def test_every_rung_is_exact(recipe, device: str) -> None:
@@ -131,6 +167,8 @@ def has_compiler() -> bool:
     [
         ("matmul_wgmma_rows", {"dtype": "bfloat16", "out": "bfloat16"}),
         ("matmul_wgmma_best", {"dtype": "int8", "out": "int32", "transpose_b": True}),
+        ("matmul_wgmma_tma", {"dtype": "float8_e4m3fn", "transpose_b": True}),
+        ("matmul_wgmma_roles", {"dtype": "bfloat16", "out": "bfloat16"}),
     ],
 )
 def test_nothing_is_spilled_and_no_instruction_serialized(name: str, options: dict) -> None:
@@ -141,6 +179,7 @@ def test_nothing_is_spilled_and_no_instruction_serialized(name: str, options: di
     assert (facts.refusal, compiled.refusal) == (None, None)
     assert compiled.values()["spills"] == 0
     assert "Used " in compiled.log
+    assert " 0 bytes stack frame" in compiled.log  # sums under the condition of a role stay in registers
     assert "serializ" not in compiled.log.lower()
 
 

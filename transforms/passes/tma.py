@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Call
+from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.script import tirx as T
 from tvm.tirx import (
@@ -76,18 +76,22 @@ def shrink_registers(body: Any) -> Any:
     for buffer, indices in get_elements(body):
         if str(buffer.scope()) == "local":
             places.setdefault(buffer, []).append(indices)
-    pointers = {call.args[1] for call in find_all(body, Call) if _is_pointer(call)}
+    calls = find_all(body, Call)
     made = {}
     for buffer, all_indices in places.items():
-        firsts = [{constant(index) for index in each} == {0} for each in zip(*all_indices, strict=True)]
+        firsts = [{constant(it) for it in each} == {0} for each in zip(*all_indices, strict=True)]
         shape = [1 if first else size for first, size in zip(firsts, buffer.shape, strict=True)]
-        if any(firsts) and buffer.data not in pointers:
+        if any(firsts) and not any(_points_into(call, buffer) for call in calls):
             made[buffer] = decl_buffer(shape, buffer.dtype, buffer.name, scope="local")
     return tvm_ffi.structural_map(body, (Var, lambda node: made.get(node, node)))
 
 
-def _is_pointer(call: Call) -> bool:
-    return str(getattr(call.op, "name", "")) == "tirx.tvm_access_ptr"
+def _points_into(call: Call, buffer: Any) -> bool:
+    """Whether a call takes a buffer's address, from where it may reach any element."""
+    whole = [arg for arg in call.args if isinstance(arg, Var) and arg.same_as(buffer)]
+    if not str(getattr(call.op, "name", "")).endswith("address_of"):
+        return bool(whole)
+    return any(load.source.same_as(buffer) for load in find_all(call, TensorLoad))
 
 
 def replace_loop(body: Any, loop: For, made: Any) -> Any:
