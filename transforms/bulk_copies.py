@@ -62,10 +62,11 @@ def prefetch_by_tma(
     consumes: nothing
     requires: a loop as for `prefetch_asynchronously`, within a kernel whose threads are whole
         warps; `copies` of a rectangle each, by whatever loops and threads, as `stage_fragments_at`,
-        `stage_operand_at` and, of rows as they lie, `stage_swizzled_at` make them, without predicates; stages from 2 + `in_flight` to the iterations
-        of the loop, in the shared memory there is; a tensor that the TMA can address: a pitch of a
-        multiple of 16 bytes, a tile of at most 256 elements along each dimension, rows of the
-        length of the swizzle; compute capability 9.0, where `arch` is given
+        `stage_operand_at` and, of rows as they lie, `stage_swizzled_at` make them, without
+        predicates; stages from 2 + `in_flight` to the iterations of the loop, in the shared memory
+        there is; a tensor that the TMA can address: a pitch of a multiple of 16 bytes, a tile of at
+        most 256 elements along each dimension, rows of the length of the swizzle; compute
+        capability 9.0, where `arch` is given
     """
     _require_arch(arch)
     parts = require_pipeline(sch, loop)
@@ -99,19 +100,20 @@ def specialize_warps(
 ) -> None:
     """Give warps roles in a pipeline of `prefetch_by_tma`: one asks for tiles, the others compute.
 
-    The thread block grows by one warp, or by one row along threadIdx.x where that is longer. It waits for a stage to be empty, which an mbarrier says
-    that each computing warp arrives at, and fills it; no barrier of all threads is left in the
-    loop. With `registers`, of a thread that copies and of one that computes, the block grows by a
-    warpgroup of four warps instead, and registers move from it to the others (setmaxnreg).
+    The thread block grows by one warp, or by one row along threadIdx.x where that is longer. It
+    waits for a stage to be empty, which an mbarrier says that each computing warp arrives at, and
+    fills it; no barrier of all threads is left in the loop. With `registers`, of a thread that
+    copies and of one that computes, the block grows by a warpgroup of four warps instead, and
+    registers move from it to the others (setmaxnreg), and back behind the loop.
 
     rewrite: ``for k: wait for mbarrier[k % stages]; barrier; copy A[k + stages - 1]; compute`` ->
         ``if computing: for k: wait for full[k % stages]; compute; arrive at empty[k % stages]
         else: for k: wait for empty[k % stages]; copy A[k]``, when the module is lowered
     consumes: nothing
     requires: a loop that `prefetch_by_tma` annotated, with nothing but thread-bound loops around
-        it; threadIdx.x of a divisor or a multiple of 32, or no other thread axis; 1024 threads at most with those
-        that are added; of `registers` multiples of 8 from 24 to 256, that share out those that all threads
-        begin with, and whole warpgroups that compute
+        it; threadIdx.x of a divisor or a multiple of 32, or no other thread axis; 1024 threads at
+        most with those that are added; of `registers` multiples of 8 from 24 to 256, that share out
+        those that all threads begin with, and whole warpgroups that compute
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_STAGES not in node.annotations or TMA_ROLES in node.annotations:
@@ -132,7 +134,8 @@ def specialize_warps(
         raise TransformError(
             f"the kernel has {threads} threads, of {extents} along x, y and z, and {added} more do "
             "not go along the last axis",
-            f"bind threadIdx.x to a multiple of {WARP}, and use {MAX_THREADS - added} threads at most",
+            f"bind threadIdx.x to {WARP} or 4 times that, and use {MAX_THREADS - added} threads at "
+            "most",
         )
     counts = list(registers or (0, 0))
     if registers is not None:

@@ -179,7 +179,9 @@ def test_nothing_is_spilled_and_no_instruction_serialized(name: str, options: di
     assert (facts.refusal, compiled.refusal) == (None, None)
     assert compiled.values()["spills"] == 0
     assert "Used " in compiled.log
-    assert " 0 bytes stack frame" in compiled.log  # sums under the condition of a role stay in registers
+    assert (
+        " 0 bytes stack frame" in compiled.log
+    )  # sums under the condition of a role stay in registers
     assert "serializ" not in compiled.log.lower()
 
 

@@ -30,8 +30,8 @@ from tirstep.transforms import (
     stage_operand_at,
     tile_block,
 )
-from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.passes.tma_pipeline import Pipeline, drop_fences, make_barrier
+from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 from tirstep.transforms.tma_tiles import TMA_COPY, TMA_IN_FLIGHT, CopyShape, measure_copy
 
@@ -231,7 +231,7 @@ def test_a_stage_is_not_refilled_under_its_group(lowered, name: str) -> None:
     """Nor a tile swizzled otherwise than wgmma's descriptor says."""
     run = lowered[name][1]
     sch = Schedule(run.steps[-1].module)
-    outer, copies = find_handles(sch)
+    outer, _ = find_handles(sch)
     sch.unannotate(outer, TMA_IN_FLIGHT)
     assert "race" in simulate_run(lower(sch.mod), run)
 

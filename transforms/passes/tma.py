@@ -33,8 +33,8 @@ from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
 from ..tir import constant, find_all, get_axis, get_elements
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
-from .uses import is_barrier
 from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
+from .uses import is_barrier
 
 
 @prim_func_pass(opt_level=0, name="tirstep.LowerTmaPipelines")

@@ -55,10 +55,10 @@ class WgmmaConfig:
 
     With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k; a padded
     problem and its crop are written through shared memory. The pipeline has fewer stages where the
-    reduction has fewer steps, and no group in flight with fewer than three. With a tail of "pad" the
-    TMA brings the zeros, and where rows are no multiples of 16 bytes, operands are copied between
-    zeros before, as with "copy". Tiles that are transposed, of B of 8 bits as (k, columns), threads
-    copy whatever `copies` is, since the TMA copies rows as rows.
+    reduction has fewer steps, and no group in flight with fewer than three. With a tail of "pad"
+    the TMA brings the zeros, and where rows are no multiples of 16 bytes, operands are copied
+    between zeros before, as with "copy". Tiles that are transposed, of B of 8 bits as (k, columns),
+    are copied by threads whatever `copies` says, since the TMA copies rows as rows.
     """
 
     tile: Pair = knob(
@@ -336,8 +336,8 @@ BY_TMA = (*ON_TENSOR_CORES, "UTMALDG > 0 on sm_90a")
 tma = rows.plus(
     "wgmma_tma",
     copies="tma",
-    why="One thread asks for whole tiles, in the swizzle that descriptors read, and no others spend "
-    "registers, instructions and fences on it",
+    why="One thread asks for whole tiles, in the swizzle that descriptors read, and no others "
+    "spend registers, instructions and fences on it",
     expects={"tensorized": BY_TMA},
 )
 roles = tma.plus(
@@ -451,6 +451,18 @@ MATMUL_WGMMA = Ladder(
     name="matmul_wgmma",
     kernel="matmul",
     title="Hopper's tensor cores by wgmma, one knob a rung",
-    recipes=(plain, swizzled, piped, flying, wide, grouped, rows, split, tma, roles, matmul_wgmma_best),
+    recipes=(
+        plain,
+        swizzled,
+        piped,
+        flying,
+        wide,
+        grouped,
+        rows,
+        split,
+        tma,
+        roles,
+        matmul_wgmma_best,
+    ),
     shape={"m": 4096, "n": 4096, "k": 4096},
 )
