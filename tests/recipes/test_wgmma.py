@@ -87,6 +87,15 @@ def test_other_configs(config: dict, device: str) -> None:
     check(run, device)
 
 
+@DEVICES
+@pytest.mark.parametrize("stages", [2, 3])
+def test_float8_is_padded_in_a_pipeline(stages: int, device: str) -> None:
+    """TVM makes no variables of its vectors' indices, whose ranges it does not find."""
+    config = {**SMALL, "tile_k": 64, "stages": stages, "tail": "pad", "in_flight": 0}
+    options = {"dtype": "float8_e4m3fn", "transpose_b": True}
+    check(run_recipe(LAST, {"m": 24, "n": 16, "k": 72}, options=options, config=config), device)
+
+
 BOTH = {"dtype": "bfloat16", "out": "bfloat16"}
 EIGHT = {"transpose_b": True, "dtype": "int8", "out": "int32"}
 
