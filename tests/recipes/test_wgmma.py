@@ -138,12 +138,13 @@ def test_every_rung_is_exact(recipe, device: str) -> None:
     check(run_golden(recipe), device)
 
 
-def test_every_step_is_right() -> None:
+@pytest.mark.parametrize("name", ["matmul_wgmma_split_k", "matmul_wgmma_roles"])
+def test_every_step_is_right(name: str) -> None:
     """On the CPU while it has no instruction, which the simulator would take minutes for."""
-    run, cpu = run_golden(RECIPES["matmul_wgmma_split_k"]), get_device("cpu")
+    run, cpu = run_golden(RECIPES[name]), get_device("cpu")
     for step in run.steps:
         device = cpu if cpu.find_obstacle(step.module) is None else SIMULATOR
-        assert device is cpu or step.name == "tensorized"
+        assert device is cpu or step.name in ("tensorized", "warps_specialized")
         assert check_numbers(run.problem, step.module, device, where=step.name) == []
 
 

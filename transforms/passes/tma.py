@@ -41,13 +41,16 @@ from .uses import is_barrier
 def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
     function: Any, _module: Any, _context: Any
 ) -> Any:
-    """Make a pipeline of bulk copies of each loop that `prefetch_by_tma` annotated.
+    """Make a pipeline of bulk copies of each loop that `prefetch_by_tma` annotated, in a kernel.
+
+    Where there are no threads, as on a CPU, copies stay what they are.
 
     rewrite: ``for k: A_shared = A[k]; compute(A_shared)`` -> ``map = tensor map of A; (init
         mbarrier[0 .. stages - 1]; copy A[0 .. stages - 2]; for k: wait for mbarrier[k % stages];
         barrier; copy A[k + stages - 1]; compute(A_shared[k % stages]))``
     """
-    loops = [loop for loop in find_all(function.body, For) if TMA_STAGES in loop.annotations]
+    annotated = [loop for loop in find_all(function.body, For) if TMA_STAGES in loop.annotations]
+    loops = [loop for loop in annotated if _find_threads(function.body, loop)]
     maps: list[Any] = []
     body = function.body
     for loop in loops:
