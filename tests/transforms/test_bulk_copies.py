@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tvm
@@ -30,6 +31,7 @@ from tirstep.transforms import (
     stage_operand_at,
     tile_block,
 )
+from tirstep.transforms.passes.tma import require_no_barrier
 from tirstep.transforms.passes.tma_pipeline import Pipeline, drop_fences, make_barrier
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
@@ -262,6 +264,13 @@ def test_fences_stay_where_threads_store() -> None:
     group = SeqStmt([fence, make_barrier(), Evaluate(T.ptx.wgmma.commit_group.sync.aligned())])
     assert len(find_all(drop_fences([group])[0], Evaluate)) == 1
     assert drop_fences([store, group]) == [store, group]
+
+
+def test_warps_with_roles_have_no_barrier_of_all_threads() -> None:
+    pipeline = SimpleNamespace(loop=SimpleNamespace(loop_var=SimpleNamespace(name="k_0")))
+    require_no_barrier([Evaluate(T.cuda.warp_sync())], pipeline)
+    with pytest.raises(TransformError, match="loop 'k_0' has a barrier of all threads; give roles"):
+        require_no_barrier([SeqStmt([make_barrier(), make_barrier()])], pipeline)
 
 
 # ---- What the host and the device get

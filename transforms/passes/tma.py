@@ -235,7 +235,7 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     if late:  # the groups behind may still read their tiles
         done = [IfThenElse(GE(step, IntImm("int32", late)), join(done), None)]
     computed = pipeline.compute()
-    _require_no_barrier(computed, pipeline)
+    require_no_barrier(computed, pipeline)
     consumer: list[Any] = [
         pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done]),
         *pipeline.wait_for_groups(),
@@ -252,7 +252,7 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     return [*pipeline.initialize(counts), split, *pipeline.invalidate(len(counts))]
 
 
-def _require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
+def require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
     """Refuse barriers of all threads, to which the warps that copy never come."""
     if any(is_barrier(each) for part in statements for each in find_all(part, Evaluate)):
         raise TransformError(
