@@ -90,7 +90,7 @@ def test_other_configs(config: dict, device: str) -> None:
 @DEVICES
 @pytest.mark.parametrize("stages", [2, 3])
 def test_float8_is_padded_in_a_pipeline(stages: int, device: str) -> None:
-    """TVM makes no variables of its vectors' indices, whose ranges it does not find."""
+    """By kernels before: neither TVM's ThreadSync nor CUDA takes vectors of it under a guard."""
     config = {**SMALL, "tile_k": 64, "stages": stages, "tail": "pad", "in_flight": 0}
     options = {"dtype": "float8_e4m3fn", "transpose_b": True}
     check(run_recipe(LAST, {"m": 24, "n": 16, "k": 72}, options=options, config=config), device)

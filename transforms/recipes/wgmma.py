@@ -23,7 +23,7 @@ from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..intrinsics import get_depth
 from ..intrinsics.warpgroups import ROWS, THREADS
-from ..pass_options import set_pass_option, set_pipeline
+from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously
 from ..queries import get_extent
 from ..reduction import decompose_reduction_at
@@ -145,15 +145,20 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
 def _fit_copies(
     sch: Schedule, total: SBlockRV, config: WgmmaConfig, lengths: tuple[int, int, int]
 ) -> WgmmaConfig:
-    """The config whose tiles the TMA can copy, or threads where they are transposed."""
-    if config.copies != "tma":
-        return config
+    """The config whose tiles the TMA can copy, or threads where they are transposed.
+
+    Of float8 under a guard TVM's vectors are none that CUDA compiles: zeros come before, then.
+    """
     node = sch.get(total)
     dtype, last = node.reads[-1].source.dtype, node.reads[-1].region[-1].min
+    is_padded = config.tail == "pad"
     if dtype.bits != 16 and not is_used(node.iter_vars[-1].var, last):
-        return replace(config, copies="threads", roles=False)
-    is_odd = config.tail == "pad" and has_odd_pitch(lengths, dtype.itemsize)
-    return replace(config, tail="copy") if is_odd else config
+        config = replace(config, copies="threads", roles=False)
+    if config.copies == "threads":
+        is_padded = is_padded and str(dtype).startswith("float8")
+    else:
+        is_padded = is_padded and has_odd_pitch(lengths, dtype.itemsize)
+    return replace(config, tail="copy") if is_padded else config
 
 
 def _require_warpgroups(config: WgmmaConfig) -> None:
@@ -209,7 +214,6 @@ def _compute(
         prefetch_asynchronously(
             sch, tile.outer, copies, stages=stages, products_first=in_flight > 0
         )
-        _keep_indices(sch, tile, config)
         yield "next_tiles_asynchronously"
     tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight)
     set_pipeline(sch)
@@ -217,17 +221,6 @@ def _compute(
     if stages > 1 and config.roles and config.copies == "tma":
         specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
         yield "warps_specialized"
-
-
-def _keep_indices(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig) -> None:
-    """Leave common expressions of float8 under a guard where they stand.
-
-    TVM makes variables of parts of the index of their vectors, of which its ThreadSync fails to
-    find the range ("Check failed: (eval_vec_) is false").
-    """
-    dtype = str(sch.get(tile.block).reads[-1].source.dtype)
-    if config.tail == "pad" and dtype.startswith("float8"):
-        set_pass_option(sch, name="tirx.disable_cse_tir", value=True)
 
 
 def _store(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, length: int) -> SBlockRV:
