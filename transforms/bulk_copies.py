@@ -17,7 +17,7 @@ from tvm.tirx import BufferStore, For
 
 from .decorators import composite
 from .errors import TransformError
-from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
+from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, REGISTERS, WARP, count_registers
 from .intrinsics.mma import SCOPE
 from .legality.net import SWIZZLE
 from .loops import require_constant
@@ -32,12 +32,10 @@ from .queries import (
     get_sblock_name,
 )
 from .tir import constant, find_all, get_axis, substitute
-from .tma_tiles import ATOM, TMA_COPY, TMA_ROLES, TMA_STAGES, CopyShape, measure_copy
+from .tma_tiles import ATOM, TMA_COPY, TMA_IN_FLIGHT, TMA_ROLES, TMA_STAGES, CopyShape, measure_copy
 
 MIN_ARCH = 90
 """The compute capability, times ten, that brought the TMA."""
-REGISTERS = 65536
-"""Of a multiprocessor, since compute capability 5.0."""
 
 
 @composite
@@ -47,6 +45,7 @@ def prefetch_by_tma(
     copies: Sequence[SBlockRV],
     *,
     stages: int = 3,
+    in_flight: int = 0,
     arch: str | None = None,
 ) -> None:
     """Let the TMA copy the next tiles, into stages that an mbarrier each guards.
@@ -54,18 +53,20 @@ def prefetch_by_tma(
     One thread asks for `stages - 1` tiles before the loop, and for one more in each iteration, as
     soon as all threads are done with the stage that it goes to. All threads wait for the mbarrier
     of their stage, whose parity changes with each round through the stages. Elements outside of
-    the tensor arrive as zeros.
+    the tensor arrive as zeros. Where `in_flight` groups of wgmma may still read the tiles of the
+    iterations before, as many stages are left to them, and as many tiles fewer are asked for ahead.
 
     rewrite: ``for k: A_shared = A[k]; compute(k)`` -> ``for k: wait for mbarrier[k % stages];
         barrier; cp.async.bulk.tensor A[k + stages - 1]; compute(k)``, when the module is lowered
         by the pipeline "tirstep"
     consumes: nothing
     requires: a loop as for `prefetch_asynchronously`, within a kernel whose threads are whole
-        warps; `copies` of a rectangle each, by whatever loops and threads, as `stage_fragments_at`
-        and `stage_operand_at` make them, without predicates; stages from 2 to the iterations of
-        the loop, in the shared memory there is; a tensor that the TMA can address: a pitch of a
-        multiple of 16 bytes, a tile of at most 256 elements along each dimension, rows of the
-        length of the swizzle; compute capability 9.0, where `arch` is given
+        warps; `copies` of a rectangle each, by whatever loops and threads, as `stage_fragments_at`,
+        `stage_operand_at` and, of rows as they lie, `stage_swizzled_at` make them, without
+        predicates; stages from 2 + `in_flight` to the iterations of the loop, in the shared memory
+        there is; a tensor that the TMA can address: a pitch of a multiple of 16 bytes, a tile of at
+        most 256 elements along each dimension, rows of the length of the swizzle; compute
+        capability 9.0, where `arch` is given
     """
     _require_arch(arch)
     parts = require_pipeline(sch, loop)
@@ -73,11 +74,14 @@ def prefetch_by_tma(
     if constant(sch.get(loop).min) != 0:
         raise TransformError(f"loop '{get_loop_name(sch, loop)}' does not begin at 0", "let it")
     extent = require_constant(sch, loop)
-    if not 2 <= stages <= extent:
+    if in_flight < 0:
+        raise TransformError(f"in_flight={in_flight} is no number of groups", "use 0 or more")
+    least = 2 + in_flight
+    if not least <= stages <= extent:
         raise TransformError(
             f"stages={stages} does not fit loop '{get_loop_name(sch, loop)}' of {extent} "
-            "iterations",
-            f"use 2 to {extent}" if extent > 2 else "use 2",
+            f"iterations{f' with {in_flight} groups in flight' if in_flight else ''}",
+            f"use {least} to {extent}" if extent > least else f"use {least}",
         )
     shapes = [_measure_copy(sch, copy) for copy in copies]
     _require_room(sch, copies, shapes, stages)
@@ -85,6 +89,8 @@ def prefetch_by_tma(
     for copy, shape in zip(copies, shapes, strict=True):
         sch.annotate(copy, TMA_COPY, shape.to_list())
     sch.annotate(loop, TMA_STAGES, stages)
+    if in_flight:
+        sch.annotate(loop, TMA_IN_FLIGHT, in_flight)
     set_pipeline(sch)
 
 
@@ -94,19 +100,20 @@ def specialize_warps(
 ) -> None:
     """Give warps roles in a pipeline of `prefetch_by_tma`: one asks for tiles, the others compute.
 
-    The thread block grows by one warp. It waits for a stage to be empty, which an mbarrier says
-    that each computing warp arrives at, and fills it; no barrier of all threads is left in the
-    loop. With `registers`, of a thread that copies and of one that computes, the block grows by a
-    warpgroup of four warps instead, and registers move from it to the others (setmaxnreg).
+    The thread block grows by one warp, or by one row along threadIdx.x where that is longer. It
+    waits for a stage to be empty, which an mbarrier says that each computing warp arrives at, and
+    fills it; no barrier of all threads is left in the loop. With `registers`, of a thread that
+    copies and of one that computes, the block grows by a warpgroup of four warps instead, and
+    registers move from it to the others (setmaxnreg), and back behind the loop.
 
     rewrite: ``for k: wait for mbarrier[k % stages]; barrier; copy A[k + stages - 1]; compute`` ->
         ``if computing: for k: wait for full[k % stages]; compute; arrive at empty[k % stages]
         else: for k: wait for empty[k % stages]; copy A[k]``, when the module is lowered
     consumes: nothing
     requires: a loop that `prefetch_by_tma` annotated, with nothing but thread-bound loops around
-        it; threadIdx.x of a divisor of 32, or no other thread axis; 1024 threads at most with those
-        that are added; of `registers` multiples of 8 from 24 to 256, that fit into 65536 together,
-        and whole warpgroups that compute
+        it; threadIdx.x of a divisor or a multiple of 32, or no other thread axis; 1024 threads at
+        most with those that are added; of `registers` multiples of 8 from 24 to 256, that share out
+        those that all threads begin with, and whole warpgroups that compute
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_STAGES not in node.annotations or TMA_ROLES in node.annotations:
@@ -122,12 +129,13 @@ def specialize_warps(
         )
     extents = _get_thread_extents(sch, loop)
     threads, row = math.prod(extents), math.prod(extents[:-1])
-    added = WARP if registers is None else 4 * WARP
-    if added % row or threads + added > MAX_THREADS:
+    added = (WARP if WARP % row == 0 else row) if registers is None else 4 * WARP
+    if added % row or added % WARP or threads + added > MAX_THREADS:
         raise TransformError(
             f"the kernel has {threads} threads, of {extents} along x, y and z, and {added} more do "
             "not go along the last axis",
-            f"bind threadIdx.x to {WARP}, and use {MAX_THREADS - added} threads at most",
+            f"bind threadIdx.x to {WARP} or 4 times that, and use {MAX_THREADS - added} threads at "
+            "most",
         )
     counts = list(registers or (0, 0))
     if registers is not None:
@@ -141,12 +149,19 @@ def _require_registers(counts: list[int], threads: int) -> None:
             f"registers={counts} are none that setmaxnreg sets",
             "give two multiples of 8 from 24 to 256: of a thread that copies, and that computes",
         )
-    used = 4 * WARP * counts[0] + threads * counts[1]
+    used, total = 4 * WARP * counts[0] + threads * counts[1], threads + 4 * WARP
     if threads % (4 * WARP) or used > REGISTERS:
         raise TransformError(
             f"{threads} threads with {counts[1]} registers and {4 * WARP} with {counts[0]} are no "
             f"whole warpgroups in the {REGISTERS} registers of a multiprocessor",
             "let a multiple of 128 threads compute, with fewer registers",
+        )
+    first = count_registers(total)
+    if not counts[0] <= first <= counts[1] or used > total * first:
+        raise TransformError(
+            f"{total} threads begin with {first} registers each, and registers={counts} are no "
+            f"share of these {total * first}, fewer and more",
+            "give those that copy at most as many, and those that compute what that leaves",
         )
 
 

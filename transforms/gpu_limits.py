@@ -20,3 +20,10 @@ MAX_SHARED_BYTES = {"shared": 48 << 10, "shared.dyn": 227 << 10}
 """Of a block, static and dynamic, on compute capability 9.0."""
 WARP = 32
 """Threads of a warp."""
+REGISTERS = 65536
+"""Of a multiprocessor, since compute capability 5.0."""
+
+
+def count_registers(threads: int) -> int:
+    """The most registers that each thread of a block can begin with, which come in eights."""
+    return min(REGISTERS // threads // 8 * 8, 256)

@@ -15,12 +15,16 @@ from tvm.sym import Analyzer
 from tvm.tirx import LT, And, FloorDiv, FloorMod, const
 
 from .errors import TransformError
+from .intrinsics.warpgroups import SWIZZLES as ROWS_OF_TILES
+from .intrinsics.warpgroups import place_in_tile
 from .tir import constant, get_operands, is_choice, substitute
 
 TMA_COPY = "tirstep_tma_copy"
 """Our annotation of a block that the TMA copies, by a `CopyShape`."""
 TMA_STAGES = "tirstep_tma_stages"
 """Our annotation of a loop whose tiles go through as many stages, each behind an mbarrier."""
+TMA_IN_FLIGHT = "tirstep_tma_in_flight"
+"""Our annotation of such a loop: how many groups of wgmma may read tiles of iterations before."""
 TMA_ROLES = "tirstep_tma_roles"
 """Our annotation of such a loop whose copies warps of their own ask for: how many threads these
 are, and the registers of a thread of theirs and of the others; 0 for as the compiler chooses."""
@@ -124,14 +128,33 @@ def measure_copy(
             "place a plain copy there",
         )
     rows = [index for index in load.indices if constant(index) is None]
-    width = _find_panels(list(store.indices), rows, name)
+    size = int(load.source.dtype.itemsize)
+    slab = _find_slabs(block, list(store.indices), rows, size * 8)
+    width = slab // size if slab else _find_panels(list(store.indices), rows, name)
     panels = box[-1] // width if width and box[-1] > width else 1
     box[-1] //= panels
-    swizzle = box[-1] * int(load.source.dtype.itemsize) if is_swizzled else 0
+    swizzle = box[-1] * size if is_swizzled or slab > PITCH else 0
     shape = CopyShape(swizzle, panels, tuple(box))
     _require_addressable(load.source, name)
-    _require_box(shape, int(load.source.dtype.itemsize), name)
+    _require_box(shape, size, name)
     return shape
+
+
+def _find_slabs(block: SBlock, stored: list[Any], rows: list[Any], bits: int) -> int:
+    """The bytes of a row of a tile that lies as `place_in_tile` has it; 0 where it does not."""
+    analyzer = Analyzer()
+    for iterator in block.iter_vars:
+        analyzer.bind(iterator.var, iterator.dom)
+    if len(rows) < 2 or len(stored) != len(rows) + 2:
+        return 0
+    for swizzle in ROWS_OF_TILES:
+        for is_one in (False, True):
+            place = place_in_tile(*rows[-2:], bits=bits, swizzle=swizzle, is_one_slab=is_one)
+            wanted = [*rows[:-2], *place]
+            pairs = zip(stored, wanted, strict=True)
+            if all(analyzer.can_prove_equal(one, other) for one, other in pairs):
+                return swizzle
+    return 0
 
 
 def _find_panels(stored: list[Any], rows: list[Any], name: str) -> int:

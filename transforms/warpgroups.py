@@ -40,6 +40,7 @@ from .placement import inline_producers
 from .queries import get_extent, get_outer_loops, get_realize, get_sblock_name
 from .tensorize import require_matmul_loops, require_register_store
 from .tir import constant, is_used
+from .tma_tiles import TMA_IN_FLIGHT
 
 
 class WarpgroupTile(NamedTuple):
@@ -256,8 +257,8 @@ def tensorize_warpgroups(
         result from registers to ``global`` or ``shared.dyn`` memory, which converts at most; no
         predicates; types and columns that wgmma multiplies, and ``sm_90a``, where `arch` is given;
         of float32 operands, which keep 10 bits of 23, `tf32`; one group in flight at most, and
-        that in a loop which `prefetch_asynchronously` made a pipeline with `products_first`: no
-        tile is overwritten then before its group has ended
+        that in a loop which `prefetch_asynchronously` made a pipeline with `products_first`, or as
+        many as `prefetch_by_tma` was told: no tile is overwritten then before its group has ended
     """
     _, result = require_register_store(sch, store)
     tile = _read_tile(sch, block, store, in_flight)
@@ -315,11 +316,14 @@ def _lay_sums(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
 def _require_order(sch: Schedule, block: SBlockRV, in_flight: int) -> None:
     """Refuse groups in flight whose tiles would be overwritten."""
     loops = get_outer_loops(sch, sch.get_loops(block)[-3])
+    if any(int(loop.annotations.get(TMA_IN_FLIGHT, 0)) >= in_flight > 0 for loop in loops):
+        return
     if in_flight and not any(are_products_first(loop) for loop in loops):
         raise TransformError(
             f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave groups "
             "in flight that read tiles while the next ones are copied to their place",
-            "call prefetch_asynchronously(..., products_first=True) first, or use in_flight=0",
+            "call prefetch_asynchronously(..., products_first=True) first, or "
+            "prefetch_by_tma(..., in_flight=...), or use in_flight=0",
         )
     if in_flight > 1:
         raise TransformError(

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tvm
@@ -10,7 +11,8 @@ from pairs import check_pair, refuses
 from tvm.ir import Call
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.tirx import IntImm
+from tvm.script import tirx as T
+from tvm.tirx import BufferStore, Evaluate, IntImm, SeqStmt, decl_buffer
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank
@@ -29,12 +31,16 @@ from tirstep.transforms import (
     stage_operand_at,
     tile_block,
 )
+from tirstep.transforms.passes.tma import require_no_barrier
+from tirstep.transforms.passes.tma_pipeline import Pipeline, drop_fences, make_barrier
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.tma_tiles import measure_copy
+from tirstep.transforms.tir import find_all
+from tirstep.transforms.tma_tiles import TMA_COPY, TMA_IN_FLIGHT, CopyShape, measure_copy
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
 TMA, ROLES = RECIPES["matmul_mma_tma"], RECIPES["matmul_mma_tma_roles"]
+WGMMA, WGMMA_ROLES = RECIPES["matmul_wgmma_tma"], RECIPES["matmul_wgmma_roles"]
 SMALL = {**ROLES.golden.config, "tile": (32, 32), "warp": (16, 32)}
 
 
@@ -194,10 +200,11 @@ def change_call(module: tvm.IRModule, name: str, place: int, value) -> tvm.IRMod
 @pytest.fixture(scope="module")
 def lowered() -> dict[str, tuple[tvm.IRModule, Run]]:
     found = {}
-    for recipe in (TMA, ROLES):
+    for recipe in (TMA, ROLES, WGMMA, WGMMA_ROLES):
+        m, k = (32, 160) if recipe in (TMA, ROLES) else (64, 384)
         run = run_recipe(
             recipe,
-            {"m": 32, "n": 64, "k": 160},
+            {"m": m, "n": 64, "k": k},
             options={"dtype": "float16"},
             config=recipe.golden.config,
         )
@@ -205,7 +212,7 @@ def lowered() -> dict[str, tuple[tvm.IRModule, Run]]:
     return found
 
 
-@pytest.mark.parametrize("name", [TMA.name, ROLES.name])
+@pytest.mark.parametrize("name", [TMA.name, ROLES.name, WGMMA.name, WGMMA_ROLES.name])
 @pytest.mark.parametrize(
     ("call", "place", "value", "kind"),
     [
@@ -219,6 +226,51 @@ def test_a_bug_dies(lowered, name: str, call: str, place: int, value, kind: str)
     assert simulate_run(module, run) == set()
     found = simulate_run(change_call(module, call, place, value), run)
     assert kind in found or (kind == "race" and {"mbarrier", "deadlock"} & found)
+
+
+@pytest.mark.parametrize("name", [WGMMA.name, WGMMA_ROLES.name])
+def test_a_stage_is_not_refilled_under_its_group(lowered, name: str) -> None:
+    """Nor a tile swizzled otherwise than wgmma's descriptor says."""
+    run = lowered[name][1]
+    sch = Schedule(run.steps[-1].module)
+    outer, _ = find_handles(sch)
+    sch.unannotate(outer, TMA_IN_FLIGHT)
+    assert "race" in simulate_run(lower(sch.mod), run)
+
+    sch = Schedule(run.steps[-1].module)
+    shape = CopyShape.of_list(sch.get(find_handles(sch)[1][0]).annotations[TMA_COPY])
+    copy = find_handles(sch)[1][0]
+    sch.unannotate(copy, TMA_COPY)
+    sch.annotate(copy, TMA_COPY, shape._replace(swizzle=0).to_list())
+    found = check_numbers(run.problem, sch.mod, SIMULATOR, where=name)
+    assert len(found) == 1
+    assert "elements are wrong" in found[0].message
+
+
+def test_groups_end_before_tiles_become_other_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {**WGMMA_ROLES.golden.config, "tile": (128, 64), "store": "shared"}
+    run = run_recipe(
+        WGMMA_ROLES, {"m": 128, "n": 64, "k": 384}, options={"dtype": "float16"}, config=config
+    )
+    assert simulate_run(lower(run.steps[-1].module), run) == set()
+    monkeypatch.setattr(Pipeline, "wait_for_groups", lambda self: [])
+    assert "race" in simulate_run(lower(run.steps[-1].module), run)
+
+
+def test_fences_stay_where_threads_store() -> None:
+    fence = Evaluate(T.ptx.fence.proxy.async_.shared__cta())
+    tile = decl_buffer((4,), "float32", "tile", scope="shared.dyn")
+    store = BufferStore(tile, T.float32(0), [0])
+    group = SeqStmt([fence, make_barrier(), Evaluate(T.ptx.wgmma.commit_group.sync.aligned())])
+    assert len(find_all(drop_fences([group])[0], Evaluate)) == 1
+    assert drop_fences([store, group]) == [store, group]
+
+
+def test_warps_with_roles_have_no_barrier_of_all_threads() -> None:
+    pipeline = SimpleNamespace(loop=SimpleNamespace(loop_var=SimpleNamespace(name="k_0")))
+    require_no_barrier([Evaluate(T.cuda.warp_sync())], pipeline)
+    with pytest.raises(TransformError, match="loop 'k_0' has a barrier of all threads; give roles"):
+        require_no_barrier([SeqStmt([make_barrier(), make_barrier()])], pipeline)
 
 
 # ---- What the host and the device get
@@ -247,6 +299,8 @@ BIG = {"m": 256, "n": 256, "k": 512, "transpose_b": True, "tile": (256, 256), "w
     [
         ({}, {"arch": "sm_80"}, "sm_80 has no TMA, which came with sm_90; use prefetch_asynchr"),
         ({}, {"arch": "hopper"}, "arch='hopper' is no architecture"),
+        ({}, {"in_flight": -1}, "in_flight=-1 is no number of groups; use 0 or more"),
+        ({}, {"in_flight": 2}, "stages=3 does not fit loop 'k_0' of 3 iterations with 2 groups in"),
         ({}, {"stages": 4}, "stages=4 does not fit loop 'k_0' of 3 iterations; use 2 to 3"),
         (
             {**BIG, "tile_k": 64},
@@ -323,6 +377,17 @@ def test_specialize_warps_refuses_registers(registers: tuple[int, int], message:
         specialize_warps(sch, outer, registers=registers)
 
 
+@pytest.mark.parametrize("registers", [(48, 232), (176, 168), (24, 160)])
+def test_specialize_warps_shares_out_what_threads_begin_with(registers: tuple[int, int]) -> None:
+    """384 threads begin with 168 registers each: setmaxnreg would wait for more forever."""
+    config = {**SMALL, "tile": (64, 64), "warp": (16, 32), "roles": False}
+    run = run_recipe(TMA, {"m": 64, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
+    sch = Schedule(run.steps[-1].module)
+    outer, _ = find_handles(sch)
+    with refuses(sch, "specialize_warps: 384 threads begin with 168 .* no share of these 64512"):
+        specialize_warps(sch, outer, registers=registers)
+
+
 def test_specialize_warps_refuses_a_loop_without_bulk_copies() -> None:
     sch = Schedule(read("08_fragments_ahead"))
     outer, _ = find_handles(sch)
@@ -331,14 +396,15 @@ def test_specialize_warps_refuses_a_loop_without_bulk_copies() -> None:
 
 
 def test_registers_move_to_the_warps_that_compute() -> None:
-    config = {**SMALL, "tile": (32, 64), "warp": (16, 32), "roles": False}
-    run = run_recipe(TMA, {"m": 32, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
+    config = {**SMALL, "tile": (64, 64), "warp": (16, 32), "roles": False}
+    run = run_recipe(TMA, {"m": 64, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
     sch = Schedule(run.steps[-1].module)
     specialize_warps(sch, find_handles(sch)[0], registers=(40, 232))
     assert check_numbers(run.problem, sch.mod, SIMULATOR, where="registers") == []
     source = get_facts(sch.mod, "cuda", problem=run.problem).source
-    assert "setmaxnreg.dec" in source
-    assert "setmaxnreg.inc" in source
+    body = source[source.rindex("__launch_bounds__") :]
+    found = re.findall(r"setmaxnreg_(inc|dec)_sync_aligned_u32_(\d+)", body)
+    assert found == [("inc", "232"), ("dec", "168"), ("dec", "40"), ("inc", "168")]
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import math
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Call
+from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.script import tirx as T
 from tvm.tirx import (
+    GE,
     LT,
     Evaluate,
     FloorDiv,
@@ -24,27 +25,32 @@ from tvm.tirx import (
     IntImm,
     SeqStmt,
     Var,
+    decl_buffer,
 )
 from tvm.tirx.transform import prim_func_pass
 
 from ..errors import TransformError
-from ..gpu_limits import WARP
+from ..gpu_limits import WARP, count_registers
 from ..tir import constant, find_all, get_axis, get_elements
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
+from .uses import is_barrier
 
 
 @prim_func_pass(opt_level=0, name="tirstep.LowerTmaPipelines")
 def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
     function: Any, _module: Any, _context: Any
 ) -> Any:
-    """Make a pipeline of bulk copies of each loop that `prefetch_by_tma` annotated.
+    """Make a pipeline of bulk copies of each loop that `prefetch_by_tma` annotated, in a kernel.
+
+    Where there are no threads, as on a CPU, copies stay what they are.
 
     rewrite: ``for k: A_shared = A[k]; compute(A_shared)`` -> ``map = tensor map of A; (init
         mbarrier[0 .. stages - 1]; copy A[0 .. stages - 2]; for k: wait for mbarrier[k % stages];
         barrier; copy A[k + stages - 1]; compute(A_shared[k % stages]))``
     """
-    loops = [loop for loop in find_all(function.body, For) if TMA_STAGES in loop.annotations]
+    annotated = [loop for loop in find_all(function.body, For) if TMA_STAGES in loop.annotations]
+    loops = [loop for loop in annotated if _find_threads(function.body, loop)]
     maps: list[Any] = []
     body = function.body
     for loop in loops:
@@ -55,7 +61,40 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
             body = give_roles(body, pipeline)
         else:
             body = replace_loop(body, loop, pipeline.lower())
-    return function.with_body(_put_at_root(body, maps)) if loops else function
+    if not loops:
+        return function
+    if any(TMA_ROLES in loop.annotations for loop in loops):
+        body = shrink_registers(body)
+    return function.with_body(_put_at_root(body, maps))
+
+
+def shrink_registers(body: Any) -> Any:
+    """A statement whose arrays in registers have no dimension of which all threads use the first
+    element alone, as those of the intrinsics of wgmma have.
+
+    CUDA would otherwise keep arrays under the condition of a role in local memory, as long as they
+    are.
+    """
+    places: dict[Any, list[Any]] = {}
+    for buffer, indices in get_elements(body):
+        if str(buffer.scope()) == "local":
+            places.setdefault(buffer, []).append(indices)
+    calls = find_all(body, Call)
+    made = {}
+    for buffer, all_indices in places.items():
+        firsts = [{constant(it) for it in each} == {0} for each in zip(*all_indices, strict=True)]
+        shape = [1 if first else size for first, size in zip(firsts, buffer.shape, strict=True)]
+        if any(firsts) and not any(_points_into(call, buffer) for call in calls):
+            made[buffer] = decl_buffer(shape, buffer.dtype, buffer.name, scope="local")
+    return tvm_ffi.structural_map(body, (Var, lambda node: made.get(node, node)))
+
+
+def _points_into(call: Call, buffer: Any) -> bool:
+    """Whether a call takes a buffer's address, from where it may reach any element."""
+    whole = [arg for arg in call.args if isinstance(arg, Var) and arg.same_as(buffer)]
+    if not str(getattr(call.op, "name", "")).endswith("address_of"):
+        return bool(whole)
+    return any(load.source.same_as(buffer) for load in find_all(call, TensorLoad))
 
 
 def replace_loop(body: Any, loop: For, made: Any) -> Any:
@@ -190,18 +229,36 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     """Mbarriers of full stages, and behind them those of empty ones, at which warps arrive."""
     stages, step = pipeline.stages, pipeline.loop.loop_var
     warps = math.prod(count for _, count in pipeline.threads) // WARP
-    arrive = T.ptx["mbarrier.arrive.shared.b64"](_point_to_empty(pipeline, step))
-    done = [Evaluate(T.cuda.warp_sync()), if_one_lane([Evaluate(arrive)])]
+    late = pipeline.in_flight
+    arrive = T.ptx["mbarrier.arrive.shared.b64"](_point_to_empty(pipeline, step - late))
+    done: list[Any] = [Evaluate(T.cuda.warp_sync()), if_one_lane([Evaluate(arrive)])]
+    if late:  # the groups behind may still read their tiles
+        done = [IfThenElse(GE(step, IntImm("int32", late)), join(done), None)]
+    computed = pipeline.compute()
+    require_no_barrier(computed, pipeline)
     consumer: list[Any] = [
-        pipeline.loop_over([pipeline.wait_for_tile(), *pipeline.compute(), *done])
+        pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done]),
+        *pipeline.wait_for_groups(),
     ]
     producer = [_produce(pipeline)]
     if registers[0]:
-        producer.insert(0, Evaluate(T.ptx.setmaxnreg.dec.sync.aligned.u32(registers[0])))
-        consumer.insert(0, Evaluate(T.ptx.setmaxnreg.inc.sync.aligned.u32(registers[1])))
+        less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
+        producers = int(pipeline.loop.annotations[TMA_ROLES][0])
+        first = count_registers(warps * WARP + producers)  # as all have them again behind the loop
+        producer = [Evaluate(less(registers[0])), *producer, Evaluate(more(first))]
+        consumer = [Evaluate(more(registers[1])), *consumer, Evaluate(less(first))]
     split = IfThenElse(computes, join(consumer), join(producer))
     counts = [1] * stages + [warps] * stages
     return [*pipeline.initialize(counts), split, *pipeline.invalidate(len(counts))]
+
+
+def require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
+    """Refuse barriers of all threads, to which the warps that copy never come."""
+    if any(is_barrier(each) for part in statements for each in find_all(part, Evaluate)):
+        raise TransformError(
+            f"loop '{pipeline.loop.loop_var.name}' has a barrier of all threads",
+            "give roles to warps where nothing but bulk copies stores to shared memory",
+        )
 
 
 def _produce(pipeline: Pipeline) -> Any:

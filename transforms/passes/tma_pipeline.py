@@ -42,12 +42,15 @@ from ..tir import constant, find_all, is_among
 from ..tma_tiles import (
     SWIZZLES,
     TMA_COPY,
+    TMA_IN_FLIGHT,
     TMA_ROLES,
     TMA_STAGES,
     CopyShape,
     TmaTile,
     find_tile,
 )
+from .barriers import is_proxy_fence
+from .uses import is_barrier
 
 SCOPE = "shared.dyn"
 READ = 1
@@ -99,6 +102,7 @@ class Pipeline:
         return cls(loop, stages, tiles, rest, block, threads, first_map, parameters)
 
     def __post_init__(self) -> None:
+        self.in_flight = int(self.loop.annotations.get(TMA_IN_FLIGHT, 0))
         self.count = constant(self.loop.extent) or 0
         self.staged = [_give_stages(tile.target, self.stages) for tile in self.tiles]
         self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope=SCOPE)
@@ -114,12 +118,13 @@ class Pipeline:
 
     def lower(self) -> Any:
         """The pipeline in which all threads wait and compute, and one of them copies."""
-        ahead = self.stages - 1
+        ahead = self.stages - 1 - self.in_flight
         first = [self.copy(step) for step in range(min(ahead, self.count))]
         body = [
             *self.initialize([1] * self.stages),
             if_elected(self.threads, first),
             self._run(ahead),
+            *self.wait_for_groups(),
             *self.invalidate(self.stages),
         ]
         return self.allocate(SeqStmt(body))
@@ -160,11 +165,15 @@ class Pipeline:
         place = self.point_to(FloorMod(step, self.stages))
         return Evaluate(T.cuda.mbarrier_wait(place, FloorMod(round_, 2)))
 
+    def wait_for_groups(self) -> list[Any]:
+        """Behind the loop, tiles become another buffer's memory, and no group may read them."""
+        return [Evaluate(T.ptx.wgmma.wait_group.sync.aligned(0))] if self.in_flight else []
+
     def compute(self) -> list[Any]:
         """What an iteration computes, with its stage."""
         stages = dict(zip((tile.target for tile in self.tiles), self.staged, strict=True))
         stage = FloorMod(self.loop.loop_var, self.stages)
-        return [use_stage(part, stages, stage) for part in self.rest]
+        return [use_stage(part, stages, stage) for part in drop_fences(self.rest)]
 
     def loop_over(self, statements: list[Any]) -> For:
         """The loop, with other statements in its body and without the tiles' buffers."""
@@ -176,7 +185,7 @@ class Pipeline:
         ]
         name = self.block.name_hint
         block = SBlock([], [], [], name, SeqStmt(statements), alloc_buffers=left)
-        ours = (TMA_STAGES, TMA_ROLES)
+        ours = (TMA_STAGES, TMA_IN_FLIGHT, TMA_ROLES)
         notes = {key: value for key, value in self.loop.annotations.items() if key not in ours}
         realized = SBlockRealize([], True, block)
         loop = self.loop
@@ -301,6 +310,30 @@ def substitute_step(index: Any, variable: Any, step: Any) -> Any:
     return tvm_ffi.structural_map(
         index, (Var, lambda node: value if node.same_as(variable) else node)
     )
+
+
+def drop_fences(parts: list[Any]) -> list[Any]:
+    """Statements without the fences of the asynchronous proxy, and the barriers behind these.
+
+    They order what threads store to shared memory before the instructions of wgmma, and bulk copies
+    are of the same proxy: an mbarrier is enough. Where threads store there, all of them stay.
+    """
+    stores = [store for part in parts for store in find_all(part, BufferStore)]
+    if any(str(store.buffer.scope()).startswith("shared") for store in stores):
+        return parts
+
+    def rewrite(sequence: Any) -> Any:
+        each = list(sequence.seq)
+        fences = [at for at, part in enumerate(each) if is_proxy_fence(part)]
+        dropped = {at + more for at in fences for more in (0, 1)}
+        kept = [
+            part
+            for at, part in enumerate(each)
+            if at not in dropped or not (is_proxy_fence(part) or is_barrier(part))
+        ]
+        return join(kept) if fences and kept else sequence
+
+    return [tvm_ffi.structural_map(part, (SeqStmt, rewrite)) for part in parts]
 
 
 def use_stage(statement: Any, stages: dict[Any, Any], stage: Any) -> Any:

@@ -114,7 +114,7 @@ def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
     depth, lengths = get_depth(dtype.bits), get_row_lengths(sch, total)
     store: Store = config.store if config.tail == "refuse" else "shared"
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
-    if config.copies == "tma" and config.tail == "pad" and _has_odd_pitch(lengths, dtype.itemsize):
+    if config.copies == "tma" and config.tail == "pad" and has_odd_pitch(lengths, dtype.itemsize):
         config = replace(config, tail="copy")
     block = yield from cut_matmul(
         sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
@@ -135,7 +135,7 @@ def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
         yield "parts_added"
 
 
-def _has_odd_pitch(lengths: tuple[int, int, int], size: int) -> bool:
+def has_odd_pitch(lengths: tuple[int, int, int], size: int) -> bool:
     """Whether the TMA cannot address A or B as it lies."""
     return any(length * size % PITCH for length in lengths[:2])
 

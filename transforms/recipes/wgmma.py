@@ -3,7 +3,8 @@ sets one knob after the other.
 
 The instruction, its descriptors and its fragments are those of the PTX ISA (see
 `transforms.intrinsics`). Swizzled tiles, a pipeline of asynchronous copies and a group of products
-in flight are the structure of NVIDIA's CUTLASS 3 (V. Thakkar and others, 2023), without its TMA.
+in flight, tiles by the TMA and roles of warpgroups are the structure of NVIDIA's CUTLASS 3
+(V. Thakkar and others, 2023).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
+from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..caching import accumulate_in_registers
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
@@ -26,7 +28,7 @@ from ..pipelining import prefetch_asynchronously
 from ..queries import get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import store_through_shared
-from ..tir import constant
+from ..tir import constant, is_used
 from ..warpgroups import (
     WarpgroupTile,
     stage_swizzled_at,
@@ -35,12 +37,16 @@ from ..warpgroups import (
 )
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
 from .ladder import Family, Ladder, Pair, knob, read_pairs
-from .mma import STORE_BYTES, TYPES, Store, get_row_lengths
+from .mma import STORE_BYTES, TYPES, Copies, Store, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
 from .tuned import choose_tuned
 
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
+
+_REGISTERS = {2: (40, 232), 3: (32, 160), 4: (24, 112)}
+"""Of a thread that copies and of one that computes, by the number of warpgroups that compute; of
+one each thread has as many as it can use without."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +55,10 @@ class WgmmaConfig:
 
     With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k; a padded
     problem and its crop are written through shared memory. The pipeline has fewer stages where the
-    reduction has fewer steps, and no group in flight with fewer than three.
+    reduction has fewer steps, and no group in flight with fewer than three. With a tail of "pad"
+    the TMA brings the zeros, and where rows are no multiples of 16 bytes, operands are copied
+    between zeros before, as with "copy". Tiles that are transposed, of B of 8 bits as (k, columns),
+    are copied by threads whatever `copies` says, since the TMA copies rows as rows.
     """
 
     tile: Pair = knob(
@@ -70,6 +79,12 @@ class WgmmaConfig:
         choices=(128,),
     )
     stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(3, 4, 5))
+    copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
+    roles: bool = knob(
+        False,
+        "whether a warpgroup of its own asks the TMA for tiles, while the others compute",
+        choices=(False, True),
+    )
     in_flight: int = knob(
         0, "groups of products that run while the next one is issued", choices=(0, 1), least=0
     )
@@ -107,7 +122,7 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
     _require_room(config, dtype.itemsize)
     lengths = get_row_lengths(sch, total)
     store: Store = config.store if config.tail == "refuse" else "shared"
-    depth = get_depth(dtype.bits)
+    depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
     block = yield from cut_matmul(
         sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
@@ -125,6 +140,25 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
         add_parts(sch, total, config.tail)
         yield "parts_added"
     yield from _compute(sch, tile, config, lengths)
+
+
+def _fit_copies(
+    sch: Schedule, total: SBlockRV, config: WgmmaConfig, lengths: tuple[int, int, int]
+) -> WgmmaConfig:
+    """The config whose tiles the TMA can copy, or threads where they are transposed.
+
+    Of float8 under a guard TVM's vectors are none that CUDA compiles: zeros come before, then.
+    """
+    node = sch.get(total)
+    dtype, last = node.reads[-1].source.dtype, node.reads[-1].region[-1].min
+    is_padded = config.tail == "pad"
+    if dtype.bits != 16 and not is_used(node.iter_vars[-1].var, last):
+        config = replace(config, copies="threads", roles=False)
+    if config.copies == "threads":
+        is_padded = is_padded and str(dtype).startswith("float8")
+    else:
+        is_padded = is_padded and has_odd_pitch(lengths, dtype.itemsize)
+    return replace(config, tail="copy") if is_padded else config
 
 
 def _require_warpgroups(config: WgmmaConfig) -> None:
@@ -173,7 +207,10 @@ def _compute(
     yield "decomposed"
     stages = min(config.stages, get_extent(sch, tile.outer) or 1)
     in_flight = config.in_flight if stages > 2 else 0
-    if stages > 1:
+    if stages > 1 and config.copies == "tma":
+        prefetch_by_tma(sch, tile.outer, copies, stages=stages, in_flight=in_flight)
+        yield "next_tiles_by_tma"
+    elif stages > 1:
         prefetch_asynchronously(
             sch, tile.outer, copies, stages=stages, products_first=in_flight > 0
         )
@@ -181,6 +218,9 @@ def _compute(
     tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight)
     set_pipeline(sch)
     yield "tensorized"
+    if stages > 1 and config.roles and config.copies == "tma":
+        specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
+        yield "warps_specialized"
 
 
 def _store(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, length: int) -> SBlockRV:
@@ -212,6 +252,8 @@ def _stage(
     is_async = config.stages > 1 and get_extent(sch, tile.outer) != 1
     is_narrow = size == 1 and (config.tail != "refuse" if "int" in str(dtype) else not is_async)
     widest = 4 if is_narrow else STORE_BYTES // size
+    if config.copies == "tma":  # threads share tiles evenly, where these are not one copy
+        widest = math.gcd(widest, config.tile[operand] * config.tile_k // (config.groups * THREADS))
     return stage_swizzled_at(
         sch,
         tile.block,
@@ -293,6 +335,21 @@ split = rows.plus(
     "where tiles are many, as here",
     golden={"split_k": 3},
     expects={"tensorized": ("kernels == 2", *ON_TENSOR_CORES)},
+)
+
+BY_TMA = (*ON_TENSOR_CORES, "UTMALDG > 0 on sm_90a")
+tma = rows.plus(
+    "wgmma_tma",
+    copies="tma",
+    why="One thread asks for whole tiles, in the swizzle that descriptors read, and no others "
+    "spend registers, instructions and fences on it",
+    expects={"tensorized": BY_TMA},
+)
+roles = tma.plus(
+    "wgmma_roles",
+    roles=True,
+    why="Warpgroups that compute wait for no others, but for tiles that one of its own asks for",
+    expects={"warps_specialized": BY_TMA},
 )
 
 
@@ -399,6 +456,18 @@ MATMUL_WGMMA = Ladder(
     name="matmul_wgmma",
     kernel="matmul",
     title="Hopper's tensor cores by wgmma, one knob a rung",
-    recipes=(plain, swizzled, piped, flying, wide, grouped, rows, split, matmul_wgmma_best),
+    recipes=(
+        plain,
+        swizzled,
+        piped,
+        flying,
+        wide,
+        grouped,
+        rows,
+        split,
+        tma,
+        roles,
+        matmul_wgmma_best,
+    ),
     shape={"m": 4096, "n": 4096, "k": 4096},
 )
