@@ -40,9 +40,7 @@ def write_pass_report(
         about = f"{count(len(trials), 'module')}: {spell_counts(t.status for t in trials)}."
         if records is not None:
             told = spell_counts(each.status for each in records)
-            about = (
-                f"{count(len(records), 'module')} of the corpus: {told}. {len(trials)} are shown."
-            )
+            about = f"{count(len(records), 'module')} of the corpus: {told}. Shown: {len(trials)}."
         report = build_experiment_report(
             trials,
             [list(list_differences(each)) for each in trials],
