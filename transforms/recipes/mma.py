@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -20,7 +20,6 @@ from tvm.s_tir.schedule import SBlockRV
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..caching import accumulate_in_registers, cache_read_at
 from ..errors import TransformError
-from ..gpu_limits import MAX_SHARED_BYTES
 from ..intrinsics import get_depth
 from ..loops import suggest_unrolling
 from ..pass_options import set_pipeline
@@ -38,16 +37,23 @@ from ..tensorize import (
 from ..tir import constant
 from ..tma_tiles import PITCH
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
-from .ladder import Family, Ladder, Pair, knob, read_pairs
+from .ladder import Family, Ladder, Pair, knob
 from .recipe import Example, recipe
-from .tuned import choose_tuned
+from .tile_choice import (
+    VECTOR_BYTES,
+    Sizes,
+    TileRate,
+    choose_tail,
+    count_waves,
+    find_tuned,
+    read_sizes,
+    require_room,
+)
 
 Copies = Literal["threads", "tma"]
 """Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
 Store = Literal["registers", "shared"]
 """From where a result is written: registers, or shared memory, in whole rows."""
-STORE_BYTES = 16
-"""Of a vector that is written from shared memory."""
 TYPES = ("float16", "bfloat16", "int8", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -110,7 +116,7 @@ def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
         raise TransformError(
             "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(TYPES)}"
         )
-    _require_room(config, dtype.itemsize)
+    require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
     depth, lengths = get_depth(dtype.bits), get_row_lengths(sch, total)
     store: Store = config.store if config.tail == "refuse" else "shared"
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
@@ -138,19 +144,6 @@ def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
 def has_odd_pitch(lengths: tuple[int, int, int], size: int) -> bool:
     """Whether the TMA cannot address A or B as it lies."""
     return any(length * size % PITCH for length in lengths[:2])
-
-
-def _require_room(config: MmaConfig, size: int) -> None:
-    """Refuse stages that no GPU has the shared memory for."""
-    tiles = sum(config.tile) * config.tile_k * size * config.stages
-    if tiles > MAX_SHARED_BYTES["shared.dyn"]:
-        raise TransformError(
-            "schedule",
-            f"{config.stages} stages of tiles of {config.tile} by tile_k={config.tile_k} take "
-            f"{tiles >> 10} KiB of shared memory, and a block has "
-            f"{MAX_SHARED_BYTES['shared.dyn'] >> 10} KiB at most",
-            "use fewer stages, or a smaller tile",
-        )
 
 
 def get_row_lengths(sch: Schedule, block: SBlockRV) -> tuple[int, int, int]:
@@ -211,7 +204,7 @@ def _store(sch: Schedule, tile: FragmentTile, config: MmaConfig, length: int) ->
         return accumulate_in_registers(sch, tile.block, tile.warps)
     set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
     sums = sch.get(tile.block).writes[0].source.dtype.itemsize
-    vector = math.gcd(STORE_BYTES // sums, length)
+    vector = math.gcd(VECTOR_BYTES // sums, length)
     return store_through_shared(
         sch,
         tile.block,
@@ -233,7 +226,7 @@ def _stage(
     # asynchronous copies of float8 have no type.
     is_async = config.stages > 1 and get_extent(sch, tile.outer) != 1
     is_narrow = size == 1 and (config.tail != "refuse" if "int" in str(dtype) else not is_async)
-    widest = 4 if is_narrow else STORE_BYTES // size
+    widest = 4 if is_narrow else VECTOR_BYTES // size
     layout = config.layout if size == 2 or config.layout == "rows" else "padded"
     uses_tma = _uses_tma(sch, tile, config)
     if uses_tma and layout == "padded":
@@ -336,28 +329,15 @@ roles = tma.plus(
 )
 
 
-class _Shape(NamedTuple):
-    """A tile that a search may find best: the rate of a GPU full of it, in parts of the highest."""
-
-    tile: Pair
-    warp: Pair
-    rate: float
-
-
 _TILES = (
-    _Shape((128, 256), (64, 64), 1.0),
-    _Shape((128, 128), (64, 64), 0.9),
-    _Shape((64, 128), (32, 64), 0.75),
-    _Shape((64, 64), (32, 32), 0.6),
-    _Shape((16, 128), (16, 32), 0.25),
+    TileRate((128, 256), (64, 64), 1.0),
+    TileRate((128, 128), (64, 64), 0.9),
+    TileRate((64, 128), (32, 64), 0.75),
+    TileRate((64, 64), (32, 32), 0.6),
+    TileRate((16, 128), (16, 32), 0.25),
 )
-_MULTIPROCESSORS = 132
-_FLOPS_PER_US = 6e8 / _MULTIPROCESSORS
-"""Of a multiprocessor with mma.sync."""
-_BYTES_PER_US = 4e6
-"""That partial sums are written and read with, to the L2 cache mostly."""
-_LAUNCH_US = 3.0
-"""Of the kernel that adds up the slices of split-K."""
+_FLOPS_PER_US = 6e8
+"""With mma.sync, of all multiprocessors of an H200."""
 
 
 @recipe(
@@ -382,57 +362,26 @@ def matmul_mma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[s
 
 def choose_mma_config(sch: Schedule, device: str) -> MmaConfig:
     """The config of `matmul_mma_best` for a matmul; refuses sizes that are left open."""
-    block = sch.get(sch.get_sblock("C"))
-    sizes = [constant(iterator.dom.extent) for iterator in block.iter_vars]
-    if None in sizes:
-        raise TransformError(
-            "matmul_mma_best", f"the shape {sizes} is not constant", "use matmul_mma_grouped"
-        )
-    m, n, k = (size or 1 for size in sizes)
-    dtype = block.reads[-1].source.dtype
-    config = _find_tuned(str(dtype), device, (m, n, k)) or _count(m, n, k, dtype.itemsize)
-    tile, depth = config.tile, config.tile_k * config.split_k
-    tail: WholeTail = "refuse" if m % tile[0] == n % tile[1] == k % depth == 0 else "copy"
-    if tail == "copy" and all(it * dtype.itemsize % STORE_BYTES == 0 for it in (n, k)):
-        tail = "pad"  # without copies: whole vectors lie inside or outside
+    sizes = read_sizes(sch, "matmul_mma_best", "matmul_mma_grouped")
+    tuned = find_tuned("matmul_mma", device, sizes)
+    config = _count(sizes) if tuned is None else MmaConfig(**tuned)
+    tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
     return replace(config, tail=tail)
 
 
-def _find_tuned(dtype: str, device: str, shape: tuple[int, int, int]) -> MmaConfig | None:
-    """What a search found; None where there was none on the device."""
-    try:
-        tuned = choose_tuned("matmul_mma", device=device, dtype=dtype, shape=shape)
-    except TransformError:
-        return None
-    return MmaConfig(**read_pairs(tuned.config))  # type: ignore[arg-type]
-
-
-def _count(m: int, n: int, k: int, size: int) -> MmaConfig:
+def _count(sizes: Sizes) -> MmaConfig:
     """The config whose waves of tiles take least."""
-    step = 128 // size if k >= 512 // size else 64 // size
-    (tile, warp, _), parts = min(
-        ((shape, parts) for shape in _TILES for parts in (1, 2, 4, 8, 16)),
-        key=lambda pair: _estimate(m, n, k, step, *pair),
-    )
+    size = sizes.dtype.itemsize
+    step = 128 // size if sizes.k >= 512 // size else 64 // size
+    rate, parts = count_waves(sizes, step, _TILES, _FLOPS_PER_US)
     return replace(
         MmaConfig(**rows.config),  # type: ignore[arg-type]
-        tile=tile,
-        warp=warp,
+        tile=rate.tile,
+        warp=rate.part,
         tile_k=step,
-        stages=4 if tile[0] * tile[1] < 128 * 256 else 3,
+        stages=4 if rate.tile[0] * rate.tile[1] < 128 * 256 else 3,
         split_k=parts,
     )
-
-
-def _estimate(m: int, n: int, k: int, step: int, shape: _Shape, parts: int) -> float:
-    """Microseconds on an H200: waves of tiles, and what split-K adds to them."""
-    rows, columns = shape.tile
-    tiles = -(-m // rows) * -(-n // columns) * parts
-    depth = -(-k // (step * parts)) * step
-    waves = -(-tiles // _MULTIPROCESSORS)
-    products = waves * 2 * rows * columns * depth / (_FLOPS_PER_US * shape.rate)
-    sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * m * n * parts / _BYTES_PER_US
-    return products + sums
 
 
 MATMUL_MMA = Ladder(

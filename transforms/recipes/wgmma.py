@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -20,7 +19,6 @@ from tvm.s_tir.schedule import SBlockRV
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..caching import accumulate_in_registers
 from ..errors import TransformError
-from ..gpu_limits import MAX_SHARED_BYTES
 from ..intrinsics import get_depth
 from ..intrinsics.warpgroups import ROWS, THREADS
 from ..pass_options import set_pipeline
@@ -28,7 +26,7 @@ from ..pipelining import prefetch_asynchronously
 from ..queries import get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import store_through_shared
-from ..tir import constant, is_used
+from ..tir import is_used
 from ..warpgroups import (
     WarpgroupTile,
     stage_swizzled_at,
@@ -36,10 +34,19 @@ from ..warpgroups import (
     tile_in_warpgroups,
 )
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
-from .ladder import Family, Ladder, Pair, knob, read_pairs
-from .mma import STORE_BYTES, TYPES, Copies, Store, get_row_lengths, has_odd_pitch
+from .ladder import Family, Ladder, Pair, knob
+from .mma import TYPES, Copies, Store, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
-from .tuned import choose_tuned
+from .tile_choice import (
+    VECTOR_BYTES,
+    Sizes,
+    TileRate,
+    choose_tail,
+    count_waves,
+    find_tuned,
+    read_sizes,
+    require_room,
+)
 
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
@@ -119,7 +126,7 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
     down, across = config.warpgroups
     config = replace(config, warpgroups=(min(down, max(1, config.tile[0] // ROWS)), across))
     _require_warpgroups(config)
-    _require_room(config, dtype.itemsize)
+    require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
     lengths = get_row_lengths(sch, total)
     store: Store = config.store if config.tail == "refuse" else "shared"
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
@@ -180,19 +187,6 @@ def _require_warpgroups(config: WgmmaConfig) -> None:
         )
 
 
-def _require_room(config: WgmmaConfig, size: int) -> None:
-    """Refuse stages that no GPU has the shared memory for."""
-    tiles = sum(config.tile) * config.tile_k * size * config.stages
-    if tiles > MAX_SHARED_BYTES["shared.dyn"]:
-        raise TransformError(
-            "schedule",
-            f"{config.stages} stages of tiles of {config.tile} by tile_k={config.tile_k} take "
-            f"{tiles >> 10} KiB of shared memory, and a block has "
-            f"{MAX_SHARED_BYTES['shared.dyn'] >> 10} KiB at most",
-            "use fewer stages, or a smaller tile",
-        )
-
-
 def _compute(
     sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, lengths: tuple[int, int, int]
 ) -> Iterator[str]:
@@ -236,7 +230,7 @@ def _store(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, length: int)
         tile.warpgroups,
         columns=config.tile[1],
         warps=config.groups,
-        vector=math.gcd(STORE_BYTES // sums, length),
+        vector=math.gcd(VECTOR_BYTES // sums, length),
         lanes=THREADS,
     ).store
 
@@ -251,7 +245,7 @@ def _stage(
     # asynchronous copies of float8 have no type.
     is_async = config.stages > 1 and get_extent(sch, tile.outer) != 1
     is_narrow = size == 1 and (config.tail != "refuse" if "int" in str(dtype) else not is_async)
-    widest = 4 if is_narrow else STORE_BYTES // size
+    widest = 4 if is_narrow else VECTOR_BYTES // size
     if config.copies == "tma":  # threads share tiles evenly, where these are not one copy
         widest = math.gcd(widest, config.tile[operand] * config.tile_k // (config.groups * THREADS))
     return stage_swizzled_at(
@@ -353,28 +347,15 @@ roles = tma.plus(
 )
 
 
-class _Shape(NamedTuple):
-    """A tile that a search may find best: the rate of a GPU full of it, in parts of the highest."""
-
-    tile: Pair
-    warpgroups: Pair
-    rate: float
-
-
 _TILES = (
-    _Shape((128, 256), (2, 1), 1.0),
-    _Shape((128, 128), (2, 1), 0.85),
-    _Shape((64, 256), (1, 1), 0.8),
-    _Shape((64, 128), (1, 1), 0.7),
-    _Shape((64, 64), (1, 1), 0.5),
+    TileRate((128, 256), (2, 1), 1.0),
+    TileRate((128, 128), (2, 1), 0.85),
+    TileRate((64, 256), (1, 1), 0.8),
+    TileRate((64, 128), (1, 1), 0.7),
+    TileRate((64, 64), (1, 1), 0.5),
 )
-_MULTIPROCESSORS = 132
-_FLOPS_PER_US = 7e8 / _MULTIPROCESSORS
-"""Of a multiprocessor, as the sketch reached it on an H200 at 4096 cubed."""
-_BYTES_PER_US = 4e6
-"""That partial sums are written and read with, to the L2 cache mostly."""
-_LAUNCH_US = 3.0
-"""Of the kernel that adds up the slices of split-K."""
+_FLOPS_PER_US = 7e8
+"""Of all multiprocessors, as a sketch reached it on an H200 at 4096 cubed."""
 
 
 @recipe(
@@ -399,57 +380,26 @@ def matmul_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
 
 def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:
     """The config of `matmul_wgmma_best` for a matmul; refuses sizes that are left open."""
-    block = sch.get(sch.get_sblock("C"))
-    sizes = [constant(iterator.dom.extent) for iterator in block.iter_vars]
-    if None in sizes:
-        raise TransformError(
-            "matmul_wgmma_best", f"the shape {sizes} is not constant", "use matmul_wgmma_grouped"
-        )
-    m, n, k = (size or 1 for size in sizes)
-    dtype = block.reads[-1].source.dtype
-    config = _find_tuned(str(dtype), device, (m, n, k)) or _count(m, n, k, dtype.itemsize)
-    tile, depth = config.tile, config.tile_k * config.split_k
-    tail: WholeTail = "refuse" if m % tile[0] == n % tile[1] == k % depth == 0 else "copy"
-    if tail == "copy" and all(it * dtype.itemsize % STORE_BYTES == 0 for it in (n, k)):
-        tail = "pad"  # without copies: whole vectors lie inside or outside
+    sizes = read_sizes(sch, "matmul_wgmma_best", "matmul_wgmma_grouped")
+    tuned = find_tuned("matmul_wgmma", device, sizes)
+    config = _count(sizes) if tuned is None else WgmmaConfig(**tuned)
+    tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
     return replace(config, tail=tail)
 
 
-def _find_tuned(dtype: str, device: str, shape: tuple[int, int, int]) -> WgmmaConfig | None:
-    """What a search found; None where there was none on the device."""
-    try:
-        tuned = choose_tuned("matmul_wgmma", device=device, dtype=dtype, shape=shape)
-    except TransformError:
-        return None
-    return WgmmaConfig(**read_pairs(tuned.config))  # type: ignore[arg-type]
-
-
-def _count(m: int, n: int, k: int, size: int) -> WgmmaConfig:
+def _count(sizes: Sizes) -> WgmmaConfig:
     """The config whose waves of tiles take least."""
+    size = sizes.dtype.itemsize
     step = 128 // size
-    (tile, warpgroups, _), parts = min(
-        ((shape, parts) for shape in _TILES for parts in (1, 2, 4, 8, 16)),
-        key=lambda pair: _estimate(m, n, k, step, *pair),
-    )
+    rate, parts = count_waves(sizes, step, _TILES, _FLOPS_PER_US)
     return replace(
         WgmmaConfig(**rows.config),  # type: ignore[arg-type]
-        tile=tile,
-        warpgroups=warpgroups,
+        tile=rate.tile,
+        warpgroups=rate.part,
         tile_k=step,
         stages=4,
         split_k=parts,
     )
-
-
-def _estimate(m: int, n: int, k: int, step: int, shape: _Shape, parts: int) -> float:
-    """Microseconds on an H200: waves of tiles, and what split-K adds to them."""
-    height, width = shape.tile
-    tiles = -(-m // height) * -(-n // width) * parts
-    depth = -(-k // (step * parts)) * step
-    waves = -(-tiles // _MULTIPROCESSORS)
-    products = waves * 2 * height * width * depth / (_FLOPS_PER_US * shape.rate)
-    sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * m * n * parts / _BYTES_PER_US
-    return products + sums
 
 
 MATMUL_WGMMA = Ladder(

@@ -1,0 +1,109 @@
+"""How the recipes of tensor cores choose a config: by a search, or else by a count of waves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tvm.s_tir import Schedule
+
+from ..errors import TransformError
+from ..gpu_limits import MAX_SHARED_BYTES
+from ..tir import constant
+from .gemm import WholeTail
+from .ladder import Pair, read_pairs
+from .tuned import choose_tuned
+
+VECTOR_BYTES = 16
+"""Of a vector that is copied, or written from shared memory."""
+_PARTS = (1, 2, 4, 8, 16)
+"""Slices of the reduction that are tried."""
+_MULTIPROCESSORS = 132
+_BYTES_PER_US = 4e6
+"""That partial sums are written and read with, to the L2 cache mostly."""
+_LAUNCH_US = 3.0
+"""Of the kernel that adds up the slices of split-K."""
+
+
+class Sizes(NamedTuple):
+    """A matmul of (m, k) by (k, n), and the data type of its operands."""
+
+    m: int
+    n: int
+    k: int
+    dtype: Any
+
+
+class TileRate(NamedTuple):
+    """A tile that a search may find best, and the rate of a GPU full of it.
+
+    Attributes
+    ----------
+    part : rows and columns of a warp, or the warpgroups along them
+    rate : in parts of the highest
+    """
+
+    tile: Pair
+    part: Pair
+    rate: float
+
+
+def read_sizes(sch: Schedule, recipe: str, instead: str) -> Sizes:
+    """The sizes of block "C"; refuses those that are left open, and names a recipe instead."""
+    block = sch.get(sch.get_sblock("C"))
+    sizes = [constant(iterator.dom.extent) for iterator in block.iter_vars]
+    if None in sizes:
+        raise TransformError(recipe, f"the shape {sizes} is not constant", f"use {instead}")
+    m, n, k = (size or 1 for size in sizes)
+    return Sizes(m, n, k, block.reads[-1].source.dtype)
+
+
+def find_tuned(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
+    """The config that a search found; None where there was none on the device."""
+    try:
+        tuned = choose_tuned(name, device=device, dtype=str(sizes.dtype), shape=sizes[:3])
+    except TransformError:
+        return None
+    return dict(read_pairs(tuned.config))
+
+
+def count_waves(
+    sizes: Sizes, step: int, rates: Sequence[TileRate], flops_per_us: float
+) -> tuple[TileRate, int]:
+    """The tile, `step` deep, and the slices of k whose waves take least on an H200.
+
+    `flops_per_us` is what all its multiprocessors reach with a tile of rate 1.
+    """
+
+    def estimate(pair: tuple[TileRate, int]) -> float:
+        """Microseconds: waves of tiles, and what split-K adds to them."""
+        (tile, _, rate), parts = pair
+        tiles = -(-sizes.m // tile[0]) * -(-sizes.n // tile[1]) * parts
+        depth = -(-sizes.k // (step * parts)) * step
+        waves = -(-tiles // _MULTIPROCESSORS)
+        products = waves * 2 * tile[0] * tile[1] * depth / (flops_per_us / _MULTIPROCESSORS * rate)
+        sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * sizes.m * sizes.n * parts / _BYTES_PER_US
+        return products + sums
+
+    return min(((rate, parts) for rate in rates for parts in _PARTS), key=estimate)
+
+
+def choose_tail(sizes: Sizes, tile: Pair, depth: int) -> WholeTail:
+    """What happens where a tile of so many steps of k does not divide."""
+    if sizes.m % tile[0] == sizes.n % tile[1] == sizes.k % depth == 0:
+        return "refuse"
+    is_whole = all(it * sizes.dtype.itemsize % VECTOR_BYTES == 0 for it in (sizes.n, sizes.k))
+    return "pad" if is_whole else "copy"  # without copies: whole vectors lie inside or outside
+
+
+def require_room(tile: Pair, tile_k: int, stages: int, size: int) -> None:
+    """Refuse stages of elements of `size` bytes that no GPU has the shared memory for."""
+    tiles = sum(tile) * tile_k * size * stages
+    if tiles > MAX_SHARED_BYTES["shared.dyn"]:
+        raise TransformError(
+            "schedule",
+            f"{stages} stages of tiles of {tile} by tile_k={tile_k} take "
+            f"{tiles >> 10} KiB of shared memory, and a block has "
+            f"{MAX_SHARED_BYTES['shared.dyn'] >> 10} KiB at most",
+            "use fewer stages, or a smaller tile",
+        )
