@@ -44,6 +44,7 @@ from .tile_choice import (
     Sizes,
     TileRate,
     choose_tail,
+    choose_vector,
     count_waves,
     find_tuned,
     read_sizes,
@@ -221,13 +222,8 @@ def _stage(
 ) -> SBlockRV:
     """The copy of an operand's tile into shared memory, in vectors of 16 bytes where it can."""
     dtype = sch.get(tile.block).reads[operand].source.dtype
-    size = dtype.itemsize
-    # TVM's vectors have four elements of float8 at most, and of int8 where there is a guard;
-    # asynchronous copies of float8 have no type.
     is_async = config.stages > 1 and get_extent(sch, tile.outer) != 1
-    is_narrow = size == 1 and (config.tail != "refuse" if "int" in str(dtype) else not is_async)
-    widest = 4 if is_narrow else VECTOR_BYTES // size
-    layout = config.layout if size == 2 or config.layout == "rows" else "padded"
+    layout = config.layout if dtype.itemsize == 2 or config.layout == "rows" else "padded"
     uses_tma = _uses_tma(sch, tile, config)
     if uses_tma and layout == "padded":
         layout = "rows"
@@ -237,7 +233,7 @@ def _stage(
         tile.outer,
         operand=operand,
         warps=config.warps,
-        vector=math.gcd(widest, length) if config.tail == "pad" else widest,
+        vector=choose_vector(dtype, length, config.tail, is_async=is_async),
         layout=layout,
         panels=uses_tma,
         tail="guard",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -94,6 +95,18 @@ def choose_tail(sizes: Sizes, tile: Pair, depth: int) -> WholeTail:
         return "refuse"
     is_whole = all(it * sizes.dtype.itemsize % VECTOR_BYTES == 0 for it in (sizes.n, sizes.k))
     return "pad" if is_whole else "copy"  # without copies: whole vectors lie inside or outside
+
+
+def choose_vector(dtype: Any, length: int, tail: WholeTail, *, is_async: bool) -> int:
+    """The elements of a vector that copies rows of some length into shared memory.
+
+    TVM's vectors have four elements of float8 at most, and of int8 where there is a guard;
+    asynchronous copies of float8 have no type. Under a padding whole vectors lie in or outside.
+    """
+    size = dtype.itemsize
+    is_narrow = size == 1 and (tail != "refuse" if "int" in str(dtype) else not is_async)
+    widest = 4 if is_narrow else VECTOR_BYTES // size
+    return math.gcd(widest, length) if tail == "pad" else widest
 
 
 def require_room(tile: Pair, tile_k: int, stages: int, size: int) -> None:

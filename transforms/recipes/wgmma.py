@@ -42,6 +42,7 @@ from .tile_choice import (
     Sizes,
     TileRate,
     choose_tail,
+    choose_vector,
     count_waves,
     find_tuned,
     read_sizes,
@@ -240,21 +241,17 @@ def _stage(
 ) -> SBlockRV:
     """The copy of an operand's tile into shared memory, in vectors of 16 bytes where it can."""
     dtype = sch.get(tile.block).reads[operand].source.dtype
-    size = dtype.itemsize
-    # TVM's vectors have four elements of float8 at most, and of int8 where there is a guard;
-    # asynchronous copies of float8 have no type.
     is_async = config.stages > 1 and get_extent(sch, tile.outer) != 1
-    is_narrow = size == 1 and (config.tail != "refuse" if "int" in str(dtype) else not is_async)
-    widest = 4 if is_narrow else VECTOR_BYTES // size
+    vector = choose_vector(dtype, length, config.tail, is_async=is_async)
     if config.copies == "tma":  # threads share tiles evenly, where these are not one copy
-        widest = math.gcd(widest, config.tile[operand] * config.tile_k // (config.groups * THREADS))
+        vector = math.gcd(vector, config.tile[operand] * config.tile_k // (config.groups * THREADS))
     return stage_swizzled_at(
         sch,
         tile.block,
         tile.outer,
         operand=operand,
         warpgroups=config.groups,
-        vector=math.gcd(widest, length) if config.tail == "pad" else widest,
+        vector=vector,
         swizzle=config.row_bytes,
         tail="guard",
     )
