@@ -2,7 +2,8 @@
 
 It leaves out barriers between threads that share elements (`find_missing_barriers`), changes
 indices where it gives a buffer one dimension (`find_changed_indices`), and compacts shared memory
-as if each thread had one of its own (`find_split_rooms`).
+as if each thread had one of its own (`find_split_rooms`), or to less than what is used of it
+(`find_tight_rooms`).
 
 In ``S[i % 2, (i + 1) % 2]`` there are two remainders of one variable, at different places. TVM lets
 the variable begin one element earlier for the second one, forgets that for the first one, and
@@ -42,14 +43,17 @@ from tvm_ffi import structural_equal, structural_walk
 from ..passes.pipeline import Around, lower_around
 from ..passes.uses import Use, Variables, find_uses
 from ..tir import (
+    Access,
     Place,
     cached_by_module,
     constant,
+    find_accesses,
     find_all,
     find_conditions,
     get_axis,
     get_elements,
     get_places,
+    get_regions,
     is_among,
     is_used,
     substitute,
@@ -92,7 +96,7 @@ def _watch(module: IRModule, name: str, *, is_last: bool = False) -> Around | No
 def _lower(module: IRModule, *, is_last: bool) -> dict[str, Around]:
     """The passes that may make something else of a module; it is lowered once for all of them."""
     bodies = [function.body for _, function in module.functions_items()]
-    read = [list(_find_all_quotients(body)) for body in bodies]
+    read = [_find_all_quotients(body) for body in bodies]
     names = [_COMPACTING] * any(map(_may_split_rooms, read))
     names += [_FLATTENING] * any(map(_has_shifted_quotients, read))
     unrolls = any(map(_unrolls_stores, bodies))
@@ -228,10 +232,13 @@ def find_changed_indices(module: IRModule) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _find_all_quotients(body: Any) -> Iterator[tuple[Place, _Quotient]]:
-    for place in get_places(body):
-        for quotient in _read_quotients(place.key, _find_threads(place)):
-            yield place, quotient
+@functools.lru_cache(maxsize=8)
+def _find_all_quotients(body: Any) -> list[tuple[Place, _Quotient]]:
+    return [
+        (place, quotient)
+        for place in get_places(body)
+        for quotient in _read_quotients(place.key, _find_threads(place))
+    ]
 
 
 def _has_shifted_quotients(read: list[tuple[Place, _Quotient]]) -> bool:
@@ -386,3 +393,81 @@ def _may_split_rooms(read: list[tuple[Place, _Quotient]]) -> bool:
     return any(
         quotient.is_strange and quotient.buffer.scope().startswith("shared") for _, quotient in read
     )
+
+
+@cached_by_module(4)
+def find_tight_rooms(module: IRModule) -> list[str]:
+    """The buffers in shared memory and registers, by name, that TVM makes too small.
+
+    Of rows of two, ``(i + j) // 2`` for two neighbours j takes two places where i is odd, and one
+    where it is even: TVM may make room for one. Asked is TVM, where what is divided begins at
+    another element of a row in each iteration of a loop around all that use the buffer; of the
+    iterations some are tried. Empty where it does not lower.
+    """
+    bodies = [function.body for _, function in module.functions_items()]
+    names = [str(item.name) for body in bodies for item in _find_moved(body)]
+    around = lower_around(module, [_COMPACTING]).get(_COMPACTING) if names else None
+    if around is None:
+        return []
+    places = [
+        place
+        for _, function in around.after.functions_items()
+        for place in get_places(function.body)
+        if not find_all(place.block.body, SBlock)
+    ]
+    accesses = [access for place in places for each in find_accesses(place) for access in each]
+    found = [
+        access.buffer.name
+        for access in accesses
+        if access.buffer.name in names and _reaches_out(access)
+    ]
+    return list(dict.fromkeys(map(str, found)))
+
+
+def _reaches_out(access: Access) -> bool:
+    """Whether a block uses an element of registers or shared memory that does not exist."""
+    if access.pattern.is_conditional:
+        return False
+    inside = []
+    for part, extent in zip(access.ranges, access.buffer.shape, strict=True):
+        if _divides(part.min):
+            inside += [part.min >= 0, part.min <= extent - part.extent]
+    if not inside:
+        return False
+    is_let = functools.reduce(And, access.guards) if access.guards else const(1, "bool")
+    is_inside = functools.reduce(And, inside)
+    used = [*undefined_vars(is_inside), *undefined_vars(is_let)]
+    loops = [loop for loop in access.place.loops if is_among(loop.loop_var, used)]
+    return all(constant(loop.min) == 0 for loop in loops) and escapes(is_let, is_inside, loops)
+
+
+def _find_moved(body: Any) -> Iterator[Any]:
+    """The buffers of which a loop around all uses moves what is divided, by a rest."""
+    read = [
+        quotient for _, quotient in _find_all_quotients(body) if quotient.buffer.scope() != "global"
+    ]
+    common: dict[Any, tuple[For, ...]] = {}
+    for place in get_places(body) if read else ():
+        if find_all(place.block.body, SBlock):
+            continue
+        for region in get_regions(place.block):
+            loops = common.get(region.source, place.loops)
+            common[region.source] = tuple(loop for loop in loops if is_among(loop, place.loops))
+    for quotient in read:
+        is_shared = quotient.buffer.scope().startswith("shared")
+        for loop in common.get(quotient.buffer, ()):  # none of what an instruction matches
+            is_inner = is_shared and _is_thread(loop)
+            if not is_inner and constant(loop.extent) != 1 and _moves_by_rest(loop, quotient):
+                yield quotient.buffer
+                break
+
+
+def _moves_by_rest(loop: For, quotient: _Quotient) -> bool:
+    """Whether a loop's variable is in a sum with others, times what the divisor does not divide."""
+    total, divisor = quotient.expression.a, constant(quotient.expression.b)
+    others = [each for each in undefined_vars(total) if not each.same_as(loop.loop_var)]
+    if not others or not is_used(loop.loop_var, total) or divisor is None:
+        return False
+    own = substitute(total, {each: const(0, str(each.ty.dtype)) for each in others})
+    factors = Analyzer().modular_set(Analyzer().simplify(own))
+    return factors.coeff % divisor != 0
