@@ -374,14 +374,19 @@ def find_split_rooms(module: IRModule) -> list[str]:
         threads = [loop for loop in loops if _is_thread(loop)]
         others = [loop for loop in loops if not _is_thread(loop)]
         elements = (get_elements(each.body) for each in (function, around.after[variable]))
+        seen: list[Any] = []
         for (buffer, old), (_, new) in zip(*elements, strict=True):
             begins = [
                 index - smaller
                 for index, smaller in zip(old, new, strict=True)
                 if buffer.scope().startswith("shared") and not structural_equal(index, smaller)
             ]
-            if any(varies_along(begin, threads, others) for begin in begins):
-                found.append(str(buffer.name))
+            for begin in begins:
+                if any(structural_equal(begin, known) for known in seen):
+                    continue
+                seen.append(begin)
+                if varies_along(begin, threads, others):
+                    found.append(str(buffer.name))
     return list(dict.fromkeys(found))
 
 
@@ -455,19 +460,26 @@ def _find_moved(body: Any) -> Iterator[Any]:
             common[region.source] = tuple(loop for loop in loops if is_among(loop, place.loops))
     for quotient in read:
         is_shared = quotient.buffer.scope().startswith("shared")
-        for loop in common.get(quotient.buffer, ()):  # none of what an instruction matches
-            is_inner = is_shared and _is_thread(loop)
-            if not is_inner and constant(loop.extent) != 1 and _moves_by_rest(loop, quotient):
-                yield quotient.buffer
-                break
+        outer = [
+            loop.loop_var
+            for loop in common.get(quotient.buffer, ())  # none of what an instruction matches
+            if constant(loop.extent) != 1 and not (is_shared and _is_thread(loop))
+        ]
+        if any(_moves_by_rest(variable, quotient.expression, tuple(outer)) for variable in outer):
+            yield quotient.buffer
 
 
-def _moves_by_rest(loop: For, quotient: _Quotient) -> bool:
-    """Whether a loop's variable is in a sum with others, times what the divisor does not divide."""
-    total, divisor = quotient.expression.a, constant(quotient.expression.b)
-    others = [each for each in undefined_vars(total) if not each.same_as(loop.loop_var)]
-    if not others or not is_used(loop.loop_var, total) or divisor is None:
+@functools.lru_cache(maxsize=1024)
+def _moves_by_rest(variable: Any, quotient: Any, outer: tuple[Any, ...]) -> bool:
+    """Whether a variable is in a dividend times what the divisor does not divide.
+
+    And another one is there that is not of the outer loops: those alone make one element.
+    """
+    divisor, used = constant(quotient.b), undefined_vars(quotient.a)
+    is_known = divisor is None or not is_among(variable, used)
+    if is_known or all(is_among(each, outer) for each in used):
         return False
-    own = substitute(total, {each: const(0, str(each.ty.dtype)) for each in others})
-    factors = Analyzer().modular_set(Analyzer().simplify(own))
-    return factors.coeff % divisor != 0
+    others = [each for each in used if not each.same_as(variable)]
+    own = substitute(quotient.a, {each: const(0, str(each.ty.dtype)) for each in others})
+    analyzer = Analyzer()
+    return bool(analyzer.modular_set(analyzer.simplify(own)).coeff % divisor != 0)

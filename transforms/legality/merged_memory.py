@@ -204,7 +204,9 @@ def _find_common_rooms(module: IRModule) -> set[tuple[str, str]]:
     """The names of the buffers of which TVM makes one, two and two."""
     around = lower_around(module, [_REWRITING]).get(_REWRITING)
     found: set[tuple[str, str]] = set()
-    for variable, function in around.before.functions_items() if around else ():
+    if around is None:
+        return found
+    for variable, function in around.before.functions_items():
         after = around.after[variable].body
         views = [node for node in find_all(after, DeclBuffer) if isinstance(node.data, Call)]
         homes = {node.buffer: node.data.args[0] for node in views}
