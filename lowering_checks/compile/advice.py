@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _ADVICE = {
     "Cannot insert syncs inside condition": (
         "a barrier would stand behind a guard that keeps some threads out: choose sizes that "
@@ -32,6 +34,8 @@ _ADVICE = {
         "one loop variable would have two extents: let all loops of a thread axis run equally often"
     ),
 }
+_BARE = re.compile(r"Check failed: .*(is false|\(\S+ vs\. \S+\)) ?:?")
+"""A check of TVM's that says nothing but its own condition."""
 _UNKNOWN = (
     "TVM gives no other reason: undo the last steps one by one, and order them otherwise, or "
     "choose sizes that divide"
@@ -43,8 +47,7 @@ def find_advice(reason: str) -> str:
     for words, advice in _ADVICE.items():
         if words in reason:
             return advice
-    is_bare = reason.startswith("Check failed:") and not reason.partition(" is false:")[2].strip()
-    return _UNKNOWN if is_bare else ""
+    return _UNKNOWN if _BARE.fullmatch(reason.strip()) else ""
 
 
 def add_advice(reason: str) -> str:

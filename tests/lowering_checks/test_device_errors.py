@@ -202,6 +202,8 @@ def test_reasons_that_do_not_say_what_to_do_get_advice(reason, advice):
     assert advice in add_advice(reason).removeprefix(reason)
 
 
-def test_a_reason_that_says_enough_stays_as_it_is():
-    reason = "Check failed: (x) is false: too deep"
+@pytest.mark.parametrize("checked", ["(x) is false", 'scope != "global" (global vs. global) '])
+def test_a_reason_that_says_enough_stays_as_it_is(checked):
+    reason = f"Check failed: {checked}: no memory there"
     assert add_advice(reason) == reason
+    assert add_advice(f"Check failed: {checked}: ") != f"Check failed: {checked}: "
