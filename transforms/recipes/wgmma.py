@@ -46,6 +46,8 @@ from .tile_choice import (
     count_waves,
     find_tuned,
     read_sizes,
+    require_narrow_sums,
+    require_operands,
     require_room,
 )
 
@@ -118,10 +120,8 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
     total = sch.get_sblock("C")
     dtype = sch.get(total).reads[-1].source.dtype
-    if str(dtype) not in TYPES:
-        raise TransformError(
-            "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(TYPES)}"
-        )
+    require_operands(sch, total, TYPES)
+    require_narrow_sums(sch, total)
     if str(sch.get(total).writes[0].source.dtype) == "float16":
         raise TransformError("schedule", "wgmma sums in float16 are not here", "sum in float32")
     down, across = config.warpgroups
@@ -210,7 +210,8 @@ def _compute(
             sch, tile.outer, copies, stages=stages, products_first=in_flight > 0
         )
         yield "next_tiles_asynchronously"
-    tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight)
+    # Where operands or sums lose bits the kernel allows it, or they were refused.
+    tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight, tf32=True, fp22=True)
     set_pipeline(sch)
     yield "tensorized"
     if stages > 1 and config.roles and config.copies == "tma":
