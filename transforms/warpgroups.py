@@ -264,16 +264,7 @@ def tensorize_warpgroups(
     """
     _, result = require_register_store(sch, store)
     tile = _read_tile(sch, block, store, in_flight)
-    if not tf32 and tile.dtype == "float32":
-        raise TransformError(
-            "float32 operands would be rounded to the 10 bits of TF32",
-            "pass tf32=True where that is meant",
-        )
-    if not fp22 and tile.dtype.startswith("float8"):
-        raise TransformError(
-            f"sums of {tile.dtype} would keep 13 bits of a float32's 23, as wgmma adds them up",
-            "pass fp22=True where that is meant, or use mma.sync",
-        )
+    _require_allowed(tile, tf32=tf32, fp22=fp22)
     _require_whole_store(sch, store, tile)
     _require_order(sch, block, in_flight)
     intrinsics = get_wgmma_intrinsics(
@@ -294,6 +285,20 @@ def tensorize_warpgroups(
     sch.tensorize(piece, intrinsics.store)
     sch.tensorize(products, intrinsics.multiply)
     return intrinsics
+
+
+def _require_allowed(tile: WgmmaTile, *, tf32: bool, fp22: bool) -> None:
+    """Refuse operands and sums that lose bits where that is not meant."""
+    if not tf32 and tile.dtype == "float32":
+        raise TransformError(
+            "float32 operands would be rounded to the 10 bits of TF32",
+            "pass tf32=True where that is meant",
+        )
+    if not fp22 and tile.dtype.startswith("float8"):
+        raise TransformError(
+            f"sums of {tile.dtype} would keep 13 bits of a float32's 23, as wgmma adds them up",
+            "pass fp22=True where that is meant, or use mma.sync",
+        )
 
 
 def _tile_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> LoopRV:
