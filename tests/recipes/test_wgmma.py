@@ -140,6 +140,27 @@ def test_tiles_by_the_tma(shape, options: dict, config: dict, roles: bool, devic
     check(run, device)
 
 
+@DEVICES
+@pytest.mark.parametrize(
+    ("shape", "options", "config"),
+    [
+        ((64, 32, 128), {"dtype": "tf32"}, {"copies": "tma", "roles": True}),
+        ((65, 40, 67), {"dtype": "tf32"}, {"tail": "pad"}),
+        ((65, 80, 272), {"dtype": "int8", "out": "int32"}, {"tail": "pad", "copies": "tma"}),
+    ],
+    ids=str,
+)
+def test_a_kernel_of_its_own_transposes(shape, options: dict, config: dict, device: str) -> None:
+    """The TMA copies rows as rows, and wgmma reads 8 and 32 bits along k alone."""
+    config = {**SMALL, "tile_k": 32, **config, "transpose": "kernel"}
+    sizes = dict(zip("mnk", shape, strict=True))
+    run = run_recipe(LAST, sizes, options=options, config=config)
+    names = [step.name for step in run.steps]
+    assert names[1] == "B_transposed"
+    assert ("next_tiles_by_tma" in names) == ("copies" in config)
+    check(run, device)
+
+
 def test_threads_copy_what_is_transposed() -> None:
     """The TMA copies rows as rows, and wgmma reads 8 bits along k alone."""
     options = {"dtype": "int8", "out": "int32", "transpose_b": False}
@@ -199,7 +220,7 @@ def has_compiler() -> bool:
         ("matmul_wgmma_best", {"dtype": "int8", "out": "int32", "transpose_b": True}),
         ("matmul_wgmma_tma", FLOAT8),
         ("matmul_wgmma_roles", {"dtype": "bfloat16", "out": "bfloat16"}),
-        ("matmul_wgmma_best", {"dtype": "tf32", "transpose_b": True}),
+        ("matmul_wgmma_best", {"dtype": "tf32"}),
     ],
 )
 def test_nothing_is_spilled_and_no_instruction_serialized(name: str, options: dict) -> None:
