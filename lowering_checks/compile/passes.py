@@ -14,9 +14,9 @@ from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import BufferStore, For
 
+from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all, get_axis
 
-from ..devices.cpu import make_threads_serial
 from ..devices.device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
 from ..diff import Diff, diff_modules
 from ..finding import CheckError

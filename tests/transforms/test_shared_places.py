@@ -9,14 +9,24 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.modules import Problem, depthwise_conv2d, relu, softmax, transpose, vector_add
+from tirstep.modules import (
+    Problem,
+    depthwise_conv2d,
+    relu,
+    softmax,
+    transpose,
+    vector_add,
+    window_sum,
+)
 from tirstep.transforms import (
     bind_loop,
     cache_read_at,
     cache_row_at,
     cache_write_at,
+    fetch_cooperatively,
     fold_tile,
     pad_block,
+    prefetch_through_registers,
     reverse_compute_block_at,
     split_loop,
     stage_operand_at,
@@ -53,6 +63,24 @@ def test_a_tile_that_begins_anywhere_in_its_rows():
         fold_tile(sch, copy, row=2)
     fold_tile(sch, copy, row=4)
     assert find_wrong(problem, sch) == ""
+
+
+def test_a_fold_in_a_pipeline_that_is_yet_to_be_bound():
+    """TVM lowers no pipeline around threads alone, and on a CPU it is a loop like any other."""
+    problem = window_sum.problem(16, width=5)
+    sch = Schedule(problem.module)
+    (block,) = sch.get_child_blocks(sch.get_sblock("root"))
+    (loop,) = sch.get_loops(block)
+    copy = cache_read_at(sch, block, loop, operand=0, scope="shared.dyn")
+    prefetch_through_registers(sch, loop, [copy])
+    fetch_cooperatively(sch, copy, threads=8, vector=4, tail="guard")
+    raw = sch.copy()
+    raw.transform_layout(
+        copy, ("write", 0), lambda i: (i // 2, i % 2), assume_injective_transform=True
+    )
+    assert check_numbers(problem, raw.mod, get_device("cpu"), where="here")
+    with refuses(sch, "TVM would use other elements of 'A_shared.dyn' than the schedule does"):
+        fold_tile(sch, copy, row=2)
 
 
 def test_a_padding_in_whose_place_its_powers_are():

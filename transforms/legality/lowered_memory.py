@@ -41,6 +41,7 @@ from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal, structural_walk
 
 from ..passes.pipeline import Around, lower_around
+from ..passes.serial import make_threads_serial
 from ..passes.uses import Use, Variables, find_uses
 from ..tir import (
     Access,
@@ -102,7 +103,20 @@ def _lower(module: IRModule, *, is_last: bool) -> dict[str, Around]:
     unrolls = any(map(_unrolls_stores, bodies))
     if unrolls or any(_may_share(body, is_last) for body in bodies):
         names += [_SYNCHRONIZING, _SYNCHRONIZING]
-    return lower_around(module, names, unrolls=unrolls) if names else {}
+    return _lower_anyhow(module, names, unrolls=unrolls) if names else {}
+
+
+def _lower_anyhow(
+    module: IRModule, names: list[str], *, unrolls: bool = False
+) -> dict[str, Around]:
+    """Lower a module; passes that it does not get to are watched as it is lowered for a CPU.
+
+    There a pipeline whose loop has yet to be bound is none, and what it computes must be right.
+    """
+    around = lower_around(module, names, unrolls=unrolls)
+    if all(name in around for name in names):
+        return around
+    return {**lower_around(make_threads_serial(module), names, unrolls=unrolls), **around}
 
 
 class _Axis(NamedTuple):
@@ -411,7 +425,7 @@ def find_tight_rooms(module: IRModule) -> list[str]:
     """
     bodies = [function.body for _, function in module.functions_items()]
     names = [str(item.name) for body in bodies for item in _find_moved(body)]
-    around = lower_around(module, [_COMPACTING]).get(_COMPACTING) if names else None
+    around = _lower_anyhow(module, [_COMPACTING]).get(_COMPACTING) if names else None
     if around is None:
         return []
     places = [
