@@ -125,3 +125,15 @@ def gelu(a: Array, *, u: float, tiny: float, **_: Any) -> Array:
     value = a / (1 + power)
     rounding = np.abs(value) * (relative * power / (1 + power) + DIVISION + 1)
     return SAFETY * (u * rounding + tiny * (1 + np.minimum(np.abs(a), 100)))
+
+
+def biased_gelu(
+    a: Array, b: Array, bias: Array, *, u: float, tiny: float, k: int, **_: Any
+) -> Array:
+    """Of gelu of A (m, k) times B (k, n) plus bias (n), whose slope is at most 1.13."""
+    roundings = k + 1
+    if roundings * u >= 1:
+        return np.full((len(a), len(bias)), np.inf)
+    magnitudes = np.abs(a) @ np.abs(b) + np.abs(bias)
+    of_sum = roundings * (u / (1 - roundings * u) * magnitudes + tiny)
+    return gelu(a @ b + bias, u=u, tiny=tiny) + SAFETY * 1.13 * of_sum

@@ -36,6 +36,7 @@ from .matmul_blocking import (
     matmul_shared_blocking,
 )
 from .mma import MATMUL_MMA
+from .products import BATCHED_MATMUL, MATMUL_BIAS_GELU, MATMUL_BIAS_RELU
 from .recipe import Example, Recipe, Step, recipe
 from .rows import ROWS
 from .stencil import (
@@ -90,7 +91,10 @@ _ALL = (
     MATMUL_MMA,
     MATMUL_WGMMA,
     MATMUL,  # the last of its kernel: its last recipe is for all types
+    *MATMUL_BIAS_RELU,
     _order('the blocking of "GPU and hardware acceleration"', matmul_bias_relu_shared_blocking),
+    *MATMUL_BIAS_GELU,
+    *BATCHED_MATMUL,
     _order(
         "the convolution tutorials, from the naive kernel to the unrolled one",
         conv1d_naive,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
 
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
@@ -27,12 +28,23 @@ _LAUNCH_US = 3.0
 
 
 class Sizes(NamedTuple):
-    """A matmul of (m, k) by (k, n), and the data type of its operands."""
+    """A matmul of (m, k) by (k, n), the data type of its operands, and the sizes of its batch."""
 
     m: int
     n: int
     k: int
     dtype: Any
+    outer: tuple[int, ...] = ()
+
+    @property
+    def batch(self) -> int:
+        """How many products there are."""
+        return math.prod(self.outer)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the kernel."""
+        return (*self.outer, self.m, self.n, self.k)
 
 
 class TileRate(NamedTuple):
@@ -49,20 +61,22 @@ class TileRate(NamedTuple):
     rate: float
 
 
-def read_sizes(sch: Schedule, recipe: str, instead: str) -> Sizes:
-    """The sizes of block "C"; refuses those that are left open, and names a recipe instead."""
-    block = sch.get(sch.get_sblock("C"))
+def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Sizes:
+    """The sizes of a product's block, whose outer ones are a batch's; refuses those that are left open, and
+    names a recipe instead.
+    """
+    block = sch.get(total)
     sizes = [constant(iterator.dom.extent) for iterator in block.iter_vars]
     if None in sizes:
         raise TransformError(recipe, f"the shape {sizes} is not constant", f"use {instead}")
-    m, n, k = (size or 1 for size in sizes)
-    return Sizes(m, n, k, block.reads[-1].source.dtype)
+    *outer, m, n, k = (size or 1 for size in sizes)
+    return Sizes(m, n, k, block.reads[-1].source.dtype, tuple(outer))
 
 
 def find_tuned(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
     """The config that a search found; None where there was none on the device."""
     try:
-        tuned = choose_tuned(name, device=device, dtype=str(sizes.dtype), shape=sizes[:3])
+        tuned = choose_tuned(name, device=device, dtype=str(sizes.dtype), shape=sizes.shape)
     except TransformError:
         return None
     return dict(read_pairs(tuned.config))
@@ -79,12 +93,12 @@ def count_waves(
     def estimate(pair: tuple[TileRate, int]) -> float:
         """Microseconds: waves of tiles, and what split-K adds to them."""
         (tile, _, rate), parts = pair
-        tiles = -(-sizes.m // tile[0]) * -(-sizes.n // tile[1]) * parts
+        tiles = -(-sizes.m // tile[0]) * -(-sizes.n // tile[1]) * parts * sizes.batch
         depth = -(-sizes.k // (step * parts)) * step
         waves = -(-tiles // _MULTIPROCESSORS)
         products = waves * 2 * tile[0] * tile[1] * depth / (flops_per_us / _MULTIPROCESSORS * rate)
-        sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * sizes.m * sizes.n * parts / _BYTES_PER_US
-        return products + sums
+        cells = sizes.batch * sizes.m * sizes.n * parts
+        return products + (0.0 if parts == 1 else _LAUNCH_US + 8 * cells / _BYTES_PER_US)
 
     return min(((rate, parts) for rate in rates for parts in _PARTS), key=estimate)
 

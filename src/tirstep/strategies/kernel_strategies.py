@@ -19,6 +19,7 @@ SPECIAL = {
     ("window_sum", "n"): st.integers(1, 3000),
     ("conv1d", "m"): st.integers(1, 300),
     ("conv1d", "n"): st.integers(1, 40),
+    ("batched_matmul", "batch"): st.integers(1, 3),
     ("depthwise_conv2d", "b"): st.integers(1, 3),
     ("depthwise_conv2d", "c"): st.integers(1, 4),
     ("depthwise_conv2d", "h"): st.integers(1, 37),
