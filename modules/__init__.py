@@ -17,7 +17,7 @@ from tirstep.versions import require_supported_tvm
 require_supported_tvm()
 
 # TVM may be imported from here on only.
-from tirstep.modules.convolution import conv1d, depthwise_conv2d, window_sum
+from tirstep.modules.convolution import conv1d, conv2d, depthwise_conv2d, window_sum
 from tirstep.modules.elementwise import gelu, relu, transpose, vector_add
 from tirstep.modules.kernel import Kernel, Problem, kernel
 from tirstep.modules.matmul import batched_matmul, matmul, matmul_bias_gelu, matmul_bias_relu
@@ -33,6 +33,7 @@ __all__ = [
     "Tensor",
     "batched_matmul",
     "conv1d",
+    "conv2d",
     "depthwise_conv2d",
     "gelu",
     "get_kernel",
@@ -72,6 +73,7 @@ _KERNELS = (
     matmul_bias_gelu,
     batched_matmul,
     depthwise_conv2d,
+    conv2d,
 )
 
 

@@ -122,8 +122,9 @@ def batched_matmul(
 ) -> tvm.IRModule:
     """C(batch, m, n) = A(batch, m, k) times B(batch, k, n), or B(batch, n, k) with transpose_b.
 
-    One product for each index of the batch: block "C", loops b, i, j, k. `dtype`, `acc` and `out` are as for `matmul`: where C is not of
-    type acc, block "C" sums into the buffer C_acc and block "C_cast" converts that into C.
+    One product for each index of the batch: block "C", loops b, i, j, k. `dtype`, `acc` and `out`
+    are as for `matmul`: where C is not of type acc, block "C" sums into the buffer C_acc and block
+    "C_cast" converts that into C.
 
     2 * batch * m * n * k operations. Raises `KernelError` for bad sizes, dtype, acc, out or
     transpose_b.

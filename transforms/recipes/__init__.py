@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from ..errors import TransformError
 from .conv1d_fast import CONV1D
+from .conv2d import CONV2D
 from .convolution import (
     depthwise_conv2d_blocks_2d,
     depthwise_conv2d_fused_blocks,
@@ -116,6 +117,7 @@ _ALL = (
         name="depthwise-tutorial",
     ),
     DEPTHWISE,
+    *CONV2D,
 )
 _NORMS = ("softmax", "rms_norm", "layer_norm")
 LADDERS: Mapping[str, Ladder] = MappingProxyType({ladder.name: ladder for ladder in _ALL})

@@ -148,9 +148,11 @@ def cut_matmul(
 
     Returns the block to tile, which is that of the slices where there are any.
     """
-    batch = len(get_spatial_loops(sch, block)) - 2
+    batch = len(sch.get(block).iter_vars) - 3
     if tail != "refuse":
         pad_block(sch, block, multiples=(*[1] * batch, *tile[:2], tile[2] * split_k))
+        for operand in sch.get_producers(block):
+            inline_producers(sch, operand)
         yield "padded"
     if tail == "copy":
         _copy_operands(sch, block)
@@ -161,8 +163,8 @@ def cut_matmul(
         bind_loop(sch, partial.parts, axis="blockIdx.y")
         yield "cut_in_parts"
     if batch:
-        *products, _, _ = get_spatial_loops(sch, block)
-        bind_loop(sch, fuse_loops(sch, products[-batch:]), axis="blockIdx.z")
+        products = sch.get_loops(block)[-3 - batch : -3]
+        bind_loop(sch, fuse_loops(sch, products), axis="blockIdx.z")
         yield "batch_on_blocks"
     return block
 

@@ -2,7 +2,8 @@
 function of the sums, which become part of the store.
 
 A kernel has ladders of the schedules of `mma` and `wgmma`, and of `gemm` for all types. What each
-knob adds, the ladders of matmul show; here are configs of their upper rungs, and what `best` chooses.
+knob adds, the ladders of matmul show; here are configs of their upper rungs, and what `best`
+chooses.
 """
 
 from __future__ import annotations
@@ -157,3 +158,5 @@ MATMUL_BIAS_GELU = (
         ),
     ),
 )
+PRODUCTS = (*BATCHED_MATMUL, *MATMUL_BIAS_RELU, *MATMUL_BIAS_GELU)
+"""Whose schedules are those of matmul's ladders."""

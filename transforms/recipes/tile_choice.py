@@ -62,8 +62,8 @@ class TileRate(NamedTuple):
 
 
 def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Sizes:
-    """The sizes of a product's block, whose outer ones are a batch's; refuses those that are left open, and
-    names a recipe instead.
+    """The sizes of a product's block, the outer ones those of a batch; refuses those that are left
+    open, and names a recipe instead.
     """
     block = sch.get(total)
     sizes = [constant(iterator.dom.extent) for iterator in block.iter_vars]

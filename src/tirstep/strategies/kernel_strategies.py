@@ -20,6 +20,8 @@ SPECIAL = {
     ("conv1d", "m"): st.integers(1, 300),
     ("conv1d", "n"): st.integers(1, 40),
     ("batched_matmul", "batch"): st.integers(1, 3),
+    **{("conv2d", size): st.integers(1, 8) for size in ("n", "h", "w", "ci", "co")},
+    **{("conv2d", size): st.just(1) for size in ("kh", "kw")},
     ("depthwise_conv2d", "b"): st.integers(1, 3),
     ("depthwise_conv2d", "c"): st.integers(1, 4),
     ("depthwise_conv2d", "h"): st.integers(1, 37),
