@@ -33,9 +33,9 @@ def test_later_references_are_begun_while_one_is_in_use():
 def test_a_reference_is_what_the_kernel_says():
     problem = row_sum.problem(3, 5)
     inputs = problem.float_inputs(0)
-    assert np.array_equal(Reference(problem, inputs).right, problem.reference(inputs)[0])
-    assert np.array_equal(Reference(problem, inputs).bound, problem.error_bound(inputs)[0])
-    assert not Reference(problem, inputs, is_exact=True).bound.any()
+    assert np.array_equal(Reference(problem, inputs).right[0], problem.reference(inputs)[0])
+    assert np.array_equal(Reference(problem, inputs).bound[0], problem.error_bound(inputs)[0])
+    assert not Reference(problem, inputs, is_exact=True).bound[0].any()
 
 
 @pytest.mark.usefixtures("no_farm")
