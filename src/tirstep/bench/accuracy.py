@@ -1,5 +1,5 @@
-"""What a problem's outputs must be in float64, worked out while the GPU measures others, and whether
-a candidate's outputs are that, within the kernel's own bound.
+"""What a problem's outputs must be in float64, worked out while the GPU measures others, and
+whether a candidate's are that, within the kernel's own bound.
 
 The same code checks arrays of NumPy and tensors of PyTorch: `xp` is the module they belong to.
 """
