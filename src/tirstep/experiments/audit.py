@@ -186,7 +186,11 @@ def _find_first(subject: Subject, finding: Finding) -> dict[str, Any]:
         return {"status": LEFT_OUT, "reason": f"the schedule itself: {bad.finding.message}"}
     known = {"what": get_kind(bad.finding, subject.module), "reason": bad.finding.message}
     found = {"status": WRONG, "at": bad.stage.name, **known}
-    return found if bad.stage.name != UNKNOWN_PASS else {**found, **_look_without(subject, check)}
+    if bad.stage.name == UNKNOWN_PASS:
+        found |= _look_without(subject, check)
+    if found["at"] == UNKNOWN_PASS:
+        found["at"] = _find_sharing_pass(subject) or UNKNOWN_PASS
+    return found
 
 
 def _look_without(subject: Subject, check: Check) -> dict[str, Any]:
@@ -216,6 +220,28 @@ def _look_without(subject: Subject, check: Check) -> dict[str, Any]:
         "what": get_kind(bad.finding, subject.module),
         "reason": bad.finding.message,
     }
+
+
+def _find_sharing_pass(subject: Subject) -> str:
+    """The pass that gives two buffers of shared memory one place, where that is what is wrong.
+
+    The module is right where each buffer has a place of its own: without `SHARES_PLACES`, and with
+    dynamic shared memory as it is before TVM merges it. Then the pass is the first of the two that
+    makes it wrong. "" where it is another thing.
+    """
+    edit = Edit("drop", SHARES_PLACES)
+    try:
+        apart = lower_quickly(subject.module, subject.target, [edit])
+        shared = lower_quickly(subject.module, subject.target)
+    except Exception as error:  # a pass behind it may not do without it
+        if not (is_tvm_error(error) or isinstance(error, DeviceError)):
+            raise
+        return ""
+    if judge_lowered(subject, apart, merges=False)[0] != ():
+        return ""
+    if judge_lowered(subject, shared, merges=False)[0]:
+        return SHARES_PLACES
+    return NEXT_PASS if judge_lowered(subject, shared)[0] else ""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def audit_in_processes(
     ):
         try:
             notes = {trial: Path(folder, str(trial)) for trial in trials}
-            futures = {
+            futures: dict[Future[AuditedTrial], int] = {
                 pool.schedule(work or audit_one, (seed, trial, str(notes[trial]))): trial
                 for trial in trials
             }
