@@ -129,6 +129,10 @@ class AnyProblem(ABC):
         """What in the declaration may be why numbers are wrong, as a sentence; mostly ""."""
         return ""
 
+    def find_refusal(self) -> str | None:
+        """Why it cannot be judged, as a sentence; None where it can be."""
+        return None
+
     @property
     def shape_text(self) -> str:
         """The sizes, ``64x48x32``; "" of what has none."""
