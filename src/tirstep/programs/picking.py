@@ -229,7 +229,7 @@ class Picker:
         if names:
             name, _, function = names[0].partition(".")
             return self._make(self.get_program(name), function or self.function, is_named=True)
-        programs = self.programs
+        programs = [it for it in self.programs if not _has_no_function(it)] or self.programs
         recipes = [it for found in programs for it in self._make(found, self.function)]
         if self.function is not None and not recipes:
             raise ProgramError(f"{self.spelling.place} has no function '{self.function}'")
@@ -444,6 +444,11 @@ class Picker:
             return True
         has_schedules = any(it.kind == "schedule" for it in programs)
         return has_schedules and found.name in [it.name for it in self._list_targets()]
+
+
+def _has_no_function(found: Found) -> bool:
+    """Whether it is a module of Relax alone, as it stands beside what LegalizeOps made of it."""
+    return found.kind == "module" and not list_functions(found.value)
 
 
 def _apply_trace(sch: Schedule) -> None:
