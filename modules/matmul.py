@@ -9,7 +9,12 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.modules import corners, roundings
-from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, SUMS_OF_PRODUCTS
+from tirstep.modules.dtypes import (
+    FLOATS_IN_FLOAT32,
+    SUMS_OF_PRODUCTS,
+    SUMS_ON_TENSOR_CORES,
+    get_storage,
+)
 from tirstep.modules.elementwise import apply_gelu, compute_gelu
 from tirstep.modules.kernel import kernel
 from tirstep.modules.tvmscript import DTypes, cast_between, swapped_if, zero_of
@@ -23,7 +28,7 @@ Function: TypeAlias = Callable[[Any], Any]
     flops=lambda m, n, k, **_: 2 * m * n * k,
     terms=lambda k, **_: k,
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
-    accumulators=SUMS_OF_PRODUCTS,
+    accumulators=SUMS_ON_TENSOR_CORES,
     choices={"transpose_b": (False, True)},
     zeros=lambda m, **_: (np.s_[m // 2],),
     corners=corners.SUMMED,
@@ -42,18 +47,34 @@ def matmul(
 
     Sums in `acc`: float32 for float32, float16 (which may also be summed in float16), bfloat16,
     float8_e4m3fn and float8_e5m2; int32 for int8 and int32. C has type `out`, which is acc or, for
-    floats, dtype; where it is not acc, block "C" sums into the buffer C_acc and block "C_cast"
-    converts that into C.
+    floats, dtype, and for float8 bfloat16 or float16, too; where it is not acc, block "C" sums into
+    the buffer C_acc and block "C_cast" converts that into C.
+
+    Two names allow tensor cores to keep less of a float32, and are annotations of block "C" that
+    change nothing else: with dtype tf32, operands lie in memory as float32, and their last 13 bits
+    may be left out of products; with acc fp22, sums of float8 lie in memory as float32, and 14 bits
+    of each may be kept.
 
     2 * m * n * k operations. Raises `KernelError` for bad sizes, dtype, acc, out or transpose_b.
     Source: the MLC course (1024, 1024, 1024) and the GEMM tutorial (1024, 512, 2048).
     """
-    program = _matmul if out == acc else _matmul_then_cast
-    return program(m, n, k, (dtype, acc, out), transpose_b)
+    stored = get_storage(dtype), get_storage(str(acc)), out
+    attributes = {}
+    if dtype == "tf32":
+        attributes["tirstep_operands"] = dtype
+    if acc == "fp22":
+        attributes["tirstep_sums"] = acc
+    program = _matmul if out == stored[1] else _matmul_then_cast
+    return program(m, n, k, stored, (transpose_b, attributes))
 
 
-def _matmul(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool) -> tvm.IRModule:
+Form: TypeAlias = tuple[bool, dict[str, str]]
+"""Whether B is transposed, and the annotations of the block of products."""
+
+
+def _matmul(M: int, N: int, K: int, dtypes: DTypes, form: Form) -> tvm.IRModule:
     dtype, acc, _ = dtypes
+    transpose_b, attributes = form
     zero, widen, at = zero_of(acc), cast_between(dtype, acc), swapped_if(transpose_b)
 
     @I.ir_module
@@ -66,6 +87,7 @@ def _matmul(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool) -> tvm.IR
             for i, j, k in T.grid(M, N, K):
                 with T.sblock("C"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    T.sblock_attr(attributes)
                     with T.init():
                         C[vi, vj] = zero
                     C[vi, vj] = C[vi, vj] + widen(A[vi, vk]) * widen(B[at(vk, vj)])
@@ -73,8 +95,9 @@ def _matmul(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool) -> tvm.IR
     return Matmul
 
 
-def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool) -> tvm.IRModule:
+def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, form: Form) -> tvm.IRModule:
     dtype, acc, out = dtypes
+    transpose_b, attributes = form
     zero, widen, at = zero_of(acc), cast_between(dtype, acc), swapped_if(transpose_b)
 
     @I.ir_module
@@ -88,6 +111,7 @@ def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool)
             for i, j, k in T.grid(M, N, K):
                 with T.sblock("C"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    T.sblock_attr(attributes)
                     with T.init():
                         C_acc[vi, vj] = zero
                     C_acc[vi, vj] = C_acc[vi, vj] + widen(A[vi, vk]) * widen(B[at(vk, vj)])

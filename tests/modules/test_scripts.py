@@ -167,6 +167,7 @@ def test_every_kernel_has_every_type_that_a_gpu_computes_it_in() -> None:
     floats = {"float32", "float16", "bfloat16"}
     every = {*floats, "float8_e4m3fn", "float8_e5m2", "int8", "int32"}
     fewer = dict.fromkeys(("gelu", "matmul_bias_gelu", "softmax", "rms_norm", "layer_norm"), floats)
+    fewer["matmul"] = {*every, "tf32"}  # which its tensor cores compute it in
     fewer["row_argmax"] = {"float32", "float16"}
     fewer["relu"] = {*floats, "int8", "int32"}
     for name, made in kernels().items():

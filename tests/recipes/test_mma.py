@@ -39,6 +39,7 @@ def check(run: Run) -> None:
         ("int8", "int32"),
         ("float8_e4m3fn", "float32"),
         ("float8_e5m2", "float8_e5m2"),
+        ("tf32", "float32"),
     ],
 )
 def test_every_type_and_order_of_b(dtype: str, out: str, transpose_b: bool) -> None:

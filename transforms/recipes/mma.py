@@ -19,7 +19,6 @@ from tvm.s_tir.schedule import SBlockRV
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..caching import accumulate_in_registers, cache_read_at
-from ..errors import TransformError
 from ..intrinsics import get_depth
 from ..loops import suggest_unrolling
 from ..pass_options import set_pipeline
@@ -48,6 +47,7 @@ from .tile_choice import (
     count_waves,
     find_tuned,
     read_sizes,
+    require_operands,
     require_room,
 )
 
@@ -55,7 +55,7 @@ Copies = Literal["threads", "tma"]
 """Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
 Store = Literal["registers", "shared"]
 """From where a result is written: registers, or shared memory, in whole rows."""
-TYPES = ("float16", "bfloat16", "int8", "float8_e4m3fn", "float8_e5m2")
+TYPES = ("float16", "bfloat16", "int8", "float8_e4m3fn", "float8_e5m2", "tf32")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,10 +121,7 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: MmaConfig) -> Itera
     bias and a function of them, say, becomes part of the store.
     """
     dtype = sch.get(total).reads[-1].source.dtype
-    if str(dtype) not in TYPES:
-        raise TransformError(
-            "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(TYPES)}"
-        )
+    require_operands(sch, total, TYPES)
     require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
     depth, lengths = get_depth(dtype.bits), get_row_lengths(sch, total)
     store = choose_store(sch, total, config.store, config.tail)
@@ -188,7 +185,8 @@ def _compute(
     yield "fragments_in_registers"
     zeros = decompose_reduction_at(sch, tile.block, tile.outer)
     yield "decomposed"
-    tensorize_fragments(sch, tile.block, loads, zeros, store)
+    # Of float32 operands the kernel allows it, or they were refused.
+    tensorize_fragments(sch, tile.block, loads, zeros, store, tf32=True)
     yield "tensorized"
     steps = get_extent(sch, tile.inner) or 1
     ahead = config.prefetch_fragments and steps > 1

@@ -27,6 +27,14 @@ _LAUNCH_US = 3.0
 """Of the kernel that adds up the slices of split-K."""
 
 
+_SIZES = {
+    **dict.fromkeys(("int8", "float8_e4m3fn", "float8_e5m2"), 1),
+    **dict.fromkeys(("float16", "bfloat16"), 2),
+    "tf32": 4,
+}
+"""Bytes of an element."""
+
+
 class Sizes(NamedTuple):
     """A matmul of (m, k) by (k, n), the data type of its operands, and the sizes of its batch."""
 
@@ -73,12 +81,45 @@ def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Siz
     return Sizes(m, n, k, block.reads[-1].source.dtype, tuple(outer))
 
 
+def require_operands(sch: Schedule, block: SBlockRV, types: Sequence[str]) -> None:
+    """Refuse a block that multiplies none of some types.
+
+    Of these tf32 is a float32 in memory of a block whose annotation allows to round it, as matmul
+    with ``dtype="tf32"`` has it.
+    """
+    node = sch.get(block)
+    dtype = str(node.reads[-1].source.dtype)
+    is_tf32 = dtype == "float32" and node.annotations.get("tirstep_operands") == "tf32"
+    if ("tf32" if is_tf32 else dtype) not in types:
+        raise TransformError(
+            "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(types)}"
+        )
+
+
+def require_narrow_sums(sch: Schedule, block: SBlockRV) -> None:
+    """Refuse a block of float8 whose sums may not keep 14 bits alone, as those of wgmma do.
+
+    An annotation allows it, as matmul with ``acc="fp22"`` has it.
+    """
+    node = sch.get(block)
+    dtype = str(node.reads[-1].source.dtype)
+    if dtype.startswith("float8") and node.annotations.get("tirstep_sums") != "fp22":
+        raise TransformError(
+            "schedule",
+            f"wgmma keeps 14 bits in sums of {dtype}, and the kernel asks for float32",
+            'use acc="fp22", which allows that, or mma.sync',
+        )
+
+
 def find_tuned(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
-    """The config that a search found; None where there was none on the device."""
+    """The config that a search found; None where there was none of the type on the device."""
+    dtype = "tf32" if sizes.dtype.bits == 32 else str(sizes.dtype)
     try:
-        tuned = choose_tuned(name, device=device, dtype=str(sizes.dtype), shape=sizes.shape)
+        tuned = choose_tuned(name, device=device, dtype=dtype, shape=sizes.shape)
     except TransformError:
         return None
+    if _SIZES.get(tuned.dtype) != sizes.dtype.itemsize:
+        return None  # a tile of other elements takes other bytes
     return dict(read_pairs(tuned.config))
 
 

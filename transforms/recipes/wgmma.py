@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -46,9 +47,14 @@ from .tile_choice import (
     count_waves,
     find_tuned,
     read_sizes,
+    require_narrow_sums,
+    require_operands,
     require_room,
 )
+from .transpose import TransposeConfig, transpose_by_tiles
 
+Transpose = Literal["tile", "kernel"]
+"""Where an operand is transposed that wgmma reads along k alone."""
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
 
@@ -100,6 +106,11 @@ class WgmmaConfig:
         1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
     )
     store: Store = knob("registers", "from where the result is written")
+    transpose: Transpose = knob(
+        "tile",
+        "where B as (k, columns) of 8 or 32 bits is transposed: in tiles as threads copy them, or, "
+        "but for a batch, by a kernel of its own, behind which the TMA may copy tiles",
+    )
     split_k: int = knob(1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4))
     tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
 
@@ -126,16 +137,18 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
     bias and a function of them, say, becomes part of the store.
     """
     dtype = sch.get(total).reads[-1].source.dtype
-    if str(dtype) not in TYPES:
-        raise TransformError(
-            "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(TYPES)}"
-        )
+    require_operands(sch, total, TYPES)
+    require_narrow_sums(sch, total)
     if str(sch.get(total).writes[0].source.dtype) == "float16":
         raise TransformError("schedule", "wgmma sums in float16 are not here", "sum in float32")
     down, across = config.warpgroups
     config = replace(config, warpgroups=(min(down, max(1, config.tile[0] // ROWS)), across))
     _require_warpgroups(config)
     require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
+    is_batch = len(sch.get(total).iter_vars) > 3  # which is transposed in tiles
+    if config.transpose == "kernel" and is_across_k(sch, total) and not is_batch:
+        transpose_operand(sch, total, operand=1)
+        yield "B_transposed"
     lengths = get_row_lengths(sch, total)
     store = choose_store(sch, total, config.store, config.tail)
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
@@ -158,6 +171,22 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
     yield from _compute(sch, tile, config, lengths)
 
 
+def is_across_k(sch: Schedule, total: SBlockRV) -> bool:
+    """Whether B must be transposed, whose elements wgmma reads along k alone."""
+    node = sch.get(total)
+    last = node.reads[-1].region[-1].min
+    return node.reads[-1].source.dtype.bits != 16 and not is_used(node.iter_vars[-1].var, last)
+
+
+def transpose_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> None:
+    """Let a kernel of its own transpose an operand, through tiles in shared memory."""
+    copy = sch.cache_read(block, operand, "global")
+    sch.transform_layout(copy, ("write", 0), lambda row, column: (column, row))
+    config = TransposeConfig(tile=64, padding=1, vector=2, tail="guard")
+    for _ in transpose_by_tiles(sch, copy, config):
+        pass
+
+
 def _fit_copies(
     sch: Schedule, total: SBlockRV, config: WgmmaConfig, lengths: tuple[int, int, int]
 ) -> WgmmaConfig:
@@ -165,10 +194,9 @@ def _fit_copies(
 
     Of float8 under a guard TVM's vectors are none that CUDA compiles: zeros come before, then.
     """
-    node = sch.get(total)
-    dtype, last = node.reads[-1].source.dtype, node.reads[-1].region[-1].min
+    dtype = sch.get(total).reads[-1].source.dtype
     is_padded = config.tail == "pad"
-    if dtype.bits != 16 and not is_used(node.iter_vars[-1].var, last):
+    if is_across_k(sch, total):
         config = replace(config, copies="threads", roles=False)
     if config.copies == "threads":
         is_padded = is_padded and str(dtype).startswith("float8")
@@ -218,7 +246,8 @@ def _compute(
             sch, tile.outer, copies, stages=stages, products_first=in_flight > 0
         )
         yield "next_tiles_asynchronously"
-    tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight)
+    # Where operands or sums lose bits the kernel allows it, or they were refused.
+    tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight, tf32=True, fp22=True)
     set_pipeline(sch)
     yield "tensorized"
     if stages > 1 and config.roles and config.copies == "tma":
@@ -359,6 +388,8 @@ _TILES = (
     TileRate((64, 128), (1, 1), 0.7),
     TileRate((64, 64), (1, 1), 0.5),
 )
+_REUSED = 4
+"""Rows of tiles that read a tile of B, from which on a kernel that transposes it is worth it."""
 _FLOPS_PER_US = 7e8
 """Of all multiprocessors, as a sketch reached it on an H200 at 4096 cubed."""
 
@@ -409,6 +440,7 @@ def _count(sizes: Sizes) -> WgmmaConfig:
         warpgroups=rate.part,
         tile_k=step,
         stages=4,
+        transpose="kernel" if sizes.m >= _REUSED * rate.tile[0] else "tile",
         split_k=parts,
     )
 

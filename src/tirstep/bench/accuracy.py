@@ -17,7 +17,7 @@ import numpy as np
 
 from tirstep.lowering_checks.numeric import describe_wrong, find_wrong
 from tirstep.modules import Problem
-from tirstep.modules.numeric import Array, bound_storing
+from tirstep.modules.numeric import Array, bound_storing, round_end
 
 AHEAD = 3
 """So many threads, and so many references of problems to come."""
@@ -31,7 +31,7 @@ class Reference:
 
     Attributes
     ----------
-    is_exact : for whole numbers, where nothing is tolerated
+    is_exact : for whole numbers, where nothing is tolerated but the rounding of a narrow output
     """
 
     problem: Problem
@@ -40,8 +40,9 @@ class Reference:
 
     @cached_property
     def right(self) -> Array:
-        """The output in float64."""
-        return np.asarray(self.problem.reference(self.inputs)[0])
+        """The output in float64; of whole numbers, as its type stores it."""
+        right = np.asarray(self.problem.reference(self.inputs)[0])
+        return round_end(right, self.problem.outputs[0].dtype, 1) if self.is_exact else right
 
     @cached_property
     def bound(self) -> Array:

@@ -224,6 +224,7 @@ class TorchMachine:
         function = FUNCTIONS[problem.kernel.name]
         expected = function(doubles, None, problem)().clone()
         if reference.is_exact:
+            expected = expected.to(getattr(torch, dtype)).double()
             return Expectation(name, dtype, expected, 0 * expected, torch)
         magnitudes = function([double.abs() for double in doubles], None, problem)()
         bound = bound_storing(expected, bound_sums(problem, magnitudes, torch), dtype, torch)

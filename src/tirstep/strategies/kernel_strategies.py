@@ -66,6 +66,8 @@ def options(draw: st.DrawFn, recipe: Recipe, device: str = "simulator") -> dict[
     if "acc" in kernel.options and drawn["dtype"] == "float16":
         sums = ("float32",) if recipe.arch == WGMMA_ARCH else ("float32", "float16")
         drawn["acc"] = draw(st.sampled_from(sums))
+    if recipe.arch == WGMMA_ARCH and str(drawn["dtype"]).startswith("float8"):
+        drawn["acc"] = "fp22"
     if "C C_cast" in recipe.blocks and drawn["dtype"] in NARROW:
         drawn["out"] = draw(st.sampled_from((None, drawn["dtype"])))
     return drawn
