@@ -179,7 +179,9 @@ _GATHERED = "cp_async_bytes == 16"
 def conv2d_naive(sch: Schedule, *, threads: int = 128) -> Iterator[str]:
     """One element of the result for each thread, of neighbouring channels on neighbouring threads.
 
-    It adds up in memory, or in a register where the result has another type. Knobs: threads of a block.
+    It adds up in memory, or in a register where the result has another type.
+
+    Knobs: threads of a block.
     """
     block = sch.get_sblock("Y")
     inline_producers(sch, block)
@@ -229,7 +231,8 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
     yield "product_of_matrices"
     sizes = read_sizes(sch, block, "conv2d_wgmma_best", "constant sizes")
     config = wgmma.choose_for(sizes, "conv2d_wgmma", device)
-    yield from wgmma.schedule_product(sch, block, replace(config, tail=tail))
+    config = replace(config, tail=tail, copies="threads", roles=False)  # which gather
+    yield from wgmma.schedule_product(sch, block, config)
 
 
 CONV2D = (
