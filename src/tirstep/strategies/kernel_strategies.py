@@ -109,10 +109,10 @@ def sizes(draw: st.DrawFn, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> di
 
 
 def _fit_stages(drawn: dict[str, Any]) -> None:
-    """As many stages of tiles in 16 bits, or narrower, as shared memory has room for."""
+    """As many stages of tiles as shared memory has room for in the widest type, of 32 bits."""
     if "tile" in drawn and "stages" in drawn:
-        stage = sum(drawn["tile"]) * drawn["tile_k"] * 2
-        drawn["stages"] = min(drawn["stages"], MAX_SHARED_BYTES["shared.dyn"] // stage)
+        stage = sum(drawn["tile"]) * drawn["tile_k"] * 4
+        drawn["stages"] = max(1, min(drawn["stages"], MAX_SHARED_BYTES["shared.dyn"] // stage))
 
 
 def _fit_warpgroups(drawn: dict[str, Any]) -> None:
