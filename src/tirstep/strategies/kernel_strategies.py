@@ -106,9 +106,9 @@ def sizes(draw: st.DrawFn, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> di
 
 
 def _fit_stages(drawn: dict[str, Any]) -> None:
-    """As many stages of tiles in 16 bits, or narrower, as shared memory has room for."""
+    """As many stages of tiles in 32 bits, or narrower, as shared memory has room for."""
     if "tile" in drawn and "stages" in drawn:
-        stage = sum(drawn["tile"]) * drawn["tile_k"] * 2
+        stage = sum(drawn["tile"]) * drawn["tile_k"] * 4
         drawn["stages"] = min(drawn["stages"], MAX_SHARED_BYTES["shared.dyn"] // stage)
 
 
