@@ -344,7 +344,7 @@ _FLOPS_PER_US = 6e8
     arch=MMA.arch,
 )
 def matmul_mma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for the nearest shape, or else by a count of waves.
+    """The config that a search found best for a shape near this one, or else by a count of waves.
 
     Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
     are no multiples of 16 bytes, operands are copied between zeros before. Knobs: device, the name

@@ -14,7 +14,7 @@ from ..gpu_limits import MAX_SHARED_BYTES
 from ..tir import constant
 from .gemm import WholeTail
 from .ladder import Pair, read_pairs
-from .tuned import choose_tuned
+from .tuned import choose_tuned, measure_distance
 
 VECTOR_BYTES = 16
 """Of a vector that is copied, or written from shared memory."""
@@ -23,6 +23,12 @@ _PARTS = (1, 2, 4, 8, 16)
 _MULTIPROCESSORS = 132
 _BYTES_PER_US = 4e6
 """That partial sums are written and read with, to the L2 cache mostly."""
+_DRAM_BYTES_PER_US = 4.2e6
+"""That tensors are read with, each once."""
+_WAVE_US = 1.5
+"""Of a tile's first copies and its store, while nothing is computed."""
+_NEAR = 1.0
+"""How far a shape may be that a search found something for: one size twice as large, say."""
 _LAUNCH_US = 3.0
 """Of the kernel that adds up the slices of split-K."""
 
@@ -99,7 +105,7 @@ def require_narrow_sums(sch: Schedule, block: SBlockRV) -> None:
 
 
 def find_tuned(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
-    """The config that a search found; None where there was none of the type on the device."""
+    """The config that a search found near a shape; None where there was none on the device."""
     dtype = "tf32" if sizes.dtype.bits == 32 else str(sizes.dtype)
     try:
         tuned = choose_tuned(name, device=device, dtype=dtype, shape=sizes[:3])
@@ -107,6 +113,8 @@ def find_tuned(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
         return None
     if _SIZES.get(tuned.dtype) != sizes.dtype.itemsize:
         return None  # a tile of other elements takes other bytes
+    if measure_distance(tuned.shape, sizes[:3]) > _NEAR:
+        return None
     return dict(read_pairs(tuned.config))
 
 
@@ -118,15 +126,19 @@ def count_waves(
     `flops_per_us` is what all its multiprocessors reach with a tile of rate 1.
     """
 
+    size = sizes.dtype.itemsize
+    moved = size * (sizes.m * sizes.k + sizes.k * sizes.n) + 4 * sizes.m * sizes.n
+    least = moved / _DRAM_BYTES_PER_US
+
     def estimate(pair: tuple[TileRate, int]) -> float:
-        """Microseconds: waves of tiles, and what split-K adds to them."""
+        """Microseconds: waves of tiles, or what memory takes, and what split-K adds to them."""
         (tile, _, rate), parts = pair
         tiles = -(-sizes.m // tile[0]) * -(-sizes.n // tile[1]) * parts
         depth = -(-sizes.k // (step * parts)) * step
         waves = -(-tiles // _MULTIPROCESSORS)
-        products = waves * 2 * tile[0] * tile[1] * depth / (flops_per_us / _MULTIPROCESSORS * rate)
+        each = 2 * tile[0] * tile[1] * depth / (flops_per_us / _MULTIPROCESSORS * rate)
         sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * sizes.m * sizes.n * parts / _BYTES_PER_US
-        return products + sums
+        return max(waves * (each + _WAVE_US), least) + sums
 
     return min(((rate, parts) for rate in rates for parts in _PARTS), key=estimate)
 

@@ -92,7 +92,7 @@ class WgmmaConfig:
         "bytes of a row of a tile whose chunks change places: 16 none, at most 128",
         choices=(128,),
     )
-    stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(3, 4, 5))
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(3, 4, 5, 6))
     copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
     roles: bool = knob(
         False,
@@ -374,15 +374,22 @@ roles = tma.plus(
 
 _TILES = (
     TileRate((128, 256), (2, 1), 1.0),
+    TileRate((256, 128), (2, 1), 0.98),
     TileRate((128, 128), (2, 1), 0.85),
-    TileRate((64, 256), (1, 1), 0.8),
-    TileRate((64, 128), (1, 1), 0.7),
-    TileRate((64, 64), (1, 1), 0.5),
+    TileRate((64, 256), (1, 1), 0.75),
+    TileRate((64, 128), (1, 1), 0.65),
+    TileRate((64, 64), (1, 1), 0.56),
 )
+"""Rates as measured on an H200, in bfloat16; those of few rows lie in what a step of k takes."""
+_FLOPS_PER_US = 8e8
+"""Of all multiprocessors of an H200, full of the largest tiles, in bfloat16 at 4096 cubed."""
+_DEEP = ((64, 64), (64, 128))
+"""Tiles that go 256 bytes along k at a time, where waiting is what takes long, and others 128."""
+_STAGE_BYTES = 200 << 10
+"""Of shared memory for stages, beside what a result goes through."""
+_MOST_STAGES = 6
 _REUSED = 4
 """Rows of tiles that read a tile of B, from which on a kernel that transposes it is worth it."""
-_FLOPS_PER_US = 7e8
-"""Of all multiprocessors, as a sketch reached it on an H200 at 4096 cubed."""
 
 
 @recipe(
@@ -395,7 +402,7 @@ _FLOPS_PER_US = 7e8
     arch=WGMMA.arch,
 )
 def matmul_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for the nearest shape, or else by a count of waves.
+    """The config that a search found best for a shape near this one, or else by a count of waves.
 
     Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
     are no multiples of 16 bytes, operands are copied between zeros before. Knobs: device, the name
@@ -415,16 +422,20 @@ def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:
 
 
 def _count(sizes: Sizes) -> WgmmaConfig:
-    """The config whose waves of tiles take least."""
+    """The config whose waves of tiles take least.
+
+    The TMA copies wide tiles; of small ones the next step of k is the sooner there the less waits.
+    """
     size = sizes.dtype.itemsize
-    step = 128 // size
-    rate, parts = count_waves(sizes, step, _TILES, _FLOPS_PER_US)
+    rate, parts = count_waves(sizes, 128 // size, _TILES, _FLOPS_PER_US)
+    row_bytes = 256 if rate.tile in _DEEP else 128
     return replace(
         WgmmaConfig(**rows.config),  # type: ignore[arg-type]
         tile=rate.tile,
         warpgroups=rate.part,
-        tile_k=step,
-        stages=4,
+        tile_k=row_bytes // size,
+        stages=min(_MOST_STAGES, _STAGE_BYTES // (sum(rate.tile) * row_bytes)),
+        copies="tma" if max(rate.tile) == 256 else "threads",
         transpose="kernel" if sizes.m >= _REUSED * rate.tile[0] else "tile",
         split_k=parts,
     )

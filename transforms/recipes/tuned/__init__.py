@@ -52,7 +52,7 @@ def choose_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) 
                 f"{len(shape)} sizes",
                 "take the file that tirstep came with, or search again: tirstep search",
             )
-    name = min(shapes, key=lambda known: _distance(_parse(known), shape))
+    name = min(shapes, key=lambda known: measure_distance(_parse(known), shape))
     entry = shapes[name]
     return Tuned(dict(entry["config"]), _parse(name), found)
 
@@ -100,5 +100,6 @@ def _parse(shape: str) -> tuple[int, ...]:
     return tuple(int(size) for size in shape.split("x"))
 
 
-def _distance(shape: Sequence[int], other: Sequence[int]) -> float:
+def measure_distance(shape: Sequence[int], other: Sequence[int]) -> float:
+    """How far two shapes are from each other: the sum of their sizes' ratios, in powers of two."""
     return sum(abs(math.log2(a / b)) for a, b in zip(shape, other, strict=True))
