@@ -103,8 +103,7 @@ def test_float8_is_padded_in_a_pipeline(stages: int, device: str) -> None:
 
 
 @DEVICES
-@pytest.mark.parametrize("transpose_b", [False, True])
-@pytest.mark.parametrize("tail", ["pad", "copy"])
+@pytest.mark.parametrize(("tail", "transpose_b"), [("pad", False), ("copy", True)])
 def test_tf32_of_any_shape(tail: str, transpose_b: bool, device: str) -> None:
     options = {"dtype": "tf32", "transpose_b": transpose_b}
     config = {**SMALL, "tile_k": 32, "tail": tail}
