@@ -23,7 +23,7 @@ from ..intrinsics import get_depth
 from ..loops import suggest_unrolling
 from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments
-from ..queries import get_extent
+from ..queries import find_epilogue, get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import (
     FragmentTile,
@@ -111,12 +111,20 @@ class MmaConfig:
 
 def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
-    total = sch.get_sblock("C")
+    yield from schedule_product(sch, sch.get_sblock("C"), config)
+
+
+def schedule_product(sch: Schedule, total: SBlockRV, config: MmaConfig) -> Iterator[str]:
+    """The steps of a config, on a block that sums products over one loop, of two operands.
+
+    Loops in front of the last two spatial ones are those of a batch. What consumes the sums, a
+    bias and a function of them, say, becomes part of the store.
+    """
     dtype = sch.get(total).reads[-1].source.dtype
     require_operands(sch, total, TYPES)
     require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
     depth, lengths = get_depth(dtype.bits), get_row_lengths(sch, total)
-    store: Store = config.store if config.tail == "refuse" else "shared"
+    store = choose_store(sch, total, config.store, config.tail)
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
     if config.copies == "tma" and config.tail == "pad" and has_odd_pitch(lengths, dtype.itemsize):
         config = replace(config, tail="copy")
@@ -137,6 +145,13 @@ def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
     if config.split_k > 1:
         add_parts(sch, total, config.tail)
         yield "parts_added"
+
+
+def choose_store(sch: Schedule, total: SBlockRV, store: Store, tail: WholeTail) -> Store:
+    """From where a result is written: from shared memory where it is cropped, or computed with."""
+    epilogue = find_epilogue(sch, total)
+    has_more = epilogue is not None and len(sch.get(epilogue).reads) > 1
+    return "shared" if has_more or tail != "refuse" else store
 
 
 def has_odd_pitch(lengths: tuple[int, int, int], size: int) -> bool:
@@ -356,8 +371,14 @@ def matmul_mma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[s
 
 def choose_mma_config(sch: Schedule, device: str) -> MmaConfig:
     """The config of `matmul_mma_best` for a matmul; refuses sizes that are left open."""
-    sizes = read_sizes(sch, "matmul_mma_best", "matmul_mma_grouped")
-    tuned = find_tuned("matmul_mma", device, sizes)
+    total = sch.get_sblock("C")
+    sizes = read_sizes(sch, total, "matmul_mma_best", "matmul_mma_grouped")
+    return choose_for(sizes, "matmul_mma", device)
+
+
+def choose_for(sizes: Sizes, table: str, device: str) -> MmaConfig:
+    """The config that a table of searches has for a product, or else by a count of waves."""
+    tuned = find_tuned(table, device, sizes)
     config = _count(sizes) if tuned is None else MmaConfig(**tuned)
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
     return replace(config, tail=tail)

@@ -42,12 +42,23 @@ _SIZES = {
 
 
 class Sizes(NamedTuple):
-    """A matmul of (m, k) by (k, n), and the data type of its operands."""
+    """A matmul of (m, k) by (k, n), the data type of its operands, and the sizes of its batch."""
 
     m: int
     n: int
     k: int
     dtype: Any
+    outer: tuple[int, ...] = ()
+
+    @property
+    def batch(self) -> int:
+        """How many products there are."""
+        return math.prod(self.outer)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the kernel."""
+        return (*self.outer, self.m, self.n, self.k)
 
 
 class TileRate(NamedTuple):
@@ -64,14 +75,16 @@ class TileRate(NamedTuple):
     rate: float
 
 
-def read_sizes(sch: Schedule, recipe: str, instead: str) -> Sizes:
-    """The sizes of block "C"; refuses those that are left open, and names a recipe instead."""
-    block = sch.get(sch.get_sblock("C"))
+def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Sizes:
+    """The sizes of a product's block, the outer ones those of a batch; refuses those that are left
+    open, and names a recipe instead.
+    """
+    block = sch.get(total)
     sizes = [constant(iterator.dom.extent) for iterator in block.iter_vars]
     if None in sizes:
         raise TransformError(recipe, f"the shape {sizes} is not constant", f"use {instead}")
-    m, n, k = (size or 1 for size in sizes)
-    return Sizes(m, n, k, block.reads[-1].source.dtype)
+    *outer, m, n, k = (size or 1 for size in sizes)
+    return Sizes(m, n, k, block.reads[-1].source.dtype, tuple(outer))
 
 
 def require_operands(sch: Schedule, block: SBlockRV, types: Sequence[str]) -> None:
@@ -108,12 +121,12 @@ def find_tuned(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
     """The config that a search found near a shape; None where there was none on the device."""
     dtype = "tf32" if sizes.dtype.bits == 32 else str(sizes.dtype)
     try:
-        tuned = choose_tuned(name, device=device, dtype=dtype, shape=sizes[:3])
+        tuned = choose_tuned(name, device=device, dtype=dtype, shape=sizes.shape)
     except TransformError:
         return None
     if _SIZES.get(tuned.dtype) != sizes.dtype.itemsize:
         return None  # a tile of other elements takes other bytes
-    if measure_distance(tuned.shape, sizes[:3]) > _NEAR:
+    if measure_distance(tuned.shape, sizes.shape) > _NEAR:
         return None
     return dict(read_pairs(tuned.config))
 
@@ -126,18 +139,18 @@ def count_waves(
     `flops_per_us` is what all its multiprocessors reach with a tile of rate 1.
     """
 
-    size = sizes.dtype.itemsize
-    moved = size * (sizes.m * sizes.k + sizes.k * sizes.n) + 4 * sizes.m * sizes.n
-    least = moved / _DRAM_BYTES_PER_US
+    size, cells = sizes.dtype.itemsize, sizes.batch * sizes.m * sizes.n
+    read = size * sizes.batch * (sizes.m + sizes.n) * sizes.k
+    least = (read + 4 * cells) / _DRAM_BYTES_PER_US
 
     def estimate(pair: tuple[TileRate, int]) -> float:
         """Microseconds: waves of tiles, or what memory takes, and what split-K adds to them."""
         (tile, _, rate), parts = pair
-        tiles = -(-sizes.m // tile[0]) * -(-sizes.n // tile[1]) * parts
+        tiles = -(-sizes.m // tile[0]) * -(-sizes.n // tile[1]) * parts * sizes.batch
         depth = -(-sizes.k // (step * parts)) * step
         waves = -(-tiles // _MULTIPROCESSORS)
         each = 2 * tile[0] * tile[1] * depth / (flops_per_us / _MULTIPROCESSORS * rate)
-        sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * sizes.m * sizes.n * parts / _BYTES_PER_US
+        sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * cells * parts / _BYTES_PER_US
         return max(waves * (each + _WAVE_US), least) + sums
 
     return min(((rate, parts) for rate in rates for parts in _PARTS), key=estimate)

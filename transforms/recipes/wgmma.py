@@ -36,7 +36,7 @@ from ..warpgroups import (
 )
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
 from .ladder import Family, Ladder, Pair, knob
-from .mma import TYPES, Copies, Store, get_row_lengths, has_odd_pitch
+from .mma import TYPES, Copies, Store, choose_store, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
 from .tile_choice import (
     VECTOR_BYTES,
@@ -127,7 +127,15 @@ class WgmmaConfig:
 
 def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
-    total = sch.get_sblock("C")
+    yield from schedule_product(sch, sch.get_sblock("C"), config)
+
+
+def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Iterator[str]:
+    """The steps of a config, on a block that sums products over one loop, of two operands.
+
+    Loops in front of the last two spatial ones are those of a batch. What consumes the sums, a
+    bias and a function of them, say, becomes part of the store.
+    """
     dtype = sch.get(total).reads[-1].source.dtype
     require_operands(sch, total, TYPES)
     require_narrow_sums(sch, total)
@@ -141,7 +149,7 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
         transpose_operand(sch, total, operand=1)
         yield "B_transposed"
     lengths = get_row_lengths(sch, total)
-    store: Store = config.store if config.tail == "refuse" else "shared"
+    store = choose_store(sch, total, config.store, config.tail)
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
     block = yield from cut_matmul(
@@ -414,8 +422,14 @@ def matmul_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
 
 def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:
     """The config of `matmul_wgmma_best` for a matmul; refuses sizes that are left open."""
-    sizes = read_sizes(sch, "matmul_wgmma_best", "matmul_wgmma_grouped")
-    tuned = find_tuned("matmul_wgmma", device, sizes)
+    total = sch.get_sblock("C")
+    sizes = read_sizes(sch, total, "matmul_wgmma_best", "matmul_wgmma_grouped")
+    return choose_for(sizes, "matmul_wgmma", device)
+
+
+def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:
+    """The config that a table of searches has for a product, or else by a count of waves."""
+    tuned = find_tuned(table, device, sizes)
     config = _count(sizes) if tuned is None else WgmmaConfig(**tuned)
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
     return replace(config, tail=tail)

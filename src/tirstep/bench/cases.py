@@ -20,7 +20,7 @@ from .peers import CPU_PEERS, GPU_PEERS, PEERS, Peer
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
 
-NOT_MEASURED: tuple[str, ...] = ("eight-bit", "tf32")
+NOT_MEASURED: tuple[str, ...] = ("eight-bit", "tf32", "fused", "conv2d")
 """Suites that are younger than the stored runs: no document has their tables yet."""
 
 FLOAT32: Mapping[str, object] = {"dtype": "float32"}
@@ -101,6 +101,10 @@ def _on_tensor_cores(
     return SuiteEntry("matmul", shapes, options, recipes, (PEERS["torch"],))
 
 
+LINEAR = ((4096, 4096, 4096), (8192, 14336, 4096))
+CONV2D = ("conv2d_mma", "conv2d_wgmma", "conv2d_wgmma_best")
+TORCH = (PEERS["torch"],)
+
 SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
     {
         "matmul": (
@@ -135,6 +139,35 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
         ),
         # Against PyTorch with its float32 precision "high".
         "tf32": (_on_tensor_cores(PRODUCTS, TF32, {**TF32, **TRANSPOSED}),),
+        # The plain products first, with which those with a bias and a function are compared.
+        "fused": (
+            *(
+                SuiteEntry(kernel, LINEAR, (BFLOAT16,), (f"{kernel}_wgmma_best",), TORCH)
+                for kernel in ("matmul", "matmul_bias_gelu", "matmul_bias_relu")
+            ),
+            SuiteEntry(
+                "batched_matmul",
+                ((128, 512, 512, 64), (64, 1024, 1024, 128), (16, 4096, 128, 4096)),
+                (BFLOAT16,),
+                ("batched_matmul_mma_best", "batched_matmul_wgmma", "batched_matmul_wgmma_best"),
+                TORCH,
+            ),
+        ),
+        # Images of 32, their channels and the size of the window: layers of a ResNet.
+        "conv2d": (
+            SuiteEntry(
+                "conv2d",
+                (
+                    (32, 56, 56, 64, 64, 3, 3),
+                    (32, 14, 14, 256, 256, 3, 3),
+                    (32, 28, 28, 128, 128, 3, 3),
+                ),
+                ({**BFLOAT16, "padding": 1},),
+                CONV2D,
+                TORCH,
+            ),
+            SuiteEntry("conv2d", ((32, 14, 14, 1024, 256, 1, 1),), (BFLOAT16,), CONV2D, TORCH),
+        ),
         # All recipes: which of a ladder's upper ones is the fastest depends on shape and type.
         "bandwidth": tuple(
             SuiteEntry(kernel, PLANES, options=(FLOAT32, FLOAT16), recipes=("all",))

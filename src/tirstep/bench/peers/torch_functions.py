@@ -84,9 +84,36 @@ def _multiply_in_tf32(a: Any, b: Any, into: Any) -> Callable[[], Any]:
     return launch
 
 
+def _batched_matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    a, b = inputs
+    if problem.options["transpose_b"]:
+        b = b.transpose(1, 2)
+    into = out if out is not None and out.dtype == a.dtype else None
+    return lambda: torch.bmm(a, b, out=into)
+
+
 def _matmul_bias_relu(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    linear = _linear(inputs)
+    return lambda: torch.relu_(linear())
+
+
+def _matmul_bias_gelu(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    linear, how = _linear(inputs), str(problem.options["approximate"])
+    return lambda: F.gelu(linear(), approximate=how)
+
+
+def _linear(inputs: Inputs) -> Callable[[], Any]:
+    """A product with a bias, which has the type of the operands in PyTorch."""
     a, b, bias = inputs
-    return lambda: torch.relu_(torch.addmm(bias, a, b))
+    weights, own = b.t(), bias.to(a.dtype)
+    return lambda: F.linear(a, weights, own)
+
+
+def _conv2d(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    # Views whose strides are those of torch.channels_last.
+    images, filters = (tensor.permute(0, 3, 1, 2) for tensor in inputs)
+    steps = {name: int(problem.options[name]) for name in ("stride", "padding", "dilation")}
+    return lambda: F.conv2d(images, filters, **steps).permute(0, 2, 3, 1)
 
 
 def _matvec(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
@@ -163,6 +190,9 @@ FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
     {
         "matmul": _matmul,
         "matmul_bias_relu": _matmul_bias_relu,
+        "matmul_bias_gelu": _matmul_bias_gelu,
+        "batched_matmul": _batched_matmul,
+        "conv2d": _conv2d,
         "matvec": _matvec,
         "conv1d": _conv1d,
         "depthwise_conv2d": _depthwise,
