@@ -109,7 +109,8 @@ class WgmmaConfig:
     transpose: Transpose = knob(
         "tile",
         "where B as (k, columns) of 8 or 32 bits is transposed: in tiles as threads copy them, or, "
-        "but for a batch, by a kernel of its own, behind which the TMA may copy tiles",
+        "where nothing is padded and there is one product, by a kernel of its own, behind which "
+        "the TMA may copy tiles",
     )
     split_k: int = knob(1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4))
     tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
@@ -145,8 +146,9 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
     config = replace(config, warpgroups=(min(down, max(1, config.tile[0] // ROWS)), across))
     _require_warpgroups(config)
     require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
-    is_batch = len(sch.get(total).iter_vars) > 3  # which is transposed in tiles
-    if config.transpose == "kernel" and is_across_k(sch, total) and not is_batch:
+    is_batch = len(sch.get(total).iter_vars) > 3
+    is_apart = config.transpose == "kernel" and config.tail == "refuse" and not is_batch
+    if is_apart and is_across_k(sch, total):
         transpose_operand(sch, total, operand=1)
         yield "B_transposed"
     lengths = get_row_lengths(sch, total)
