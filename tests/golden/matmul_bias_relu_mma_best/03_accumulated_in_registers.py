@@ -11,23 +11,23 @@ class Module:
             T.reads()
             T.writes()
             T.sblock_attr({"tir_pipeline": "tirstep"})
-            A_pad = T.sblock_alloc_buffer((64, 96), "bfloat16")
-            C_pad_shared_dyn = T.sblock_alloc_buffer((64, 64), scope="shared.dyn")
-            C_pad_shared_dyn_local = T.sblock_alloc_buffer((64, 64), scope="local")
-            for i0, i1 in T.grid(64, 96):
-                with T.sblock("A_pad"):
+            B_pad = T.sblock_alloc_buffer((96, 128), "bfloat16")
+            C_pad_shared_dyn = T.sblock_alloc_buffer((32, 128), scope="shared.dyn")
+            C_pad_shared_dyn_local = T.sblock_alloc_buffer((32, 128), scope="local")
+            for i0, i1 in T.grid(96, 128):
+                with T.sblock("B_pad"):
                     v0, v1 = T.axis.remap("SS", [i0, i1])
-                    T.reads(A[v0, v1])
-                    T.writes(A_pad[v0, v1])
-                    A_pad[v0, v1] = T.if_then_else(v0 < 32, A[v0, v1], T.bfloat16(0.0))
-            for i_0_j_0_i_1_fused in T.thread_binding(1, thread="blockIdx.x"):
+                    T.reads(B[v0, v1])
+                    T.writes(B_pad[v0, v1])
+                    B_pad[v0, v1] = T.if_then_else(v1 < 64, B[v0, v1], T.bfloat16(0.0))
+            for i_0_j_0_i_1_fused in T.thread_binding(2, thread="blockIdx.x"):
                 for i_2_j_1_fused in T.thread_binding(4, thread="threadIdx.y"):
-                    for k_0, k_1, i_3, j_2 in T.grid(3, 2, 2, 2):
+                    for k_0, k_1, i_3, j_2 in T.grid(3, 2, 1, 2):
                         with T.sblock("C_o"):
-                            vi_o = T.axis.spatial(4, i_2_j_1_fused // 2 * 2 + i_3)
-                            vj_o = T.axis.spatial(4, i_2_j_1_fused % 2 * 2 + j_2)
+                            vi_o = T.axis.spatial(2, i_0_j_0_i_1_fused + i_3)
+                            vj_o = T.axis.spatial(8, i_2_j_1_fused * 2 + j_2)
                             vk_o = T.axis.reduce(6, k_0 * 2 + k_1)
-                            T.reads(A_pad[vi_o * 16:vi_o * 16 + 16, vk_o * 16:vk_o * 16 + 16], B[vk_o * 16:vk_o * 16 + 16, vj_o * 16:vj_o * 16 + 16])
+                            T.reads(A[vi_o * 16:vi_o * 16 + 16, vk_o * 16:vk_o * 16 + 16], B_pad[vk_o * 16:vk_o * 16 + 16, vj_o * 16:vj_o * 16 + 16])
                             T.writes(C_pad_shared_dyn_local[vi_o * 16:vi_o * 16 + 16, vj_o * 16:vj_o * 16 + 16])
                             with T.init():
                                 for i_4, j_3 in T.grid(16, 16):
@@ -39,23 +39,23 @@ class Module:
                             for i_4, j_3, k_2 in T.grid(16, 16, 16):
                                 with T.sblock("C"):
                                     vi_i, vj_i, vk_i = T.axis.remap("SSR", [i_4, j_3, k_2])
-                                    T.reads(C_pad_shared_dyn_local[vi_o * 16 + vi_i, vj_o * 16 + vj_i], A_pad[vi_o * 16 + vi_i, vk_o * 16 + vk_i], B[vk_o * 16 + vk_i, vj_o * 16 + vj_i])
+                                    T.reads(C_pad_shared_dyn_local[vi_o * 16 + vi_i, vj_o * 16 + vj_i], A[vi_o * 16 + vi_i, vk_o * 16 + vk_i], B_pad[vk_o * 16 + vk_i, vj_o * 16 + vj_i])
                                     T.writes(C_pad_shared_dyn_local[vi_o * 16 + vi_i, vj_o * 16 + vj_i])
-                                    C_pad_shared_dyn_local[vi_o * 16 + vi_i, vj_o * 16 + vj_i] = C_pad_shared_dyn_local[vi_o * 16 + vi_i, vj_o * 16 + vj_i] + T.Cast("float32", A_pad[vi_o * 16 + vi_i, vk_o * 16 + vk_i]) * T.Cast("float32", B[vk_o * 16 + vk_i, vj_o * 16 + vj_i])
-                    for ax0, ax1 in T.grid(32, 32):
+                                    C_pad_shared_dyn_local[vi_o * 16 + vi_i, vj_o * 16 + vj_i] = C_pad_shared_dyn_local[vi_o * 16 + vi_i, vj_o * 16 + vj_i] + T.Cast("float32", A[vi_o * 16 + vi_i, vk_o * 16 + vk_i]) * T.Cast("float32", B_pad[vk_o * 16 + vk_i, vj_o * 16 + vj_i])
+                    for ax0, ax1 in T.grid(16, 32):
                         with T.sblock("C_pad_shared.dyn_local"):
-                            v0 = T.axis.spatial(64, i_2_j_1_fused // 2 * 32 + ax0)
-                            v1 = T.axis.spatial(64, i_2_j_1_fused % 2 * 32 + ax1)
+                            v0 = T.axis.spatial(32, i_0_j_0_i_1_fused * 16 + ax0)
+                            v1 = T.axis.spatial(128, i_2_j_1_fused * 32 + ax1)
                             T.reads(C_pad_shared_dyn_local[v0, v1])
                             T.writes(C_pad_shared_dyn[v0, v1])
-                            T.sblock_attr({"buffer_dim_align": [[0, 0, 64, 8]]})
+                            T.sblock_attr({"buffer_dim_align": [[0, 0, 128, 8]]})
                             C_pad_shared_dyn[v0, v1] = C_pad_shared_dyn_local[v0, v1]
-                for ax0_ax1_fused_0 in range(4):
+                for ax0_ax1_fused_0 in range(2):
                     for ax0_ax1_fused_1 in T.thread_binding(4, thread="threadIdx.y"):
                         for ax0_ax1_fused_2 in T.thread_binding(32, thread="threadIdx.x"):
                             for ax0_ax1_fused_3 in T.vectorized(4):
                                 with T.sblock("D"):
-                                    vi = T.axis.spatial(32, (ax0_ax1_fused_0 * 512 + ax0_ax1_fused_1 * 128 + ax0_ax1_fused_2 * 4 + ax0_ax1_fused_3) // 64)
+                                    vi = T.axis.spatial(32, i_0_j_0_i_1_fused * 16 + (ax0_ax1_fused_0 * 512 + ax0_ax1_fused_1 * 128 + ax0_ax1_fused_2 * 4 + ax0_ax1_fused_3) // 64)
                                     vj = T.axis.spatial(64, (ax0_ax1_fused_0 * 512 + ax0_ax1_fused_1 * 128 + ax0_ax1_fused_2 * 4 + ax0_ax1_fused_3) % 64)
                                     T.reads(C_pad_shared_dyn[vi, vj], bias[vj])
                                     T.writes(D[vi, vj])
