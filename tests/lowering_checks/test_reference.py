@@ -70,7 +70,12 @@ def test_the_catalogue_means_what_numpy_says(name: str) -> None:
         ours = get_kernel(name).problem(**SHAPES[name], dtype=dtype)
         theirs = ModuleKernel(ours.module, name).problem()
         assert [each.name for each in theirs.outputs] == [each.name for each in ours.outputs]
-        for inputs in (ours.integer_inputs(0), ours.float_inputs(0)):
+        drawn = [ours.float_inputs(0)]
+        # Sums of whole numbers are so far below 0 that exponentials of gelu overflow, where a
+        # module's own bound is no number.
+        if name != "matmul_bias_gelu":
+            drawn.append(ours.integer_inputs(0))
+        for inputs in drawn:
             found = zip(
                 ours.reference(inputs),
                 theirs.reference(inputs),

@@ -44,6 +44,7 @@ BFLOAT16 = {"dtype": "bfloat16", "out": "bfloat16"}
         ("wgmma_best", (1, 4, 3, 2, 3, 1, 1), {}),
         ("wgmma_best", (2, 4, 4, 32, 8, 1, 1), {"dtype": "int8", "out": "int32"}),
         ("mma", (1, 5, 6, 8, 20, 2, 3), {"padding": 1, "dtype": "float16", "out": "float16"}),
+        ("naive", (1, 5, 6, 3, 4, 2, 3), {"dtype": "float32", "out": "float32"}),
         ("naive", (2, 5, 6, 3, 4, 2, 3), {"padding": 1, "stride": 2, "out": "bfloat16"}),
     ],
     ids=str,

@@ -1,5 +1,6 @@
 """Batches of products, and products with a bias and a function, on the simulator and on a GPU."""
 
+import numpy as np
 import pytest
 from golden_runs import run_golden
 
@@ -51,7 +52,7 @@ def test_no_size_divides(name: str, options: dict, config: dict, device: str) ->
 def test_the_tiles_of_a_batch_are_counted_together():
     rates = [TileRate((128, 256), (2, 1), 1.0), TileRate((64, 64), (1, 1), 0.5)]
     chosen = {
-        batch: count_waves(Sizes(512, 512, 64, "bfloat16", (batch,)), 64, rates, 7e8)
+        batch: count_waves(Sizes(512, 512, 64, np.dtype("float16"), (batch,)), 64, rates, 7e8)
         for batch in (1, 128)
     }
     assert (chosen[1][0].tile, chosen[128]) == ((64, 64), (rates[0], 1))

@@ -28,6 +28,7 @@ from ..tir import constant
 from . import mma, wgmma
 from .gemm import WholeTail
 from .ladder import Ladder
+from .products import get_whole_types
 from .recipe import Example, recipe
 from .tile_choice import VECTOR_BYTES, read_sizes
 
@@ -154,6 +155,7 @@ BY_MMA = replace(
     blocks=FORMS,
     default_example=IMAGES,
     small=Example(SMALL, options=IMAGES.options, config=mma.MMA.small.config),
+    dtypes=get_whole_types(mma.MMA),
 )
 BY_WGMMA = replace(
     wgmma.WGMMA,
@@ -162,6 +164,7 @@ BY_WGMMA = replace(
     blocks=FORMS,
     default_example=IMAGES,
     small=Example(SMALL, options=IMAGES.options, config=wgmma.WGMMA.small.config),
+    dtypes=get_whole_types(wgmma.WGMMA),
 )
 _GATHERED = "cp_async_bytes == 16"
 
@@ -176,6 +179,8 @@ _GATHERED = "cp_async_bytes == 16"
 def conv2d_naive(sch: Schedule, *, threads: int = 128) -> Iterator[str]:
     """One element of the result for each thread, of neighbouring channels on neighbouring threads.
 
+    It adds up in memory, or in a register where the result has another type.
+
     Knobs: threads of a block.
     """
     block = sch.get_sblock("Y")
@@ -185,7 +190,8 @@ def conv2d_naive(sch: Schedule, *, threads: int = 128) -> Iterator[str]:
     yield "fused"
     bind_loop(sch, outer, axis="blockIdx.x")
     bind_loop(sch, inner, axis="threadIdx.x")
-    accumulate_in_registers(sch, block, inner)
+    if find_epilogue(sch, block) is not None:
+        accumulate_in_registers(sch, block, inner)
     decompose_reduction_at(sch, block, sch.get_loops(block)[2])
     yield "bound"
 
@@ -212,7 +218,7 @@ of_wgmma = BY_WGMMA.root(
     default_example=IMAGES,
     golden=Example(SMALL, options=IMAGES.options),
     expects={"tensorized": (_GATHERED, *wgmma.ON_TENSOR_CORES)},
-    dtypes=mma.TYPES,
+    dtypes=BY_WGMMA.dtypes,
     arch=wgmma.WGMMA.arch,
 )
 def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
@@ -225,7 +231,8 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
     yield "product_of_matrices"
     sizes = read_sizes(sch, block, "conv2d_wgmma_best", "constant sizes")
     config = wgmma.choose_for(sizes, "conv2d_wgmma", device)
-    yield from wgmma.schedule_product(sch, block, replace(config, tail=tail))
+    config = replace(config, tail=tail, copies="threads", roles=False)  # which gather
+    yield from wgmma.schedule_product(sch, block, config)
 
 
 CONV2D = (

@@ -18,7 +18,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
 from ..errors import TransformError
-from ..fetching import fetch_cooperatively
+from ..fetching import can_inline_producers, fetch_cooperatively
 from ..layout import pad_block, pad_longer_rows, transpose_tile
 from ..loops import fuse_loops, split_loop, suggest_unrolling
 from ..pass_options import set_pipeline
@@ -152,7 +152,8 @@ def cut_matmul(
     if tail != "refuse":
         pad_block(sch, block, multiples=(*[1] * batch, *tile[:2], tile[2] * split_k))
         for operand in sch.get_producers(block):
-            inline_producers(sch, operand)
+            if can_inline_producers(sch, operand):
+                inline_producers(sch, operand)
         yield "padded"
     if tail == "copy":
         _copy_operands(sch, block)

@@ -19,16 +19,24 @@ from .recipe import Example, Recipe, recipe
 from .tile_choice import read_sizes
 
 HALF: Mapping[str, object] = {"dtype": "bfloat16", "out": "bfloat16"}
+HALVES = ("float16", "bfloat16")
 BATCH = Example({"batch": 64, "m": 1024, "n": 1024, "k": 128}, options=HALF)
 LINEAR = Example({"m": 4096, "n": 4096, "k": 4096}, options=HALF)
+
+
+def get_whole_types(family: Family) -> tuple[str, ...]:
+    """The types that a family multiplies without losing bits of operands or sums."""
+    lost = ("tf32", "float8") if family.arch == wgmma.WGMMA.arch else ("tf32",)
+    return tuple(dtype for dtype in family.dtypes if not dtype.startswith(lost))
 
 
 def _make_family(family: Family, kernel: str, **shape: int) -> Family:
     """The family of a kernel on a schedule of matmul; `shape` is that of its goldens."""
     is_batched = kernel == "batched_matmul"
     options = HALF if family.dtypes else {}
-    # gelu is float32's, and so are its sums.
-    dtypes = family.dtypes[:2] if kernel == "matmul_bias_gelu" else family.dtypes
+    # gelu is float32's, and so are its sums; only matmul allows tensor cores to keep fewer bits.
+    taken = HALVES if kernel == "matmul_bias_gelu" else get_whole_types(family)
+    dtypes = taken if family.dtypes else ()
     return replace(
         family,
         kernel=kernel,

@@ -105,6 +105,7 @@ LINEAR = ((4096, 4096, 4096), (8192, 14336, 4096))
 CONV2D = ("conv2d_mma", "conv2d_wgmma", "conv2d_wgmma_best")
 TORCH = (PEERS["torch"],)
 
+
 SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
     {
         "matmul": (

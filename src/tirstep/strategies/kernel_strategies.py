@@ -57,16 +57,19 @@ def options(draw: st.DrawFn, recipe: Recipe, device: str = "simulator") -> dict[
     """Options of the recipe's kernel, in a form whose blocks the recipe schedules."""
     kernel = get_kernel(recipe.kernel)
     taken = recipe.dtypes or kernel.dtypes
-    dtypes = [dtype for dtype in taken if device != "cpu" or not dtype.startswith("float8")]
+    sums, is_wgmma = kernel.meaning.accumulators, recipe.arch == WGMMA_ARCH
+    dtypes = [dtype for dtype in taken if dtype in sums]
+    if device == "cpu" or is_wgmma:  # whose sums of float8 are fp22, which some kernels allow
+        allowed = "fp22" if is_wgmma else None
+        dtypes = [it for it in dtypes if not it.startswith("float8") or allowed in sums[it]]
     drawn: dict[str, object] = {"dtype": draw(st.sampled_from(dtypes))}
     if "transpose_b" in kernel.options:
         drawn["transpose_b"] = draw(st.booleans())
     if "width" in kernel.options:
         drawn["width"] = draw(st.sampled_from((1, 2, 3, 5)))
     if "acc" in kernel.options and drawn["dtype"] == "float16":
-        sums = ("float32",) if recipe.arch == WGMMA_ARCH else ("float32", "float16")
-        drawn["acc"] = draw(st.sampled_from(sums))
-    if recipe.arch == WGMMA_ARCH and str(drawn["dtype"]).startswith("float8"):
+        drawn["acc"] = draw(st.sampled_from(("float32",) if is_wgmma else ("float32", "float16")))
+    if is_wgmma and str(drawn["dtype"]).startswith("float8"):
         drawn["acc"] = "fp22"
     if "C C_cast" in recipe.blocks and drawn["dtype"] in NARROW:
         drawn["out"] = draw(st.sampled_from((None, drawn["dtype"])))
@@ -109,10 +112,10 @@ def sizes(draw: st.DrawFn, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> di
 
 
 def _fit_stages(drawn: dict[str, Any]) -> None:
-    """As many stages of tiles in 16 bits, or narrower, as shared memory has room for."""
+    """As many stages of tiles as shared memory has room for in the widest type, of 32 bits."""
     if "tile" in drawn and "stages" in drawn:
-        stage = sum(drawn["tile"]) * drawn["tile_k"] * 2
-        drawn["stages"] = min(drawn["stages"], MAX_SHARED_BYTES["shared.dyn"] // stage)
+        stage = sum(drawn["tile"]) * drawn["tile_k"] * 4
+        drawn["stages"] = max(1, min(drawn["stages"], MAX_SHARED_BYTES["shared.dyn"] // stage))
 
 
 def _fit_warpgroups(drawn: dict[str, Any]) -> None:

@@ -89,8 +89,10 @@ def _measure(problem: Problem) -> Ratio:
     module = problem.module
     if device.find_obstacle(module) is not None:
         device = get_device("simulator")
-        recipe = next(recipe for recipe in RECIPES.values() if recipe.kernel == problem.kernel.name)
-        sizes = {"tail": "guard"} if recipe.tails else {}
+        known = (recipe for recipe in RECIPES.values() if recipe.kernel == problem.kernel.name)
+        recipe = next(recipe for recipe in known if not recipe.dtypes)
+        tail = "guard" if "guard" in recipe.tails else "pad"
+        sizes = {"tail": tail} if recipe.tails else {}
         options = dict(problem.options)
         module = (
             run_recipe(recipe, dict(problem.shape), options=options, config=sizes).steps[-1].module
