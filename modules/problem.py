@@ -3,11 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import tvm
 
 from tirstep.modules.numeric import Array
+
+_T = TypeVar("_T")
+"""An array, or what stands for one on a device."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,10 @@ class AnyProblem(ABC):
         """What in the declaration may be why numbers are wrong, as a sentence; mostly ""."""
         return ""
 
+    def find_refusal(self) -> str | None:
+        """Why it cannot be judged, as a sentence; None where it can be."""
+        return None
+
     @property
     def shape_text(self) -> str:
         """The sizes, ``64x48x32``; "" of what has none."""
@@ -135,21 +142,21 @@ class AnyProblem(ABC):
         """The first of `integer_rounds`."""
         return self.integer_rounds(seed)[0]
 
-    def make_arguments(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+    def make_arguments(self, inputs: Sequence[_T], outputs: Sequence[_T]) -> list[_T]:
         """All arguments, in the function's order; of one that is both, the input."""
         found = _by_name(self.outputs, outputs) | _by_name(self.inputs, inputs)
         return [found[tensor.name] for tensor in self.arguments]
 
-    def take_inputs(self, arguments: Sequence[Array]) -> list[Array]:
+    def take_inputs(self, arguments: Sequence[_T]) -> list[_T]:
         """The inputs among all arguments."""
         found = _by_name(self.arguments, arguments)
         return [found[tensor.name] for tensor in self.inputs]
 
-    def take_outputs(self, arguments: Sequence[Array]) -> list[Array]:
+    def take_outputs(self, arguments: Sequence[_T]) -> list[_T]:
         """The outputs among all arguments."""
         found = _by_name(self.arguments, arguments)
         return [found[tensor.name] for tensor in self.outputs]
 
 
-def _by_name(tensors: Sequence[Tensor], arrays: Sequence[Array]) -> dict[str, Array]:
+def _by_name(tensors: Sequence[Tensor], arrays: Sequence[_T]) -> dict[str, _T]:
     return {tensor.name: array for tensor, array in zip(tensors, arrays, strict=True)}

@@ -38,8 +38,11 @@ simulator, or for a CPU LLVM's code, finds something else. {statuses}.
 Left out is what is wrong as it stands; unjudged what the simulator cannot run. Refused are modules
 that are right as they stand and that TVM does not compile. What StorageRewrite makes cannot always
 be interpreted, because buffers of several types share a place in it: it is named where a module
-that is wrong in the end is right without it. "code generation" is what stays wrong then: buffers in
-dynamic shared memory, which MergeSharedMemoryAllocations puts in one place as well.
+that is wrong in the end is right without it. Where MergeSharedMemoryAllocations puts the same
+buffers in one place as well, the module is run with each buffer of shared memory in a place of its
+own. All that was wrong is right then, and the pass is the first that takes that away:
+[StorageRewrite](#barrier_in_shared_place) or [the merging](#barrier_in_merged_memory).
+The merging itself was not counted among the passes that change a module.
 
 | pass | modules it changed | first wrong after it | refused |
 |---|---:|---|---:|

@@ -47,13 +47,21 @@ class ModuleKernel:
     """A function of a module as a kernel, so that a `Recipe` can name it.
 
     `function` is its name; without one it is ``main``, or the only one. Its sizes are those that
-    the shapes of its arguments leave open. Raises `KernelError` for a function that is not there,
-    and `problem` for one that cannot be judged.
+    the shapes of its arguments leave open. `reference` is a function with the same arguments whose
+    answers it must have, in place of its own; nothing of the module itself is evaluated then.
+    Raises `KernelError` for a function that is not there, and for a reference of other arguments;
+    `problem` for one that cannot be judged.
     """
 
     options: Mapping[str, object] = MappingProxyType({})
 
-    def __init__(self, module: tvm.IRModule, name: str, function: str | None = None) -> None:
+    def __init__(
+        self,
+        module: tvm.IRModule,
+        name: str,
+        function: str | None = None,
+        reference: ModuleKernel | None = None,
+    ) -> None:
         self.name = name
         self.function_name, self.function = get_function(module, function, name)
         self.size_names = tuple(get_open_sizes(self.function))
@@ -61,6 +69,9 @@ class ModuleKernel:
         self.dtypes: tuple[str, ...] = ()
         self._problems: dict[Any, ModuleProblem] = {}
         self.__doc__ = f"The function '{self.function_name}' of a module."
+        self.reference = None if reference is None else reference.function
+        if reference is not None:
+            _require_same_arguments(self, reference)
 
     def __call__(self, *sizes: int, **named: Any) -> tvm.IRModule:
         """The module at these sizes; raises `KernelError`."""
@@ -80,10 +91,16 @@ class ModuleKernel:
         taken = {**dict(zip(self.size_names, sizes, strict=False)), **named}
         key = (tuple(sorted(taken.items())), tuple(symbolic))
         if key not in self._problems:  # it is compiled, which takes a second
-            closed = close_sizes(self.function, taken, self.name)
+            meant = self.function if self.reference is None else self.reference
+            closed = close_sizes(meant, taken, self.name)
             problem = ModuleProblem(self, MappingProxyType(taken), closed)
             self._problems[key] = replace(problem, symbolic=tuple(symbolic))
         return self._problems[key]
+
+    def with_reference(self, reference: ModuleKernel) -> ModuleKernel:
+        """The same function, judged by the answers of another one; raises `KernelError`."""
+        module = tvm.IRModule({self.function_name: self.function})
+        return ModuleKernel(module, self.name, self.function_name, reference)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.size_names)})>"
@@ -111,9 +128,12 @@ class ModuleProblem(AnyProblem):
     @functools.cached_property
     def module(self) -> tvm.IRModule:
         """A module of the function alone, under the name ``main``, with open sizes if any."""
+        kernel = self.kernel
+        if kernel.reference is not None:
+            left = self.symbolic
+            return make_main(close_sizes(kernel.function, self.shape, kernel.name, left=left))
         if not self.symbolic:
             return make_main(self.function)
-        kernel = self.kernel
         left = close_sizes(kernel.function, self.shape, kernel.name, left=self.symbolic)
         return make_main(left)
 
@@ -201,11 +221,22 @@ class ModuleProblem(AnyProblem):
 
     @property
     def bytes(self) -> int:
-        """The least bytes to move: every input read once, every output written once."""
-        return sum(
-            math.prod(tensor.shape) * dtype_facts(tensor.dtype).bytes
-            for tensor in (*self.inputs, *self.outputs)
-        )
+        """The least bytes to move: every input read once, every output written once; of a program
+        that cannot be judged every argument once.
+        """
+        try:
+            moved = (*self.inputs, *self.outputs)
+        except KernelError:
+            moved = self.arguments
+        return sum(math.prod(each.shape) * dtype_facts(each.dtype).bytes for each in moved)
+
+    def find_refusal(self) -> str | None:
+        """Why it cannot be judged; None where it can be."""
+        try:
+            _ = self._evaluation
+        except KernelError as error:
+            return str(error)
+        return None
 
     def integer_rounds(self, seed: int) -> list[list[Array]]:
         """Whole numbers as large as all sums of them are exact, measured; see `InputMaker`.
@@ -297,6 +328,34 @@ class ModuleProblem(AnyProblem):
             ends = [round_end(values + sign * settled, tensor.dtype, sign) for sign in (-1, 1)]
             intervals.append((ends[0], ends[1]))
         return intervals
+
+
+def _require_same_arguments(kernel: ModuleKernel, reference: ModuleKernel) -> None:
+    """Raise `KernelError` for a reference that does not take what the program takes."""
+    ours, theirs = (
+        [(each.shape, each.dtype) for each in read_arguments(_close(it), it.name)]
+        for it in (kernel, reference)
+    )
+    if kernel.size_names != reference.size_names:
+        sizes = (", ".join(it.size_names) or "none" for it in (kernel, reference))
+        raise KernelError(
+            f"{kernel.name}: it leaves open {next(sizes)}, and its reference {reference.name} "
+            f"{next(sizes)}; give one that leaves open the same sizes"
+        )
+    if ours != theirs:
+        spelt = (
+            ", ".join(f"{dtype}{list(shape)}" for shape, dtype in each) for each in (ours, theirs)
+        )
+        raise KernelError(
+            f"{kernel.name}: it takes {next(spelt)}, and its reference {reference.name} takes "
+            f"{next(spelt)}; give one with the same arguments in the same order"
+        )
+
+
+def _close(kernel: ModuleKernel) -> Any:
+    """The function with some value for each size that it leaves open."""
+    sizes = {name: 3 + place for place, name in enumerate(kernel.size_names)}
+    return close_sizes(kernel.function, sizes, kernel.name)
 
 
 def _fill(tensor: Tensor, sign: int) -> Array:

@@ -17,6 +17,7 @@ _FOREIGN = (
     "call_llvm",
     "func_call",
 )
+GIVE_REFERENCE = "name the program before it was scheduled: --reference FILE:NAME"
 _SYNCHRONIZES = ("storage_sync", "barrier", "sync", "shuffle", "shfl", "allreduce")
 
 
@@ -40,9 +41,8 @@ def refuse_call(call: Any) -> NoReturn:
         raise RefusedError(f"'{name}' draws random numbers, so that no answer is the right one")
     if any(word in name for word in _SYNCHRONIZES):
         raise RefusedError(
-            f"'{shown}' has threads of a GPU wait or exchange values; give the program before it "
-            "was scheduled"
+            f"'{shown}' has threads of a GPU wait or exchange values; {GIVE_REFERENCE}"
         )
     if name == "reinterpret":
         raise RefusedError("'reinterpret' takes the bits of a number, which float64 has others of")
-    raise RefusedError(f"'{shown}' has no meaning in float64 here")
+    raise RefusedError(f"'{shown}' has no meaning in float64 here; {GIVE_REFERENCE}")

@@ -47,7 +47,7 @@ def test_an_error_is_told_with_its_place():
 def test_the_exact_expectation_tolerates_nothing(machine: FakeMachine):
     problem = matmul.problem(4, 5, 6)
     inputs = problem.integer_inputs(0)
-    exact = machine.expect(Reference(problem, inputs, is_exact=True))
+    (exact,) = machine.expect(Reference(problem, inputs, is_exact=True))
     right = problem.reference(inputs)[0]
     assert machine.find_error(exact, right) is None
     assert machine.find_error(exact, np.nextafter(right, np.inf)) is not None

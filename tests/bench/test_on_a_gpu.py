@@ -76,8 +76,8 @@ def test_a_kernel_runs_on_pytorch_s_stream_and_tensors(machine: Any):
     output = machine.upload(np.zeros(1 << 20, "float32"))
     run = RECIPES["vector_add_bound"]
     module = run.steps(problem.module)[-1].module
-    replay = machine.record(machine.compile(module, [*tensors, output]), output)
-    expectation = machine.expect(Reference(problem, inputs))
+    replay = machine.record(machine.compile(module, [*tensors, output]), [output])
+    (expectation,) = machine.expect(Reference(problem, inputs))
     machine.poison(output)
     assert "is nan" in machine.find_error(expectation, output)
     replay.run()
@@ -111,12 +111,12 @@ def test_a_replay_outlives_a_larger_workspace(machine: Any):
         arguments = [machine.upload(array) for array in inputs]
         arguments.append(machine.upload(np.zeros((size, size), "float32")))
         module = run_recipe(RECIPES["matmul_split_k"], problem.shape).steps[-1].module
-        replay = machine.record(machine.compile(module, arguments), arguments[-1])
-        replays.append((replay, machine.expect(Reference(problem, inputs, is_exact=True))))
+        replay = machine.record(machine.compile(module, arguments), arguments[-1:])
+        replays.append((replay, machine.expect(Reference(problem, inputs, is_exact=True))[0]))
     for replay, expectation in replays:
-        machine.poison(replay.output)
+        machine.poison(replay.outputs[0])
         replay.run()
-        assert machine.find_error(expectation, replay.output) is None
+        assert machine.find_error(expectation, replay.outputs[0]) is None
 
 
 def test_a_whole_run(machine: Any, tmp_path: Path):

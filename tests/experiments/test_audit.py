@@ -2,8 +2,8 @@
 
 import pytest
 
-from tirstep.experiments import make_subject
-from tirstep.experiments.audit import audit_subject
+from tirstep.experiments import Corpus, make_subject
+from tirstep.experiments.audit import SHARES_PLACES, audit_subject, audit_trial
 from tirstep.strategies.program_text import parse_program
 
 SHARING = """
@@ -19,11 +19,18 @@ def main(B: T.Buffer((1,), 'int32'), C: T.Buffer((1,), 'int32')):
 """
 
 
-@pytest.mark.parametrize(
-    ("scope", "name"), [("shared", "tirx.StorageRewrite"), ("shared.dyn", "code generation")]
-)
-def test_two_types_in_one_place_are_the_pass_s_that_puts_them_there(scope: str, name: str):
-    """In static memory StorageRewrite alone does that; in dynamic memory another pass does, too."""
+@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
+def test_two_types_in_one_place_are_the_pass_s_that_puts_them_there(scope: str):
+    """In static memory StorageRewrite alone does that; in dynamic memory the merging would, too."""
     subject = make_subject("sharing", parse_program(SHARING.format(scope=scope)))
     found = audit_subject(subject)
+    assert (found.status, found.at, found.what) == ("wrong", SHARES_PLACES, "race")
+
+
+@pytest.mark.parametrize(
+    ("trial", "name"), [(1082, SHARES_PLACES), (1876, "s_tir.MergeSharedMemoryAllocations")]
+)
+def test_what_is_wrong_in_the_end_is_one_of_two_passes(trial: int, name: str):
+    """Of the stored audit: two buffers of dynamic shared memory, with nothing between them."""
+    found = audit_trial(Corpus(0), trial)
     assert (found.status, found.at, found.what) == ("wrong", name, "race")

@@ -3,8 +3,21 @@
 import pytest
 from own_passes import DECLARED, GOLDENS, get_pass, list_subjects, make_golden
 
-from tirstep.experiments import assert_keeps_promises
+from tirstep.experiments import (
+    Edit,
+    Experiment,
+    ExperimentError,
+    TryOptions,
+    assert_keeps_promises,
+    list_steps,
+    try_change,
+)
+from tirstep.experiments.editing import get_pass as make_pass
+from tirstep.experiments.editing import list_own_passes, require_reached
+from tirstep.experiments.hunting import try_subject
+from tirstep.lowering_checks.steps import run_golden
 from tirstep.transforms import passes
+from tirstep.transforms.recipes import RECIPES
 
 
 @pytest.mark.parametrize("name", DECLARED)
@@ -23,3 +36,38 @@ def test_every_pass_of_ours_is_held():
     """But for the one that corrects what is wrong before: test_async_waits.py holds that."""
     ours = {name for name in passes.__all__ if name[0].isupper() and not name.isupper()}
     assert ours == {*DECLARED, "CorrectAsyncWaits"}
+
+
+def test_a_pass_of_ours_is_a_place() -> None:
+    """Where a module asks for our pipeline, which has it; elsewhere it is refused, or no change."""
+    (*_, last) = list_steps(run_golden(RECIPES["matmul_prefetched"]))
+    first = next(iter(list_steps(run_golden(RECIPES["vector_add_bound"]))))
+    without_cuda = TryOptions((), with_facts=False)
+    drop = Edit("drop", "DropRedundantBarriers")
+    with Experiment("drop", [drop]) as experiment:
+        trial = try_change(experiment, last, without_cuda)
+        assert (trial.status, trial.is_changed) == ("right", True)
+        assert trial.diff is not None
+        assert (trial.diff.added, trial.diff.removed) == (1, 0)
+        assert try_subject(experiment, last).status == "right"
+        assert try_change(experiment, first, without_cuda).status == "unchanged"
+    require_reached([drop], [first.module, last.module])
+    with pytest.raises(ExperimentError, match="DropRedundantBarriers is a pass of tirstep's own"):
+        require_reached([drop], [first.module])
+    ran: list[int] = []
+
+    def look(module: object) -> object:
+        ran.append(1)
+        return module
+
+    for place in ("before", "after", "replace"):
+        ran.clear()
+        edit = Edit(place, "tirstep.DropDoubledBarriers", make_pass(look))
+        with Experiment("look", [edit]) as experiment:
+            try_subject(experiment, last)
+        assert ran == [1], place
+
+
+def test_the_passes_of_ours_are_all_places() -> None:
+    names = {name.partition(".")[2] for name in list_own_passes()}
+    assert names == {*DECLARED, "CorrectAsyncWaits"}

@@ -94,3 +94,32 @@ def test_what_cannot_be_judged_is_a_sentence(
 def test_a_colon_without_a_file_is_a_sentence(capfd: pytest.CaptureFixture[str]):
     assert main(["check", ":f"]) == 2
     assert "':f' has an empty name" in capfd.readouterr().err
+
+
+def test_a_model_of_relax_beside_its_functions_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As users have it: the model as it is written, and what LegalizeOps made of it."""
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(
+        """
+from tvm import relax
+from tvm.script import ir as I, relax as R
+
+
+@I.ir_module
+class Net:
+    @R.function
+    def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
+        with R.dataflow():
+            y = R.nn.relu(x)
+            R.output(y)
+        return y
+
+
+Model = relax.transform.LegalizeOps()(Net)
+"""
+    )
+    assert [recipe.name for recipe in pick_programs("net.py")] == ["Model"]
+    with pytest.raises(ProgramError, match="'Net' has no PrimFunc"):
+        pick_programs("net.py:Net")

@@ -11,7 +11,7 @@ import tvm
 
 from tirstep.bench import PeerMissing
 from tirstep.bench.accuracy import Expectation, Reference
-from tirstep.bench.machine import Launch, Replay, order_turns
+from tirstep.bench.machine import Launch, Replay, order_turns, take_results
 from tirstep.bench.peers import PEERS, Peer
 from tirstep.bench.results import Ceilings
 from tirstep.lowering_checks.devices import CpuDevice
@@ -50,7 +50,8 @@ class FakeMachine:
         program = CpuDevice().compile(module)
 
         def launch() -> None:
-            arguments[-1][...] = program(arguments)[-1]
+            for tensor, computed in zip(arguments, program(arguments), strict=True):
+                tensor[...] = computed
 
         return launch
 
@@ -60,28 +61,33 @@ class FakeMachine:
     def prepare_peer(self, peer: Peer, problem: Problem, arguments: Sequence[Any]) -> Launch:
         """Peers of the table are what a test put into `peers`; others compute themselves."""
         if PEERS.get(peer.name) is not peer:
-            return peer.get_function(problem.kernel.name)(arguments[:-1], None, problem)
+            return peer.get_function(problem.kernel.name)(
+                problem.take_inputs(arguments), None, problem
+            )
         if peer.name not in self.peers:
             raise PeerMissing(f"{peer.name} is not installed")
-        return lambda: self.peers[peer.name](*arguments[:-1])
+        return lambda: self.peers[peer.name](*problem.take_inputs(arguments))
 
-    def record(self, launch: Launch, output: Any) -> Replay:
+    def record(self, launch: Launch, outputs: Sequence[Any]) -> Replay:
         result = launch()
-        replay = Replay(launch, output if result is None else result, "graph")
+        replay = Replay(launch, take_results(result, outputs), "graph")
         self.recorded.append(replay)
         return replay
 
     def has_reference(self, problem: Problem) -> bool:
         return problem.kernel.name == "vector_add"
 
-    def expect(self, reference: Reference) -> Expectation:
+    def expect(self, reference: Reference) -> tuple[Expectation, ...]:
         problem, inputs = reference.problem, reference.inputs
+        if len(problem.outputs) > 1:
+            outputs = zip(problem.outputs, reference.right, reference.bound, strict=True)
+            return tuple(Expectation(it.name, it.dtype, *arrays, np) for it, *arrays in outputs)
         right = problem.reference(inputs)[0]
         magnitudes = problem.reference([np.abs(array.astype(float)) for array in inputs])[0]
         output = problem.outputs[0]
         bound = bound_storing(right, bound_sums(problem, magnitudes), output.dtype)
         bound = 0 * right if reference.is_exact else bound
-        return Expectation(output.name, output.dtype, right, bound, np)
+        return (Expectation(output.name, output.dtype, right, bound, np),)
 
     def find_error(self, expectation: Expectation, output: Any) -> str | None:
         return expectation.find_error(np.asarray(output).astype(np.float64))

@@ -339,11 +339,11 @@ roles = tma.plus(
 
 
 _TILES = (
-    TileRate((128, 256), (64, 64), 1.0),
-    TileRate((128, 128), (64, 64), 0.9),
-    TileRate((64, 128), (32, 64), 0.75),
-    TileRate((64, 64), (32, 32), 0.6),
-    TileRate((16, 128), (16, 32), 0.25),
+    TileRate((128, 256), (64, 64), 1.0, 256, stages=3),
+    TileRate((128, 128), (64, 64), 0.9, 128),
+    TileRate((64, 128), (32, 64), 0.75, 128),
+    TileRate((64, 64), (32, 32), 0.6, 128),
+    TileRate((16, 128), (16, 32), 0.25, 128),
 )
 _FLOPS_PER_US = 6e8
 """With mma.sync, of all multiprocessors of an H200."""
@@ -387,14 +387,15 @@ def choose_for(sizes: Sizes, table: str, device: str) -> MmaConfig:
 def _count(sizes: Sizes) -> MmaConfig:
     """The config whose waves of tiles take least."""
     size = sizes.dtype.itemsize
-    step = 128 // size if sizes.k >= 512 // size else 64 // size
-    rate, parts = count_waves(sizes, step, _TILES, _FLOPS_PER_US)
+    row_bytes = 128 if sizes.k * size >= 512 else 64
+    tiles = [rate._replace(row_bytes=row_bytes) for rate in _TILES]
+    rate, parts = count_waves(sizes, tiles, _FLOPS_PER_US)
     return replace(
         MmaConfig(**rows.config),  # type: ignore[arg-type]
         tile=rate.tile,
         warp=rate.part,
-        tile_k=step,
-        stages=4 if rate.tile[0] * rate.tile[1] < 128 * 256 else 3,
+        tile_k=row_bytes // size,
+        stages=rate.stages,
         split_k=parts,
     )
 

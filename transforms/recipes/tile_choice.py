@@ -25,8 +25,14 @@ _BYTES_PER_US = 4e6
 """That partial sums are written and read with, to the L2 cache mostly."""
 _DRAM_BYTES_PER_US = 4.2e6
 """That tensors are read with, each once."""
-_WAVE_US = 1.5
-"""Of a tile's first copies and its store, while nothing is computed."""
+_FILL_US = 1.8
+"""Of a tile's first copies, while nothing is computed."""
+_STORE_US = 6.7e-5
+"""Of an element of a tile's result, on its way through shared memory."""
+_SHARED_RATE = 0.7
+"""Of tiles that share a multiprocessor: while some wait, others compute."""
+_REGISTERS, _THREADS, _OTHER_REGISTERS = 1 << 16, 2048, 64
+"""Of a multiprocessor; and those of a thread beside its sums."""
 _NEAR = 1.0
 """How far a shape may be that a search found something for: one size twice as large, say."""
 _LAUNCH_US = 3.0
@@ -62,17 +68,31 @@ class Sizes(NamedTuple):
 
 
 class TileRate(NamedTuple):
-    """A tile that a search may find best, and the rate of a GPU full of it.
+    """A tile that a search may find best, how it goes along k, and the rate of a GPU full of it.
 
     Attributes
     ----------
     part : rows and columns of a warp, or the warpgroups along them
-    rate : in parts of the highest
+    rate : in parts of the highest, where each multiprocessor has one tile at a time
+    threads : of a block
+    row_bytes : of a tile along k, of which so many stages are in flight
     """
 
     tile: Pair
     part: Pair
     rate: float
+    threads: int
+    row_bytes: int = 128
+    stages: int = 4
+
+    def count_together(self, steps: int) -> int:
+        """How many of these tiles, of so many steps of k, a multiprocessor has at a time."""
+        sums = self.tile[0] * self.tile[1]
+        stages = min(self.stages, steps) * sum(self.tile) * self.row_bytes
+        result = 4 * self.tile[0] * (self.tile[1] + 8)  # which lies where the stages were
+        registers = sums + _OTHER_REGISTERS * self.threads
+        room = MAX_SHARED_BYTES["shared.dyn"] // max(stages, result)
+        return max(1, min(room, _REGISTERS // registers, _THREADS // self.threads))
 
 
 def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Sizes:
@@ -132,28 +152,35 @@ def find_tuned(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
 
 
 def count_waves(
-    sizes: Sizes, step: int, rates: Sequence[TileRate], flops_per_us: float
+    sizes: Sizes, rates: Sequence[TileRate], flops_per_us: float
 ) -> tuple[TileRate, int]:
-    """The tile, `step` deep, and the slices of k whose waves take least on an H200.
+    """The tile and the slices of k whose waves take least on an H200.
 
     `flops_per_us` is what all its multiprocessors reach with a tile of rate 1.
     """
+    pairs = [(rate, parts) for rate in rates for parts in _PARTS]
+    return min(pairs, key=lambda pair: estimate_us(sizes, *pair, flops_per_us))
 
+
+def estimate_us(sizes: Sizes, rate: TileRate, parts: int, flops_per_us: float) -> float:
+    """Microseconds that a product takes on an H200: waves of tiles, or what memory takes, and what
+    split-K adds to them.
+    """
     size, cells = sizes.dtype.itemsize, sizes.batch * sizes.m * sizes.n
     read = size * sizes.batch * (sizes.m + sizes.n) * sizes.k
-    least = (read + 4 * cells) / _DRAM_BYTES_PER_US
-
-    def estimate(pair: tuple[TileRate, int]) -> float:
-        """Microseconds: waves of tiles, or what memory takes, and what split-K adds to them."""
-        (tile, _, rate), parts = pair
-        tiles = -(-sizes.m // tile[0]) * -(-sizes.n // tile[1]) * parts * sizes.batch
-        depth = -(-sizes.k // (step * parts)) * step
-        waves = -(-tiles // _MULTIPROCESSORS)
-        each = 2 * tile[0] * tile[1] * depth / (flops_per_us / _MULTIPROCESSORS * rate)
-        sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * cells * parts / _BYTES_PER_US
-        return max(waves * (each + _WAVE_US), least) + sums
-
-    return min(((rate, parts) for rate in rates for parts in _PARTS), key=estimate)
+    least = (read + size * cells) / _DRAM_BYTES_PER_US
+    tile, step = rate.tile, rate.row_bytes // size
+    tiles = -(-sizes.m // tile[0]) * -(-sizes.n // tile[1]) * parts * sizes.batch
+    steps = -(-sizes.k // (step * parts))
+    flops = 2 * tile[0] * tile[1] * steps * step
+    full = flops / (flops_per_us / _MULTIPROCESSORS)
+    alone = full / rate.rate + _FILL_US + _STORE_US * tile[0] * tile[1]
+    shared = full / max(rate.rate, _SHARED_RATE)
+    rounds, rest = divmod(-(-tiles // _MULTIPROCESSORS), rate.count_together(steps))
+    each = max(alone, rate.count_together(steps) * shared)
+    waves = rounds * each + (max(alone, rest * shared) if rest else 0.0)
+    sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * cells * parts / _BYTES_PER_US
+    return max(waves, least) + sums
 
 
 def choose_tail(sizes: Sizes, tile: Pair, depth: int) -> WholeTail:

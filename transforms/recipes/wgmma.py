@@ -381,21 +381,17 @@ roles = tma.plus(
 
 
 _TILES = (
-    TileRate((128, 256), (2, 1), 1.0),
-    TileRate((256, 128), (2, 1), 0.98),
-    TileRate((128, 128), (2, 1), 0.85),
-    TileRate((64, 256), (1, 1), 0.75),
-    TileRate((64, 128), (1, 1), 0.65),
-    TileRate((64, 64), (1, 1), 0.56),
+    TileRate((128, 256), (2, 1), 1.0, 256),
+    TileRate((256, 128), (2, 1), 0.98, 256),
+    TileRate((128, 128), (2, 1), 0.81, 256, stages=6),
+    TileRate((64, 256), (1, 1), 0.7, 128, stages=5),
+    TileRate((64, 128), (1, 1), 0.62, 128, row_bytes=256),
+    TileRate((64, 64), (1, 1), 0.51, 128, row_bytes=256, stages=6),
 )
 """Rates as measured on an H200, in bfloat16; those of few rows lie in what a step of k takes."""
-_FLOPS_PER_US = 8e8
-"""Of all multiprocessors of an H200, full of the largest tiles, in bfloat16 at 4096 cubed."""
-_DEEP = ((64, 64), (64, 128))
-"""Tiles that go 256 bytes along k at a time, where waiting is what takes long, and others 128."""
-_STAGE_BYTES = 200 << 10
-"""Of shared memory for stages, beside what a result goes through."""
-_MOST_STAGES = 6
+_FLOPS_PER_US = 8.6e8
+"""Of all multiprocessors of an H200 in 16 bits, between the first copies of a tile and its store;
+of other types as many bytes."""
 _REUSED = 4
 """Rows of tiles that read a tile of B, from which on a kernel that transposes it is worth it."""
 
@@ -441,14 +437,15 @@ def _count(sizes: Sizes) -> WgmmaConfig:
     The TMA copies wide tiles; of small ones the next step of k is the sooner there the less waits.
     """
     size = sizes.dtype.itemsize
-    rate, parts = count_waves(sizes, 128 // size, _TILES, _FLOPS_PER_US)
-    row_bytes = 256 if rate.tile in _DEEP else 128
+    row = 128 if sizes.k * size <= 128 else 256
+    tiles = [rate._replace(row_bytes=min(rate.row_bytes, row)) for rate in _TILES]
+    rate, parts = count_waves(sizes, tiles, _FLOPS_PER_US * 2 / size)
     return replace(
         WgmmaConfig(**rows.config),  # type: ignore[arg-type]
         tile=rate.tile,
         warpgroups=rate.part,
-        tile_k=row_bytes // size,
-        stages=min(_MOST_STAGES, _STAGE_BYTES // (sum(rate.tile) * row_bytes)),
+        tile_k=rate.row_bytes // size,
+        stages=rate.stages,
         copies="tma" if max(rate.tile) == 256 else "threads",
         transpose="kernel" if sizes.m >= _REUSED * rate.tile[0] else "tile",
         split_k=parts,

@@ -103,22 +103,27 @@ def simulate(module: tvm.IRModule, arguments: Sequence[Array]) -> Simulation:
 
 
 def simulate_lowered(
-    lowered: tvm.IRModule, arguments: Sequence[Array], *, first_only: bool = False
+    lowered: tvm.IRModule,
+    arguments: Sequence[Array],
+    *,
+    first_only: bool = False,
+    merges: bool = True,
 ) -> Simulation:
     """The same for a module that `lower` made, or that was changed after that.
 
     What runs is `merge_shared_memory` of it, which is what the GPU gets. With `first_only`, each
     launch is its first thread block only, and loops end where their counts come again: enough for
-    counts, at any shape.
+    counts, at any shape. Without `merges`, buffers of dynamic shared memory stay apart, and
+    nothing shares a place: for finding out whether that is what is wrong.
     """
-    return _Prepared(lowered).run(arguments, first_only=first_only)
+    return _Prepared(lowered, merges=merges).run(arguments, first_only=first_only)
 
 
 class _Prepared:
     """A lowered module with what all its runs need."""
 
-    def __init__(self, lowered: tvm.IRModule) -> None:
-        self._function = merge_shared_memory(lowered)["main"]
+    def __init__(self, lowered: tvm.IRModule, *, merges: bool = True) -> None:
+        self._function = (merge_shared_memory(lowered) if merges else lowered)["main"]
         self._written = find_written_buffers(self._function.body)
         self._origins = get_origins(lowered["main"].body)
         self._kernels: dict[Any, Execute] = {}

@@ -1,5 +1,5 @@
-"""What a problem's output must be in float64, worked out while the GPU measures others, and whether
-a candidate's output is that, within the kernel's own bound.
+"""What a problem's outputs must be in float64, worked out while the GPU measures others, and
+whether a candidate's are that, within the kernel's own bound.
 
 The same code checks arrays of NumPy and tensors of PyTorch: `xp` is the module they belong to.
 """
@@ -39,17 +39,20 @@ class Reference:
     is_exact: bool = False
 
     @cached_property
-    def right(self) -> Array:
-        """The output in float64; of whole numbers, as its type stores it."""
-        right = np.asarray(self.problem.reference(self.inputs)[0])
-        return round_end(right, self.problem.outputs[0].dtype, 1) if self.is_exact else right
+    def right(self) -> tuple[Array, ...]:
+        """The outputs in float64; of whole numbers, as their types store them."""
+        right = map(np.asarray, self.problem.reference(self.inputs))
+        if not self.is_exact:
+            return tuple(right)
+        pairs = zip(right, self.problem.outputs, strict=True)
+        return tuple(round_end(values, output.dtype, 1) for values, output in pairs)
 
     @cached_property
-    def bound(self) -> Array:
-        """How far from it each element may be."""
+    def bound(self) -> tuple[Array, ...]:
+        """How far from them each element may be."""
         if self.is_exact:
-            return np.zeros_like(self.right)
-        return np.asarray(self.problem.error_bound(self.inputs)[0])
+            return tuple(map(np.zeros_like, self.right))
+        return tuple(map(np.asarray, self.problem.error_bound(self.inputs)))
 
 
 def look_ahead(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tirstep.lowering_checks import run_recipe
+from tirstep.lowering_checks.devices import find_unbound_sblocks
 from tirstep.modules import AnyProblem, Problem
 from tirstep.modules.validation import KernelError
 from tirstep.transforms.errors import TransformError
@@ -113,19 +114,24 @@ def get_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
     return {**problem.options, **form}
 
 
-def require_one_output(problem: AnyProblem) -> None:
-    """Raise `KernelError` for a program that the bench cannot hold against its reference: it looks
-    at one output, the last argument, which nobody reads.
+def require_timeable(problem: AnyProblem) -> None:
+    """Raise `KernelError` for a program that cannot be run again and again on the same tensors:
+    one that reads what it wrote, one that writes nothing, or one with scalar parameters.
     """
-    outputs = [tensor.name for tensor in problem.outputs]
-    is_last = outputs == [problem.arguments[-1].name] and not problem.in_out
-    if not is_last or any(tensor.is_scalar for tensor in problem.arguments):
-        arguments = ", ".join(tensor.name for tensor in problem.arguments)
-        raise KernelError(
-            f"{problem.kernel.name}: timings need tensors with one output, the last, that is not "
-            f"read, and of its arguments {arguments} it writes {', '.join(outputs)}; check it, or "
-            "give it another signature"
-        )
+    changed = [problem.arguments[place].name for place in problem.in_out]
+    scalars = [tensor.name for tensor in problem.arguments if tensor.is_scalar]
+    if not problem.outputs:
+        reason = "it has no output"
+    elif changed:
+        reason = f"it reads and writes {', '.join(changed)}, which each run would change"
+    elif scalars:
+        reason = f"{', '.join(scalars)} is a scalar, and arguments are tensors"
+    else:
+        return
+    raise KernelError(
+        f"{problem.kernel.name}: it cannot be timed: {reason}; check it, or give it another "
+        "signature"
+    )
 
 
 def get_case_options(problem: Problem) -> dict[str, object]:
@@ -147,7 +153,12 @@ def prepare_recipe(recipe: Recipe, sizes: dict[str, object]) -> Prepare:
     def prepare(machine: Machine, problem: Problem, arguments: Sequence[Any]) -> Launch:
         options = get_options(recipe, problem)
         run = run_recipe(recipe, problem.shape, options=options, config=sizes)
-        return machine.compile(run.steps[-1].module, arguments)
+        module = run.steps[-1].module
+        if len(run.steps) == 1 and (unbound := find_unbound_sblocks(module)):
+            raise KernelError(
+                f"no schedule binds {', '.join(unbound)} to a GPU; give a function of a schedule"
+            )
+        return machine.compile(module, arguments)
 
     return prepare
 

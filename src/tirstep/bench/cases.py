@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from tirstep.modules import Kernel, Problem, get_kernel
+from tirstep.modules import Kernel, Problem, get_kernel, kernels
 from tirstep.modules.dtypes import get_storage
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
 
@@ -273,6 +273,11 @@ def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]
     entries = [entry for suite in suites.values() for entry in suite]
     known = dict.fromkeys([*suites, *(entry.kernel for entry in entries), *LADDERS])
     for name in choice.names:
+        if name in kernels() and name not in known:
+            raise BenchError(
+                f"{name} has no recipe to time; give a file with one of yours (@recipe), or "
+                f"tirstep.modules:{name} for its peers alone"
+            )
         if name not in known:
             near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"

@@ -194,6 +194,6 @@ def _measure_product(machine: Machine, dtype: str) -> tuple[float, str]:
 
 def _time(machine: Machine, *launches: Launch) -> list[float]:
     """The median of each in seconds; they take turns."""
-    replays = [machine.record(launch, None) for launch in launches]
+    replays = [machine.record(launch, ()) for launch in launches]
     times = machine.time(replays, [ROUNDS] * len(replays))
     return [summarize(seconds).median_us / 1e6 for seconds in times]

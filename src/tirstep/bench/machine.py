@@ -27,14 +27,14 @@ class Replay:
 
     Attributes
     ----------
-    run : computes once; returns None where the result is in `output`
-    output : the tensor that `run` writes, or wrote the first time
+    run : computes once; returns None where the results are in `outputs`
+    outputs : the tensors that `run` writes, or wrote the first time
     launched : ``"graph"`` for a recorded CUDA graph, ``"call"`` where recording failed
     kept : what must live as long as the replay
     """
 
     run: Callable[[], object]
-    output: Any
+    outputs: tuple[Any, ...]
     launched: str
     kept: object = field(default=None, repr=False)
 
@@ -76,17 +76,17 @@ class Machine(Protocol):
     def prepare_peer(self, peer: Peer, problem: Problem, arguments: Sequence[Any]) -> Launch:
         """A peer's launch; raises `PeerMissing`."""
 
-    def record(self, launch: Launch, output: Any) -> Replay:
+    def record(self, launch: Launch, outputs: Sequence[Any]) -> Replay:
         """Run a launch once, which compiles and tunes what is left to, and make it a replay.
 
-        `output` is the tensor that it writes unless it returns another.
+        `outputs` are the tensors that it writes unless it returns others.
         """
 
     def has_reference(self, problem: Problem) -> bool:
-        """Whether the machine works out itself what a problem's output must be."""
+        """Whether the machine works out itself what a problem's outputs must be."""
 
-    def expect(self, reference: Reference) -> Expectation:
-        """What the output must be."""
+    def expect(self, reference: Reference) -> tuple[Expectation, ...]:
+        """What each output must be."""
 
     def find_error(self, expectation: Expectation, output: Any) -> str | None:
         """What is wrong with an output, once all that was launched is done."""
@@ -102,6 +102,26 @@ class Machine(Protocol):
 
     def clear(self) -> None:
         """Give back memory that nobody uses any more."""
+
+
+def take_results(result: Any, outputs: Sequence[Any]) -> tuple[Any, ...]:
+    """What a launch computed: what it returned, one result or several, or else `outputs`."""
+    if result is None:
+        return tuple(outputs)
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+
+def find_first_error(
+    machine: Machine, expectations: Sequence[Expectation], outputs: Sequence[Any]
+) -> str | None:
+    """What is wrong with the first output that is not as expected; None if all are right."""
+    if len(outputs) != len(expectations):
+        names = ", ".join(each.name for each in expectations)
+        return f"it returns {len(outputs)} results, and the outputs are {names}; return them all"
+    for expectation, output in zip(expectations, outputs, strict=True):
+        if error := machine.find_error(expectation, output):
+            return error
+    return None
 
 
 def require_alive(machine: Machine, who: str, error: Exception) -> None:

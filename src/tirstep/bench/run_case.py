@@ -21,7 +21,15 @@ from .candidates import (
     list_candidates,
 )
 from .cases import PlannedCase
-from .machine import Launch, Machine, Replay, plan_repeats, require_alive
+from .machine import (
+    Launch,
+    Machine,
+    Replay,
+    find_first_error,
+    plan_repeats,
+    require_alive,
+    take_results,
+)
 from .results import Case, Outcome, summarize
 
 Tell = Callable[[str], None]
@@ -84,11 +92,11 @@ def run_case(
         return replace(case, skipped=shortage)
     reference = find_reference() if find_reference else draw_reference(planned, settings)
     tensors = [machine.upload(array) for array in reference.inputs]
-    output = machine.upload(blank(problem.outputs[0]))
-    expectation = machine.expect(reference)
-    runner = _CaseRunner(problem, machine, settings, [*tensors, output], expectation, tell)
+    outputs = [machine.upload(blank(output)) for output in problem.outputs]
+    arguments = problem.make_arguments(tensors, outputs)
+    runner = _CaseRunner(problem, machine, settings, arguments, machine.expect(reference), tell)
     outcomes = runner.run([*list_candidates(planned, built or {})])
-    del tensors, output, expectation, runner
+    del tensors, outputs, arguments, runner
     machine.clear()
     return replace(case, outcomes=tuple(outcomes))
 
@@ -106,7 +114,7 @@ class _CaseRunner:
     machine: Machine
     settings: Settings
     arguments: Sequence[Any]
-    expectation: Expectation
+    expectations: Sequence[Expectation]
     tell: Tell
 
     def run(self, candidates: Sequence[Candidate]) -> list[Outcome]:
@@ -140,16 +148,18 @@ class _CaseRunner:
 
     def _make_replay(self, candidate: Candidate, launch: Launch) -> Replay:
         if candidate.kind == "cpu":
-            return Replay(launch, None, "call")
-        self.machine.poison(self.arguments[-1])
-        return self.machine.record(launch, self.arguments[-1])
+            return Replay(launch, (), "call")
+        outputs = self.problem.take_outputs(self.arguments)
+        for tensor in outputs:
+            self.machine.poison(tensor)
+        return self.machine.record(launch, outputs)
 
     def _check(self, candidate: Candidate, replay: Replay) -> str | None:
         if candidate.kind != "cpu":
-            self.machine.poison(replay.output)
-        result = replay.run()  # a launch may return another tensor each time
-        output = replay.output if result is None else result
-        return self.machine.find_error(self.expectation, output)
+            for tensor in replay.outputs:
+                self.machine.poison(tensor)
+        outputs = take_results(replay.run(), replay.outputs)  # others each time, it may be
+        return find_first_error(self.machine, self.expectations, outputs)
 
     def _time(self, timed: Sequence[Admitted]) -> Iterator[Outcome]:
         on_gpu = [each for each in timed if each.candidate.kind != "cpu"]

@@ -29,7 +29,7 @@ from .accuracy import Expectation, Reference
 from .candidates import describe_shortage, prepare_recipe
 from .compile_cache import installed
 from .compile_pool import CompileJob, compile_all, name_library
-from .machine import Launch, Machine, Replay, require_alive
+from .machine import Launch, Machine, Replay, find_first_error, require_alive
 from .peers import PEERS, Peer
 from .results import Time, summarize, write_json
 from .run_case import Settings, Tell
@@ -236,14 +236,14 @@ class _ConfigRunner:
         """Screen the candidates in batches, and let the best of them take turns with the peer."""
         problem, machine = self.plan.problem, self.machine
         inputs = problem.integer_inputs(self.settings.seed)
-        arguments = [machine.upload(array) for array in inputs]
-        arguments.append(machine.upload(blank(problem.outputs[0])))
-        expectation = machine.expect(Reference(problem, inputs, problem.is_exact))
+        outputs = [machine.upload(blank(output)) for output in problem.outputs]
+        arguments = problem.make_arguments(list(map(machine.upload, inputs)), outputs)
+        expectations = machine.expect(Reference(problem, inputs, problem.is_exact))
         best: list[tuple[float, _CheckedConfig]] = []
         for begin in range(0, len(compiled), BATCH):
             self.tell(f"checked and timed {begin} of {len(compiled)} candidates")
             batch = compiled[begin : begin + BATCH]
-            admitted = [self._admit(job, arguments, expectation) for job in batch]
+            admitted = [self._admit(job, arguments, expectations) for job in batch]
             right = [candidate for candidate in admitted if candidate is not None]
             best = sorted([*best, *self._screen(right)], key=lambda pair: pair[0])
             kept = best[:FINALISTS]
@@ -252,16 +252,18 @@ class _ConfigRunner:
             self._decide([candidate for _, candidate in best], arguments, default)
 
     def _admit(
-        self, job: CompileJob, arguments: Sequence[Any], expectation: Expectation
+        self, job: CompileJob, arguments: Sequence[Any], expectations: Sequence[Expectation]
     ) -> _CheckedConfig | None:
         """A candidate if its result is exact; otherwise it is counted."""
-        machine, skipped, output = self.machine, self.found.skipped, arguments[-1]
+        machine, skipped = self.machine, self.found.skipped
+        outputs = self.plan.problem.take_outputs(arguments)
         sizes = dict(job.config)
         try:
-            replay = machine.record(self._prepare(job, arguments), output)
-            machine.poison(output)
+            replay = machine.record(self._prepare(job, arguments), outputs)
+            for tensor in outputs:
+                machine.poison(tensor)
             replay.run()
-            error = machine.find_error(expectation, output)
+            error = find_first_error(machine, expectations, outputs)
         except Exception as error_:  # whatever TVM and CUDA raise: the others still run
             skipped[f"does not run: {type(error_).__name__}"] += 1
             spelt = " ".join(f"--set {name}={value}" for name, value in sizes.items())
@@ -296,7 +298,7 @@ class _ConfigRunner:
         self.tell(f"timing {len(finalists)} finalists")
         machine, found, rounds = self.machine, self.found, self.settings.rounds
         drawn = self.plan.problem.float_inputs(self.settings.seed)
-        for tensor, array in zip(arguments, drawn, strict=False):
+        for tensor, array in zip(self.plan.problem.take_inputs(arguments), drawn, strict=True):
             tensor[...] = machine.upload(array)
         peer = self._find_peer(arguments)
         replays = [candidate.replay for candidate in finalists] + ([] if peer is None else [peer])
@@ -313,7 +315,7 @@ class _ConfigRunner:
             launch = self.machine.prepare_peer(self.plan.peer, self.plan.problem, arguments)
         except PeerMissing:
             return None
-        return self.machine.record(launch, arguments[-1])
+        return self.machine.record(launch, self.plan.problem.take_outputs(arguments))
 
 
 def record_best(

@@ -31,7 +31,7 @@ from tirstep.modules.numeric import Array, bound_storing, bound_sums
 
 from .accuracy import Expectation, Reference
 from .compile_pool import Workspace, lift_workspaces, read_workspaces
-from .machine import Launch, Replay, order_turns
+from .machine import Launch, Replay, order_turns, take_results
 from .peers import PEERS, Peer
 from .peers.torch_functions import FUNCTIONS
 from .results import Ceilings
@@ -181,14 +181,14 @@ class TorchMachine:
         """A peer's launch; raises `PeerMissing`."""
         if peer.schedule is not None:
             return self.compile(peer.schedule(problem.module, self.target), arguments)
-        *inputs, output = arguments
+        inputs, outputs = problem.take_inputs(arguments), problem.take_outputs(arguments)
         function = peer.get_function(problem.kernel.name)
         if peer.device == "cuda":
-            return function(inputs, output, problem)
+            return function(inputs, outputs[0] if len(outputs) == 1 else tuple(outputs), problem)
         there = [to_numpy(it) if peer.takes == "arrays" else it.cpu() for it in inputs]
         return function(there, None, problem)
 
-    def record(self, launch: Launch, output: Any) -> Replay:
+    def record(self, launch: Launch, outputs: Sequence[Any]) -> Replay:
         """Run once and record a CUDA graph; where that fails, the launch itself is replayed."""
         result = launch()
         torch.cuda.synchronize()
@@ -205,21 +205,30 @@ class TorchMachine:
         except RuntimeError:
             torch.cuda.synchronize()  # raises if it was the kernel that failed
             result = launch()
-            return Replay(launch, output if result is None else result, "call")
-        return Replay(graph.replay, output if result is None else result, "graph", (launch, graph))
+            return Replay(launch, take_results(result, outputs), "call")
+        kept = (launch, graph)
+        return Replay(graph.replay, take_results(result, outputs), "graph", kept)
 
     def has_reference(self, problem: Problem) -> bool:
         """For sums of products: NumPy takes long for them."""
-        return problem.is_exact and problem.kernel.name in FUNCTIONS
+        is_single = len(problem.outputs) == 1
+        return problem.is_exact and problem.kernel.name in FUNCTIONS and is_single
 
-    def expect(self, reference: Reference) -> Expectation:
+    def expect(self, reference: Reference) -> tuple[Expectation, ...]:
         """In float64, on the GPU where that `has_reference`."""
+        if self.has_reference(reference.problem):
+            return (self._expect_here(reference),)
+        found = []
+        arrays = zip(reference.problem.outputs, reference.right, reference.bound, strict=True)
+        for output, *pair in arrays:
+            doubles = (np.ascontiguousarray(array, np.float64) for array in pair)
+            expected, bound = (torch.from_numpy(array).to(self._gpu) for array in doubles)
+            found.append(Expectation(output.name, output.dtype, expected, bound, torch))
+        return tuple(found)
+
+    def _expect_here(self, reference: Reference) -> Expectation:
         problem, inputs = reference.problem, reference.inputs
         name, dtype = problem.outputs[0].name, problem.outputs[0].dtype
-        if not self.has_reference(problem):
-            arrays = (reference.right, reference.bound)
-            expected, bound = (torch.from_numpy(array).to(self._gpu) for array in arrays)
-            return Expectation(name, dtype, expected, bound, torch)
         doubles = [to_torch(array.astype(np.float64)).to(self._gpu) for array in inputs]
         function = FUNCTIONS[problem.kernel.name]
         expected = function(doubles, None, problem)().clone()
@@ -288,7 +297,7 @@ class TorchMachine:
             written.fill_(1)
             torch.amax(read, dim=0, out=largest)
 
-        return self.record(flush, largest)
+        return self.record(flush, [largest])
 
 
 def _launch(function: Any, arguments: Sequence[Any]) -> Launch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,7 @@ from .request import (
     GoldenDir,
     Json,
     KernelOptions,
+    ReferenceName,
     Request,
     Seed,
     Shape,
@@ -72,6 +74,7 @@ def command(
     option: KernelOptions = None,
     config: Config = None,
     function: FunctionName = None,
+    reference: ReferenceName = None,
     runs: Runs = None,
     json: Json = False,
 ) -> int:
@@ -83,6 +86,7 @@ def command(
     request = make_request(
         shape, dtype, option, config, golden_dir, device, seed, function=function
     )
+    request = replace(request, reference=reference)
     names = recipes or []
     if everything == bool(names):
         raise UseError("name the recipes to check, or give --all" + (", not both" * everything))
@@ -260,5 +264,9 @@ def _show_end(screen: Screen, rungs: Sequence[Rung], other_findings: int, reques
         if run is None:
             continue
         asked = request if run is rung.run else make_request_of(run, request)
+        if run.problem.find_refusal() is not None:
+            words = spell_command("check", run, replace(asked, reference="FILE:NAME"))
+            screen.line(("hold it against another program:  ", "dim"), words)
+            continue
         words = spell_command("why", run, asked)
         screen.line(("find the first bad step:  ", "dim"), words)

@@ -52,7 +52,8 @@ def get_dtype(problem: AnyProblem) -> str:
     of a program that has no output.
     """
     known = problem.options.get("dtype")
-    return str(known or next((tensor.dtype for tensor in problem.outputs), ""))
+    outputs = problem.outputs if problem.find_refusal() is None else problem.arguments
+    return str(known or next((tensor.dtype for tensor in outputs), ""))
 
 
 def join_alternatives(words: Sequence[str]) -> str:

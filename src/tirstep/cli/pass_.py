@@ -264,6 +264,7 @@ def try_pass(
 ) -> int:
     """Try it, and say what it did; 1 if an answer changed."""
     from tirstep.experiments import Experiment, ExperimentError, TryOptions
+    from tirstep.experiments.editing import require_reached
     from tirstep.experiments.trying import choose_devices
     from tirstep.lowering_checks.devices import DEVICES
 
@@ -287,6 +288,7 @@ def try_pass(
             if tried.corpus is not None:
                 return show_corpus(screen, experiment, tried, change, options, as_json=as_json)
             subjects = list_subjects(tried.modules, tried.seed)
+            require_reached(experiment.edits, [each.module for each in subjects])
             with screen.working():
                 trials = _try_all(screen, experiment, subjects, options)
             return show_modules(

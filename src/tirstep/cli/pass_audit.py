@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 def show_audit(
     trials: int, first: int, seed: int, jobs: int, state: Path | None, *, as_json: bool
 ) -> int:
-    """Audit TVM's passes over the corpus and print the table; 1 if one is wrong."""
-    from tirstep.experiments.audit import tabulate
+    """Audit TVM's passes over the corpus, print the table; 1 if one is wrong, or crashes."""
+    from tirstep.experiments.audit import CRASHED, tabulate
     from tirstep.experiments.editing import list_passes
     from tirstep.experiments.quick import WRONG
 
@@ -40,7 +39,7 @@ def show_audit(
     found.sort(key=lambda each: each.trial)
     rows = tabulate(found, list_passes())
     _show(screen, found, rows, seed)
-    wrong = [each for each in found if each.status == WRONG]
+    wrong = [each for each in found if each.status in (WRONG, CRASHED)]
     if as_json:
         print_document(
             "pass",
@@ -69,6 +68,7 @@ def _audit(
 ) -> Iterator[AuditedTrial]:
     """The trials, those of the state file first; new ones are appended to it."""
     from tirstep.experiments.audit import from_json, to_json
+    from tirstep.experiments.audit_pool import audit_in_processes
 
     known: dict[int, AuditedTrial] = {}
     head = {"audit": True, "seed": seed}
@@ -83,7 +83,7 @@ def _audit(
     made = list(known.values())
     yield from (each for each in made if each.trial in trials)
     missing = [trial for trial in trials if trial not in known]
-    for record in _run(seed, missing, jobs):
+    for record in audit_in_processes(seed, missing, jobs):
         made.append(record)
         if state is not None and (len(made) % 20 == 0 or len(made) >= len(trials)):
             _write(state, [head, *map(to_json, made)])
@@ -94,24 +94,6 @@ def _write(state: Path, lines: Sequence[dict[str, Any]]) -> None:
     from tirstep.files import write_file
 
     write_file(state, "".join(f"{json.dumps(line)}\n" for line in lines))
-
-
-def _run(seed: int, trials: Sequence[int], jobs: int) -> Iterator[AuditedTrial]:
-    if jobs == 1:
-        for trial in trials:
-            yield _audit_one((seed, trial))
-        return
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(jobs, maxtasksperchild=200) as pool:
-        yield from pool.imap_unordered(_audit_one, [(seed, trial) for trial in trials], chunksize=4)
-
-
-def _audit_one(which: tuple[int, int]) -> AuditedTrial:
-    from tirstep.experiments import Corpus
-    from tirstep.experiments.audit import audit_trial
-
-    seed, trial = which
-    return audit_trial(Corpus(seed), trial)
 
 
 def _show(
@@ -128,7 +110,7 @@ def _show(
     screen.table(table)
     counts = Counter(each.status for each in found)
     screen.line(", ".join(f"{number} {status}" for status, number in counts.items()))
-    for each in [each for each in found if each.status == "wrong"][:8]:
+    for each in [each for each in found if each.status in ("wrong", "crashed")][:8]:
         screen.line(
             (f"{each.at}  ", "bold red"), f"trial {each.trial}, {each.label}: {each.reason}"
         )

@@ -84,6 +84,15 @@ FunctionName = Annotated[
         help="Of a module of yours with several functions, only this one.",
     ),
 ]
+ReferenceName = Annotated[
+    str | None,
+    typer.Option(
+        "--reference",
+        metavar="FILE:NAME",
+        help="A function with the same arguments, as it was before it was scheduled, whose answers "
+        "a module of yours must have. [default: its own, in float64]",
+    ),
+]
 Shape = Annotated[
     str | None,
     typer.Option(
@@ -168,6 +177,7 @@ class Request:
     seed : of the random inputs
     function : of a user's module, the only one that is meant
     symbolic : sizes that the module leaves open
+    reference : the text that names what a user's module must compute
     """
 
     shape: str | None
@@ -178,6 +188,7 @@ class Request:
     seed: int = 0
     function: str | None = None
     symbolic: tuple[str, ...] = ()
+    reference: str | None = None
 
     @property
     def is_of_examples(self) -> bool:
@@ -296,7 +307,9 @@ def pick_each(name: str, request: Request) -> list[Recipe]:
     if is_program(name):
         from tirstep.programs.picking import pick_programs
 
-        return pick_programs(name, request.function)
+        return pick_programs(name, request.function, request.reference)
+    if request.reference is not None:
+        raise UseError(f"--reference is for modules of your own; '{name}' has one, leave it out")
     if request.function is not None:
         raise UseError(f"--function is for modules of your own, and '{name}' is none; leave it out")
     from tirstep.programs.plugins import list_recipes
@@ -479,6 +492,7 @@ def spell_command(name: str, run: Run, request: Request) -> str:
     for option, settings in {"--option": options, "--set": config}.items():
         for key, value in settings.items():
             words += [option, f"{key}={spell(value)}"]
+    words += [] if request.reference is None else ["--reference", request.reference]
     if name == "why" and run.problem.symbolic:
         words += ["--open", ",".join(run.problem.symbolic)]
     words += ["--seed", str(request.seed)] if request.seed else []

@@ -108,7 +108,7 @@ def make_plans(
     timeout: float,
 ) -> list[SearchPlan]:
     """What is to be searched, for each shape; all that is asked for must be possible."""
-    from tirstep.bench.candidates import require_one_output
+    from tirstep.bench.candidates import require_timeable
     from tirstep.bench.search import SearchPlan, get_choices
     from tirstep.modules import get_kernel
 
@@ -121,7 +121,7 @@ def make_plans(
         for sizes in shapes or [dict(picked.default_example.shape)]
     ]
     for problem in problems:
-        require_one_output(problem)
+        require_timeable(problem)
     request, among = _join_pairs(picked, request, among)
     fixed = choose_config(request, picked, picked.config)
     for name, values in among.items():

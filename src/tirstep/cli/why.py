@@ -19,6 +19,7 @@ from .request import (
     FunctionName,
     KernelOptions,
     RecipeName,
+    ReferenceName,
     Request,
     Seed,
     Shape,
@@ -64,6 +65,7 @@ def command(
     option: KernelOptions = None,
     config: Config = None,
     function: FunctionName = None,
+    reference: ReferenceName = None,
     left_open: LeftOpen = None,
     timeout: Annotated[
         float,
@@ -81,6 +83,7 @@ def command(
     diff, and written as a script that shows it with TVM and NumPy alone.
     """
     request = make_request(shape, dtype, option, config, seed=seed, function=function)
+    request = replace(request, reference=reference)
     if left_open is not None:
         request = replace(request, symbolic=tuple(left_open.split(",")))
     require_recipe(recipe)

@@ -8,7 +8,7 @@ wrong, the first pass is found after which it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -40,6 +40,8 @@ from .quick import (
 from .subject import HOST, ProblemOracle, Subject
 
 UNDRAWN = "undrawn"
+CRASHED = "crashed"
+"""The process ended: see `audit_pool`."""
 CODE_GENERATION = "LLVM"
 SHARES_PLACES = "tirx.StorageRewrite"
 
@@ -50,7 +52,7 @@ class AuditedTrial:
 
     Attributes
     ----------
-    status : one of `quick.STATUSES`, or ``"undrawn"``
+    status : one of `quick.STATUSES`, ``"undrawn"`` or ``"crashed"``
     at : the first pass after which it is wrong, or, where what it makes cannot be interpreted, the
         one without which it is right; or the one that refuses it
     what : the first word of what is wrong: ``"numbers"``, ``"race"``
@@ -69,19 +71,29 @@ class AuditedTrial:
     changed: tuple[str, ...] = ()
 
 
-def audit_trial(corpus: Corpus, trial: int) -> AuditedTrial:
+Tell = Callable[..., None]
+"""Takes what is being done: a module's label, its target, and the name of a pass."""
+
+
+def be_silent(*_words: str) -> None:
+    """Tell nobody."""
+
+
+def audit_trial(corpus: Corpus, trial: int, tell: Tell = be_silent) -> AuditedTrial:
     """Draw a module, lower it, and name the first pass that is wrong."""
     kind = corpus.get_kind(trial)
     try:
         subject = corpus.draw(trial)
     except UndrawnError as error:
         return AuditedTrial(trial, kind, "", "", UNDRAWN, reason=str(error))
-    return audit_subject(subject, trial, kind)
+    return audit_subject(subject, trial, kind, tell)
 
 
-def audit_subject(subject: Subject, trial: int = 0, kind: str = "") -> AuditedTrial:
+def audit_subject(
+    subject: Subject, trial: int = 0, kind: str = "", tell: Tell = be_silent
+) -> AuditedTrial:
     """The same for a module that is there already."""
-    run = _run_passes(subject)
+    run = _run_passes(subject, tell)
     found: dict[str, Any] = {"changed": tuple(run.changed)}
     if isinstance(subject.oracle, ProblemOracle):
         pass  # NumPy knows the answer; a wrong schedule is found by the bisection
@@ -93,6 +105,7 @@ def audit_subject(subject: Subject, trial: int = 0, kind: str = "") -> AuditedTr
     if "status" not in found and run.refused:
         found |= {"status": REFUSED, "at": run.refused, "reason": run.reason}
     if "status" not in found:
+        tell(subject.label, subject.target, CODE_GENERATION)
         found |= _judge(subject, run)
     return AuditedTrial(trial, kind, subject.label, subject.target, **found)
 
@@ -113,7 +126,7 @@ class _PassRun:
     reason: str = ""
 
 
-def _run_passes(subject: Subject) -> _PassRun:
+def _run_passes(subject: Subject, tell: Tell) -> _PassRun:
     bound = get_target(subject.target)
     bound = bound if subject.target.startswith(HOST) else bound.with_host(HOST)
     run = _PassRun(tvm.tirx.transform.BindTarget(tvm.target.Target(bound))(subject.module))
@@ -122,6 +135,7 @@ def _run_passes(subject: Subject) -> _PassRun:
         names = [str(each.info.name) for each in passes]
         for name, each in zip(names[: names.index(NEXT_PASS)], passes, strict=False):
             before = run.module.clone()
+            tell(subject.label, subject.target, name)
             try:
                 require_compilable(subject.module)
                 run.module = each(run.module)
@@ -172,7 +186,11 @@ def _find_first(subject: Subject, finding: Finding) -> dict[str, Any]:
         return {"status": LEFT_OUT, "reason": f"the schedule itself: {bad.finding.message}"}
     known = {"what": get_kind(bad.finding, subject.module), "reason": bad.finding.message}
     found = {"status": WRONG, "at": bad.stage.name, **known}
-    return found if bad.stage.name != UNKNOWN_PASS else {**found, **_look_without(subject, check)}
+    if bad.stage.name == UNKNOWN_PASS:
+        found |= _look_without(subject, check)
+    if found["at"] == UNKNOWN_PASS:
+        found["at"] = _find_sharing_pass(subject) or UNKNOWN_PASS
+    return found
 
 
 def _look_without(subject: Subject, check: Check) -> dict[str, Any]:
@@ -204,6 +222,28 @@ def _look_without(subject: Subject, check: Check) -> dict[str, Any]:
     }
 
 
+def _find_sharing_pass(subject: Subject) -> str:
+    """The pass that gives two buffers of shared memory one place, where that is what is wrong.
+
+    The module is right where each buffer has a place of its own: without `SHARES_PLACES`, and with
+    dynamic shared memory as it is before TVM merges it. Then the pass is the first of the two that
+    makes it wrong. "" where it is another thing.
+    """
+    edit = Edit("drop", SHARES_PLACES)
+    try:
+        apart = lower_quickly(subject.module, subject.target, [edit])
+        shared = lower_quickly(subject.module, subject.target)
+    except Exception as error:  # a pass behind it may not do without it
+        if not (is_tvm_error(error) or isinstance(error, DeviceError)):
+            raise
+        return ""
+    if judge_lowered(subject, apart, merges=False)[0] != ():
+        return ""
+    if judge_lowered(subject, shared, merges=False)[0]:
+        return SHARES_PLACES
+    return NEXT_PASS if judge_lowered(subject, shared)[0] else ""
+
+
 @dataclass(frozen=True)
 class AuditRow:
     """One pass of the table: how many modules it changed, and what it did to them.
@@ -227,7 +267,7 @@ def tabulate(trials: Iterable[AuditedTrial], order: Sequence[str]) -> list[Audit
     refused: Counter[str] = Counter()
     for each in trials:
         changed.update(set(each.changed))
-        if each.status == WRONG:
+        if each.status in (WRONG, CRASHED):
             wrong.setdefault(each.at, Counter())[each.what] += 1
         elif each.status == REFUSED:
             refused[each.at] += 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .editing import DEFAULT, PLACES, Edit, ExperimentError, get_pass, list_passes
+from .editing import PLACES, Edit, ExperimentError, get_pass, list_places
 from .promises import PROMISES
 
 ATTRIBUTE = "__experiment__"
@@ -66,7 +66,7 @@ def require_declaration(declaration: Declaration) -> None:
             hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(PROMISES)}"
             raise ExperimentError(f"nothing checks the promise '{promise}'; {hint}")
     assert declaration.place in PLACES
-    Edit(declaration.place, declaration.anchor).require(list_passes(DEFAULT))
+    Edit(declaration.place, declaration.anchor).require(list_places())
 
 
 def get_declaration(value: Any) -> Declaration | None:

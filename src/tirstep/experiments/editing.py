@@ -24,7 +24,7 @@ from tvm.tirx import compilation_pipeline
 
 from tirstep.lowering_checks import CheckError
 from tirstep.programs.program_error import explain_error
-from tirstep.transforms.passes.pipeline import PIPELINE, name_passes
+from tirstep.transforms.passes.pipeline import PIPELINE, get_pipeline, name_passes
 
 DEFAULT = "default"
 PLACES = ("after", "before", "replace", "drop")
@@ -136,6 +136,30 @@ def list_passes(base: str = DEFAULT) -> list[str]:
     return [*found, *(name for name in more if name not in found)]
 
 
+def list_places() -> list[str]:
+    """All passes that an edit may name: TVM's, then those that `PIPELINE` alone has."""
+    return [*list_passes(DEFAULT), *list_own_passes()]
+
+
+def list_own_passes() -> list[str]:
+    """The names of tirstep's passes, which run for modules that ask for `PIPELINE`."""
+    known = set(list_passes(DEFAULT))
+    return [name for name in list_passes(PIPELINE) if name not in known]
+
+
+def require_reached(edits: Sequence[Edit], modules: Sequence[tvm.IRModule]) -> None:
+    """Raise `ExperimentError` for an edit at a pass that no pipeline of these modules has."""
+    pipelines = {get_pipeline(module) for module in modules}
+    for edit in edits:
+        if edit.place not in PLACES or not _find_places(edit, list_own_passes()):
+            continue
+        if PIPELINE not in pipelines and not _find_places(edit, list_passes(DEFAULT)):
+            raise ExperimentError(
+                f"{edit.anchor} is a pass of tirstep's own pipeline, which none of these modules "
+                "asks for; name a recipe that does, with set_pipeline (matmul_prefetched, say)"
+            )
+
+
 def take_passes(base: str = DEFAULT) -> list[Any]:
     """The passes of a pipeline itself, as the options of the current context choose them."""
     taken: list[Any] = []
@@ -152,9 +176,10 @@ def take_passes(base: str = DEFAULT) -> list[Any]:
 def register_edited(edits: Sequence[Edit], base: str = DEFAULT) -> Iterator[str]:
     """The name of a pipeline with these edits, which TVM knows while this lasts.
 
-    Raises `ExperimentError` for a pass that the pipeline does not have.
+    An edit at a pass of tirstep's own changes nothing in another pipeline. Raises `ExperimentError`
+    for a pass that no pipeline has.
     """
-    names = list_passes(base)
+    names = list_places()
     for edit in edits:
         edit.require(names)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tirstep.files import write_file
+from tirstep.transforms import get_pipeline
 
 from .corpus import Corpus, UndrawnError
 from .counterexample import PassSource, make_script, run_script, write_script
@@ -57,7 +58,7 @@ def try_trial(experiment: Experiment, corpus: Corpus, trial: int) -> TrialRecord
 
 def try_subject(experiment: Experiment, subject: Subject) -> QuickVerdict:
     """The same for a module that is there: by the passes alone where the change is among them."""
-    if is_quick(experiment.edits, DEFAULT):
+    if is_quick(experiment.edits, get_pipeline(subject.module)):
         return try_quickly(experiment.edits, subject)
     trial = try_change(experiment, subject, TryOptions((), with_facts=False))
     return QuickVerdict(trial.status, trial.reason, _get_kind(trial))

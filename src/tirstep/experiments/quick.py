@@ -114,11 +114,14 @@ def get_kind(finding: Finding, module: tvm.IRModule) -> str:
 
 
 def judge_lowered(
-    subject: Subject, lowered: tvm.IRModule
+    subject: Subject, lowered: tvm.IRModule, *, merges: bool = True
 ) -> tuple[tuple[Finding, ...] | None, str]:
-    """The findings of what the passes made; None, and the reason, where it cannot be run."""
+    """The findings of what the passes made; None, and the reason, where it cannot be run.
+
+    Without `merges`, buffers of dynamic shared memory stay apart (`simulate_lowered`).
+    """
     try:
-        program = _make_program(subject, lowered)
+        program = _make_program(subject, lowered, merges)
         return tuple(subject.oracle.check(program, "simulator", subject.label)), ""
     except (DeviceError, CheckError, UnsupportedError) as error:
         return None, str(error)
@@ -126,12 +129,12 @@ def judge_lowered(
         return None, f"the interpreter fails: {type(error).__name__}: {error}"
 
 
-def _make_program(subject: Subject, lowered: tvm.IRModule) -> Program:
+def _make_program(subject: Subject, lowered: tvm.IRModule, merges: bool) -> Program:
     if subject.target.startswith(HOST):
         return Interpreter(in_order=False).compile(lowered)
 
     def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
-        simulation = simulate_lowered(lowered, arguments)
+        simulation = simulate_lowered(lowered, arguments, merges=merges)
         return simulation.arguments, simulation.findings
 
     return Program(run)

@@ -1,7 +1,8 @@
 """The bench's cases of a user's programs: their recipes, and who computes the same.
 
 A file may have a dict ``TORCH`` of functions of tensors, by the name of the kernel or module: from
-its inputs, in their order, to its output. Without one there is no PyTorch beside it.
+its inputs, in their order, to its output, or to a tuple of several. Without one there is no PyTorch
+beside it, but for a kernel of tirstep's own.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tirstep.bench.candidates import require_one_output
+from tirstep.bench.candidates import require_timeable
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.peers import PEERS, Peer, wrap_function
-from tirstep.modules import KernelError, get_kernel
+from tirstep.modules import KernelError, get_kernel, kernels
 from tirstep.transforms.recipes import Recipe
 
 from .loading import load_place
@@ -55,11 +56,12 @@ def plan_program(
                 )
             try:
                 problem = kernel.problem(*sizes, **options)
-                require_one_output(problem)
+                require_timeable(problem)
             except KernelError as error:
                 refused.append(error)
                 continue
-            peers = (*_list_torch(functions, name), PEERS["dlight"], PEERS["unscheduled"])
+            torch = _list_torch(functions, name, kernels().get(name) is kernel)
+            peers = (*torch, PEERS["dlight"], PEERS["unscheduled"])
             cases.append(PlannedCase(text, problem, tuple(recipes), peers))
     if refused and (left_out is None or not cases):
         raise refused[0]
@@ -80,8 +82,11 @@ def _read_functions(text: str) -> Mapping[str, Callable[..., Any]]:
     return {str(name): function for name, function in functions.items()}
 
 
-def _list_torch(functions: Mapping[str, Callable[..., Any]], kernel: str) -> list[Peer]:
+def _list_torch(
+    functions: Mapping[str, Callable[..., Any]], kernel: str, is_known: bool
+) -> list[Peer]:
+    """The file's function; without one, that of the table for a kernel of tirstep's."""
     if kernel not in functions:
-        return []
+        return [PEERS["torch"]] if is_known else []
     function = wrap_function(functions[kernel])
     return [Peer("torch", "PyTorch", package="torch", functions=function)]

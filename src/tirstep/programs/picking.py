@@ -102,12 +102,15 @@ def _narrow(module: tvm.IRModule, function: str) -> tvm.IRModule:
     return make_main(module[function])
 
 
-def pick_programs(text: str, function: str | None = None) -> list[Recipe]:
+def pick_programs(
+    text: str, function: str | None = None, reference: str | None = None
+) -> list[Recipe]:
     """The recipes of what a text names; raises `ProgramError` where there are none.
 
     All of a place are its recipes, its schedules, and of what has none of these the kernel or the
     module itself. A kernel's name stands for its recipes. `function` is the only one that is meant
-    of modules that have several.
+    of modules that have several. `reference` names the module or function whose answers they must
+    have.
     """
     spelling = read_spelling(text)
     picker = Picker(load_place(spelling.place), spelling, function)
@@ -117,7 +120,27 @@ def pick_programs(text: str, function: str | None = None) -> list[Recipe]:
             f"{spelling.place} has nothing to check: a kernel, a recipe, an IRModule, a PrimFunc, "
             "or a function whose first parameter is a Schedule"
         )
-    return list({recipe.name: recipe for recipe in recipes}.values())
+    found = list({recipe.name: recipe for recipe in recipes}.values())
+    return found if reference is None else _hold_against(found, reference)
+
+
+def _hold_against(recipes: Sequence[Recipe], text: str) -> list[Recipe]:
+    """The recipes, of modules that are judged by the answers of what a text names."""
+    kernels_of = list({id(it.kernel): it.kernel for it in pick_programs(text)}.values())
+    if len(kernels_of) != 1 or not isinstance(kernels_of[0], ModuleKernel):
+        several = f"has {len(kernels_of)} programs" if len(kernels_of) > 1 else "is a kernel"
+        raise ProgramError(
+            f"--reference {text} {several}, and a reference is one function of TIR; give FILE:NAME"
+        )
+    for recipe in recipes:
+        if not isinstance(recipe.kernel, ModuleKernel):
+            raise ProgramError(
+                f"{recipe.name} is of the kernel {recipe.kernel_name}, which has a reference; "
+                "leave --reference out"
+            )
+    return [
+        dataclasses.replace(it, kernel=it.kernel.with_reference(kernels_of[0])) for it in recipes
+    ]
 
 
 def pick_program_ladder(text: str, function: str | None = None) -> Ladder:
@@ -206,7 +229,7 @@ class Picker:
         if names:
             name, _, function = names[0].partition(".")
             return self._make(self.get_program(name), function or self.function, is_named=True)
-        programs = self.programs
+        programs = [it for it in self.programs if not _has_no_function(it)] or self.programs
         recipes = [it for found in programs for it in self._make(found, self.function)]
         if self.function is not None and not recipes:
             raise ProgramError(f"{self.spelling.place} has no function '{self.function}'")
@@ -421,6 +444,11 @@ class Picker:
             return True
         has_schedules = any(it.kind == "schedule" for it in programs)
         return has_schedules and found.name in [it.name for it in self._list_targets()]
+
+
+def _has_no_function(found: Found) -> bool:
+    """Whether it is a module of Relax alone, as it stands beside what LegalizeOps made of it."""
+    return found.kind == "module" and not list_functions(found.value)
 
 
 def _apply_trace(sch: Schedule) -> None:

@@ -26,7 +26,7 @@ from .on_the_cpu import compute_reference, run_unscheduled
 Prepare = Callable[[Sequence[Any], Any, Problem], Callable[[], Any]]
 """From inputs, output and problem to a launch, which returns a result if it is not the output.
 
-The output is None on the CPU.
+Of several outputs a tuple is given, and one returned. The output is None on the CPU.
 """
 Schedule = Callable[[tvm.IRModule, Any], tvm.IRModule]
 """From a module and a target of TVM to a bound module."""
@@ -92,7 +92,10 @@ class Peer:
 
 
 def wrap_function(function: Callable[..., Any]) -> Prepare:
-    """The `Peer.functions` of one function, from a kernel's inputs in order to its output."""
+    """The `Peer.functions` of one function, from a kernel's inputs in order to its output.
+
+    Of several outputs it returns a tuple, in their order.
+    """
     return lambda inputs, out, problem: lambda: function(*inputs)
 
 

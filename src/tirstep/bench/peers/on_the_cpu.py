@@ -23,7 +23,7 @@ def compute_reference(inputs: Sequence[Array], out: Any, problem: Problem) -> Ca
     return functools.partial(problem.kernel.meaning.reference, *inputs, **settings)
 
 
-def run_unscheduled(inputs: Sequence[Array], out: Any, problem: Problem) -> Callable[[], Array]:
+def run_unscheduled(inputs: Sequence[Array], out: Any, problem: Problem) -> Callable[[], Any]:
     """The kernel as it was written, compiled by TVM for one thread of the CPU.
 
     Raises `PeerMissing` for a type that TVM computes wrongly there.
@@ -31,10 +31,12 @@ def run_unscheduled(inputs: Sequence[Array], out: Any, problem: Problem) -> Call
     if obstacle := CpuDevice().find_obstacle(problem.module):
         raise PeerMissing(obstacle)
     function = compile_module(problem.module, "llvm")["main"]
-    arguments = [tvm.runtime.tensor(array) for array in (*inputs, blank(problem.outputs[0]))]
+    arrays = problem.make_arguments(inputs, [blank(output) for output in problem.outputs])
+    arguments = [tvm.runtime.tensor(array) for array in arrays]
 
-    def launch() -> Array:
+    def launch() -> Any:
         function(*arguments)
-        return arguments[-1].numpy()
+        results = [tensor.numpy() for tensor in problem.take_outputs(arguments)]
+        return results[0] if len(results) == 1 else results
 
     return launch

@@ -157,6 +157,11 @@ def _rms_norm(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     return lambda: F.rms_norm(x, x.shape[-1:], *scale, eps=EPSILON)
 
 
+def _row_argmax(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    (x,) = inputs
+    return lambda: torch.max(x, dim=-1)
+
+
 def _transpose(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     (x,) = inputs
     if out is None:
@@ -200,6 +205,7 @@ FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
         "softmax": _softmax,
         "layer_norm": _layer_norm,
         "rms_norm": _rms_norm,
+        "row_argmax": _row_argmax,
         "transpose": _transpose,
         "vector_add": _vector_add,
         "relu": _relu,

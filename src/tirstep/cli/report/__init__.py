@@ -7,6 +7,7 @@ files of the folder `page`, put together as they are, without a build step and w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ from ..request import (
     FunctionName,
     GoldenDir,
     KernelOptions,
+    ReferenceName,
     Request,
     Seed,
     Shape,
@@ -82,6 +84,7 @@ def command(
     option: KernelOptions = None,
     config: Config = None,
     function: FunctionName = None,
+    reference: ReferenceName = None,
 ) -> int:
     """Write an HTML page of every step and every lowering pass.
 
@@ -95,6 +98,7 @@ def command(
     request = make_request(
         shape, dtype, option, config, golden_dir, device, seed, function=function
     )
+    request = replace(request, reference=reference)
     for name in recipes:
         require_either(name)
     if watch:
@@ -110,6 +114,7 @@ def _spell(request: Request) -> list[str]:
     pairs = [("--device", request.device), ("--seed", str(request.seed))]
     pairs += [] if request.shape is None else [("--shape", request.shape)]
     pairs += [] if request.golden_dir is None else [("--golden-dir", str(request.golden_dir))]
+    pairs += [] if request.reference is None else [("--reference", request.reference)]
     pairs += [("--option", f"{name}={spell(value)}") for name, value in request.options.items()]
     pairs += [("--set", f"{name}={spell(value)}") for name, value in request.config.items()]
     return [word for pair in pairs for word in pair]

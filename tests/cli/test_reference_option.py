@@ -1,0 +1,92 @@
+"""``--reference``: what a module of barriers must compute, by the program that it was made from."""
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Command
+
+PROGRAMS = """
+from tvm.script import tirx as T
+
+
+@T.prim_func
+def plain(X: T.Buffer((64,), "float32"), Y: T.Buffer((64,), "float32")):
+    for i in range(64):
+        Y[i] = X[63 - i] + T.float32(1)
+
+
+@T.prim_func
+def turned(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+    for tx in T.thread_binding(64, thread="threadIdx.x"):
+        S = T.alloc_buffer((64,), "float32", scope="shared")
+        S[tx] = A[tx]
+        T.tvm_storage_sync("shared")
+        C[tx] = S[63 - tx] + T.float32(1)
+
+
+@T.prim_func
+def wrong(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+    for tx in T.thread_binding(64, thread="threadIdx.x"):
+        S = T.alloc_buffer((64,), "float32", scope="shared")
+        S[tx] = A[tx]
+        T.tvm_storage_sync("shared")
+        C[tx] = S[tx] + T.float32(1)
+
+
+@T.prim_func
+def narrow(A: T.Buffer((32,), "float32"), C: T.Buffer((64,), "float32")):
+    for i in range(64):
+        C[i] = A[i // 2]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("pair.py").write_text(PROGRAMS)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_cannot_judge_itself_is_sent_to_a_reference(command: Command) -> None:
+    result = command("check", "pair.py:turned")
+    assert result.code == 1
+    assert "name the program before it was scheduled: --reference FILE:NAME" in result.out
+    assert "tirstep check pair.py:turned --reference FILE:NAME" in result.out
+    assert "tirstep why" not in result.out
+    # Facts need no reference, nor does a page.
+    facts = command("facts", "pair.py:turned")
+    assert (facts.code, "512" in facts.out) == (0, True)
+    page = command("report", "pair.py:turned", "-o", "page.html")
+    assert (page.code, Path("page.html").is_file()) == (1, True)
+    assert "name the program before it was scheduled" in page.out + page.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_reference_judges_it(command: Command) -> None:
+    right = command("check", "pair.py:turned", "--reference", "pair.py:plain")
+    assert (right.code, "numbers ok on simulator" in right.out) == (0, True)
+    wrong = command("check", "pair.py:wrong", "--reference", "pair.py:plain")
+    assert wrong.code == 1
+    assert "63 of 64 elements are wrong" in wrong.out or "64 of 64" in wrong.out
+    assert "tirstep why pair.py:wrong --reference pair.py:plain" in wrong.out
+    found = command("why", "pair.py:wrong", "--reference", "pair.py:plain")
+    assert (found.code, "step 0 input" in found.out) == (1, True)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["pair.py:turned", "--reference", "pair.py:narrow"], "its reference narrow takes float32"),
+        (["pair.py:turned", "--reference", "pair.py"], "has 4 programs, and a reference is one"),
+        (["pair.py:turned", "--reference", "pair.py:turned"], "it cannot be judged"),
+        (["relu_bound", "--reference", "pair.py:plain"], "--reference is for modules of your own"),
+        (["pair.py:turned", "--reference", "gone.py:f"], "there is no file gone.py"),
+    ],
+)
+def test_wrong_use(command: Command, words: list[str], sentence: str) -> None:
+    result = command("check", *words)
+    assert result.code in (1, 2)
+    assert sentence in result.out + result.err
