@@ -17,10 +17,10 @@ from tirstep.versions import require_supported_tvm
 require_supported_tvm()
 
 # TVM may be imported from here on only.
-from tirstep.modules.convolution import conv1d, depthwise_conv2d, window_sum
+from tirstep.modules.convolution import conv1d, conv2d, depthwise_conv2d, window_sum
 from tirstep.modules.elementwise import gelu, relu, transpose, vector_add
 from tirstep.modules.kernel import Kernel, Problem, kernel
-from tirstep.modules.matmul import matmul, matmul_bias_relu
+from tirstep.modules.matmul import batched_matmul, matmul, matmul_bias_gelu, matmul_bias_relu
 from tirstep.modules.problem import AnyProblem, Tensor
 from tirstep.modules.rows import layer_norm, matvec, rms_norm, row_argmax, row_sum, softmax
 from tirstep.modules.validation import KernelError, nearest
@@ -31,7 +31,9 @@ __all__ = [
     "KernelError",
     "Problem",
     "Tensor",
+    "batched_matmul",
     "conv1d",
+    "conv2d",
     "depthwise_conv2d",
     "gelu",
     "get_kernel",
@@ -39,6 +41,7 @@ __all__ = [
     "kernels",
     "layer_norm",
     "matmul",
+    "matmul_bias_gelu",
     "matmul_bias_relu",
     "matvec",
     "relu",
@@ -67,7 +70,10 @@ _KERNELS = (
     matvec,
     matmul,
     matmul_bias_relu,
+    matmul_bias_gelu,
+    batched_matmul,
     depthwise_conv2d,
+    conv2d,
 )
 
 

@@ -1,6 +1,6 @@
-"""Windows over neighbouring elements: the window sum, conv1d, depthwise_conv2d."""
+"""Windows over neighbouring elements: the window sum, conv1d, depthwise_conv2d, conv2d."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from tvm.script import tirx as T
 from tirstep.modules import corners
 from tirstep.modules.dtypes import SUMS_OF_FEW, SUMS_OF_PRODUCTS
 from tirstep.modules.kernel import kernel
-from tirstep.modules.tvmscript import cast_between, zero_of
+from tirstep.modules.tvmscript import DTypes, cast_between, zero_of
 
 CONV1D_TILE = 1024
 """The elements of a tile of over="padded"."""
@@ -256,3 +256,175 @@ def _program(B: int, C: int, H: int, W: int, K: int, dtype: str, acc: str | None
                     ) * widen(F[vc, 0, vy, vx])
 
     return DepthwiseConv2D
+
+
+def count_outputs(size: int, taps: int, stride: int, padding: int, dilation: int) -> int:
+    """How many windows of a convolution begin along a dimension; below 1 where none fits."""
+    return (size + 2 * padding - dilation * (taps - 1) - 1) // stride + 1
+
+
+def _get_outputs(h: int, w: int, kh: int, kw: int, **given: Any) -> tuple[int, int]:
+    """The rows and columns of conv2d's result."""
+    steps = {name: given[name] for name in ("stride", "padding", "dilation")}
+    return count_outputs(h, kh, **steps), count_outputs(w, kw, **steps)
+
+
+def _convolve(x: npt.NDArray[Any], f: npt.NDArray[Any], **given: Any) -> npt.NDArray[Any]:
+    stride, padding, dilation = (given[name] for name in ("stride", "padding", "dilation"))
+    rim = (padding, padding)
+    spans = [dilation * (taps - 1) + 1 for taps in f.shape[1:3]]
+    windows = sliding_window_view(np.pad(x, ((0, 0), rim, rim, (0, 0))), spans, axis=(1, 2))
+    windows = windows[:, ::stride, ::stride, :, ::dilation, ::dilation]
+    return np.einsum("byxcij,oijc->byxo", windows, f, optimize=True)
+
+
+def _refuse_no_window(h: int, w: int, kh: int, kw: int, **given: Any) -> str | None:
+    rows, columns = _get_outputs(h, w, kh, kw, **given)
+    if rows >= 1 and columns >= 1:
+        return None
+    padding, dilation = given["padding"], given["dilation"]
+    return (
+        f"a window of {kh}x{kw} with dilation={dilation} is larger than the image of {h}x{w} with "
+        f"padding={padding}; choose a larger image or padding, or a smaller window"
+    )
+
+
+def _count_conv2d(h: int, w: int, n: int, ci: int, co: int, kh: int, kw: int, **given: Any) -> int:
+    rows, columns = _get_outputs(h, w, kh, kw, **given)
+    return 2 * n * rows * columns * co * kh * kw * ci
+
+
+def _find_largest(n: int, h: int, w: int, ci: int, co: int, kh: int, kw: int, **given: Any) -> int:
+    """The elements of the padded image, of the filters or of the result."""
+    rows, columns = _get_outputs(h, w, kh, kw, **given)
+    rim = 2 * given["padding"]
+    return max(n * (h + rim) * (w + rim) * ci, co * kh * kw * ci, n * rows * columns * co)
+
+
+def _find_corner(kh: int, kw: int, padding: int, dilation: int, **_: Any) -> tuple[Any]:
+    """What of the image the first window sums, beyond the rim."""
+    rows, columns = (max(dilation * (taps - 1) + 1 - padding, 0) for taps in (kh, kw))
+    return (np.s_[0, :rows, :columns],)
+
+
+@kernel(
+    reference=_convolve,
+    flops=_count_conv2d,
+    terms=lambda ci, kh, kw, **_: ci * kh * kw,
+    elements=_find_largest,
+    accumulators=SUMS_OF_PRODUCTS,
+    choices={"stride": range(1, 17), "padding": range(65), "dilation": range(1, 17)},
+    refuse=_refuse_no_window,
+    zeros=_find_corner,
+    # An infinity in each row of pixels would make most results no numbers.
+    corners=(corners.thinning,),
+)
+def conv2d(
+    n: int,
+    h: int,
+    w: int,
+    ci: int,
+    co: int,
+    kh: int,
+    kw: int,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
+    dtype: str = "float32",
+    acc: str | None = None,
+    out: str | None = None,
+) -> tvm.IRModule:
+    """Y(n, y, x, co) = the images X(n, h, w, ci) with filters F(co, kh, kw, ci), channels last.
+
+    Y[n, y, x, o] is the sum over i, j, c of X[n, y * stride + i * dilation - padding, ..., c] times
+    F[o, i, j, c], with zeros around the image; along h there are
+    (h + 2 * padding - dilation * (kh - 1) - 1) // stride + 1 of them, and so along w. It
+    correlates, as convolutions of neural networks do. Block "padded" writes the images with their
+    rim into a buffer; block "Y", loops n, y, x, o, i, j, c, sums. `dtype`, `acc` and `out` are as
+    for `matmul`: where Y is not of type acc, block "Y" sums into the buffer Y_acc and block
+    "Y_cast" converts that into Y.
+
+    2 * n * y * x * co * kh * kw * ci operations: products with the rim are counted, as is usual.
+    Raises `KernelError` for bad sizes, options, dtype, acc or out, and where no window fits.
+    """
+    rows, columns = _get_outputs(h, w, kh, kw, stride=stride, padding=padding, dilation=dilation)
+    sizes = (n, h, w, ci, co, kh, kw, rows, columns)
+    program = _conv2d if out == acc else _conv2d_then_cast
+    return program(sizes, (stride, padding, dilation), (dtype, acc, out))
+
+
+Steps: TypeAlias = tuple[int, int, int]
+
+
+def _conv2d(sizes: tuple[int, ...], steps: Steps, dtypes: DTypes) -> tvm.IRModule:
+    (N, H, W, CI, CO, KH, KW, YH, YW), (S, P, D), (dtype, acc, _) = sizes, steps, dtypes
+    rim, zero, widen = zero_of(dtype), zero_of(acc), cast_between(dtype, acc)
+
+    @I.ir_module
+    class Conv2D:
+        @T.prim_func(s_tir=True)
+        def main(
+            X: T.Buffer((N, H, W, CI), dtype),
+            F: T.Buffer((CO, KH, KW, CI), dtype),
+            Y: T.Buffer((N, YH, YW, CO), acc),
+        ):
+            T.func_attr({"tirx.noalias": True})
+            padded = T.sblock_alloc_buffer((N, H + 2 * P, W + 2 * P, CI), dtype)
+            for n, y, x, c in T.grid(N, H + 2 * P, W + 2 * P, CI):
+                with T.sblock("padded"):
+                    vn, vy, vx, vc = T.axis.remap("SSSS", [n, y, x, c])
+                    padded[vn, vy, vx, vc] = T.if_then_else(
+                        vy >= P and vy < H + P and vx >= P and vx < W + P,
+                        X[vn, vy - P, vx - P, vc],
+                        rim,
+                    )
+            for n, y, x, o, i, j, c in T.grid(N, YH, YW, CO, KH, KW, CI):
+                with T.sblock("Y"):
+                    vn, vy, vx, vo, vi, vj, vc = T.axis.remap("SSSSRRR", [n, y, x, o, i, j, c])
+                    with T.init():
+                        Y[vn, vy, vx, vo] = zero
+                    Y[vn, vy, vx, vo] = Y[vn, vy, vx, vo] + widen(
+                        padded[vn, vy * S + vi * D, vx * S + vj * D, vc]
+                    ) * widen(F[vo, vi, vj, vc])
+
+    return Conv2D
+
+
+def _conv2d_then_cast(sizes: tuple[int, ...], steps: Steps, dtypes: DTypes) -> tvm.IRModule:
+    (N, H, W, CI, CO, KH, KW, YH, YW), (S, P, D), (dtype, acc, out) = sizes, steps, dtypes
+    rim, zero, widen = zero_of(dtype), zero_of(acc), cast_between(dtype, acc)
+
+    @I.ir_module
+    class Conv2D:
+        @T.prim_func(s_tir=True)
+        def main(
+            X: T.Buffer((N, H, W, CI), dtype),
+            F: T.Buffer((CO, KH, KW, CI), dtype),
+            Y: T.Buffer((N, YH, YW, CO), out),
+        ):
+            T.func_attr({"tirx.noalias": True})
+            padded = T.sblock_alloc_buffer((N, H + 2 * P, W + 2 * P, CI), dtype)
+            Y_acc = T.sblock_alloc_buffer((N, YH, YW, CO), acc)
+            for n, y, x, c in T.grid(N, H + 2 * P, W + 2 * P, CI):
+                with T.sblock("padded"):
+                    vn, vy, vx, vc = T.axis.remap("SSSS", [n, y, x, c])
+                    padded[vn, vy, vx, vc] = T.if_then_else(
+                        vy >= P and vy < H + P and vx >= P and vx < W + P,
+                        X[vn, vy - P, vx - P, vc],
+                        rim,
+                    )
+            for n, y, x, o, i, j, c in T.grid(N, YH, YW, CO, KH, KW, CI):
+                with T.sblock("Y"):
+                    vn, vy, vx, vo, vi, vj, vc = T.axis.remap("SSSSRRR", [n, y, x, o, i, j, c])
+                    with T.init():
+                        Y_acc[vn, vy, vx, vo] = zero
+                    Y_acc[vn, vy, vx, vo] = Y_acc[vn, vy, vx, vo] + widen(
+                        padded[vn, vy * S + vi * D, vx * S + vj * D, vc]
+                    ) * widen(F[vo, vi, vj, vc])
+            for n, y, x, o in T.grid(N, YH, YW, CO):
+                with T.sblock("Y_cast"):
+                    vn, vy, vx, vo = T.axis.remap("SSSS", [n, y, x, o])
+                    Y[vn, vy, vx, vo] = T.Cast(out, Y_acc[vn, vy, vx, vo])
+
+    return Conv2D

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -11,6 +11,14 @@ import numpy as np
 from tirstep.modules.validation import KernelError
 
 _FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+# Types that only what computes has: their numbers lie in memory as float32 (`get_storage`). By the
+# mantissa bits of one that is rounded to nearest, and is as far off at most.
+#
+# tf32: an operand of tensor cores, which ignore all but 11 bits of a float32 (with the hidden one).
+# fp22: a sum of Hopper's tensor cores over products of float8, of which 14 bits are kept and the
+# others cut off (Zhang and others, SageAttention2, 2024, section 3.2; DeepSeek-V3 Technical Report,
+# 2024, section 3.5.2): cutting off loses as much as rounding to 13.
+_IN_FLOAT32 = {"tf32": 11, "fp22": 13}
 _INTEGERS = ("int32", "int16", "int8", "int64", "uint8", "uint16", "uint32", "uint64")
 
 # For kernels that sum products: what each input type may be summed in, the default first.
@@ -23,6 +31,14 @@ SUMS_OF_PRODUCTS: Mapping[str, tuple[str, ...]] = {
     "float8_e5m2": ("float32",),
     "int8": ("int32",),
     "int32": ("int32",),
+}
+# For kernels that tensor cores compute: float32 operands that may be rounded to TF32, and float8
+# sums as Hopper keeps them, where that is asked for by name.
+SUMS_ON_TENSOR_CORES: Mapping[str, tuple[str, ...]] = {
+    **SUMS_OF_PRODUCTS,
+    "float8_e4m3fn": ("float32", "fp22"),
+    "float8_e5m2": ("float32", "fp22"),
+    "tf32": ("float32",),
 }
 # For kernels that add a few numbers: in the type of their inputs where a GPU adds in it. float8 it
 # does not add, and a sum of two is rarely a float8: the sum is a float32.
@@ -65,7 +81,7 @@ class DType:
         the same range and is computed in float32 where a GPU does not add it. float16 keeps its
         subnormal numbers, whatever the flag (PTX ISA, "Half Precision Floating Point").
         """
-        if self.name in ("float32", "bfloat16"):
+        if self.name in ("float32", "bfloat16", *_IN_FLOAT32):
             return self.smallest_normal
         return self.smallest_subnormal
 
@@ -84,6 +100,22 @@ class DType:
         return 2**self.mantissa_bits if self.is_float else int(self.largest)
 
 
+def get_storage(name: str) -> str:
+    """The type that numbers of a type have in memory: float32 for tf32 and fp22, else itself."""
+    return "float32" if name in _IN_FLOAT32 else name
+
+
+def find_operand_loss(dtype: str) -> float:
+    """How much a product of two operands of a type may be off, relatively, before any sum.
+
+    Only for tf32, of which tensor cores cut off bits, the vendor's libraries round them: 2^-10 of
+    each operand at most.
+    """
+    if dtype != "tf32":
+        return 0.0
+    return float((1 + 2 * dtype_facts(dtype).unit_roundoff) ** 2 - 1)
+
+
 @functools.cache
 def dtype_facts(name: str) -> DType:
     """The facts of a data type by TVM's name of it; raises `KernelError` for a name unknown here.
@@ -97,10 +129,12 @@ def dtype_facts(name: str) -> DType:
         low, high = int(integers.min), int(integers.max)
         bits = integers.bits - (low < 0)
         return DType(name, np.dtype(name), False, bits, low, high, 0.0, 0.0)
+    if name in _IN_FLOAT32:
+        return replace(dtype_facts("float32"), name=name, mantissa_bits=_IN_FLOAT32[name])
     if name not in _FLOATS:
         raise KernelError(
             f"dtype_facts: {name!r} is no data type known here; use {', '.join(_FLOATS)}, "
-            f"{', '.join(_INTEGERS)}, bool"
+            f"{', '.join(_INTEGERS)}, {', '.join(_IN_FLOAT32)}, bool"
         )
     # ml_dtypes knows NumPy's types too, but says nothing new of float64.
     numpy = np.dtype(getattr(ml_dtypes, name, name))

@@ -77,14 +77,20 @@ def relu(n: int, *, dtype: str = "float32") -> tvm.IRModule:
     return Relu
 
 
-def _gelu_of(a: Any, **_: Any) -> Any:
-    """As the kernel has it: 1 + tanh(z) cancels where z is far below 0, in float64 too."""
+def compute_gelu(a: Any, **_: Any) -> Any:
+    """gelu in NumPy, as the kernel has it: 1 + tanh(z) cancels where z is far below 0."""
     with np.errstate(over="ignore"):
         return a / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (a + 0.044715 * a**3)))
 
 
+def apply_gelu(x: Any) -> Any:
+    """gelu of an expression of float32."""
+    slope = T.float32(-2 * np.sqrt(2 / np.pi))
+    return x / (T.float32(1) + T.exp(slope * (x + T.float32(0.044715) * x * x * x)))
+
+
 @kernel(
-    reference=_gelu_of,
+    reference=compute_gelu,
     error=roundings.gelu,
     corners=(corners.along_the_curve,),
     flops=lambda n, **_: 8 * n,
@@ -103,10 +109,6 @@ def gelu(n: int, *, dtype: str = "float32", approximate: str = "tanh") -> tvm.IR
     """
     N, widen, narrow = n, cast_between(dtype, "float32"), cast_between("float32", dtype)
 
-    def function(x: Any) -> Any:
-        slope = T.float32(-2 * np.sqrt(2 / np.pi))
-        return x / (T.float32(1) + T.exp(slope * (x + T.float32(0.044715) * x * x * x)))
-
     @I.ir_module
     class Gelu:
         @T.prim_func(s_tir=True)
@@ -115,7 +117,7 @@ def gelu(n: int, *, dtype: str = "float32", approximate: str = "tanh") -> tvm.IR
             for i in T.grid(N):
                 with T.sblock("B"):
                     vi = T.axis.remap("S", [i])
-                    B[vi] = narrow(function(widen(A[vi])))
+                    B[vi] = narrow(apply_gelu(widen(A[vi])))
 
     return Gelu
 

@@ -36,7 +36,7 @@ from tvm.tirx.buffer import BufferType
 
 from tirstep.modules import corners, numeric
 from tirstep.modules.corners import Corner
-from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.dtypes import dtype_facts, get_storage
 from tirstep.modules.narrowing import describe_narrow
 from tirstep.modules.numeric import Array
 from tirstep.modules.problem import AnyProblem, Tensor
@@ -118,7 +118,12 @@ class Kernel:
         taken = take_sizes(self.name, self.size_names, sizes, options)
         rules = self.meaning
         chosen = take_options(
-            self.name, self.options, rules.accumulators, rules.choices, given=options
+            self.name,
+            self.options,
+            rules.accumulators,
+            rules.choices,
+            given=options,
+            storage_of=get_storage,
         )
         if sentence := self.ask("refuse", **taken, **chosen):
             raise KernelError(f"{self.name}: {sentence}")
@@ -321,6 +326,9 @@ class Problem(AnyProblem):
         any other one has an `error` of its own in the place of that product.
 
         What underflows may become 0, since TVM compiles for a GPU with fast arithmetic.
+
+        Operands of type tf32 may lose all but 11 bits, each 2^-10 of itself, before they are
+        multiplied: 2^-9 of the sum of absolute terms comes to the bound.
 
         Where n u is 1 or more, nothing can be promised, and the bound is infinite: a float16 sum
         of 2048 terms may stop growing. Such a problem is checked by `integer_inputs` alone.

@@ -1,14 +1,26 @@
-"""Products of matrices."""
+"""Products of matrices: of two, of batches of them, and with a bias and a function behind."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import corners
-from tirstep.modules.dtypes import SUMS_OF_PRODUCTS
+from tirstep.modules import corners, roundings
+from tirstep.modules.dtypes import (
+    FLOATS_IN_FLOAT32,
+    SUMS_OF_PRODUCTS,
+    SUMS_ON_TENSOR_CORES,
+    get_storage,
+)
+from tirstep.modules.elementwise import apply_gelu, compute_gelu
 from tirstep.modules.kernel import kernel
 from tirstep.modules.tvmscript import DTypes, cast_between, swapped_if, zero_of
+
+Sizes: TypeAlias = tuple[int, int, int, int]
+Function: TypeAlias = Callable[[Any], Any]
 
 
 @kernel(
@@ -16,7 +28,7 @@ from tirstep.modules.tvmscript import DTypes, cast_between, swapped_if, zero_of
     flops=lambda m, n, k, **_: 2 * m * n * k,
     terms=lambda k, **_: k,
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
-    accumulators=SUMS_OF_PRODUCTS,
+    accumulators=SUMS_ON_TENSOR_CORES,
     choices={"transpose_b": (False, True)},
     zeros=lambda m, **_: (np.s_[m // 2],),
     corners=corners.SUMMED,
@@ -35,18 +47,34 @@ def matmul(
 
     Sums in `acc`: float32 for float32, float16 (which may also be summed in float16), bfloat16,
     float8_e4m3fn and float8_e5m2; int32 for int8 and int32. C has type `out`, which is acc or, for
-    floats, dtype; where it is not acc, block "C" sums into the buffer C_acc and block "C_cast"
-    converts that into C.
+    floats, dtype, and for float8 bfloat16 or float16, too; where it is not acc, block "C" sums into
+    the buffer C_acc and block "C_cast" converts that into C.
+
+    Two names allow tensor cores to keep less of a float32, and are annotations of block "C" that
+    change nothing else: with dtype tf32, operands lie in memory as float32, and their last 13 bits
+    may be left out of products; with acc fp22, sums of float8 lie in memory as float32, and 14 bits
+    of each may be kept.
 
     2 * m * n * k operations. Raises `KernelError` for bad sizes, dtype, acc, out or transpose_b.
     Source: the MLC course (1024, 1024, 1024) and the GEMM tutorial (1024, 512, 2048).
     """
-    program = _matmul if out == acc else _matmul_then_cast
-    return program(m, n, k, (dtype, acc, out), transpose_b)
+    stored = get_storage(dtype), get_storage(str(acc)), out
+    attributes = {}
+    if dtype == "tf32":
+        attributes["tirstep_operands"] = dtype
+    if acc == "fp22":
+        attributes["tirstep_sums"] = acc
+    program = _matmul if out == stored[1] else _matmul_then_cast
+    return program(m, n, k, stored, (transpose_b, attributes))
 
 
-def _matmul(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool) -> tvm.IRModule:
+Form: TypeAlias = tuple[bool, dict[str, str]]
+"""Whether B is transposed, and the annotations of the block of products."""
+
+
+def _matmul(M: int, N: int, K: int, dtypes: DTypes, form: Form) -> tvm.IRModule:
     dtype, acc, _ = dtypes
+    transpose_b, attributes = form
     zero, widen, at = zero_of(acc), cast_between(dtype, acc), swapped_if(transpose_b)
 
     @I.ir_module
@@ -59,6 +87,7 @@ def _matmul(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool) -> tvm.IR
             for i, j, k in T.grid(M, N, K):
                 with T.sblock("C"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    T.sblock_attr(attributes)
                     with T.init():
                         C[vi, vj] = zero
                     C[vi, vj] = C[vi, vj] + widen(A[vi, vk]) * widen(B[at(vk, vj)])
@@ -66,8 +95,9 @@ def _matmul(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool) -> tvm.IR
     return Matmul
 
 
-def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool) -> tvm.IRModule:
+def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, form: Form) -> tvm.IRModule:
     dtype, acc, out = dtypes
+    transpose_b, attributes = form
     zero, widen, at = zero_of(acc), cast_between(dtype, acc), swapped_if(transpose_b)
 
     @I.ir_module
@@ -81,6 +111,7 @@ def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool)
             for i, j, k in T.grid(M, N, K):
                 with T.sblock("C"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    T.sblock_attr(attributes)
                     with T.init():
                         C_acc[vi, vj] = zero
                     C_acc[vi, vj] = C_acc[vi, vj] + widen(A[vi, vk]) * widen(B[at(vk, vj)])
@@ -90,6 +121,99 @@ def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, transpose_b: bool)
                     C[vi, vj] = T.Cast(out, C_acc[vi, vj])
 
     return Matmul
+
+
+@kernel(
+    reference=lambda a, b, *, transpose_b, **_: a @ (b.swapaxes(1, 2) if transpose_b else b),
+    flops=lambda batch, m, n, k, **_: 2 * batch * m * n * k,
+    terms=lambda k, **_: k,
+    elements=lambda batch, m, n, k, **_: batch * max(m * k, k * n, m * n),
+    accumulators=SUMS_OF_PRODUCTS,
+    choices={"transpose_b": (False, True)},
+    zeros=lambda batch, m, **_: (np.s_[batch // 2, m // 2],),
+    corners=corners.SUMMED_ALONG,
+)
+def batched_matmul(
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    dtype: str = "float32",
+    acc: str | None = None,
+    out: str | None = None,
+    transpose_b: bool = False,
+) -> tvm.IRModule:
+    """C(batch, m, n) = A(batch, m, k) times B(batch, k, n), or B(batch, n, k) with transpose_b.
+
+    One product for each index of the batch: block "C", loops b, i, j, k. `dtype`, `acc` and `out`
+    are as for `matmul`: where C is not of type acc, block "C" sums into the buffer C_acc and block
+    "C_cast" converts that into C.
+
+    2 * batch * m * n * k operations. Raises `KernelError` for bad sizes, dtype, acc, out or
+    transpose_b.
+    """
+    program = _batched if out == acc else _batched_then_cast
+    return program((batch, m, n, k), (dtype, acc, out), transpose_b)
+
+
+def _batched(sizes: Sizes, dtypes: DTypes, transpose_b: bool) -> tvm.IRModule:
+    (S, M, N, K), (dtype, acc, _) = sizes, dtypes
+    zero, widen, at = zero_of(acc), cast_between(dtype, acc), _in_batch(transpose_b)
+
+    @I.ir_module
+    class BatchedMatmul:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((S, M, K), dtype),
+            B: T.Buffer(at(S, K, N), dtype),
+            C: T.Buffer((S, M, N), acc),
+        ):
+            T.func_attr({"tirx.noalias": True})
+            for b, i, j, k in T.grid(S, M, N, K):
+                with T.sblock("C"):
+                    vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+                    with T.init():
+                        C[vb, vi, vj] = zero
+                    C[vb, vi, vj] = C[vb, vi, vj] + widen(A[vb, vi, vk]) * widen(B[at(vb, vk, vj)])
+
+    return BatchedMatmul
+
+
+def _batched_then_cast(sizes: Sizes, dtypes: DTypes, transpose_b: bool) -> tvm.IRModule:
+    (S, M, N, K), (dtype, acc, out) = sizes, dtypes
+    zero, widen, at = zero_of(acc), cast_between(dtype, acc), _in_batch(transpose_b)
+
+    @I.ir_module
+    class BatchedMatmul:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((S, M, K), dtype),
+            B: T.Buffer(at(S, K, N), dtype),
+            C: T.Buffer((S, M, N), out),
+        ):
+            T.func_attr({"tirx.noalias": True})
+            C_acc = T.sblock_alloc_buffer((S, M, N), acc)
+            for b, i, j, k in T.grid(S, M, N, K):
+                with T.sblock("C"):
+                    vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+                    with T.init():
+                        C_acc[vb, vi, vj] = zero
+                    C_acc[vb, vi, vj] = C_acc[vb, vi, vj] + widen(A[vb, vi, vk]) * widen(
+                        B[at(vb, vk, vj)]
+                    )
+            for b, i, j in T.grid(S, M, N):
+                with T.sblock("C_cast"):
+                    vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+                    C[vb, vi, vj] = T.Cast(out, C_acc[vb, vi, vj])
+
+    return BatchedMatmul
+
+
+def _in_batch(swap: bool) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
+    """What orders the indices, or extents, of a batch of matrices that may be stored transposed."""
+    at = swapped_if(swap)
+    return lambda each, row, column: (each, *at(row, column))
 
 
 @kernel(
@@ -119,15 +243,47 @@ def matmul_bias_relu(
 
     2 * m * n * k + 2 * m * n operations. Raises `KernelError` for bad sizes, dtype, acc or out.
     """
-    return _matmul_bias_relu(m, n, k, (dtype, acc, out))
+    zero = zero_of(acc)
+    return _with_bias(m, n, k, (dtype, acc, out), lambda x: T.max(x, zero))
 
 
-def _matmul_bias_relu(M: int, N: int, K: int, dtypes: DTypes) -> tvm.IRModule:
+@kernel(
+    reference=lambda a, b, bias, **_: compute_gelu(a @ b + bias),
+    error=roundings.biased_gelu,
+    flops=lambda m, n, k, **_: 2 * m * n * k + 9 * m * n,
+    terms=lambda k, **_: k + 1,
+    elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
+    accumulators=FLOATS_IN_FLOAT32,
+    choices={"approximate": ("tanh",)},
+    corners=(corners.nothing, corners.few_terms),
+)
+def matmul_bias_gelu(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    dtype: str = "float32",
+    acc: str | None = None,
+    out: str | None = None,
+    approximate: str = "tanh",
+) -> tvm.IRModule:
+    """D(m, n) = gelu(A(m, k) times B(k, n) + bias(n)), with the `gelu` of that kernel.
+
+    The blocks are those of `matmul_bias_relu`; sums, bias and gelu are float32, and a result is
+    rounded to `out`, which is float32 or dtype, once, at the end.
+
+    2 * m * n * k + 9 * m * n operations, an exponential counted as one. Raises `KernelError` for
+    bad sizes, dtype, acc or out.
+    """
+    return _with_bias(m, n, k, (dtype, acc, out), apply_gelu)
+
+
+def _with_bias(M: int, N: int, K: int, dtypes: DTypes, function: Function) -> tvm.IRModule:
     dtype, acc, out = dtypes
     zero, widen, narrow = zero_of(acc), cast_between(dtype, acc), cast_between(acc, out)
 
     @I.ir_module
-    class MatmulBiasRelu:
+    class MatmulWithBias:
         @T.prim_func(s_tir=True)
         def main(
             A: T.Buffer((M, K), dtype),
@@ -146,6 +302,6 @@ def _matmul_bias_relu(M: int, N: int, K: int, dtypes: DTypes) -> tvm.IRModule:
             for i, j in T.grid(M, N):
                 with T.sblock("D"):
                     vi, vj = T.axis.remap("SS", [i, j])
-                    D[vi, vj] = narrow(T.max(C[vi, vj] + bias[vj], zero))
+                    D[vi, vj] = narrow(function(C[vi, vj] + bias[vj]))
 
-    return MatmulBiasRelu
+    return MatmulWithBias

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tirstep.modules.dtypes import DType, dtype_facts
+from tirstep.modules.dtypes import DType, dtype_facts, find_operand_loss, get_storage
 from tirstep.modules.validation import KernelError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def draw_exact(problem: "Problem", seed: int) -> Iterator[list[Array]]:
 def _draw_up_to(problem: "Problem", reach: int, seed: int) -> list[Array]:
     rng = np.random.default_rng(seed)
     drawn = [
-        draw_whole_numbers(rng, tensor.shape, reach, dtype_facts(tensor.dtype))
+        draw_whole_numbers(rng, tensor.shape, reach, _get_facts(problem, tensor.dtype))
         for tensor in problem.inputs
     ]
     return _set_zeros(problem, drawn)
@@ -115,6 +115,12 @@ def _find_reaches(problem: "Problem") -> Iterator[int]:
     while reach >= 1:
         yield reach
         reach //= 2
+
+
+def _get_facts(problem: "Problem", dtype: str) -> DType:
+    """Of an input: of a float32 those of tf32, where products are formed of what that keeps."""
+    operands = str(problem.options.get("dtype", dtype))
+    return dtype_facts(operands if get_storage(operands) == dtype else dtype)
 
 
 def draw_whole_numbers(
@@ -323,7 +329,9 @@ def bound_sums(
     # one with an infinity, of which the others change nothing.
     rounded = (magnitudes > 0) & xp.isfinite(magnitudes)
     counts = float(problem.terms) if roundings is None else roundings
-    errors = _find_gamma(counts, acc) * xp.where(rounded, magnitudes, xp.ones_like(magnitudes))
+    lost = find_operand_loss(str(problem.options.get("dtype")))
+    relative = lost + (1 + lost) * _find_gamma(counts, acc)
+    errors = relative * xp.where(rounded, magnitudes, xp.ones_like(magnitudes))
     bounds = xp.where(rounded, errors, xp.zeros_like(magnitudes))
     return bounds + np.maximum(counts, 1.0) * acc.underflow
 

@@ -125,3 +125,21 @@ def gelu(a: Array, *, u: float, tiny: float, **_: Any) -> Array:
     value = a / (1 + power)
     rounding = np.abs(value) * (relative * power / (1 + power) + DIVISION + 1)
     return SAFETY * (u * rounding + tiny * (1 + np.minimum(np.abs(a), 100)))
+
+
+def biased_gelu(
+    a: Array, b: Array, bias: Array, *, u: float, tiny: float, k: int, **_: Any
+) -> Array:
+    """Of gelu of A (m, k) times B (k, n) plus bias (n), whose slope is at most 1.13.
+
+    Whole numbers add up without rounding as long as their magnitudes do.
+    """
+    roundings = k + 1
+    if roundings * u >= 1:
+        return np.full((len(a), len(bias)), np.inf)
+    magnitudes = np.abs(a) @ np.abs(b) + np.abs(bias)
+    are_whole = all((array == np.rint(array)).all() for array in (a, b, bias))
+    is_exact = are_whole & (magnitudes <= 1 / u)
+    gamma = u / (1 - roundings * u)
+    of_sum = np.where(is_exact, 0.0, roundings * (gamma * magnitudes + tiny))
+    return gelu(a @ b + bias, u=u, tiny=tiny) + SAFETY * 1.13 * of_sum

@@ -4,7 +4,7 @@ Each refusal is one sentence: the kernel, what is wrong with names and numbers, 
 """
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -72,10 +72,12 @@ def take_options(
     accumulators: Mapping[str, Sequence[str]],
     choices: Mapping[str, Sequence[object]],
     given: Mapping[str, object],
+    storage_of: Callable[[str], str] = str,
 ) -> dict[str, Any]:
     """Every option: the given ones, the defaults, and for acc and out what their None stands for.
 
-    acc is by default the first accumulator of dtype, and out is acc.
+    acc is by default the first accumulator of dtype, and out is acc, as `storage_of` says that it
+    lies in memory.
     """
     for name in given:
         if name not in defaults:
@@ -93,12 +95,20 @@ def take_options(
         _check_choice(who, "acc", options["acc"], accumulators[dtype], f" with dtype={dtype!r}")
     if "out" in options:
         acc = options["acc"]
+        outs = _list_outputs(storage_of(dtype), storage_of(acc))
         if options["out"] is None:
-            options["out"] = acc
-        # Back into int8 a sum would wrap round: that takes a scale, and is another kernel.
-        outs = [acc, dtype] if acc != dtype and not dtype.startswith("int") else [acc]
+            options["out"] = outs[0]
         _check_choice(who, "out", options["out"], outs, f" with dtype={dtype!r} and acc={acc!r}")
     return options
+
+
+def _list_outputs(dtype: str, acc: str) -> list[str]:
+    """The types that sums may be stored in, of operands of a type, the default first."""
+    # Back into int8 a sum would wrap round: that takes a scale, and is another kernel.
+    if acc == dtype or dtype.startswith("int"):
+        return [acc]
+    # float8 has few results of a sum; networks go on in a half type.
+    return [acc, dtype, *(("bfloat16", "float16") if dtype.startswith("float8") else ())]
 
 
 def _check_choice(

@@ -241,6 +241,7 @@ def tensorize_warpgroups(
     in_flight: int = 0,
     arch: str | None = None,
     tf32: bool = False,
+    fp22: bool = False,
 ) -> WgmmaIntrinsics:
     """Let the tensor cores of compute capability 9.0 multiply tiles in shared memory, by wgmma.
 
@@ -256,17 +257,14 @@ def tensorize_warpgroups(
         `stage_swizzled_at` staged; `zeros`, the block that initializes it; the one store of its
         result from registers to ``global`` or ``shared.dyn`` memory, which converts at most; no
         predicates; types and columns that wgmma multiplies, and ``sm_90a``, where `arch` is given;
-        of float32 operands, which keep 10 bits of 23, `tf32`; one group in flight at most, and
-        that in a loop which `prefetch_asynchronously` made a pipeline with `products_first`, or as
-        many as `prefetch_by_tma` was told: no tile is overwritten then before its group has ended
+        of float32 operands, which keep 10 bits of 23, `tf32`; of float8 operands, whose sums keep
+        13 bits of 23, `fp22`; one group in flight at most, and that in a loop which
+        `prefetch_asynchronously` made a pipeline with `products_first`, or as many as
+        `prefetch_by_tma` was told: no tile is overwritten then before its group has ended
     """
     _, result = require_register_store(sch, store)
     tile = _read_tile(sch, block, store, in_flight)
-    if not tf32 and tile.dtype == "float32":
-        raise TransformError(
-            "float32 operands would be rounded to the 10 bits of TF32",
-            "pass tf32=True where that is meant",
-        )
+    _require_allowed(tile, tf32=tf32, fp22=fp22)
     _require_whole_store(sch, store, tile)
     _require_order(sch, block, in_flight)
     intrinsics = get_wgmma_intrinsics(
@@ -287,6 +285,20 @@ def tensorize_warpgroups(
     sch.tensorize(piece, intrinsics.store)
     sch.tensorize(products, intrinsics.multiply)
     return intrinsics
+
+
+def _require_allowed(tile: WgmmaTile, *, tf32: bool, fp22: bool) -> None:
+    """Refuse operands and sums that lose bits where that is not meant."""
+    if not tf32 and tile.dtype == "float32":
+        raise TransformError(
+            "float32 operands would be rounded to the 10 bits of TF32",
+            "pass tf32=True where that is meant",
+        )
+    if not fp22 and tile.dtype.startswith("float8"):
+        raise TransformError(
+            f"sums of {tile.dtype} would keep 13 bits of a float32's 23, as wgmma adds them up",
+            "pass fp22=True where that is meant, or use mma.sync",
+        )
 
 
 def _tile_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> LoopRV:

@@ -44,7 +44,8 @@ def write_suite(run: BenchRun, suite: str) -> str:
     parts = [describe(run)]
     if suite in LADDER_SUITES:
         for case in cases:
-            parts += [f"`{case.kernel}` at {case.shape_text.replace('x', '×')}, {case.dtype}:"]
+            types = ", ".join(filter(None, (case.dtype, case.form)))
+            parts += [f"`{case.kernel}` at {case.shape_text.replace('x', '×')}, {types}:"]
             if not case.skipped:
                 parts.append(to_markdown(make_case_table(case, run.ceilings, with_before=True)))
     else:

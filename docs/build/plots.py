@@ -153,7 +153,8 @@ def draw_bars(run: BenchRun, suite: str, dtype: str, *, all_recipes: bool) -> st
     _draw_percents(drawing, height)
     y: float = BARS_TOP
     for case, shown in groups:
-        drawing.text(16, y + HEAD - 8, f"{case.kernel} {case.shape_text.replace('x', '×')}")
+        words = (case.kernel, case.shape_text.replace("x", "×"), case.form)
+        drawing.text(16, y + HEAD - 8, " ".join(filter(None, words)))
         y = _draw_group(drawing, y + HEAD, case, shown, run)
     return drawing.finish()
 

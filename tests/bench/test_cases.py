@@ -67,6 +67,21 @@ def test_integer_types_keep_their_own_outputs():
     assert cases[0].problem.outputs[0].dtype == "int32"
 
 
+def test_a_type_that_only_products_have_is_stored_as_float32():
+    cases, _ = plan_cases(CaseChoice(["two"], dtype="tf32"), SMALL)
+    assert [tensor.dtype for tensor in cases[0].problem.arguments] == ["float32"] * 3
+    assert {recipe.dtypes for recipe in cases[0].recipes} > {()}
+
+
+def test_vendors_multiply_all_of_the_suites_of_tensor_cores():
+    """PyTorch's float8 takes multiples of 16 along n and k, its int8 of 8."""
+    cases, _ = plan_cases(CaseChoice(["eight-bit"]))
+    assert {planned.problem.options["dtype"] for planned in cases} == {"float8_e4m3fn", "int8"}
+    for planned in cases:
+        shape, is_int = planned.problem.shape, planned.problem.options["dtype"] == "int8"
+        assert not [name for name in "nk" if shape[name] % (8 if is_int else 16)]
+
+
 @pytest.mark.parametrize(
     ("choice", "sentence"),
     [

@@ -12,7 +12,8 @@ from tirstep.bench.accuracy import AHEAD, Reference, look_ahead
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.run_case import Settings
 from tirstep.bench.session import run_bench
-from tirstep.modules import Problem, row_sum
+from tirstep.modules import Problem, matmul, row_sum
+from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.recipes import RECIPES
 
 
@@ -36,6 +37,16 @@ def test_a_reference_is_what_the_kernel_says():
     assert np.array_equal(Reference(problem, inputs).right[0], problem.reference(inputs)[0])
     assert np.array_equal(Reference(problem, inputs).bound[0], problem.error_bound(inputs)[0])
     assert not Reference(problem, inputs, is_exact=True).bound[0].any()
+
+
+def test_an_exact_sum_is_rounded_as_a_narrow_output_stores_it():
+    """Else a search among configs that write bfloat16 calls all of them wrong."""
+    problem = matmul.problem(2, 2, 300, dtype="bfloat16", out="bfloat16")
+    inputs = problem.integer_inputs(0)
+    exact = problem.reference(inputs)[0]
+    stored = exact.astype(dtype_facts("bfloat16").numpy).astype(np.float64)
+    assert (stored != exact).any()
+    assert np.array_equal(Reference(problem, inputs, is_exact=True).right[0], stored)
 
 
 @pytest.mark.usefixtures("no_farm")

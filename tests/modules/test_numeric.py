@@ -312,6 +312,37 @@ def test_the_bound_is_that_of_the_book() -> None:
     np.testing.assert_allclose(bound, summing + storing, rtol=1e-12)
 
 
+def test_tf32_allows_what_tensor_cores_cut_off_and_no_more() -> None:
+    """Whole numbers keep all of their bits in it, and not in bfloat16, whose error floats show."""
+    problem = matmul.problem(16, 16, 64, dtype="tf32")
+    whole, floats = problem.integer_inputs(0), problem.float_inputs(0)
+
+    def cut(array: np.ndarray, bits: int) -> np.ndarray:
+        return (array.view(np.uint32) & np.uint32(2**32 - 2**bits)).view(np.float32)
+
+    assert max(np.abs(array).max() for array in whole) in range(1024, 2049)
+    for array in whole:
+        np.testing.assert_array_equal(cut(array, 13), array)
+        assert (cut(array, 16) != array).any()
+    (right,), (bound,) = problem.reference(floats), problem.error_bound(floats)
+    off = np.abs(problem.reference([cut(it, 13) for it in floats])[0] - right)
+    assert (off > 0).all()
+    assert (off < bound).all()
+    like = matmul.problem(16, 16, 64).error_bound(floats)[0]
+    magnitudes = problem.reference([np.abs(it) for it in floats])[0]
+    np.testing.assert_allclose(bound - like, 2**-9 * magnitudes, rtol=1e-2)
+
+
+def test_sums_in_fp22_keep_14_bits() -> None:
+    problem = matmul.problem(16, 16, 64, dtype="float8_e5m2", acc="fp22")
+    assert [tensor.dtype for tensor in problem.outputs] == ["float32"]
+    inputs = problem.integer_inputs(0)
+    assert problem.reference([np.abs(it.astype("f8")) for it in inputs])[0].max() <= 2**13
+    wide = matmul.problem(16, 16, 64, dtype="float8_e5m2")
+    ratio = problem.error_bound(inputs)[0] / wide.error_bound(inputs)[0]
+    assert ratio.max() > 2**9
+
+
 def test_integers_have_no_error() -> None:
     problem = matmul.problem(3, 4, 50, dtype="int8")
     (bound,) = problem.error_bound(problem.float_inputs(1))

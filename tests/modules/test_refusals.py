@@ -114,7 +114,7 @@ def test_an_unknown_option() -> None:
 def test_an_unknown_dtype(dtype: object) -> None:
     sentence = (
         r"^matmul: dtype=.* is not possible; "
-        r"choose 'float32', .* 'float8_e5m2', 'int8' or 'int32'$"
+        r"choose 'float32', .* 'float8_e5m2', 'int8', 'int32' or 'tf32'$"
     )
     with pytest.raises(KernelError, match=sentence):
         matmul(1, 2, 3, dtype=dtype)

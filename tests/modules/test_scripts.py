@@ -116,6 +116,13 @@ def test_no_cast_where_the_types_are_equal_and_none_of_a_literal(problem: Proble
             {"C": "i j k", "C_cast": "i j"},
         ),
         ("matmul_bias_relu", (4, 3, 2), {}, {"C": "i j k", "D": "i j"}),
+        ("batched_matmul", (2, 4, 3, 2), {}, {"C": "b i j k"}),
+        (
+            "conv2d",
+            (1, 4, 5, 2, 3, 3, 2),
+            {"dtype": "float16", "out": "float16"},
+            {"padded": "n y x c", "Y": "n y x o i j c", "Y_cast": "n y x o"},
+        ),
         (
             "depthwise_conv2d",
             (1, 2, 4, 3, 3),
@@ -159,7 +166,8 @@ def test_stores_know_their_line() -> None:
 def test_every_kernel_has_every_type_that_a_gpu_computes_it_in() -> None:
     floats = {"float32", "float16", "bfloat16"}
     every = {*floats, "float8_e4m3fn", "float8_e5m2", "int8", "int32"}
-    fewer = dict.fromkeys(("gelu", "softmax", "rms_norm", "layer_norm"), floats)
+    fewer = dict.fromkeys(("gelu", "matmul_bias_gelu", "softmax", "rms_norm", "layer_norm"), floats)
+    fewer["matmul"] = {*every, "tf32"}  # which its tensor cores compute it in
     fewer["row_argmax"] = {"float32", "float16"}
     fewer["relu"] = {*floats, "int8", "int32"}
     for name, made in kernels().items():

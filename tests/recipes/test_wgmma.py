@@ -25,6 +25,11 @@ DEVICES = pytest.mark.parametrize(
 )
 
 
+def sums_of(dtype: str) -> str | None:
+    """What wgmma keeps of the sums of a type, where it is not all of a float32."""
+    return "fp22" if dtype.startswith("float8") else None
+
+
 def check(run: Run, device: str = "simulator") -> None:
     found = check_numbers(
         run.problem, run.steps[-1].module, get_device(device), where=str(run.config)
@@ -42,11 +47,12 @@ def check(run: Run, device: str = "simulator") -> None:
         ("bfloat16", "bfloat16"),
         ("int8", "int32"),
         ("float8_e4m3fn", "float32"),
-        ("float8_e5m2", "float8_e5m2"),
+        ("float8_e5m2", "bfloat16"),
+        ("tf32", "float32"),
     ],
 )
 def test_every_type_and_order_of_b(dtype: str, out: str, transpose_b: bool, device: str) -> None:
-    options = {"dtype": dtype, "out": out, "transpose_b": transpose_b}
+    options = {"dtype": dtype, "acc": sums_of(dtype), "out": out, "transpose_b": transpose_b}
     check(run_recipe(LAST, {"m": 64, "n": 64, "k": 256}, options=options, config=SMALL), device)
 
 
@@ -92,12 +98,22 @@ def test_other_configs(config: dict, device: str) -> None:
 def test_float8_is_padded_in_a_pipeline(stages: int, device: str) -> None:
     """By kernels before: neither TVM's ThreadSync nor CUDA takes vectors of it under a guard."""
     config = {**SMALL, "tile_k": 64, "stages": stages, "tail": "pad", "in_flight": 0}
-    options = {"dtype": "float8_e4m3fn", "transpose_b": True}
+    options = {"dtype": "float8_e4m3fn", "acc": "fp22", "transpose_b": True}
     check(run_recipe(LAST, {"m": 24, "n": 16, "k": 72}, options=options, config=config), device)
+
+
+@DEVICES
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("tail", ["pad", "copy"])
+def test_tf32_of_any_shape(tail: str, transpose_b: bool, device: str) -> None:
+    options = {"dtype": "tf32", "transpose_b": transpose_b}
+    config = {**SMALL, "tile_k": 32, "tail": tail}
+    check(run_recipe(LAST, {"m": 65, "n": 40, "k": 67}, options=options, config=config), device)
 
 
 BOTH = {"dtype": "bfloat16", "out": "bfloat16"}
 EIGHT = {"transpose_b": True, "dtype": "int8", "out": "int32"}
+FLOAT8 = {"transpose_b": True, "dtype": "float8_e4m3fn", "acc": "fp22"}
 
 
 @DEVICES
@@ -109,7 +125,8 @@ EIGHT = {"transpose_b": True, "dtype": "int8", "out": "int32"}
         ((65, 40, 328), BOTH, {"tail": "pad"}),
         ((65, 39, 133), BOTH, {"tail": "pad", "split_k": 2, "tile_k": 16}),
         ((128, 64, 640), EIGHT, {"tile": (128, 32), "tile_k": 128}),
-        ((64, 40, 656), {**EIGHT, "dtype": "float8_e4m3fn", "out": "float32"}, {"tail": "pad"}),
+        ((64, 40, 656), {**FLOAT8, "out": "float32"}, {"tail": "pad"}),
+        ((65, 40, 136), {"dtype": "tf32", "transpose_b": True}, {"tail": "pad"}),
         ((64, 32, 256), {}, {"row_bytes": 16, "in_flight": 0, "stages": 2}),
     ],
     ids=str,
@@ -120,6 +137,27 @@ def test_tiles_by_the_tma(shape, options: dict, config: dict, roles: bool, devic
     config = {**SMALL, "copies": "tma", **config, "roles": roles}
     run = run_recipe(LAST, sizes, options=options, config=config)
     assert "next_tiles_by_tma" in [step.name for step in run.steps]
+    check(run, device)
+
+
+@DEVICES
+@pytest.mark.parametrize(
+    ("shape", "options", "config"),
+    [
+        ((64, 32, 128), {"dtype": "tf32"}, {"copies": "tma", "roles": True}),
+        ((65, 40, 67), {"dtype": "tf32"}, {"tail": "pad"}),
+        ((65, 80, 272), {"dtype": "int8", "out": "int32"}, {"tail": "pad", "copies": "tma"}),
+    ],
+    ids=str,
+)
+def test_a_kernel_of_its_own_transposes(shape, options: dict, config: dict, device: str) -> None:
+    """The TMA copies rows as rows, and wgmma reads 8 and 32 bits along k alone."""
+    config = {**SMALL, "tile_k": 32, **config, "transpose": "kernel"}
+    sizes = dict(zip("mnk", shape, strict=True))
+    run = run_recipe(LAST, sizes, options=options, config=config)
+    names = [step.name for step in run.steps]
+    assert names[1] == "B_transposed"
+    assert ("next_tiles_by_tma" in names) == ("copies" in config)
     check(run, device)
 
 
@@ -157,11 +195,14 @@ def test_every_step_is_right(name: str) -> None:
         ("float16", "float32", True),
         ("float8_e4m3fn", "float32", True),
         ("int8", "int32", True),
+        ("tf32", "float32", False),
     ],
 )
 def test_rungs_are_right_at_a_real_shape(recipe, dtype: str, out: str, transpose_b: bool) -> None:
-    options = {"dtype": dtype, "out": out, "transpose_b": transpose_b}
-    check(run_recipe(recipe, {"m": 1024, "n": 512, "k": 2048}, options=options), "cuda")
+    options = {"dtype": dtype, "acc": sums_of(dtype), "out": out, "transpose_b": transpose_b}
+    config = {"tile_k": 32} if dtype == "tf32" and "tile_k" in recipe.config else {}
+    run = run_recipe(recipe, {"m": 1024, "n": 512, "k": 2048}, options=options, config=config)
+    check(run, "cuda")
 
 
 def has_compiler() -> bool:
@@ -177,8 +218,9 @@ def has_compiler() -> bool:
     [
         ("matmul_wgmma_rows", {"dtype": "bfloat16", "out": "bfloat16"}),
         ("matmul_wgmma_best", {"dtype": "int8", "out": "int32", "transpose_b": True}),
-        ("matmul_wgmma_tma", {"dtype": "float8_e4m3fn", "transpose_b": True}),
+        ("matmul_wgmma_tma", FLOAT8),
         ("matmul_wgmma_roles", {"dtype": "bfloat16", "out": "bfloat16"}),
+        ("matmul_wgmma_best", {"dtype": "tf32"}),
     ],
 )
 def test_nothing_is_spilled_and_no_instruction_serialized(name: str, options: dict) -> None:
@@ -232,6 +274,23 @@ def test_other_types_are_refused(dtype: str, message: str) -> None:
         run_recipe(LAST, {"m": 128, "n": 128, "k": 128}, options={"dtype": dtype})
 
 
+def test_sums_of_float8_in_float32_are_refused() -> None:
+    message = 'wgmma keeps 14 bits in sums of float8_e5m2, .* use acc="fp22", which allows that, or'
+    with pytest.raises(TransformError, match=message):
+        LAST(Schedule(matmul(128, 256, 128, dtype="float8_e5m2")), **LAST.config)
+
+
+def test_what_sums_of_float8_lose_shows_where_it_is_not_allowed() -> None:
+    """Held against a kernel that asks for all bits of a float32."""
+    options = {"dtype": "float8_e4m3fn", "transpose_b": True}
+    shape = {"m": 64, "n": 32, "k": 512}
+    run = run_recipe(LAST, shape, options={**options, "acc": "fp22"}, config=SMALL)
+    wide = matmul.problem(**shape, **options)
+    found = check_numbers(wide, run.steps[-1].module, SIMULATOR, where="")
+    assert found
+    assert "C[" in str(found[0])
+
+
 def test_sums_in_float16_are_refused() -> None:
     with pytest.raises(TransformError, match="wgmma sums in float16 are not here; sum in float32"):
         LAST(Schedule(matmul(128, 256, 128, dtype="float16", acc="float16")), **LAST.config)
@@ -256,7 +315,7 @@ def test_what_does_not_fit_is_refused(config: dict, message: str) -> None:
     ("shape", "split_k", "tail"),
     [
         ((4096, 4096, 4096), 1, "refuse"),
-        ((64, 4096, 4096), 4, "refuse"),
+        ((16, 4096, 4096), 2, "pad"),
         ((1000, 776, 328), 1, "pad"),
         ((1000, 777, 333), 1, "copy"),
     ],

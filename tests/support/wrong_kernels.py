@@ -554,7 +554,39 @@ BIAS = (
     ),
 )
 
+BATCHES = ((2, 5, 4, 33), (3, 4, 3, 512))
+BATCHED = (
+    ("all products take the first B", lambda a, b: a @ b[:1], "integers", BATCHES),
+    ("B in bfloat16", lambda a, b: a @ _in_bfloat16(b), "thinning", BATCHES),
+    (
+        "a mask by a product with 0",
+        lambda a, b: a @ b + 0 * a[:, :1, :1],
+        "infinite first",
+        BATCHES,
+    ),
+)
+BIAS_GELU = (
+    ("the bias comes after gelu", lambda a, b, c: _gelu(a @ b) + c, "integers", PRODUCT),
+    ("no bias", lambda a, b, c: _gelu(a @ b), "nothing", PRODUCT),
+    ("no gelu", lambda a, b, c: a @ b + c, "integers", PRODUCT),
+    ("B in bfloat16", lambda a, b, c: _gelu(a @ _in_bfloat16(b) + c), "few terms", PRODUCT),
+)
+WINDOWS = ((2, 5, 6, 3, 4, 3, 2), (1, 7, 7, 32, 8, 3, 3))
+CONV2D = (
+    ("a filter is turned round", lambda x, f: _conv2d(x, f[:, ::-1, ::-1]), "integers", WINDOWS),
+    ("F in bfloat16", lambda x, f: _conv2d(x, _in_bfloat16(f)), "thinning", WINDOWS),
+)
+
+
+def _conv2d(x: Any, f: Any) -> Any:
+    windows = sliding_window_view(x, f.shape[1:3], axis=(1, 2))
+    return np.einsum("byxcij,oijc->byxo", windows, f, optimize=True)
+
+
 _FAMILIES = {
+    "batched_matmul": BATCHED,
+    "matmul_bias_gelu": BIAS_GELU,
+    "conv2d": CONV2D,
     "softmax": SOFTMAX,
     "rms_norm": RMS,
     "layer_norm": LAYER,

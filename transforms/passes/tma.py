@@ -231,25 +231,52 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     warps = math.prod(count for _, count in pipeline.threads) // WARP
     late = pipeline.in_flight
     arrive = T.ptx["mbarrier.arrive.shared.b64"](_point_to_empty(pipeline, step - late))
-    done: list[Any] = [Evaluate(T.cuda.warp_sync()), if_one_lane([Evaluate(arrive)])]
+    computed = pipeline.compute()
+    done = [*pipeline.fence_loads(computed), *_arrive_by_warps(arrive)]
     if late:  # the groups behind may still read their tiles
         done = [IfThenElse(GE(step, IntImm("int32", late)), join(done), None)]
-    computed = pipeline.compute()
     require_no_barrier(computed, pipeline)
     consumer: list[Any] = [
         pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done]),
         *pipeline.wait_for_groups(),
     ]
     producer = [_produce(pipeline)]
-    if registers[0]:
-        less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
-        producers = int(pipeline.loop.annotations[TMA_ROLES][0])
-        first = count_registers(warps * WARP + producers)  # as all have them again behind the loop
-        producer = [Evaluate(less(registers[0])), *producer, Evaluate(more(first))]
-        consumer = [Evaluate(more(registers[1])), *consumer, Evaluate(less(first))]
-    split = IfThenElse(computes, join(consumer), join(producer))
     counts = [1] * stages + [warps] * stages
+    if registers[0]:
+        producer, consumer = _share_registers(pipeline, producer, consumer, registers)
+        counts.append(warps)
+    split = IfThenElse(computes, join(consumer), join(producer))
     return [*pipeline.initialize(counts), split, *pipeline.invalidate(len(counts))]
+
+
+def _share_registers(
+    pipeline: Pipeline, producer: list[Any], consumer: list[Any], registers: list[int]
+) -> tuple[list[Any], list[Any]]:
+    """Both roles with registers of their own, and as many as before behind the loop.
+
+    Who copies takes registers again when those who compute have given back theirs: taken earlier,
+    by warps that have nothing to copy, they would be missing to those who compute, for ever.
+    """
+    less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
+    warps = math.prod(count for _, count in pipeline.threads) // WARP
+    producers = int(pipeline.loop.annotations[TMA_ROLES][0])
+    first = count_registers(warps * WARP + producers)
+    given_back = pipeline.point_to(2 * pipeline.stages)
+    arrive = T.ptx["mbarrier.arrive.shared.b64"](given_back)
+    wait = T.cuda.mbarrier_wait(given_back, 0)
+    producer = [Evaluate(less(registers[0])), *producer, Evaluate(wait), Evaluate(more(first))]
+    consumer = [
+        Evaluate(more(registers[1])),
+        *consumer,
+        Evaluate(less(first)),
+        *_arrive_by_warps(arrive),
+    ]
+    return producer, consumer
+
+
+def _arrive_by_warps(arrive: Any) -> list[Any]:
+    """Each warp arrives at an mbarrier, when all its lanes have come so far."""
+    return [Evaluate(T.cuda.warp_sync()), if_one_lane([Evaluate(arrive)])]
 
 
 def require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:

@@ -175,6 +175,14 @@ class Pipeline:
         stage = FloorMod(self.loop.loop_var, self.stages)
         return [use_stage(part, stages, stage) for part in drop_fences(self.rest)]
 
+    def fence_loads(self, computed: list[Any]) -> list[Any]:
+        """Behind loads of tiles, which a bulk copy of another proxy may overwrite next.
+
+        The instructions of wgmma read tiles in the proxy of bulk copies, and need none.
+        """
+        reads = any(_reads(part, buffer) for part in computed for buffer in self.staged)
+        return [Evaluate(T.ptx["fence.proxy.async.shared::cta"]())] if reads else []
+
     def loop_over(self, statements: list[Any]) -> For:
         """The loop, with other statements in its body and without the tiles' buffers."""
         own = [tile.target for tile in self.tiles]
@@ -198,7 +206,9 @@ class Pipeline:
             if_elected(self.threads, [self.copy(step + ahead)]),
             None,
         )
-        return self.loop_over([self.wait_for_tile(), make_barrier(), following, *self.compute()])
+        computed = self.compute()
+        fence = self.fence_loads(computed)
+        return self.loop_over([self.wait_for_tile(), make_barrier(), following, *computed, *fence])
 
     def copy(self, step: Any) -> Any:
         """Announce the bytes of an iteration's tiles, and ask for them."""
@@ -363,6 +373,19 @@ def use_stage(statement: Any, stages: dict[Any, Any], stage: Any) -> Any:
         (Call, lambda node: _point_into(node, stages, stage)),
     ]
     return tvm_ffi.structural_map(statement, callbacks)
+
+
+def _reads(statement: Any, buffer: Any) -> bool:
+    """Whether threads read a buffer themselves, other than to describe it to wgmma."""
+
+    def skip(call: Any) -> Any:
+        name = str(getattr(call.op, "name", ""))
+        return IntImm("int32", 0) if name.endswith("encode_matrix_descriptor") else call
+
+    left = tvm_ffi.structural_map(statement, (Call, skip))
+    loaded = [load.source for load in find_all(left, TensorLoad)]
+    pointers = [each for call in find_all(left, Call) for each in call.args]
+    return any(is_among(each, (buffer, buffer.data)) for each in (*loaded, *pointers))
 
 
 def _point_into(call: Any, stages: dict[Any, Any], stage: Any) -> Any:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from ..errors import TransformError
 from .conv1d_fast import CONV1D
+from .conv2d import CONV2D
 from .convolution import (
     depthwise_conv2d_blocks_2d,
     depthwise_conv2d_fused_blocks,
@@ -36,6 +37,7 @@ from .matmul_blocking import (
     matmul_shared_blocking,
 )
 from .mma import MATMUL_MMA
+from .products import BATCHED_MATMUL, MATMUL_BIAS_GELU, MATMUL_BIAS_RELU
 from .recipe import Example, Recipe, Step, recipe
 from .rows import ROWS
 from .stencil import (
@@ -90,7 +92,10 @@ _ALL = (
     MATMUL_MMA,
     MATMUL_WGMMA,
     MATMUL,  # the last of its kernel: its last recipe is for all types
+    *MATMUL_BIAS_RELU,
     _order('the blocking of "GPU and hardware acceleration"', matmul_bias_relu_shared_blocking),
+    *MATMUL_BIAS_GELU,
+    *BATCHED_MATMUL,
     _order(
         "the convolution tutorials, from the naive kernel to the unrolled one",
         conv1d_naive,
@@ -112,6 +117,7 @@ _ALL = (
         name="depthwise-tutorial",
     ),
     DEPTHWISE,
+    *CONV2D,
 )
 _NORMS = ("softmax", "rms_norm", "layer_norm")
 LADDERS: Mapping[str, Ladder] = MappingProxyType({ladder.name: ladder for ladder in _ALL})

@@ -143,12 +143,16 @@ def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
 def cut_matmul(
     sch: Schedule, block: SBlockRV, tile: tuple[int, int, int], *, split_k: int, tail: WholeTail
 ) -> Generator[str, None, SBlockRV]:
-    """The steps before the tiles of m, n and k: padding, copies of the operands, slices of k.
+    """The steps before the tiles of m, n and k: padding, copies of the operands, slices of k, and
+    the batch of products, where there is one, on blocks of its own.
 
     Returns the block to tile, which is that of the slices where there are any.
     """
+    batch = len(sch.get(block).iter_vars) - 3
     if tail != "refuse":
-        pad_block(sch, block, multiples=(*tile[:2], tile[2] * split_k))
+        pad_block(sch, block, multiples=(*[1] * batch, *tile[:2], tile[2] * split_k))
+        for operand in sch.get_producers(block):
+            inline_producers(sch, operand)
         yield "padded"
     if tail == "copy":
         _copy_operands(sch, block)
@@ -158,6 +162,10 @@ def cut_matmul(
         block = partial.block
         bind_loop(sch, partial.parts, axis="blockIdx.y")
         yield "cut_in_parts"
+    if batch:
+        products = sch.get_loops(block)[-3 - batch : -3]
+        bind_loop(sch, fuse_loops(sch, products), axis="blockIdx.z")
+        yield "batch_on_blocks"
     return block
 
 
@@ -252,11 +260,11 @@ def _stage(
 
 def add_parts(sch: Schedule, total: SBlockRV, tail: WholeTail) -> None:
     """The second kernel: each thread adds up the parts of neighbouring sums."""
-    rows, columns = get_spatial_loops(sch, total)
+    *rows, columns = get_spatial_loops(sch, total)
     parts = sch.get_loops(total)[-1]
     # A tile is SUM_VECTOR columns wide at least, so that it divides.
     vectors, each = split_loop(sch, columns, inner=SUM_VECTOR)
-    blocks, threads = sch.split(fuse_loops(sch, [rows, vectors]), [None, SUM_THREADS])
+    blocks, threads = sch.split(fuse_loops(sch, [*rows, vectors]), [None, SUM_THREADS])
     bind_loop(sch, blocks, axis="blockIdx.x")
     bind_loop(sch, threads, axis="threadIdx.x")
     sch.reorder(parts, each)

@@ -19,12 +19,11 @@ from tvm.s_tir.schedule import SBlockRV
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..caching import accumulate_in_registers, cache_read_at
-from ..errors import TransformError
 from ..intrinsics import get_depth
 from ..loops import suggest_unrolling
 from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments
-from ..queries import get_extent
+from ..queries import find_epilogue, get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import (
     FragmentTile,
@@ -48,6 +47,7 @@ from .tile_choice import (
     count_waves,
     find_tuned,
     read_sizes,
+    require_operands,
     require_room,
 )
 
@@ -55,7 +55,7 @@ Copies = Literal["threads", "tma"]
 """Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
 Store = Literal["registers", "shared"]
 """From where a result is written: registers, or shared memory, in whole rows."""
-TYPES = ("float16", "bfloat16", "int8", "float8_e4m3fn", "float8_e5m2")
+TYPES = ("float16", "bfloat16", "int8", "float8_e4m3fn", "float8_e5m2", "tf32")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,15 +111,20 @@ class MmaConfig:
 
 def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
-    total = sch.get_sblock("C")
+    yield from schedule_product(sch, sch.get_sblock("C"), config)
+
+
+def schedule_product(sch: Schedule, total: SBlockRV, config: MmaConfig) -> Iterator[str]:
+    """The steps of a config, on a block that sums products over one loop, of two operands.
+
+    Loops in front of the last two spatial ones are those of a batch. What consumes the sums, a
+    bias and a function of them, say, becomes part of the store.
+    """
     dtype = sch.get(total).reads[-1].source.dtype
-    if str(dtype) not in TYPES:
-        raise TransformError(
-            "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(TYPES)}"
-        )
+    require_operands(sch, total, TYPES)
     require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
     depth, lengths = get_depth(dtype.bits), get_row_lengths(sch, total)
-    store: Store = config.store if config.tail == "refuse" else "shared"
+    store = choose_store(sch, total, config.store, config.tail)
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
     if config.copies == "tma" and config.tail == "pad" and has_odd_pitch(lengths, dtype.itemsize):
         config = replace(config, tail="copy")
@@ -140,6 +145,13 @@ def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
     if config.split_k > 1:
         add_parts(sch, total, config.tail)
         yield "parts_added"
+
+
+def choose_store(sch: Schedule, total: SBlockRV, store: Store, tail: WholeTail) -> Store:
+    """From where a result is written: from shared memory where it is cropped, or computed with."""
+    epilogue = find_epilogue(sch, total)
+    has_more = epilogue is not None and len(sch.get(epilogue).reads) > 1
+    return "shared" if has_more or tail != "refuse" else store
 
 
 def has_odd_pitch(lengths: tuple[int, int, int], size: int) -> bool:
@@ -173,7 +185,8 @@ def _compute(
     yield "fragments_in_registers"
     zeros = decompose_reduction_at(sch, tile.block, tile.outer)
     yield "decomposed"
-    tensorize_fragments(sch, tile.block, loads, zeros, store)
+    # Of float32 operands the kernel allows it, or they were refused.
+    tensorize_fragments(sch, tile.block, loads, zeros, store, tf32=True)
     yield "tensorized"
     steps = get_extent(sch, tile.inner) or 1
     ahead = config.prefetch_fragments and steps > 1
@@ -346,7 +359,7 @@ _FLOPS_PER_US = 6e8
     arch=MMA.arch,
 )
 def matmul_mma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for the nearest shape, or else by a count of waves.
+    """The config that a search found best for a shape near this one, or else by a count of waves.
 
     Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
     are no multiples of 16 bytes, operands are copied between zeros before. Knobs: device, the name
@@ -358,8 +371,14 @@ def matmul_mma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[s
 
 def choose_mma_config(sch: Schedule, device: str) -> MmaConfig:
     """The config of `matmul_mma_best` for a matmul; refuses sizes that are left open."""
-    sizes = read_sizes(sch, "matmul_mma_best", "matmul_mma_grouped")
-    tuned = find_tuned("matmul_mma", device, sizes)
+    total = sch.get_sblock("C")
+    sizes = read_sizes(sch, total, "matmul_mma_best", "matmul_mma_grouped")
+    return choose_for(sizes, "matmul_mma", device)
+
+
+def choose_for(sizes: Sizes, table: str, device: str) -> MmaConfig:
+    """The config that a table of searches has for a product, or else by a count of waves."""
+    tuned = find_tuned(table, device, sizes)
     config = _count(sizes) if tuned is None else MmaConfig(**tuned)
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
     return replace(config, tail=tail)

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
 
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..tir import constant
 from .gemm import WholeTail
 from .ladder import Pair, read_pairs
-from .tuned import choose_tuned
+from .tuned import choose_tuned, measure_distance
 
 VECTOR_BYTES = 16
 """Of a vector that is copied, or written from shared memory."""
@@ -22,17 +23,42 @@ _PARTS = (1, 2, 4, 8, 16)
 _MULTIPROCESSORS = 132
 _BYTES_PER_US = 4e6
 """That partial sums are written and read with, to the L2 cache mostly."""
+_DRAM_BYTES_PER_US = 4.2e6
+"""That tensors are read with, each once."""
+_WAVE_US = 1.5
+"""Of a tile's first copies and its store, while nothing is computed."""
+_NEAR = 1.0
+"""How far a shape may be that a search found something for: one size twice as large, say."""
 _LAUNCH_US = 3.0
 """Of the kernel that adds up the slices of split-K."""
 
 
+_SIZES = {
+    **dict.fromkeys(("int8", "float8_e4m3fn", "float8_e5m2"), 1),
+    **dict.fromkeys(("float16", "bfloat16"), 2),
+    "tf32": 4,
+}
+"""Bytes of an element."""
+
+
 class Sizes(NamedTuple):
-    """A matmul of (m, k) by (k, n), and the data type of its operands."""
+    """A matmul of (m, k) by (k, n), the data type of its operands, and the sizes of its batch."""
 
     m: int
     n: int
     k: int
     dtype: Any
+    outer: tuple[int, ...] = ()
+
+    @property
+    def batch(self) -> int:
+        """How many products there are."""
+        return math.prod(self.outer)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the kernel."""
+        return (*self.outer, self.m, self.n, self.k)
 
 
 class TileRate(NamedTuple):
@@ -49,21 +75,58 @@ class TileRate(NamedTuple):
     rate: float
 
 
-def read_sizes(sch: Schedule, recipe: str, instead: str) -> Sizes:
-    """The sizes of block "C"; refuses those that are left open, and names a recipe instead."""
-    block = sch.get(sch.get_sblock("C"))
+def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Sizes:
+    """The sizes of a product's block, the outer ones those of a batch; refuses those that are left
+    open, and names a recipe instead.
+    """
+    block = sch.get(total)
     sizes = [constant(iterator.dom.extent) for iterator in block.iter_vars]
     if None in sizes:
         raise TransformError(recipe, f"the shape {sizes} is not constant", f"use {instead}")
-    m, n, k = (size or 1 for size in sizes)
-    return Sizes(m, n, k, block.reads[-1].source.dtype)
+    *outer, m, n, k = (size or 1 for size in sizes)
+    return Sizes(m, n, k, block.reads[-1].source.dtype, tuple(outer))
+
+
+def require_operands(sch: Schedule, block: SBlockRV, types: Sequence[str]) -> None:
+    """Refuse a block that multiplies none of some types.
+
+    Of these tf32 is a float32 in memory of a block whose annotation allows to round it, as matmul
+    with ``dtype="tf32"`` has it.
+    """
+    node = sch.get(block)
+    dtype = str(node.reads[-1].source.dtype)
+    is_tf32 = dtype == "float32" and node.annotations.get("tirstep_operands") == "tf32"
+    if ("tf32" if is_tf32 else dtype) not in types:
+        raise TransformError(
+            "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(types)}"
+        )
+
+
+def require_narrow_sums(sch: Schedule, block: SBlockRV) -> None:
+    """Refuse a block of float8 whose sums may not keep 14 bits alone, as those of wgmma do.
+
+    An annotation allows it, as matmul with ``acc="fp22"`` has it.
+    """
+    node = sch.get(block)
+    dtype = str(node.reads[-1].source.dtype)
+    if dtype.startswith("float8") and node.annotations.get("tirstep_sums") != "fp22":
+        raise TransformError(
+            "schedule",
+            f"wgmma keeps 14 bits in sums of {dtype}, and the kernel asks for float32",
+            'use acc="fp22", which allows that, or mma.sync',
+        )
 
 
 def find_tuned(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
-    """The config that a search found; None where there was none on the device."""
+    """The config that a search found near a shape; None where there was none on the device."""
+    dtype = "tf32" if sizes.dtype.bits == 32 else str(sizes.dtype)
     try:
-        tuned = choose_tuned(name, device=device, dtype=str(sizes.dtype), shape=sizes[:3])
+        tuned = choose_tuned(name, device=device, dtype=dtype, shape=sizes.shape)
     except TransformError:
+        return None
+    if _SIZES.get(tuned.dtype) != sizes.dtype.itemsize:
+        return None  # a tile of other elements takes other bytes
+    if measure_distance(tuned.shape, sizes.shape) > _NEAR:
         return None
     return dict(read_pairs(tuned.config))
 
@@ -76,15 +139,19 @@ def count_waves(
     `flops_per_us` is what all its multiprocessors reach with a tile of rate 1.
     """
 
+    size, cells = sizes.dtype.itemsize, sizes.batch * sizes.m * sizes.n
+    read = size * sizes.batch * (sizes.m + sizes.n) * sizes.k
+    least = (read + 4 * cells) / _DRAM_BYTES_PER_US
+
     def estimate(pair: tuple[TileRate, int]) -> float:
-        """Microseconds: waves of tiles, and what split-K adds to them."""
+        """Microseconds: waves of tiles, or what memory takes, and what split-K adds to them."""
         (tile, _, rate), parts = pair
-        tiles = -(-sizes.m // tile[0]) * -(-sizes.n // tile[1]) * parts
+        tiles = -(-sizes.m // tile[0]) * -(-sizes.n // tile[1]) * parts * sizes.batch
         depth = -(-sizes.k // (step * parts)) * step
         waves = -(-tiles // _MULTIPROCESSORS)
-        products = waves * 2 * tile[0] * tile[1] * depth / (flops_per_us / _MULTIPROCESSORS * rate)
-        sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * sizes.m * sizes.n * parts / _BYTES_PER_US
-        return products + sums
+        each = 2 * tile[0] * tile[1] * depth / (flops_per_us / _MULTIPROCESSORS * rate)
+        sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * cells * parts / _BYTES_PER_US
+        return max(waves * (each + _WAVE_US), least) + sums
 
     return min(((rate, parts) for rate in rates for parts in _PARTS), key=estimate)
 

@@ -63,6 +63,11 @@ class TransposeConfig:
 def schedule(sch: Schedule, config: TransposeConfig) -> Iterator[str]:
     """Tiles of single elements, or of squares that threads transpose in registers."""
     (block,) = get_sblocks(sch)
+    yield from transpose_by_tiles(sch, block, config)
+
+
+def transpose_by_tiles(sch: Schedule, block: SBlockRV, config: TransposeConfig) -> Iterator[str]:
+    """The steps of a config on a block that transposes, beside others."""
     loops, dtype = sch.get_loops(block), sch.get(block).reads[0].source.dtype
     side = min(find_vector(get_extent(sch, loop), dtype, most=config.vector) for loop in loops)
     if side == 1:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -35,7 +36,7 @@ from ..warpgroups import (
 )
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
 from .ladder import Family, Ladder, Pair, knob
-from .mma import TYPES, Copies, Store, get_row_lengths, has_odd_pitch
+from .mma import TYPES, Copies, Store, choose_store, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
 from .tile_choice import (
     VECTOR_BYTES,
@@ -46,9 +47,14 @@ from .tile_choice import (
     count_waves,
     find_tuned,
     read_sizes,
+    require_narrow_sums,
+    require_operands,
     require_room,
 )
+from .transpose import TransposeConfig, transpose_by_tiles
 
+Transpose = Literal["tile", "kernel"]
+"""Where an operand is transposed that wgmma reads along k alone."""
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
 
@@ -86,7 +92,7 @@ class WgmmaConfig:
         "bytes of a row of a tile whose chunks change places: 16 none, at most 128",
         choices=(128,),
     )
-    stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(3, 4, 5))
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(3, 4, 5, 6))
     copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
     roles: bool = knob(
         False,
@@ -100,6 +106,11 @@ class WgmmaConfig:
         1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
     )
     store: Store = knob("registers", "from where the result is written")
+    transpose: Transpose = knob(
+        "tile",
+        "where B as (k, columns) of 8 or 32 bits is transposed: in tiles as threads copy them, or "
+        "by a kernel of its own, behind which the TMA may copy tiles",
+    )
     split_k: int = knob(1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4))
     tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
 
@@ -116,20 +127,29 @@ class WgmmaConfig:
 
 def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
-    total = sch.get_sblock("C")
+    yield from schedule_product(sch, sch.get_sblock("C"), config)
+
+
+def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Iterator[str]:
+    """The steps of a config, on a block that sums products over one loop, of two operands.
+
+    Loops in front of the last two spatial ones are those of a batch. What consumes the sums, a
+    bias and a function of them, say, becomes part of the store.
+    """
     dtype = sch.get(total).reads[-1].source.dtype
-    if str(dtype) not in TYPES:
-        raise TransformError(
-            "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(TYPES)}"
-        )
+    require_operands(sch, total, TYPES)
+    require_narrow_sums(sch, total)
     if str(sch.get(total).writes[0].source.dtype) == "float16":
         raise TransformError("schedule", "wgmma sums in float16 are not here", "sum in float32")
     down, across = config.warpgroups
     config = replace(config, warpgroups=(min(down, max(1, config.tile[0] // ROWS)), across))
     _require_warpgroups(config)
     require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
+    if config.transpose == "kernel" and is_across_k(sch, total):
+        transpose_operand(sch, total, operand=1)
+        yield "B_transposed"
     lengths = get_row_lengths(sch, total)
-    store: Store = config.store if config.tail == "refuse" else "shared"
+    store = choose_store(sch, total, config.store, config.tail)
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
     block = yield from cut_matmul(
@@ -150,6 +170,22 @@ def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
     yield from _compute(sch, tile, config, lengths)
 
 
+def is_across_k(sch: Schedule, total: SBlockRV) -> bool:
+    """Whether B must be transposed, whose elements wgmma reads along k alone."""
+    node = sch.get(total)
+    last = node.reads[-1].region[-1].min
+    return node.reads[-1].source.dtype.bits != 16 and not is_used(node.iter_vars[-1].var, last)
+
+
+def transpose_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> None:
+    """Let a kernel of its own transpose an operand, through tiles in shared memory."""
+    copy = sch.cache_read(block, operand, "global")
+    sch.transform_layout(copy, ("write", 0), lambda row, column: (column, row))
+    config = TransposeConfig(tile=64, padding=1, vector=2, tail="guard")
+    for _ in transpose_by_tiles(sch, copy, config):
+        pass
+
+
 def _fit_copies(
     sch: Schedule, total: SBlockRV, config: WgmmaConfig, lengths: tuple[int, int, int]
 ) -> WgmmaConfig:
@@ -157,10 +193,9 @@ def _fit_copies(
 
     Of float8 under a guard TVM's vectors are none that CUDA compiles: zeros come before, then.
     """
-    node = sch.get(total)
-    dtype, last = node.reads[-1].source.dtype, node.reads[-1].region[-1].min
+    dtype = sch.get(total).reads[-1].source.dtype
     is_padded = config.tail == "pad"
-    if dtype.bits != 16 and not is_used(node.iter_vars[-1].var, last):
+    if is_across_k(sch, total):
         config = replace(config, copies="threads", roles=False)
     if config.copies == "threads":
         is_padded = is_padded and str(dtype).startswith("float8")
@@ -210,7 +245,8 @@ def _compute(
             sch, tile.outer, copies, stages=stages, products_first=in_flight > 0
         )
         yield "next_tiles_asynchronously"
-    tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight)
+    # Where operands or sums lose bits the kernel allows it, or they were refused.
+    tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight, tf32=True, fp22=True)
     set_pipeline(sch)
     yield "tensorized"
     if stages > 1 and config.roles and config.copies == "tma":
@@ -346,13 +382,22 @@ roles = tma.plus(
 
 _TILES = (
     TileRate((128, 256), (2, 1), 1.0),
+    TileRate((256, 128), (2, 1), 0.98),
     TileRate((128, 128), (2, 1), 0.85),
-    TileRate((64, 256), (1, 1), 0.8),
-    TileRate((64, 128), (1, 1), 0.7),
-    TileRate((64, 64), (1, 1), 0.5),
+    TileRate((64, 256), (1, 1), 0.75),
+    TileRate((64, 128), (1, 1), 0.65),
+    TileRate((64, 64), (1, 1), 0.56),
 )
-_FLOPS_PER_US = 7e8
-"""Of all multiprocessors, as a sketch reached it on an H200 at 4096 cubed."""
+"""Rates as measured on an H200, in bfloat16; those of few rows lie in what a step of k takes."""
+_FLOPS_PER_US = 8e8
+"""Of all multiprocessors of an H200, full of the largest tiles, in bfloat16 at 4096 cubed."""
+_DEEP = ((64, 64), (64, 128))
+"""Tiles that go 256 bytes along k at a time, where waiting is what takes long, and others 128."""
+_STAGE_BYTES = 200 << 10
+"""Of shared memory for stages, beside what a result goes through."""
+_MOST_STAGES = 6
+_REUSED = 4
+"""Rows of tiles that read a tile of B, from which on a kernel that transposes it is worth it."""
 
 
 @recipe(
@@ -365,7 +410,7 @@ _FLOPS_PER_US = 7e8
     arch=WGMMA.arch,
 )
 def matmul_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for the nearest shape, or else by a count of waves.
+    """The config that a search found best for a shape near this one, or else by a count of waves.
 
     Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
     are no multiples of 16 bytes, operands are copied between zeros before. Knobs: device, the name
@@ -377,24 +422,35 @@ def matmul_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
 
 def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:
     """The config of `matmul_wgmma_best` for a matmul; refuses sizes that are left open."""
-    sizes = read_sizes(sch, "matmul_wgmma_best", "matmul_wgmma_grouped")
-    tuned = find_tuned("matmul_wgmma", device, sizes)
+    total = sch.get_sblock("C")
+    sizes = read_sizes(sch, total, "matmul_wgmma_best", "matmul_wgmma_grouped")
+    return choose_for(sizes, "matmul_wgmma", device)
+
+
+def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:
+    """The config that a table of searches has for a product, or else by a count of waves."""
+    tuned = find_tuned(table, device, sizes)
     config = _count(sizes) if tuned is None else WgmmaConfig(**tuned)
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
     return replace(config, tail=tail)
 
 
 def _count(sizes: Sizes) -> WgmmaConfig:
-    """The config whose waves of tiles take least."""
+    """The config whose waves of tiles take least.
+
+    The TMA copies wide tiles; of small ones the next step of k is the sooner there the less waits.
+    """
     size = sizes.dtype.itemsize
-    step = 128 // size
-    rate, parts = count_waves(sizes, step, _TILES, _FLOPS_PER_US)
+    rate, parts = count_waves(sizes, 128 // size, _TILES, _FLOPS_PER_US)
+    row_bytes = 256 if rate.tile in _DEEP else 128
     return replace(
         WgmmaConfig(**rows.config),  # type: ignore[arg-type]
         tile=rate.tile,
         warpgroups=rate.part,
-        tile_k=step,
-        stages=4,
+        tile_k=row_bytes // size,
+        stages=min(_MOST_STAGES, _STAGE_BYTES // (sum(rate.tile) * row_bytes)),
+        copies="tma" if max(rate.tile) == 256 else "threads",
+        transpose="kernel" if sizes.m >= _REUSED * rate.tile[0] else "tile",
         split_k=parts,
     )
 

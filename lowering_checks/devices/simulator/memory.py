@@ -219,16 +219,25 @@ class LocalMemory(Memory):
         self.state.log.add("missing fence", self.name, location, wrong, describe)
 
     def begin_update(
-        self, cells: Array, terms: Array, is_added: bool, lanes: Array, location: str
+        self,
+        cells: Array,
+        terms: Array,
+        is_added: bool,
+        lanes: Array,
+        location: str,
+        keep: Callable[[Array], Array] = np.asarray,
     ) -> None:
-        """Hardware changes cells of some lanes from now on, by terms of shape (lanes, cells)."""
+        """Hardware changes cells of some lanes from now on, by terms of shape (lanes, cells).
+
+        `keep` is what it keeps of the bits of a result.
+        """
         at = np.ix_(cells, np.flatnonzero(lanes))
         changed = terms[lanes[:, 0]].T
         if is_added:
             wrong = lanes & ~self.written[cells].T
             self._report_uninitialized(wrong, np.broadcast_to(cells, wrong.shape), location)
             changed = changed + self.data[at].astype(terms.dtype)
-        self.data[at] = changed.astype(self.dtype)
+        self.data[at] = keep(changed.astype(self.dtype))
         self.written[at] = True
         if self._in_flight is None:
             self._in_flight = np.zeros(self.data.shape, np.int16)

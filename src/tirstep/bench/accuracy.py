@@ -17,7 +17,7 @@ import numpy as np
 
 from tirstep.lowering_checks.numeric import describe_wrong, find_wrong
 from tirstep.modules import Problem
-from tirstep.modules.numeric import Array, bound_storing
+from tirstep.modules.numeric import Array, bound_storing, round_end
 
 AHEAD = 3
 """So many threads, and so many references of problems to come."""
@@ -31,7 +31,7 @@ class Reference:
 
     Attributes
     ----------
-    is_exact : for whole numbers, where nothing is tolerated
+    is_exact : for whole numbers, where nothing is tolerated but the rounding of a narrow output
     """
 
     problem: Problem
@@ -40,8 +40,12 @@ class Reference:
 
     @cached_property
     def right(self) -> tuple[Array, ...]:
-        """The outputs in float64."""
-        return tuple(map(np.asarray, self.problem.reference(self.inputs)))
+        """The outputs in float64; of whole numbers, as their types store them."""
+        right = tuple(map(np.asarray, self.problem.reference(self.inputs)))
+        if not self.is_exact:
+            return right
+        pairs = zip(right, self.problem.outputs, strict=True)
+        return tuple(round_end(array, output.dtype, 1) for array, output in pairs)
 
     @cached_property
     def bound(self) -> tuple[Array, ...]:

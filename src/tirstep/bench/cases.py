@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tirstep.modules import Kernel, Problem, get_kernel, kernels
+from tirstep.modules.dtypes import get_storage
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
 
 from . import BenchError
@@ -19,12 +20,21 @@ from .peers import CPU_PEERS, GPU_PEERS, PEERS, Peer
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
 
-NOT_MEASURED: tuple[str, ...] = ()
+NOT_MEASURED: tuple[str, ...] = ("eight-bit", "tf32", "fused", "conv2d")
 """Suites that are younger than the stored runs: no document has their tables yet."""
 
 FLOAT32: Mapping[str, object] = {"dtype": "float32"}
 FLOAT16: Mapping[str, object] = {"dtype": "float16", "out": "float16"}
 BFLOAT16: Mapping[str, object] = {"dtype": "bfloat16", "out": "bfloat16"}
+TRANSPOSED: Mapping[str, object] = {"transpose_b": True}
+FLOAT8: Mapping[str, object] = {
+    "dtype": "float8_e4m3fn",
+    "acc": "fp22",
+    "out": "bfloat16",
+    **TRANSPOSED,
+}
+INT8: Mapping[str, object] = {"dtype": "int8", **TRANSPOSED}
+TF32: Mapping[str, object] = {"dtype": "tf32"}
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,33 @@ WINDOWS = (
     "conv1d_coalesced",
 )
 
+PRODUCTS = (
+    (1024, 512, 2048),
+    (512, 512, 512),
+    (1024, 1024, 1024),
+    (2048, 2048, 2048),
+    (4096, 4096, 4096),
+    (8192, 8192, 8192),
+    (4096, 1024, 4096),
+    (16, 4096, 4096),
+    (8192, 128, 8192),
+    (1000, 776, 328),
+)
+"""Shapes of matmul that fill tensor cores, leave them idle, or do not divide."""
+
+
+def _on_tensor_cores(
+    shapes: tuple[tuple[int, ...], ...], *options: Mapping[str, object]
+) -> SuiteEntry:
+    """The fastest matmul of each ladder of tensor cores, against the vendor's."""
+    recipes = ("matmul_mma_best", "matmul_wgmma_best")
+    return SuiteEntry("matmul", shapes, options, recipes, (PEERS["torch"],))
+
+
+LINEAR = ((4096, 4096, 4096), (8192, 14336, 4096))
+CONV2D = ("conv2d_mma", "conv2d_wgmma", "conv2d_wgmma_best")
+TORCH = (PEERS["torch"],)
+
 SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
     {
         "matmul": (
@@ -92,25 +129,44 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             ),
         ),
         # On tensor cores, which the vendor's libraries use for these types.
-        "half": (
-            SuiteEntry(
-                "matmul",
-                (
-                    (1024, 512, 2048),
-                    (512, 512, 512),
-                    (1024, 1024, 1024),
-                    (2048, 2048, 2048),
-                    (4096, 4096, 4096),
-                    (8192, 8192, 8192),
-                    (4096, 1024, 4096),
-                    (16, 4096, 4096),
-                    (8192, 128, 8192),
-                    (1000, 776, 328),
-                ),
-                options=(BFLOAT16, FLOAT16),
-                recipes=("matmul_mma_best", "matmul_wgmma_best"),
-                peers=(PEERS["torch"],),
+        "half": (_on_tensor_cores(PRODUCTS, BFLOAT16, FLOAT16),),
+        # B as (columns, k), as networks keep their weights, and the vendor's float8 takes it. Sums
+        # of float8 are those of Hopper's tensor cores (fp22), PyTorch's use_fast_accum; results
+        # are bfloat16, of int8 int32. PyTorch's float8 takes multiples of 16 alone.
+        "eight-bit": (
+            _on_tensor_cores((*PRODUCTS[:-1], (1000, 784, 336)), FLOAT8),
+            _on_tensor_cores(PRODUCTS, INT8),
+        ),
+        # Against PyTorch with its float32 precision "high".
+        "tf32": (_on_tensor_cores(PRODUCTS, TF32, {**TF32, **TRANSPOSED}),),
+        # The plain products first, with which those with a bias and a function are compared.
+        "fused": (
+            *(
+                SuiteEntry(kernel, LINEAR, (BFLOAT16,), (f"{kernel}_wgmma_best",), TORCH)
+                for kernel in ("matmul", "matmul_bias_gelu", "matmul_bias_relu")
             ),
+            SuiteEntry(
+                "batched_matmul",
+                ((128, 512, 512, 64), (64, 1024, 1024, 128), (16, 4096, 128, 4096)),
+                (BFLOAT16,),
+                ("batched_matmul_mma_best", "batched_matmul_wgmma", "batched_matmul_wgmma_best"),
+                TORCH,
+            ),
+        ),
+        # Images of 32, their channels and the size of the window: layers of a ResNet.
+        "conv2d": (
+            SuiteEntry(
+                "conv2d",
+                (
+                    (32, 56, 56, 64, 64, 3, 3),
+                    (32, 14, 14, 256, 256, 3, 3),
+                    (32, 28, 28, 128, 128, 3, 3),
+                ),
+                ({**BFLOAT16, "padding": 1},),
+                CONV2D,
+                TORCH,
+            ),
+            SuiteEntry("conv2d", ((32, 14, 14, 1024, 256, 1, 1),), (BFLOAT16,), CONV2D, TORCH),
         ),
         # All recipes: which of a ladder's upper ones is the fastest depends on shape and type.
         "bandwidth": tuple(
@@ -304,6 +360,7 @@ def _fit(kernel: Kernel, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _known(kernel: Kernel, options: Mapping[str, object]) -> dict[str, Any]:
     """The options that a kernel has; its output's type only where it is not the only one."""
     known = {name: value for name, value in options.items() if name in kernel.options}
-    if known.get("out") == known.get("dtype") and str(known.get("dtype")).startswith("int"):
-        del known["out"]  # sums of integers do not go back into a narrow type
+    dtype = str(known.get("dtype"))
+    if known.get("out") == dtype and (dtype.startswith("int") or get_storage(dtype) != dtype):
+        del known["out"]  # sums of integers do not go back into a narrow type, nor any into tf32
     return known

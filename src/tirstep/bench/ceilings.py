@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.modules import matmul
+
 from .machine import Launch, Machine
+from .peers import PEERS
 from .results import Ceilings, summarize
 
 THREADS = 256
@@ -79,6 +83,17 @@ def make_empty_kernel() -> tvm.IRModule:
     return Empty
 
 
+PRODUCTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "float16": {"out": "float16"},
+        "bfloat16": {"out": "bfloat16"},
+        "tf32": {},
+        "int8": {"transpose_b": True},
+        "float8_e4m3fn": {"acc": "fp22", "out": "bfloat16", "transpose_b": True},
+    }
+)
+"""Types whose peak is that of a matrix product, with the other options of matmul."""
+
 ROUNDS = 15
 COPY_BYTES = (1 << 30, 1 << 28)
 MATRIX = 8192
@@ -93,8 +108,8 @@ def measure_ceilings(
 
     `moved` are numbers of bytes, read and written, whose copies are timed, too, but for those that
     do not fit into the device's memory. The peak of float32 is that of multiplications and
-    additions in registers; that of float16 and bfloat16 is what PyTorch reaches in a large matrix
-    product. Other types have none.
+    additions in registers; those of the types of tensor cores are what PyTorch reaches in a large
+    matrix product. Other types have none.
     """
 
     import torch
@@ -105,8 +120,8 @@ def measure_ceilings(
     for dtype in dict.fromkeys(dtypes):
         if dtype == "float32":
             flops[dtype], how[dtype] = _measure_fma(machine, properties.multi_processor_count)
-        elif dtype in ("float16", "bfloat16"):
-            flops[dtype], how[dtype] = _measure_product(machine, getattr(torch, dtype))
+        elif dtype in PRODUCTS:
+            flops[dtype], how[dtype] = _measure_product(machine, dtype)
     number = torch.empty(1, device="cuda")
     (empty,) = _time(machine, machine.compile(make_empty_kernel(), [number]))
     how["empty"] = "a kernel of one thread that writes one number"
@@ -159,13 +174,22 @@ def _measure_fma(machine: Machine, multiprocessors: int) -> tuple[float, str]:
     return count_fma_operations(blocks, FMA_STEPS) / seconds, how
 
 
-def _measure_product(machine: Machine, dtype: Any) -> tuple[float, str]:
+def _measure_product(machine: Machine, dtype: str) -> tuple[float, str]:
     import torch
 
-    a, b = (torch.rand(MATRIX, MATRIX, device="cuda").sub_(0.5).to(dtype) for _ in range(2))
-    out = torch.empty_like(a)
-    (seconds,) = _time(machine, lambda: torch.mm(a, b, out=out))
-    return 2 * MATRIX**3 / seconds, f"torch.mm of {MATRIX}×{MATRIX}×{MATRIX}, random values"
+    problem = matmul.problem(MATRIX, MATRIX, MATRIX, dtype=dtype, **PRODUCTS[dtype])
+    sizes = (2, MATRIX, MATRIX)
+    if dtype == "int8":
+        a, b = torch.randint(-128, 128, sizes, device="cuda").to(torch.int8)
+    else:
+        stored = getattr(torch, problem.inputs[0].dtype)
+        a, b = torch.rand(*sizes, device="cuda").sub_(0.5).to(stored)
+    output = problem.outputs[0]
+    out = torch.empty(*output.shape, dtype=getattr(torch, output.dtype), device="cuda")
+    launch = PEERS["torch"].get_function("matmul")([a, b], out, problem)
+    (seconds,) = _time(machine, launch)
+    how = f"PyTorch's product of {MATRIX}×{MATRIX}×{MATRIX}, random values"
+    return problem.flops / seconds, how
 
 
 def _time(machine: Machine, *launches: Launch) -> list[float]:

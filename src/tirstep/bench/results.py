@@ -81,9 +81,16 @@ class Case:
         return "x".join(map(str, self.shape.values()))
 
     @property
+    def form(self) -> str:
+        """What else tells a case from others of its shape and dtype; mostly ""."""
+        words = ["B transposed"] if self.options.get("transpose_b") else []
+        words += ["sums in fp22"] if self.options.get("acc") == "fp22" else []
+        return ", ".join(words)
+
+    @property
     def title(self) -> str:
-        """Kernel, shape and dtype."""
-        return f"{self.kernel} {self.shape_text} {self.dtype}"
+        """Kernel, shape, dtype and form."""
+        return " ".join(filter(None, (self.kernel, self.shape_text, self.dtype, self.form)))
 
 
 @dataclass(frozen=True)

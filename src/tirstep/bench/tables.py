@@ -197,6 +197,10 @@ def make_summary(run: BenchRun, suite: str) -> Table:
     return Table(header, rows, len(header) - 4)
 
 
+def _name_types(case: Case) -> str:
+    return f"{case.dtype}, {case.form}" if case.form else case.dtype
+
+
 def find_reasons(case: Case) -> list[str]:
     """Why candidates of a case have no time, a sentence each."""
     return [
@@ -264,7 +268,7 @@ def _summarize(
     case: Case, ceilings: Ceilings, shares: Sequence[Share], peers: Sequence[str]
 ) -> Row:
     best = get_fastest_recipe(case)
-    head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), case.dtype]
+    head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), _name_types(case)]
     if best is None:
         return [*head, *[NOTHING] * (3 + len(shares) + len(peers) + 1)]
     metrics = [format_time(best), format_rate(case, best, ceilings, unit=True)]

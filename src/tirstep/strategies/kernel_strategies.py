@@ -19,6 +19,9 @@ SPECIAL = {
     ("window_sum", "n"): st.integers(1, 3000),
     ("conv1d", "m"): st.integers(1, 300),
     ("conv1d", "n"): st.integers(1, 40),
+    ("batched_matmul", "batch"): st.integers(1, 3),
+    **{("conv2d", size): st.integers(1, 8) for size in ("n", "h", "w", "ci", "co")},
+    **{("conv2d", size): st.just(1) for size in ("kh", "kw")},
     ("depthwise_conv2d", "b"): st.integers(1, 3),
     ("depthwise_conv2d", "c"): st.integers(1, 4),
     ("depthwise_conv2d", "h"): st.integers(1, 37),
@@ -63,6 +66,8 @@ def options(draw: st.DrawFn, recipe: Recipe, device: str = "simulator") -> dict[
     if "acc" in kernel.options and drawn["dtype"] == "float16":
         sums = ("float32",) if recipe.arch == WGMMA_ARCH else ("float32", "float16")
         drawn["acc"] = draw(st.sampled_from(sums))
+    if recipe.arch == WGMMA_ARCH and str(drawn["dtype"]).startswith("float8"):
+        drawn["acc"] = "fp22"
     if "C C_cast" in recipe.blocks and drawn["dtype"] in NARROW:
         drawn["out"] = draw(st.sampled_from((None, drawn["dtype"])))
     return drawn

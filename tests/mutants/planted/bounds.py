@@ -16,6 +16,9 @@ from tirstep.transforms.recipes import RECIPES
 SHAPES: dict[str, tuple[int, ...]] = {
     "matmul": (32, 24, 512),
     "matmul_bias_relu": (32, 24, 512),
+    "matmul_bias_gelu": (32, 24, 8),
+    "batched_matmul": (2, 16, 12, 512),
+    "conv2d": (1, 6, 8, 16, 4, 3, 3),
     "matvec": (16, 1024),
     "row_sum": (16, 1024),
     "row_argmax": (16, 1024),
@@ -74,7 +77,8 @@ def measure(dtypes: tuple[str, ...] | None = None) -> Iterator[Ratio]:
         for dtype in kernel.dtypes:
             if "float" not in dtype or (dtypes and dtype not in dtypes):
                 continue
-            halves = dtype == "float16" and "acc" in kernel.options
+            sums = kernel.meaning.accumulators[dtype] if "acc" in kernel.options else ()
+            halves = dtype == "float16" and "float16" in sums
             for options in ({}, {"acc": "float16"}) if halves else ({},):
                 problem = kernel.problem(*shape, dtype=dtype, **options)
                 yield _measure(problem)

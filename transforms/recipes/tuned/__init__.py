@@ -20,17 +20,19 @@ FOLDER = Path(__file__).parent
 
 
 class Tuned(NamedTuple):
-    """A config, and the shape at which it was found."""
+    """A config, and the shape and dtype at which it was found."""
 
     config: Mapping[str, object]
     shape: tuple[int, ...]
+    dtype: str
 
 
 def choose_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) -> Tuned:
     """What a search found for a shape, or for the nearest one by the sum of the sizes' ratios.
 
-    A dtype that was not searched takes what was found for float32. Raises `TransformError` for a
-    kernel or a device without a search, and for a file that holds something else.
+    A dtype that was not searched takes what was found for float32, or else for the first one.
+    Raises `TransformError` for a kernel or a device without a search, and for a file that holds
+    something else.
     """
     table = _read(kernel)
     if device not in table:
@@ -40,7 +42,8 @@ def choose_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) 
             f"use one of {', '.join(table) or 'none yet'}, or search: tirstep search",
         )
     types = table[device]
-    shapes = types.get(dtype) or types.get("float32") or next(iter(types.values()))
+    found = next((name for name in (dtype, "float32") if name in types), next(iter(types)))
+    shapes = types[found]
     for known in shapes:
         if known.count("x") + 1 != len(shape):
             raise TransformError(
@@ -49,9 +52,9 @@ def choose_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) 
                 f"{len(shape)} sizes",
                 "take the file that tirstep came with, or search again: tirstep search",
             )
-    name = min(shapes, key=lambda known: _distance(_parse(known), shape))
+    name = min(shapes, key=lambda known: measure_distance(_parse(known), shape))
     entry = shapes[name]
-    return Tuned(dict(entry["config"]), _parse(name))
+    return Tuned(dict(entry["config"]), _parse(name), found)
 
 
 @cache
@@ -97,5 +100,6 @@ def _parse(shape: str) -> tuple[int, ...]:
     return tuple(int(size) for size in shape.split("x"))
 
 
-def _distance(shape: Sequence[int], other: Sequence[int]) -> float:
+def measure_distance(shape: Sequence[int], other: Sequence[int]) -> float:
+    """How far two shapes are from each other: the sum of their sizes' ratios, in powers of two."""
     return sum(abs(math.log2(a / b)) for a, b in zip(shape, other, strict=True))

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from tirstep.modules import Problem
 from tirstep.modules.roundings import EPSILON
 
+from .. import PeerMissing
 from . import Prepare
 
 Inputs = Sequence[Any]
@@ -26,13 +27,93 @@ def _matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     a, b = inputs
     if problem.options.get("transpose_b"):
         b = b.t()
+    if a.dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        return _multiply_float8(a, b, problem)
+    if a.dtype == torch.int8:
+        return _multiply_int8(a, b)
     into = out if out is not None and out.dtype == a.dtype else None
+    if problem.options.get("dtype") == "tf32" and a.dtype == torch.float32:
+        return _multiply_in_tf32(a, b, into)
     return lambda: torch.mm(a, b, out=into)
 
 
+def _multiply_float8(a: Any, b: Any, problem: Problem) -> Callable[[], Any]:
+    """_scaled_mm with scales of 1, whose result has the problem's type.
+
+    Sums in fp22 are those that it calls fast; it adds up parts in float32 otherwise.
+    """
+    _require_multiples("_scaled_mm", b, 16)
+    if b.stride(0) != 1:
+        raise PeerMissing("_scaled_mm takes B as (n, k) alone; give transpose_b=True")
+    one, name = torch.ones((), device=a.device), str(problem.options["out"])
+    how = {"out_dtype": getattr(torch, name), "use_fast_accum": problem.options["acc"] == "fp22"}
+    return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, **how)
+
+
+INT_MM_ROWS = 17
+"""The fewest rows that _int_mm multiplies."""
+
+
+def _multiply_int8(a: Any, b: Any) -> Callable[[], Any]:
+    """_int_mm, with rows of zeros where there are too few, which are there before."""
+    _require_multiples("_int_mm", b, 8)
+    rows = a.shape[0]
+    if rows >= INT_MM_ROWS:
+        return lambda: torch._int_mm(a, b)
+    padded = torch.cat([a, a.new_zeros(2 * INT_MM_ROWS - 2 - rows, a.shape[1])])
+    return lambda: torch._int_mm(padded, b)[:rows]
+
+
+def _require_multiples(who: str, b: Any, size: int) -> None:
+    k, n = b.shape
+    if k % size or n % size:
+        raise PeerMissing(f"{who} takes n and k that are multiples of {size}, not {n} and {k}")
+
+
+def _multiply_in_tf32(a: Any, b: Any, into: Any) -> Callable[[], Any]:
+    """mm with operands rounded to TF32, which nobody else in the process gets."""
+
+    def launch() -> Any:
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            return torch.mm(a, b, out=into)
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    return launch
+
+
+def _batched_matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    a, b = inputs
+    if problem.options["transpose_b"]:
+        b = b.transpose(1, 2)
+    into = out if out is not None and out.dtype == a.dtype else None
+    return lambda: torch.bmm(a, b, out=into)
+
+
 def _matmul_bias_relu(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    linear = _linear(inputs)
+    return lambda: torch.relu_(linear())
+
+
+def _matmul_bias_gelu(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    linear, how = _linear(inputs), str(problem.options["approximate"])
+    return lambda: F.gelu(linear(), approximate=how)
+
+
+def _linear(inputs: Inputs) -> Callable[[], Any]:
+    """A product with a bias, which has the type of the operands in PyTorch."""
     a, b, bias = inputs
-    return lambda: torch.relu_(torch.addmm(bias, a, b))
+    weights, own = b.t(), bias.to(a.dtype)
+    return lambda: F.linear(a, weights, own)
+
+
+def _conv2d(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    # Views whose strides are those of torch.channels_last.
+    images, filters = (tensor.permute(0, 3, 1, 2) for tensor in inputs)
+    steps = {name: int(problem.options[name]) for name in ("stride", "padding", "dilation")}
+    return lambda: F.conv2d(images, filters, **steps).permute(0, 2, 3, 1)
 
 
 def _matvec(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
@@ -114,6 +195,9 @@ FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
     {
         "matmul": _matmul,
         "matmul_bias_relu": _matmul_bias_relu,
+        "matmul_bias_gelu": _matmul_bias_gelu,
+        "batched_matmul": _batched_matmul,
+        "conv2d": _conv2d,
         "matvec": _matvec,
         "conv1d": _conv1d,
         "depthwise_conv2d": _depthwise,

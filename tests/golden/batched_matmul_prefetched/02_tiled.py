@@ -1,0 +1,25 @@
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((2, 64, 32), "float32"), B: T.Buffer((2, 32, 48), "float32"), C: T.Buffer((2, 64, 48), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        # with T.sblock("root"):
+        for b_fused in T.thread_binding(2, thread="blockIdx.z"):
+            for i_0_j_0_i_1_fused in T.thread_binding(6, thread="blockIdx.x"):
+                for i_2_j_1_fused in T.thread_binding(2, thread="vthread.x"):
+                    for i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused in T.thread_binding(32, thread="threadIdx.x"):
+                        for k, i_4, j_3 in T.grid(32, 4, 2):
+                            with T.sblock("C"):
+                                vb = T.axis.spatial(2, b_fused)
+                                vi = T.axis.spatial(64, i_0_j_0_i_1_fused % 2 * 32 + i_2_j_1_fused * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 16 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + i_4)
+                                vj = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + j_3)
+                                vk = T.axis.reduce(32, k)
+                                T.reads(A[vb, vi, vk], B[vb, vk, vj])
+                                T.writes(C[vb, vi, vj])
+                                with T.init():
+                                    C[vb, vi, vj] = T.float32(0.0)
+                                C[vb, vi, vj] = C[vb, vi, vj] + A[vb, vi, vk] * B[vb, vk, vj]

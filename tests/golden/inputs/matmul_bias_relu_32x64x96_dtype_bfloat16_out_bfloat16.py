@@ -1,0 +1,25 @@
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((32, 96), "bfloat16"), B: T.Buffer((96, 64), "bfloat16"), bias: T.Buffer((64,), "float32"), D: T.Buffer((32, 64), "bfloat16")):
+        T.func_attr({"tirx.noalias": True})
+        # with T.sblock("root"):
+        C = T.sblock_alloc_buffer((32, 64))
+        for i, j, k in T.grid(32, 64, 96):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                T.reads(A[vi, vk], B[vk, vj])
+                T.writes(C[vi, vj])
+                with T.init():
+                    C[vi, vj] = T.float32(0.0)
+                C[vi, vj] = C[vi, vj] + T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vk, vj])
+        for i, j in T.grid(32, 64):
+            with T.sblock("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(C[vi, vj], bias[vj])
+                T.writes(D[vi, vj])
+                D[vi, vj] = T.Cast("bfloat16", T.max(C[vi, vj] + bias[vj], T.float32(0.0)))

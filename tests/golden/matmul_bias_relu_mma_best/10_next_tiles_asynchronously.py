@@ -1,0 +1,118 @@
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((32, 96), "bfloat16"), B: T.Buffer((96, 64), "bfloat16"), bias: T.Buffer((64,), "float32"), D: T.Buffer((32, 64), "bfloat16")):
+        T.func_attr({"tirx.noalias": True})
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"pass_config.tirx.use_async_copy": True, "tir_pipeline": "tirstep"})
+            C_pad_shared_dyn = T.sblock_alloc_buffer((64, 64), scope="shared.dyn")
+            C_pad_shared_dyn_local = T.sblock_alloc_buffer((4, 4, 32, 8), scope="local")
+            A_pad_shared_dyn = T.sblock_alloc_buffer((64, 96), "bfloat16", scope="shared.dyn")
+            B_shared_dyn = T.sblock_alloc_buffer((96, 64), "bfloat16", scope="shared.dyn")
+            A_pad_shared_dyn_local = T.sblock_alloc_buffer((4, 6, 32, 8), "bfloat16", scope="local")
+            B_shared_dyn_local = T.sblock_alloc_buffer((6, 4, 32, 8), "bfloat16", scope="local")
+            for i_0_j_0_i_1_fused in T.thread_binding(1, thread="blockIdx.x"):
+                for i_2_j_1_fused in T.thread_binding(4, thread="threadIdx.y"):
+                    for i_3_init in T.unroll(2):
+                        for j_2_init in T.unroll(2):
+                            with T.sblock("C_o_init"):
+                                vi_o = T.axis.spatial(4, i_2_j_1_fused // 2 * 2 + i_3_init)
+                                vj_o = T.axis.spatial(4, i_2_j_1_fused % 2 * 2 + j_2_init)
+                                T.reads()
+                                T.writes(C_pad_shared_dyn_local[vi_o, vj_o, 0:32, 0:8])
+                                C = T.match_buffer(C_pad_shared_dyn_local[vi_o, vj_o, 0:32, 0:8], (32, 8), scope="local", offset_factor=8)
+                                for _ in T.thread_binding(32, thread="threadIdx.x"):
+                                    for element in T.unroll(8):
+                                        C[0, element] = T.float32(0.0)
+                    for k_0 in T.serial(3, annotations={"software_pipeline_async_stages": [0], "software_pipeline_order": [0, 1, 3, 2, 4], "software_pipeline_stage": [0, 0, 1, 2, 2]}):
+                        for ax0_ax1_fused_0 in range(2):
+                            for ax0_ax1_fused_1 in T.thread_binding(4, thread="threadIdx.y"):
+                                for ax0_ax1_fused_2 in T.thread_binding(32, thread="threadIdx.x"):
+                                    for ax0_ax1_fused_3 in T.vectorized(8):
+                                        with T.sblock("A_pad_shared.dyn"):
+                                            v0 = T.axis.spatial(64, (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 256 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 32)
+                                            v1 = T.axis.spatial(96, k_0 * 32 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 256 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 32)
+                                            T.reads(A[v0, v1])
+                                            T.writes(A_pad_shared_dyn[v0, v1])
+                                            T.sblock_attr({"permuted_layout": 1})
+                                            A_pad_shared_dyn[v0, v1] = T.if_then_else(v0 < 32, A[v0, v1], T.bfloat16(0.0))
+                        for ax0_ax1_fused_0 in range(2):
+                            for ax0_ax1_fused_1 in T.thread_binding(4, thread="threadIdx.y"):
+                                for ax0_ax1_fused_2 in T.thread_binding(32, thread="threadIdx.x"):
+                                    for ax0_ax1_fused_3 in T.vectorized(8):
+                                        with T.sblock("B_shared.dyn"):
+                                            v0 = T.axis.spatial(96, k_0 * 32 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 256 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 64)
+                                            v1 = T.axis.spatial(64, (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 256 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 64)
+                                            T.reads(B[v0, v1])
+                                            T.writes(B_shared_dyn[v0, v1])
+                                            T.sblock_attr({"permuted_layout": 1})
+                                            B_shared_dyn[v0, v1] = B[v0, v1]
+                        for k_1 in T.serial(2, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0, "software_pipeline_order": [0, 1, 2], "software_pipeline_stage": [0, 0, 1]}):
+                            for ax0_0 in T.unroll(2):
+                                for ax1_0 in T.unroll(1):
+                                    with T.sblock("A_pad_shared.dyn_local_o"):
+                                        v0_o = T.axis.spatial(4, i_2_j_1_fused // 2 * 2 + ax0_0)
+                                        v1_o = T.axis.spatial(6, k_0 * 2 + k_1 + ax1_0)
+                                        T.reads(A_pad_shared_dyn[v0_o * 16:v0_o * 16 + 16, v1_o * 16:v1_o * 16 + 16])
+                                        T.writes(A_pad_shared_dyn_local[v0_o, v1_o, 0:32, 0:8])
+                                        T.sblock_attr({"permuted_layout": 1})
+                                        F = T.match_buffer(A_pad_shared_dyn_local[v0_o, v1_o, 0:32, 0:8], (32, 8), "bfloat16", scope="local", offset_factor=8)
+                                        S = T.match_buffer(A_pad_shared_dyn[v0_o * 16:v0_o * 16 + 16, v1_o * 16:v1_o * 16 + 16], (16, 16), "bfloat16", strides=("s0", "s1"), scope="shared.dyn", offset_factor=8)
+                                        for tx in T.thread_binding(32, thread="threadIdx.x"):
+                                            T.ptx_legacy.ldmatrix("bfloat16", T.bool(False), 4, ".b16", F.data, F.elem_offset, T.tvm_access_ptr(T.type_annotation("bfloat16"), S.data, S.elem_offset, S.strides[0] * 16, 1), S.strides[0] * (tx % 8 + 8 * (tx // 8 % 2)) + 8 * (tx // 8 // 2))
+                            for ax0_0 in T.unroll(1):
+                                for ax1_0 in T.unroll(2):
+                                    with T.sblock("B_shared.dyn_local_o"):
+                                        v0_o = T.axis.spatial(6, k_0 * 2 + k_1 + ax0_0)
+                                        v1_o = T.axis.spatial(4, i_2_j_1_fused % 2 * 2 + ax1_0)
+                                        T.reads(B_shared_dyn[v0_o * 16:v0_o * 16 + 16, v1_o * 16:v1_o * 16 + 16])
+                                        T.writes(B_shared_dyn_local[v0_o, v1_o, 0:32, 0:8])
+                                        T.sblock_attr({"permuted_layout": 1})
+                                        F = T.match_buffer(B_shared_dyn_local[v0_o, v1_o, 0:32, 0:8], (32, 8), "bfloat16", scope="local", offset_factor=8)
+                                        S = T.match_buffer(B_shared_dyn[v0_o * 16:v0_o * 16 + 16, v1_o * 16:v1_o * 16 + 16], (16, 16), "bfloat16", strides=("s0", "s1"), scope="shared.dyn", offset_factor=8)
+                                        for tx in T.thread_binding(32, thread="threadIdx.x"):
+                                            T.ptx_legacy.ldmatrix("bfloat16", T.bool(True), 4, ".b16", F.data, F.elem_offset, T.tvm_access_ptr(T.type_annotation("bfloat16"), S.data, S.elem_offset, S.strides[0] * 16, 1), S.strides[0] * (tx % 8 + 8 * (tx // 8 % 2)) + 8 * (tx // 8 // 2))
+                            for i_3 in T.unroll(2):
+                                for j_2 in T.unroll(2):
+                                    with T.sblock("C_o_update"):
+                                        vi_o = T.axis.spatial(4, i_2_j_1_fused // 2 * 2 + i_3)
+                                        vj_o = T.axis.spatial(4, i_2_j_1_fused % 2 * 2 + j_2)
+                                        vk_o = T.axis.reduce(6, k_0 * 2 + k_1)
+                                        T.reads(C_pad_shared_dyn_local[vi_o, vj_o, 0:32, 0:8], A_pad_shared_dyn_local[vi_o, vk_o, 0:32, 0:8], B_shared_dyn_local[vk_o, vj_o, 0:32, 0:8])
+                                        T.writes(C_pad_shared_dyn_local[vi_o, vj_o, 0:32, 0:8])
+                                        A_1 = T.match_buffer(A_pad_shared_dyn_local[vi_o, vk_o, 0:32, 0:8], (32, 8), "bfloat16", scope="local", offset_factor=8)
+                                        B_1 = T.match_buffer(B_shared_dyn_local[vk_o, vj_o, 0:32, 0:8], (32, 8), "bfloat16", scope="local", offset_factor=8)
+                                        C = T.match_buffer(C_pad_shared_dyn_local[vi_o, vj_o, 0:32, 0:8], (32, 8), scope="local", offset_factor=8)
+                                        for _ in T.thread_binding(32, thread="threadIdx.x"):
+                                            for half in T.unroll(2):
+                                                T.ptx_legacy.mma("m16n8k16", "row", "col", "bf16", "bf16", "fp32", A_1.data, A_1.elem_offset, B_1.data, B_1.elem_offset + half * 4, C.data, C.elem_offset + half * 4, T.bool(False))
+                    for ax0_0 in T.unroll(2):
+                        for ax1_0 in T.unroll(2):
+                            with T.sblock("C_pad_shared.dyn_local_o"):
+                                v0_o = T.axis.spatial(4, i_2_j_1_fused // 2 * 2 + ax0_0)
+                                v1_o = T.axis.spatial(4, i_2_j_1_fused % 2 * 2 + ax1_0)
+                                T.reads(C_pad_shared_dyn_local[v0_o, v1_o, 0:32, 0:8])
+                                T.writes(C_pad_shared_dyn[v0_o * 16:v0_o * 16 + 16, v1_o * 16:v1_o * 16 + 16])
+                                T.sblock_attr({"buffer_dim_align": [[0, 0, 64, 8]]})
+                                C = T.match_buffer(C_pad_shared_dyn_local[v0_o, v1_o, 0:32, 0:8], (32, 8), scope="local", offset_factor=8)
+                                D_1 = T.match_buffer(C_pad_shared_dyn[v0_o * 16:v0_o * 16 + 16, v1_o * 16:v1_o * 16 + 16], (16, 16), strides=("s0", "s1"), scope="shared.dyn", offset_factor=1)
+                                for tx in T.thread_binding(32, thread="threadIdx.x"):
+                                    for pair in T.unroll(4):
+                                        for of_pair in T.vectorized(2):
+                                            D_1[tx // 4 + 8 * ((pair * 2 + of_pair) // 2 % 2), tx % 4 * 2 + 8 * ((pair * 2 + of_pair) // 4) + (pair * 2 + of_pair) % 2] = C[0, pair * 2 + of_pair]
+                for ax0_ax1_fused_0 in range(4):
+                    for ax0_ax1_fused_1 in T.thread_binding(4, thread="threadIdx.y"):
+                        for ax0_ax1_fused_2 in T.thread_binding(32, thread="threadIdx.x"):
+                            for ax0_ax1_fused_3 in T.vectorized(4):
+                                with T.sblock("D"):
+                                    vi = T.axis.spatial(32, (ax0_ax1_fused_0 * 512 + ax0_ax1_fused_1 * 128 + ax0_ax1_fused_2 * 4 + ax0_ax1_fused_3) // 64)
+                                    vj = T.axis.spatial(64, (ax0_ax1_fused_0 * 512 + ax0_ax1_fused_1 * 128 + ax0_ax1_fused_2 * 4 + ax0_ax1_fused_3) % 64)
+                                    T.reads(C_pad_shared_dyn[vi, vj], bias[vj])
+                                    T.writes(D[vi, vj])
+                                    D[vi, vj] = T.Cast("bfloat16", T.max(C_pad_shared_dyn[vi, vj] + bias[vj], T.float32(0.0)))

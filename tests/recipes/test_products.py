@@ -1,0 +1,57 @@
+"""Batches of products, and products with a bias and a function, on the simulator and on a GPU."""
+
+import pytest
+from golden_runs import run_golden
+
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
+from tirstep.lowering_checks.steps import Run
+from tirstep.modules import get_kernel
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.products import PRODUCTS
+from tirstep.transforms.recipes.tile_choice import Sizes, TileRate, count_waves
+
+DEVICES = pytest.mark.parametrize(
+    "device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)]
+)
+NAMES = [recipe.name for ladder in PRODUCTS for recipe in ladder]
+
+
+def check(run: Run, device: str) -> None:
+    module = run.steps[-1].module
+    assert check_numbers(run.problem, module, get_device(device), where=run.recipe.name) == []
+
+
+@DEVICES
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_at_the_golden_example(name: str, device: str) -> None:
+    check(run_golden(RECIPES[name]), device)
+
+
+@DEVICES
+@pytest.mark.parametrize(
+    ("name", "options", "config"),
+    [
+        ("batched_matmul_mma_best", {"dtype": "int8", "transpose_b": True, "out": "int32"}, {}),
+        ("batched_matmul_wgmma_best", {"transpose_b": True, "out": "bfloat16"}, {}),
+        ("batched_matmul_wgmma", {}, {"tail": "pad", "tile": (64, 32), "split_k": 2}),
+        ("matmul_bias_relu_mma_best", {"acc": "float16", "dtype": "float16", "out": "float16"}, {}),
+        ("matmul_bias_gelu_wgmma_best", {"out": "bfloat16"}, {}),
+    ],
+    ids=str,
+)
+def test_no_size_divides(name: str, options: dict, config: dict, device: str) -> None:
+    recipe = RECIPES[name]
+    wanted = {"batch": 3, "m": 37, "n": 40, "k": 136}
+    shape = {size: wanted[size] for size in get_kernel(recipe.kernel).size_names}
+    check(
+        run_recipe(recipe, shape, options={"dtype": "bfloat16", **options}, config=config), device
+    )
+
+
+def test_the_tiles_of_a_batch_are_counted_together():
+    rates = [TileRate((128, 256), (2, 1), 1.0), TileRate((64, 64), (1, 1), 0.5)]
+    chosen = {
+        batch: count_waves(Sizes(512, 512, 64, "bfloat16", (batch,)), 64, rates, 7e8)
+        for batch in (1, 128)
+    }
+    assert (chosen[1][0].tile, chosen[128]) == ((64, 64), (rates[0], 1))

@@ -1,0 +1,241 @@
+"""conv2d as a product of matrices, on the tensor-core schedules of matmul: implicit GEMM.
+
+Rows are the pixels of all results, columns the output channels, and k goes through the taps and the
+input channels (S. Chetlur and others, cuDNN: Efficient Primitives for Deep Learning, 2014). The
+matrix of windows exists in shared memory alone, a tile at a time: what copies a tile gathers it
+from the images, with zeros for the rim.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+from tvm.tirx import IndexMap, const
+
+from ..binding import bind_loop
+from ..caching import accumulate_in_registers
+from ..errors import TransformError
+from ..loops import fuse_loops, split_loop
+from ..placement import inline_producers
+from ..queries import find_epilogue
+from ..reduction import decompose_reduction_at
+from ..tir import constant
+from . import mma, wgmma
+from .gemm import WholeTail
+from .ladder import Ladder
+from .recipe import Example, recipe
+from .tile_choice import VECTOR_BYTES, read_sizes
+
+PIXELS, CHANNELS, TAPS = (0, 1, 2), (3,), (4, 5, 6)
+"""The iterators of block "Y" that make rows, columns and k."""
+FORMS = ("padded Y", "padded Y Y_cast")
+IMAGES = Example(
+    {"n": 32, "h": 28, "w": 28, "ci": 128, "co": 128, "kh": 3, "kw": 3},
+    options={"dtype": "bfloat16", "out": "bfloat16", "padding": 1},
+)
+SMALL = {"n": 2, "h": 6, "w": 5, "ci": 8, "co": 32, "kh": 3, "kw": 2}
+
+
+def make_product(sch: Schedule) -> SBlockRV:
+    """Make block "Y" of conv2d the product of two matrices, and the block that stores it one too.
+
+    rewrite: ``for n, y, x, o, i, j, c: Y[n, y, x, o] += padded[...] * F[o, i, j, c]`` ->
+        ``windows = padded[...]; filters = F; for p, o, k: sums[p, o] += windows[p, k] *
+        filters[o, k]; Y = sums``, with p for (n, y, x) and k for (i, j, c)
+    requires: constant sizes, of which more than one element in p, o and k each
+    """
+    block = sch.get_sblock("Y")
+    extents = [constant(iterator.dom.extent) for iterator in sch.get(block).iter_vars]
+    if None in extents:
+        raise TransformError(
+            "make_product", f"the shape {extents} is not constant", "use constant sizes"
+        )
+    sizes = [size or 1 for size in extents]
+    counts = [math.prod(sizes[it] for it in group) for group in (PIXELS, CHANNELS, TAPS)]
+    if 1 in counts:
+        raise TransformError(
+            "make_product",
+            f"the product of {' by '.join(map(str, counts))} has a dimension of one element, along "
+            "which TVM has no index to tile",
+            "use conv2d_naive",
+        )
+    epilogue = find_epilogue(sch, block)
+    for operand, groups in enumerate(((PIXELS, TAPS), (CHANNELS, TAPS))):
+        copy = sch.reindex(block, ("read", operand))
+        index_map = _join(groups, sizes, _find_used(sch, block, copy))
+        sch.transform_layout(copy, ("write", 0), index_map)
+        inline_producers(sch, copy)
+        sch.transform_block_layout(copy, index_map)
+    store = sch.reindex(block, ("write", 0))
+    of_result = _join((PIXELS, CHANNELS), sizes, _find_used(sch, block, store))
+    sch.transform_layout(store, ("read", 0), of_result)
+    if epilogue is not None:
+        sch.compute_inline(store)
+        store = epilogue
+        of_result = _join((PIXELS, CHANNELS), sizes, [*PIXELS, *CHANNELS])
+    sch.transform_block_layout(store, of_result)
+    whole = [*PIXELS, *CHANNELS, *TAPS]
+    sch.transform_block_layout(block, _join((PIXELS, CHANNELS, TAPS), sizes, whole))
+    return block
+
+
+def _find_used(sch: Schedule, block: SBlockRV, copy: SBlockRV) -> list[int]:
+    """The iterators of a block that are a buffer's indices, which TVM made out of them.
+
+    It leaves out those of one iteration that it finds in a sum of others.
+    """
+    node, buffers = sch.get(block), [*sch.get(copy).reads, *sch.get(copy).writes]
+    (region,) = (
+        region
+        for region in (*node.reads, *node.writes)
+        if any(region.source.same_as(other.source) for other in buffers)
+    )
+    return [
+        place
+        for index in region.region
+        for place, iterator in enumerate(node.iter_vars)
+        if iterator.var.same_as(index.min)
+    ]
+
+
+def _join(groups: Sequence[Sequence[int]], sizes: Sequence[int], used: Sequence[int]) -> IndexMap:
+    """The map of used iterators to one index for each group of them, the last of which varies
+    most.
+    """
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        values = dict(zip(used, at, strict=True))
+        joined = []
+        for group in groups:
+            index: Any = const(0, "int32")
+            for iterator in group:
+                index = index * sizes[iterator] + values.get(iterator, 0)
+            joined.append(index)
+        return tuple(joined)
+
+    return IndexMap.from_func(place, ndim=len(used), index_dtype="int32")
+
+
+def schedule_by_mma(sch: Schedule, config: mma.MmaConfig) -> Iterator[str]:
+    """The steps of a config of `mma` on conv2d."""
+    block, tail = _begin(sch, config.tail)
+    yield "product_of_matrices"
+    yield from mma.schedule_product(sch, block, replace(config, tail=tail))
+
+
+def schedule_by_wgmma(sch: Schedule, config: wgmma.WgmmaConfig) -> Iterator[str]:
+    """The steps of a config of `wgmma` on conv2d."""
+    block, tail = _begin(sch, config.tail)
+    yield "product_of_matrices"
+    yield from wgmma.schedule_product(sch, block, replace(config, tail=tail))
+
+
+def _begin(sch: Schedule, tail: WholeTail) -> tuple[SBlockRV, WholeTail]:
+    """The block of the product, and what happens where a tile does not divide.
+
+    Whole vectors of 16 bytes lie in one tap where the input channels are a multiple of that.
+    Elsewhere a kernel of its own writes the matrix of windows, padded.
+    """
+    block = make_product(sch)
+    source = sch.get(sch.get_producers(block)[0]).reads[0].source
+    is_whole = (constant(source.shape[-1]) or 1) * source.dtype.itemsize % VECTOR_BYTES == 0
+    return block, "pad" if is_whole and tail != "copy" else "copy"
+
+
+BY_MMA = replace(
+    mma.MMA,
+    kernel="conv2d",
+    schedule=schedule_by_mma,
+    blocks=FORMS,
+    default_example=IMAGES,
+    small=Example(SMALL, options=IMAGES.options, config=mma.MMA.small.config),
+)
+BY_WGMMA = replace(
+    wgmma.WGMMA,
+    kernel="conv2d",
+    schedule=schedule_by_wgmma,
+    blocks=FORMS,
+    default_example=IMAGES,
+    small=Example(SMALL, options=IMAGES.options, config=wgmma.WGMMA.small.config),
+)
+_GATHERED = "cp_async_bytes == 16"
+
+
+@recipe(
+    kernel="conv2d",
+    blocks=FORMS,
+    default_example=IMAGES,
+    golden=Example(SMALL, options={"padding": 1, "stride": 2}),
+    expects={"bound": ("barriers == 0",)},
+)
+def conv2d_naive(sch: Schedule, *, threads: int = 128) -> Iterator[str]:
+    """One element of the result for each thread, of neighbouring channels on neighbouring threads.
+
+    Knobs: threads of a block.
+    """
+    block = sch.get_sblock("Y")
+    inline_producers(sch, block)
+    cells = fuse_loops(sch, sch.get_loops(block)[:4])
+    outer, inner = split_loop(sch, cells, inner=threads, tail="guard")
+    yield "fused"
+    bind_loop(sch, outer, axis="blockIdx.x")
+    bind_loop(sch, inner, axis="threadIdx.x")
+    accumulate_in_registers(sch, block, inner)
+    decompose_reduction_at(sch, block, sch.get_loops(block)[2])
+    yield "bound"
+
+
+of_mma = BY_MMA.root(
+    "mma",
+    why="Implicit GEMM by mma.sync: asynchronous copies gather the windows, with zeros for the rim",
+    expects={"next_tiles_asynchronously": (_GATHERED, *mma.ON_TENSOR_CORES)},
+    golden=mma.rows.golden.config,
+    **mma.rows.config,
+)
+of_wgmma = BY_WGMMA.root(
+    "wgmma",
+    why="Implicit GEMM by wgmma: asynchronous copies gather the windows, with zeros for the rim",
+    expects={"tensorized": (_GATHERED, *wgmma.ON_TENSOR_CORES)},
+    golden={**wgmma.rows.golden.config, "tile_k": 16},
+    **{**wgmma.rows.config, "tile": (128, 128)},
+)
+
+
+@recipe(
+    kernel="conv2d",
+    blocks=FORMS,
+    default_example=IMAGES,
+    golden=Example(SMALL, options=IMAGES.options),
+    expects={"tensorized": (_GATHERED, *wgmma.ON_TENSOR_CORES)},
+    dtypes=mma.TYPES,
+    arch=wgmma.WGMMA.arch,
+)
+def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
+    """The config that a search found best for the nearest product, or else by a count of waves.
+
+    The product is that of pixels by output channels by taps and input channels. Knobs: device, the
+    name of the GPU that was searched on.
+    """
+    block, tail = _begin(sch, "pad")
+    yield "product_of_matrices"
+    sizes = read_sizes(sch, block, "conv2d_wgmma_best", "constant sizes")
+    config = wgmma.choose_for(sizes, "conv2d_wgmma", device)
+    yield from wgmma.schedule_product(sch, block, replace(config, tail=tail))
+
+
+CONV2D = (
+    Ladder("conv2d_mma", "conv2d", "implicit GEMM by mma.sync", (of_mma,), IMAGES.shape),
+    Ladder(
+        "conv2d_wgmma",
+        "conv2d",
+        "implicit GEMM by Hopper's wgmma",
+        (of_wgmma, conv2d_wgmma_best),
+        IMAGES.shape,
+    ),
+    Ladder("conv2d", "conv2d", "one element for each thread", (conv2d_naive,), IMAGES.shape),
+)
