@@ -18,6 +18,7 @@ from tvm.s_tir import SBlock
 from tvm.tirx import For
 
 from tirstep.transforms.legality.lowered_memory import find_missing_barriers
+from tirstep.transforms.legality.merged_memory import find_overwritten
 from tirstep.transforms.tir import (
     Place,
     constant,
@@ -59,8 +60,9 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
     axis with several extents in one kernel; iterations that no thread runs (two loops on one
     axis); shared or global memory that several threads update with nothing between them (a
     reduction beside threads that it does not use); reads of what other threads keep in registers,
-    other GPU blocks or kernels in shared memory, or, with no barrier, in global memory; and shared
-    memory that TVM takes for one thread's, and puts no barrier there.
+    other GPU blocks or kernels in shared memory, or, with no barrier, in global memory; shared
+    memory that TVM takes for one thread's, and puts no barrier there; and buffers that are written
+    again while TVM keeps another one in their place.
 
     A module may be as it was written, scheduled, with any sizes open (each is tried with one
     value). The elements are counted, not proven, so each finding has a witness; where a kernel has
@@ -82,6 +84,13 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
             f"threads share elements of the shared buffer '{buffer}' with no barrier between: TVM "
             "takes what is used at one index for one thread's; let the blocks that use it have "
             "loops on all thread axes of the kernel, and each thread write a part of its own"
+        )
+        messages[message] = None
+    for lost in find_overwritten(module, is_last=True):
+        message = (
+            f"TVM keeps '{lost.taker}' in the place of '{lost.buffer}', from which it is computed, "
+            f"and block '{lost.writer}' writes elements of them several times in one kernel; let "
+            "each thread write elements of its own"
         )
         messages[message] = None
     return [Finding("threads", where, message) for message in messages]

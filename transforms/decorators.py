@@ -13,7 +13,7 @@ from tvm import IRModule
 from tvm.error import InternalError
 from tvm.s_tir import Schedule
 
-from .errors import NO_COPY, Options, Result, TransformError, read_call, run_call
+from .errors import NO_COPY, Options, Result, TransformError, describe_error, read_call, run_call
 from .legality.net import find_fault
 
 
@@ -175,8 +175,20 @@ def _tell_change(error: TransformError, was: _State, sch: Schedule) -> None:
 
 
 def _require_sound(function: Callable[..., object], was: _State, sch: Schedule) -> None:
-    """Refuse what a transform made, if it lost or broke something on its way."""
-    fault = find_fault(function, was.module, sch.mod, was.find_steps(sch))
+    """Refuse what a transform made, if it lost or broke something on its way.
+
+    Where TVM's analysis of that fails, mostly at a number beyond 32 bits, it is refused, too.
+    """
+    try:
+        fault = find_fault(function, was.module, sch.mod, was.find_steps(sch))
+    except (ValueError, InternalError) as error:
+        if "Check failed" not in str(error):
+            raise
+        raise TransformError(
+            function.__name__,
+            f"TVM cannot analyze what this would make: {describe_error(error)}",
+            "choose smaller sizes, or give the kernel int64 loops",
+        ) from error
     if fault is not None:
         raise TransformError(function.__name__, fault.problem, fault.advice)
 

@@ -109,7 +109,7 @@ def run_call(function: Callable[..., Result], bound: inspect.BoundArguments) -> 
             raise
         else:
             refusal = TransformError(
-                f"TVM refuses: {_last_sentence(error)}", "see the schedule with sch.show()"
+                f"TVM refuses: {describe_error(error)}", "see the schedule with sch.show()"
             )
         refusal.kernel_line = kernel_line
         raise refusal from error
@@ -135,7 +135,7 @@ def _flatten(argument: Any) -> list[Any]:
     return [item for item in given if isinstance(item, (LoopRV, SBlockRV))]
 
 
-def _last_sentence(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """TVM's own reason: the text behind 'Error message:', without the IR before it.
 
     The IR says which loop or block a mark like ``s_tir.SBlock#0`` in the reason stands for.

@@ -14,12 +14,13 @@ import tvm_ffi
 
 from tirstep.modules.numeric import Array
 from tirstep.transforms import get_pipeline
+from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.recipes import Step
 
 from ..compile.compiling import MAIN, TARGET, name_main
 from ..compile.passes import explain_failure
 from ..devices import find_unbound_sblocks
-from ..devices.cpu import CpuDevice, make_threads_serial
+from ..devices.cpu import CpuDevice
 from ..devices.device import Device, DeviceError
 from ..diff import Diff, diff_modules
 from ..finding import CheckError, Finding

@@ -19,9 +19,9 @@ import tvm
 from tirstep.files import may_replace, require_writable, write_file
 from tirstep.modules import AnyProblem
 from tirstep.transforms import get_pass_options
+from tirstep.transforms.passes.serial import make_threads_serial
 
 from ..compile.passes import BEFORE_PASSES
-from ..devices.cpu import make_threads_serial
 from ..devices.device import is_scalar
 from ..diff import print_module
 from ..finding import CheckError

@@ -14,12 +14,13 @@ from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import BufferStore, For
 
+from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all, get_axis
 
-from ..devices.cpu import make_threads_serial
 from ..devices.device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
 from ..diff import Diff, diff_modules
 from ..finding import CheckError
+from .advice import find_advice
 from .compiling import TARGET, compile_module, get_target
 from .instruments import watch_passes
 
@@ -269,7 +270,9 @@ def _suggest_pass(wanted: str, known: Iterable[str]) -> str:
 def explain_failure(module: tvm.IRModule, failed: Failure) -> str:
     """One sentence: the buffers and the remedy where they are known, and TVM's own reason."""
     remedy = find_remedy(module, failed.reason)
-    return f"{remedy} ({failed})" if remedy else str(failed)
+    advice = find_advice(failed.reason)
+    told = f"{failed}; {advice}" if advice else str(failed)
+    return f"{remedy} ({failed})" if remedy else told
 
 
 def find_remedy(module: tvm.IRModule, reason: str) -> str:

@@ -21,6 +21,8 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
 from tirstep.transforms.tir import constant, find_all, get_axis
 
+from ..compile.advice import add_advice
+
 Array = np.ndarray[Any, Any]
 Arrays = list[Array]
 BLOCK_AXES = tuple(axis for axis in MAX_EXTENTS if axis.startswith("blockIdx"))
@@ -308,7 +310,7 @@ def is_tvm_error(error: Exception) -> bool:
 
 @contextmanager
 def convert_tvm_errors(sentence: str) -> Iterator[None]:
-    """While this lasts, an error of TVM is a `DeviceError`: the sentence, and TVM's reason."""
+    """While this lasts, an error of TVM is a `DeviceError`: the sentence, TVM's reason, advice."""
     try:
         yield
     except DeviceError:
@@ -316,7 +318,7 @@ def convert_tvm_errors(sentence: str) -> Iterator[None]:
     except Exception as error:
         if not is_tvm_error(error):
             raise
-        raise DeviceError(f"{sentence}: {get_reason(error)}") from error
+        raise DeviceError(f"{sentence}: {add_advice(get_reason(error))}") from error
 
 
 def get_reason(error: Exception) -> str:

@@ -17,10 +17,10 @@ from tvm.tirx.build import tir_to_runtime
 from tirstep.modules import KernelError, Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
+from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all
 
 from ..compile.compiling import MAIN
-from ..devices.cpu import make_threads_serial
 from ..devices.device import DeviceError, convert_tvm_errors
 from ..devices.simulator.flatten import flatten
 from ..devices.simulator.run_state import UnsupportedError

@@ -6,11 +6,12 @@ import tvm
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import DeviceError, check_numbers, count_accesses, get_device
+from tirstep.lowering_checks.compile.advice import add_advice
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.lowering_checks.devices import is_host_available
 from tirstep.lowering_checks.devices.device import convert_tvm_errors, get_reason, is_tvm_error
-from tirstep.modules import get_kernel, vector_add
-from tirstep.transforms import cache_write_at, prefetch_fragments
+from tirstep.modules import get_kernel, row_sum, vector_add
+from tirstep.transforms import TransformError, bind_loop, cache_write_at, prefetch_fragments
 
 needs_compiler = pytest.mark.skipif(not is_host_available(), reason="no C++ compiler")
 DEVICES = ["cpu", "simulator", pytest.param("host", marks=needs_compiler)]
@@ -169,3 +170,40 @@ def test_tvms_reason_is_told_and_not_its_program(text, reason):
     assert found.endswith(reason)
     assert "Metadata" not in found
     assert "\n" not in found
+
+
+def test_a_refusal_to_lower_says_what_to_do():
+    """A sum over threads in a loop of one iteration that is a virtual thread."""
+    sch = Schedule(row_sum(1, 16))
+    block = sch.get_sblock("B")
+    row, loop = sch.get_loops(block)
+    _, threads = sch.split(loop, [2, 8])
+    inner = sch.add_unit_loop(block)
+    for each, axis in ((row, "blockIdx.x"), (threads, "threadIdx.x")):
+        sch.bind(each, axis)
+    raw = sch.copy()
+    raw.bind(inner, "vthread.x")
+    with pytest.raises(DeviceError, match="; a sum over threads needs its reduction loops inn"):
+        get_device("simulator").compile(raw.mod)
+    with pytest.raises(TransformError, match="TVM would add up for one virtual thread"):
+        bind_loop(sch, inner, axis="vthread.x")
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("Check failed: condition_counter() == 0 : Cannot insert syncs inside condition", "pad_"),
+        ("Check failed: (it != scope.buffer_byte_offsets.end()) is false: ", 'in scope "shared"'),
+        ("variable ax1 has been used before definition!", "bind or split the loop before"),
+        ("Check failed: (p.has_value()) is false: ", "undo the last steps one by one"),
+    ],
+)
+def test_reasons_that_do_not_say_what_to_do_get_advice(reason, advice):
+    assert advice in add_advice(reason).removeprefix(reason)
+
+
+@pytest.mark.parametrize("checked", ["(x) is false", 'scope != "global" (global vs. global) '])
+def test_a_reason_that_says_enough_stays_as_it_is(checked):
+    reason = f"Check failed: {checked}: no memory there"
+    assert add_advice(reason) == reason
+    assert add_advice(f"Check failed: {checked}: ") != f"Check failed: {checked}: "

@@ -15,8 +15,8 @@ from tirstep.lowering_checks.devices import (
     is_cuda_available,
     run,
 )
-from tirstep.lowering_checks.devices.cpu import make_threads_serial
 from tirstep.modules import get_kernel, matmul, vector_add
+from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.recipes import LADDERS, RECIPES
 
 needs_no_gpu = pytest.mark.skipif(is_cuda_available(), reason="this machine has a GPU")

@@ -2,7 +2,8 @@
 
 It leaves out barriers between threads that share elements (`find_missing_barriers`), changes
 indices where it gives a buffer one dimension (`find_changed_indices`), and compacts shared memory
-as if each thread had one of its own (`find_split_rooms`).
+as if each thread had one of its own (`find_split_rooms`), or to less than what is used of it
+(`find_tight_rooms`).
 
 In ``S[i % 2, (i + 1) % 2]`` there are two remainders of one variable, at different places. TVM lets
 the variable begin one element earlier for the second one, forgets that for the first one, and
@@ -40,16 +41,20 @@ from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal, structural_walk
 
 from ..passes.pipeline import Around, lower_around
+from ..passes.serial import make_threads_serial
 from ..passes.uses import Use, Variables, find_uses
 from ..tir import (
+    Access,
     Place,
     cached_by_module,
     constant,
+    find_accesses,
     find_all,
     find_conditions,
     get_axis,
     get_elements,
     get_places,
+    get_regions,
     is_among,
     is_used,
     substitute,
@@ -92,13 +97,26 @@ def _watch(module: IRModule, name: str, *, is_last: bool = False) -> Around | No
 def _lower(module: IRModule, *, is_last: bool) -> dict[str, Around]:
     """The passes that may make something else of a module; it is lowered once for all of them."""
     bodies = [function.body for _, function in module.functions_items()]
-    read = [list(_find_all_quotients(body)) for body in bodies]
+    read = [_find_all_quotients(body) for body in bodies]
     names = [_COMPACTING] * any(map(_may_split_rooms, read))
     names += [_FLATTENING] * any(map(_has_shifted_quotients, read))
     unrolls = any(map(_unrolls_stores, bodies))
     if unrolls or any(_may_share(body, is_last) for body in bodies):
         names += [_SYNCHRONIZING, _SYNCHRONIZING]
-    return lower_around(module, names, unrolls=unrolls) if names else {}
+    return _lower_anyhow(module, names, unrolls=unrolls) if names else {}
+
+
+def _lower_anyhow(
+    module: IRModule, names: list[str], *, unrolls: bool = False
+) -> dict[str, Around]:
+    """Lower a module; passes that it does not get to are watched as it is lowered for a CPU.
+
+    There a pipeline whose loop has yet to be bound is none, and what it computes must be right.
+    """
+    around = lower_around(module, names, unrolls=unrolls)
+    if all(name in around for name in names):
+        return around
+    return {**lower_around(make_threads_serial(module), names, unrolls=unrolls), **around}
 
 
 class _Axis(NamedTuple):
@@ -228,10 +246,13 @@ def find_changed_indices(module: IRModule) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _find_all_quotients(body: Any) -> Iterator[tuple[Place, _Quotient]]:
-    for place in get_places(body):
-        for quotient in _read_quotients(place.key, _find_threads(place)):
-            yield place, quotient
+@functools.lru_cache(maxsize=8)
+def _find_all_quotients(body: Any) -> list[tuple[Place, _Quotient]]:
+    return [
+        (place, quotient)
+        for place in get_places(body)
+        for quotient in _read_quotients(place.key, _find_threads(place))
+    ]
 
 
 def _has_shifted_quotients(read: list[tuple[Place, _Quotient]]) -> bool:
@@ -367,14 +388,19 @@ def find_split_rooms(module: IRModule) -> list[str]:
         threads = [loop for loop in loops if _is_thread(loop)]
         others = [loop for loop in loops if not _is_thread(loop)]
         elements = (get_elements(each.body) for each in (function, around.after[variable]))
+        seen: list[Any] = []
         for (buffer, old), (_, new) in zip(*elements, strict=True):
             begins = [
                 index - smaller
                 for index, smaller in zip(old, new, strict=True)
                 if buffer.scope().startswith("shared") and not structural_equal(index, smaller)
             ]
-            if any(varies_along(begin, threads, others) for begin in begins):
-                found.append(str(buffer.name))
+            for begin in begins:
+                if any(structural_equal(begin, known) for known in seen):
+                    continue
+                seen.append(begin)
+                if varies_along(begin, threads, others):
+                    found.append(str(buffer.name))
     return list(dict.fromkeys(found))
 
 
@@ -386,3 +412,88 @@ def _may_split_rooms(read: list[tuple[Place, _Quotient]]) -> bool:
     return any(
         quotient.is_strange and quotient.buffer.scope().startswith("shared") for _, quotient in read
     )
+
+
+@cached_by_module(4)
+def find_tight_rooms(module: IRModule) -> list[str]:
+    """The buffers in shared memory and registers, by name, that TVM makes too small.
+
+    Of rows of two, ``(i + j) // 2`` for two neighbours j takes two places where i is odd, and one
+    where it is even: TVM may make room for one. Asked is TVM, where what is divided begins at
+    another element of a row in each iteration of a loop around all that use the buffer; of the
+    iterations some are tried. Empty where it does not lower.
+    """
+    bodies = [function.body for _, function in module.functions_items()]
+    names = [str(item.name) for body in bodies for item in _find_moved(body)]
+    around = _lower_anyhow(module, [_COMPACTING]).get(_COMPACTING) if names else None
+    if around is None:
+        return []
+    places = [
+        place
+        for _, function in around.after.functions_items()
+        for place in get_places(function.body)
+        if not find_all(place.block.body, SBlock)
+    ]
+    accesses = [access for place in places for each in find_accesses(place) for access in each]
+    found = [
+        access.buffer.name
+        for access in accesses
+        if access.buffer.name in names and _reaches_out(access)
+    ]
+    return list(dict.fromkeys(map(str, found)))
+
+
+def _reaches_out(access: Access) -> bool:
+    """Whether a block uses an element of registers or shared memory that does not exist."""
+    if access.pattern.is_conditional:
+        return False
+    inside = []
+    for part, extent in zip(access.ranges, access.buffer.shape, strict=True):
+        if _divides(part.min):
+            inside += [part.min >= 0, part.min <= extent - part.extent]
+    if not inside:
+        return False
+    is_let = functools.reduce(And, access.guards) if access.guards else const(1, "bool")
+    is_inside = functools.reduce(And, inside)
+    used = [*undefined_vars(is_inside), *undefined_vars(is_let)]
+    loops = [loop for loop in access.place.loops if is_among(loop.loop_var, used)]
+    return all(constant(loop.min) == 0 for loop in loops) and escapes(is_let, is_inside, loops)
+
+
+def _find_moved(body: Any) -> Iterator[Any]:
+    """The buffers of which a loop around all uses moves what is divided, by a rest."""
+    read = [
+        quotient for _, quotient in _find_all_quotients(body) if quotient.buffer.scope() != "global"
+    ]
+    common: dict[Any, tuple[For, ...]] = {}
+    for place in get_places(body) if read else ():
+        if find_all(place.block.body, SBlock):
+            continue
+        for region in get_regions(place.block):
+            loops = common.get(region.source, place.loops)
+            common[region.source] = tuple(loop for loop in loops if is_among(loop, place.loops))
+    for quotient in read:
+        is_shared = quotient.buffer.scope().startswith("shared")
+        outer = [
+            loop.loop_var
+            for loop in common.get(quotient.buffer, ())  # none of what an instruction matches
+            if constant(loop.extent) != 1 and not (is_shared and _is_thread(loop))
+        ]
+        if any(_moves_by_rest(variable, quotient.expression, tuple(outer)) for variable in outer):
+            yield quotient.buffer
+
+
+@functools.lru_cache(maxsize=1024)
+def _moves_by_rest(variable: Any, quotient: Any, outer: tuple[Any, ...]) -> bool:
+    """Whether a variable is in a dividend times what the divisor does not divide.
+
+    And another one is there that is not of the outer loops: those alone make one element.
+    """
+    divisor, used = constant(quotient.b), undefined_vars(quotient.a)
+    is_known = divisor is None or not is_among(variable, used)
+    if is_known or all(is_among(each, outer) for each in used):
+        return False
+    others = [each for each in used if not each.same_as(variable)]
+    own = substitute(quotient.a, {each: const(0, str(each.ty.dtype)) for each in others})
+    analyzer = Analyzer()
+    return bool(analyzer.modular_set(analyzer.simplify(own)).coeff % divisor != 0)

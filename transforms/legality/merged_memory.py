@@ -1,5 +1,13 @@
-"""Dynamic shared memory, of which TVM makes one buffer where its own storage rewrite is off.
+"""Memory that TVM gives to two buffers, and makes another program of the schedule.
 
+StorageRewrite lets a buffer take the place of the one that it is computed from, element by element,
+where that is not read any more (`find_overwritten`). It does not ask whether a kernel writes either
+of them several times: a store of the first one then falls onto the second, or a store of the second
+one is computed from itself.
+
+Dynamic shared memory becomes one buffer. Where a statement of its own is the last one that reads a
+buffer and the first one that writes another, that gets its place, and threads write what others
+have yet to read (`find_merged`). Where the storage rewrite is off, there is more (`find_overlaps`):
 MergeSharedMemoryAllocations gives the place of a buffer that is not used any more to a later one.
 Where that is larger, it may reach into a third one behind it that is still in use: TVM 0.27 counts
 the offsets of both from the smaller one's end. With the storage rewrite on, buffers come to that
@@ -8,17 +16,40 @@ pass one behind the other.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tvm.ir import IRModule
+from tvm.ir import Call, IRModule, TensorLoad
 from tvm.s_tir import SBlock
-from tvm.tirx import PrimFunc
+from tvm.s_tir.transform import MergeSharedMemoryAllocations
+from tvm.sym import Analyzer
+from tvm.tirx import And, BufferStore, DeclBuffer, For, PrimFunc, const
+from tvm_ffi import structural_equal
 
-from ..tir import Place, cached_by_module, find_all, get_places
+from ..passes.pipeline import lower_around
+from ..tir import (
+    Place,
+    cached_by_module,
+    constant,
+    find_all,
+    get_axis,
+    get_elements,
+    get_places,
+    is_among,
+    substitute,
+)
+from .enumeration import meets_again
 
 SCOPE = "shared.dyn"
+_REWRITING = "tirx.StorageRewrite"
+_SYNCHRONIZING = "s_tir.ThreadSync"
+_OWN_AXES = {"global": (), "shared": ("blockIdx",)}
+"""The axes along which each has a buffer of its own, by scope.
+
+Registers that a loop writes again are allocated inside of it, and take no place outside.
+"""
 OPTION = "pass_config.tirx.disable_storage_rewrite"
 
 
@@ -68,3 +99,185 @@ def _find_lives(places: list[Place]) -> list[_Life]:
             else:
                 lives[known] = lives[known]._replace(last=at)
     return lives
+
+
+class Overwritten(NamedTuple):
+    """A buffer in whose place another one is, and the block that writes elements of it again.
+
+    Attributes
+    ----------
+    taker : the buffer that takes its place
+    writer : a block that writes one of the two
+    """
+
+    buffer: str
+    taker: str
+    writer: str
+
+
+@cached_by_module(4)
+def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwritten]:
+    """The buffers in whose place TVM keeps another one, while a kernel writes one of them again.
+
+    Asked is TVM, where a kernel computes one buffer from another and writes elements of either more
+    than once. Empty where it does not lower. If a module `is_last`, a thread axis of the kernel on
+    which a block has no loop counts, too: it runs in all threads of that axis.
+    """
+    found: list[Overwritten] = []
+    for _, function in module.functions_items():
+        if isinstance(function, PrimFunc):
+            found += _find_rewritten(function, is_last)
+    rooms = _find_common_rooms(module) if found else set()
+    return [item for item in found if (item.buffer, item.taker) in rooms]
+
+
+def _find_rewritten(function: PrimFunc, is_last: bool) -> Iterator[Overwritten]:
+    """Pairs of buffers, the second one computed from the first, of which one is written again."""
+    places = [p for p in get_places(function.body) if not find_all(p.block.body, SBlock)]
+    kernels = [place for place in places if place.kernel is not None]
+    for source, store, place in _find_takers(kernels, function.params):
+        own = _OWN_AXES[str(source.scope())]
+        inside = [other for other in kernels if is_among(place.kernel, [other.kernel])]
+        outside = [o for o in places if not is_among(o.block, [i.block for i in inside])]
+        if not own and (_loads(inside, store.buffer) or _loads(outside, source)):
+            continue
+        for writer in inside:
+            if any(_writes_again(writer, buffer, is_last) for buffer in (source, store.buffer)):
+                yield Overwritten(str(source.name), str(store.buffer.name), writer.name)
+                break
+
+
+def _find_takers(
+    places: list[Place], parameters: Sequence[Any]
+) -> Iterator[tuple[Any, BufferStore, Place]]:
+    """Buffers whose place another one might take, with the store of that, and its place."""
+    for place in places:
+        for store in find_all(place.block.body, BufferStore):
+            taker, scope = store.buffer, str(store.buffer.scope())
+            loads = find_all(store.value, TensorLoad) if scope in _OWN_AXES else []
+            sources = dict.fromkeys(load.source for load in loads)
+            if taker in sources or taker in parameters:
+                continue
+            for source in sources:
+                is_alike = str(source.scope()) == scope and source.dtype == taker.dtype
+                if is_alike and source not in parameters:
+                    yield source, store, place
+
+
+def _loads(places: list[Place], buffer: Any) -> bool:
+    return any(
+        load.source.same_as(buffer)
+        for place in places
+        for load in find_all(place.block.body, TensorLoad)
+    )
+
+
+def _writes_again(place: Place, buffer: Any, is_last: bool) -> bool:
+    """Whether a block writes an element of a buffer more than once in a kernel."""
+    stores = [s for s in find_all(place.block.body, BufferStore) if s.buffer.same_as(buffer)]
+    own = (*_OWN_AXES[str(buffer.scope())], "none")
+    kernel: Any = place.kernel
+    host = list(itertools.takewhile(lambda loop: not loop.same_as(kernel), place.loops))
+    loops = [loop for loop in place.loops if not (get_axis(loop) or "").startswith(own)]
+    if stores and is_last and _find_idle_axes(kernel, loops, own):
+        return True
+    is_let = functools.reduce(And, place.guards) if place.guards else const(1, "bool")
+    return any(
+        meets_again(
+            [substitute(index, place.values) for index in store.indices],
+            is_let,
+            [loop for loop in loops if not is_among(loop, host)],
+        )
+        for store in stores
+    )
+
+
+def _find_idle_axes(kernel: For, around: list[For], own: tuple[str, ...]) -> set[str]:
+    """The axes of a kernel with several values on which there is none of some loops."""
+    used = {get_axis(loop) for loop in around}
+    bound = [loop for loop in find_all(kernel, For) if constant(loop.extent) != 1]
+    axes = {axis for axis in map(get_axis, bound) if axis is not None and "Idx" in axis}
+    return {axis for axis in axes - used if not axis.startswith(own)}
+
+
+def _find_common_rooms(module: IRModule) -> set[tuple[str, str]]:
+    """The names of the buffers of which TVM makes one, two and two."""
+    around = lower_around(module, [_REWRITING]).get(_REWRITING)
+    found: set[tuple[str, str]] = set()
+    if around is None:
+        return found
+    for variable, function in around.before.functions_items():
+        after = around.after[variable].body
+        views = [node for node in find_all(after, DeclBuffer) if isinstance(node.data, Call)]
+        homes = {node.buffer: node.data.args[0] for node in views}
+        rooms: dict[Any, set[str]] = {}
+        for (old, _), (new, _) in zip(
+            get_elements(function.body), get_elements(after), strict=True
+        ):
+            rooms.setdefault(homes.get(new, new), set()).add(str(old.name))
+        for names in rooms.values():
+            found.update(itertools.permutations(names, 2))
+    return found
+
+
+@cached_by_module(4)
+def find_merged(module: IRModule) -> list[tuple[str, str]]:
+    """Buffers in dynamic shared memory, by name, and those that get their place too early.
+
+    Asked is TVM, where a block computes one such buffer from another. Empty where it does not
+    lower.
+    """
+    bodies = [f.body for _, f in module.functions_items() if isinstance(f, PrimFunc)]
+    if not any(_copies_within(body) for body in bodies):
+        return []
+    around = lower_around(module, [_SYNCHRONIZING] * 2).get(_SYNCHRONIZING)
+    if around is None:
+        return []
+    merged = MergeSharedMemoryAllocations()(around.after)
+    found: list[tuple[str, str]] = []
+    for variable, function in around.after.functions_items():
+        stores = (find_all(each.body, BufferStore) for each in (function, merged[variable]))
+        for old, new in zip(*stores, strict=True):
+            loads = (find_all(store.value, TensorLoad) for store in (old, new))
+            for load, moved in zip(*loads, strict=True):
+                if load.source.scope() == SCOPE and _shares_bytes(old, new, load, moved):
+                    found.append((str(load.source.name), str(old.buffer.name)))
+    return list(dict.fromkeys(found))
+
+
+def _copies_within(body: Any) -> bool:
+    """Whether a block stores into dynamic shared memory what it loads from another such buffer."""
+    return any(
+        load.source.scope() == SCOPE and not load.source.same_as(store.buffer)
+        for store in find_all(body, BufferStore)
+        if store.buffer.scope() == SCOPE
+        for load in find_all(store.value, TensorLoad)
+    )
+
+
+def _shares_bytes(old: BufferStore, new: BufferStore, load: Any, moved: Any) -> bool:
+    """Whether a store and a load of another buffer lie in one place, and not at one element."""
+    if old.buffer.scope() != SCOPE or old.buffer.same_as(load.source):
+        return False
+    spans = []
+    for before, after, buffer in (
+        (old.indices[0], new.indices[0], new.buffer),
+        (load.indices[0], moved.indices[0], moved.source),
+    ):
+        begin, count = _find_offset(before, after), constant(buffer.shape[0])
+        if begin is None or count is None:
+            return False
+        spans.append((begin * buffer.dtype.itemsize, (begin + count) * buffer.dtype.itemsize))
+    (first, end), (other, other_end) = spans
+    is_own = new.buffer.dtype == moved.source.dtype and bool(
+        structural_equal(new.indices[0], moved.indices[0])
+    )
+    return first < other_end and other < end and not is_own
+
+
+def _find_offset(before: Any, after: Any) -> int | None:
+    """The constant that was added to an index; None where it is another one."""
+    if structural_equal(before, after):
+        return 0
+    offset = Analyzer().simplify(after - before)
+    return constant(getattr(offset, "value", offset))

@@ -21,13 +21,19 @@ from tvm.tirx import For, ForKind, PrimFunc, Var
 from ..errors import Fault
 from ..tir import cached_by_module, constant, find_all, get_axis, get_places, is_among
 from .lifetimes import find_lost_reads
-from .lowered_memory import find_changed_indices, find_missing_barriers, find_split_rooms
-from .merged_memory import find_overlaps
+from .lowered_memory import (
+    find_changed_indices,
+    find_missing_barriers,
+    find_split_rooms,
+    find_tight_rooms,
+)
+from .merged_memory import find_merged, find_overlaps, find_overwritten
 from .pipelines import find_broken_pipelines
 from .sums import find_late_beginnings, find_lost_guards, find_unordered_sums
 from .vectors import find_unwritten
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Found = TypeVar("_Found")
 _RENAMED = "_update"
 """How TVM renames a block whose initialization becomes a block of its own."""
 SWIZZLE = "permuted_layout"
@@ -131,7 +137,7 @@ def find_fault(
     )
     if fault is None and (steps is None or not _LOOPS_ALONE.issuperset(steps)):
         fault = _find_lost_read(before, after)
-    return fault or _find_changed_lowering(before, after)
+    return fault or _find_shared_place(before, after) or _find_changed_memory(before, after)
 
 
 def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:
@@ -281,13 +287,31 @@ def _find_lost_read(before: IRModule, after: IRModule) -> Fault | None:
     return None
 
 
-def _find_changed_lowering(before: IRModule, after: IRModule) -> Fault | None:
+def _find_shared_place(before: IRModule, after: IRModule) -> Fault | None:
     for name in _find_new(find_overlaps, before, after):
         return Fault(
             f"TVM would let another buffer reach into '{name}' while that is in use: without its "
             "storage rewrite it merges dynamic shared memory wrongly",
             'leave "tirx.disable_storage_rewrite" off, or stage buffers in scope "shared"',
         )
+    for buffer, taker in _find_new(find_merged, before, after):
+        return Fault(
+            f"TVM would put '{taker}' in the place of '{buffer}', from which it is computed, and "
+            "threads would write what others have yet to read",
+            'keep one of them in scope "shared", or leave this as it is',
+        )
+    for lost in _find_new(find_overwritten, before, after):
+        return Fault(
+            f"TVM would keep '{lost.taker}' in the place of '{lost.buffer}', from which it is "
+            f"computed, and block '{lost.writer}' would write the same elements several times in "
+            "one kernel",
+            f"place block '{lost.writer}' outside of loops that it does not use, in a kernel of "
+            "its own",
+        )
+    return None
+
+
+def _find_changed_memory(before: IRModule, after: IRModule) -> Fault | None:
     for name in _find_new(find_changed_indices, before, after):
         return Fault(
             f"TVM would use other elements of '{name}' than the schedule does: it takes remainders "
@@ -302,6 +326,13 @@ def _find_changed_lowering(before: IRModule, after: IRModule) -> Fault | None:
             "fold it into rows that divide its length, let all threads fetch it, or leave it as it "
             "is",
         )
+    for name in _find_new(find_tight_rooms, before, after):
+        return Fault(
+            f"TVM would make '{name}' smaller than what is used of it: it begins at another "
+            "element of a row in each iteration of a loop around it",
+            "fold it into rows that divide where it begins, do this to a tile at a loop further "
+            "out, or leave it as it is",
+        )
     for name in _find_new(find_missing_barriers, before, after):
         return Fault(
             f"threads would share elements of the shared buffer '{name}' with no barrier between: "
@@ -313,8 +344,8 @@ def _find_changed_lowering(before: IRModule, after: IRModule) -> Fault | None:
 
 
 def _find_new(
-    find: Callable[[IRModule], list[str]], before: IRModule, after: IRModule
-) -> Iterator[str]:
+    find: Callable[[IRModule], list[_Found]], before: IRModule, after: IRModule
+) -> Iterator[_Found]:
     """What is found in a module, and was not in the one before."""
     found = find(after)
     old = find(before) if found else []

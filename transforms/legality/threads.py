@@ -226,8 +226,7 @@ def require_virtual_threads_around_all(sch: Schedule, handle: LoopRV | SBlockRV)
         axis = get_axis(loop) or ""
         if not axis.startswith("vthread"):
             continue
-        if constant(loop.extent) != 1:
-            _require_no_sum_over_threads(kernel, loop, axis)
+        _require_no_sum_over_threads(kernel, loop, axis)
         inside = find_all(loop, SBlock)
         for block in blocks:
             if not any(block.same_as(other) for other in [*inside, *_around(blocks, loop)]):
@@ -240,7 +239,7 @@ def require_virtual_threads_around_all(sch: Schedule, handle: LoopRV | SBlockRV)
 
 def _require_no_sum_over_threads(kernel: For, virtual: For, axis: str) -> None:
     for loop in find_all(kernel, For):
-        if not (get_axis(loop) or "").startswith("threadIdx") or constant(loop.extent) == 1:
+        if not (get_axis(loop) or "").startswith("threadIdx"):
             continue
         for realize in find_all(loop, SBlockRealize):
             types = {iterator.iter_type for iterator in get_fed_iterators(realize, loop)}

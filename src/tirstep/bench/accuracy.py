@@ -41,11 +41,11 @@ class Reference:
     @cached_property
     def right(self) -> tuple[Array, ...]:
         """The outputs in float64; of whole numbers, as their types store them."""
-        right = tuple(map(np.asarray, self.problem.reference(self.inputs)))
+        right = map(np.asarray, self.problem.reference(self.inputs))
         if not self.is_exact:
-            return right
+            return tuple(right)
         pairs = zip(right, self.problem.outputs, strict=True)
-        return tuple(round_end(array, output.dtype, 1) for array, output in pairs)
+        return tuple(round_end(values, output.dtype, 1) for values, output in pairs)
 
     @cached_property
     def bound(self) -> tuple[Array, ...]:

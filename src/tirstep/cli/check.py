@@ -139,7 +139,11 @@ def check_recipes(
 def _check(
     names: Sequence[str], judge: Judge, screen: Screen, runs: int | None
 ) -> tuple[list[Rung], Sequence[Finding]]:
-    """Judge the named recipes, or all of them; with these also goldens that no recipe makes."""
+    """Judge the named recipes, or all of them, and the checks themselves.
+
+    With all of them also goldens that no recipe makes are found.
+    """
+    from tirstep.lowering_checks.self_test import find_blind_checks
     from tirstep.transforms.recipes import RECIPES
 
     from .judging import show_findings, show_judge
@@ -161,8 +165,9 @@ def _check(
             rung.own_findings.extend(_find_broken_expectations(rung.recipe))
             _show_findings_apart(screen, rung.own_findings)
         orphans = [] if names else _find_orphans(judge)
-        _show_findings_apart(screen, orphans)
-    return rungs, orphans
+        others = [*find_blind_checks(seed=judge.request.seed), *orphans]
+        _show_findings_apart(screen, others)
+    return rungs, others
 
 
 def _check_recipe(rung: Rung, judge: Judge, screen: Screen, runs: int | None) -> None:

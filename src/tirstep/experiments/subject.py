@@ -16,7 +16,6 @@ from tvm.s_tir import SBlock
 
 from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.compile.compiling import MAIN, TARGET
-from tirstep.lowering_checks.devices.cpu import make_threads_serial
 from tirstep.lowering_checks.devices.device import (
     Arrays,
     DeviceError,
@@ -29,6 +28,7 @@ from tirstep.lowering_checks.numeric import check_case, compare_outputs, make_ca
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.passes.pipeline import KEY as PIPELINE_KEY
+from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all, get_axis
 
 HOST = "llvm"

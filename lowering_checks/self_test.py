@@ -1,0 +1,122 @@
+"""Faults of known kinds, planted in small programs: whether the checks themselves see them.
+
+A check that has gone blind says that all is good. What `find_blind_checks` runs takes some tenths
+of a second, and covers the bound of errors, NaN and what nobody writes, whole numbers, races,
+stores out of bounds and the memory that a GPU has.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tvm
+from tvm.script import from_source
+
+from tirstep.modules import Problem, softmax, vector_add
+
+from .devices import get_device
+from .finding import Finding
+from .numeric import check_numbers
+
+LENGTH = 64
+_SCRIPT = """
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer(({length},), "float32"),
+        B: T.Buffer(({length},), "float32"),
+        C: T.Buffer(({length},), "float32"),
+    ):
+        S = T.sblock_alloc_buffer(({shared},), "float32", scope="shared")
+        for i in T.thread_binding({threads}, thread="threadIdx.x"):
+            with T.sblock("C"):
+                v = T.axis.spatial({threads}, i)
+                T.reads()
+                T.writes(C[0:{length}], S[0:{shared}])
+                {body}
+"""
+
+
+class Plant(NamedTuple):
+    """A fault in the sum of two vectors on a GPU.
+
+    Attributes
+    ----------
+    what : it is, in words
+    words : in a finding about it
+    body : of the block, whose iterator is ``v``
+    """
+
+    what: str
+    words: str
+    body: str
+    threads: int = LENGTH
+    shared: int = LENGTH
+
+
+PLANTS = (
+    Plant("an element that nobody writes", "C[63] is", "C[v] = A[v] + B[v]", threads=63),
+    Plant("a small error", "and NumPy has", "C[v] = (A[v] + B[v]) * T.float32(1.0 + 2.0**-19)"),
+    Plant(
+        "a NaN",
+        "is nan, and NumPy has",
+        'C[v] = T.if_then_else(v == 5, T.float32("nan"), A[v] + B[v])',
+    ),
+    Plant("a race", "race:", "C[(v + 1) % 64] = T.float32(0)\n                C[v] = A[v] + B[v]"),
+    Plant("a store out of bounds", "out of bounds", "C[v] = A[v % 64] + B[v % 64]", threads=65),
+    Plant(
+        "more shared memory than a GPU has",
+        "exceed a GPU's limit",
+        "S[v * 950] = A[v]\n                C[v] = S[v * 950] + B[v]",
+        shared=64 * 950,
+    ),
+)
+INEXACT = "results with errors of 1.5e-5, beyond the bound of a softmax"
+
+
+def make_module(plant: Plant) -> tvm.IRModule:
+    """The sum of two vectors with a fault in it."""
+    text = _SCRIPT.format(
+        length=LENGTH, threads=plant.threads, shared=plant.shared, body=plant.body
+    )
+    return from_source(text, check_well_formed=False)
+
+
+def make_inexact_softmax() -> tuple[Problem, tvm.IRModule]:
+    """A softmax whose results are a little too large: it has no whole numbers that would show it.
+
+    Raises ValueError where the kernel divides by its sums in other words.
+    """
+    problem = softmax.problem(2, 8)
+    text, exact = problem.module.script(), "/ total[vi]"
+    if text.count(exact) != 1:
+        raise ValueError(f"softmax has no {exact!r} to make inexact; mend the self-test")
+    return problem, from_source(text.replace(exact, f"{exact} * T.float32(1.0 + 2.0**-16)"))
+
+
+def find_blind_checks(*, seed: int = 0) -> list[Finding]:
+    """The planted faults that the checks of numbers do not see, on the simulator and on the CPU."""
+    problem, simulator = vector_add.problem(LENGTH), get_device("simulator")
+    missed = [
+        f"{plant.what} on the simulator"
+        for plant in PLANTS
+        if not any(
+            plant.words in finding.message
+            for finding in check_numbers(
+                problem, make_module(plant), simulator, where="self-test", seed=seed
+            )
+        )
+    ]
+    inexact, module = make_inexact_softmax()
+    if not check_numbers(inexact, module, get_device("cpu"), where="self-test", seed=seed):
+        missed.append(f"{INEXACT}, on the CPU")
+    return [
+        Finding(
+            "checks",
+            "self-test",
+            f"the checks do not see {what}, which is planted: do not trust what they call good; "
+            "install tirstep anew, or report it",
+        )
+        for what in missed
+    ]

@@ -1,0 +1,162 @@
+"""Buffers in places that TVM makes too small, or gives to two of them at a time.
+
+Each schedule is made with TVM's own primitive first, and is wrong; then a transform refuses it.
+"""
+
+from __future__ import annotations
+
+from pairs import refuses
+from tvm.s_tir import Schedule
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import (
+    Problem,
+    depthwise_conv2d,
+    relu,
+    softmax,
+    transpose,
+    vector_add,
+    window_sum,
+)
+from tirstep.transforms import (
+    bind_loop,
+    cache_read_at,
+    cache_row_at,
+    cache_write_at,
+    fetch_cooperatively,
+    fold_tile,
+    pad_block,
+    prefetch_through_registers,
+    reverse_compute_block_at,
+    split_loop,
+    stage_operand_at,
+)
+from tirstep.transforms.recipes import RECIPES
+
+
+def find_wrong(problem: Problem, sch: Schedule) -> str:
+    found = check_numbers(problem, sch.mod, get_device("simulator"), where="here")
+    return " ".join(finding.message for finding in found)
+
+
+def test_a_tile_that_begins_anywhere_in_its_rows():
+    """Of two neighbours that begin at 0, 1, 2..., rows of two take one place, or two."""
+    problem = transpose.problem(32, 5)
+    sch = Schedule(problem.module)
+    sizes = {"tile": 64, "threads": 64, "padding": 1, "vector": 2}
+    for _ in zip(
+        range(3), RECIPES["transpose_vectors"].run(sch, **sizes, tail="guard"), strict=False
+    ):
+        pass
+    block = sch.get_sblock("B")
+    split_loop(sch, sch.get_loops(block)[4], inner=5, tail="guard")
+    copy = stage_operand_at(
+        sch, block, sch.get_loops(block)[2], operand=0, threads=64, vector=1, tail="refuse"
+    )
+    assert find_wrong(problem, sch) == ""
+    raw = sch.copy()
+    raw.transform_layout(
+        copy, ("write", 0), lambda i, j: (i, j // 2, j % 2), assume_injective_transform=True
+    )
+    assert "out of bounds: store to A_shared_shared[64]" in find_wrong(problem, raw)
+    with refuses(sch, "TVM would make 'A_shared_shared' smaller than what is used of it"):
+        fold_tile(sch, copy, row=2)
+    fold_tile(sch, copy, row=4)
+    assert find_wrong(problem, sch) == ""
+
+
+def test_a_fold_in_a_pipeline_that_is_yet_to_be_bound():
+    """TVM lowers no pipeline around threads alone, and on a CPU it is a loop like any other."""
+    problem = window_sum.problem(16, width=5)
+    sch = Schedule(problem.module)
+    (block,) = sch.get_child_blocks(sch.get_sblock("root"))
+    (loop,) = sch.get_loops(block)
+    copy = cache_read_at(sch, block, loop, operand=0, scope="shared.dyn")
+    prefetch_through_registers(sch, loop, [copy])
+    fetch_cooperatively(sch, copy, threads=8, vector=4, tail="guard")
+    raw = sch.copy()
+    raw.transform_layout(
+        copy, ("write", 0), lambda i: (i // 2, i % 2), assume_injective_transform=True
+    )
+    assert check_numbers(problem, raw.mod, get_device("cpu"), where="here")
+    with refuses(sch, "TVM would use other elements of 'A_shared.dyn' than the schedule does"):
+        fold_tile(sch, copy, row=2)
+
+
+def test_a_padding_in_whose_place_its_powers_are():
+    """Each GPU block pads all of A once more, and the powers of the others are in its place."""
+    problem = softmax.problem(1, 7)
+    sch = Schedule(problem.module)
+    power = sch.get_sblock("exp")
+    pad_block(sch, power, multiples=(4, 2))
+    reverse_compute_block_at(sch, sch.get_sblock("A_pad"), sch.get_loops(power)[1])
+    others = [sch.get_sblock(name) for name in ("max", "largest_pad", "sum", "B")]
+    for block in others:
+        bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+    loop = sch.get_loops(power)[0]
+    raw = sch.copy()
+    raw.bind(loop, "blockIdx.x")
+    assert "race: store to A_pad[0]" in find_wrong(problem, raw)
+    with refuses(sch, "TVM would keep 'power_pad' in the place of 'A_pad', from which it is comp"):
+        bind_loop(sch, loop, axis="blockIdx.x")
+
+
+def test_a_result_in_the_place_of_the_tile_it_is_computed_from():
+    problem = transpose.problem(3, 7)
+
+    def schedule(scope: str) -> tuple[Schedule, list[object]]:
+        sch = Schedule(problem.module)
+        block = sch.get_sblock("B")
+        rows, columns = sch.get_loops(block)
+        bind_loop(sch, columns, axis="threadIdx.z")
+        bind_loop(sch, rows, axis="threadIdx.x")
+        store = cache_write_at(sch, block, rows, scope="shared.dyn")
+        bind_loop(sch, sch.get_loops(store)[-1], axis="threadIdx.z")
+        return sch, [block, columns, scope]
+
+    sch, (block, columns, scope) = schedule("shared")
+    tile = {"operand": 0, "threads": (3, 1, 7), "vector": 1, "tail": "guard"}
+    stage_operand_at(sch, block, columns, scope=scope, **tile)
+    assert find_wrong(problem, sch) == ""
+    sch, (block, columns, scope) = schedule("shared.dyn")
+    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of 'A_shared.dyn', from which"):
+        stage_operand_at(sch, block, columns, scope=scope, **tile)
+
+
+def test_a_result_in_its_own_tile_s_place_by_the_same_threads():
+    """Each thread writes where it alone has read: that is no fault."""
+    problem = relu.problem(64)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("B")
+    grid, threads = split_loop(sch, sch.get_loops(block)[0], inner=32)
+    bind_loop(sch, grid, axis="blockIdx.x")
+    bind_loop(sch, threads, axis="threadIdx.x")
+    cache_write_at(sch, block, threads, scope="shared.dyn")
+    cache_read_at(sch, block, threads, operand=0, scope="shared.dyn")
+    assert find_wrong(problem, sch) == ""
+
+
+def test_a_sum_of_one_thread_beside_virtual_threads():
+    problem = depthwise_conv2d.problem(1, 2, 3, 1, 1)
+    sch = Schedule(problem.module)
+    for _ in RECIPES["depthwise_conv2d_naive"].run(sch):
+        pass
+    _, channels, *_, taps, _ = sch.get_loops(sch.get_sblock("Y"))
+    bind_loop(sch, taps, axis="threadIdx.x")
+    raw = sch.copy()
+    raw.bind(channels, "vthread.y")
+    assert "Y[0, 0, 0, 0] is" in find_wrong(problem, raw)
+    with refuses(sch, "loop 'ry' is a reduction of block 'Y' over threads, in a kernel with loop"):
+        bind_loop(sch, channels, axis="vthread.y")
+
+
+def test_analysis_beyond_32_bits_is_a_refusal():
+    sch = Schedule(vector_add(2**31 - 1))
+    block = sch.get_sblock("C")
+    stage_operand_at(
+        sch, block, sch.get_loops(block)[0], operand=0, threads=4, vector=2, tail="guard"
+    )
+    copy = sch.get_sblock("A_shared")
+    loop = sch.get_loops(copy)[0]
+    with refuses(sch, "cache_row_at: TVM cannot analyze what this would make: .* exceeds range of"):
+        cache_row_at(sch, copy, loop, operand=0)

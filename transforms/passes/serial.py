@@ -1,0 +1,34 @@
+"""A module as a CPU runs it: without threads, and without what is for a GPU's code generator."""
+
+from __future__ import annotations
+
+import tvm
+import tvm_ffi
+from tvm.tirx import For, ForKind
+
+STRIPPED = ("pragma_", "software_pipeline_")
+"""Annotations for a GPU's code generator. LLVM took up to 28 s for unroll pragmas at odd shapes."""
+
+
+def make_threads_serial(module: tvm.IRModule) -> tvm.IRModule:
+    """Replace thread-bound loops by serial ones, and drop annotations for a GPU's code generator.
+
+    rewrite: ``for i in T.thread_binding(n, thread="threadIdx.x")`` -> ``for i in range(n)``
+    """
+
+    def serial(loop: For) -> For:
+        kept = {
+            key: value
+            for key, value in loop.annotations.items()
+            if not str(key).startswith(STRIPPED)
+        }
+        if loop.kind != ForKind.THREAD_BINDING and len(kept) == len(loop.annotations):
+            return loop
+        kind = ForKind.SERIAL if loop.kind == ForKind.THREAD_BINDING else loop.kind
+        return For(loop.loop_var, loop.min, loop.extent, kind, loop.body, None, kept, loop.step)
+
+    functions = {
+        variable.name_hint: tvm_ffi.structural_map(function, (For, serial))
+        for variable, function in module.functions_items()
+    }
+    return tvm.IRModule(functions)
