@@ -84,7 +84,7 @@ def test_version(command: Command):
     ("line", "offered"),
     [
         ("tirstep ladd", ["ladder"]),
-        ("tirstep ladder matm", ["matmul_mma", "matmul_wgmma", "matmul", "matmul_bias_relu_mma"]),
+        ("tirstep ladder matmul_b", ["matmul_bias_relu_mma", "matmul_bias_relu_wgmma"]),
         ("tirstep check matmul_shared", ["matmul_shared", "matmul_shared_blocking"]),
         ("tirstep check relu_bound matmul_fr", ["matmul_fragments"]),
         ("tirstep report soft", ["softmax", "softmax_naive", "softmax_threads"]),

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tirstep.cli import main
+from tirstep.programs.picking import pick_programs
+from tirstep.programs.program_error import ProgramError
 
 ODD = """
 @I.ir_module

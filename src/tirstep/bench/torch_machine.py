@@ -39,7 +39,7 @@ from .results import Ceilings
 
 def to_torch(array: Array) -> Any:
     """A tensor of the CPU; PyTorch takes no types of ml_dtypes, but their bits."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")  # of no dimension too, which stays one
     if array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         bits = torch.from_numpy(array.view(f"u{array.itemsize}"))
         return bits.view(getattr(torch, array.dtype.name))
@@ -221,7 +221,7 @@ class TorchMachine:
         found = []
         arrays = zip(reference.problem.outputs, reference.right, reference.bound, strict=True)
         for output, *pair in arrays:
-            doubles = (np.ascontiguousarray(array, np.float64) for array in pair)
+            doubles = (np.asarray(array, np.float64, order="C") for array in pair)
             expected, bound = (torch.from_numpy(array).to(self._gpu) for array in doubles)
             found.append(Expectation(output.name, output.dtype, expected, bound, torch))
         return tuple(found)

@@ -22,6 +22,8 @@ GUARDED = ("pass",)
 """The commands that run so."""
 SOCKET = "TIRSTEP_GUARD"
 """The variable that has the number of the socket."""
+PATIENCE = 60.0
+"""Seconds of one module after which it is said what is tried."""
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _guard: socket.socket | None = None
 
@@ -49,15 +51,28 @@ def run_guarded(argv: Sequence[str]) -> int:
 
 def _read_last(ours: socket.socket) -> str:
     """What was tried last, when the process has ended; Ctrl-C is for that process alone."""
-    text = b""
+    text, told = b"", b""
+    ours.settimeout(PATIENCE)
     while True:
-        with contextlib.suppress(KeyboardInterrupt):
+        try:
             more = ours.recv(4096)
-            if not more:
-                return text.decode("utf-8", "replace").rstrip("\n").rpartition("\n")[2]
-            text = b"\n".join(
-                (text + more).rsplit(b"\n", 2)[-2:]
-            )  # the last line, and what follows
+        except TimeoutError:
+            if text and text != told:
+                told = text
+                print_error(
+                    f"{_get_last(text)} has taken {PATIENCE:g} s so far; a pass may loop for ever, "
+                    "and Ctrl-C ends it"
+                )
+            continue
+        except KeyboardInterrupt:
+            continue
+        if not more:
+            return _get_last(text)
+        text = b"\n".join((text + more).rsplit(b"\n", 2)[-2:])  # the last line, and what follows
+
+
+def _get_last(text: bytes) -> str:
+    return text.decode("utf-8", "replace").rstrip("\n").rpartition("\n")[2]
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:

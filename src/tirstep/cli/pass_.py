@@ -264,7 +264,6 @@ def try_pass(
 ) -> int:
     """Try it, and say what it did; 1 if an answer changed."""
     from tirstep.experiments import Experiment, ExperimentError, TryOptions
-    from tirstep.experiments.editing import require_reached
     from tirstep.experiments.trying import choose_devices
     from tirstep.lowering_checks.devices import DEVICES
 
@@ -287,8 +286,7 @@ def try_pass(
         with Experiment(tried.name, change.edits, change.whole) as experiment:
             if tried.corpus is not None:
                 return show_corpus(screen, experiment, tried, change, options, as_json=as_json)
-            subjects = list_subjects(tried.modules, tried.seed)
-            require_reached(experiment.edits, [each.module for each in subjects])
+            subjects = list_subjects(tried.modules, tried.seed, experiment.edits)
             with screen.working():
                 trials = _try_all(screen, experiment, subjects, options)
             return show_modules(
@@ -311,9 +309,13 @@ def _try_all(
     return trials
 
 
-def list_subjects(names: Sequence[str], seed: int) -> list[Subject]:
-    """The modules of recipes, ladders and the user's own programs; raises `UseError` for others."""
+def list_subjects(names: Sequence[str], seed: int, edits: Sequence[Edit] = ()) -> list[Subject]:
+    """The modules of recipes, ladders and the user's own programs; raises `UseError` for others.
+
+    Raises `ExperimentError` where none has a pass at which an edit is.
+    """
     from tirstep.experiments import list_steps
+    from tirstep.experiments.editing import require_reached
 
     from .request import make_request, pick_recipes, run_requested
 
@@ -321,4 +323,5 @@ def list_subjects(names: Sequence[str], seed: int) -> list[Subject]:
     found: list[Subject] = []
     for recipe in pick_recipes(names, request):
         found += list_steps(run_requested(recipe, request), seed)
+    require_reached(edits, [each.module for each in found])
     return found
