@@ -15,7 +15,7 @@ from tirstep.bench.machine import order_turns, plan_repeats
 from tirstep.bench.peers import PEERS, Peer, wrap_function
 from tirstep.bench.run_case import Settings, run_case
 from tirstep.bench.tables import make_case_table
-from tirstep.modules import conv1d, matmul
+from tirstep.modules import conv1d, conv2d, matmul
 from tirstep.transforms.recipes import RECIPES
 
 PROBLEM = matmul.problem(64, 48, 32)
@@ -146,6 +146,12 @@ def test_a_shape_that_does_not_divide_takes_the_tails(machine: FakeMachine):
     assert list_configs_of(NAIVE, matmul.problem(64, 48, 32, dtype="float16", out="float16")) == [
         {}
     ]
+
+
+def test_an_example_s_options_are_no_form_where_all_recipes_have_them() -> None:
+    """conv2d's examples have a padding, and a problem without one is timed without."""
+    problem = conv2d.problem(1, 4, 4, 8, 8, 1, 1)
+    assert get_options(RECIPES["conv2d_naive"], problem) == dict(problem.options)
 
 
 def test_a_recipe_gets_its_own_form_of_the_kernel(machine: FakeMachine):

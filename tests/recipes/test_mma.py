@@ -141,7 +141,7 @@ def test_more_shared_memory_than_there_is_is_refused() -> None:
     ("shape", "split_k", "tail"),
     [
         ((4096, 4096, 4096), 1, "refuse"),
-        ((16, 4096, 4096), 2, "pad"),
+        ((16, 4096, 4096), 4, "refuse"),
         ((1000, 776, 328), 1, "pad"),
         ((1000, 777, 333), 1, "copy"),
     ],

@@ -29,8 +29,12 @@ _FILL_US = 1.8
 """Of a tile's first copies, while nothing is computed."""
 _STORE_US = 6.7e-5
 """Of an element of a tile's result, on its way through shared memory."""
-_SHARED_RATE = 0.7
+_SHARED_RATE = 0.6
 """Of tiles that share a multiprocessor: while some wait, others compute."""
+_CROWD = 0.2
+"""How much longer first copies take for each other tile of a multiprocessor."""
+_HIDDEN = 0.1
+"""What is left of the shorter one of computing and moving, behind the longer one."""
 _REGISTERS, _THREADS, _OTHER_REGISTERS = 1 << 16, 2048, 64
 """Of a multiprocessor; and those of a thread beside its sums."""
 _NEAR = 1.0
@@ -174,13 +178,17 @@ def estimate_us(sizes: Sizes, rate: TileRate, parts: int, flops_per_us: float) -
     steps = -(-sizes.k // (step * parts))
     flops = 2 * tile[0] * tile[1] * steps * step
     full = flops / (flops_per_us / _MULTIPROCESSORS)
-    alone = full / rate.rate + _FILL_US + _STORE_US * tile[0] * tile[1]
-    shared = full / max(rate.rate, _SHARED_RATE)
-    rounds, rest = divmod(-(-tiles // _MULTIPROCESSORS), rate.count_together(steps))
-    each = max(alone, rate.count_together(steps) * shared)
-    waves = rounds * each + (max(alone, rest * shared) if rest else 0.0)
+    together = rate.count_together(steps)
+
+    def run(count: int) -> float:
+        """So many tiles on each multiprocessor."""
+        begin = _FILL_US * (1 + _CROWD * (count - 1)) + _STORE_US * tile[0] * tile[1]
+        return max(full / rate.rate + begin, count * full / max(rate.rate, _SHARED_RATE))
+
+    rounds, rest = divmod(-(-tiles // _MULTIPROCESSORS), together)
+    waves = rounds * run(together) + (run(rest) if rest else 0.0)
     sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * cells * parts / _BYTES_PER_US
-    return max(waves, least) + sums
+    return max(waves, least) + _HIDDEN * min(waves, least) + sums
 
 
 def choose_tail(sizes: Sizes, tile: Pair, depth: int) -> WholeTail:

@@ -386,8 +386,9 @@ roles = tma.plus(
 _TILES = (
     TileRate((128, 256), (2, 1), 1.0, 256),
     TileRate((256, 128), (2, 1), 0.98, 256),
-    TileRate((128, 128), (2, 1), 0.81, 256, stages=6),
-    TileRate((64, 256), (1, 1), 0.7, 128, stages=5),
+    TileRate((128, 128), (2, 1), 0.81, 256, stages=3),
+    TileRate((64, 256), (1, 1), 0.8, 128),
+    TileRate((128, 64), (2, 1), 0.45, 256),
     TileRate((64, 128), (1, 1), 0.62, 128, row_bytes=256),
     TileRate((64, 64), (1, 1), 0.51, 128, row_bytes=256, stages=6),
 )
@@ -395,6 +396,8 @@ _TILES = (
 _FLOPS_PER_US = 8.6e8
 """Of all multiprocessors of an H200 in 16 bits, between the first copies of a tile and its store;
 of other types as many bytes."""
+_SHORT = 1024
+"""Bytes along k: of fewer, all tiles go 128 at a time."""
 _REUSED = 4
 """Rows of tiles that read a tile of B, from which on a kernel that transposes it is worth it."""
 
@@ -440,8 +443,11 @@ def _count(sizes: Sizes) -> WgmmaConfig:
     The TMA copies wide tiles; of small ones the next step of k is the sooner there the less waits.
     """
     size = sizes.dtype.itemsize
-    row = 128 if sizes.k * size <= 128 else 256
-    tiles = [rate._replace(row_bytes=min(rate.row_bytes, row)) for rate in _TILES]
+    is_short = sizes.k * size < _SHORT
+    tiles = [
+        rate._replace(row_bytes=128, stages=6) if is_short and rate.row_bytes > 128 else rate
+        for rate in _TILES
+    ]
     rate, parts = count_waves(sizes, tiles, _FLOPS_PER_US * 2 / size)
     return replace(
         WgmmaConfig(**rows.config),  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from tirstep.lowering_checks.devices import find_unbound_sblocks
 from tirstep.modules import AnyProblem, Problem
 from tirstep.modules.validation import KernelError
 from tirstep.transforms.errors import TransformError
-from tirstep.transforms.recipes import Recipe
+from tirstep.transforms.recipes import RECIPES, Recipe
 
 from .cases import PlannedCase
 from .machine import Launch, Machine
@@ -108,8 +108,11 @@ def get_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
     A ladder may begin with another textbook form of its kernel, such as conv1d over all positions
     of the signal; types are always the problem's.
     """
+    others = [it for it in RECIPES.values() if it.kernel == recipe.kernel]
     form = {
-        name: value for name, value in recipe.default_example.options.items() if name not in TYPES
+        name: value
+        for name, value in recipe.default_example.options.items()
+        if name not in TYPES and any(it.default_example.options.get(name) != value for it in others)
     }
     return {**problem.options, **form}
 

@@ -9,33 +9,19 @@ class Module:
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         C_acc = T.sblock_alloc_buffer((2, 64, 128))
-        A_pad = T.sblock_alloc_buffer((2, 64, 256), "bfloat16")
-        B_pad = T.sblock_alloc_buffer((2, 256, 128), "bfloat16")
-        for i0, i1, i2 in T.grid(2, 64, 256):
-            with T.sblock("A_pad"):
-                v0, v1, v2 = T.axis.remap("SSS", [i0, i1, i2])
-                T.reads(A[v0, v1, v2])
-                T.writes(A_pad[v0, v1, v2])
-                A_pad[v0, v1, v2] = T.if_then_else(v2 < 192, A[v0, v1, v2], T.bfloat16(0.0))
-        for i0, i1, i2 in T.grid(2, 256, 128):
-            with T.sblock("B_pad"):
-                v0, v1, v2 = T.axis.remap("SSS", [i0, i1, i2])
-                T.reads(B[v0, v1, v2])
-                T.writes(B_pad[v0, v1, v2])
-                B_pad[v0, v1, v2] = T.if_then_else(v1 < 192, B[v0, v1, v2], T.bfloat16(0.0))
         for b_fused in T.thread_binding(2, thread="blockIdx.z"):
             for i_0_j_0_i_1_fused in T.thread_binding(2, thread="blockIdx.x"):
                 for i_2_j_1_fused in T.thread_binding(1, thread="threadIdx.y"):
-                    for k_0, i_3, j_2, k_1 in T.grid(2, 64, 64, 128):
+                    for k_0, i_3, j_2, k_1 in T.grid(3, 64, 64, 64):
                         with T.sblock("C"):
                             vb, vi = T.axis.remap("SS", [b_fused, i_3])
                             vj = T.axis.spatial(128, i_0_j_0_i_1_fused * 64 + j_2)
-                            vk = T.axis.reduce(256, k_0 * 128 + k_1)
-                            T.reads(A_pad[vb, vi, vk], B_pad[vb, vk, vj])
+                            vk = T.axis.reduce(192, k_0 * 64 + k_1)
+                            T.reads(A[vb, vi, vk], B[vb, vk, vj])
                             T.writes(C_acc[vb, vi, vj])
                             with T.init():
                                 C_acc[vb, vi, vj] = T.float32(0.0)
-                            C_acc[vb, vi, vj] = C_acc[vb, vi, vj] + T.Cast("float32", A_pad[vb, vi, vk]) * T.Cast("float32", B_pad[vb, vk, vj])
+                            C_acc[vb, vi, vj] = C_acc[vb, vi, vj] + T.Cast("float32", A[vb, vi, vk]) * T.Cast("float32", B[vb, vk, vj])
         for b, i, j in T.grid(2, 64, 128):
             with T.sblock("C_cast"):
                 vb, vi, vj = T.axis.remap("SSS", [b, i, j])

@@ -11,34 +11,20 @@ class Module:
             T.reads()
             T.writes()
             T.sblock_attr({"tir_pipeline": "tirstep"})
-            A_pad = T.sblock_alloc_buffer((128, 256), "float16")
-            B_pad = T.sblock_alloc_buffer((256, 256), "float16")
             C_shared_dyn = T.sblock_alloc_buffer((128, 256), scope="shared.dyn")
             C_shared_dyn_local = T.sblock_alloc_buffer((128, 256), scope="local")
-            for i0, i1 in T.grid(128, 256):
-                with T.sblock("A_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    T.reads(A[v0, v1])
-                    T.writes(A_pad[v0, v1])
-                    A_pad[v0, v1] = T.if_then_else(v1 < 192, A[v0, v1], T.float16(0.0))
-            for i0, i1 in T.grid(256, 256):
-                with T.sblock("B_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    T.reads(B[v0, v1])
-                    T.writes(B_pad[v0, v1])
-                    B_pad[v0, v1] = T.if_then_else(v0 < 192, B[v0, v1], T.float16(0.0))
             for i_0_j_0_i_1_fused in T.thread_binding(8, thread="blockIdx.x"):
                 for i_2_j_1_fused in T.thread_binding(1, thread="threadIdx.y"):
-                    for k_0, i_3, j_2, k_1 in T.grid(2, 64, 64, 128):
+                    for k_0, i_3, j_2, k_1 in T.grid(3, 64, 64, 64):
                         with T.sblock("C"):
                             vi = T.axis.spatial(128, i_0_j_0_i_1_fused % 2 * 64 + i_3)
                             vj = T.axis.spatial(256, i_0_j_0_i_1_fused // 2 * 64 + j_2)
-                            vk = T.axis.reduce(256, k_0 * 128 + k_1)
-                            T.reads(A_pad[vi, vk], B_pad[vk, vj])
+                            vk = T.axis.reduce(192, k_0 * 64 + k_1)
+                            T.reads(A[vi, vk], B[vk, vj])
                             T.writes(C_shared_dyn_local[vi, vj])
                             with T.init():
                                 C_shared_dyn_local[vi, vj] = T.float32(0.0)
-                            C_shared_dyn_local[vi, vj] = C_shared_dyn_local[vi, vj] + T.Cast("float32", A_pad[vi, vk]) * T.Cast("float32", B_pad[vk, vj])
+                            C_shared_dyn_local[vi, vj] = C_shared_dyn_local[vi, vj] + T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vk, vj])
                     for ax0, ax1 in T.grid(64, 64):
                         with T.sblock("C_shared.dyn_local"):
                             v0 = T.axis.spatial(128, i_0_j_0_i_1_fused % 2 * 64 + ax0)

@@ -11,39 +11,32 @@ class Module:
             T.reads()
             T.writes()
             T.sblock_attr({"tir_pipeline": "tirstep"})
-            B_pad = T.sblock_alloc_buffer((256, 256), "float16")
             C_shared_dyn = T.sblock_alloc_buffer((128, 256), scope="shared.dyn")
             C_shared_dyn_local = T.sblock_alloc_buffer((128, 256), scope="local")
-            A_pad_shared_dyn = T.sblock_alloc_buffer((4, 128, 8, 8), "float16", scope="shared.dyn")
-            for i0, i1 in T.grid(256, 256):
-                with T.sblock("B_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    T.reads(B[v0, v1])
-                    T.writes(B_pad[v0, v1])
-                    B_pad[v0, v1] = T.if_then_else(v0 < 192, B[v0, v1], T.float16(0.0))
+            A_shared_dyn = T.sblock_alloc_buffer((3, 128, 8, 8), "float16", scope="shared.dyn")
             for i_0_j_0_i_1_fused in T.thread_binding(8, thread="blockIdx.x"):
                 for i_2_j_1_fused in T.thread_binding(1, thread="threadIdx.y"):
-                    for k_0 in range(2):
-                        for ax0_ax1_fused_0 in range(8):
+                    for k_0 in range(3):
+                        for ax0_ax1_fused_0 in range(4):
                             for ax0_ax1_fused_1 in T.thread_binding(1, thread="threadIdx.y"):
                                 for ax0_ax1_fused_2 in T.thread_binding(128, thread="threadIdx.x"):
                                     for ax0_ax1_fused_3 in T.vectorized(8):
-                                        with T.sblock("A_pad_shared.dyn"):
-                                            v0 = T.axis.spatial(128, i_0_j_0_i_1_fused % 2 * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 128)
-                                            v1 = T.axis.spatial(256, k_0 * 128 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 128)
+                                        with T.sblock("A_shared.dyn"):
+                                            v0 = T.axis.spatial(128, i_0_j_0_i_1_fused % 2 * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 64)
+                                            v1 = T.axis.spatial(192, k_0 * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 64)
                                             T.reads(A[v0, v1])
-                                            T.writes(A_pad_shared_dyn[v1 // 64, v0, 0:8, v1 % 8])
-                                            A_pad_shared_dyn[v1 // 64, v0, (v1 % 64 // 8 ^ v0 % 8) % 8, v1 % 8] = T.if_then_else(v1 < 192, A[v0, v1], T.float16(0.0))
-                        for i_3, j_2, k_1 in T.grid(64, 64, 128):
+                                            T.writes(A_shared_dyn[v1 // 64, v0, 0:8, v1 % 8])
+                                            A_shared_dyn[v1 // 64, v0, (v1 % 64 // 8 ^ v0 % 8) % 8, v1 % 8] = A[v0, v1]
+                        for i_3, j_2, k_1 in T.grid(64, 64, 64):
                             with T.sblock("C"):
                                 vi = T.axis.spatial(128, i_0_j_0_i_1_fused % 2 * 64 + i_3)
                                 vj = T.axis.spatial(256, i_0_j_0_i_1_fused // 2 * 64 + j_2)
-                                vk = T.axis.reduce(256, k_0 * 128 + k_1)
-                                T.reads(A_pad_shared_dyn[vk // 64, vi, 0:8, vk % 8], B_pad[vk, vj])
+                                vk = T.axis.reduce(192, k_0 * 64 + k_1)
+                                T.reads(A_shared_dyn[vk // 64, vi, 0:8, vk % 8], B[vk, vj])
                                 T.writes(C_shared_dyn_local[vi, vj])
                                 with T.init():
                                     C_shared_dyn_local[vi, vj] = T.float32(0.0)
-                                C_shared_dyn_local[vi, vj] = C_shared_dyn_local[vi, vj] + T.Cast("float32", A_pad_shared_dyn[vk // 64, vi, (vk % 64 // 8 ^ vi % 8) % 8, vk % 8]) * T.Cast("float32", B_pad[vk, vj])
+                                C_shared_dyn_local[vi, vj] = C_shared_dyn_local[vi, vj] + T.Cast("float32", A_shared_dyn[vk // 64, vi, (vk % 64 // 8 ^ vi % 8) % 8, vk % 8]) * T.Cast("float32", B[vk, vj])
                     for ax0, ax1 in T.grid(64, 64):
                         with T.sblock("C_shared.dyn_local"):
                             v0 = T.axis.spatial(128, i_0_j_0_i_1_fused % 2 * 64 + ax0)

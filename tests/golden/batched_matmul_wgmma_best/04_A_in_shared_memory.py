@@ -13,44 +13,32 @@ class Module:
             T.sblock_attr({"tir_pipeline": "tirstep"})
             C_acc_shared_dyn = T.sblock_alloc_buffer((2, 64, 128), scope="shared.dyn")
             C_acc_shared_dyn_local = T.sblock_alloc_buffer((2, 64, 128), scope="local")
-            A_pad_shared_dyn = T.sblock_alloc_buffer((2, 4, 64, 8, 8), "bfloat16", scope="shared.dyn")
-            B_pad_shared_dyn = T.sblock_alloc_buffer((2, 2, 256, 8, 8), "bfloat16", scope="shared.dyn")
+            A_shared_dyn = T.sblock_alloc_buffer((2, 3, 64, 8, 8), "bfloat16", scope="shared.dyn")
             for b_fused in T.thread_binding(2, thread="blockIdx.z"):
                 for i_0_j_0_i_1_fused in T.thread_binding(2, thread="blockIdx.x"):
                     for i_2_j_1_fused in T.thread_binding(1, thread="threadIdx.y"):
-                        for k_0 in range(2):
-                            for ax0_ax1_ax2_fused_0 in range(8):
+                        for k_0 in range(3):
+                            for ax0_ax1_ax2_fused_0 in range(4):
                                 for ax0_ax1_ax2_fused_1 in T.thread_binding(1, thread="threadIdx.y"):
                                     for ax0_ax1_ax2_fused_2 in T.thread_binding(128, thread="threadIdx.x"):
                                         for ax0_ax1_ax2_fused_3 in T.vectorized(8):
-                                            with T.sblock("A_pad_shared.dyn"):
+                                            with T.sblock("A_shared.dyn"):
                                                 v0 = T.axis.spatial(2, b_fused)
-                                                v1 = T.axis.spatial(64, (ax0_ax1_ax2_fused_0 * 1024 + ax0_ax1_ax2_fused_1 * 1024 + ax0_ax1_ax2_fused_2 * 8 + ax0_ax1_ax2_fused_3) // 128)
-                                                v2 = T.axis.spatial(256, k_0 * 128 + (ax0_ax1_ax2_fused_0 * 1024 + ax0_ax1_ax2_fused_1 * 1024 + ax0_ax1_ax2_fused_2 * 8 + ax0_ax1_ax2_fused_3) % 128)
+                                                v1 = T.axis.spatial(64, (ax0_ax1_ax2_fused_0 * 1024 + ax0_ax1_ax2_fused_1 * 1024 + ax0_ax1_ax2_fused_2 * 8 + ax0_ax1_ax2_fused_3) // 64)
+                                                v2 = T.axis.spatial(192, k_0 * 64 + (ax0_ax1_ax2_fused_0 * 1024 + ax0_ax1_ax2_fused_1 * 1024 + ax0_ax1_ax2_fused_2 * 8 + ax0_ax1_ax2_fused_3) % 64)
                                                 T.reads(A[v0, v1, v2])
-                                                T.writes(A_pad_shared_dyn[v0, v2 // 64, v1, 0:8, v2 % 8])
-                                                A_pad_shared_dyn[v0, v2 // 64, v1, (v2 % 64 // 8 ^ v1 % 8) % 8, v2 % 8] = T.if_then_else(v2 < 192, A[v0, v1, v2], T.bfloat16(0.0))
-                            for ax0_ax1_ax2_fused_0 in range(8):
-                                for ax0_ax1_ax2_fused_1 in T.thread_binding(1, thread="threadIdx.y"):
-                                    for ax0_ax1_ax2_fused_2 in T.thread_binding(128, thread="threadIdx.x"):
-                                        for ax0_ax1_ax2_fused_3 in T.vectorized(8):
-                                            with T.sblock("B_pad_shared.dyn"):
-                                                v0 = T.axis.spatial(2, b_fused)
-                                                v1 = T.axis.spatial(256, k_0 * 128 + (ax0_ax1_ax2_fused_0 * 1024 + ax0_ax1_ax2_fused_1 * 1024 + ax0_ax1_ax2_fused_2 * 8 + ax0_ax1_ax2_fused_3) // 64)
-                                                v2 = T.axis.spatial(128, i_0_j_0_i_1_fused * 64 + (ax0_ax1_ax2_fused_0 * 1024 + ax0_ax1_ax2_fused_1 * 1024 + ax0_ax1_ax2_fused_2 * 8 + ax0_ax1_ax2_fused_3) % 64)
-                                                T.reads(B[v0, v1, v2])
-                                                T.writes(B_pad_shared_dyn[v0, v2 // 64, v1, 0:8, v2 % 8])
-                                                B_pad_shared_dyn[v0, v2 // 64, v1, (v2 % 64 // 8 ^ v1 % 8) % 8, v2 % 8] = T.if_then_else(v1 < 192, B[v0, v1, v2], T.bfloat16(0.0))
-                            for i_3, j_2, k_1 in T.grid(64, 64, 128):
+                                                T.writes(A_shared_dyn[v0, v2 // 64, v1, 0:8, v2 % 8])
+                                                A_shared_dyn[v0, v2 // 64, v1, (v2 % 64 // 8 ^ v1 % 8) % 8, v2 % 8] = A[v0, v1, v2]
+                            for i_3, j_2, k_1 in T.grid(64, 64, 64):
                                 with T.sblock("C"):
                                     vb, vi = T.axis.remap("SS", [b_fused, i_3])
                                     vj = T.axis.spatial(128, i_0_j_0_i_1_fused * 64 + j_2)
-                                    vk = T.axis.reduce(256, k_0 * 128 + k_1)
-                                    T.reads(A_pad_shared_dyn[vb, vk // 64, vi, 0:8, vk % 8], B_pad_shared_dyn[vb, vj // 64, vk, 0:8, vj % 8])
+                                    vk = T.axis.reduce(192, k_0 * 64 + k_1)
+                                    T.reads(A_shared_dyn[vb, vk // 64, vi, 0:8, vk % 8], B[vb, vk, vj])
                                     T.writes(C_acc_shared_dyn_local[vb, vi, vj])
                                     with T.init():
                                         C_acc_shared_dyn_local[vb, vi, vj] = T.float32(0.0)
-                                    C_acc_shared_dyn_local[vb, vi, vj] = C_acc_shared_dyn_local[vb, vi, vj] + T.Cast("float32", A_pad_shared_dyn[vb, vk // 64, vi, (vk % 64 // 8 ^ vi % 8) % 8, vk % 8]) * T.Cast("float32", B_pad_shared_dyn[vb, vj // 64, vk, (vj % 64 // 8 ^ vk % 8) % 8, vj % 8])
+                                    C_acc_shared_dyn_local[vb, vi, vj] = C_acc_shared_dyn_local[vb, vi, vj] + T.Cast("float32", A_shared_dyn[vb, vk // 64, vi, (vk % 64 // 8 ^ vi % 8) % 8, vk % 8]) * T.Cast("float32", B[vb, vk, vj])
                         for ax0, ax1, ax2 in T.grid(1, 64, 64):
                             with T.sblock("C_acc_shared.dyn_local"):
                                 v0 = T.axis.spatial(2, b_fused + ax0)

@@ -13,8 +13,8 @@ class Module:
             T.sblock_attr({"pass_config.tirx.use_async_copy": True, "tir_pipeline": "tirstep"})
             C_shared_dyn = T.sblock_alloc_buffer((64, 128), scope="shared.dyn")
             C_shared_dyn_local = T.sblock_alloc_buffer((1, 2, 128, 32), scope="local")
-            A_pad_shared_dyn = T.sblock_alloc_buffer((4, 64, 8, 8), "bfloat16", scope="shared.dyn")
-            B_pad_shared_dyn = T.sblock_alloc_buffer((2, 256, 8, 8), "bfloat16", scope="shared.dyn")
+            A_shared_dyn = T.sblock_alloc_buffer((3, 64, 8, 8), "bfloat16", scope="shared.dyn")
+            B_shared_dyn = T.sblock_alloc_buffer((2, 192, 8, 8), "bfloat16", scope="shared.dyn")
             for i_0_j_0_i_1_fused in T.thread_binding(2, thread="blockIdx.x"):
                 for i_2_j_1_fused in T.thread_binding(1, thread="threadIdx.y"):
                     with T.sblock("C_init_o"):
@@ -26,53 +26,51 @@ class Module:
                         for _ in T.thread_binding(128, thread="threadIdx.x"):
                             for i, j, element in T.grid(1, 1, 32):
                                 C[i, j, 0, element] = T.float32(0.0)
-                    for k_0 in T.serial(2, annotations={"software_pipeline_async_stages": [0], "software_pipeline_order": [0, 1, 2], "software_pipeline_stage": [0, 0, 1]}):
-                        for ax0_ax1_fused_0 in range(8):
+                    for k_0 in T.serial(3, annotations={"software_pipeline_async_stages": [0], "software_pipeline_order": [1, 2, 0], "software_pipeline_stage": [0, 0, 2]}):
+                        for ax0_ax1_fused_0 in range(4):
                             for ax0_ax1_fused_1 in T.thread_binding(1, thread="threadIdx.y"):
                                 for ax0_ax1_fused_2 in T.thread_binding(128, thread="threadIdx.x"):
                                     for ax0_ax1_fused_3 in T.vectorized(8):
-                                        with T.sblock("A_pad_shared.dyn"):
-                                            v0 = T.axis.spatial(64, (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 128)
-                                            v1 = T.axis.spatial(256, k_0 * 128 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 128)
+                                        with T.sblock("A_shared.dyn"):
+                                            v0 = T.axis.spatial(64, (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 64)
+                                            v1 = T.axis.spatial(192, k_0 * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 64)
                                             T.reads(A[v0, v1])
-                                            T.writes(A_pad_shared_dyn[v1 // 64, v0, 0:8, v1 % 8])
-                                            T.sblock_attr({"double_buffer_scope": 0})
-                                            A_pad_shared_dyn[v1 // 64, v0, (v1 % 64 // 8 ^ v0 % 8) % 8, v1 % 8] = T.if_then_else(v1 < 192, A[v0, v1], T.bfloat16(0.0))
-                        for ax0_ax1_fused_0 in range(8):
+                                            T.writes(A_shared_dyn[v1 // 64, v0, 0:8, v1 % 8])
+                                            A_shared_dyn[v1 // 64, v0, (v1 % 64 // 8 ^ v0 % 8) % 8, v1 % 8] = A[v0, v1]
+                        for ax0_ax1_fused_0 in range(4):
                             for ax0_ax1_fused_1 in T.thread_binding(1, thread="threadIdx.y"):
                                 for ax0_ax1_fused_2 in T.thread_binding(128, thread="threadIdx.x"):
                                     for ax0_ax1_fused_3 in T.vectorized(8):
-                                        with T.sblock("B_pad_shared.dyn"):
-                                            v0 = T.axis.spatial(256, k_0 * 128 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 64)
+                                        with T.sblock("B_shared.dyn"):
+                                            v0 = T.axis.spatial(192, k_0 * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 64)
                                             v1 = T.axis.spatial(128, i_0_j_0_i_1_fused * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 64)
                                             T.reads(B[v0, v1])
-                                            T.writes(B_pad_shared_dyn[v1 // 64, v0, 0:8, v1 % 8])
-                                            T.sblock_attr({"double_buffer_scope": 0})
-                                            B_pad_shared_dyn[v1 // 64, v0, (v1 % 64 // 8 ^ v0 % 8) % 8, v1 % 8] = T.if_then_else(v0 < 192, B[v0, v1], T.bfloat16(0.0))
+                                            T.writes(B_shared_dyn[v1 // 64, v0, 0:8, v1 % 8])
+                                            B_shared_dyn[v1 // 64, v0, (v1 % 64 // 8 ^ v0 % 8) % 8, v1 % 8] = B[v0, v1]
                         with T.sblock("C_update_o"):
                             vi_o = T.axis.spatial(1, 0)
                             vj_o, vk_o = T.axis.remap("SR", [i_0_j_0_i_1_fused, k_0])
-                            T.reads(C_shared_dyn_local[0, vj_o, 0:128, 0:32], A_pad_shared_dyn[vk_o * 2:vk_o * 2 + 2, 0:64, 0:8, 0:8], B_pad_shared_dyn[vj_o, vk_o * 128:vk_o * 128 + 128, 0:8, 0:8])
+                            T.reads(C_shared_dyn_local[0, vj_o, 0:128, 0:32], A_shared_dyn[vk_o, 0:64, 0:8, 0:8], B_shared_dyn[vj_o, vk_o * 64:vk_o * 64 + 64, 0:8, 0:8])
                             T.writes(C_shared_dyn_local[0, vj_o, 0:128, 0:32])
-                            A_1 = T.match_buffer(A_pad_shared_dyn[vk_o * 2:vk_o * 2 + 2, 0:64, 0:8, 0:8], (2, 64, 8, 8), "bfloat16", strides=("s", 64, 8, 1), scope="shared.dyn", offset_factor=1)
-                            B_1 = T.match_buffer(B_pad_shared_dyn[vj_o, vk_o * 128:vk_o * 128 + 128, 0:8, 0:8], (1, 128, 8, 8), "bfloat16", strides=("t", 64, 8, 1), scope="shared.dyn", offset_factor=1)
+                            A_1 = T.match_buffer(A_shared_dyn[vk_o, 0:64, 0:8, 0:8], (1, 64, 8, 8), "bfloat16", strides=("s", 64, 8, 1), scope="shared.dyn", offset_factor=1)
+                            B_1 = T.match_buffer(B_shared_dyn[vj_o, vk_o * 64:vk_o * 64 + 64, 0:8, 0:8], (1, 64, 8, 8), "bfloat16", strides=("t", 64, 8, 1), scope="shared.dyn", offset_factor=1)
                             C = T.match_buffer(C_shared_dyn_local[0, vj_o, 0:128, 0:32], (1, 1, 128, 32), scope="local", offset_factor=1)
                             for _ in T.thread_binding(128, thread="threadIdx.x"):
                                 with T.sblock("group"):
-                                    T.reads(C[0, 0, 0:128, 0:32], A_1[0:2, 0:64, 0:8, 0:8], B_1[0, 0:128, 0:8, 0:8])
+                                    T.reads(C[0, 0, 0:128, 0:32], A_1[0, 0:64, 0:8, 0:8], B_1[0, 0:64, 0:8, 0:8])
                                     T.writes(C[0, 0, 0:128, 0:32])
                                     d = T.sblock_alloc_buffer((2,), "uint64", scope="local")
                                     T.ptx.fence("proxy", "async", "shared::cta", "")
                                     T.tvm_storage_sync("shared.dyn", T.bool(False), -1)
-                                    T.cuda.wgmma.encode_matrix_descriptor(T.address_of(d[0]), T.tvm_access_ptr(T.type_annotation("bfloat16"), A_1.data, A_1.elem_offset, A_1.strides[0] * 2, 1), 1, 64, 3)
+                                    T.cuda.wgmma.encode_matrix_descriptor(T.address_of(d[0]), T.tvm_access_ptr(T.type_annotation("bfloat16"), A_1.data, A_1.elem_offset, A_1.strides[0], 1), 1, 64, 3)
                                     T.cuda.wgmma.encode_matrix_descriptor(T.address_of(d[1]), T.tvm_access_ptr(T.type_annotation("bfloat16"), B_1.data, B_1.elem_offset, B_1.strides[0], 1), B_1.strides[0] * 2 // 16, 64, 3)
                                     T.ptx.wgmma("fence", "sync", "aligned", "")
-                                    for step in T.unroll(8):
+                                    for step in T.unroll(4):
                                         for i in T.unroll(1):
                                             for j in T.unroll(1):
                                                 T.ptx.wgmma(C[i, j, 0, 0], C[i, j, 0, 1], C[i, j, 0, 2], C[i, j, 0, 3], C[i, j, 0, 4], C[i, j, 0, 5], C[i, j, 0, 6], C[i, j, 0, 7], C[i, j, 0, 8], C[i, j, 0, 9], C[i, j, 0, 10], C[i, j, 0, 11], C[i, j, 0, 12], C[i, j, 0, 13], C[i, j, 0, 14], C[i, j, 0, 15], C[i, j, 0, 16], C[i, j, 0, 17], C[i, j, 0, 18], C[i, j, 0, 19], C[i, j, 0, 20], C[i, j, 0, 21], C[i, j, 0, 22], C[i, j, 0, 23], C[i, j, 0, 24], C[i, j, 0, 25], C[i, j, 0, 26], C[i, j, 0, 27], C[i, j, 0, 28], C[i, j, 0, 29], C[i, j, 0, 30], C[i, j, 0, 31], d[0] + T.Cast("uint64", step // 4 * (A_1.strides[0] * 2 // 16) + step % 4 * 2 + i * 512), d[1] + T.Cast("uint64", step * 16 * 8 + j * (B_1.strides[0] * 2 // 16)), T.bool(True), 1, 1, 0, 1, "mma_async", "sync", "aligned", "m64n64k16", "f32", "bf16", "bf16", "p34")
                                     T.ptx.wgmma("commit_group", "sync", "aligned", "")
-                                    T.ptx.wgmma(0, "wait_group", "sync", "aligned", "")
+                                    T.ptx.wgmma(1, "wait_group", "sync", "aligned", "")
                     for ax0_0 in T.unroll(1):
                         for ax1_0 in T.unroll(1):
                             with T.sblock("C_shared.dyn_local_o"):

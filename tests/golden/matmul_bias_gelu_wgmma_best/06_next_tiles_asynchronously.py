@@ -10,44 +10,49 @@ class Module:
         with T.sblock("root"):
             T.reads()
             T.writes()
-            T.sblock_attr({"tir_pipeline": "tirstep"})
+            T.sblock_attr({"pass_config.tirx.use_async_copy": True, "tir_pipeline": "tirstep"})
             C_shared_dyn = T.sblock_alloc_buffer((64, 128), scope="shared.dyn")
             C_shared_dyn_local = T.sblock_alloc_buffer((64, 128), scope="local")
-            A_pad_shared_dyn = T.sblock_alloc_buffer((4, 64, 8, 8), "bfloat16", scope="shared.dyn")
-            B_pad_shared_dyn = T.sblock_alloc_buffer((2, 256, 8, 8), "bfloat16", scope="shared.dyn")
+            A_shared_dyn = T.sblock_alloc_buffer((3, 64, 8, 8), "bfloat16", scope="shared.dyn")
+            B_shared_dyn = T.sblock_alloc_buffer((2, 192, 8, 8), "bfloat16", scope="shared.dyn")
             for i_0_j_0_i_1_fused in T.thread_binding(2, thread="blockIdx.x"):
                 for i_2_j_1_fused in T.thread_binding(1, thread="threadIdx.y"):
-                    for k_0 in range(2):
-                        for ax0_ax1_fused_0 in range(8):
+                    for i_3_init, j_2_init in T.grid(64, 64):
+                        with T.sblock("C_init"):
+                            vi = T.axis.spatial(64, i_3_init)
+                            vj = T.axis.spatial(128, i_0_j_0_i_1_fused * 64 + j_2_init)
+                            T.reads()
+                            T.writes(C_shared_dyn_local[vi, vj])
+                            C_shared_dyn_local[vi, vj] = T.float32(0.0)
+                    for k_0 in T.serial(3, annotations={"software_pipeline_async_stages": [0], "software_pipeline_order": [1, 2, 0], "software_pipeline_stage": [0, 0, 2]}):
+                        for ax0_ax1_fused_0 in range(4):
                             for ax0_ax1_fused_1 in T.thread_binding(1, thread="threadIdx.y"):
                                 for ax0_ax1_fused_2 in T.thread_binding(128, thread="threadIdx.x"):
                                     for ax0_ax1_fused_3 in T.vectorized(8):
-                                        with T.sblock("A_pad_shared.dyn"):
-                                            v0 = T.axis.spatial(64, (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 128)
-                                            v1 = T.axis.spatial(256, k_0 * 128 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 128)
+                                        with T.sblock("A_shared.dyn"):
+                                            v0 = T.axis.spatial(64, (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 64)
+                                            v1 = T.axis.spatial(192, k_0 * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 64)
                                             T.reads(A[v0, v1])
-                                            T.writes(A_pad_shared_dyn[v1 // 64, v0, 0:8, v1 % 8])
-                                            A_pad_shared_dyn[v1 // 64, v0, (v1 % 64 // 8 ^ v0 % 8) % 8, v1 % 8] = T.if_then_else(v1 < 192, A[v0, v1], T.bfloat16(0.0))
-                        for ax0_ax1_fused_0 in range(8):
+                                            T.writes(A_shared_dyn[v1 // 64, v0, 0:8, v1 % 8])
+                                            A_shared_dyn[v1 // 64, v0, (v1 % 64 // 8 ^ v0 % 8) % 8, v1 % 8] = A[v0, v1]
+                        for ax0_ax1_fused_0 in range(4):
                             for ax0_ax1_fused_1 in T.thread_binding(1, thread="threadIdx.y"):
                                 for ax0_ax1_fused_2 in T.thread_binding(128, thread="threadIdx.x"):
                                     for ax0_ax1_fused_3 in T.vectorized(8):
-                                        with T.sblock("B_pad_shared.dyn"):
-                                            v0 = T.axis.spatial(256, k_0 * 128 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 64)
+                                        with T.sblock("B_shared.dyn"):
+                                            v0 = T.axis.spatial(192, k_0 * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) // 64)
                                             v1 = T.axis.spatial(128, i_0_j_0_i_1_fused * 64 + (ax0_ax1_fused_0 * 1024 + ax0_ax1_fused_1 * 1024 + ax0_ax1_fused_2 * 8 + ax0_ax1_fused_3) % 64)
                                             T.reads(B[v0, v1])
-                                            T.writes(B_pad_shared_dyn[v1 // 64, v0, 0:8, v1 % 8])
-                                            B_pad_shared_dyn[v1 // 64, v0, (v1 % 64 // 8 ^ v0 % 8) % 8, v1 % 8] = T.if_then_else(v0 < 192, B[v0, v1], T.bfloat16(0.0))
-                        for i_3, j_2, k_1 in T.grid(64, 64, 128):
-                            with T.sblock("C"):
+                                            T.writes(B_shared_dyn[v1 // 64, v0, 0:8, v1 % 8])
+                                            B_shared_dyn[v1 // 64, v0, (v1 % 64 // 8 ^ v0 % 8) % 8, v1 % 8] = B[v0, v1]
+                        for i_3, j_2, k_1 in T.grid(64, 64, 64):
+                            with T.sblock("C_update"):
                                 vi = T.axis.spatial(64, i_3)
                                 vj = T.axis.spatial(128, i_0_j_0_i_1_fused * 64 + j_2)
-                                vk = T.axis.reduce(256, k_0 * 128 + k_1)
-                                T.reads(A_pad_shared_dyn[vk // 64, vi, 0:8, vk % 8], B_pad_shared_dyn[vj // 64, vk, 0:8, vj % 8])
+                                vk = T.axis.reduce(192, k_0 * 64 + k_1)
+                                T.reads(C_shared_dyn_local[vi, vj], A_shared_dyn[vk // 64, vi, 0:8, vk % 8], B_shared_dyn[vj // 64, vk, 0:8, vj % 8])
                                 T.writes(C_shared_dyn_local[vi, vj])
-                                with T.init():
-                                    C_shared_dyn_local[vi, vj] = T.float32(0.0)
-                                C_shared_dyn_local[vi, vj] = C_shared_dyn_local[vi, vj] + T.Cast("float32", A_pad_shared_dyn[vk // 64, vi, (vk % 64 // 8 ^ vi % 8) % 8, vk % 8]) * T.Cast("float32", B_pad_shared_dyn[vj // 64, vk, (vj % 64 // 8 ^ vk % 8) % 8, vj % 8])
+                                C_shared_dyn_local[vi, vj] = C_shared_dyn_local[vi, vj] + T.Cast("float32", A_shared_dyn[vk // 64, vi, (vk % 64 // 8 ^ vi % 8) % 8, vk % 8]) * T.Cast("float32", B_shared_dyn[vj // 64, vk, (vj % 64 // 8 ^ vk % 8) % 8, vj % 8])
                     for ax0, ax1 in T.grid(64, 64):
                         with T.sblock("C_shared.dyn_local"):
                             v0 = T.axis.spatial(64, ax0)
