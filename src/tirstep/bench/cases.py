@@ -20,7 +20,7 @@ from .peers import CPU_PEERS, GPU_PEERS, PEERS, Peer
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
 
-NOT_MEASURED: tuple[str, ...] = ("eight-bit", "tf32", "fused", "conv2d")
+NOT_MEASURED: tuple[str, ...] = ()
 """Suites that are younger than the stored runs: no document has their tables yet."""
 
 FLOAT32: Mapping[str, object] = {"dtype": "float32"}
