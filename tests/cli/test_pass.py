@@ -149,7 +149,8 @@ def test_a_pipeline_that_hides_its_passes_is_made_small_without_a_script(
 
 
 def test_the_corpus_is_searched_and_goes_on_from_its_state(command: Command, folder: Path):
-    words = ["pass", f"{WRONG}:hoist_store", "--corpus", 8, "--state", "state.jsonl", "--json"]
+    words = ["pass", f"{WRONG}:hoist_store", "--seed", 11]
+    words += ["--corpus", 8, "--state", "state.jsonl", "--json"]
     result = command(*words)
     document = result.document
     assert result.code == 1
@@ -158,7 +159,7 @@ def test_the_corpus_is_searched_and_goes_on_from_its_state(command: Command, fol
     before = (folder / "state.jsonl").read_text()
     assert command(*words).document["trials"] == document["trials"]
     assert (folder / "state.jsonl").read_text() == before
-    more = command(*words[:2], "--corpus", 2, "--from", 8, "--state", "state.jsonl", "--json")
+    more = command(*words[:4], "--corpus", 2, "--from", 8, "--state", "state.jsonl", "--json")
     assert [each["trial"] for each in more.document["trials"]] == [8, 9]
     lines = [json.loads(line) for line in (folder / "state.jsonl").read_text().splitlines()]
     assert len(lines) == 1 + 10

@@ -45,6 +45,8 @@ def take(width: int, number: str, indent: int) -> str:
     return textwrap.indent(text, " " * indent)
 
 
+FENCE = 'T.ptx["fence.proxy.async.shared::cta"]()'
+"""Behind loads of what a bulk copy overwrites."""
 IN_STEP = f"""{ALLOCATE}
 if tx == 0:
     T.ptx.mbarrier.init.shared.b64(bar.access_ptr("r", offset=0), 1)
@@ -60,7 +62,8 @@ for k in range(4):
     if tx == 0 and k < 3:
         {EXPECT.format("(k + 1)")}
         {LOAD.format("(k + 1)")}
-{take(64, "tx", 4)}"""
+{take(64, "tx", 4)}\
+    {FENCE}"""
 """All threads wait and compute; one of them copies one tile ahead."""
 WITH_ROLES = f"""{ALLOCATE}
 if tx == 0:
@@ -79,6 +82,7 @@ else:
     for k in range(4):
         T.cuda.mbarrier_wait(bar.access_ptr("r", offset=k % 2), k // 2 % 2)
 {take(32, "(tx - 32)", 8)}\
+        {FENCE}
         T.ptx["mbarrier.arrive.shared.b64"](bar.access_ptr("r", offset=k % 2 + 2))
 """
 """One warp copies and the other one computes; each waits for the other's mbarriers."""
@@ -171,6 +175,15 @@ def test_a_bug_in_a_pipeline_dies(old: str, new: str, kinds: set[str], message: 
     simulation = plant(IN_STEP, old, new)
     assert kinds <= set(find_kinds(simulation)), simulation.findings
     assert any(re.search(message, found.message) for found in simulation.findings)
+
+
+@pytest.mark.parametrize("body", [IN_STEP, WITH_ROLES], ids=["in step", "with roles"])
+@pytest.mark.parametrize("new", [NOTHING, f"if tx == 63:\n            {FENCE}"], ids=["no", "one"])
+def test_a_copy_over_what_was_loaded_needs_a_fence(body: str, new: str) -> None:
+    """An H200 overwrote fragments of matmul_mma_tma_roles in a few of 1024 tiles without it."""
+    simulation = plant(body, FENCE, new)
+    assert set(find_kinds(simulation)) == {"missing proxy fence"}
+    assert "loaded without fence.proxy.async after it" in simulation.findings[0].message
 
 
 def test_a_stage_of_another_swizzle_gives_wrong_numbers() -> None:

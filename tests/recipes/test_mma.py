@@ -8,7 +8,7 @@ from edits import edit, edit_wait
 from golden_runs import run_golden
 from tvm.ir import Call
 from tvm.s_tir import SBlock, Schedule
-from tvm.tirx import AttrStmt, FloorMod, IntImm, call_intrin, const
+from tvm.tirx import AttrStmt, Evaluate, FloorMod, IntImm, call_intrin, const
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank
@@ -263,6 +263,23 @@ def test_a_transposed_fragment_gives_wrong_numbers(which: int) -> None:
     )
     _, is_right = simulate_run(planted, run)
     assert not is_right
+
+
+@pytest.mark.parametrize("name", ["matmul_mma_tma", "matmul_mma_tma_roles"])
+def test_a_tile_is_overwritten_behind_a_fence(name: str) -> None:
+    run = make(name)
+
+    def drop(statement: Evaluate) -> Evaluate:
+        return Evaluate(const(0, "int32"))
+
+    planted = edit(
+        lower(run.steps[-1].module),
+        Evaluate,
+        lambda node: "fence_proxy" in str(getattr(getattr(node.value, "op", None), "name", "")),
+        drop,
+    )
+    found, _ = simulate_run(planted, run)
+    assert found == {"missing proxy fence"}
 
 
 def test_the_ladder_is_in_the_catalogue_of_recipes() -> None:

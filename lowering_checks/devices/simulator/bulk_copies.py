@@ -145,6 +145,13 @@ def _begin_load(
         values = np.ascontiguousarray(values).view(target.dtype)
     memory = target.memory
     _check_proxy(threads, memory, lane, places, "asynchronous store to")
+    _report_unfenced(
+        threads,
+        memory,
+        lane,
+        memory.find_unordered_load(lane, places),
+        ("asynchronous store to", "loaded"),
+    )
     bring = memory.begin_store_rows([lane], places[None], values, threads.location)
 
     def arrive() -> None:
@@ -224,20 +231,29 @@ def _check_aligned(threads: Threads, pointer: Pointer, place: int, lane: int, ki
 
 def _check_proxy(threads: Threads, memory: Memory, lane: int, places: Array, what: str) -> None:
     """What threads stored must be behind their fence, or one of this thread after a barrier."""
-    wrong = memory.find_unseen_store(lane, places)
-    if wrong is not None:
-        writer, place = wrong
-        message = (
-            f"{what} {memory.name}[{place}] by {threads.state.describe_lane(lane)}, which "
-            f"{threads.state.describe_thread(writer)} stored without fence.proxy.async after it"
-        )
-        threads.state.log.add(
-            "missing proxy fence",
-            memory.name,
-            threads.location,
-            np.ones(1, bool),
-            lambda at: message,
-        )
+    found = memory.find_unseen_store(lane, places)
+    _report_unfenced(threads, memory, lane, found, (what, "stored"))
+
+
+def _report_unfenced(
+    threads: Threads,
+    memory: Memory,
+    lane: int,
+    found: tuple[int, int] | None,
+    words: tuple[str, str],
+) -> None:
+    """Record that a thread accessed an element before, with no fence; `words` are both accesses."""
+    if found is None:
+        return
+    (thread, place), (what, before) = found, words
+    message = (
+        f"{what} {memory.name}[{place}] by {threads.state.describe_lane(lane)}, which "
+        f"{threads.state.describe_thread(thread)} {before} without fence.proxy.async after it"
+    )
+    wrong = np.ones(1, bool)
+    threads.state.log.add(
+        "missing proxy fence", memory.name, threads.location, wrong, lambda at: message
+    )
 
 
 def _commit(threads: Threads, *modifiers: str) -> None:

@@ -71,6 +71,10 @@ class Memory:
         """A thread that stored to elements with no proxy fence since, and one of them; or None."""
         return None
 
+    def find_unordered_load(self, lane: int, elements: Array) -> tuple[int, int] | None:
+        """A thread that loaded elements with no proxy fence since, and one of them; or None."""
+        return None
+
     def locate_cell(self, element: int, lane: int) -> tuple[Any, int]:
         """What names an element of a lane's thread block: the shadow, and the cell in it."""
         raise UnsupportedError(f"{self.name} lies in registers, where no mbarrier can be")

@@ -41,6 +41,8 @@ class Shadow:
         there already
     owner : the id of the buffer that each cell was written as; empty where one buffer lies
     by_proxy : which cells a bulk copy stored to last; None where none did
+    loader : the thread that loaded each cell last, by an instruction of its own; None where nothing
+        else reads or writes shared memory
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Shadow:
         self._co_writers = CoWriters()
         self._stored: Array | None = None
         self.by_proxy: Array | None = None
+        self.loader: Array | None = None
         if is_written:
             self.track()
 
@@ -114,7 +117,7 @@ class Shadow:
             self._launch_reader = self._other_block_reader = self._launch_co_writer = None
         self._co_writers.clear()
         self._pending.clear()
-        self._copier = None
+        self._copier = self.loader = None
 
     def end_batch(self) -> None:
         """Other thread blocks follow: global accesses of these are in no order with theirs."""
@@ -232,12 +235,38 @@ class Shadow:
         """
         if self._stored is None:
             return np.zeros(cells.shape, bool)
-        fences, batch = self.state.get_fences(PROXY), self.state.batch
         stored, writers = self._stored[cells], self.writer[cells]
-        own = fences.last[np.maximum(writers - batch.first * batch.threads, 0), 0] > stored
-        known = fences.get_known(lanes, writers % batch.threads) > self._write_time[cells]
-        unfenced: Array = (stored != NO_THREAD) & ~own & ~known
+        behind = self._is_fenced(writers, stored, self._write_time[cells], lanes)
+        unfenced: Array = (stored != NO_THREAD) & ~behind
         return unfenced if self.by_proxy is None else unfenced & ~self.by_proxy[cells]
+
+    def mark_loaded(self, cells: Array, threads: Array) -> None:
+        """Note that threads loaded these cells themselves, and not by a bulk copy or wgmma."""
+        if self.loader is None:
+            self.loader, self._loaded = self._no_threads(), self._no_threads()
+            self._load_time = self._no_threads()
+        self.loader[cells], self._load_time[cells] = threads, self.state.interval
+        self._loaded[cells] = self.state.get_fences(PROXY).count
+
+    def find_unfenced_loads(self, cells: Array, lanes: Array) -> Array:
+        """Where a thread loaded a cell itself, and no proxy fence orders lanes' copies behind that.
+
+        As for stores its own fence does, or one that a lane passed when it knew of the load.
+        """
+        if self.loader is None:
+            return np.zeros(cells.shape, bool)
+        loaders = self.loader[cells]
+        behind = self._is_fenced(loaders, self._loaded[cells], self._load_time[cells], lanes)
+        unfenced: Array = (loaders != NO_THREAD) & ~behind
+        return unfenced
+
+    def _is_fenced(self, threads: Array, counts: Array, times: Array, lanes: Array) -> Array:
+        """Whether a proxy fence stands between what threads did and what lanes do."""
+        fences, batch = self.state.get_fences(PROXY), self.state.batch
+        own = fences.last[np.maximum(threads - batch.first * batch.threads, 0), 0] > counts
+        known = fences.get_known(lanes, threads % batch.threads) > times
+        fenced: Array = own | known
+        return fenced
 
     def find_readers(self, cells: Array, threads: Array) -> Array | None:
         """Another thread that loaded a cell in no order with these threads; NO_THREAD elsewhere.

@@ -134,6 +134,8 @@ class SharedMemory(Memory):
             if changed is not None:
                 self._report_race(access, changed, shadow.changer, AND_STORE)
             shadow.record_read(*access.pick_cells(cells, threads))
+            if access.kind == LOAD and self.state.has_proxies and not shadow.is_global:
+                shadow.mark_loaded(*access.pick_cells(cells, threads))
         return self.data[access.elements]
 
     def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
@@ -239,6 +241,16 @@ class SharedMemory(Memory):
             return None
         at = int(np.argmax(unfenced))
         return int(self.shadow.writer[cells[at]]), int(elements[at // self.ratio]) - self.low
+
+    def find_unordered_load(self, lane: int, elements: Array) -> tuple[int, int] | None:
+        places = np.ones(elements[None].shape, bool)
+        access = self._locate_rows(BULK_STORE, [lane], elements[None], places, "", is_checked=True)
+        cells = access.cells.ravel()
+        unfenced = self.shadow.find_unfenced_loads(cells, np.full(cells.shape, lane))
+        if self.shadow.loader is None or not unfenced.any():
+            return None
+        at = int(np.argmax(unfenced))
+        return int(self.shadow.loader[cells[at]]), int(elements[at // self.ratio]) - self.low
 
     def locate_cell(self, element: int, lane: int) -> tuple[Any, int]:
         block = 0 if self.shadow.is_global else int(self.state.batch.block[lane, 0])
