@@ -15,7 +15,8 @@ from tvm.script import from_source
 from tirstep.modules import Problem, softmax, vector_add
 
 from .devices import get_device
-from .finding import Finding
+from .devices.device import DeviceError
+from .finding import CheckError, Finding
 from .numeric import check_numbers
 
 LENGTH = 64
@@ -96,7 +97,25 @@ def make_inexact_softmax() -> tuple[Problem, tvm.IRModule]:
 
 
 def find_blind_checks(*, seed: int = 0) -> list[Finding]:
-    """The planted faults that the checks of numbers do not see, on the simulator and on the CPU."""
+    """The planted faults that the checks of numbers do not see, on the simulator and on the CPU, or
+    why they cannot be asked.
+    """
+    try:
+        missed = _list_missed(seed)
+    except (CheckError, DeviceError) as error:
+        return [Finding("checks", "self-test", str(error))]
+    return [
+        Finding(
+            "checks",
+            "self-test",
+            f"the checks do not see {what}, which is planted: do not trust what they call good; "
+            "install tirstep anew, or report it",
+        )
+        for what in missed
+    ]
+
+
+def _list_missed(seed: int) -> list[str]:
     problem, simulator = vector_add.problem(LENGTH), get_device("simulator")
     missed = [
         f"{plant.what} on the simulator"
@@ -111,12 +130,4 @@ def find_blind_checks(*, seed: int = 0) -> list[Finding]:
     inexact, module = make_inexact_softmax()
     if not check_numbers(inexact, module, get_device("cpu"), where="self-test", seed=seed):
         missed.append(f"{INEXACT}, on the CPU")
-    return [
-        Finding(
-            "checks",
-            "self-test",
-            f"the checks do not see {what}, which is planted: do not trust what they call good; "
-            "install tirstep anew, or report it",
-        )
-        for what in missed
-    ]
+    return missed

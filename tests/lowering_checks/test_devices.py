@@ -92,10 +92,13 @@ def test_unbound_blocks_are_named() -> None:
 
 def test_the_cpu_refuses_float8_of_every_kernel() -> None:
     for recipe in (ladder[0] for ladder in LADDERS.values()):
-        if "float8_e5m2" not in get_kernel(recipe.kernel).dtypes:
+        dtypes = recipe.dtypes or get_kernel(recipe.kernel).dtypes
+        if "float8_e5m2" not in dtypes:
             continue
         example = recipe.golden
         options = {**example.options, "dtype": "float8_e5m2"}
+        if recipe.name == "matmul_wgmma":  # which keeps no more bits
+            options["acc"] = "fp22"
         run = run_recipe(recipe, example.shape, options=options, config=example.config)
         last = run.steps[0 if recipe.arch else -1]  # no CPU has the instructions of some
         obstacle = get_device("cpu").find_obstacle(last.module)

@@ -198,7 +198,10 @@ def test_an_even_filter() -> None:
 
 
 def test_an_unknown_kernel() -> None:
-    sentence = r"^get_kernel: no kernel is named 'matmull'; the nearest: matmul, matmul_bias_relu$"
+    sentence = (
+        r"^get_kernel: no kernel is named 'matmull'; "
+        "the nearest: matmul, matmul_bias_relu, matmul_bias_gelu$"
+    )
     with pytest.raises(KernelError, match=sentence):
         get_kernel("matmull")
     sentence = r"^get_kernel: no kernel is named 'xyz'; there are: vector_add, relu, gelu, "

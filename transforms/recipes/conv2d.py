@@ -39,7 +39,7 @@ IMAGES = Example(
     {"n": 32, "h": 28, "w": 28, "ci": 128, "co": 128, "kh": 3, "kw": 3},
     options={"dtype": "bfloat16", "out": "bfloat16", "padding": 1},
 )
-SMALL = {"n": 2, "h": 6, "w": 5, "ci": 8, "co": 32, "kh": 3, "kw": 2}
+SMALL = {"n": 4, "h": 6, "w": 5, "ci": 8, "co": 32, "kh": 3, "kw": 2}
 
 
 def make_product(sch: Schedule) -> SBlockRV:

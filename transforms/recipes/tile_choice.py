@@ -163,7 +163,7 @@ def count_waves(
     `flops_per_us` is what all its multiprocessors reach with a tile of rate 1.
     """
     pairs = [(rate, parts) for rate in rates for parts in _PARTS]
-    return min(pairs, key=lambda pair: estimate_us(sizes, *pair, flops_per_us))
+    return min(pairs, key=lambda pair: estimate_us(sizes, pair[0], pair[1], flops_per_us))
 
 
 def estimate_us(sizes: Sizes, rate: TileRate, parts: int, flops_per_us: float) -> float:

@@ -21,7 +21,7 @@ SPECIAL = {
     ("conv1d", "n"): st.integers(1, 40),
     ("batched_matmul", "batch"): st.integers(1, 3),
     **{("conv2d", size): st.integers(1, 8) for size in ("n", "h", "w", "ci", "co")},
-    **{("conv2d", size): st.just(1) for size in ("kh", "kw")},
+    **{("conv2d", size): st.integers(1, 2) for size in ("kh", "kw")},
     ("depthwise_conv2d", "b"): st.integers(1, 3),
     ("depthwise_conv2d", "c"): st.integers(1, 4),
     ("depthwise_conv2d", "h"): st.integers(1, 37),
@@ -45,7 +45,11 @@ def shapes(draw: st.DrawFn, recipe: Recipe, device: str = "cpu") -> dict[str, in
     """Sizes of the recipe's kernel: 1, primes and multiples."""
     special = {**SPECIAL, **SIMULATED} if device == "simulator" else SPECIAL
     names = get_kernel(recipe.kernel).size_names
-    return {name: draw(special.get((recipe.kernel, name), EXTENT)) for name in names}
+    drawn = {name: draw(special.get((recipe.kernel, name), EXTENT)) for name in names}
+    if recipe.kernel == "conv2d":  # whose window lies within the image, dilated up to 3 times
+        for side, window in (("h", "kh"), ("w", "kw")):
+            drawn[side] = max(drawn[side], 3 * drawn[window] - 2)
+    return drawn
 
 
 WGMMA_ARCH = "sm_90a"

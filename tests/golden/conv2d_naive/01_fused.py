@@ -5,24 +5,23 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(X: T.Buffer((2, 6, 5, 8), "bfloat16"), F: T.Buffer((32, 3, 2, 8), "bfloat16"), Y: T.Buffer((2, 3, 3, 32), "bfloat16")):
+    def main(X: T.Buffer((4, 6, 5, 8), "bfloat16"), F: T.Buffer((32, 3, 2, 8), "bfloat16"), Y: T.Buffer((4, 3, 3, 32), "bfloat16")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        Y_acc = T.sblock_alloc_buffer((2, 3, 3, 32))
-        for n_y_x_o_fused_0, n_y_x_o_fused_1, i, j, c in T.grid(5, 128, 3, 2, 8):
+        Y_acc = T.sblock_alloc_buffer((4, 3, 3, 32))
+        for n_y_x_o_fused_0, n_y_x_o_fused_1, i, j, c in T.grid(9, 128, 3, 2, 8):
             with T.sblock("Y"):
-                vn = T.axis.spatial(2, (n_y_x_o_fused_0 * 128 + n_y_x_o_fused_1) // 288)
+                vn = T.axis.spatial(4, (n_y_x_o_fused_0 * 128 + n_y_x_o_fused_1) // 288)
                 vy = T.axis.spatial(3, (n_y_x_o_fused_0 * 128 + n_y_x_o_fused_1) % 288 // 96)
                 vx = T.axis.spatial(3, (n_y_x_o_fused_0 * 128 + n_y_x_o_fused_1) % 96 // 32)
                 vo = T.axis.spatial(32, (n_y_x_o_fused_0 * 128 + n_y_x_o_fused_1) % 32)
                 vi, vj, vc = T.axis.remap("RRR", [i, j, c])
-                T.where(n_y_x_o_fused_0 * 128 + n_y_x_o_fused_1 < 576)
                 T.reads(X[vn, vy * 2 + vi - 1, vx * 2 + vj - 1, vc], F[vo, vi, vj, vc])
                 T.writes(Y_acc[vn, vy, vx, vo])
                 with T.init():
                     Y_acc[vn, vy, vx, vo] = T.float32(0.0)
                 Y_acc[vn, vy, vx, vo] = Y_acc[vn, vy, vx, vo] + T.Cast("float32", T.if_then_else(vy * 2 + vi >= 1 and vy * 2 + vi < 7 and vx * 2 + vj >= 1 and vx * 2 + vj < 6, X[vn, vy * 2 + vi - 1, vx * 2 + vj - 1, vc], T.bfloat16(0.0))) * T.Cast("float32", F[vo, vi, vj, vc])
-        for n, y, x, o in T.grid(2, 3, 3, 32):
+        for n, y, x, o in T.grid(4, 3, 3, 32):
             with T.sblock("Y_cast"):
                 vn, vy, vx, vo = T.axis.remap("SSSS", [n, y, x, o])
                 T.reads(Y_acc[vn, vy, vx, vo])

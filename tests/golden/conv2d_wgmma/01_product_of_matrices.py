@@ -5,13 +5,13 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(X: T.Buffer((2, 6, 5, 8), "bfloat16"), F: T.Buffer((32, 3, 2, 8), "bfloat16"), Y: T.Buffer((2, 6, 6, 32), "bfloat16")):
+    def main(X: T.Buffer((4, 6, 5, 8), "bfloat16"), F: T.Buffer((32, 3, 2, 8), "bfloat16"), Y: T.Buffer((4, 6, 6, 32), "bfloat16")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        padded_reindex = T.sblock_alloc_buffer((72, 48), "bfloat16")
+        padded_reindex = T.sblock_alloc_buffer((144, 48), "bfloat16")
         F_reindex = T.sblock_alloc_buffer((32, 48), "bfloat16")
-        Y_acc_reindex = T.sblock_alloc_buffer((72, 32))
-        for ax0, ax1 in T.grid(72, 48):
+        Y_acc_reindex = T.sblock_alloc_buffer((144, 32))
+        for ax0, ax1 in T.grid(144, 48):
             with T.sblock("padded_reindex_reindex"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
                 T.reads(X[v0 // 36, v0 % 36 // 6 + v1 // 16 + -1, v0 % 6 + v1 % 16 // 8 + -1, v1 % 8])
@@ -23,7 +23,7 @@ class Module:
                 T.reads(F[v0, v1 // 16, v1 % 16 // 8, v1 % 8])
                 T.writes(F_reindex[v0, v1])
                 F_reindex[v0, v1] = F[v0, v1 // 16, v1 % 16 // 8, v1 % 8]
-        for ax0, ax1, ax2 in T.grid(72, 32, 48):
+        for ax0, ax1, ax2 in T.grid(144, 32, 48):
             with T.sblock("Y"):
                 v0, v1, v2 = T.axis.remap("SSR", [ax0, ax1, ax2])
                 T.reads(padded_reindex[v0, v2], F_reindex[v1, v2])
@@ -31,7 +31,7 @@ class Module:
                 with T.init():
                     Y_acc_reindex[v0, v1] = T.float32(0.0)
                 Y_acc_reindex[v0, v1] = Y_acc_reindex[v0, v1] + T.Cast("float32", padded_reindex[v0, v2]) * T.Cast("float32", F_reindex[v1, v2])
-        for ax0, ax1 in T.grid(72, 32):
+        for ax0, ax1 in T.grid(144, 32):
             with T.sblock("Y_cast"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
                 T.reads(Y_acc_reindex[v0, v1])
