@@ -8,7 +8,7 @@ from __future__ import annotations
 from pairs import refuses
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.modules import (
     Problem,
     depthwise_conv2d,
@@ -31,6 +31,7 @@ from tirstep.transforms import (
     split_loop,
     stage_operand_at,
 )
+from tirstep.transforms.legality.lowered_memory import find_tight_rooms
 from tirstep.transforms.recipes import RECIPES
 
 
@@ -160,3 +161,12 @@ def test_analysis_beyond_32_bits_is_a_refusal():
     loop = sch.get_loops(copy)[0]
     with refuses(sch, "cache_row_at: TVM cannot analyze what this would make: .* exceeds range of"):
         cache_row_at(sch, copy, loop, operand=0)
+
+
+def test_a_loop_of_an_extent_that_is_no_constant_goes_no_further():
+    """The rows that a run of 16 sums reads are two in each iteration: by ``a // 16 - b // 16``."""
+    config = {"threads": 64, "taps": 4, "each": 16, "blocks": 1, "tail": "guard"}
+    options = {"dtype": "float16", "acc": "float16", "over": "padded"}
+    recipe = RECIPES["conv1d_folded"]
+    run = run_recipe(recipe, {"m": 172, "n": 30}, options=options, config=config)
+    assert find_tight_rooms(run.steps[-1].module) == []

@@ -103,7 +103,7 @@ def test_store_through_shared_pair() -> None:
         block = sch.get_sblock("C_o")
         grid, warps, *_ = sch.get_loops(block)
         set_pipeline(sch)
-        return store_through_shared(sch, block, grid, warps, columns=64, warps=4, vector=4)
+        return store_through_shared(sch, block, grid, warps, columns=128, warps=4, vector=4)
 
     before, after = (
         read(step, "matmul_mma_best") for step in ("02_tiled", "03_accumulated_in_registers")

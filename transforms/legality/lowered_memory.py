@@ -453,7 +453,12 @@ def _reaches_out(access: Access) -> bool:
             inside += [part.min >= 0, part.min <= extent - part.extent]
     if not inside:
         return False
-    is_let = functools.reduce(And, access.guards) if access.guards else const(1, "bool")
+    # Of an extent that is no constant all iterations would be tried, and more.
+    within = [
+        loop.loop_var < loop.extent for loop in access.place.loops if constant(loop.extent) is None
+    ]
+    lets = [*access.guards, *within]
+    is_let = functools.reduce(And, lets) if lets else const(1, "bool")
     is_inside = functools.reduce(And, inside)
     used = [*undefined_vars(is_inside), *undefined_vars(is_let)]
     loops = [loop for loop in access.place.loops if is_among(loop.loop_var, used)]
