@@ -10,6 +10,7 @@ from ladder_pages import LONGEST_SHOWN, GoldenProgram, describe_limit, find_diff
 from ncu_profile import ProfileRun, RecipeProfile, read_table, write_profile
 from ncu_table import make_table
 
+from tirstep.bench.cases import RUNGS, SUITES, TUTORIAL
 from tirstep.bench.results import BenchRun, Case, Ceilings, Outcome, Time, write_run
 from tirstep.transforms.recipes import LADDERS
 
@@ -210,7 +211,8 @@ def test_the_tables_of_all_suites(fill_documents: Command, tree: Path):
     speed = tree / "docs" / "speed.md"
     speed.parent.mkdir()
     speed.write_text("<!-- begin plots-matmul -->\n<!-- end plots-matmul -->\n")
-    suites = ("matmul", "half", "bandwidth", "convolution", "tutorial")
+    suites = tuple(name for name in SUITES if name != RUNGS)
+    timed = tuple(name for name in suites if name != TUTORIAL)
     readme = tree / "README.md"
     marks = "\n".join(
         f"<!-- begin bench-{name} -->\n<!-- end bench-{name} -->" for name in (*suites, "overview")
@@ -223,20 +225,20 @@ def test_the_tables_of_all_suites(fill_documents: Command, tree: Path):
     assert (lacking.code, lacking.out) == (2, "")
     assert "no file has the suite 'matmul'; write one on a GPU with: make bench" in lacking.err
 
-    cases = [make_case(suite, conv1d_naive=90.0, conv1d_unrolled=30.0) for suite in suites[:4]]
+    cases = [make_case(suite, conv1d_naive=90.0, conv1d_unrolled=30.0) for suite in timed]
     write_run(make_run(*cases), tree / "results" / "bench-test-gpu.json")
     faster = make_case("matmul", conv1d_naive=90.0, conv1d_unrolled=10.0)
     write_run(make_run(faster, date="2027"), tree / "results" / "bench-test-gpu-matmul.json")
     assert fill(fill_documents, tree).code == 0
     text = readme.read_text()
-    parts = [text.split(f"<!-- begin bench-{name} -->")[1].split("<!-- end")[0] for name in suites]
+    parts = {
+        name: text.split(f"<!-- begin bench-{name} -->")[1].split("<!-- end")[0] for name in suites
+    }
     row = "| `conv1d` | 16384×32 | float32 | `conv1d_unrolled` | {} | {} TB/s |"
-    assert row.format("10.0", "0.013") in parts[0]
-    assert row.format("30.0", "0.0044") in parts[1]
-    assert row.format("30.0", "0.0044") in parts[2]
-    assert row.format("30.0", "0.0044") in parts[3]
-    assert f"| {CONV[0]} | 800.0 |" in parts[4]
-    older = "Test GPU (sm_90), 2026-01-02: half, bandwidth, convolution."
+    assert row.format("10.0", "0.013") in parts["matmul"]
+    assert all(row.format("30.0", "0.0044") in parts[name] for name in timed[1:])
+    assert f"| {CONV[0]} | 800.0 |" in parts[TUTORIAL]
+    older = f"Test GPU (sm_90), 2026-01-02: {', '.join(timed[1:])}."
     where = f"Test GPU (sm_90), 2027: matmul; {older}"
     assert f"{where}\n\n| kernel | cases |" in text
     plot = tree / "results" / "bench-test-gpu-matmul-matmul-float32-bars.svg"
