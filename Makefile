@@ -16,7 +16,7 @@ FUZZ ?=
 
 VENV_LOWEST ?= .venv-lowest
 LOWEST := tests/cli tests/modules/test_scripts.py tests/recipes/test_golden.py \
-  tests/lowering_checks/test_expectations.py tests/lowering_checks/test_notebook.py
+  tests/lowering_checks/test_notebook.py
 
 PY := $(VENV)/bin/python
 STAMP_LOWEST := $(VENV_LOWEST)/.installed
