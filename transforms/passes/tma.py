@@ -243,22 +243,22 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     producer = [_produce(pipeline)]
     counts = [1] * stages + [warps] * stages
     if registers[0]:
-        producer, consumer = _share_registers(pipeline, producer, consumer, registers)
+        producer, consumer = _share_registers(pipeline, warps, (producer, consumer), registers)
         counts.append(warps)
     split = IfThenElse(computes, join(consumer), join(producer))
     return [*pipeline.initialize(counts), split, *pipeline.invalidate(len(counts))]
 
 
 def _share_registers(
-    pipeline: Pipeline, producer: list[Any], consumer: list[Any], registers: list[int]
+    pipeline: Pipeline, warps: int, roles: tuple[list[Any], list[Any]], registers: list[int]
 ) -> tuple[list[Any], list[Any]]:
-    """Both roles with registers of their own, and as many as before behind the loop.
+    """Both roles, of which so many warps compute, with registers of their own; as before behind.
 
     Who copies takes registers again when those who compute have given back theirs: taken earlier,
     by warps that have nothing to copy, they would be missing to those who compute, for ever.
     """
     less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
-    warps = math.prod(count for _, count in pipeline.threads) // WARP
+    producer, consumer = roles
     producers = int(pipeline.loop.annotations[TMA_ROLES][0])
     first = count_registers(warps * WARP + producers)
     given_back = pipeline.point_to(2 * pipeline.stages)

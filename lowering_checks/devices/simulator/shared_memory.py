@@ -233,24 +233,28 @@ class SharedMemory(Memory):
             self._report_race(access, changed, self.shadow.writer, DURING_STORE)
 
     def find_unseen_store(self, lane: int, elements: Array) -> tuple[int, int] | None:
-        places = np.ones(elements[None].shape, bool)
-        access = self._locate_rows(BULK_LOAD, [lane], elements[None], places, "", is_checked=True)
-        cells = access.cells.ravel()
+        cells = self._find_cells(BULK_LOAD, lane, elements)
         unfenced = self.shadow.find_unfenced(cells, np.full(cells.shape, lane))
-        if not unfenced.any():
-            return None
-        at = int(np.argmax(unfenced))
-        return int(self.shadow.writer[cells[at]]), int(elements[at // self.ratio]) - self.low
+        return self._pick_first(unfenced, self.shadow.writer, cells, elements)
 
     def find_unordered_load(self, lane: int, elements: Array) -> tuple[int, int] | None:
-        places = np.ones(elements[None].shape, bool)
-        access = self._locate_rows(BULK_STORE, [lane], elements[None], places, "", is_checked=True)
-        cells = access.cells.ravel()
+        cells = self._find_cells(BULK_STORE, lane, elements)
         unfenced = self.shadow.find_unfenced_loads(cells, np.full(cells.shape, lane))
-        if self.shadow.loader is None or not unfenced.any():
+        return self._pick_first(unfenced, self.shadow.loader, cells, elements)
+
+    def _find_cells(self, kind: str, lane: int, elements: Array) -> Array:
+        places = np.ones(elements[None].shape, bool)
+        access = self._locate_rows(kind, [lane], elements[None], places, "", is_checked=True)
+        return access.cells.ravel()
+
+    def _pick_first(
+        self, wrong: Array, accessors: Array | None, cells: Array, elements: Array
+    ) -> tuple[int, int] | None:
+        """The thread that accessed the first cell that is wrong, and the element; None for none."""
+        if accessors is None or not wrong.any():
             return None
-        at = int(np.argmax(unfenced))
-        return int(self.shadow.loader[cells[at]]), int(elements[at // self.ratio]) - self.low
+        at = int(np.argmax(wrong))
+        return int(accessors[cells[at]]), int(elements[at // self.ratio]) - self.low
 
     def locate_cell(self, element: int, lane: int) -> tuple[Any, int]:
         block = 0 if self.shadow.is_global else int(self.state.batch.block[lane, 0])

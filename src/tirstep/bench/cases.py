@@ -78,6 +78,7 @@ WINDOWS = (
     "conv1d_coalesced",
 )
 
+TORCH = (PEERS["torch"],)
 PRODUCTS = (
     (1024, 512, 2048),
     (512, 512, 512),
@@ -98,12 +99,11 @@ def _on_tensor_cores(
 ) -> SuiteEntry:
     """The fastest matmul of each ladder of tensor cores, against the vendor's."""
     recipes = ("matmul_mma_best", "matmul_wgmma_best")
-    return SuiteEntry("matmul", shapes, options, recipes, (PEERS["torch"],))
+    return SuiteEntry("matmul", shapes, options, recipes, TORCH)
 
 
 LINEAR = ((4096, 4096, 4096), (8192, 14336, 4096))
 CONV2D = ("conv2d_mma", "conv2d_wgmma", "conv2d_wgmma_best")
-TORCH = (PEERS["torch"],)
 
 
 SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
@@ -205,7 +205,7 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
                 (tuple(ladder.shape.values()),),
                 (FLOAT16 if ladder[0].dtypes else FLOAT32,),
                 (name,),
-                (PEERS["torch"],),
+                TORCH,
             )
             for name, ladder in LADDERS.items()
             if any(recipe.base for recipe in ladder)
