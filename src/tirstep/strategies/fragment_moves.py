@@ -119,10 +119,11 @@ class FragmentMoves(Places):
 
     def do_tensorize_warpgroups(self) -> Call:
         block, _, zeros, store = self._find_roles()
-        options = {
+        given = self.play.problem.options
+        options = {  # what loses bits is allowed where the kernel allows it
             "in_flight": self.one((0, 0, 1), "in flight"),
-            "tf32": self.one((True, True, False), "tf32"),
-            "fp22": self.one((True, True, False), "fp22"),
+            "tf32": given["dtype"] == "tf32",
+            "fp22": given.get("acc") == "fp22",
         }
         return Call("tensorize_warpgroups", (block, zeros, store), options)
 
