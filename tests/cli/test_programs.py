@@ -285,11 +285,6 @@ MISTAKES = [
     (RECIPE.replace("(sch)", "(sch, **k)"), "check wrong.py", r"'mine' takes \*\*k; name what it"),
     (BARE, "check wrong.py", "wrong.py:2: .*it stands above 'mine' without its kernel; write @r"),
     (
-        RECIPE.replace("n=S)", 'n=S, expects={"b": ("barriers == 0",)})'),
-        "check wrong.py",
-        "wrong.py:5 expects something of a step 'b', and has none",
-    ),
-    (
         RECIPE.replace("n=S)", 'n=S, choices={"tread": (1, 2)})').replace("sch)", "sch, *, t=1)"),
         "check wrong.py",
         "'mine' has no size 'tread' to choose; it has t",

@@ -181,7 +181,6 @@ class Recipe:
                 raise
             if name is None:
                 self._require_steps(index - 1)
-                self._require_expected(names, config)
                 return
             path, line = _find_yield(generator)
             location = f"{Path(path).name}:{line}"
@@ -210,15 +209,6 @@ class Recipe:
         if steps == 0:
             advice = "yield a name after each change that is to be looked at"
             raise TransformError(self.name, f"{self._line()} yields no step", advice)
-
-    def _require_expected(self, names: set[str], config: Mapping[str, object]) -> None:
-        """Refuse what is expected of a step that there is not, and so would never be checked."""
-        unknown = [name for name in self.expects if name not in names]
-        if unknown and dict(config) == dict(self.default_example.config):
-            near = difflib.get_close_matches(unknown[0], names, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(sorted(names))}"
-            problem = f"{self._line()} expects something of a step '{unknown[0]}', and has none"
-            raise TransformError(self.name, problem, hint)
 
     def _require_new_name(self, name: object, names: set[str], line: str) -> None:
         """Refuse a step that could not be found by its name, nor have a golden of its own."""
