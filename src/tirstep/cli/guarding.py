@@ -24,6 +24,9 @@ SOCKET = "TIRSTEP_GUARD"
 """The variable that has the number of the socket."""
 PATIENCE = 60.0
 """Seconds of one module after which it is said what is tried."""
+SMALLER = "a smaller module than it was given"
+"""What is tried where a counterexample is made small: many modules, for a minute and a half."""
+WAITS_OF_SMALLER = 3
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _guard: socket.socket | None = None
 
@@ -51,23 +54,24 @@ def run_guarded(argv: Sequence[str]) -> int:
 
 def _read_last(ours: socket.socket) -> str:
     """What was tried last, when the process has ended; Ctrl-C is for that process alone."""
-    text, told = b"", b""
+    text, waits = b"", 0
     ours.settimeout(PATIENCE)
     while True:
         try:
             more = ours.recv(4096)
         except TimeoutError:
-            if text and text != told:
-                told = text
+            waits += 1
+            if text and waits == (WAITS_OF_SMALLER if _get_last(text) == SMALLER else 1):
                 print_error(
-                    f"{_get_last(text)} has taken {PATIENCE:g} s so far; a pass may loop for ever, "
-                    "and Ctrl-C ends it"
+                    f"{_get_last(text)} has taken {waits * PATIENCE:g} s so far; a pass may loop "
+                    "for ever, and Ctrl-C ends it"
                 )
             continue
         except KeyboardInterrupt:
             continue
         if not more:
             return _get_last(text)
+        waits = 0
         text = b"\n".join((text + more).rsplit(b"\n", 2)[-2:])  # the last line, and what follows
 
 

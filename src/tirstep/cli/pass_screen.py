@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .formatting import count
-from .guarding import note_tried
+from .guarding import SMALLER, note_tried
 
 if TYPE_CHECKING:
     from tirstep.experiments import Experiment, Trial, TryOptions
@@ -141,7 +141,7 @@ def _shrink_module(
 
     with screen.working():
         screen.doing("making it small")
-        note_tried("a smaller module than it was given")
+        note_tried(SMALLER)
         for trial in bad[:4]:
             found = try_subject(experiment, trial.subject)
             record = TrialRecord(0, "", trial.subject.label, found.status, found.reason, found.kind)
@@ -171,7 +171,10 @@ def _show_counterexample(screen: Screen, found: Counterexample | None) -> None:
     screen.program(found.shrunk.text)
     screen.line((f"{found.verdict.status}   ", "dim"), found.verdict.reason, wrap=True)
     if found.path is None:
-        told = "none: what is changed runs where host and device are apart, or in no list of passes"
+        told = (
+            "none: what is changed is a pass of tirstep's own pipeline, or runs where host and "
+            "device are apart, or in no list of passes"
+        )
         screen.line(("script  ", "dim"), told, wrap=True)
         return
     screen.line(("script  ", "dim"), str(found.path))
@@ -243,7 +246,7 @@ def _shrink_one(
 
     with screen.working():
         screen.doing("making a counterexample small")
-        note_tried("a smaller module than it was given")
+        note_tried(SMALLER)
         found = find_counterexample(experiment, Corpus(tried.seed), records)
         found = None if found is None else _write(found, experiment, tried, change)
     _show_counterexample(screen, found)

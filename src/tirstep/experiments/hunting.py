@@ -13,7 +13,7 @@ from tirstep.transforms import get_pipeline
 
 from .corpus import Corpus, UndrawnError
 from .counterexample import PassSource, make_script, run_script, write_script
-from .editing import DEFAULT, Edit, ExperimentError
+from .editing import DEFAULT, Edit, ExperimentError, is_reached, list_passes
 from .quick import QuickVerdict, is_quick, try_quickly
 from .shrinking import SECONDS, Shrunk, shows_at_last, shows_change, shrink
 from .subject import Subject
@@ -177,10 +177,11 @@ def shrink_subject(
         return try_subject(experiment, candidate)
 
     shows = shows_at_last(attempt, record.status, record.what)
-    is_scripted = is_quick(experiment.edits, DEFAULT)
+    is_of_ours = not is_reached(experiment.edits, list_passes(DEFAULT))
+    is_scripted = not is_of_ours and is_quick(experiment.edits, DEFAULT)
     if is_scripted:
         shows = shows_change(experiment.edits, record.status, record.what)
-    shrunk = shrink(subject, shows, seed=seed, seconds=seconds)
+    shrunk = shrink(subject, shows, seed=seed, seconds=seconds, keeps_pipeline=is_of_ours)
     if shrunk is None:
         return None
     return Counterexample(record, shrunk, attempt(shrunk.subject), is_scripted)
