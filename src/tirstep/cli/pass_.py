@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .formatting import count
-from .guarding import note_tried
+from .guarding import find_crash, note_tried
 from .request import Json, Seed, at_least
 from .streams import print_error
 from .wrong_use import UseError
@@ -303,13 +303,18 @@ def try_pass(
 def _try_all(
     screen: Any, experiment: Experiment, subjects: Sequence[Subject], options: TryOptions
 ) -> list[Any]:
-    from tirstep.experiments import try_change
+    from tirstep.experiments import Trial, try_change
 
     trials = []
     for number, subject in enumerate(subjects, 1):
         screen.doing(f"{subject.label} ({number} of {count(len(subjects), 'module')})")
         note_tried(subject.label)
-        trials.append(try_change(experiment, subject, options))
+        crash = find_crash(subject.label)
+        trials.append(
+            try_change(experiment, subject, options)
+            if crash is None
+            else Trial(subject, "crashed", crash)
+        )
     return trials
 
 
