@@ -13,14 +13,15 @@ from typing import NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import ForKind
 
 from ..binding import bind_loop
 from ..caching import cache_write_at
 from ..errors import TransformError
-from ..gpu_limits import MAX_THREADS, WARP
+from ..gpu_limits import MAX_THREADS, MAX_VECTOR_BYTES, WARP
 from ..loops import Tail, split_loop, unroll_loop
 from ..placement import compute_block_at
-from ..queries import get_extent, is_reduction
+from ..queries import get_extent, get_own_loops, is_reduction
 from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
 from ..vectorize import vectorize_loop
 from .ladder import Family, Ladder, Rung, knob
@@ -33,14 +34,14 @@ BLOCK_THREADS = 64
 """So many threads a block has at least: it takes more than one warp to fill a multiprocessor."""
 
 
-THREADS = (32, 64, 128, 256, 512, 1024)
+THREADS = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowPerThreadConfig:
     """Knobs of a schedule with one thread for each row."""
 
-    threads: int = knob(32, "threads of a block", choices=THREADS[:4])
+    threads: int = knob(32, "threads of a block", choices=THREADS[2:6])
     tail: Tail = knob("refuse", "what happens where they do not divide the rows")
 
 
@@ -62,7 +63,14 @@ class RowConfig:
     rows: int | None = knob(
         1,
         "rows of a block; None for as many as make 64 threads",
-        choices=(None, 1, 2, 4, 8),
+        choices=(None, 1, 2, 4, 8, 16, 32),
+    )
+    each: int = knob(
+        0,
+        "vectors that a thread reads at once of a row that is not kept in registers; 0 reads "
+        "element by element",
+        choices=(0, 2, 4, 8),
+        least=0,
     )
     tail: Tail = knob("refuse", "what happens where these do not divide the row")
 
@@ -91,7 +99,11 @@ def schedule_rows(sch: Schedule, config: RowConfig) -> Iterator[str]:
     row = _bind_rows(sch, output, rows, config.tail)
     _compute_row_at(sch, producers, row)
     yield "rows_on_blocks"
-    steps = _spread_rows(sch, blocks, row, _Fit(threads, vector, rows), config)
+    fit = _Fit(threads, vector, rows)
+    if config.each and not config.in_registers:
+        yield from _read_in_rounds(sch, blocks, fit, config)
+        return
+    steps = _spread_rows(sch, blocks, row, fit, config)
     yield "spread_over_threads"
     if config.in_registers:
         for block in blocks:
@@ -134,6 +146,36 @@ def _spread_rows(
     for block in [*producers, *([output] if store else [])]:
         keep_in_registers(sch, block)
     return steps
+
+
+def _read_in_rounds(
+    sch: Schedule, blocks: Sequence[SBlockRV], fit: _Fit, config: RowConfig
+) -> Iterator[str]:
+    """Spread every block over the threads of a row, each of which reads some vectors at a time."""
+    rounds = []
+    for block in reversed(blocks):  # readers first
+        # Sums of half precision are float32, of which 16 bytes make a vector.
+        regions = [*sch.get(block).reads, *sch.get(block).writes]
+        widest = MAX_VECTOR_BYTES // max(region.source.dtype.itemsize for region in regions)
+        vector = fit.vector if is_reduction(sch, block) else min(fit.vector, widest)
+        spread = spread_over_threads(
+            sch, block, threads=fit.threads, vector=vector, tail=config.tail
+        )
+        outer, batch = split_loop(sch, spread.steps, inner=config.each, tail=config.tail)
+        unroll_loop(sch, batch)
+        if is_reduction(sch, block):
+            rounds.append((block, outer))
+        elif vector > 1:
+            vectorize_loop(sch, spread.elements)
+    for block in blocks[:-1]:
+        keep_in_registers(sch, block)
+    yield "spread_over_threads"
+    for block, outer in rounds:
+        for copy in _cache_inputs(sch, block, outer):
+            for loop in get_own_loops(sch, copy):
+                if sch.get(loop).kind == ForKind.SERIAL:
+                    unroll_loop(sch, loop)
+    yield "rounds"
 
 
 class _Fit(NamedTuple):
@@ -206,11 +248,13 @@ def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -
         keep_in_registers(sch, block)
 
 
-def _cache_inputs(sch: Schedule, block: SBlockRV, row: LoopRV) -> None:
-    """All that a block reads of the kernel's tensors."""
-    for operand, region in enumerate(sch.get(block).reads):
-        if region.source.scope() == "global":
-            cache_row_at(sch, block, row, operand=operand)
+def _cache_inputs(sch: Schedule, block: SBlockRV, loop: LoopRV) -> list[SBlockRV]:
+    """Copy all that a block reads of the kernel's tensors under a loop; the copies."""
+    return [
+        cache_row_at(sch, block, loop, operand=operand)
+        for operand, region in enumerate(sch.get(block).reads)
+        if region.source.scope() == "global"
+    ]
 
 
 MATRIX, SMALL = Example({"m": 4096, "n": 4096}), {"m": 6, "n": 64}
