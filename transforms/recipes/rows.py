@@ -18,12 +18,12 @@ from tvm.tirx import ForKind
 from ..binding import bind_loop
 from ..caching import cache_write_at
 from ..errors import TransformError
-from ..gpu_limits import MAX_THREADS, MAX_VECTOR_BYTES, WARP
+from ..gpu_limits import MAX_THREADS, WARP
 from ..loops import Tail, split_loop, unroll_loop
 from ..placement import compute_block_at
 from ..queries import get_extent, get_own_loops, is_reduction
 from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
-from ..vectorize import vectorize_loop
+from ..vectorize import MAX_VECTOR_BYTES, vectorize_loop
 from .ladder import Family, Ladder, Rung, knob
 from .recipe import Example, get_sblocks
 
