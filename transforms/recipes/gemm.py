@@ -41,6 +41,10 @@ STATIC_SHARED_BYTES = 48 << 10
 """What CUDA gives a kernel without being asked; beyond it the scope is ``shared.dyn``."""
 SUM_THREADS, SUM_VECTOR = 256, 4
 """The second kernel of split-K: threads of a block, and the sums of each thread."""
+FEW_THREADS, FEW_SUMS = 32, 1 << 15
+"""Threads of a block where there are few vectors of sums, so that they are on many blocks."""
+SUMS_AT_ONCE = 16
+"""Parts that a thread asks for before it adds the first of them."""
 WORD_BYTES = 4
 """Of a bank of shared memory."""
 COPY_THREADS = 256
@@ -114,6 +118,7 @@ class GemmConfig:
 def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
     total = sch.get_sblock("C")
+    lengths = get_row_lengths(sch, total)
     block = yield from cut_matmul(
         sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
     )
@@ -131,10 +136,14 @@ def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
     )
     yield "tiled"
     result = accumulate_in_registers(sch, block, tile.threads)
-    if config.tail == "refuse" or config.split_k > 1:  # slices are as wide as the padding
+    # Slices are as wide as the padding; else whole vectors lie inside or outside.
+    if config.tail == "refuse" or config.split_k > 1:
+        vectorize_copy(sch, result)
+    elif lengths[2] % STRIP == 0:
+        set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
         vectorize_copy(sch, result)
     yield "accumulated_in_registers"
-    yield from _feed(sch, block, config)
+    yield from _feed(sch, block, config, lengths)
     if config.split_k > 1:
         add_parts(sch, total, config.tail)
         yield "parts_added"
@@ -176,14 +185,24 @@ def fit_swizzle(sch: Schedule, block: SBlockRV, height: int, *, most: int) -> in
     return largest_divisor(max(1, rows // height), most=most)
 
 
-def _feed(sch: Schedule, block: SBlockRV, config: GemmConfig) -> Iterator[str]:
+def get_row_lengths(sch: Schedule, block: SBlockRV) -> tuple[int, int, int]:
+    """The elements in a row of A, of B and of the result."""
+    node = sch.get(block)
+    a, b = (region.source for region in node.reads[-2:])
+    lengths = [constant(buffer.shape[-1]) or 1 for buffer in (a, b, node.writes[0].source)]
+    return lengths[0], lengths[1], lengths[2]
+
+
+def _feed(
+    sch: Schedule, block: SBlockRV, config: GemmConfig, lengths: tuple[int, int, int]
+) -> Iterator[str]:
     """Bring the operands through shared memory into registers, in a pipeline."""
     steps = split_reduction(sch, block, inner=config.tile_k)
     config = _limit_stages(sch, block, steps.outer, config)
     scope = _choose_scope(sch, block, config)
     copies = []
     for operand, name in enumerate("AB"):
-        copies.append(_stage(sch, block, steps.outer, config, operand, scope))
+        copies.append(_stage(sch, block, steps.outer, config, operand, scope, lengths[operand]))
         yield f"{name}_in_shared_memory"
     for operand in range(2):
         fragment = cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
@@ -235,9 +254,18 @@ def _choose_scope(sch: Schedule, block: SBlockRV, config: GemmConfig) -> str:
 
 
 def _stage(
-    sch: Schedule, block: SBlockRV, loop: LoopRV, config: GemmConfig, operand: int, scope: str
+    sch: Schedule,
+    block: SBlockRV,
+    loop: LoopRV,
+    config: GemmConfig,
+    operand: int,
+    scope: str,
+    row: int,
 ) -> SBlockRV:
-    """A's tile is kept transposed, so that a thread's rows lie side by side."""
+    """A's tile is kept transposed, so that a thread's rows lie side by side.
+
+    Under a padding, whole vectors of rows of `row` elements lie inside or outside.
+    """
     copy = cache_read_at(sch, block, loop, operand=operand, scope=scope)
     if config.tail != "copy":
         inline_producers(sch, copy)
@@ -253,8 +281,10 @@ def _stage(
     # An asynchronous copy must find neighbours in the tile, too, and CUDA's vectors of float8
     # cannot be taken apart.
     together = config.stages > 2 or "float8" in str(dtype)
-    whole = config.tail != "pad" and length % widest == 0
+    whole = length % widest == 0 and (config.tail != "pad" or row % widest == 0)
     vector = widest if whole and not (operand == 0 and together) else 1
+    if vector > 1 and config.tail == "pad":
+        set_pipeline(sch)
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail="guard")
     return copy
 
@@ -265,12 +295,20 @@ def add_parts(sch: Schedule, total: SBlockRV, tail: WholeTail) -> None:
     parts = sch.get_loops(total)[-1]
     # A tile is SUM_VECTOR columns wide at least, so that it divides.
     vectors, each = split_loop(sch, columns, inner=SUM_VECTOR)
-    blocks, threads = sch.split(fuse_loops(sch, [*rows, vectors]), [None, SUM_THREADS])
+    fused = fuse_loops(sch, [*rows, vectors])
+    few = (get_extent(sch, fused) or 0) < FEW_SUMS
+    blocks, threads = sch.split(fused, [None, FEW_THREADS if few else SUM_THREADS])
     bind_loop(sch, blocks, axis="blockIdx.x")
     bind_loop(sch, threads, axis="threadIdx.x")
     sch.reorder(parts, each)
+    count = get_extent(sch, parts) or 1
+    if count > SUMS_AT_ONCE:
+        parts, together = split_loop(sch, parts, inner=largest_divisor(count, most=SUMS_AT_ONCE))
+        suggest_unrolling(sch, together)
     result = accumulate_in_registers(sch, total, threads)
-    if tail == "refuse":
+    if (constant(sch.get(result).writes[0].source.shape[-1]) or 1) % SUM_VECTOR == 0:
+        if tail != "refuse":
+            set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
         vectorize_copy(sch, result, vector=SUM_VECTOR)
     vectorize_loop(sch, each)  # TVM vectorizes a reduction only while it is one block
     decompose_reduction_at(sch, total, parts)

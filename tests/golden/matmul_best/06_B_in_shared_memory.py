@@ -7,65 +7,71 @@ class Module:
     @T.prim_func(s_tir=True)
     def main(A: T.Buffer((64, 32), "float32"), B: T.Buffer((32, 48), "float32"), C: T.Buffer((64, 48), "float32")):
         T.func_attr({"tirx.noalias": True})
-        # with T.sblock("root"):
-        C_pad = T.sblock_alloc_buffer((64, 128))
-        C_pad_rf = T.sblock_alloc_buffer((4, 64, 128))
-        C_pad_rf_local = T.sblock_alloc_buffer((4, 64, 128), scope="local")
-        A_pad_shared = T.sblock_alloc_buffer((64, 64), scope="shared")
-        B_pad_shared = T.sblock_alloc_buffer((64, 128), scope="shared")
-        for k_0 in T.thread_binding(4, thread="blockIdx.y"):
-            for i_0_j_0_i_1_fused in T.thread_binding(4, thread="blockIdx.x"):
-                for i_2, j_1 in T.grid(1, 1):
-                    for i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused in T.thread_binding(128, thread="threadIdx.x"):
-                        for k_1_0 in range(1):
-                            for ax0_ax1_fused_0 in range(2):
-                                for ax0_ax1_fused_1 in T.thread_binding(128, thread="threadIdx.x"):
-                                    with T.sblock("A_pad_shared"):
-                                        v0 = T.axis.spatial(64, i_0_j_0_i_1_fused * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1) // 16)
-                                        v1 = T.axis.spatial(64, k_0 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1) % 16)
-                                        T.reads(A[v0, v1])
-                                        T.writes(A_pad_shared[v1, v0])
-                                        T.sblock_attr({"buffer_dim_align": [[0, 0, 16, 4]]})
-                                        A_pad_shared[v1, v0] = T.if_then_else(v1 < 32, A[v0, v1], T.float32(0.0))
-                            for ax0_ax1_fused_0 in range(16):
-                                for ax0_ax1_fused_1 in T.thread_binding(128, thread="threadIdx.x"):
-                                    with T.sblock("B_pad_shared"):
-                                        v0 = T.axis.spatial(64, k_0 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1) // 128)
-                                        v1 = T.axis.spatial(128, (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1) % 128)
-                                        T.reads(B[v0, v1])
-                                        T.writes(B_pad_shared[v0, v1])
-                                        B_pad_shared[v0, v1] = T.if_then_else(v0 < 32 and v1 < 48, B[v0, v1], T.float32(0.0))
-                            for k_1_1, i_4, j_3 in T.grid(16, 4, 4):
-                                with T.sblock("C_rf"):
-                                    vk_0 = T.axis.spatial(4, k_0)
-                                    vi = T.axis.spatial(64, i_0_j_0_i_1_fused * 16 + i_2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 64 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + i_4)
-                                    vj = T.axis.spatial(128, j_1 * 128 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 64 // 2 * 4 + j_3)
-                                    vk_1 = T.axis.reduce(16, k_1_0 * 16 + k_1_1)
-                                    T.reads(A_pad_shared[vk_0 * 16 + vk_1, vi], B_pad_shared[vk_0 * 16 + vk_1, vj])
-                                    T.writes(C_pad_rf_local[vk_0, vi, vj])
-                                    with T.init():
-                                        C_pad_rf_local[vk_0, vi, vj] = T.float32(0.0)
-                                    C_pad_rf_local[vk_0, vi, vj] = C_pad_rf_local[vk_0, vi, vj] + A_pad_shared[vk_0 * 16 + vk_1, vi] * B_pad_shared[vk_0 * 16 + vk_1, vj]
-                        for ax0, ax1 in T.grid(1, 4):
-                            for ax2 in T.vectorized(4):
-                                with T.sblock("C_pad.rf_local"):
-                                    v0 = T.axis.spatial(4, k_0 + ax0)
-                                    v1 = T.axis.spatial(64, i_0_j_0_i_1_fused * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 64 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + ax1)
-                                    v2 = T.axis.spatial(128, i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 64 // 2 * 4 + ax2)
-                                    T.reads(C_pad_rf_local[v0, v1, v2])
-                                    T.writes(C_pad_rf[v0, v1, v2])
-                                    C_pad_rf[v0, v1, v2] = C_pad_rf_local[v0, v1, v2]
-        for i, j, k_0 in T.grid(64, 128, 4):
-            with T.sblock("C"):
-                vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
-                T.reads(C_pad_rf[vk_0, vi, vj])
-                T.writes(C_pad[vi, vj])
-                with T.init():
-                    C_pad[vi, vj] = T.float32(0.0)
-                C_pad[vi, vj] = C_pad[vi, vj] + C_pad_rf[vk_0, vi, vj]
-        for i0, i1 in T.grid(64, 48):
-            with T.sblock("C_pad"):
-                v0, v1 = T.axis.remap("SS", [i0, i1])
-                T.reads(C_pad[v0, v1])
-                T.writes(C[v0, v1])
-                C[v0, v1] = C_pad[v0, v1]
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"tir_pipeline": "tirstep"})
+            C_pad = T.sblock_alloc_buffer((64, 128))
+            C_pad_rf = T.sblock_alloc_buffer((4, 64, 128))
+            C_pad_rf_local = T.sblock_alloc_buffer((4, 64, 128), scope="local")
+            A_pad_shared = T.sblock_alloc_buffer((64, 64), scope="shared")
+            B_pad_shared = T.sblock_alloc_buffer((64, 128), scope="shared")
+            for k_0 in T.thread_binding(4, thread="blockIdx.y"):
+                for i_0_j_0_i_1_fused in T.thread_binding(4, thread="blockIdx.x"):
+                    for i_2, j_1 in T.grid(1, 1):
+                        for i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused in T.thread_binding(128, thread="threadIdx.x"):
+                            for k_1_0 in range(1):
+                                for ax0_ax1_fused_0 in range(1):
+                                    for ax0_ax1_fused_1 in T.thread_binding(128, thread="threadIdx.x"):
+                                        for ax0_ax1_fused_2 in T.vectorized(4):
+                                            with T.sblock("A_pad_shared"):
+                                                v0 = T.axis.spatial(64, i_0_j_0_i_1_fused * 16 + (ax0_ax1_fused_0 * 512 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 16)
+                                                v1 = T.axis.spatial(64, k_0 * 16 + (ax0_ax1_fused_0 * 512 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 16)
+                                                T.where((ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1) * 4 + ax0_ax1_fused_2 < 256)
+                                                T.reads(A[v0, v1])
+                                                T.writes(A_pad_shared[v1, v0])
+                                                T.sblock_attr({"buffer_dim_align": [[0, 0, 16, 4]]})
+                                                A_pad_shared[v1, v0] = T.if_then_else(v1 < 32, A[v0, v1], T.float32(0.0))
+                                for ax0_ax1_fused_0 in range(4):
+                                    for ax0_ax1_fused_1 in T.thread_binding(128, thread="threadIdx.x"):
+                                        for ax0_ax1_fused_2 in T.vectorized(4):
+                                            with T.sblock("B_pad_shared"):
+                                                v0 = T.axis.spatial(64, k_0 * 16 + (ax0_ax1_fused_0 * 512 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 128)
+                                                v1 = T.axis.spatial(128, (ax0_ax1_fused_0 * 512 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 128)
+                                                T.reads(B[v0, v1])
+                                                T.writes(B_pad_shared[v0, v1])
+                                                B_pad_shared[v0, v1] = T.if_then_else(v0 < 32 and v1 < 48, B[v0, v1], T.float32(0.0))
+                                for k_1_1, i_4, j_3 in T.grid(16, 4, 4):
+                                    with T.sblock("C_rf"):
+                                        vk_0 = T.axis.spatial(4, k_0)
+                                        vi = T.axis.spatial(64, i_0_j_0_i_1_fused * 16 + i_2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 64 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + i_4)
+                                        vj = T.axis.spatial(128, j_1 * 128 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 64 // 2 * 4 + j_3)
+                                        vk_1 = T.axis.reduce(16, k_1_0 * 16 + k_1_1)
+                                        T.reads(A_pad_shared[vk_0 * 16 + vk_1, vi], B_pad_shared[vk_0 * 16 + vk_1, vj])
+                                        T.writes(C_pad_rf_local[vk_0, vi, vj])
+                                        with T.init():
+                                            C_pad_rf_local[vk_0, vi, vj] = T.float32(0.0)
+                                        C_pad_rf_local[vk_0, vi, vj] = C_pad_rf_local[vk_0, vi, vj] + A_pad_shared[vk_0 * 16 + vk_1, vi] * B_pad_shared[vk_0 * 16 + vk_1, vj]
+                            for ax0, ax1 in T.grid(1, 4):
+                                for ax2 in T.vectorized(4):
+                                    with T.sblock("C_pad.rf_local"):
+                                        v0 = T.axis.spatial(4, k_0 + ax0)
+                                        v1 = T.axis.spatial(64, i_0_j_0_i_1_fused * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 64 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + ax1)
+                                        v2 = T.axis.spatial(128, i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 64 // 2 * 4 + ax2)
+                                        T.reads(C_pad_rf_local[v0, v1, v2])
+                                        T.writes(C_pad_rf[v0, v1, v2])
+                                        C_pad_rf[v0, v1, v2] = C_pad_rf_local[v0, v1, v2]
+            for i, j, k_0 in T.grid(64, 128, 4):
+                with T.sblock("C"):
+                    vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
+                    T.reads(C_pad_rf[vk_0, vi, vj])
+                    T.writes(C_pad[vi, vj])
+                    with T.init():
+                        C_pad[vi, vj] = T.float32(0.0)
+                    C_pad[vi, vj] = C_pad[vi, vj] + C_pad_rf[vk_0, vi, vj]
+            for i0, i1 in T.grid(64, 48):
+                with T.sblock("C_pad"):
+                    v0, v1 = T.axis.remap("SS", [i0, i1])
+                    T.reads(C_pad[v0, v1])
+                    T.writes(C[v0, v1])
+                    C[v0, v1] = C_pad[v0, v1]
