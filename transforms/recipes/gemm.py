@@ -1,4 +1,4 @@
-"""The fast schedule of matmul, its knobs, and the ladder that sets one knob after the other.
+"""The fast schedule of matmul, its knobs, and the rungs that set one knob after the other.
 
 A tile of C in the registers of each thread is the SGEMM of V. Volkov and J. Demmel (Benchmarking
 GPUs to tune dense linear algebra, SC 2008); tiles of blocks, warps and threads, fed by a pipeline
@@ -8,7 +8,8 @@ others, CUTLASS: Fast Linear Algebra in CUDA C++, 2017).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+import math
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,7 +18,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
-from ..errors import TransformError
 from ..fetching import can_inline_producers, fetch_cooperatively
 from ..layout import pad_block, pad_longer_rows, transpose_tile
 from ..loops import fuse_loops, split_loop, suggest_unrolling
@@ -29,9 +29,8 @@ from ..reduction import decompose_reduction_at, rfactor_reduction, split_reducti
 from ..tir import constant
 from ..vectorize import vectorize_copy, vectorize_loop
 from ..warp_tiling import Inner, largest_divisor, tile_in_warps
-from .ladder import Family, Ladder, Pair, knob, pairs, read_pairs
-from .recipe import Example, recipe
-from .tuned import choose_tuned
+from .ladder import Family, Pair, knob, pairs
+from .recipe import Example
 
 WholeTail = Literal["refuse", "pad", "copy"]
 """What happens where a tile does not divide: refuse; pad the whole problem with zeros, as tiles are
@@ -73,6 +72,9 @@ class GemmConfig:
     strided: bool = knob(
         False, "whether a thread's tile is in strips of 4, a block of threads apart"
     )
+    strip: int = knob(
+        STRIP, "columns of a strip; 1 spreads odd rows over the lanes", choices=(1, 4)
+    )
     padding: int = knob(0, "words of 4 bytes that the rows of A's tile are padded by", least=0)
     warp: Pair | None = knob(
         None, "rows and columns of a warp's 32 lanes, by default a row", choices=((2, 16), (4, 8))
@@ -112,7 +114,7 @@ class GemmConfig:
     def strips(self) -> Pair:
         """The pieces of a thread's tile, by rows and by columns."""
         rows, columns = self.thread_tile
-        return (max(1, rows // STRIP), max(1, columns // STRIP)) if self.strided else (1, 1)
+        return (max(1, rows // STRIP), max(1, columns // self.strip)) if self.strided else (1, 1)
 
 
 def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
@@ -139,9 +141,9 @@ def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
     # Slices are as wide as the padding; else whole vectors lie inside or outside.
     if config.tail == "refuse" or config.split_k > 1:
         vectorize_copy(sch, result)
-    elif lengths[2] % STRIP == 0:
+    elif (vector := math.gcd(lengths[2], STRIP)) > 1:
         set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
-        vectorize_copy(sch, result)
+        vectorize_copy(sch, result, vector=vector)
     yield "accumulated_in_registers"
     yield from _feed(sch, block, config, lengths)
     if config.split_k > 1:
@@ -281,8 +283,9 @@ def _stage(
     # An asynchronous copy must find neighbours in the tile, too, and CUDA's vectors of float8
     # cannot be taken apart.
     together = config.stages > 2 or "float8" in str(dtype)
-    whole = length % widest == 0 and (config.tail != "pad" or row % widest == 0)
-    vector = widest if whole and not (operand == 0 and together) else 1
+    if config.tail == "pad":
+        widest = math.gcd(widest, row)
+    vector = widest if length % widest == 0 and not (operand == 0 and together) else 1
     if vector > 1 and config.tail == "pad":
         set_pipeline(sch)
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail="guard")
@@ -384,83 +387,4 @@ split = inner_rows.plus(
     golden={"split_k": 2},
     searched=("prefetch_fragments", "inner_strips"),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
-)
-
-
-@recipe(
-    kernel="matmul",
-    blocks=GEMM.blocks,
-    default_example=GEMM.default_example,
-    golden=Example(GEMM.small.shape),
-    expects={"parts_added": ("vector_stores >= 1",)},
-)
-def matmul_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for this shape, or for the nearest one.
-
-    Where its tiles do not divide the shape, the problem is padded as it was there. Knobs: device,
-    the name of the GPU that was searched on (transforms/recipes/tuned/matmul.json has them all).
-    """
-    yield from schedule(sch, choose_config(sch, device))
-
-
-def choose_config(sch: Schedule, device: str) -> GemmConfig:
-    """The config of `matmul_best` for a schedule of matmul."""
-    block = sch.get(sch.get_sblock("C"))
-    shape = [constant(iterator.dom.extent) for iterator in block.iter_vars]
-    if None in shape:
-        raise TransformError(
-            "matmul_best", f"the shape {shape} is not constant", "use matmul_prefetched with sizes"
-        )
-    dtype = str(block.reads[-1].source.dtype)
-    tuned = choose_tuned("matmul", device=device, dtype=dtype, shape=[size or 1 for size in shape])
-    config = _read_config(tuned.config)
-    padding: WholeTail = "pad" if config.tail == "refuse" else config.tail
-    tails: tuple[WholeTail, ...] = ("refuse", padding)
-    for tail in tails:
-        chosen = replace(config, tail=tail)
-        if _fits(sch, chosen):
-            return chosen
-    return GemmConfig(**{**prefetched.config, "tail": "pad"})  # type: ignore[arg-type]
-
-
-def _read_config(tuned: Mapping[str, object]) -> GemmConfig:
-    """Refuse values that no search can have found: a table is a file, and may be damaged."""
-    for name, value in tuned.items():
-        if name not in split.config or split.explain_wrong(name, value):
-            raise TransformError(
-                "matmul_best",
-                f"the search chose {name}={value!r}, which no config of matmul has",
-                "search again: tirstep search",
-            )
-    return GemmConfig(**read_pairs(tuned))  # type: ignore[arg-type]
-
-
-def _fits(sch: Schedule, config: GemmConfig) -> bool:
-    try:
-        for _ in schedule(sch.copy(), config):
-            pass
-    except TransformError:
-        return False
-    return True
-
-
-MATMUL = Ladder(
-    name="matmul",
-    kernel="matmul",
-    title="tiles in registers, fed by a pipeline, one knob a rung",
-    recipes=(
-        fragments,
-        strips,
-        deeper,
-        padded,
-        warps,
-        interleaved,
-        swizzled,
-        prefetched,
-        copied,
-        inner_rows,
-        split,
-        matmul_best,
-    ),
-    shape={"m": 4096, "n": 4096, "k": 4096},
 )

@@ -1,7 +1,7 @@
 """A model of the time that a product of matrices takes on a GPU, tile by tile and wave by wave.
 
 One formula serves all schedules of products; those of each family have costs of their own, which
-were measured (for float32, `tuned/costs/matmul.json` has them, with their error). The parts are
+were measured (for float32, costs/matmul.json has them, with their error). The parts are
 those of a count of waves, as in NVIDIA's guide to the performance of matrix multiplication, and a
 bound by memory, as in the roofline model (S. Williams, A. Waterman and D. Patterson, Roofline: an
 insightful visual performance model for multicore architectures, 2009).
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .gpus import H200, Gpu
 
@@ -22,9 +22,11 @@ _RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
 _RESULT_BYTES = 4
 """Of a sum."""
+_WIDE = 4
+"""Sums of a vector."""
 
 
-class Shape(NamedTuple):
+class Product(NamedTuple):
     """A product of (m, k) by (k, n), so many of them, of elements of `size` bytes."""
 
     m: int
@@ -50,8 +52,9 @@ class TileRate(NamedTuple):
     row_bytes : of a tile along k, of which so many stages are in flight
     crowded : the rate where a multiprocessor has more than one; None of the family's
     registers : of a thread; 0 where they are those of the sums and some more
-    padding : bytes beside the two tiles of each row of a stage
+    padding : elements of a stage beside the two tiles, at each k
     is_staged : whether the result goes through shared memory
+    strip : neighbouring elements of the result that a thread has
     """
 
     tile: tuple[int, int]
@@ -64,9 +67,12 @@ class TileRate(NamedTuple):
     registers: int = 0
     padding: int = 0
     is_staged: bool = True
+    strip: int = _WIDE
 
     def count_together(self, steps: int, gpu: Gpu = H200) -> int:
-        """How many of these tiles, of so many steps of k, a multiprocessor has at a time."""
+        """How many of these tiles, of so many steps of k, a multiprocessor has at a time; 0 where
+        its shared memory is too small for one.
+        """
         sums = self.tile[0] * self.tile[1]
         flying = min(self.stages, steps)
         stages = flying * (sum(self.tile) + self.padding) * self.row_bytes
@@ -74,7 +80,8 @@ class TileRate(NamedTuple):
         registers = self.registers * self.threads or sums + _OTHER_REGISTERS * self.threads
         shared = max(stages, result) if self.is_staged else stages + _RESERVED
         room = gpu.shared_bytes // shared
-        return max(1, min(room, _REGISTERS // registers, _THREADS // self.threads, _BLOCKS))
+        together = min(room, _REGISTERS // registers, _THREADS // self.threads, _BLOCKS)
+        return max(together, 1) if room else 0
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,7 @@ class Costs:
     load_flops : of a load of one vector or one element, in flops that the time would do for
     begun : what is left of filling and storing where tiles share a multiprocessor
     sums_step_us : of adding up 16 parts, one round after the other
+    scatter : how much longer a result takes to store whose rows are no whole vectors
     """
 
     flops_per_us: float
@@ -115,6 +123,7 @@ class Costs:
     load_flops: float = 0.0
     begun: float = 0.0
     sums_step_us: float = 0.0
+    scatter: float = 0.0
     gpu: Gpu = field(default=H200)
 
     def scale(self, gpu: Gpu) -> Costs:
@@ -169,22 +178,36 @@ class Choice(NamedTuple):
     estimate: Estimate
 
 
+class Ranked(NamedTuple):
+    """A config of a family, with what it was chosen for."""
+
+    config: Any
+    choice: Choice
+
+
 def rank(
-    shape: Shape, candidates: Iterable[tuple[TileRate, int]], costs: Costs
+    product: Product, candidates: Iterable[tuple[TileRate, int]], costs: Costs
 ) -> list[Choice]:
     """The candidates, fastest first; of the same time, the first of them."""
-    choices = [Choice(tile, parts, estimate(shape, tile, parts, costs)) for tile, parts in candidates]
+    choices = [choose(product, tile, parts, costs) for tile, parts in candidates]
     return sorted(choices, key=lambda choice: choice.estimate.us)
 
 
-def list_parts(shape: Shape, tile: TileRate, costs: Costs) -> Iterator[int]:
+def choose(product: Product, tile: TileRate, parts: int, costs: Costs) -> Choice:
+    """A tile and slices of k with what they take."""
+    return Choice(tile, parts, estimate(product, tile, parts, costs))
+
+
+def list_parts(product: Product, tile: TileRate, costs: Costs) -> Iterator[int]:
     """Slices of k worth a look: all that fill the multiprocessors up to twice, of at least two
     steps each, and numbers that are no more waves than the next smaller ones.
     """
-    step = tile.row_bytes // shape.size
-    steps = -(-shape.k // step)
-    tiles = count_tiles(shape, tile, 1)
-    most = min(steps // 2, 2 * costs.gpu.multiprocessors * tile.count_together(2, costs.gpu) // tiles)
+    step = tile.row_bytes // product.size
+    steps = -(-product.k // step)
+    tiles = count_tiles(product, tile, 1)
+    most = min(
+        steps // 2, 2 * costs.gpu.multiprocessors * tile.count_together(2, costs.gpu) // tiles
+    )
     most = min(most, 2 * costs.gpu.multiprocessors)
     seen = set()
     for parts in range(1, max(most, 1) + 1):
@@ -195,59 +218,79 @@ def list_parts(shape: Shape, tile: TileRate, costs: Costs) -> Iterator[int]:
             yield parts
 
 
-def count_tiles(shape: Shape, tile: TileRate, parts: int) -> int:
+def count_tiles(product: Product, tile: TileRate, parts: int) -> int:
     """The blocks of threads."""
     rows, columns = tile.tile
-    return -(-shape.m // rows) * -(-shape.n // columns) * parts * shape.batch
+    return -(-product.m // rows) * -(-product.n // columns) * parts * product.batch
 
 
-def estimate(shape: Shape, tile: TileRate, parts: int, costs: Costs) -> Estimate:
+def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Estimate:
     """What a product takes: waves of tiles, or what memory takes, and what split-K adds to them."""
     gpu = costs.gpu
-    step = tile.row_bytes // shape.size
-    tiles = count_tiles(shape, tile, parts)
-    steps = -(-shape.k // (step * parts))
+    step = tile.row_bytes // product.size
+    tiles = count_tiles(product, tile, parts)
+    steps = -(-product.k // (step * parts))
     together = tile.count_together(steps, gpu)
-    flops = 2 * tile.tile[0] * tile.tile[1] * step + costs.load_flops * _count_loads(shape, tile, step)
+    if not together:
+        return Estimate(math.inf, 0, math.inf, math.inf, 0.0, costs.launch_us, tiles, 0)
+    flops = 2 * tile.tile[0] * tile.tile[1] * step + costs.load_flops * _count_loads(
+        product, tile, step
+    )
     full = steps * flops / (costs.flops_per_us / gpu.multiprocessors)
     waiting = steps * costs.step_us / max(1, min(tile.stages, steps) - 1)
+    store = costs.store_us * _count_stored(product, tile)
+    if parts == 1:  # slices are whole vectors
+        store *= 1.0 + costs.scatter * _count_scattered(product, tile)
     crowded = max(tile.rate, costs.shared_rate) if tile.crowded is None else tile.crowded
 
     def run(count: int) -> float:
         """So many tiles on each multiprocessor."""
         begin = costs.fill_us * (1 + costs.crowd * (count - 1))
-        begin += costs.store_us * tile.tile[0] * tile.tile[1]
+        begin += store
         alone = max(full / tile.rate, waiting) + begin
         return max(alone, count * full / crowded + costs.begun * begin)
 
     rounds, rest = divmod(-(-tiles // gpu.multiprocessors), together)
     compute = rounds * run(together) + (run(rest) if rest else 0.0)
-    memory = _move(shape, tile, costs)
-    sums = 0.0 if parts == 1 else _add_up(shape, parts, costs)
+    memory = _move(product, tile, costs)
+    sums = 0.0 if parts == 1 else _add_up(product, parts, costs)
     both = max(compute, memory) + costs.hidden * min(compute, memory)
     us = costs.launch_us + both + sums
     waves = rounds + (rest > 0)
     return Estimate(us, waves, compute, memory, sums, costs.launch_us, tiles, together)
 
 
-def _count_loads(shape: Shape, tile: TileRate, step: int) -> float:
-    """Loads of a step of a tile: of vectors of 16 bytes, or of elements where rows are odd."""
-    wide = 16 // shape.size
-    loads = 0.0
-    for length, extent in zip((shape.k, shape.n), tile.tile, strict=True):
-        loads += extent * step / (wide if length % wide == 0 else 1)
-    return loads
+def _count_stored(product: Product, tile: TileRate) -> int:
+    """Elements that a tile stores; through shared memory, all of it."""
+    if tile.is_staged:
+        return tile.tile[0] * tile.tile[1]
+    return min(product.m, tile.tile[0]) * min(product.n, tile.tile[1])
 
 
-def _move(shape: Shape, tile: TileRate, costs: Costs) -> float:
+def _count_scattered(product: Product, tile: TileRate) -> float:
+    """How far elements of a result lie apart that neighbouring threads store: 0 where they are
+    neighbours or whole vectors, 1 where each thread has a vector that it stores one by one.
+    """
+    vector = math.gcd(product.n, _WIDE)
+    return max(0.0, tile.strip / vector - 1) / (_WIDE - 1)
+
+
+def _count_loads(product: Product, tile: TileRate, step: int) -> float:
+    """Loads of a step of a tile: of vectors of 16 bytes, or of fewer where rows are odd."""
+    wide = 16 // product.size
+    rows = zip((product.k, product.n), tile.tile, strict=True)
+    return sum(extent * step / math.gcd(length, wide) for length, extent in rows)
+
+
+def _move(product: Product, tile: TileRate, costs: Costs) -> float:
     """What memory takes: each tensor once from DRAM, or all tiles through the L2 cache."""
-    read = shape.size * shape.batch * (shape.m + shape.n) * shape.k
-    least = (read + shape.size * shape.cells) / costs.dram_bytes_per_us
-    rows, columns = (min(pair) for pair in zip((shape.m, shape.n), tile.tile, strict=True))
-    fetched = count_tiles(shape, tile, 1) * (rows + columns) * shape.k * shape.size
+    read = product.size * product.batch * (product.m + product.n) * product.k
+    least = (read + product.size * product.cells) / costs.dram_bytes_per_us
+    rows, columns = (min(pair) for pair in zip((product.m, product.n), tile.tile, strict=True))
+    fetched = count_tiles(product, tile, 1) * (rows + columns) * product.k * product.size
     return max(least, fetched / costs.l2_bytes_per_us)
 
 
-def _add_up(shape: Shape, parts: int, costs: Costs) -> float:
-    moved = 2 * _RESULT_BYTES * shape.cells * parts / costs.sums_bytes_per_us
+def _add_up(product: Product, parts: int, costs: Costs) -> float:
+    moved = 2 * _RESULT_BYTES * product.cells * parts / costs.sums_bytes_per_us
     return costs.sums_us + moved + costs.sums_step_us * -(-parts // 16)
