@@ -43,7 +43,9 @@ _NEAR = 0.1
 """How far a shape may be that a search found something for: sizes that differ by a few percent."""
 
 
-class _Tile(NamedTuple):
+class Tile(NamedTuple):
+    """A tile of the model: the config of its schedule, and its rates."""
+
     config: GemmConfig
     rate: TileRate
 
@@ -90,7 +92,7 @@ def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
     costs = read_costs("matmul").costs.scale(gpu)
     ranked = [
         Ranked(_complete(config, product, parts), choose(product, rate, parts, costs))
-        for config, rate in _list_tiles(product.size)
+        for config, rate in list_tiles(product.size)
         if config.strip == STRIP or product.n % STRIP  # else whole vectors are stored
         for parts in list_parts(product, rate, costs)
     ]
@@ -107,12 +109,12 @@ def _complete(tile: GemmConfig, product: Product, parts: int) -> GemmConfig:
 
 
 @cache
-def _list_tiles(size: int) -> tuple[_Tile, ...]:
+def list_tiles(size: int) -> tuple[Tile, ...]:
     """The tiles of the model, for elements of so many bytes."""
     return tuple(_make_tile(entry, size) for entry in read_costs("matmul").tiles)
 
 
-def _make_tile(entry: Mapping[str, object], size: int) -> _Tile:
+def _make_tile(entry: Mapping[str, object], size: int) -> Tile:
     knobs: Mapping[str, object] = entry["config"]  # type: ignore[assignment]
     config = _read_config({**inner_rows.config, **knobs})
     rate = TileRate(
@@ -128,7 +130,7 @@ def _make_tile(entry: Mapping[str, object], size: int) -> _Tile:
         is_staged=False,
         strip=config.strip,
     )
-    return _Tile(config, rate)
+    return Tile(config, rate)
 
 
 def _find_tuned(sizes: Sizes, device: str) -> GemmConfig | None:

@@ -10,30 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tirstep.transforms.recipes.time_model import Costs, Product, TileRate, estimate
 
-VARIED = (
-    "sums_bytes_per_us",
-    "dram_bytes_per_us",
-    "l2_bytes_per_us",
-    "fill_us",
-    "store_us",
-    "crowd",
-    "hidden",
-    "sums_us",
-    "launch_us",
-    "step_us",
-    "load_flops",
-    "begun",
-    "sums_step_us",
-    "scatter",
-)
-"""Costs that are fitted; the rate of all multiprocessors is known, and those of tiles are parts of
-it."""
+BEGIN = {
+    "sums_bytes_per_us": 6e6,
+    "dram_bytes_per_us": 3e6,
+    "l2_bytes_per_us": 8e6,
+    "fill_us": 0.5,
+    "store_us": 1e-4,
+    "crowd": 0.1,
+    "hidden": 0.1,
+    "sums_us": 2.5,
+    "launch_us": 3.0,
+    "step_us": 0.6,
+    "load_flops": 16.0,
+    "begun": 1.0,
+    "sums_step_us": 0.2,
+    "scatter": 4.0,
+}
+"""Costs that are fitted, and where they begin: as measured before, roughly. The rate of all
+multiprocessors is known, and those of tiles are parts of it."""
 HELD = {"costs": 0.05, "rates": 0.3}
 """How much a factor weighs against an error of the same factor in one time, squared."""
 _STEP = 1e-4
@@ -58,19 +58,30 @@ class Fit(NamedTuple):
     worst: float
 
 
+def guess_rates(tile: TileRate) -> TileRate:
+    """The rates that a tile's begin with: more results of a thread take fewer loads for each, and
+    few warps alone leave a multiprocessor waiting.
+    """
+    each = tile.tile[0] * tile.tile[1] / tile.threads
+    crowded = 0.75 * (each / 64) ** 0.25 * min(1.0, (min(tile.tile) / 16) ** 0.5)
+    alone = min(1.0, (tile.threads / 256) ** 0.6)
+    return tile._replace(rate=alone * crowded, crowded=crowded)
+
+
 def fit_costs(costs: Costs, tiles: Sequence[TileRate], times: Sequence[Timed]) -> Fit:
-    """The costs and rates that fit times best, begun at others."""
-    crowded = [tile.rate if tile.crowded is None else tile.crowded for tile in tiles]
-    start = np.array([getattr(costs, name) for name in VARIED], dtype=float)
+    """The costs and rates that fit times best; costs that are not in `BEGIN` stay as they are."""
+    tiles = [guess_rates(tile) for tile in tiles]
+    crowded = [tile.crowded or tile.rate for tile in tiles]
+    start = np.array([*BEGIN.values()])
     count = len(tiles)
-    held = np.sqrt([HELD["costs"]] * len(VARIED) + [HELD["rates"]] * 2 * count)
+    held = np.sqrt([HELD["costs"]] * len(BEGIN) + [HELD["rates"]] * 2 * count)
 
     def make(point: np.ndarray) -> tuple[Costs, list[TileRate]]:
         factors = np.exp(point)
         values: dict[str, Any] = dict(
-            zip(VARIED, map(float, start * factors[: len(VARIED)]), strict=True)
+            zip(BEGIN, map(float, start * factors[: len(BEGIN)]), strict=True)
         )
-        alone, many = factors[len(VARIED) :].reshape(2, count)
+        alone, many = factors[len(BEGIN) :].reshape(2, count)
         made = [
             tile._replace(rate=tile.rate * float(a), crowded=full * float(b))
             for tile, full, a, b in zip(tiles, crowded, alone, many, strict=True)
@@ -90,6 +101,45 @@ def fit_costs(costs: Costs, tiles: Sequence[TileRate], times: Sequence[Timed]) -
     errors = np.abs(miss(point)[: len(times)])
     typical = math.exp(float(np.sqrt(np.mean(errors**2)))) - 1
     return Fit(fitted, tuple(rates), typical, math.exp(float(errors.max())) - 1)
+
+
+def predict_left_out(
+    costs: Costs, tiles: Sequence[TileRate], times: Sequence[Timed], folds: int = 8
+) -> list[float]:
+    """What each product would be expected to take by a fit without it and other products."""
+    products = list(dict.fromkeys(it.product for it in times))
+    predicted = {}
+    for fold in range(folds):
+        left_out = set(products[fold::folds])
+        kept = [it for it in times if it.product not in left_out]
+        fit = fit_costs(costs, tiles, kept)
+        for place, it in enumerate(times):
+            if it.product in left_out:
+                rate = fit.tiles[it.tile]
+                predicted[place] = estimate(it.product, rate, it.parts, fit.costs).us
+    return [predicted[place] for place in range(len(times))]
+
+
+def measure_error(pairs: Sequence[tuple[float, float]]) -> float:
+    """How far pairs of times are apart: the root of the mean square of their logarithms' distance,
+    as a factor minus one.
+    """
+    squares = [math.log(a / b) ** 2 for a, b in pairs]
+    return math.exp(math.sqrt(sum(squares) / len(squares))) - 1
+
+
+def measure_loss(times: Sequence[Timed], predicted: Sequence[float]) -> float:
+    """How much longer the configs take that are expected to be fastest than those that are: the
+    geometric mean over the products, as a factor minus one.
+    """
+    products = dict.fromkeys(it.product for it in times)
+    logarithms = []
+    for product in products:
+        pairs = [
+            (us, it.us) for it, us in zip(times, predicted, strict=True) if it.product == product
+        ]
+        logarithms.append(math.log(min(pairs)[1] / min(us for _, us in pairs)))
+    return math.exp(sum(logarithms) / len(logarithms)) - 1
 
 
 def _minimize(miss: Callable[[np.ndarray], np.ndarray], point: np.ndarray) -> np.ndarray:

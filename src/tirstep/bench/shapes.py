@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-Product = tuple[int, int, int]
+Sizes = tuple[int, int, int]
 """m, n and k of a product of (m, k) by (k, n)."""
 LARGEST = 16384
 MOST_PRODUCTS = 2**36
@@ -24,8 +24,8 @@ CALIBRATION, TEST = 52, 60
 class ShapeSets(NamedTuple):
     """Shapes to calibrate with, and others to test with."""
 
-    calibration: tuple[Product, ...]
-    test: tuple[Product, ...]
+    calibration: tuple[Sizes, ...]
+    test: tuple[Sizes, ...]
 
 
 def draw_sets(seed: int = SEED) -> ShapeSets:
@@ -35,9 +35,9 @@ def draw_sets(seed: int = SEED) -> ShapeSets:
     return ShapeSets(tuple(islice(shapes, CALIBRATION)), test)
 
 
-def draw_shapes(seed: int) -> Iterator[Product]:
+def draw_shapes(seed: int) -> Iterator[Sizes]:
     """Shapes without an end, all different, by turns of multiples of 64 and of any size."""
-    dice, seen = random.Random(seed), set[Product]()
+    dice, seen = random.Random(seed), set[Sizes]()
     while True:
         for unit in (UNIT, 1):
             shape = _draw(dice, unit)
@@ -47,6 +47,6 @@ def draw_shapes(seed: int) -> Iterator[Product]:
             yield shape
 
 
-def _draw(dice: random.Random, unit: int) -> Product:
+def _draw(dice: random.Random, unit: int) -> Sizes:
     m, n, k = (unit * round(math.exp(dice.uniform(0, math.log(LARGEST / unit)))) for _ in "mnk")
     return m, n, k
