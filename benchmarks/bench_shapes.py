@@ -61,7 +61,7 @@ def fit(file: Path) -> None:
     """Fit the costs to a set of times, and write them."""
     known, tiles = read_costs("matmul"), list_tiles(4)
     rates = [tile.rate for tile in tiles]
-    times = list_times(read_set(file), tiles)
+    times = list_times(read_set(file).shapes, tiles)
     found = fit_costs(known.costs, rates, times)
     table = json.loads(COSTS.read_text(encoding="utf-8"))
     for name in BEGIN:

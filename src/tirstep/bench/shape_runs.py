@@ -19,7 +19,7 @@ from tirstep.files import write_file
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import Problem, get_kernel
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.gemm_best import rank_configs
+from tirstep.transforms.recipes.gemm_best import Tile, rank_configs
 from tirstep.transforms.recipes.gpus import Gpu
 from tirstep.transforms.recipes.ladder import read_pairs
 from tirstep.transforms.recipes.time_model import Product, Ranked, TileRate
@@ -207,11 +207,11 @@ def _record(
     return machine.record(launch, problem.take_outputs(arguments))
 
 
-def list_times(timed: TimedSet, tiles: Sequence[Any]) -> list[Timed]:
-    """The times of a set that a model can be fitted to: those of its tiles, each once."""
+def list_times(shapes: Iterable[TimedShape], tiles: Sequence[Tile]) -> list[Timed]:
+    """The times that a model can be fitted to: those of its tiles."""
     places = {_get_tile_knobs(vars(tile.config)): place for place, tile in enumerate(tiles)}
     found = []
-    for each in timed.shapes:
+    for each in shapes:
         for it in each.configs:
             config = {**RECIPES[RECIPE].config, **read_pairs(it.config)}
             place = places.get(_get_tile_knobs(config))

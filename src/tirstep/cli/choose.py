@@ -57,7 +57,7 @@ def command(
     best: Best = 5,
     json: Json = False,
 ) -> int:
-    """Print the configs that are expected to be fastest at a shape, and what their time is made of.
+    """Say which configs should be fastest at a shape, and why.
 
     They are those among which the recipes that end in "best" choose, where no search was made at
     the shape. It takes milliseconds, and no GPU: a model of time counts waves of tiles, and what
@@ -131,10 +131,13 @@ def _make_problem(recipe: Recipe, shape: str | None, options: dict[str, object])
 
 
 def _read_product(problem: Problem) -> Product:
+    import ml_dtypes  # noqa: F401  whose types NumPy knows then
+    import numpy as np
+
     from tirstep.transforms.recipes.time_model import Product
 
     *outer, m, n, k = problem.shape.values()
-    size = problem.integer_inputs(0)[0].dtype.itemsize
+    size = np.dtype(problem.arguments[0].dtype).itemsize
     return Product(m, n, k, size, outer[0] if outer else 1)
 
 
