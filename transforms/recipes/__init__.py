@@ -19,7 +19,7 @@ from .convolution import (
 )
 from .depthwise_fast import DEPTHWISE
 from .elementwise import GELU, RELU, VECTOR_ADD
-from .gemm import MATMUL
+from .gemm_best import MATMUL
 from .ladder import Ladder, Rung
 from .matmul import (
     matmul_naive,
