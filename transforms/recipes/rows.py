@@ -21,13 +21,12 @@ from ..errors import TransformError
 from ..gpu_limits import MAX_THREADS, WARP
 from ..loops import Tail, fuse_loops, split_loop, unroll_loop
 from ..placement import compute_block_at
-from ..queries import constant, get_extent, get_own_loops, is_reduction
+from ..queries import get_extent, get_own_loops, is_reduction
 from ..reduction import rfactor_reduction
 from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
 from ..vectorize import MAX_VECTOR_BYTES, vectorize_loop
-from .gpus import read_gpu
 from .ladder import Family, Ladder, Rung, knob
-from .recipe import Example, Recipe, get_sblocks, recipe
+from .recipe import Example, get_sblocks
 
 SHARE_BYTES = 64
 """Of a row, for each of its threads: less keeps too few loads on their way, more fills registers.
@@ -35,17 +34,6 @@ Measured on an H200 for rows of 1024 to 8192 elements of four and two bytes."""
 BLOCK_THREADS = 64
 """So many threads a block has at least: it takes more than one warp to fill a multiprocessor."""
 
-
-REGISTER_BYTES = 128
-"""Of a row, for each thread that keeps its share of it in registers, about: what was fastest."""
-LONG = 32768
-"""Elements of a row from which on it is read in rounds: registers of so many threads are full."""
-FULL_THREADS = 128
-"""So many threads several short rows of a block have together, if there are rows enough."""
-FEW_WAVES, MOST_PARTS = 4, 128
-"""Blocks of a multiprocessor that do not fill it; and parts of a row, at most."""
-WIDEST = 8
-"""Elements of a vector, at most: 16 bytes of half precision."""
 
 THREADS = (8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -192,8 +180,8 @@ def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> 
     if (extent or 0) < least:
         raise TransformError(
             "schedule_rows",
-            f"parts={config.parts} leaves {extent} elements, and {fit.threads} threads read {least} "
-            "at once",
+            f"parts={config.parts} leaves {extent} elements, and {fit.threads} threads read "
+            f"{least} at once",
             "use fewer parts, fewer threads or a smaller each",
         )
     yield from _read_in_rounds(sch, [partial.block], fit, config)
@@ -314,81 +302,6 @@ def _cache_inputs(sch: Schedule, block: SBlockRV, loop: LoopRV) -> list[SBlockRV
 MATRIX, SMALL = Example({"m": 4096, "n": 4096}), {"m": 6, "n": 64}
 
 
-def _make_best(kernel: str, names: str) -> Recipe:
-    """The recipe ``<kernel>_best``, whose config rules choose that were found by measurement."""
-
-    def best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-        yield from schedule_rows(sch, choose_rows(sch, f"{kernel}_best", device))
-
-    best.__name__ = f"{kernel}_best"
-    best.__doc__ = (
-        "Threads, rows of a block and rounds by the length of a row and their number.\n\n"
-        "Any shape: rows that vectors do not divide are read element by element. Knobs: device, a "
-        "GPU by\nits name or its properties (transforms/recipes/gpus.py)."
-    )
-    return recipe(
-        kernel=kernel,
-        blocks=(names,),
-        default_example=MATRIX,
-        golden=Example({"m": 6, "n": 512}),
-        expects={"unrolled": ("scalar_loads == 0",)},
-    )(best)
-
-
-def choose_rows(sch: Schedule, recipe_name: str, device: str) -> RowConfig:
-    """The config for the rows of a kernel; refuses sizes that are left open.
-
-    The rules are those of 255 measurements of 38 problems on an H200, from 65536 rows of 128
-    elements to two of 1048576 (CHANGELOG, 0.2.0), of which they lose 2 % in the geometric mean.
-    """
-    blocks = get_sblocks(sch)
-    total = sch.get(blocks[0])
-    height, length = (constant(iterator.dom.extent) for iterator in total.iter_vars[:2])
-    if height is None or length is None:
-        raise TransformError(
-            recipe_name,
-            f"the shape ({height or 'm'}, {length or 'n'}) is not constant",
-            "give the kernel its sizes",
-        )
-    dtype = total.reads[0].source.dtype
-    vector = find_vector(length, dtype, most=WIDEST)
-    single = len(blocks) == 1 and vector > 1
-    multiprocessors = read_gpu(device).multiprocessors
-    # Elements that are read one by one take an instruction each, however short they are.
-    size = max(dtype.itemsize, 2) if vector > 1 else 4
-    wanted = 1 << max(round(math.log2(max(length * size, 1) / REGISTER_BYTES)), 0)
-    if height <= FEW_WAVES * multiprocessors:
-        wanted = max(wanted, WARP)
-    threads = min(max(wanted, THREADS[0]), MAX_THREADS)
-    if length >= LONG:
-        parts = _choose_parts(height, length // vector, multiprocessors) if single else 1
-        return RowConfig(
-            threads=MAX_THREADS // 2 if parts > 1 else threads,
-            vector=WIDEST,
-            each=2,
-            parts=parts,
-            tail="guard",
-        )
-    most = max(height // (2 * multiprocessors), WARP // threads, 1)
-    rows = max(min(1 << (most.bit_length() - 1), FULL_THREADS // threads), 1)
-    if threads > WARP and height % rows:
-        rows = 1  # barriers may stand in no guard
-    return RowConfig(threads=threads, in_registers=True, vector=WIDEST, rows=rows, tail="guard")
-
-
-def _choose_parts(height: int, vectors: int, multiprocessors: int) -> int:
-    """As many parts as give each multiprocessor a block or two, and threads enough vectors."""
-    parts = 1
-    while (
-        height * parts * 2 <= FEW_WAVES // 2 * multiprocessors
-        and parts < MOST_PARTS
-        and vectors % (parts * 2) == 0
-        and vectors // (parts * 2) >= MAX_THREADS
-    ):
-        parts *= 2
-    return parts
-
-
 def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
     """The ladder of a kernel; `names` are those of its sblocks, `online` of its online form."""
     naive = Family(
@@ -418,7 +331,7 @@ def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
         why="One row for each block, whose threads reduce it by warp shuffles",
         expects={"spread_over_threads": ("barriers >= 2",)},
     )
-    rungs = (naive, threads, *_climb(threads, online), _make_best(kernel, names))
+    rungs = (naive, threads, *_climb(threads, online))
     return Ladder(kernel, kernel, "threads that share a row", rungs, MATRIX.shape)
 
 
@@ -456,14 +369,13 @@ def _climb(threads: Rung, sblocks_online: str | None) -> list[Rung]:
     return [cached, vectors, fitted, rows, online]
 
 
-ROWS = tuple(
-    _make_ladder(*row)
-    for row in (
-        ("row_sum", "B"),
-        ("softmax", "max exp sum B", "wide statistics B"),
-        ("rms_norm", "sum B"),
-        ("layer_norm", "mean variance B"),
-        ("matvec", "y"),
-    )
+KERNELS = (
+    ("row_sum", "B"),
+    ("softmax", "max exp sum B", "wide statistics B"),
+    ("rms_norm", "sum B"),
+    ("layer_norm", "mean variance B"),
+    ("matvec", "y"),
 )
+"""Kernels over rows, and the names of their sblocks."""
+ROWS = tuple(_make_ladder(*row) for row in KERNELS)
 """The ladders of the kernels over rows."""
