@@ -197,7 +197,7 @@ class FragmentMoves(Places):
         if ahead == "tma":
             steps.append(lambda: self._feed(self.do_prefetch_by_tma, loop))
         elif ahead == "threads":
-            steps.append(lambda: self._feed(self.do_prefetch_asynchronously, loop))
+            steps.append(lambda: self._feed(self._draw_asynchronous, loop))
         parts = (Block("C_update"), Block("C_init"), Block("C_local"))
         steps += [
             lambda: self._at(self.do_tensorize_warpgroups, parts[0], *parts),
@@ -218,6 +218,10 @@ class FragmentMoves(Places):
     def _get_chunk(self) -> int:
         """The elements of 16 bytes."""
         return {"float16": 8, "bfloat16": 8, "tf32": 4}.get(self.play.problem.options["dtype"], 16)
+
+    def _draw_asynchronous(self) -> Call:
+        stages = self.one((2, 2, 3, 4), "stages")
+        return Call("prefetch_asynchronously", (), {"stages": stages})
 
     def _stage_swizzled(self, block: Block, operand: int) -> Call:
         options = {
