@@ -58,6 +58,22 @@ def check_expectations(run: Run, step: Step) -> list[Finding]:
     return [checked.finding for checked in judged if checked.finding is not None]
 
 
+def find_unmade_steps(run: Run) -> list[Finding]:
+    """What a recipe expects of steps that it does not make: nothing would ever be checked."""
+    made = [step.name for step in run.steps]
+    listed = f"it has {', '.join(made)}"
+    return [
+        Finding(
+            CHECK,
+            run.recipe.name,
+            f"something is expected of a step '{name}', which is not made; "
+            f"{suggest(name, made, listed)}",
+        )
+        for name in run.recipe.expects
+        if name not in made
+    ]
+
+
 def judge_expectations(run: Run, step: Step, target: str = TARGET) -> list[CheckedExpectation]:
     """Whether each of a recipe's expectations of a step holds, in their order.
 

@@ -24,9 +24,9 @@ import inspect
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 import tvm
@@ -44,9 +44,12 @@ from tirstep.modules.validation import (
     KernelError,
     check_elements,
     check_symbolic,
+    nearest,
     take_options,
     take_sizes,
 )
+
+Given = ParamSpec("Given")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +81,64 @@ class Meaning:
     is_bitwise: bool = False  # whether the output is its inputs' elements, moved, to the bit
     has_signed_zeros: bool = False  # whether an output that is 0 has the reference's sign
 
+    def __post_init__(self) -> None:
+        for name in ("reference", "flops", "terms", "elements", "refuse", "zeros", "error"):
+            rule = getattr(self, name)
+            if not callable(rule) and not (name == "error" and rule is None):
+                raise KernelError(f"kernel: {name}={rule!r} is no function; give {EXAMPLES[name]}")
+        for name in ("accumulators", "choices"):
+            if not isinstance(value := getattr(self, name), Mapping):
+                raise KernelError(f"kernel: {name}={value!r} is no dict; give {EXAMPLES[name]}")
+        if type(self.outputs) is not int or self.outputs < 1:
+            raise KernelError(f"kernel: outputs={self.outputs!r}: must be an integer >= 1")
+
     def __call__(self, factory: Callable[..., tvm.IRModule]) -> "Kernel":
         return Kernel(factory, self)
 
 
-kernel = Meaning
+EXAMPLES = {
+    "reference": "lambda a, b, **_: a * b",
+    "flops": "lambda n, **_: n",
+    "terms": "lambda **_: 1",
+    "elements": "lambda n, **_: n",
+    "refuse": "lambda **_: None",
+    "zeros": "lambda **_: ()",
+    "error": "one of the inputs, or None",
+    "accumulators": '{"float32": ("float32",)}',
+    "choices": '{"transpose_b": (False, True)}',
+}
+"""What may be said of a kernel, for the sentences about what may not."""
+
+
+def _explain_calls(make: Callable[Given, Meaning]) -> Callable[Given, Meaning]:
+    """`Meaning` with a sentence where its arguments do not fit, in place of a `TypeError`."""
+    known = {it.name: it for it in fields(Meaning)}
+    needed = [
+        name
+        for name, it in known.items()
+        if it.default is MISSING and it.default_factory is MISSING
+    ]
+    advice = f"write @kernel({', '.join(f'{name}={EXAMPLES[name]}' for name in needed)})"
+
+    @functools.wraps(make, updated=())  # a class has more than a function takes over
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Meaning:
+        if args:
+            name = getattr(args[0], "__name__", args[0])
+            raise KernelError(f"kernel: '{name}' comes without what it means; {advice}")
+        for name in kwargs:
+            if name not in known:
+                raise KernelError(f"kernel: there is no '{name}'; {nearest(name, known)}")
+        if missing := [name for name in needed if name not in kwargs]:
+            listed = " and ".join(missing)
+            verb = "is" if len(missing) == 1 else "are"
+            raise KernelError(f"kernel: {listed} {verb} missing; {advice}")
+        return make(*args, **kwargs)
+
+    return call
+
+
+kernel = _explain_calls(Meaning)
+"""The decorator: `Meaning`, with sentences for what does not fit."""
 
 
 class Kernel:
@@ -128,7 +184,7 @@ class Kernel:
         )
         if sentence := self.ask("refuse", **taken, **chosen):
             raise KernelError(f"{self.name}: {sentence}")
-        check_elements(self.name, taken, self.ask("elements", **taken, **chosen))
+        check_elements(self.name, taken, self.count("elements", **taken, **chosen))
         return Problem(self, MappingProxyType(taken), MappingProxyType(chosen), tuple(symbolic))
 
     def ask(self, rule: str, *arrays: Array, **constants: Any) -> Any:
@@ -147,6 +203,13 @@ class Kernel:
         except ValueError:  # a function of C has no signature
             pass
         return function(*arrays, **constants)
+
+    def count(self, rule: str, **constants: Any) -> int:
+        """What a function of the meaning counts; raises `KernelError` for what is no count."""
+        number = self.ask(rule, **constants)
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
+            raise KernelError(f"{self.name}: its {rule} are {number!r}; return an integer >= 0")
+        return int(number)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(self.size_names)})>"
@@ -201,6 +264,11 @@ class Problem(AnyProblem):
         ]
         count = self.kernel.meaning.outputs
         # A store through a region of a buffer shows nothing here.
+        if count >= len(names):
+            raise KernelError(
+                f"{self.kernel.name}: it has outputs={count}, and main takes {', '.join(names)}; "
+                "say how many of the last are outputs"
+            )
         if written and written != names[-count:]:
             raise KernelError(
                 f"{self.kernel.name}: it stores to {', '.join(written)}, and its outputs are "
@@ -233,7 +301,7 @@ class Problem(AnyProblem):
     @property
     def terms(self) -> int:
         """The most roundings on the way to one element of an output."""
-        return self.kernel.ask("terms", **self.shape, **self.options)
+        return self.kernel.count("terms", **self.shape, **self.options)
 
     @property
     def zeros(self) -> Sequence[Any]:
@@ -243,7 +311,7 @@ class Problem(AnyProblem):
     @property
     def flops(self) -> int:
         """The operations, as the kernel's docstring counts them."""
-        return self.kernel.ask("flops", **self.shape, **self.options)
+        return self.kernel.count("flops", **self.shape, **self.options)
 
     @property
     def bytes(self) -> int:
@@ -308,6 +376,11 @@ class Problem(AnyProblem):
                 "outputs; return a tuple of one for each"
             )
         for tensor, array in zip(self.outputs, results, strict=True):
+            if (kind := np.asarray(array).dtype).kind in "cmMOSU":
+                what = "None" if array is None else f"an array of {kind}"
+                raise KernelError(
+                    f"{self}: its {rule} of {tensor.name} is {what}; return real numbers"
+                )
             if np.shape(array) != tensor.shape:
                 raise KernelError(
                     f"{self}: its {rule} of {tensor.name} has the shape {np.shape(array)}, and the "
@@ -387,4 +460,13 @@ def _make_module(problem: Problem, factory: Callable[..., tvm.IRModule]) -> tvm.
         ]
     # The parser reads the source around every frame below it: in a thread there are few.
     with ThreadPoolExecutor(max_workers=1) as parser:
-        return parser.submit(factory, *sizes, **problem.options).result()
+        made = parser.submit(factory, *sizes, **problem.options).result()
+    name = problem.kernel.name
+    if not isinstance(made, tvm.IRModule):
+        kind = "a PrimFunc" if isinstance(made, tvm.tirx.PrimFunc) else type(made).__name__
+        raise KernelError(f"{name}: it returns {kind}; return the class under @I.ir_module")
+    found = [str(var.name_hint) for var in made.get_global_vars()]
+    if "main" not in found:
+        listed = ", ".join(found) or "nothing"
+        raise KernelError(f"{name}: its module has {listed}; call the function main")
+    return made

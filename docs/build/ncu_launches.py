@@ -77,13 +77,21 @@ def _launch(
     options = get_options(recipe, problem)
     run = run_recipe(recipe, problem.shape, options=options, config=wanted["config"])
     executable = compile_(run.steps[-1].module)
-    output = upload(blank(problem.outputs[0]))
-    executable["main"](*inputs, output)
+    outputs = [upload(blank(tensor)) for tensor in problem.outputs]
+    executable["main"](*problem.make_arguments(inputs, outputs))
     sync()
     names = find_kernel_names(find_source(executable))
-    missing = _count_nan(output.numpy())
-    note = f"{missing} elements of the output were not written, or are NaN" if missing else ""
-    return Launched(wanted["candidate"], names, note)
+    counts = {
+        tensor.name: _count_nan(output.numpy())
+        for tensor, output in zip(problem.outputs, outputs, strict=True)
+    }
+    notes = [
+        f"{missing} elements of the output{f' {name}' if len(counts) > 1 else ''} were not "
+        "written, or are NaN"
+        for name, missing in counts.items()
+        if missing
+    ]
+    return Launched(wanted["candidate"], names, "; ".join(notes))
 
 
 def _count_nan(array: Any) -> int:

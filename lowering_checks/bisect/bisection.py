@@ -27,6 +27,7 @@ from ..devices.device import (
     Program,
     convert_tvm_errors,
     get_reason,
+    is_scalar,
 )
 from ..devices.guard_zones import run_in_guard_zones
 from ..devices.host import Generated, HostDevice
@@ -349,8 +350,7 @@ class ModuleBisection:
 
     def _bisect_program(self, lowering: Lowering, stages: Sequence[Stage]) -> FirstBadState | None:
         """For a CPU: the program, and where that is wrong the stages."""
-        names = [str(parameter.name) for parameter in self.module[MAIN].params]
-        program = _Executable(lowering.executable, names)
+        program = _Executable(lowering.executable, self.module[MAIN].params)
         end = JudgedState(AS_PROGRAM, program.name)
         wrong = self._judge_end(lambda: program, AS_PROGRAM)
         if not wrong:
@@ -561,12 +561,17 @@ class _Source(HostDevice):
 class _Executable(CpuDevice):
     """A program that is compiled already, run between guard zones, which show stray stores."""
 
-    def __init__(self, executable: Any, names: Sequence[str]) -> None:
-        self._executable, self._names = executable, names
+    def __init__(self, executable: Any, parameters: Sequence[Any]) -> None:
+        self._executable = executable
+        self._names = [str(parameter.name) for parameter in parameters]
+        self._scalars = [is_scalar(parameter) for parameter in parameters]
 
     def compile(self, module: tvm.IRModule) -> Program:
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+            call = self._executable[MAIN]
             with convert_tvm_errors("the program does not run"):
-                return run_in_guard_zones(self._executable[MAIN], self._names, arguments, tvm.cpu())
+                return run_in_guard_zones(
+                    call, self._names, arguments, tvm.cpu(), scalars=self._scalars
+                )
 
         return Program(run)

@@ -16,7 +16,7 @@ from tirstep.bench.run_case import Settings, run_case
 from tirstep.bench.search import SearchPlan, search
 from tirstep.bench.session import run_bench
 from tirstep.lowering_checks import run_recipe
-from tirstep.modules import Kernel, conv1d, depthwise_conv2d, matmul, vector_add
+from tirstep.modules import Kernel, conv1d, depthwise_conv2d, matmul, row_argmax, vector_add
 from tirstep.transforms.recipes import RECIPES
 
 pytestmark = pytest.mark.gpu
@@ -54,10 +54,11 @@ def test_peers_are_right_and_recorded(machine: Any, dtype: str):
         (conv1d, (7, 32)),
         (depthwise_conv2d, (3, 4, 16, 32, 7)),
         (depthwise_conv2d, (2, 3, 41, 67, 3)),
+        (row_argmax, (5, 1000)),
     ],
     ids=lambda given: given.name if isinstance(given, Kernel) else "x".join(map(str, given)),
 )
-def test_triton_s_convolutions_are_right(
+def test_triton_s_convolutions_and_pairs_are_right(
     machine: Any, kernel: Kernel, sizes: tuple[int, ...], dtype: str
 ):
     problem = kernel.problem(*sizes, dtype=dtype)

@@ -103,3 +103,21 @@ def test_a_program_that_is_not_lowered_is_wrong(command, first: str, tmp_path: P
     document = command("compare", first, str(second), "--json").document
     assert [program["checked_on"] for program in document["programs"]] == ["cpu", "simulator"]
     assert document["same_bits"]
+
+
+def test_functions_of_two_modules_are_compared_by_name(command, tmp_path: Path):
+    text = HEAD + MODULE.format(name="M", value="A[v]", size=8, block="B").replace("main", "same")
+    both = text + text.partition("class M:\n")[2].replace("same", "other").replace(
+        "A[v]", "A[v] * A[v]"
+    )
+    files = [tmp_path / f"{name}.py" for name in ("both", "wrong", "less")]
+    for file, content in zip(files, (both, both.replace("* A[v]", "+ A[v]"), text), strict=True):
+        file.write_text(content.replace("import tvm\n", ""))
+    both_file, wrong, less = map(str, files)
+    done = command("compare", both_file, wrong)
+    assert done.code == 1
+    assert done.out.index("numbers  wrong on cpu") < done.out.index("numbers  the same to the bit")
+    document = command("compare", both_file, less, "--json").document
+    errors = {each["program"]: each["error"] for each in document["programs"]}
+    alone = f"{both_file}:M.other is in one of {both_file} and {less} alone"
+    assert errors == {"M_other": alone, "M_same": None}

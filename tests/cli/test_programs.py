@@ -169,6 +169,11 @@ def test_a_database_gives_the_best_record_of_each_workload(command: Command, fol
     assert "workload_0" in command("check", "db/").out
 
 
+def test_a_record_of_a_function_that_is_not_called_main(command: Command, folder: Path):
+    write_database(folder / "db", "own")
+    assert "T.grid(4, 2)" in command("steps", "db/", "--step", "1").out
+
+
 def test_functions_of_a_module_come_in_turn(command: Command):
     result = command("check", "net.py")
     assert result.code == 0
@@ -227,6 +232,7 @@ S = Example({"n": 96})
 def mine(sch):
     yield "a"
 """
+BARE = "from tirstep.transforms.recipes import recipe\n@recipe\ndef mine(sch):\n    yield 'a'\n"
 SCHEDULE = """from mine import Mine
 from tirstep.transforms import split_loop
 def f(sch):
@@ -270,7 +276,19 @@ MISTAKES = [
     (RECIPE.replace('"C"', '"Q"'), "check wrong.py", "wrong.py:5.*schedules 'Q'"),
     (RECIPE.replace("yield", "pass #"), "check wrong.py", "wrong.py:5: .*never yields"),
     (RECIPE.replace("yield", "return; yield"), "check wrong.py", "wrong.py:5 yields no step"),
-    (RECIPE.replace(", golden=S", ""), "check wrong.py", "wrong.py:5: .*argument: 'golden'"),
+    (RECIPE.replace(", golden=S", ""), "check wrong.py", "wrong.py:5: .*golden is missing; pass"),
+    (RECIPE.replace('Example({"n": 96})', "96"), "check wrong.py", "is not of the type Example"),
+    (RECIPE.replace('{"n": 96}', "96"), "check wrong.py", "wrong.py:3: .*shape=96 is no dict"),
+    (RECIPE.replace('"twice"', "3"), "check wrong.py", "wrong.py:5: .*kernel=3 is no kernel; give"),
+    (RECIPE.replace("n=S)", "n=S, arch='H')"), "check wrong.py", "arch='H' is no architecture"),
+    (RECIPE.replace("(sch)", "()"), "check wrong.py", "'mine' takes no schedule; name what it"),
+    (RECIPE.replace("(sch)", "(sch, **k)"), "check wrong.py", r"'mine' takes \*\*k; name what it"),
+    (BARE, "check wrong.py", "wrong.py:2: .*it stands above 'mine' without its kernel; write @r"),
+    (
+        RECIPE.replace("n=S)", 'n=S, choices={"tread": (1, 2)})').replace("sch)", "sch, *, t=1)"),
+        "check wrong.py",
+        "'mine' has no size 'tread' to choose; it has t",
+    ),
     (RECIPE.replace("sch)", "sch, *, n)"), "check wrong.py", "wrong.py:5: .*'n'.*no default"),
     (RECIPE.replace("yield", "nix(); yield"), "check wrong.py", "wrong.py:7: NameError"),
     (SCHEDULE.replace("LOOP", 'sch.get_sblock("Q")'), "why wrong.py", "wrong.py:5: .*name: Q"),
@@ -401,6 +419,17 @@ def test_where_one_of_several_raises_the_others_are_judged(command: Command, fol
     assert [text in ladder.out for text in sentences] == [True] * 3
     report = command("report", "some.py", "--no-checks", "-o", "page.html")
     assert (report.code, (folder / "page.html").is_file()) == (2, True)
+
+
+def test_a_schedule_of_several_modules_leaves_these_judged(command: Command, folder: Path):
+    (folder / "two.py").write_text(TWO)
+    told = "two.py:4: 'f' may be of One or Two; name one: two.py:One:f"
+    for line in ("check two.py", "pass --drop tirx.UnrollLoop two.py"):
+        result = command(*line.split())
+        assert (result.code, result.err) == (2, f"tirstep: f: {told}\n")
+        assert "2 modules: " in result.out
+    report = command("report", "two.py", "--no-checks", "-o", "page.html")
+    assert (report.code, f"f skipped: {told}" in report.out) == (2, True)
 
 
 def test_a_document_of_several_programs_has_what_is_wrong_with_one(command: Command, folder: Path):

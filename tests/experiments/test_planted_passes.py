@@ -8,8 +8,19 @@ import tvm
 
 from tirstep.experiments import Corpus, Edit, Experiment, get_declaration
 from tirstep.experiments.counterexample import read_source
-from tirstep.experiments.hunting import HuntState, find_counterexample, hunt, write_counterexample
+from tirstep.experiments.editing import get_pass
+from tirstep.experiments.hunting import (
+    HuntState,
+    TrialRecord,
+    find_counterexample,
+    hunt,
+    shrink_subject,
+    try_subject,
+    write_counterexample,
+)
+from tirstep.experiments.subject import make_subject
 from tirstep.experiments.user_file import load_value
+from tirstep.strategies.program_text import parse_program
 
 WRONG = Path(__file__).parents[2] / "examples/passes/wrong_passes.py"
 KINDS = {
@@ -46,6 +57,35 @@ def test_a_wrong_pass_is_caught_and_made_small(name: str, tmp_path: Path):
     assert found.shrunk.lines < LINES
     assert "tirstep.experiments" not in path.read_text("utf-8")
     assert time.monotonic() - begin < SECONDS
+
+
+ASKS_FOR_OURS = """
+@T.prim_func(s_tir=True)
+def main(B: T.Buffer((4, 1), "int32")):
+    with T.sblock("root"):
+        T.sblock_attr({"tir_pipeline": "tirstep"})
+        S = T.sblock_alloc_buffer((1, 2), "int32", scope="shared")
+        L = T.sblock_alloc_buffer((1, 1), "int32", scope="local")
+        for i in T.thread_binding(2, thread="threadIdx.x"):
+            for j in T.thread_binding(2, thread="threadIdx.x"):
+                S[0, j] = B[j, 0] + B[2, 0]
+            L[0, 0] = S[0, 1]
+"""
+
+
+def test_a_change_at_a_pass_of_ours_is_made_small_in_our_pipeline():
+    value = load_value(f"{WRONG}:drop_last_barrier")
+    edit = Edit("after", "DropRedundantBarriers", get_pass(value, "drop_last_barrier"))
+    subject = make_subject("ours", parse_program(ASKS_FOR_OURS))
+    with Experiment("ours", [edit]) as experiment:
+        verdict = try_subject(experiment, subject)
+        assert verdict.kind == "race"
+        record = TrialRecord(0, "", "ours", verdict.status, "", verdict.kind)
+        found = shrink_subject(experiment, subject, record, seconds=10)
+    assert found is not None
+    assert not found.is_scripted
+    assert "'tir_pipeline': 'tirstep'" in found.shrunk.text
+    assert found.verdict.kind == "race"
 
 
 def test_a_right_change_is_not_caught():

@@ -8,7 +8,11 @@ from golden_runs import run_default_example, run_golden
 
 from tirstep.lowering_checks import CheckError, Run, run_recipe
 from tirstep.lowering_checks import expectations as checked
-from tirstep.lowering_checks.expectations import check_expectations, judge_expectations
+from tirstep.lowering_checks.expectations import (
+    check_expectations,
+    find_unmade_steps,
+    judge_expectations,
+)
 from tirstep.lowering_checks.facts import compiled, cuda_compilers
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import RECIPES, find_recipe
@@ -173,3 +177,12 @@ def test_without_a_disassembler_instructions_are_not_checked(
     instructions, spills = judge_expectations(run, run.steps[-1])
     assert (instructions.finding, instructions.unchecked) == (None, checked.MISSING_NVDISASM)
     assert (spills.finding, spills.unchecked) == (None, None)
+
+
+def test_what_is_expected_of_no_step_is_a_finding():
+    run = run_golden(RECIPES["relu_bound"])
+    assert find_unmade_steps(run) == []
+    expects = read_expectations({"bund": ("barriers == 0",)})
+    wrong = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, expects=expects))
+    (finding,) = find_unmade_steps(wrong)
+    assert "step 'bund', which is not made; did you mean bound?" in finding.message

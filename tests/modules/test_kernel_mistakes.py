@@ -92,8 +92,13 @@ def test_the_index_of_the_largest_is_checked_as_well() -> None:
             r"^minmax: it stores to low, high, and its outputs are high; put outputs last, and say",
         ),
         ({"error": lambda a, b, s, **_: a}, r"^minmax\(n=17\): its error returns 1 arrays"),
+        ({"error": lambda a, b, s, **_: (a, None)}, r"^minmax.* its error of high is None; return"),
+        ({"terms": lambda **_: None}, "^minmax: its terms are None; return an integer >= 0$"),
+        ({"elements": 3}, r"^kernel: elements=3 is no function; give lambda n, \*\*_: n$"),
+        ({"outputs": 9}, "^minmax: it has outputs=9, and main takes A, B, s, low, high; say how"),
+        ({"outputs": 0}, "^kernel: outputs=0: must be an integer >= 1$"),
+        ({"element": lambda n: n}, "^kernel: there is no 'element'; the nearest: elements"),
     ],
-    ids=["no **_", "no **_ in elements", "too few", "misshapen", "outputs not last", "errors"],
 )
 def test_a_mistake_in_a_kernel(changes: dict[str, Any], sentence: str) -> None:
     def use() -> None:
@@ -107,3 +112,24 @@ def test_a_mistake_in_a_kernel(changes: dict[str, Any], sentence: str) -> None:
 def test_a_dtype_without_accumulators() -> None:
     with pytest.raises(KernelError, match=r"^minmax: a kernel has an option dtype and accumul"):
         make(accumulators={"float32": ("float32",)})
+
+
+@pytest.mark.parametrize(
+    ("factory", "sentence"),
+    [
+        (lambda n: None, "it returns NoneType; return the class under @I.ir_module$"),
+        (lambda n: minmax(n)["main"], "it returns a PrimFunc; return the class"),
+        (lambda n: tvm.IRModule({"f": minmax(n)["main"]}), "its module has f; call the function"),
+    ],
+)
+def test_a_factory_returns_a_module_with_a_main(factory: Any, sentence: str) -> None:
+    rules = make().meaning
+    with pytest.raises(KernelError, match=f"^<lambda>: {sentence}"):
+        rules(factory)(17)
+
+
+def test_what_a_kernel_means_is_asked_for() -> None:
+    with pytest.raises(KernelError, match=r"^kernel: 'minmax' comes without .* write @kernel\(ref"):
+        kernel(minmax)  # type: ignore[call-arg]
+    with pytest.raises(KernelError, match=r"^kernel: flops and terms are missing; write"):
+        kernel(reference=minmax, elements=minmax)  # type: ignore[call-arg]

@@ -67,6 +67,30 @@ def test_private_functions_numbers_no_dimensions_and_names_of_ours(
     assert main(["report", "odd.py", "--no-checks", "-o", "page.html"]) == 0
 
 
+NUMBERS = """
+@T.prim_func(s_tir=True)
+def scaled(x: T.float32, k: T.int32, A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in T.LOOP:
+        with T.sblock("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = A[v] * x + T.Cast("float32", k)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "device"), [("serial(8)", "cpu"), ('thread_binding(8, thread="threadIdx.x")', "host")]
+)
+def test_numbers_as_parameters_run_as_a_program_too(
+    folder: Path, capfd: pytest.CaptureFixture[str], loop: str, device: str
+):
+    (folder / "f.py").write_text(HEAD + NUMBERS.replace("LOOP", loop))
+    assert main(["why", "f.py"]) == 0
+    out = capfd.readouterr().out
+    assert f"judged  by {device}: " in out
+    assert "not run" not in out
+    assert main(["check", "f.py", "--device", device]) == 0
+
+
 def test_loops_without_blocks_are_no_kernel_of_a_gpu(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ):

@@ -149,16 +149,17 @@ def write_programs(folder: Path) -> None:
     (folder / "everything.py").write_text(HEAD + "\n\n".join(parts))
 
 
-def write_database(folder: Path) -> None:
+def write_database(folder: Path, function: str = "main") -> None:
     """MetaSchedule's, with one workload and two records, the slower one first."""
     folder.mkdir()
-    module = from_source(MODULE)
+    module = from_source(MODULE.replace("main", function))
     database = meta_schedule.database.JSONDatabase(work_dir=str(folder))
     workload = database.commit_workload(module)
     for seconds, inner in ((2.0, 4), (1.0, 2)):
         sch = Schedule(module)
-        sch.split(sch.get_loops(sch.get_sblock("C"))[0], [8 // inner, inner])
-        arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(module["main"])
+        sch.work_on(function)
+        sch.split(sch.get_loops(sch.get_sblock("C", function))[0], [8 // inner, inner])
+        arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(module[function])
         record = meta_schedule.database.TuningRecord(
             sch.trace, workload, [seconds], Target("llvm"), arguments
         )

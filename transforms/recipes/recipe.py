@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import inspect
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType, SimpleNamespace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 import tvm
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV, Trace
 
+from ..arguments import UnfitError, read_arguments, show
+from ..decorators import asked_together
 from ..errors import TransformError
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
 
 Body = Callable[..., Iterator[str]]
+_OURS = __name__.rpartition(".")[0]
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -48,11 +55,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Example:
-    """Sizes at which a recipe runs: the kernel's, its options, and the recipe's own."""
+    """Sizes at which a recipe runs: the kernel's, its options, and the recipe's own.
+
+    Raises `TransformError` for what has no names.
+    """
 
     shape: Mapping[str, int]
     options: Mapping[str, object] = field(default_factory=dict)
     config: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("shape", "options", "config"):
+            if not isinstance(value := getattr(self, name), Mapping):
+                problem = f"{name}={show(value)} is no dict"
+                raise TransformError("Example", problem, 'write Example({"n": 64}), say')
 
 
 @dataclass(frozen=True)
@@ -160,11 +176,12 @@ class Recipe:
         last, names = "input", {"input"}
         for index in range(1, 1000):
             try:
-                name = next(generator, None)
+                with asked_together(sch) if self._is_ours else contextlib.nullcontext():
+                    name = next(generator, None)
             except TransformError as error:
                 error.recipe = error.recipe or self.name
                 error.step = error.step or last
-                error.line = error.line or self._failing_line(error)
+                error.line = error.line or self._failing_line(error, generator)
                 raise
             if name is None:
                 self._require_steps(index - 1)
@@ -176,16 +193,23 @@ class Recipe:
             yield Step(index, name, sch.mod, _copy_trace(sch), location, path)
             last = name
 
+    @property
+    def _is_ours(self) -> bool:
+        """Whether its steps are tirstep's: of others, a refusal may be caught at its transform."""
+        return str(getattr(self.body, "__module__", "")).startswith(_OURS)
+
     def _line(self) -> str:
         return f"{self._file()}:{self.body.__code__.co_firstlineno}"
 
     def _file(self) -> str:
         return Path(inspect.getfile(self.body)).name
 
-    def _failing_line(self, error: TransformError) -> str:
+    def _failing_line(self, error: TransformError, generator: Any) -> str:
+        """Where it was refused: in the body, or at the yield behind a step that is not whole."""
         code = self.body.__code__
         traceback = error.__traceback__
-        line = code.co_firstlineno
+        frame = getattr(generator, "gi_frame", None)
+        line = code.co_firstlineno if frame is None else frame.f_lineno
         while traceback is not None:
             if traceback.tb_frame.f_code is code:
                 line = traceback.tb_lineno
@@ -225,13 +249,37 @@ class Recipe:
         if names not in self.blocks:
             accepted = " or ".join(f"'{form}'" for form in self.blocks)
             where = f", {self._line()}," if self.spelling else ""
+            advice = f"run it on the kernel '{self.kernel_name}' in a form that has these blocks"
+            if names == " ".join(self.blocks):
+                advice = f'write blocks=("{names}",): a text for each form of the kernel'
             raise TransformError(
                 self.name,
                 f"the module has the blocks '{names}', and this recipe{where} schedules {accepted}",
-                f"run it on the kernel '{self.kernel_name}' in a form that has these blocks",
+                advice,
             )
 
 
+def _explain_calls(declare: Callable[Given, Made]) -> Callable[Given, Made]:
+    """`recipe` with a sentence where its arguments do not fit, in place of Python's `TypeError`."""
+
+    @functools.wraps(declare)
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Made:
+        for body in filter(callable, args):
+            raise TransformError(
+                "recipe",
+                f"it stands above '{getattr(body, '__name__', body)}' without its kernel",
+                "write @recipe(kernel=..., blocks=..., default_example=..., golden=...)",
+            )
+        try:
+            read_arguments(declare, args, kwargs)
+        except UnfitError as unfit:
+            raise TransformError("recipe", unfit.problem, unfit.advice) from None
+        return declare(*args, **kwargs)
+
+    return call
+
+
+@_explain_calls
 def recipe(
     *,
     kernel: Any,
@@ -247,13 +295,18 @@ def recipe(
     """Make a `Recipe` of a generator function ``body(sch, *, **config)`` that yields step names.
 
     A name is yielded when its step is done. `expects` is by step, see `expected_facts`. Raises
-    `TransformError` for `blocks` that are no tuple: ``("B")`` is the text ``"B"``.
+    `TransformError` for arguments that do not fit, as `blocks` that are no tuple: ``("B")`` is the
+    text ``"B"``.
     """
     _require_forms(blocks)
+    _require_kernel(kernel, symbolic)
+    if arch and not re.fullmatch(r"sm_\d+[af]?", arch):
+        raise TransformError("recipe", f"arch={arch!r} is no architecture", 'write "sm_80", say')
 
     def make(body: Body) -> Recipe:
-        parameters = list(inspect.signature(body).parameters.values())[1:]
+        parameters = _read_parameters(body)
         _require_generator(body, parameters)
+        _require_choices(choices or {}, body.__name__, [it.name for it in parameters])
         return Recipe(
             name=body.__name__,
             doc=inspect.getdoc(body) or "",
@@ -271,6 +324,42 @@ def recipe(
         )
 
     return make
+
+
+def _read_parameters(body: Body) -> list[inspect.Parameter]:
+    """The sizes of a recipe: what its function takes behind the schedule."""
+    parameters = list(inspect.signature(body).parameters.values())
+    rest = [it for it in parameters if it.kind in (it.VAR_POSITIONAL, it.VAR_KEYWORD)]
+    if rest or not parameters:
+        what = f"takes {rest[0]}" if rest else "takes no schedule"
+        advice = "name what it takes, as (sch, *, threads=64)"
+        raise TransformError("recipe", f"'{body.__name__}' {what}", advice)
+    return parameters[1:]
+
+
+def _require_kernel(kernel: Any, symbolic: Sequence[str]) -> None:
+    """Refuse what is neither the name of a kernel nor one, and open sizes that it does not have."""
+    if not isinstance(kernel, str) and not (hasattr(kernel, "name") and hasattr(kernel, "problem")):
+        advice = 'give its name, as "matmul", or a function under @kernel'
+        raise TransformError("recipe", f"kernel={show(kernel)} is no kernel", advice)
+    known = getattr(kernel, "size_names", None)
+    for name in symbolic:
+        if known is not None and name not in known:
+            problem = f"symbolic has '{name}', which is no size of '{kernel.name}'"
+            raise TransformError("recipe", problem, f"it has {', '.join(known)}")
+
+
+def _require_choices(choices: Mapping[str, object], body: str, known: Sequence[str]) -> None:
+    """Refuse choices of a size that a recipe does not have, and those that are no tuple."""
+    for name, values in choices.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            listed = ", ".join(known) or "none"
+            hint = f"did you mean '{near[0]}'?" if near else f"it has {listed}"
+            raise TransformError("recipe", f"'{body}' has no size '{name}' to choose", hint)
+        if not isinstance(values, (tuple, list, range)):
+            problem = f"the choices of '{name}' are {show(values)}, which is no tuple"
+            raise TransformError("recipe", problem, f"write {name!r}: (32, 64), say")
 
 
 def _require_generator(body: Body, parameters: Sequence[inspect.Parameter]) -> None:

@@ -25,6 +25,7 @@ from ..device import (
     Program,
     find_excess_extents,
     find_excess_memory,
+    is_scalar,
     require_launchable,
 )
 from .cxx_compiler import describe_instructions, find_instructions, get_cxx_compiler
@@ -87,7 +88,12 @@ class HostDevice(Device):
             arrays, findings = run_program(
                 program, part, generated, seed=self._seed, seconds=self._time_limit
             )
-            return arrays, [*_check_launches(part.launches), *findings]
+            rest = iter(arrays)  # of the buffers alone
+            after = [
+                given if is_scalar(parameter) else next(rest)
+                for parameter, given in zip(generated.parameters, arguments, strict=True)
+            ]
+            return after, [*_check_launches(part.launches), *findings]
 
         return Program(run, generated.parameters)
 

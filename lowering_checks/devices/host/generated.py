@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -84,7 +85,8 @@ class HostBuffer:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a kernel; an argument is a buffer's number, or the value of an integer.
+    """One launch of a kernel; an argument is a buffer's number, or the value of an integer, or the
+    bits of another number.
 
     `bytes` are by scope: shared memory of a thread block, locals of a thread.
     """
@@ -114,7 +116,7 @@ def generate(module: tvm.IRModule, *, pipeline: str | None = None) -> Generated:
 class HostPart:
     """Walks ``main`` as the split pass leaves it, and notes what it allocates and launches.
 
-    There every kernel is called by name, with its buffers, its integers, and the extents of its
+    There every kernel is called by name, with its buffers, its numbers, and the extents of its
     launch in the order of the call's ``launch_params``; nothing has to be read off the source or
     matched by names. Shapes may be symbolic: they take their values from the arguments.
     """
@@ -122,20 +124,26 @@ class HostPart:
     def __init__(self, generated: Generated, arguments: Arrays) -> None:
         self._lowered = generated.lowered
         self._values: dict[Any, int] = {}
+        self._floats: dict[Any, int] = {}  # their bits
         self._numbers: dict[Any, int] = {}
         self.buffers: list[HostBuffer] = []
         self.launches: list[Launch] = []
         for parameter, data in zip(generated.parameters, arguments, strict=True):
             if is_scalar(parameter):
-                raise DeviceError(
-                    f'the device "host" takes no number for a parameter, as {parameter.name} is; '
-                    "choose another device"
-                )
+                self._add_number(parameter, data)
+                continue
             for extent, size in zip(parameter.shape, data.shape, strict=True):
                 if isinstance(extent, Var):
                     self._values[extent] = size
             self._add(parameter, data)
         self._walk(generated.lowered["main"].body)
+
+    def _add_number(self, parameter: Any, data: Array) -> None:
+        """A parameter that is no buffer: kernels get it as such."""
+        if data.dtype.kind in "biu":
+            self._values[parameter] = int(data)
+        else:
+            self._floats[parameter] = int.from_bytes(data.tobytes(), sys.byteorder)
 
     def _walk(self, body: Any) -> None:
         kind = type(body).__name__
@@ -199,6 +207,8 @@ class HostPart:
         )
 
     def _read_argument(self, argument: Any) -> tuple[str, int]:
+        if isinstance(argument, Var) and argument in self._floats:
+            return "integer", self._floats[argument]
         number = self._numbers.get(argument.args[0]) if isinstance(argument, Call) else None
         return ("integer", self._evaluate(argument)) if number is None else ("buffer", number)
 
@@ -210,5 +220,5 @@ class HostPart:
             analyzer.bind(variable, tvm.tirx.IntImm(str(variable.ty), value))
         result = constant(analyzer.simplify(expression))
         if result is None:
-            raise DeviceError(f"the shapes of the arguments do not say what {expression} is")
+            raise DeviceError(f"the arguments do not say what {expression} is")
         return result

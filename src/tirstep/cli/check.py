@@ -221,12 +221,13 @@ def _show_other(screen: Screen, verdict: Verdict, width: int) -> None:
 def _find_broken_expectations(recipe: Recipe) -> list[Finding]:
     """What a recipe expects of its lowering, with the config of its tutorial."""
     from tirstep.lowering_checks import run_default_example
-    from tirstep.lowering_checks.expectations import check_expectations
+    from tirstep.lowering_checks.expectations import check_expectations, find_unmade_steps
 
     if not recipe.expects:
         return []
     run = run_default_example(recipe)
-    return [finding for step in run.steps for finding in check_expectations(run, step)]
+    found = [finding for step in run.steps for finding in check_expectations(run, step)]
+    return [*found, *find_unmade_steps(run)]
 
 
 def _find_orphans(judge: Judge) -> Sequence[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,17 +25,20 @@ from .request import (
     Seed,
     Shape,
     TargetName,
+    do_tasks,
     make_request,
+    pick_each,
     pick_recipe,
     pick_step,
     run_requested,
 )
+from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
     from tirstep.lowering_checks.comparison import Comparison
     from tirstep.lowering_checks.facts import Fact
-    from tirstep.transforms.recipes import Step
+    from tirstep.transforms.recipes import Recipe, Step
 
     from .screen import Screen
 
@@ -82,24 +86,61 @@ def command(
     """Compare two programs: TIR, structure, numbers and facts.
 
     Both are held against one reference: the meaning of the kernel that they share, or else A's
-    input, computed in float64. Exit code 1 where the numbers of one of them are wrong.
+    input, computed in float64. Several functions or recipes are compared name by name. Exit code 1
+    where the numbers of one of them are wrong, and 2 where one has no counterpart.
     """
     request = make_request(shape, dtype, option, config, None, device, seed, function=function)
     for name in (first, second):
         require_recipe(name)
     architectures = choose_architectures(arch or [], all_archs=False)
-    runs = _run_both(first, second, request)
-    steps = [
-        run.steps[-1] if name is None else pick_step(run, name)
-        for run, name in zip(runs, (step, against_step), strict=True)
-    ]
-    pair = _Pair((runs[0], runs[1]), (steps[0], steps[1]))
-    return pair.show(request, context, (target, architectures), as_json=json)
+
+    def do(recipes: Sequence[Recipe]) -> int:
+        _require_both(recipes, first, second)
+        runs = _run_both(recipes, request)
+        steps = [
+            run.steps[-1] if name is None else pick_step(run, name)
+            for run, name in zip(runs, (step, against_step), strict=True)
+        ]
+        pair = _Pair((runs[0], runs[1]), (steps[0], steps[1]))
+        return pair.show(request, context, (target, architectures), as_json=json)
+
+    pairs = _pair_up(first, second, request)
+    if len(pairs) == 1:
+        return do(pairs[0])
+    return do_tasks([(recipes[0].name, partial(do, recipes)) for recipes in pairs], as_json=json)
 
 
-def _run_both(first: str, second: str, request: Request) -> tuple[Run, Run]:
+def _pair_up(first: str, second: str, request: Request) -> list[tuple[Recipe, ...]]:
+    """What is to be compared: two recipes, or all that files and modules have, by their names or
+    those of their functions. What only one of the two has stands alone.
+    """
+    ours, theirs = (pick_each(name, request) for name in (first, second))
+    if len(ours) == 1 and len(theirs) == 1:
+        return [(ours[0], theirs[0])]
+    for get_key in (lambda it: it.name, _get_function):
+        known, others = ({get_key(it): it for it in found} for found in (ours, theirs))
+        is_clear = len(known) == len(ours) and len(others) == len(theirs)
+        if is_clear and known.keys() & others.keys():
+            names = [*known, *(name for name in others if name not in known)]
+            return [tuple(part[it] for part in (known, others) if it in part) for it in names]
+    pick_recipe(first, request)
+    pick_recipe(second, request)  # one of the two says what to name
+    raise UseError(f"{first} and {second} have no program of the same name; name one of each")
+
+
+def _get_function(recipe: Recipe) -> str:
+    """The function of a module that a recipe is of; of a kernel, the recipe's own name."""
+    return str(getattr(recipe.kernel, "function_name", recipe.name))
+
+
+def _require_both(recipes: Sequence[Recipe], first: str, second: str) -> None:
+    if len(recipes) == 1:
+        recipe = recipes[0]
+        raise UseError(f"{recipe.spelling or recipe.name} is in one of {first} and {second} alone")
+
+
+def _run_both(recipes: Sequence[Recipe], request: Request) -> tuple[Run, Run]:
     """Both recipes as requested; the second at the first's shape, where that has another one."""
-    recipes = [pick_recipe(name, request) for name in (first, second)]
     run, other = (run_requested(recipe, request, among=recipes) for recipe in recipes)
     shape = run.problem.shape
     is_alike = list(shape) == list(other.problem.shape)

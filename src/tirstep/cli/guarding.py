@@ -1,20 +1,25 @@
 """Runs a command in a process of its own, so that one that TVM ends is told in a sentence.
 
 A pass of the user's may make what no later pass of TVM survives. Where that ends the process, the
-one that began it says so, and what was being tried. The two are joined by a socket: one way go
-the names of what is tried, and where it closes, the other side has ended.
+one that began it says so, and what was being tried, and begins another one, which leaves that out
+and goes on. The two are joined by a socket: one way go the names of what is tried, and where it
+closes, the other side has ended.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from .streams import print_error
 
@@ -22,10 +27,18 @@ GUARDED = ("pass",)
 """The commands that run so."""
 SOCKET = "TIRSTEP_GUARD"
 """The variable that has the number of the socket."""
+BEFORE = "TIRSTEP_GUARDED_BEFORE"
+"""The variable that has what the processes before this one left, as JSON."""
 PATIENCE = 60.0
 """Seconds of one module after which it is said what is tried."""
+SMALLER = "a smaller module than it was given"
+"""What is tried where a counterexample is made small: many modules, for a minute and a half."""
+WAITS_OF_SMALLER = 3
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+MOST = 12
+"""So many crashes, and no process more."""
 _guard: socket.socket | None = None
+_before: dict[str, Any] = {}
 
 
 def is_guarded(argv: Sequence[str]) -> bool:
@@ -34,40 +47,56 @@ def is_guarded(argv: Sequence[str]) -> bool:
 
 
 def run_guarded(argv: Sequence[str]) -> int:
-    """Run a command line in a process of its own; its exit code, or 1 where a signal ended it."""
+    """Run a command line in processes of its own; its exit code, or 1 where it cannot go on.
+
+    Each begins with what was tried when those before it crashed, and with the trials they made.
+    """
+    crashed: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="tirstep-") as folder:
+        while True:
+            told = json.dumps({"crashed": crashed, "trials": str(Path(folder, "trials"))})
+            code, tried = _run_once(argv, told)
+            if code >= 0:
+                return code
+            number = signal.Signals(-code)
+            if number not in CRASHES or not tried or tried in crashed or len(crashed) == MOST:
+                print_error(_explain(number, tried))
+                return 1
+            crashed[tried] = number.name
+
+
+def _run_once(argv: Sequence[str], told: str) -> tuple[int, str]:
+    """The exit code, or the signal below 0, and what was tried last."""
     ours, theirs = socket.socketpair()
     with ours:
-        environment = {**os.environ, SOCKET: str(theirs.fileno())}
+        environment = {**os.environ, SOCKET: str(theirs.fileno()), BEFORE: told}
         words = [sys.executable, "-m", "tirstep", *argv]
         with theirs:
             process = subprocess.Popen(words, env=environment, pass_fds=[theirs.fileno()])
         tried = _read_last(ours)
-        code = _wait(process)
-    if code < 0:
-        print_error(_explain(signal.Signals(-code), tried))
-        return 1
-    return code
+        return _wait(process), tried
 
 
 def _read_last(ours: socket.socket) -> str:
     """What was tried last, when the process has ended; Ctrl-C is for that process alone."""
-    text, told = b"", b""
+    text, waits = b"", 0
     ours.settimeout(PATIENCE)
     while True:
         try:
             more = ours.recv(4096)
         except TimeoutError:
-            if text and text != told:
-                told = text
+            waits += 1
+            if text and waits == (WAITS_OF_SMALLER if _get_last(text) == SMALLER else 1):
                 print_error(
-                    f"{_get_last(text)} has taken {PATIENCE:g} s so far; a pass may loop for ever, "
-                    "and Ctrl-C ends it"
+                    f"{_get_last(text)} has taken {waits * PATIENCE:g} s so far; a pass may loop "
+                    "for ever, and Ctrl-C ends it"
                 )
             continue
         except KeyboardInterrupt:
             continue
         if not more:
             return _get_last(text)
+        waits = 0
         text = b"\n".join((text + more).rsplit(b"\n", 2)[-2:])  # the last line, and what follows
 
 
@@ -93,8 +122,9 @@ def _explain(number: signal.Signals, tried: str) -> str:
 
 def begin_guarded() -> None:
     """In a process that is guarded: take the socket, and end when it closes."""
-    global _guard
+    global _guard, _before
     number = os.environ.pop(SOCKET, None)
+    _before = json.loads(os.environ.pop(BEFORE, "{}"))
     if number is not None:
         _guard = socket.socket(fileno=int(number))
         threading.Thread(target=_end_with, args=(_guard,), daemon=True).start()
@@ -110,4 +140,19 @@ def note_tried(text: str) -> None:
     """Tell the process that guards this one what is tried next."""
     if _guard is not None:
         with contextlib.suppress(OSError):
-            _guard.sendall(text.replace("\n", " ").encode() + b"\n")
+            _guard.sendall(_on_one_line(text).encode() + b"\n")
+
+
+def find_crash(text: str) -> str | None:
+    """What TVM did when this was tried before, ``it ends the process (SIGSEGV)``; mostly None."""
+    signal_name = _before.get("crashed", {}).get(_on_one_line(text))
+    return None if signal_name is None else f"TVM ends the process ({signal_name})"
+
+
+def get_trials_file() -> Path | None:
+    """Where a guarded process keeps its trials for the one that would come after it."""
+    return Path(_before["trials"]) if "trials" in _before else None
+
+
+def _on_one_line(text: str) -> str:
+    return text.replace("\n", " ")

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .formatting import count
-from .guarding import note_tried
+from .guarding import find_crash, note_tried
 from .request import Json, Seed, at_least
+from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.experiments import Edit, Experiment, Subject, TryOptions
     from tirstep.experiments.counterexample import PassSource
     from tirstep.experiments.declaring import Declaration
+    from tirstep.transforms.recipes import Recipe
 
 PLACES = ("after", "before", "replace")
 
@@ -286,12 +289,13 @@ def try_pass(
         with Experiment(tried.name, change.edits, change.whole) as experiment:
             if tried.corpus is not None:
                 return show_corpus(screen, experiment, tried, change, options, as_json=as_json)
-            subjects = list_subjects(tried.modules, tried.seed, experiment.edits)
+            subjects, is_all = list_subjects(tried.modules, tried.seed, experiment.edits)
             with screen.working():
                 trials = _try_all(screen, experiment, subjects, options)
-            return show_modules(
+            code = show_modules(
                 screen, experiment, trials, tried, change, with_diff=with_diff, as_json=as_json
             )
+            return code if is_all else 2
     except ExperimentError as error:
         raise UseError(str(error)) from None
 
@@ -299,29 +303,49 @@ def try_pass(
 def _try_all(
     screen: Any, experiment: Experiment, subjects: Sequence[Subject], options: TryOptions
 ) -> list[Any]:
-    from tirstep.experiments import try_change
+    from tirstep.experiments import Trial, try_change
 
     trials = []
     for number, subject in enumerate(subjects, 1):
         screen.doing(f"{subject.label} ({number} of {count(len(subjects), 'module')})")
         note_tried(subject.label)
-        trials.append(try_change(experiment, subject, options))
+        crash = find_crash(subject.label)
+        trials.append(
+            try_change(experiment, subject, options)
+            if crash is None
+            else Trial(subject, "crashed", crash)
+        )
     return trials
 
 
-def list_subjects(names: Sequence[str], seed: int, edits: Sequence[Edit] = ()) -> list[Subject]:
-    """The modules of recipes, ladders and the user's own programs; raises `UseError` for others.
+def list_subjects(
+    names: Sequence[str], seed: int, edits: Sequence[Edit] = ()
+) -> tuple[list[Subject], bool]:
+    """The modules of recipes, ladders and the user's own programs, and whether these are all.
 
-    Raises `ExperimentError` where none has a pass at which an edit is.
+    Of several programs, one that cannot be run is told and left out. Raises `UseError` for names
+    of others, and `ExperimentError` where none has a pass at which an edit is.
     """
     from tirstep.experiments import list_steps
     from tirstep.experiments.editing import require_reached
 
-    from .request import make_request, pick_recipes, run_requested
+    from .request import make_request, pick_recipes, run_requested, try_one
 
     request = make_request(None, None, None, None, seed=seed)
     found: list[Subject] = []
-    for recipe in pick_recipes(names, request):
-        found += list_steps(run_requested(recipe, request), seed)
+
+    def add(recipe: Recipe) -> int:
+        found.extend(list_steps(run_requested(recipe, request), seed))
+        return 0
+
+    recipes, is_all = pick_recipes(names, request), True
+    for recipe in recipes:
+        if len(recipes) == 1:
+            add(recipe)
+            continue
+        _, sentence = try_one(partial(add, recipe))
+        if sentence is not None:
+            print_error(f"{recipe.name}: {sentence}")
+            is_all = False
     require_reached(edits, [each.module for each in found])
-    return found
+    return found, is_all

@@ -23,9 +23,9 @@ def show_audit(
     trials: int, first: int, seed: int, jobs: int, state: Path | None, *, as_json: bool
 ) -> int:
     """Audit TVM's passes over the corpus, print the table; 1 if one is wrong, or crashes."""
-    from tirstep.experiments.audit import CRASHED, tabulate
+    from tirstep.experiments.audit import tabulate
     from tirstep.experiments.editing import list_passes
-    from tirstep.experiments.quick import WRONG
+    from tirstep.experiments.quick import CRASHED, WRONG
 
     from .json_output import print_document
     from .screen import Screen

@@ -62,7 +62,7 @@ def try_reported(
     """The trials that the report shows, by all devices: the bad ones first, then right ones."""
     from tirstep.experiments import Corpus, try_change
 
-    order = [each for each in records if each.is_bad]
+    order = [each for each in records if each.is_bad and each.status != "crashed"]
     order += [each for each in records if each.status == "right"]
     corpus = Corpus(seed)
     with screen.working():

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .formatting import count
-from .guarding import note_tried
+from .guarding import SMALLER, find_crash, get_trials_file, note_tried
 
 if TYPE_CHECKING:
     from tirstep.experiments import Experiment, Trial, TryOptions
@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
 DERIVED = (", vectors", ", scalars", ", widest")
 """Ends of the names of facts that another one tells, too."""
-STYLES = {"right": "green", "wrong": "bold red", "refused": "bold red", "unchanged": "dim"}
+BAD_STYLE = "bold red"
+STYLES = {
+    "right": "green",
+    "wrong": BAD_STYLE,
+    "refused": BAD_STYLE,
+    "crashed": BAD_STYLE,
+    "unchanged": "dim",
+}
 
 
 def show_modules(
@@ -139,10 +146,16 @@ def _shrink_module(
 ) -> Counterexample | None:
     from tirstep.experiments.hunting import TrialRecord, shrink_subject, try_subject
 
+    from .pass_crash import shrink_crash
+
+    if find_crash(SMALLER) is not None:
+        return None
     with screen.working():
         screen.doing("making it small")
-        note_tried("a smaller module than it was given")
-        for trial in bad[:4]:
+        note_tried(SMALLER)
+        if all(trial.status == "crashed" for trial in bad):
+            return shrink_crash(bad[0].subject, bad[0].reason, experiment, tried, change)
+        for trial in [it for it in bad if it.status != "crashed"][:4]:
             found = try_subject(experiment, trial.subject)
             record = TrialRecord(0, "", trial.subject.label, found.status, found.reason, found.kind)
             small = shrink_subject(experiment, trial.subject, record, seed=tried.seed)
@@ -171,7 +184,10 @@ def _show_counterexample(screen: Screen, found: Counterexample | None) -> None:
     screen.program(found.shrunk.text)
     screen.line((f"{found.verdict.status}   ", "dim"), found.verdict.reason, wrap=True)
     if found.path is None:
-        told = "none: what is changed runs where host and device are apart, or in no list of passes"
+        told = (
+            "none: what is changed is a pass of tirstep's own pipeline, or runs where host and "
+            "device are apart, or in no list of passes"
+        )
         screen.line(("script  ", "dim"), told, wrap=True)
         return
     screen.line(("script  ", "dim"), str(found.path))
@@ -219,12 +235,14 @@ def _hunt_all(
     from tirstep.experiments.hunting import HuntState, hunt
 
     corpus = Corpus(tried.seed)
-    state = HuntState(tried.state, change.title, corpus)
+    state = HuntState(tried.state or get_trials_file(), change.title, corpus)
     trials = range(tried.first, tried.first + (tried.corpus or 0))
     records: list[TrialRecord] = []
     with screen.working():
         note_tried(f"trial {tried.first}")
-        for record in hunt(experiment, corpus, trials, state):
+        for record in hunt(
+            experiment, corpus, trials, state, lambda trial: find_crash(f"trial {trial}")
+        ):
             records.append(record)
             note_tried(f"trial {record.trial + 1}")
             screen.doing(f"trial {record.trial}, {len(records)} of {len(trials)}")
@@ -241,11 +259,19 @@ def _shrink_one(
     from tirstep.experiments import Corpus
     from tirstep.experiments.hunting import find_counterexample
 
+    from .pass_crash import shrink_crash
+
+    found = None
     with screen.working():
         screen.doing("making a counterexample small")
-        note_tried("a smaller module than it was given")
-        found = find_counterexample(experiment, Corpus(tried.seed), records)
-        found = None if found is None else _write(found, experiment, tried, change)
+        note_tried(SMALLER)
+        if find_crash(SMALLER) is None:
+            found = find_counterexample(experiment, Corpus(tried.seed), records)
+            found = None if found is None else _write(found, experiment, tried, change)
+        crashed = [each for each in records if each.status == "crashed"]
+        if crashed and found is None:
+            subject = Corpus(tried.seed).draw(crashed[0].trial)
+            found = shrink_crash(subject, crashed[0].reason, experiment, tried, change)
     _show_counterexample(screen, found)
     return found
 

@@ -341,15 +341,20 @@ def do_each(
     recipes = pick_each(name, request)
     if len(recipes) == 1:
         return do(recipes[0])
+    return do_tasks([(it.name, partial(do, it)) for it in recipes], as_json=as_json)
+
+
+def do_tasks(tasks: Sequence[tuple[str, Callable[[], int]]], *, as_json: bool) -> int:
+    """Do several tasks by name, in turn, as `do_each` does; the highest exit code."""
     if as_json:
-        return _collect_each(recipes, do)
+        return _collect_each(tasks)
     codes: list[int] = []
-    for place, recipe in enumerate(recipes):
+    for place, (name, do) in enumerate(tasks):
         if place and codes[-1] != 2:
             print(flush=True)
-        found, sentence = try_one(partial(do, recipe))
+        found, sentence = try_one(do)
         if sentence is not None:
-            print_error(f"{recipe.name}: {sentence}")
+            print_error(f"{name}: {sentence}")
         codes.append(found)
     return max(codes)
 
@@ -367,17 +372,17 @@ def try_one(do: Callable[[], int]) -> tuple[int, str | None]:
         return 2, sentence
 
 
-def _collect_each(recipes: Sequence[Recipe], do: Callable[[Recipe], int]) -> int:
+def _collect_each(tasks: Sequence[tuple[str, Callable[[], int]]]) -> int:
     """One document of several programs."""
     from .json_output import collecting_documents, print_document
 
     code, command, programs = 0, "", []
-    for recipe in recipes:
+    for name, do in tasks:
         with collecting_documents() as made:
-            found, sentence = try_one(partial(do, recipe))
+            found, sentence = try_one(do)
         command = made[0][0] if made else command
-        keys = made[0][1] if made and sentence is None else {}
-        programs.append({"program": recipe.name, "error": sentence, **keys})
+        told = made[0][1] if made and sentence is None else {}
+        programs.append({"program": name, "error": sentence, **told})
         code = max(code, found)
     if not command:
         raise UseError("; ".join(f"{each['program']}: {each['error']}" for each in programs))

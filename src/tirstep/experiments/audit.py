@@ -28,6 +28,7 @@ from tirstep.transforms import get_pipeline
 from .corpus import Corpus, UndrawnError
 from .editing import Edit, register_edited, take_passes
 from .quick import (
+    CRASHED,
     LEFT_OUT,
     REFUSED,
     RIGHT,
@@ -40,8 +41,7 @@ from .quick import (
 from .subject import HOST, ProblemOracle, Subject
 
 UNDRAWN = "undrawn"
-CRASHED = "crashed"
-"""The process ended: see `audit_pool`."""
+
 CODE_GENERATION = "LLVM"
 SHARES_PLACES = "tirx.StorageRewrite"
 

@@ -16,8 +16,9 @@ import pebble
 
 from tirstep.files import write_file
 
-from .audit import CRASHED, AuditedTrial, audit_trial
+from .audit import AuditedTrial, audit_trial
 from .corpus import Corpus
+from .quick import CRASHED
 
 TASKS_OF_A_PROCESS = 200
 """So many trials, then a new process: TVM keeps memory."""

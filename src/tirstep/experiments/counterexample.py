@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import pprint
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from tirstep.lowering_checks.compile.compiling import TARGET
 
 from . import emulator
 from .editing import Edit, ExperimentError
-from .quick import REFUSED, QuickVerdict
+from .quick import WRONG, QuickVerdict
 from .shrinking import Shrunk
 from .subject import Subject
 
@@ -74,7 +75,7 @@ def make_script(
     if len(edits) != 1:
         raise ExperimentError("a script is written for one change of the pipeline, at one place")
     edit = edits[0]
-    body = REFUSED_END if verdict.status == REFUSED else NUMBERS_END
+    body = NUMBERS_END if verdict.status == WRONG else REFUSED_END
     dtypes = {str(array.dtype) for array in shrunk.subject.oracle.arguments}
     half = "import ml_dtypes  # noqa: F401: gives NumPy the types\n" if _has_own(dtypes) else ""
     arrays = {
@@ -131,6 +132,8 @@ def run_script(path: Path, *, seconds: float = SECONDS) -> tuple[bool, str]:
         )
     except subprocess.TimeoutExpired:
         return False, f"it does not end within {seconds:g} s"
+    if done.returncode < 0 and -done.returncode in set(signal.Signals):
+        return True, f"TVM ends the process ({signal.Signals(-done.returncode).name})"
     lines = [line for line in (done.stdout or done.stderr).splitlines() if line.strip()]
     return done.returncode == 1 and "WRONG: " in done.stdout, lines[-1] if lines else ""
 
@@ -246,5 +249,5 @@ try:
 except Exception as error:
     print("WRONG: it is refused:", str(error).strip().splitlines()[-1])
     sys.exit(1)
-print("It is not refused here.")
+print("It is not refused here, and ends no process.")
 """

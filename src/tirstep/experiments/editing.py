@@ -160,6 +160,11 @@ def require_reached(edits: Sequence[Edit], modules: Sequence[tvm.IRModule]) -> N
             )
 
 
+def is_reached(edits: Sequence[Edit], names: Sequence[str]) -> bool:
+    """Whether each of some edits is at one of the passes of these names, or is of all of them."""
+    return all(edit.place not in PLACES or _find_places(edit, names) for edit in edits)
+
+
 def take_passes(base: str = DEFAULT) -> list[Any]:
     """The passes of a pipeline itself, as the options of the current context choose them."""
     taken: list[Any] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from tirstep.transforms import get_pipeline
 
 from .corpus import Corpus, UndrawnError
 from .counterexample import PassSource, make_script, run_script, write_script
-from .editing import DEFAULT, Edit, ExperimentError
-from .quick import QuickVerdict, is_quick, try_quickly
+from .editing import DEFAULT, Edit, ExperimentError, is_reached, list_passes
+from .quick import CRASHED, QuickVerdict, is_quick, try_quickly
 from .shrinking import SECONDS, Shrunk, shows_at_last, shows_change, shrink
 from .subject import Subject
 from .trying import BAD, Experiment, Trial, TryOptions, try_change
@@ -109,13 +109,25 @@ class HuntState:
 
 
 def hunt(
-    experiment: Experiment, corpus: Corpus, trials: Sequence[int], state: HuntState
+    experiment: Experiment,
+    corpus: Corpus,
+    trials: Sequence[int],
+    state: HuntState,
+    find_crash: Callable[[int], str | None] = lambda trial: None,
 ) -> Iterator[TrialRecord]:
-    """Try the change on trials of the corpus; those of the state are not made again."""
+    """Try the change on trials of the corpus; those of the state are not made again.
+
+    `find_crash` knows those with which TVM ended the process before, and says so.
+    """
     for trial in trials:
         record = state.records.get(trial)
         if record is None:
-            record = try_trial(experiment, corpus, trial)
+            crash = find_crash(trial)
+            if crash is None:
+                record = try_trial(experiment, corpus, trial)
+            else:
+                kind, label = corpus.get_kind(trial), corpus.draw(trial).label
+                record = TrialRecord(trial, kind, label, CRASHED, crash, CRASHED)
             state.add(record)
         yield record
 
@@ -152,9 +164,11 @@ def find_counterexample(
 ) -> Counterexample | None:
     """Shrink one of the bad trials: the first whose program shows it by itself.
 
-    Drawn programs come first, which are small already. None where none of `most` can be shrunk.
+    Drawn programs come first, which are small already. One that ends the process is not tried here.
+    None where none of `most` can be shrunk.
     """
-    bad = sorted((each for each in records if each.is_bad), key=lambda each: each.kind != "program")
+    bad = [each for each in records if each.is_bad and each.status != CRASHED]
+    bad.sort(key=lambda each: each.kind != "program")
     for record in bad[:most]:
         subject = corpus.draw(record.trial)
         found = shrink_subject(experiment, subject, record, seed=corpus.seed, seconds=seconds)
@@ -177,10 +191,11 @@ def shrink_subject(
         return try_subject(experiment, candidate)
 
     shows = shows_at_last(attempt, record.status, record.what)
-    is_scripted = is_quick(experiment.edits, DEFAULT)
+    is_of_ours = not is_reached(experiment.edits, list_passes(DEFAULT))
+    is_scripted = not is_of_ours and is_quick(experiment.edits, DEFAULT)
     if is_scripted:
         shows = shows_change(experiment.edits, record.status, record.what)
-    shrunk = shrink(subject, shows, seed=seed, seconds=seconds)
+    shrunk = shrink(subject, shows, seed=seed, seconds=seconds, keeps_pipeline=is_of_ours)
     if shrunk is None:
         return None
     return Counterexample(record, shrunk, attempt(shrunk.subject), is_scripted)

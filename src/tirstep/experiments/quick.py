@@ -33,13 +33,14 @@ from tirstep.transforms import get_pipeline
 from .editing import Edit, cut_passes
 from .subject import HOST, Subject
 
-LEFT_OUT, UNCHANGED, RIGHT, WRONG, REFUSED, UNJUDGED = STATUSES = (
+LEFT_OUT, UNCHANGED, RIGHT, WRONG, REFUSED, UNJUDGED, CRASHED = STATUSES = (
     "left out",
     "unchanged",
     "right",
     "wrong",
     "refused",
     "unjudged",
+    "crashed",
 )
 
 

@@ -94,14 +94,21 @@ def shows_pass(name: str, kind: str, status: str = WRONG) -> Shows:
 
 
 def shrink(
-    subject: Subject, shows: Shows, *, seed: int = 0, seconds: float = SECONDS
+    subject: Subject,
+    shows: Shows,
+    *,
+    seed: int = 0,
+    seconds: float = SECONDS,
+    keeps_pipeline: bool = False,
 ) -> Shrunk | None:
     """The smallest program found that shows the same, its reference being the program itself.
 
-    None where the subject shows it only against its kernel's own reference.
+    Without `keeps_pipeline` it does not ask for tirstep's, which TVM alone does not know. None
+    where the subject shows it only against its kernel's own reference.
     """
     search = _Search(shows, seed, time.monotonic(), seconds)
-    text = _normalize(str(subject.module.script()))
+    text = str(subject.module.script())
+    text = print_script(parse_script(text)) if keeps_pipeline else _normalize(text)
     made = search.make(text)
     if made is None:
         return None

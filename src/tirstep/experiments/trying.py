@@ -29,11 +29,12 @@ from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywher
 from tirstep.transforms import get_pipeline
 
 from .editing import DEFAULT, MARK, Edit, edit_whole, register, register_edited
-from .quick import LEFT_OUT, REFUSED, RIGHT, UNCHANGED, UNJUDGED, WRONG
+from .quick import CRASHED, LEFT_OUT, REFUSED, RIGHT, UNCHANGED, UNJUDGED, WRONG
 from .subject import HOST, ModuleOracle, Subject
 
-BAD = (WRONG, REFUSED)
-"""What makes a pass wrong: another answer, or a module that it or a pass behind it refuses."""
+BAD = (WRONG, REFUSED, CRASHED)
+"""What makes a pass wrong: another answer, or a module that it or a pass behind it refuses, or with
+which it ends the process."""
 SIMULATOR = "simulator"
 
 

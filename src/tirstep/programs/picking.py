@@ -267,10 +267,25 @@ class Picker:
         if found.kind == "record":
             return self._make_of_record(found) if is_named or found.value.is_best else []
         if found.kind == "schedule":
+            if len(targets := self._list_targets()) > 1:
+                return [self._make_unclear(found, targets[0])]
             return self._make_scheduled(found, self._find_target(found), function)
         if not is_named and self._is_scheduled(found):
             return []
         return self._make_of_module(found, function)
+
+    def _make_unclear(self, schedule: Found, target: Found) -> Recipe:
+        """A function of a schedule of which modules is not known: when it is run, it says so, and
+        other programs of the file are looked at all the same.
+        """
+
+        def refuse(sch: Schedule) -> Iterator[str]:
+            yield self._find_target(schedule).name  # which raises
+
+        kernel = target.value
+        if target.kind != "kernel":
+            kernel = next(self._list_kernels(target, None))[0]
+        return self._make_recipe(schedule, kernel, body=refuse)
 
     def _refuse_pass(self, found: Found) -> list[Recipe]:
         raise ProgramError(
@@ -318,8 +333,13 @@ class Picker:
 
     def _make_of_record(self, found: Found) -> list[Recipe]:
         record: Record = found.value
-        kernel = ModuleKernel(record.module, _make_name(record.workload))
-        return [self._make_recipe(found, kernel, body=_apply_trace, trace=record.trace)]
+        names = list_functions(record.module)
+        function = next(iter(names), None) if "main" not in names else "main"
+        kernel = ModuleKernel(record.module, _make_name(record.workload), function)
+        # Its trace looks blocks up by the name of their function.
+        whole = None if function == "main" else record.module
+        shared: dict[str, Any] = {"body": _apply_trace, "trace": record.trace}
+        return [self._make_recipe(found, kernel, whole=whole, function=function, **shared)]
 
     def _make_of_module(self, found: Found, function: str | None) -> list[Recipe]:
         return [
@@ -443,7 +463,7 @@ class Picker:
         if any(it.kind == "record" and it.value.workload == found.name for it in programs):
             return True
         has_schedules = any(it.kind == "schedule" for it in programs)
-        return has_schedules and found.name in [it.name for it in self._list_targets()]
+        return has_schedules and [found.name] == [it.name for it in self._list_targets()]
 
 
 def _has_no_function(found: Found) -> bool:

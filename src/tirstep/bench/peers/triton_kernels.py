@@ -178,6 +178,16 @@ def _matvec_kernel(x, v, y, n, N: tl.constexpr):
     tl.store(y + row, tl.sum(values, axis=0).to(y.dtype.element_ty))
 
 
+def _row_argmax_kernel(x, value, index, n, N: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, N)
+    values = tl.load(x + row * n + at, mask=at < n, other=float("-inf")).to(tl.float32)
+    largest, place = tl.max(values, axis=0, return_indices=True)  # of equal ones, the first
+    tl.store(value + row, largest.to(value.dtype.element_ty))
+    tl.store(index + row, place.to(tl.int32))
+
+
+_row_argmax = _tune_rows(_row_argmax_kernel)
 _row_sum = _tune_rows(_row_sum_kernel)
 _softmax = _tune_rows(_softmax_kernel)
 _layer_norm = _tune_rows(_layer_norm_kernel)
@@ -191,9 +201,10 @@ def _prepare_rows(kernel: Any, *, with_eps: bool = False) -> Prepare:
         rows, n = x.shape
         power = triton.next_power_of_2(n)
         eps = (EPSILON,) if with_eps else ()
+        outputs = out if isinstance(out, tuple) else (out,)
 
         def launch() -> Any:
-            kernel[(rows,)](*inputs, out, n, *eps, N=power)
+            kernel[(rows,)](*inputs, *outputs, n, *eps, N=power)
             return out
 
         return launch
@@ -203,6 +214,7 @@ def _prepare_rows(kernel: Any, *, with_eps: bool = False) -> Prepare:
 
 _ROWS: Mapping[str, Prepare] = MappingProxyType(
     {
+        "row_argmax": _prepare_rows(_row_argmax),
         "row_sum": _prepare_rows(_row_sum),
         "softmax": _prepare_rows(_softmax),
         "layer_norm": _prepare_rows(_layer_norm, with_eps=True),
