@@ -25,7 +25,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-gpu fuzz sanitize check golden catalogue mutants adversarial bench readme bench-simulator screenshots pages docs dist format typing clean
+.PHONY: help run test test-lowest test-gpu fuzz sanitize check golden catalogue mutants adversarial bench readme bench-shapes bench-simulator screenshots pages docs dist format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -82,6 +82,10 @@ adversarial: export OPENBLAS_NUM_THREADS = 1
 adversarial: export TVM_NUM_THREADS = 1
 adversarial: $(STAMP) ## programs of known status on all checks: docs/adversarial.md (ARGS=--gpu)
 	$(PY) tests/adversarial/make_table.py $(ARGS)
+
+bench-shapes: $(STAMP) ## time products at drawn shapes, fit the model of time, write docs/shapes.md
+	$(PY) benchmarks/bench_shapes.py $(ARGS)
+	$(PY) docs/build/shapes_page.py
 
 bench-simulator: export OPENBLAS_NUM_THREADS = 1
 bench-simulator: export TVM_NUM_THREADS = 1

@@ -317,7 +317,7 @@ def _find_corner(kh: int, kw: int, padding: int, dilation: int, **_: Any) -> tup
     refuse=_refuse_no_window,
     zeros=_find_corner,
     # An infinity in each row of pixels would make most results no numbers.
-    corners=(corners.thinning,),
+    corners=(corners.thinning, corners.infinite_pixel),
 )
 def conv2d(
     n: int,

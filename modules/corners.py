@@ -10,6 +10,7 @@ Which wrong kernels a case is there for is told by tests/lowering_checks/test_co
 plants them.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,18 +64,25 @@ class Slot:
 
 @dataclass(frozen=True)
 class Corner:
-    """One kind of row, its name, and in one line what it is for."""
+    """One kind of row, its name, and in one line what it is for.
+
+    With `is_of_first`, of signals and images only the first row has it, and the kind before it in
+    a kernel's list the others, in the same input.
+    """
 
     name: str
     purpose: str
     draw: Callable[[Slot], Array]
+    is_of_first: bool = False
 
 
-def corner(purpose: str) -> Callable[[Callable[[Slot], Array]], Corner]:
+def corner(
+    purpose: str, *, is_of_first: bool = False
+) -> Callable[[Callable[[Slot], Array]], Corner]:
     """Make a `Corner` of a function of a `Slot`; it is called as the function is."""
 
     def make(draw: Callable[[Slot], Array]) -> Corner:
-        return Corner(draw.__name__.replace("_", " "), purpose, draw)
+        return Corner(draw.__name__.replace("_", " "), purpose, draw, is_of_first)
 
     return make
 
@@ -109,7 +117,7 @@ def plant_corners(problem: "Problem", inputs: Sequence[Array], seed: int) -> lis
     rng = np.random.default_rng([seed, 1])
     kinds = list(problem.kernel.meaning.corners if _facts(problem).is_float else OF_INTEGERS)
     drawn = []
-    for places in _find_places(problem, len(kinds)):
+    for places in _find_places(problem, kinds):
         planted = [array.copy() for array in inputs]
         for place, kind in zip(places, kinds, strict=False):
             _plant(problem, planted, place, kind, rng)
@@ -144,7 +152,7 @@ def _plant(
 ) -> None:
     """Put a corner case into the rows of a place, or leave them where an output would be none."""
     facts, before = _facts(problem), planted[0].copy()
-    for row in _as_rows(planted[0])[place]:
+    for row in _as_rows(problem, planted[0])[place]:
         row[:] = _store(kind.draw(_make_slot(problem, row, rng)), facts)
     if not facts.is_float:
         is_right = fits(problem, planted)
@@ -179,26 +187,36 @@ def draw_bits(problem: "Problem", seed: int) -> list[Array]:
     return inputs
 
 
-def _find_places(problem: "Problem", kinds: int) -> list[list[slice]]:
+def _find_places(problem: "Problem", kinds: Sequence[Corner]) -> list[list[slice]]:
     """The rows of the first input that corner cases may take, for each input that is drawn.
 
     Of a matrix at most every second row, the last ones first, in as many inputs as it takes for
     every kind to have one. Of an only row nothing else would be left: it is none in the first
-    input. Signals and images have one kind at a time, since a row is much of them.
+    input. Signals and images have one kind at a time, since a row is much of them, and at most
+    another in the first row.
     """
-    shape = problem.inputs[0].shape
-    if len(shape) != 2:
-        return [[np.s_[:]]] * max(kinds, 1)
-    rows = shape[0]
+    if not _has_rows(problem):
+        places: list[list[slice]] = [[]]
+        for kind in kinds:
+            if not kind.is_of_first and places[-1]:
+                places.append([])
+            places[-1].append(np.s_[:1] if kind.is_of_first else np.s_[:])
+        return places
+    rows = math.prod(problem.inputs[0].shape[:-1])
     if rows == 1:
-        return [[], *([[np.s_[:]]] * kinds)]
-    places = [np.s_[row : row + 1] for row in range(rows - 1, rows - 1 - rows // 2, -1)]
-    return [places] * max(-(-kinds // len(places)), 1)
+        return [[], *([[np.s_[:]]] * len(kinds))]
+    alone = [np.s_[row : row + 1] for row in range(rows - 1, rows - 1 - rows // 2, -1)]
+    return [alone] * max(-(-len(kinds) // len(alone)), 1)
 
 
-def _as_rows(array: Array) -> Array:
-    """Rows of a matrix, whole signals, images: a view."""
-    if array.ndim > 2:
+def _has_rows(problem: "Problem") -> bool:
+    """Whether the first input is a matrix, or several, whose rows are summed one by one."""
+    return len(problem.inputs[0].shape) == 2 or problem.kernel.meaning.has_matrices
+
+
+def _as_rows(problem: "Problem", array: Array) -> Array:
+    """Rows of matrices, whole signals, images: a view."""
+    if array.ndim > 2 and not _has_rows(problem):
         return array.reshape(-1, array.shape[-2] * array.shape[-1])
     return array.reshape(-1, array.shape[-1])
 
@@ -291,6 +309,13 @@ def masked(slot: Slot) -> Array:
 def last_is_largest(slot: Slot) -> Array:
     values = np.zeros(slot.size)
     values[-1] = 1000.0
+    return values
+
+
+@corner("zeros but for a large number in the first column")
+def first_is_largest(slot: Slot) -> Array:
+    values = np.zeros(slot.size)
+    values[0] = 1000.0
     return values
 
 
@@ -420,6 +445,15 @@ def few_terms(slot: Slot) -> Array:
     return values
 
 
+@corner(
+    "one number among zeros: sums all along the curve of what is made of them, out to its tails"
+)
+def one_term(slot: Slot) -> Array:
+    values = np.zeros(slot.size)
+    values[slot.rng.integers(slot.size)] = slot.magnitudes(0.5, 32.0)[0]
+    return values
+
+
 @corner("nothing but zeros: what is added to a sum, a bias, stands alone")
 def nothing(slot: Slot) -> Array:
     return np.zeros(slot.size)
@@ -439,6 +473,14 @@ def of_small_magnitudes(slot: Slot) -> Array:
 def infinite_first(slot: Slot) -> Array:
     values = slot.row.copy()
     if slot.size > 1 and _has_infinity(slot.dtype):
+        values[0] = np.inf
+    return values
+
+
+@corner("an infinity in the first pixel: what has a finite number for it", is_of_first=True)
+def infinite_pixel(slot: Slot) -> Array:
+    values = slot.row.copy()
+    if _has_infinity(slot.dtype):
         values[0] = np.inf
     return values
 

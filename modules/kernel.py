@@ -77,6 +77,7 @@ class Meaning:
     error: Callable[..., Array | tuple[Array, ...]] | None = None
     # Inputs worth having besides random ones, what is told most first (corners.py).
     corners: Sequence[Corner] = ()
+    has_matrices: bool = False  # whether a first input of several dimensions is one of matrices
     is_bitwise: bool = False  # whether the output is its inputs' elements, moved, to the bit
     has_signed_zeros: bool = False  # whether an output that is 0 has the reference's sign
 

@@ -131,7 +131,8 @@ def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, form: Form) -> tvm
     accumulators=SUMS_OF_PRODUCTS,
     choices={"transpose_b": (False, True)},
     zeros=lambda batch, m, **_: (np.s_[batch // 2, m // 2],),
-    corners=corners.SUMMED_ALONG,
+    corners=corners.SUMMED,
+    has_matrices=True,
 )
 def batched_matmul(
     batch: int,
@@ -255,7 +256,7 @@ def matmul_bias_relu(
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=FLOATS_IN_FLOAT32,
     choices={"approximate": ("tanh",)},
-    corners=(corners.nothing, corners.few_terms),
+    corners=(corners.nothing, corners.few_terms, corners.one_term, corners.of_all_magnitudes),
 )
 def matmul_bias_gelu(
     m: int,

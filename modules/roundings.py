@@ -15,6 +15,7 @@ Guide, "Mathematical Functions": __expf, __fdividef, rsqrtf); exp(0) is 1 there 
 ISA, ex2.approx: a zero gives +1.0). A quotient whose divisor is beyond 2^126 may be 0 (__fdividef).
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -127,19 +128,32 @@ def gelu(a: Array, *, u: float, tiny: float, **_: Any) -> Array:
     return SAFETY * (u * rounding + tiny * (1 + np.minimum(np.abs(a), 100)))
 
 
-def biased_gelu(
-    a: Array, b: Array, bias: Array, *, u: float, tiny: float, k: int, **_: Any
-) -> Array:
-    """Of gelu of A (m, k) times B (k, n) plus bias (n), whose slope is at most 1.13.
+def biased_gelu(a: Array, b: Array, bias: Array, *, u: float, tiny: float, **_: Any) -> Array:
+    """Of gelu of A (m, k) times B (k, n) plus bias (n).
 
-    Whole numbers add up without rounding as long as their magnitudes do.
+    Terms that are 0 add without rounding, and whole numbers as long as their magnitudes do.
     """
-    roundings = k + 1
-    if roundings * u >= 1:
-        return np.full((len(a), len(bias)), np.inf)
+    counts = (a != 0).astype(np.float64) @ (b != 0).astype(np.float64) + 1
     magnitudes = np.abs(a) @ np.abs(b) + np.abs(bias)
     are_whole = all((array == np.rint(array)).all() for array in (a, b, bias))
     is_exact = are_whole & (magnitudes <= 1 / u)
-    gamma = u / (1 - roundings * u)
-    of_sum = np.where(is_exact, 0.0, roundings * (gamma * magnitudes + tiny))
-    return gelu(a @ b + bias, u=u, tiny=tiny) + SAFETY * 1.13 * of_sum
+    relative = np.minimum(counts * u, 0.5)
+    gamma = np.where(counts * u < 0.5, relative / (1 - relative), np.inf)
+    of_sum = SAFETY * np.where(is_exact, 0.0, gamma * magnitudes + counts * tiny)
+    total = a @ b + bias
+    return gelu(total, u=u, tiny=tiny) + _move_along_gelu(total, of_sum)
+
+
+def _move_along_gelu(a: Array, distance: Array) -> Array:
+    """How far gelu is off where its argument is, whose slope is at most 1.13 and vanishes far below
+    0. It falls up to its least value near -0.752, and rises from there on.
+    """
+    steepest = 1.13 * distance
+    is_monotone = (a + distance < -0.76) | (a - distance > -0.74)
+    values = (_compute_gelu(a + step) for step in (distance, -distance))
+    moved = functools.reduce(np.maximum, (np.abs(it - _compute_gelu(a)) for it in values))
+    return np.where(is_monotone, np.minimum(moved, steepest), steepest)
+
+
+def _compute_gelu(a: Array) -> Array:
+    return a / (1 + np.exp(np.minimum(-2 * np.sqrt(2 / np.pi) * (a + 0.044715 * a**3), 700)))

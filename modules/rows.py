@@ -335,7 +335,15 @@ def _argmax_of(a: Any, **_: Any) -> Any:
     reference=_argmax_of,
     outputs=2,
     error=lambda a, **_: (np.zeros(len(a)), np.zeros(len(a))),
-    corners=(corners.low,),
+    corners=(
+        corners.low,
+        corners.last_is_largest,
+        corners.first_is_largest,
+        corners.one_is_largest,
+        corners.zeros,
+        corners.masked,
+        corners.masked_in_front,
+    ),
     flops=lambda m, n, **_: m * n,
     terms=lambda **_: 0,
     elements=lambda m, n, **_: m * n,
@@ -348,7 +356,8 @@ def row_argmax(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
     Block "best", loops i, k; a reduction of pairs. value has the type of A, index is int32.
     m * n operations. Raises `KernelError` for bad sizes or dtype.
     """
-    M, N, least, DTYPE = m, n, T.min_value(dtype), getattr(T, dtype)
+    M, N, DTYPE = m, n, getattr(T, dtype)
+    least = DTYPE(-np.inf)  # and not T.min_value: a row may be all masked
 
     @I.ir_module
     class RowArgmax:

@@ -10,8 +10,8 @@ ends with exit code 1 and a program that reproduces it, with as few calls as do;
 ``--keep-going`` it collects them. Trials are played in worker processes: one that dies, of a
 program that writes where it may not, of too much memory or of too much time, is a finding of its
 trial, and with ``--keep-going`` another worker goes on behind it. ``--trial N`` plays one trial
-again, in this process. ``--only`` draws one kernel, or "fragments": products of whole fragments, in
-the types of tensor cores.
+again, in this process. ``--only`` draws one kernel, or "fragments" or "warpgroups": products of
+whole fragments, or whole tiles of a warpgroup, in the types of tensor cores.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from tirstep.strategies.players import (
     draw_fragments,
     draw_huge,
     draw_problem,
+    draw_warpgroups,
 )
 from tirstep.strategies.plays import (
     Play,
@@ -55,7 +56,7 @@ from tirstep.strategies.plays import (
     write_script,
 )
 
-FRAGMENTS = "fragments"
+PARTS = {"fragments": draw_fragments, "warpgroups": draw_warpgroups}
 HUGE_ONES = 20  # one trial of so many is of a huge problem
 LONGEST = 600  # seconds of a trial, after which the process ends with its stack
 OFTEN = 60  # seconds between two lines of progress
@@ -70,7 +71,7 @@ class Session:
     ----------
     counts : of trials, transforms and devices, by name
     ignored : findings with one of these in their text count for nothing
-    only : the kernel that is drawn, or `FRAGMENTS`; "" for all, and huge ones
+    only : the kernel that is drawn, or one of `PARTS`; "" for all, and huge ones
     """
 
     seed: str
@@ -97,8 +98,8 @@ class Session:
             self.counts.update(play.counts if play else {})
 
     def _draw(self, choice: Dice) -> Problem:
-        if self.only == FRAGMENTS:
-            return draw_fragments(choice)
+        if self.only in PARTS:
+            return PARTS[self.only](choice)
         return draw_problem(choice, self.only or choice.one(list(SIZES), "kernel"))
 
     def note(self, trial: int | None) -> None:
@@ -293,7 +294,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--device", dest="devices", action="append", help="besides cpu, simulator")
     parser.add_argument("--keep-going", action="store_true", help="collect all that is wrong")
     parser.add_argument("--ignore", action="append", default=[], help="findings with this text")
-    parser.add_argument("--only", choices=[*SIZES, FRAGMENTS], default="", help="draw these alone")
+    parser.add_argument("--only", choices=[*SIZES, *PARTS], default="", help="draw these alone")
     parser.add_argument("--trial", type=int, help="play this one alone")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="for programs")
     parser.add_argument("--trials", type=int, help="end after so many, before the time is over")

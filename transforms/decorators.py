@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Concatenate, NamedTuple
 
 from tvm import IRModule
@@ -33,6 +34,12 @@ def transform(
         sch, around = next(iter(bound.arguments.values())), _under_way.get()
         if around is not None and around.schedule is sch:
             return run_call(function, bound)
+        held = _postponed.get()
+        if held is not None and held.schedule is sch:
+            was = _State.of(sch)
+            result = run_call(function, bound)
+            held.note(function, was, sch)
+            return result
         before, was = _copy(sch), _State.of(sch)
         result = run_call(function, bound)
         try:
@@ -92,7 +99,11 @@ def composite(
         attempt, result = _try_on_copy(function, copy, bound, is_careful=False)
         if attempt.is_spoiled:  # and went on, from what a refusal had left half-done
             attempt, result = _try_on_copy(function, sch.copy(), bound, is_careful=True)
-        _require_sound(function, _State.of(sch), attempt.schedule)
+        held, was = _postponed.get(), _State.of(sch)
+        if held is not None and held.schedule is sch:
+            held.note(function, was, attempt.schedule)
+        else:
+            _require_sound(function, was, attempt.schedule)
         _adopt(sch, attempt.schedule)
         return result
 
@@ -118,6 +129,66 @@ def _try_on_copy(
         return attempt, None
     finally:
         bound.arguments[first] = sch
+
+
+class _Change(NamedTuple):
+    """What a transform made of a module, and the primitives that it ran."""
+
+    function: Callable[..., object]
+    before: IRModule
+    after: IRModule
+    steps: list[str]
+
+
+@dataclass
+class _Postponed:
+    """Transforms of a schedule that are not yet asked whether what they made is whole."""
+
+    schedule: Schedule
+    changes: list[_Change] = field(default_factory=list)
+
+    def note(self, function: Callable[..., object], was: _State, sch: Schedule) -> None:
+        self.changes.append(_Change(function, was.module, sch.mod, was.find_steps(sch)))
+
+    def require_whole(self) -> None:
+        """Ask what all of them made at once; if there is a fault, one after the other."""
+        if not self.changes:
+            return
+        first, last = self.changes[0], self.changes[-1]
+        inlining = [
+            change.function for change in self.changes if hasattr(change.function, "inlines")
+        ]
+        steps = [step for change in self.changes for step in change.steps]
+        try:
+            _require_whole(_Change((*inlining, last.function)[0], first.before, last.after, steps))
+        except TransformError:
+            for change in self.changes:
+                _require_whole(change)
+            raise
+
+
+_postponed: ContextVar[_Postponed | None] = ContextVar("_postponed", default=None)
+
+
+@contextlib.contextmanager
+def asked_together(sch: Schedule) -> Iterator[None]:
+    """Ask once, at the end, whether what several transforms made of a schedule is whole.
+
+    For a step of a recipe of ours, which is one change to whoever looks at it: asking costs more
+    than most transforms do. A refusal names the transform whose work is not whole, as it would
+    have; the schedule is then as all of them left it. What is tried on a copy is asked as always.
+    """
+    held = _Postponed(sch)
+    token = _postponed.set(held)
+    try:
+        yield
+    except TransformError:  # maybe of what an earlier one broke, which is the reason then
+        held.require_whole()
+        raise
+    else:
+        held.require_whole()
+    finally:
+        _postponed.reset(token)
 
 
 def _adopt(sch: Schedule, copy: Schedule) -> None:
@@ -179,18 +250,23 @@ def _require_sound(function: Callable[..., object], was: _State, sch: Schedule) 
 
     Where TVM's analysis of that fails, mostly at a number beyond 32 bits, it is refused, too.
     """
+    _require_whole(_Change(function, was.module, sch.mod, was.find_steps(sch)))
+
+
+def _require_whole(change: _Change) -> None:
+    name = change.function.__name__
     try:
-        fault = find_fault(function, was.module, sch.mod, was.find_steps(sch))
+        fault = find_fault(*change)
     except (ValueError, InternalError) as error:
         if "Check failed" not in str(error):
             raise
         raise TransformError(
-            function.__name__,
+            name,
             f"TVM cannot analyze what this would make: {describe_error(error)}",
             "choose smaller sizes, or give the kernel int64 loops",
         ) from error
     if fault is not None:
-        raise TransformError(function.__name__, fault.problem, fault.advice)
+        raise TransformError(name, fault.problem, fault.advice)
 
 
 def _run_within(

@@ -148,9 +148,9 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
         ``for v in 3: for l in 4: P[v, l] = if_then_else(3 <= 4 * v + l - 1 < 7,
         A[4 * v + l - 4], 0)``, and zeros where x = 4 * v + l - 1 is not in 10
     consumes: the block's loops
-    requires: an untouched block, one serial loop of its own for each iterator, that writes its
-        iterators' elements of one intermediate buffer of constant row length; a vector of 2, 4, 8
-        or 16 elements, and an offset from 0 to less than a vector
+    requires: an untouched block, one serial loop of its own for each iterator, that alone writes
+        its iterators' elements of one intermediate buffer of constant row length; a vector of 2,
+        4, 8 or 16 elements, and an offset from 0 to less than a vector
     """
     if vector not in LANES or offset not in range(vector):
         raise TransformError(
@@ -202,6 +202,14 @@ def _require_whole(sch: Schedule, block: SBlockRV) -> Any:
         raise TransformError(
             f"block '{name}' writes '{buffer.name}', a tensor of the kernel's",
             "align an intermediate buffer, or a copy made by cache_read_at",
+        )
+    # TVM would give the loops of all its writers the same variables, and then mix them up.
+    writers = [node for node in nodes if any(w.source.same_as(buffer) for w in node.writes)]
+    if len(writers) > 1:
+        names = " and ".join(f"'{node.name_hint}'" for node in writers)
+        raise TransformError(
+            f"'{buffer.name}' is written by the blocks {names}",
+            "align a buffer that one block writes: a reduction before decompose_reduction_at",
         )
     if constant(buffer.shape[-1]) is None:
         raise TransformError(

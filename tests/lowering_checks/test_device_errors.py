@@ -1,5 +1,7 @@
 """What TVM refuses is a `DeviceError` of one sentence, whatever TVM's type of error."""
 
+import subprocess
+
 import numpy as np
 import pytest
 import tvm
@@ -10,6 +12,7 @@ from tirstep.lowering_checks.compile.advice import add_advice
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.lowering_checks.devices import is_host_available
 from tirstep.lowering_checks.devices.device import convert_tvm_errors, get_reason, is_tvm_error
+from tirstep.lowering_checks.devices.host.cxx_compiler import run_limited
 from tirstep.modules import get_kernel, row_sum, vector_add
 from tirstep.transforms import TransformError, bind_loop, cache_write_at, prefetch_fragments
 
@@ -125,6 +128,18 @@ def test_a_mistake_of_ours_is_no_device_error():
         convert_tvm_errors("it does not run"),
     ):
         raise DeviceError("this is said already")
+
+
+def test_an_interrupt_while_a_process_ends_is_no_error_of_the_process(monkeypatch):
+    real = subprocess.Popen.communicate
+
+    def interrupt(process, *arguments, **named):
+        real(process, *arguments, **named)  # it has ended when the interrupt is told
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_limited(["true"], b"", 60)
 
 
 def test_errors_of_tvm_s_python_are_tvm_errors():

@@ -1,5 +1,6 @@
 """``tirstep new``: a project that passes its own tests, and what it refuses."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tirstep.cli import main
+from tirstep.files import write_file
+from tirstep.programs import project as projects
 from tirstep.programs.project import NAME, TEMPLATE, make_project
 
 
@@ -96,3 +99,24 @@ def test_an_empty_folder_is_taken(tmp_path: Path):
     assert len(made) == len(
         [path for path in TEMPLATE.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     )
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_there
+):
+    folder = tmp_path / "mine_own"
+    if is_there:
+        folder.mkdir()
+
+    def fill(file: Path, *content: object, **named: object) -> None:
+        if file.name == "pyproject.toml":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+        write_file(file, *content, **named)
+
+    monkeypatch.setattr(projects, "write_file", fill)
+    assert main(["new", str(folder)]) == 2
+    assert capfd.readouterr().err.endswith("pyproject.toml: No space left on device\n")
+    assert list(tmp_path.rglob("*")) == [folder] * is_there
+    monkeypatch.undo()
+    assert make_project(folder)

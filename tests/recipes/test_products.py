@@ -1,6 +1,5 @@
 """Batches of products, and products with a bias and a function, on the simulator and on a GPU."""
 
-import numpy as np
 import pytest
 from golden_runs import run_golden
 
@@ -8,8 +7,10 @@ from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.gpus import H200
 from tirstep.transforms.recipes.products import PRODUCTS
-from tirstep.transforms.recipes.tile_choice import Sizes, TileRate, count_waves
+from tirstep.transforms.recipes.tile_choice import rank_tiles
+from tirstep.transforms.recipes.time_model import Product, TileRate
 
 DEVICES = pytest.mark.parametrize(
     "device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -51,8 +52,9 @@ def test_no_size_divides(name: str, options: dict, config: dict, device: str) ->
 
 def test_the_tiles_of_a_batch_are_counted_together():
     rates = [TileRate((128, 256), (2, 1), 1.0, 256), TileRate((64, 64), (1, 1), 0.5, 128)]
-    chosen = {
-        batch: count_waves(Sizes(512, 512, 4096, np.dtype("float16"), (batch,)), rates, 7e8)
+    best = {
+        batch: rank_tiles(Product(512, 512, 4096, 2, batch), rates, 7e8, H200)[0]
         for batch in (1, 16)
     }
-    assert (chosen[1][0].tile, chosen[16]) == ((64, 64), (rates[0], 1))
+    assert best[1].rate.tile == (64, 64)
+    assert (best[16].rate, best[16].parts) == (rates[0], 1)

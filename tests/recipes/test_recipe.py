@@ -12,11 +12,13 @@ import tvm
 from golden_runs import run_default_example, run_golden
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For
 
 from tirstep.lowering_checks import run_recipe
 from tirstep.modules import get_kernel, matmul, matmul_bias_relu, vector_add
-from tirstep.transforms import TransformError
+from tirstep.transforms import TransformError, bind_loop, decorators, split_loop
+from tirstep.transforms.decorators import transform
 from tirstep.transforms.recipes import (
     LADDERS,
     RECIPES,
@@ -262,6 +264,53 @@ def test_a_step_without_a_name_of_its_own_is_refused(names: list[object], proble
     mine = make_recipe(names)
     with pytest.raises(TransformError, match=re.escape(problem)):
         list(mine.run(Schedule(vector_add(64))))
+
+
+@transform
+def lose(sch: Schedule, block: SBlockRV) -> None:
+    sch.compute_inline(block)
+
+
+def test_a_step_of_ours_is_asked_about_once_and_the_refusal_names_the_transform(monkeypatch):
+    """A recipe of its user's is refused at the transform, where it may catch that."""
+    asked, caught = [], []
+    find_fault = decorators.find_fault
+    monkeypatch.setattr(
+        decorators, "find_fault", lambda *change: asked.append(1) or find_fault(*change)
+    )
+
+    @recipe(
+        kernel="vector_add",
+        blocks=("C",),
+        default_example=Example({"n": 64}),
+        golden=Example({"n": 64}),
+    )
+    def losing(sch: Schedule) -> Iterator[str]:
+        """A recipe."""
+        copy = sch.cache_read(sch.get_sblock("C"), 0, "global")
+        outer, inner = split_loop(sch, sch.get_loops(copy)[0], inner=8)
+        bind_loop(sch, outer, axis="blockIdx.x")
+        bind_loop(sch, inner, axis="threadIdx.x")
+        yield "copied"
+        try:
+            lose(sch, copy)
+        except TransformError as error:
+            caught.append(error)
+        (loop,) = sch.get_loops(sch.get_sblock("C"))
+        bind_loop(sch, loop, axis="threadIdx.x")
+        yield "lost"
+
+    assert len(list(losing.run(Schedule(vector_add(64))))) == 2
+    assert (len(asked), len(caught)) == (5, 1)
+    asked.clear()
+    losing.body.__module__ = BLOCKING.body.__module__
+    steps = losing.run(Schedule(vector_add(64)))
+    next(steps)
+    assert len(asked) == 1
+    with pytest.raises(TransformError, match=r"^lose: block 'A_global' would be gone") as refused:
+        next(steps)
+    assert refused.value.step == "copied"
+    assert len(caught) == 1
 
 
 @pytest.mark.parametrize("blocks", ["C", ["C", 3]])

@@ -124,8 +124,8 @@ LONG = ((4, 512), (4, 4096))
 ROOT = np.sqrt(f32(2 / np.pi))
 
 
-def _gelu(x: Any) -> Any:
-    return x / (1 + np.exp(-2 * ROOT * (x + f32(0.044715) * x * x * x)))
+def _gelu(x: Any, cubic: float = 0.044715) -> Any:
+    return x / (1 + np.exp(-2 * ROOT * (x + f32(cubic) * x * x * x)))
 
 
 SOFTMAX = (
@@ -430,6 +430,7 @@ def _masked_rows(a: Any, b: Any) -> Any:
 
 
 SIGNAL, IMAGE, PRODUCT = ((97, 5), (13, 5)), ((2, 3, 9, 11, 3),), ((6, 5, 33), (4, 5, 7))
+LONG_PRODUCT = ((4, 5, 512),)
 CONV = (
     ("a mask by a product with 0", _masked_by_product, "random floats", SIGNAL),
     ("the signal's ends are read beyond them", _clamped, "integers", SIGNAL),
@@ -557,11 +558,17 @@ BIAS = (
 BATCHES = ((2, 5, 4, 33), (3, 4, 3, 512))
 BATCHED = (
     ("all products take the first B", lambda a, b: a @ b[:1], "integers", BATCHES),
-    ("B in bfloat16", lambda a, b: a @ _in_bfloat16(b), "thinning", BATCHES),
+    ("B in bfloat16", lambda a, b: a @ _in_bfloat16(b), "few terms", BATCHES),
     (
         "a mask by a product with 0",
-        lambda a, b: a @ b + 0 * a[:, :1, :1],
-        "infinite first",
+        lambda a, b: a @ b + 0 * a.sum(axis=(1, 2), keepdims=True),
+        "infinite",
+        BATCHES,
+    ),
+    (
+        "nothing below 1e-6",
+        lambda a, b: np.where(np.abs(a @ b) < 1e-6, 0, a @ b),
+        "of small magnitudes",
         BATCHES,
     ),
 )
@@ -570,11 +577,30 @@ BIAS_GELU = (
     ("no bias", lambda a, b, c: _gelu(a @ b), "nothing", PRODUCT),
     ("no gelu", lambda a, b, c: a @ b + c, "integers", PRODUCT),
     ("B in bfloat16", lambda a, b, c: _gelu(a @ _in_bfloat16(b) + c), "few terms", PRODUCT),
+    ("the sum in float16", lambda a, b, c: _gelu(_narrow(a @ b) + c), "few terms", LONG_PRODUCT),
+    (
+        "0.0447 for 0.044715",
+        lambda a, b, c: _gelu(a @ b + c, 0.0447),
+        "one term",
+        LONG_PRODUCT,
+    ),
+    (
+        "the square of an intermediate result overflows",
+        lambda a, b, c: _gelu(np.sqrt((a @ b + c) ** 2) * np.sign(a @ b + c)),
+        "of all magnitudes",
+        LONG_PRODUCT,
+    ),
 )
 WINDOWS = ((2, 5, 6, 3, 4, 3, 2), (1, 7, 7, 32, 8, 3, 3))
 CONV2D = (
     ("a filter is turned round", lambda x, f: _conv2d(x, f[:, ::-1, ::-1]), "integers", WINDOWS),
     ("F in bfloat16", lambda x, f: _conv2d(x, _in_bfloat16(f)), "thinning", WINDOWS),
+    (
+        "the largest numbers for infinities",
+        lambda x, f: _conv2d(np.nan_to_num(x), f),
+        "infinite pixel",
+        WINDOWS,
+    ),
 )
 
 
@@ -609,26 +635,47 @@ _ONLY = {
     "a polynomial near 0": ("float32",),
     "the largest numbers for infinities": ("float32",),
     "infinities become the largest numbers": ("float32",),
+    "the maximum of the row is above -1e30": ("float32",),
+    "the maximum begins at the least number": ("float32",),
     "halves are added": ("float32",),
     **dict.fromkeys((f"{name} in bfloat16" for name in _OPERANDS), ("float32", "float16")),
 }
-_OF_TWO_OUTPUTS = [
-    Wrong(
-        "row_argmax",
-        "the maximum begins at 0",
-        lambda a: (np.maximum(a.max(axis=1), f32(0)), a.argmax(axis=1)),
-        "low",
-        ROWS,
-        ("float32", "float16"),
+
+
+def _argmax(a: Any, least: float = -np.inf) -> Any:
+    """A maximum that begins at a number, and where it is first."""
+    return np.maximum(a.max(axis=1), a.dtype.type(least)), a.argmax(axis=1)
+
+
+ARGMAX = (
+    ("the maximum begins at 0", lambda a: _argmax(a, 0), "low"),
+    ("the maximum begins at the least number", lambda a: _argmax(a, -3.4028234e38), "masked"),
+    ("the maximum of the row is above -1e30", lambda a: _argmax(a, -1e30), "one is largest"),
+    ("the last column is left out", lambda a: _argmax(a[:, :-1]), "last is largest"),
+    (
+        "the first column is left out",
+        lambda a: (a[:, 1:].max(axis=1), a[:, 1:].argmax(axis=1) + 1),
+        "first is largest",
     ),
-    Wrong(
-        "row_argmax",
+    (
+        "0.0 is larger than -0.0",
+        lambda a: (a.max(axis=1), (a + np.copysign(f32(1e-30), a)).argmax(axis=1)),
+        "zeros",
+    ),
+    (
+        "an index of -1 where the mask begins",
+        lambda a: (a.max(axis=1), np.where(np.isinf(a[:, 0]), -1, a.argmax(axis=1))),
+        "masked in front",
+    ),
+    (
         "the index is that of the last of equal elements",
         lambda a: (a.max(axis=1), a.shape[1] - 1 - a[:, ::-1].argmax(axis=1)),
         "integers",
-        ROWS,
-        ("float32", "float16"),
     ),
+)
+_OF_TWO_OUTPUTS = [
+    Wrong("row_argmax", text, function, seen_by, ROWS, _ONLY.get(text, ("float32", "float16")))
+    for text, function, seen_by in ARGMAX
 ]
 WRONG = _OF_TWO_OUTPUTS + [
     Wrong(

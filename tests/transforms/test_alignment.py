@@ -10,10 +10,12 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks.compile.compiling import compile_module
+from tirstep.modules import softmax
 from tirstep.transforms import (
     align_vectors,
     bind_loop,
     compute_block_at,
+    decompose_reduction_at,
     fuse_loops,
     set_pipeline,
     split_loop,
@@ -213,3 +215,16 @@ def test_align_vectors_refuses_rows_of_a_symbolic_length():
     block = sch.get_sblock("padded")
     with refuses(sch, r"the rows of 'padded' have the symbolic length n; give the kernel its siz"):
         align_vectors(sch, block, vector=4, offset=1)
+
+
+def test_align_vectors_refuses_a_buffer_of_two_writers():
+    """The loops of both would share their variables, and TVM then took one for the other."""
+    sch = Schedule(softmax(4, 16))
+    block = sch.get_sblock("max")
+    init = decompose_reduction_at(sch, block, sch.get_loops(block)[0])
+    with refuses(
+        sch,
+        "align_vectors: 'largest' is written by the blocks 'max_init' and 'max_update'; align a "
+        "buffer that one block writes: a reduction before decompose_reduction_at",
+    ):
+        align_vectors(sch, init, vector=2, offset=1)

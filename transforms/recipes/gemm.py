@@ -1,4 +1,4 @@
-"""The fast schedule of matmul, its knobs, and the ladder that sets one knob after the other.
+"""The fast schedule of matmul, its knobs, and the rungs that set one knob after the other.
 
 A tile of C in the registers of each thread is the SGEMM of V. Volkov and J. Demmel (Benchmarking
 GPUs to tune dense linear algebra, SC 2008); tiles of blocks, warps and threads, fed by a pipeline
@@ -8,7 +8,8 @@ others, CUTLASS: Fast Linear Algebra in CUDA C++, 2017).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+import math
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,7 +18,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
-from ..errors import TransformError
 from ..fetching import can_inline_producers, fetch_cooperatively
 from ..layout import pad_block, pad_longer_rows, transpose_tile
 from ..loops import fuse_loops, split_loop, suggest_unrolling
@@ -29,9 +29,8 @@ from ..reduction import decompose_reduction_at, rfactor_reduction, split_reducti
 from ..tir import constant
 from ..vectorize import vectorize_copy, vectorize_loop
 from ..warp_tiling import Inner, largest_divisor, tile_in_warps
-from .ladder import Family, Ladder, Pair, knob, pairs, read_pairs
-from .recipe import Example, recipe
-from .tuned import choose_tuned
+from .ladder import Family, Pair, knob, pairs
+from .recipe import Example
 
 WholeTail = Literal["refuse", "pad", "copy"]
 """What happens where a tile does not divide: refuse; pad the whole problem with zeros, as tiles are
@@ -41,6 +40,10 @@ STATIC_SHARED_BYTES = 48 << 10
 """What CUDA gives a kernel without being asked; beyond it the scope is ``shared.dyn``."""
 SUM_THREADS, SUM_VECTOR = 256, 4
 """The second kernel of split-K: threads of a block, and the sums of each thread."""
+FEW_THREADS, FEW_SUMS = 32, 1 << 15
+"""Threads of a block where there are few vectors of sums, so that they are on many blocks."""
+SUMS_AT_ONCE = 16
+"""Parts that a thread asks for before it adds the first of them."""
 WORD_BYTES = 4
 """Of a bank of shared memory."""
 COPY_THREADS = 256
@@ -68,6 +71,9 @@ class GemmConfig:
     tile_k: int = knob(8, "the depth of the tiles of A and B", choices=(8, 16, 32))
     strided: bool = knob(
         False, "whether a thread's tile is in strips of 4, a block of threads apart"
+    )
+    strip: int = knob(
+        STRIP, "columns of a strip; 1 spreads odd rows over the lanes", choices=(1, 4)
     )
     padding: int = knob(0, "words of 4 bytes that the rows of A's tile are padded by", least=0)
     warp: Pair | None = knob(
@@ -108,12 +114,13 @@ class GemmConfig:
     def strips(self) -> Pair:
         """The pieces of a thread's tile, by rows and by columns."""
         rows, columns = self.thread_tile
-        return (max(1, rows // STRIP), max(1, columns // STRIP)) if self.strided else (1, 1)
+        return (max(1, rows // STRIP), max(1, columns // self.strip)) if self.strided else (1, 1)
 
 
 def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
     total = sch.get_sblock("C")
+    lengths = get_row_lengths(sch, total)
     block = yield from cut_matmul(
         sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
     )
@@ -131,10 +138,14 @@ def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
     )
     yield "tiled"
     result = accumulate_in_registers(sch, block, tile.threads)
-    if config.tail == "refuse" or config.split_k > 1:  # slices are as wide as the padding
+    # Slices are as wide as the padding; else whole vectors lie inside or outside.
+    if config.tail == "refuse" or config.split_k > 1:
         vectorize_copy(sch, result)
+    elif (vector := math.gcd(lengths[2], STRIP)) > 1:
+        set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
+        vectorize_copy(sch, result, vector=vector)
     yield "accumulated_in_registers"
-    yield from _feed(sch, block, config)
+    yield from _feed(sch, block, config, lengths)
     if config.split_k > 1:
         add_parts(sch, total, config.tail)
         yield "parts_added"
@@ -176,14 +187,24 @@ def fit_swizzle(sch: Schedule, block: SBlockRV, height: int, *, most: int) -> in
     return largest_divisor(max(1, rows // height), most=most)
 
 
-def _feed(sch: Schedule, block: SBlockRV, config: GemmConfig) -> Iterator[str]:
+def get_row_lengths(sch: Schedule, block: SBlockRV) -> tuple[int, int, int]:
+    """The elements in a row of A, of B and of the result."""
+    node = sch.get(block)
+    a, b = (region.source for region in node.reads[-2:])
+    lengths = [constant(buffer.shape[-1]) or 1 for buffer in (a, b, node.writes[0].source)]
+    return lengths[0], lengths[1], lengths[2]
+
+
+def _feed(
+    sch: Schedule, block: SBlockRV, config: GemmConfig, lengths: tuple[int, int, int]
+) -> Iterator[str]:
     """Bring the operands through shared memory into registers, in a pipeline."""
     steps = split_reduction(sch, block, inner=config.tile_k)
     config = _limit_stages(sch, block, steps.outer, config)
     scope = _choose_scope(sch, block, config)
     copies = []
     for operand, name in enumerate("AB"):
-        copies.append(_stage(sch, block, steps.outer, config, operand, scope))
+        copies.append(_stage(sch, block, steps.outer, config, operand, scope, lengths[operand]))
         yield f"{name}_in_shared_memory"
     for operand in range(2):
         fragment = cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
@@ -235,9 +256,18 @@ def _choose_scope(sch: Schedule, block: SBlockRV, config: GemmConfig) -> str:
 
 
 def _stage(
-    sch: Schedule, block: SBlockRV, loop: LoopRV, config: GemmConfig, operand: int, scope: str
+    sch: Schedule,
+    block: SBlockRV,
+    loop: LoopRV,
+    config: GemmConfig,
+    operand: int,
+    scope: str,
+    row: int,
 ) -> SBlockRV:
-    """A's tile is kept transposed, so that a thread's rows lie side by side."""
+    """A's tile is kept transposed, so that a thread's rows lie side by side.
+
+    Under a padding, whole vectors of rows of `row` elements lie inside or outside.
+    """
     copy = cache_read_at(sch, block, loop, operand=operand, scope=scope)
     if config.tail != "copy":
         inline_producers(sch, copy)
@@ -253,8 +283,11 @@ def _stage(
     # An asynchronous copy must find neighbours in the tile, too, and CUDA's vectors of float8
     # cannot be taken apart.
     together = config.stages > 2 or "float8" in str(dtype)
-    whole = config.tail != "pad" and length % widest == 0
-    vector = widest if whole and not (operand == 0 and together) else 1
+    if config.tail == "pad":
+        widest = math.gcd(widest, row)
+    vector = widest if length % widest == 0 and not (operand == 0 and together) else 1
+    if vector > 1 and config.tail == "pad":
+        set_pipeline(sch)
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail="guard")
     return copy
 
@@ -265,12 +298,20 @@ def add_parts(sch: Schedule, total: SBlockRV, tail: WholeTail) -> None:
     parts = sch.get_loops(total)[-1]
     # A tile is SUM_VECTOR columns wide at least, so that it divides.
     vectors, each = split_loop(sch, columns, inner=SUM_VECTOR)
-    blocks, threads = sch.split(fuse_loops(sch, [*rows, vectors]), [None, SUM_THREADS])
+    fused = fuse_loops(sch, [*rows, vectors])
+    few = (get_extent(sch, fused) or 0) < FEW_SUMS
+    blocks, threads = sch.split(fused, [None, FEW_THREADS if few else SUM_THREADS])
     bind_loop(sch, blocks, axis="blockIdx.x")
     bind_loop(sch, threads, axis="threadIdx.x")
     sch.reorder(parts, each)
+    count = get_extent(sch, parts) or 1
+    if count > SUMS_AT_ONCE:
+        parts, together = split_loop(sch, parts, inner=largest_divisor(count, most=SUMS_AT_ONCE))
+        suggest_unrolling(sch, together)
     result = accumulate_in_registers(sch, total, threads)
-    if tail == "refuse":
+    if (constant(sch.get(result).writes[0].source.shape[-1]) or 1) % SUM_VECTOR == 0:
+        if tail != "refuse":
+            set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
         vectorize_copy(sch, result, vector=SUM_VECTOR)
     vectorize_loop(sch, each)  # TVM vectorizes a reduction only while it is one block
     decompose_reduction_at(sch, total, parts)
@@ -346,83 +387,4 @@ split = inner_rows.plus(
     golden={"split_k": 2},
     searched=("prefetch_fragments", "inner_strips"),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
-)
-
-
-@recipe(
-    kernel="matmul",
-    blocks=GEMM.blocks,
-    default_example=GEMM.default_example,
-    golden=Example(GEMM.small.shape),
-    expects={"parts_added": ("vector_stores >= 1",)},
-)
-def matmul_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for this shape, or for the nearest one.
-
-    Where its tiles do not divide the shape, the problem is padded as it was there. Knobs: device,
-    the name of the GPU that was searched on (transforms/recipes/tuned/matmul.json has them all).
-    """
-    yield from schedule(sch, choose_config(sch, device))
-
-
-def choose_config(sch: Schedule, device: str) -> GemmConfig:
-    """The config of `matmul_best` for a schedule of matmul."""
-    block = sch.get(sch.get_sblock("C"))
-    shape = [constant(iterator.dom.extent) for iterator in block.iter_vars]
-    if None in shape:
-        raise TransformError(
-            "matmul_best", f"the shape {shape} is not constant", "use matmul_prefetched with sizes"
-        )
-    dtype = str(block.reads[-1].source.dtype)
-    tuned = choose_tuned("matmul", device=device, dtype=dtype, shape=[size or 1 for size in shape])
-    config = _read_config(tuned.config)
-    padding: WholeTail = "pad" if config.tail == "refuse" else config.tail
-    tails: tuple[WholeTail, ...] = ("refuse", padding)
-    for tail in tails:
-        chosen = replace(config, tail=tail)
-        if _fits(sch, chosen):
-            return chosen
-    return GemmConfig(**{**prefetched.config, "tail": "pad"})  # type: ignore[arg-type]
-
-
-def _read_config(tuned: Mapping[str, object]) -> GemmConfig:
-    """Refuse values that no search can have found: a table is a file, and may be damaged."""
-    for name, value in tuned.items():
-        if name not in split.config or split.explain_wrong(name, value):
-            raise TransformError(
-                "matmul_best",
-                f"the search chose {name}={value!r}, which no config of matmul has",
-                "search again: tirstep search",
-            )
-    return GemmConfig(**read_pairs(tuned))  # type: ignore[arg-type]
-
-
-def _fits(sch: Schedule, config: GemmConfig) -> bool:
-    try:
-        for _ in schedule(sch.copy(), config):
-            pass
-    except TransformError:
-        return False
-    return True
-
-
-MATMUL = Ladder(
-    name="matmul",
-    kernel="matmul",
-    title="tiles in registers, fed by a pipeline, one knob a rung",
-    recipes=(
-        fragments,
-        strips,
-        deeper,
-        padded,
-        warps,
-        interleaved,
-        swizzled,
-        prefetched,
-        copied,
-        inner_rows,
-        split,
-        matmul_best,
-    ),
-    shape={"m": 4096, "n": 4096, "k": 4096},
 )

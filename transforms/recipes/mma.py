@@ -36,20 +36,21 @@ from ..tensorize import (
 from ..tir import constant
 from ..tma_tiles import PITCH
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
+from .gpus import GPUS, H200, Gpu
 from .ladder import Family, Ladder, Pair, knob
 from .recipe import Example, recipe
 from .tile_choice import (
     VECTOR_BYTES,
     Sizes,
-    TileRate,
     choose_tail,
     choose_vector,
-    count_waves,
     find_tuned,
+    rank_tiles,
     read_sizes,
     require_operands,
     require_room,
 )
+from .time_model import Choice, Product, Ranked, TileRate
 
 Copies = Literal["threads", "tma"]
 """Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
@@ -359,12 +360,12 @@ _FLOPS_PER_US = 6e8
     arch=MMA.arch,
 )
 def matmul_mma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for a shape near this one, or else by a count of waves.
+    """The config that a search found best for a shape near this one, or else by a model of time.
 
     Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
     are no multiples of 16 bytes, operands are copied between zeros before. Knobs: device, the name
     of the GPU that was searched on (transforms/recipes/tuned/matmul_mma.json has them all); where
-    there was no search, waves of tiles are counted as on an H200.
+    there was no search, a model of time chooses, for a GPU that it knows, or as for an H200.
     """
     yield from schedule(sch, choose_mma_config(sch, device))
 
@@ -377,26 +378,35 @@ def choose_mma_config(sch: Schedule, device: str) -> MmaConfig:
 
 
 def choose_for(sizes: Sizes, table: str, device: str) -> MmaConfig:
-    """The config that a table of searches has for a product, or else by a count of waves."""
+    """The config that a table of searches has for a product, or else by a model of time."""
     tuned = find_tuned(table, device, sizes)
-    config = _count(sizes) if tuned is None else MmaConfig(**tuned)
+    if tuned is None:
+        gpu = GPUS.get(device, H200)  # others are taken for one, too
+        config = rank_configs(sizes.product, gpu)[0].config
+    else:
+        config = MmaConfig(**tuned)
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
     return replace(config, tail=tail)
 
 
-def _count(sizes: Sizes) -> MmaConfig:
-    """The config whose waves of tiles take least."""
-    size = sizes.dtype.itemsize
-    row_bytes = 128 if sizes.k * size >= 512 else 64
+def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
+    """The configs that are tried for a product on a GPU, the fastest by the model first."""
+    row_bytes = 128 if product.k * product.size >= 512 else 64
     tiles = [rate._replace(row_bytes=row_bytes) for rate in _TILES]
-    rate, parts = count_waves(sizes, tiles, _FLOPS_PER_US)
+    return [
+        Ranked(_make_config(product, choice), choice)
+        for choice in rank_tiles(product, tiles, _FLOPS_PER_US, gpu)
+    ]
+
+
+def _make_config(product: Product, choice: Choice) -> MmaConfig:
     return replace(
         MmaConfig(**rows.config),  # type: ignore[arg-type]
-        tile=rate.tile,
-        warp=rate.part,
-        tile_k=row_bytes // size,
-        stages=rate.stages,
-        split_k=parts,
+        tile=choice.rate.tile,
+        warp=choice.rate.part,
+        tile_k=choice.rate.row_bytes // product.size,
+        stages=choice.rate.stages,
+        split_k=choice.parts,
     )
 
 

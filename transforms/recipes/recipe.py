@@ -19,11 +19,13 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV, Trace
 
 from ..arguments import UnfitError, read_arguments, show
+from ..decorators import asked_together
 from ..errors import TransformError
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
 
 Body = Callable[..., Iterator[str]]
+_OURS = __name__.rpartition(".")[0]
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
@@ -173,11 +175,12 @@ class Recipe:
         last, names = "input", {"input"}
         for index in range(1, 1000):
             try:
-                name = next(generator, None)
+                with asked_together(sch) if self._is_ours else contextlib.nullcontext():
+                    name = next(generator, None)
             except TransformError as error:
                 error.recipe = error.recipe or self.name
                 error.step = error.step or last
-                error.line = error.line or self._failing_line(error)
+                error.line = error.line or self._failing_line(error, generator)
                 raise
             if name is None:
                 self._require_steps(index - 1)
@@ -189,16 +192,23 @@ class Recipe:
             yield Step(index, name, sch.mod, _copy_trace(sch), location, path)
             last = name
 
+    @property
+    def _is_ours(self) -> bool:
+        """Whether its steps are tirstep's: of others, a refusal may be caught at its transform."""
+        return str(getattr(self.body, "__module__", "")).startswith(_OURS)
+
     def _line(self) -> str:
         return f"{self._file()}:{self.body.__code__.co_firstlineno}"
 
     def _file(self) -> str:
         return Path(inspect.getfile(self.body)).name
 
-    def _failing_line(self, error: TransformError) -> str:
+    def _failing_line(self, error: TransformError, generator: Any) -> str:
+        """Where it was refused: in the body, or at the yield behind a step that is not whole."""
         code = self.body.__code__
         traceback = error.__traceback__
-        line = code.co_firstlineno
+        frame = getattr(generator, "gi_frame", None)
+        line = code.co_firstlineno if frame is None else frame.f_lineno
         while traceback is not None:
             if traceback.tb_frame.f_code is code:
                 line = traceback.tb_lineno

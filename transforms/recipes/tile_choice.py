@@ -1,4 +1,4 @@
-"""How the recipes of tensor cores choose a config: by a search, or else by a count of waves."""
+"""How the recipes of tensor cores choose a config: by a search, or else by a model of time."""
 
 from __future__ import annotations
 
@@ -13,35 +13,17 @@ from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..tir import constant
 from .gemm import WholeTail
+from .gpus import Gpu
 from .ladder import Pair, read_pairs
+from .time_model import Choice, Costs, Product, TileRate, rank
 from .tuned import choose_tuned, measure_distance
 
 VECTOR_BYTES = 16
 """Of a vector that is copied, or written from shared memory."""
 _PARTS = (1, 2, 4, 8, 16)
 """Slices of the reduction that are tried."""
-_MULTIPROCESSORS = 132
-_BYTES_PER_US = 4e6
-"""That partial sums are written and read with, to the L2 cache mostly."""
-_DRAM_BYTES_PER_US = 4.2e6
-"""That tensors are read with, each once."""
-_FILL_US = 1.8
-"""Of a tile's first copies, while nothing is computed."""
-_STORE_US = 6.7e-5
-"""Of an element of a tile's result, on its way through shared memory."""
-_SHARED_RATE = 0.6
-"""Of tiles that share a multiprocessor: while some wait, others compute."""
-_CROWD = 0.2
-"""How much longer first copies take for each other tile of a multiprocessor."""
-_HIDDEN = 0.1
-"""What is left of the shorter one of computing and moving, behind the longer one."""
-_REGISTERS, _THREADS, _OTHER_REGISTERS = 1 << 16, 2048, 64
-"""Of a multiprocessor; and those of a thread beside its sums."""
 _NEAR = 1.0
 """How far a shape may be that a search found something for: one size twice as large, say."""
-_LAUNCH_US = 3.0
-"""Of the kernel that adds up the slices of split-K."""
-
 
 _SIZES = {
     **dict.fromkeys(("int8", "float8_e4m3fn", "float8_e5m2"), 1),
@@ -66,37 +48,14 @@ class Sizes(NamedTuple):
         return math.prod(self.outer)
 
     @property
+    def product(self) -> Product:
+        """What the model of time knows of it."""
+        return Product(self.m, self.n, self.k, self.dtype.itemsize, self.batch)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of the kernel."""
         return (*self.outer, self.m, self.n, self.k)
-
-
-class TileRate(NamedTuple):
-    """A tile that a search may find best, how it goes along k, and the rate of a GPU full of it.
-
-    Attributes
-    ----------
-    part : rows and columns of a warp, or the warpgroups along them
-    rate : in parts of the highest, where each multiprocessor has one tile at a time
-    threads : of a block
-    row_bytes : of a tile along k, of which so many stages are in flight
-    """
-
-    tile: Pair
-    part: Pair
-    rate: float
-    threads: int
-    row_bytes: int = 128
-    stages: int = 4
-
-    def count_together(self, steps: int) -> int:
-        """How many of these tiles, of so many steps of k, a multiprocessor has at a time."""
-        sums = self.tile[0] * self.tile[1]
-        stages = min(self.stages, steps) * sum(self.tile) * self.row_bytes
-        result = 4 * self.tile[0] * (self.tile[1] + 8)  # which lies where the stages were
-        registers = sums + _OTHER_REGISTERS * self.threads
-        room = MAX_SHARED_BYTES["shared.dyn"] // max(stages, result)
-        return max(1, min(room, _REGISTERS // registers, _THREADS // self.threads))
 
 
 def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Sizes:
@@ -155,40 +114,15 @@ def find_tuned(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
     return dict(read_pairs(tuned.config))
 
 
-def count_waves(
-    sizes: Sizes, rates: Sequence[TileRate], flops_per_us: float
-) -> tuple[TileRate, int]:
-    """The tile and the slices of k whose waves take least on an H200.
+def rank_tiles(
+    product: Product, rates: Sequence[TileRate], flops_per_us: float, gpu: Gpu
+) -> list[Choice]:
+    """The tiles and slices of k, those first whose waves take least on a GPU.
 
-    `flops_per_us` is what all its multiprocessors reach with a tile of rate 1.
+    `flops_per_us` is what all multiprocessors of an H200 reach with a tile of rate 1.
     """
     pairs = [(rate, parts) for rate in rates for parts in _PARTS]
-    return min(pairs, key=lambda pair: estimate_us(sizes, pair[0], pair[1], flops_per_us))
-
-
-def estimate_us(sizes: Sizes, rate: TileRate, parts: int, flops_per_us: float) -> float:
-    """Microseconds that a product takes on an H200: waves of tiles, or what memory takes, and what
-    split-K adds to them.
-    """
-    size, cells = sizes.dtype.itemsize, sizes.batch * sizes.m * sizes.n
-    read = size * sizes.batch * (sizes.m + sizes.n) * sizes.k
-    least = (read + size * cells) / _DRAM_BYTES_PER_US
-    tile, step = rate.tile, rate.row_bytes // size
-    tiles = -(-sizes.m // tile[0]) * -(-sizes.n // tile[1]) * parts * sizes.batch
-    steps = -(-sizes.k // (step * parts))
-    flops = 2 * tile[0] * tile[1] * steps * step
-    full = flops / (flops_per_us / _MULTIPROCESSORS)
-    together = rate.count_together(steps)
-
-    def run(count: int) -> float:
-        """So many tiles on each multiprocessor."""
-        begin = _FILL_US * (1 + _CROWD * (count - 1)) + _STORE_US * tile[0] * tile[1]
-        return max(full / rate.rate + begin, count * full / max(rate.rate, _SHARED_RATE))
-
-    rounds, rest = divmod(-(-tiles // _MULTIPROCESSORS), together)
-    waves = rounds * run(together) + (run(rest) if rest else 0.0)
-    sums = 0.0 if parts == 1 else _LAUNCH_US + 8 * cells * parts / _BYTES_PER_US
-    return max(waves, least) + _HIDDEN * min(waves, least) + sums
+    return rank(product, pairs, Costs(flops_per_us=flops_per_us).scale(gpu))
 
 
 def choose_tail(sizes: Sizes, tile: Pair, depth: int) -> WholeTail:

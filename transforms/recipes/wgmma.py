@@ -35,22 +35,23 @@ from ..warpgroups import (
     tile_in_warpgroups,
 )
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
+from .gpus import GPUS, H200, Gpu
 from .ladder import Family, Ladder, Pair, knob
 from .mma import TYPES, Copies, Store, choose_store, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
 from .tile_choice import (
     VECTOR_BYTES,
     Sizes,
-    TileRate,
     choose_tail,
     choose_vector,
-    count_waves,
     find_tuned,
+    rank_tiles,
     read_sizes,
     require_narrow_sums,
     require_operands,
     require_room,
 )
+from .time_model import Choice, Product, Ranked, TileRate
 from .transpose import TransposeConfig, transpose_by_tiles
 
 Transpose = Literal["tile", "kernel"]
@@ -412,12 +413,12 @@ _REUSED = 4
     arch=WGMMA.arch,
 )
 def matmul_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for a shape near this one, or else by a count of waves.
+    """The config that a search found best for a shape near this one, or else by a model of time.
 
     Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
     are no multiples of 16 bytes, operands are copied between zeros before. Knobs: device, the name
     of the GPU that was searched on (transforms/recipes/tuned/matmul_wgmma.json has them all); where
-    there was no search, waves of tiles are counted as on an H200.
+    there was no search, a model of time chooses, for a GPU that it knows, or as for an H200.
     """
     yield from schedule(sch, choose_wgmma_config(sch, device))
 
@@ -430,34 +431,44 @@ def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:
 
 
 def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:
-    """The config that a table of searches has for a product, or else by a count of waves."""
+    """The config that a table of searches has for a product, or else by a model of time."""
     tuned = find_tuned(table, device, sizes)
-    config = _count(sizes) if tuned is None else WgmmaConfig(**tuned)
+    if tuned is None:
+        gpu = GPUS.get(device, H200)  # others are taken for one, too
+        config = rank_configs(sizes.product, gpu)[0].config
+    else:
+        config = WgmmaConfig(**tuned)
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
     return replace(config, tail=tail)
 
 
-def _count(sizes: Sizes) -> WgmmaConfig:
-    """The config whose waves of tiles take least.
+def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
+    """The configs that are tried for a product on a GPU, the fastest by the model first.
 
     The TMA copies wide tiles; of small ones the next step of k is the sooner there the less waits.
     """
-    size = sizes.dtype.itemsize
-    is_short = sizes.k * size < _SHORT
+    is_short = product.k * product.size < _SHORT
     tiles = [
         rate._replace(row_bytes=128, stages=6) if is_short and rate.row_bytes > 128 else rate
         for rate in _TILES
     ]
-    rate, parts = count_waves(sizes, tiles, _FLOPS_PER_US * 2 / size)
+    return [
+        Ranked(_make_config(product, choice), choice)
+        for choice in rank_tiles(product, tiles, _FLOPS_PER_US * 2 / product.size, gpu)
+    ]
+
+
+def _make_config(product: Product, choice: Choice) -> WgmmaConfig:
+    rate = choice.rate
     return replace(
         WgmmaConfig(**rows.config),  # type: ignore[arg-type]
         tile=rate.tile,
         warpgroups=rate.part,
-        tile_k=rate.row_bytes // size,
+        tile_k=rate.row_bytes // product.size,
         stages=rate.stages,
         copies="tma" if max(rate.tile) == 256 else "threads",
-        transpose="kernel" if sizes.m >= _REUSED * rate.tile[0] else "tile",
-        split_k=parts,
+        transpose="kernel" if product.m >= _REUSED * rate.tile[0] else "tile",
+        split_k=choice.parts,
     )
 
 

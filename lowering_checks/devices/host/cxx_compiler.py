@@ -206,7 +206,8 @@ def run_limited(
         try:
             output, errors = process.communicate(text, timeout=seconds)
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+                os.killpg(process.pid, signal.SIGKILL)
             raise
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
 

@@ -28,6 +28,7 @@ COMMANDS = (
     "ladder",
     "bench",
     "search",
+    "choose",
     "report",
     "export",
     "golden",

@@ -42,6 +42,10 @@ keys below}].
 ``golden``
     golden_dir, written (whether --write was given), ok, changed (paths), findings (what would
     change, and files that no recipe makes; with --write the latter alone)
+``choose``
+    recipe, shape, options, device (its properties), searched (the config that a search found at the
+    shape, or null), choices: [{config, parts: {us, waves, compute, memory, sums, launch (times),
+    tiles, together (on a multiprocessor)}}]
 DEVICE
     {name, description}
 RECIPE

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import keyword
 import re
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from tirstep.files import write_file
@@ -18,10 +20,23 @@ PROGRAMS = (".ci/run",)
 
 
 def make_project(folder: Path) -> list[Path]:
-    """Write the project into a new or empty folder; return its files. Raises `ProgramError`."""
+    """Write the project into a new or empty folder; return its files.
+
+    Raises `ProgramError`, and `OSError` where it cannot be written: then the folder is as it was.
+    """
     name = _choose_name(folder)
     _require_room(folder)
-    made = []
+    was_there = folder.exists()
+    try:
+        return list(_write_files(folder, name))
+    except BaseException:
+        _empty(folder)
+        if not was_there and folder.exists():
+            folder.rmdir()
+        raise
+
+
+def _write_files(folder: Path, name: str) -> Iterator[Path]:
     for source in sorted(path for path in TEMPLATE.rglob("*") if path.is_file()):
         if source.suffix == ".pyc":
             continue
@@ -31,8 +46,16 @@ def make_project(folder: Path) -> list[Path]:
         write_file(target, source.read_text(encoding="utf-8").replace(NAME, name), durable=False)
         if relative in PROGRAMS:
             target.chmod(0o755)
-        made.append(target)
-    return made
+        yield target
+
+
+def _empty(folder: Path) -> None:
+    """Remove what was made in a folder in which nothing was."""
+    for path in list(folder.iterdir()) if folder.exists() else []:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _choose_name(folder: Path) -> str:

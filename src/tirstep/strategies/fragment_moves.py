@@ -15,6 +15,9 @@ from .plays import Block, Call, Loop, find_copies
 
 PAIRS = ((16, 16), (16, 32), (32, 16), (32, 32))
 """Sides of tiles of fragments."""
+TILES = ((64, 8), (64, 16), (64, 32), (128, 8), (128, 16), (64, 64))
+"""Rows and columns of tiles of warpgroups."""
+DEPTHS = (32, 64, 16, 8)
 
 
 class FragmentMoves(Places):
@@ -91,11 +94,17 @@ class FragmentMoves(Places):
         return block, loads, zeros, store
 
     def do_tile_in_warpgroups(self) -> Call:
+        rows, columns, length = (self.play.problem.shape.get(name, 1) for name in "mnk")
+        fit = [pair for pair in TILES if not (rows % pair[0] or columns % pair[1])]
+        tile = self.one(fit if fit and self.one([True] * 5 + [False], "fit") else TILES, "tile")
+        parts = [pair for pair in TILES if not (tile[0] % pair[0] or tile[1] % pair[1])]
+        depths = [depth for depth in DEPTHS if length % depth == 0] or DEPTHS
         return self.of_block(
             "tile_in_warpgroups",
-            tile=self.one(((64, 8), (64, 16), (64, 32)), "tile"),
-            warpgroup=self.one(((64, 8), (64, 16), (64, 32)), "warpgroup"),
-            tile_k=self.one((8, 16, 32), "tile_k"),
+            tile=tile,
+            warpgroup=self.one(parts, "warpgroup"),
+            tile_k=self.one(depths, "tile_k"),
+            swizzle=self.one((1, 1, 1, 2), "swizzle"),
         )
 
     def do_stage_swizzled_at(self) -> Call:
@@ -110,8 +119,12 @@ class FragmentMoves(Places):
 
     def do_tensorize_warpgroups(self) -> Call:
         block, _, zeros, store = self._find_roles()
-        in_flight = self.one((0, 1), "in flight")
-        return Call("tensorize_warpgroups", (block, zeros, store), {"in_flight": in_flight})
+        options = {
+            "in_flight": self.one((0, 0, 1), "in flight"),
+            "tf32": self.one((True, True, False), "tf32"),
+            "fp22": self.one((True, True, False), "fp22"),
+        }
+        return Call("tensorize_warpgroups", (block, zeros, store), options)
 
     def do_lay_in_panels(self) -> Call:
         return self.of_block("lay_in_panels", width=self.one((1, 4, 8, 16, 64), "width"))
@@ -168,6 +181,41 @@ class FragmentMoves(Places):
             lambda: Call("decompose_reduction_at", (block, Loop(block, 2))),
             self.do_tensorize_fragments,
         ]
+
+    def list_warpgroup_steps(self) -> list[Callable[[], Call]]:
+        """What draws the calls that make a matmul one of wgmma, in their order."""
+        block = Block("C")
+        ahead = self.one(("tma", "tma", "threads", "none"), "ahead")
+        steps: list[Callable[[], Call]] = [
+            lambda: replace(self.do_tile_in_warpgroups(), places=(block,)),
+            lambda: Call("accumulate_in_registers", (block, Loop(block, 1))),
+            *(lambda operand=operand: self._stage_swizzled(block, operand) for operand in (0, 1)),
+            lambda: Call("decompose_reduction_at", (block, Loop(block, 2))),
+        ]
+        loop = Loop(Block("C_update"), 2)
+        if ahead == "tma":
+            steps.append(lambda: replace(self.do_prefetch_by_tma(), places=self._feed(loop)))
+        elif ahead == "threads":
+            steps.append(
+                lambda: replace(self.do_prefetch_asynchronously(), places=self._feed(loop))
+            )
+        steps += [self.do_tensorize_warpgroups, lambda: Call("set_pipeline", ())]
+        if ahead == "tma":
+            steps.append(lambda: replace(self.do_specialize_warps(), places=(loop,)))
+        return steps
+
+    def _feed(self, loop: Loop) -> tuple[Any, ...]:
+        return loop, find_copies(self.play, loop)
+
+    def _stage_swizzled(self, block: Block, operand: int) -> Call:
+        options = {
+            "operand": operand,
+            "warpgroups": self._warps(),
+            "vector": self.one((1, 2, 4, 8, 16), "vector"),
+            "swizzle": self.one((16, 32, 64, 128), "swizzle"),
+            "tail": self.tail(),
+        }
+        return Call("stage_swizzled_at", (block, Loop(block, 2)), options)
 
     def _store(self, block: Block, *, through_shared: bool) -> Call:
         self.at = block

@@ -6,6 +6,7 @@ The same moves are drawn by Hypothesis in the tests, and by plain `random` in fu
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from tvm.s_tir import SBlock, Schedule
 from tvm.tirx import For, ForKind
@@ -25,7 +26,16 @@ from .plays import (
     find_kernels,
     find_missing_axes,
 )
-from .problems import HUGE, SIZES, Choice, Dice, draw_fragments, draw_huge, draw_problem
+from .problems import (
+    HUGE,
+    SIZES,
+    Choice,
+    Dice,
+    draw_fragments,
+    draw_huge,
+    draw_problem,
+    draw_warpgroups,
+)
 
 WEIGHTS = {
     "accumulate_in_registers": 3,
@@ -106,11 +116,15 @@ class Player(FragmentMoves):
         ways = ["nothing", "tile", "recipe", "recipe"]
         if self.play.problem.kernel.name == "matmul" and options["dtype"] != "float32":
             ways.append("fragments")
+            if self.play.problem.shape["m"] % 64 == 0:
+                ways += ["warpgroups"] * 3
         how = self.one(ways, "begin")
         if how == "tile":
             self.play.call(self.do_tile_block())
         elif how == "fragments":
-            self._begin_fragments()
+            self._begin_parts(self.list_fragment_steps())
+        elif how == "warpgroups":
+            self._begin_parts(self.list_warpgroup_steps())
         elif how == "recipe":
             self._begin_recipe()
 
@@ -142,9 +156,9 @@ class Player(FragmentMoves):
         sizes = {**golden, **drawn, **tail}
         self.play.call(Call(PREFIX, (recipe.name, steps), sizes))
 
-    def _begin_fragments(self) -> None:
+    def _begin_parts(self, steps: list[Callable[[], Call]]) -> None:
         """Make a matmul tensorized, with others in between; calls without a place are left out."""
-        for draw in self.list_fragment_steps():
+        for draw in steps:
             if self.one(range(OTHERWISE), "otherwise") == 0:
                 self.move()
             for _ in range(AGAIN):
@@ -439,4 +453,5 @@ __all__ = [
     "draw_fragments",
     "draw_huge",
     "draw_problem",
+    "draw_warpgroups",
 ]

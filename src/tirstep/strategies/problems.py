@@ -47,6 +47,7 @@ OF_FRAGMENTS: dict[str, Sequence[Any]] = {
     "dtype": ("float16", "float16", *TYPES),
     "transpose_b": (False, True),
 }
+WARPGROUPS = {"m": (64, 64, 128), "n": (8, 16, 32, 64), "k": (64, 128, 128, 192)}
 DTYPES = ("float32", "float32", "float32", "float16", "int8")
 
 
@@ -70,10 +71,13 @@ class Dice:
 def draw_problem(choice: Choice, name: str) -> Problem:
     """A small problem of a kernel: sizes of one element and odd ones among them.
 
-    One in four of matmul's is of whole fragments of tensor cores, in a type that they multiply.
+    One in four of matmul's is of whole fragments of tensor cores, in a type that they multiply, and
+    one in eight of whole tiles of a warpgroup.
     """
-    if name == "matmul" and choice.one((False, False, False, True), "whole fragments"):
-        return draw_fragments(choice)
+    if name == "matmul":
+        parts = choice.one([*[draw_fragments] * 2, draw_warpgroups, *[None] * 5], "whole parts")
+        if parts is not None:
+            return parts(choice)
     kernel = get_kernel(name)
     sizes = {size: choice.one(values, size) for size, values in SIZES[name].items()}
     drawn = {key: choice.one(values, key) for key, values in OPTIONS.get(name, {}).items()}
@@ -87,6 +91,15 @@ def draw_fragments(choice: Choice) -> Problem:
     drawn = {key: choice.one(values, key) for key, values in OF_FRAGMENTS.items()}
     if drawn["dtype"] in ("float16", "bfloat16"):
         drawn["out"] = choice.one((None, drawn["dtype"]), "out")
+    return get_kernel("matmul").problem(**sizes, **drawn)
+
+
+def draw_warpgroups(choice: Choice) -> Problem:
+    """A product of whole tiles of a warpgroup, of 64 rows, in one of the types of wgmma."""
+    sizes = {size: choice.one(values, size) for size, values in WARPGROUPS.items()}
+    drawn = {key: choice.one(values, key) for key, values in OF_FRAGMENTS.items()}
+    if str(drawn["dtype"]).startswith("float8"):
+        drawn["acc"] = choice.one(("fp22", "fp22", "float32"), "acc")
     return get_kernel("matmul").problem(**sizes, **drawn)
 
 

@@ -49,12 +49,12 @@ class Module:
                                         T.reads(C_rf_shared_dyn[v0, v1, v2])
                                         T.writes(C_rf[v0, v1, v2])
                                         C_rf[v0, v1, v2] = C_rf_shared_dyn[v0, v1, v2]
-            for i_j_0_fused_0 in T.thread_binding(32, thread="blockIdx.x"):
-                for i_j_0_fused_1 in T.thread_binding(256, thread="threadIdx.x"):
+            for i_j_0_fused_0 in T.thread_binding(256, thread="blockIdx.x"):
+                for i_j_0_fused_1 in T.thread_binding(32, thread="threadIdx.x"):
                     for j_1_init in T.vectorized(4):
                         with T.sblock("C_init"):
-                            vi = T.axis.spatial(128, (i_j_0_fused_0 * 256 + i_j_0_fused_1) // 64)
-                            vj = T.axis.spatial(256, (i_j_0_fused_0 * 256 + i_j_0_fused_1) % 64 * 4 + j_1_init)
+                            vi = T.axis.spatial(128, (i_j_0_fused_0 * 32 + i_j_0_fused_1) // 64)
+                            vj = T.axis.spatial(256, (i_j_0_fused_0 * 32 + i_j_0_fused_1) % 64 * 4 + j_1_init)
                             T.reads()
                             T.writes(C_local[vi, vj])
                             C_local[vi, vj] = T.float32(0.0)
@@ -62,16 +62,16 @@ class Module:
                         for j_1 in T.vectorized(4):
                             with T.sblock("C_update"):
                                 vk_0 = T.axis.reduce(3, k_0)
-                                vi = T.axis.spatial(128, (i_j_0_fused_0 * 256 + i_j_0_fused_1) // 64)
-                                vj = T.axis.spatial(256, (i_j_0_fused_0 * 256 + i_j_0_fused_1) % 64 * 4 + j_1)
+                                vi = T.axis.spatial(128, (i_j_0_fused_0 * 32 + i_j_0_fused_1) // 64)
+                                vj = T.axis.spatial(256, (i_j_0_fused_0 * 32 + i_j_0_fused_1) % 64 * 4 + j_1)
                                 T.reads(C_local[vi, vj], C_rf[vk_0, vi, vj])
                                 T.writes(C_local[vi, vj])
                                 C_local[vi, vj] = C_local[vi, vj] + C_rf[vk_0, vi, vj]
                     for ax0 in range(1):
                         for ax1 in T.vectorized(4):
                             with T.sblock("C_local"):
-                                v0 = T.axis.spatial(128, i_j_0_fused_0 * 4 + i_j_0_fused_1 // 64 + ax0)
-                                v1 = T.axis.spatial(256, i_j_0_fused_1 % 64 * 4 + ax1)
+                                v0 = T.axis.spatial(128, i_j_0_fused_0 // 2 + ax0)
+                                v1 = T.axis.spatial(256, i_j_0_fused_0 % 2 * 128 + i_j_0_fused_1 * 4 + ax1)
                                 T.reads(C_local[v0, v1])
                                 T.writes(C[v0, v1])
                                 C[v0, v1] = C_local[v0, v1]

@@ -16,7 +16,7 @@ from tirstep.transforms.recipes import RECIPES
 SHAPES: dict[str, tuple[int, ...]] = {
     "matmul": (32, 24, 512),
     "matmul_bias_relu": (32, 24, 512),
-    "matmul_bias_gelu": (32, 24, 8),
+    "matmul_bias_gelu": (32, 24, 512),
     "batched_matmul": (2, 16, 12, 512),
     "conv2d": (1, 6, 8, 16, 4, 3, 3),
     "matvec": (16, 1024),

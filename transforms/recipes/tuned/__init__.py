@@ -34,13 +34,21 @@ def choose_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) 
     Raises `TransformError` for a kernel or a device without a search, and for a file that holds
     something else.
     """
-    table = _read(kernel)
-    if device not in table:
+    tuned = find_tuned(kernel, device=device, dtype=dtype, shape=shape)
+    if tuned is None:
         raise TransformError(
             "choose_tuned",
             f"there is no config of {kernel} for '{device}'",
-            f"use one of {', '.join(table) or 'none yet'}, or search: tirstep search",
+            f"use one of {', '.join(_read(kernel)) or 'none yet'}, or search: tirstep search",
         )
+    return tuned
+
+
+def find_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) -> Tuned | None:
+    """The same; None for a kernel or a device without a search."""
+    table = _read(kernel)
+    if device not in table:
+        return None
     types = table[device]
     found = next((name for name in (dtype, "float32") if name in types), next(iter(types)))
     shapes = types[found]

@@ -1,0 +1,212 @@
+"""Writes docs/shapes.md and its plots: what is chosen at drawn shapes, and how fast it is.
+
+``python docs/build/shapes_page.py`` writes them out of benchmarks/results and the costs; a test
+holds them to these.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pages import write_table
+from plots import Drawing
+
+from tirstep.bench.shape_runs import TimedShape, list_times, read_set
+from tirstep.files import write_file
+from tirstep.transforms.recipes.costs import FOLDER, read_costs
+from tirstep.transforms.recipes.gemm_best import list_tiles
+from tirstep.transforms.recipes.time_model import estimate
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks/results"
+PAGE = ROOT / "docs/shapes.md"
+STEM = "shapes-nvidia-h200"
+SETS = {"calibration": "#cc79a7", "test": "#5b2a48"}
+LEFT, TOP, WIDTH, HEIGHT, BOTTOM = 70.0, 70.0, 480.0, 360.0, 50.0
+GOAL, LEAST = 1.0, 0.85
+"""That the geometric mean and each ratio of the test set shall reach."""
+SLOWEST = 12
+"""Shapes of the table of those that are slowest beside the peer."""
+
+HEAD = """# Any shape, without a search
+
+`matmul_best` has a table of searches, and chooses elsewhere by a model of time, as
+`tirstep choose matmul --shape 3000x3000x3000` shows it. The model counts waves of tiles on the
+multiprocessors, the time that a tile takes alone and among others, its first copies and its store,
+what DRAM and the L2 cache take, and the kernel that adds up slices of k; of {tiles} tiles of
+float32, {times} times at {shapes} shapes gave the costs of these parts
+(transforms/recipes/costs/matmul.json). `tirstep.bench.shapes` draws the shapes: m, n and k between
+1 and 16384, evenly by their logarithms, half of the shapes multiples of 64, at most 2^36 products.
+Those that the model is judged by were not among those that it was fitted to. `make bench-shapes`
+measures, fits and writes this page; caches are cold, as in [all times](benchmarks.md).
+
+"""
+
+
+def read_sets() -> dict[str, tuple[TimedShape, ...]]:
+    """The shapes of each set that was timed on an H200."""
+    files = {name: RESULTS / f"{STEM}-{name}.json" for name in SETS}
+    return {name: read_set(file).shapes for name, file in files.items() if file.is_file()}
+
+
+def make_files() -> dict[Path, str]:
+    """The page and its plots."""
+    sets = read_sets()
+    predicted = RESULTS / f"{STEM}-predicted.svg"
+    ratios = RESULTS / f"{STEM}-ratios.svg"
+    return {
+        PAGE: make_page(sets, predicted.name, ratios.name),
+        predicted: plot_predicted(sets),
+        ratios: plot_ratios(sets["test"]),
+    }
+
+
+def make_page(sets: Mapping[str, Sequence[TimedShape]], predicted: str, ratios: str) -> str:
+    """The text of the page."""
+    fit = json.loads((FOLDER / "matmul.json").read_text(encoding="utf-8"))["fit"]
+    text = HEAD.format(tiles=len(list_tiles(4)), times=fit["times"], shapes=fit["shapes"])
+    test = [each for each in sets["test"] if each.ratio is not None]
+    found = [each.ratio or 0 for each in test]
+    below = sum(ratio < LEAST for ratio in found)
+    chosen = [_compare_with_fastest(each) for each in sets["test"] if len(each.configs) > 1]
+    rows = [
+        ["test shapes, chosen and not searched", str(len(test))],
+        ["geometric mean of PyTorch's time over ours", f"{mean(found):.2f}"],
+        ["lowest ratio", f"{min(found):.2f}"],
+        [f"ratios below {LEAST}", str(below)],
+        ["chosen over the fastest that was timed there, geometric mean", f"{mean(chosen):.3f}"],
+        ["error of the model where it was fitted", f"{100 * fit['error']:.0f} %"],
+        ["error at shapes left out of the fit", f"{100 * fit['error_left_out']:.0f} %"],
+        ["error at test shapes", f"{100 * measure_test_error(sets['test']):.0f} %"],
+    ]
+    text += write_table(["float32 on one H200", ""], rows, right=1)
+    text += (
+        "\n\nErrors are factors minus one, of root mean squares of logarithms.\n\n"
+        f"![predicted over measured](../benchmarks/results/{predicted})\n\n"
+        f"![ratio to PyTorch by shape](../benchmarks/results/{ratios})\n\n"
+        f"## The {SLOWEST} slowest beside PyTorch\n\n"
+    )
+    slowest = sorted(test, key=lambda each: each.ratio or 0)[:SLOWEST]
+    lines = [_describe(each) for each in slowest]
+    head = ["m×n×k", "config", "us", "PyTorch, us", "ratio"]
+    return text + write_table(head, lines, right=3) + "\n"
+
+
+def _compare_with_fastest(each: TimedShape) -> float:
+    """The time of the fastest config over that of the first, which was chosen."""
+    times = [it.us for it in each.configs if it.us is not None]
+    return min(times) / (each.configs[0].us or math.inf)
+
+
+def _describe(each: TimedShape) -> list[str]:
+    first = each.configs[0]
+    (ty, tx), (each_y, each_x) = (
+        first.config.get("threads", (16, 16)),
+        first.config.get("thread_tile", (8, 8)),
+    )
+    slices = first.config.get("split_k", 4)
+    words = f"{ty * each_y}×{tx * each_x}, {slices} slice{'s' * (slices != 1)}"
+    times = (first.us or 0.0, each.peer_us or 0.0)
+    shape = "×".join(map(str, each.shape))
+    return [shape, words, *(f"{us:,.1f}" for us in times), f"{each.ratio:.2f}"]
+
+
+def mean(values: Sequence[float]) -> float:
+    """The geometric one."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def list_predicted(shapes: Sequence[TimedShape]) -> list[tuple[TimedShape, float, float]]:
+    """Times as predicted and as measured, with their shapes."""
+    tiles, costs = list_tiles(4), read_costs("matmul").costs
+    return [
+        (each, estimate(it.product, tiles[it.tile].rate, it.parts, costs).us, it.us)
+        for each in shapes
+        for it in list_times([each], tiles)
+    ]
+
+
+def measure_test_error(shapes: Sequence[TimedShape]) -> float:
+    """How far times are from what is predicted, as a factor minus one."""
+    squares = [math.log(a / b) ** 2 for _, a, b in list_predicted(shapes)]
+    return math.exp(math.sqrt(sum(squares) / len(squares))) - 1
+
+
+class Scale:
+    """A logarithmic axis in pixels."""
+
+    def __init__(self, low: float, high: float, begin: float, end: float) -> None:
+        self._low, self._high, self._begin, self._end = low, high, begin, end
+
+    def place(self, value: float) -> float:
+        """Where a value lies."""
+        part = math.log(value / self._low) / math.log(self._high / self._low)
+        return self._begin + part * (self._end - self._begin)
+
+
+def _start(title: str, x: Scale, y: Scale, ticks: tuple[list[float], list[float]]) -> Drawing:
+    drawing = Drawing(LEFT + WIDTH + 30, TOP + HEIGHT + BOTTOM, title)
+    drawing.text(16, 24, title)
+    for value in ticks[0]:
+        drawing.line(x.place(value), TOP, x.place(value), TOP + HEIGHT)
+        place = TOP + HEIGHT + 18
+        drawing.text(x.place(value), place, f"{value:g}", anchor="middle", quiet=True)
+    for value in ticks[1]:
+        drawing.line(LEFT, y.place(value), LEFT + WIDTH, y.place(value))
+        drawing.text(LEFT - 8, y.place(value) + 4, f"{value:g}", anchor="end", quiet=True)
+    return drawing
+
+
+def plot_predicted(sets: Mapping[str, Sequence[TimedShape]]) -> str:
+    """A dot for each time: predicted over measured."""
+    low, high = 2.0, 10_000.0
+    x, y = Scale(low, high, LEFT, LEFT + WIDTH), Scale(low, high, TOP + HEIGHT, TOP)
+    ticks = [10.0, 100.0, 1000.0, 10_000.0]
+    title = "matmul, float32, NVIDIA H200: predicted over measured times"
+    drawing = _start(title, x, y, (ticks, ticks))
+    drawing.path([(x.place(low), y.place(low)), (x.place(high), y.place(high))], "#1f2328")
+    drawing.legend(16, 46, SETS)
+    drawing.text(LEFT + WIDTH / 2, TOP + HEIGHT + 40, "measured, us", anchor="middle")
+    drawing.text(16, TOP - 8, "predicted, us", quiet=True)
+    for name, colour in SETS.items():
+        for each, expected, us in list_predicted(sets.get(name, ())):
+            shape = "x".join(map(str, each.shape))
+            tip = f"{shape}: predicted {expected:.1f} us, measured {us:.1f} us"
+            drawing.dot(x.place(us), y.place(expected), colour, tip)
+    return drawing.finish()
+
+
+def plot_ratios(shapes: Sequence[TimedShape]) -> str:
+    """A dot for each test shape: PyTorch's time over ours, by the products that it takes."""
+    x = Scale(1.0, 2.0**36, LEFT, LEFT + WIDTH)
+    y = Scale(0.5, 4.0, TOP + HEIGHT, TOP)
+    title = "matmul, float32, NVIDIA H200: PyTorch's time over that of what was chosen"
+    drawing = _start(title, x, y, ([2.0**power for power in range(0, 37, 6)], [0.5, 1, 2, 4]))
+    level = y.place(GOAL)
+    drawing.path([(LEFT, level), (LEFT + WIDTH, level)], "#1f2328")
+    colours = {"multiples of 64": "#0072b2", "any size": "#d55e00"}
+    drawing.legend(16, 46, colours)
+    drawing.text(LEFT + WIDTH / 2, TOP + HEIGHT + 40, "products, m n k", anchor="middle")
+    for each in shapes:
+        if each.ratio is not None:
+            whole = all(size % 64 == 0 for size in each.shape)
+            colour = colours["multiples of 64" if whole else "any size"]
+            tip = f"{'x'.join(map(str, each.shape))}: {each.ratio:.2f}"
+            drawing.dot(x.place(math.prod(each.shape)), y.place(each.ratio), colour, tip)
+    return drawing.finish()
+
+
+def main() -> None:
+    """Write what is not as it is made."""
+    for file, text in make_files().items():
+        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            write_file(file, text)
+            print(f"wrote {file.relative_to(ROOT)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

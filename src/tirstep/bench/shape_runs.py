@@ -1,0 +1,257 @@
+"""Times configs that a model of time chose at many shapes, beside a peer, and keeps the times.
+
+A set of times is a JSON file, ``{gpu, versions, date, dtype, peer, cases: [{shape, peer_us, times:
+[{config, us}]}]}``, with the fastest config by the model first. Knobs of a config that are those of
+`RECIPE` are left out.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tirstep.files import write_file
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.modules import Problem, get_kernel
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.gemm_best import Tile, rank_configs
+from tirstep.transforms.recipes.gpus import Gpu
+from tirstep.transforms.recipes.ladder import read_pairs
+from tirstep.transforms.recipes.time_model import Product, Ranked, TileRate
+
+from .accuracy import Reference
+from .candidates import prepare_recipe
+from .compile_cache import installed
+from .compile_pool import CompileJob, compile_all, name_library
+from .fitting import Timed
+from .machine import Machine, Replay, find_first_error
+from .peers import PEERS
+from .results import summarize
+from .run_case import Tell
+from .shapes import Sizes
+
+RECIPE = "matmul_split_k"
+"""The last rung of matmul's fast ladder: all of its knobs may be set."""
+DTYPE, PEER = "float32", "torch"
+BYTES = 4
+BEST, OTHERS, HOPELESS = 4, 3, 2.0
+"""Of a shape to calibrate with: the fastest tiles, and others that were timed least so far, of so
+many times the fastest's time at most."""
+ROUNDS = 11
+COMPILE_SECONDS = 150.0
+
+
+@dataclass(frozen=True)
+class TimedConfig:
+    """A config and its time; None where it did not run, or was wrong, which `note` says."""
+
+    config: dict[str, Any]
+    us: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TimedShape:
+    """A shape with the times of a peer and of configs."""
+
+    shape: Sizes
+    configs: tuple[TimedConfig, ...]
+    peer_us: float | None = None
+
+    @property
+    def product(self) -> Product:
+        """What the model of time knows of it."""
+        return Product(*self.shape, BYTES)
+
+    @property
+    def ratio(self) -> float | None:
+        """How often the first config is as fast as the peer."""
+        us = self.configs[0].us
+        return None if us is None or self.peer_us is None else self.peer_us / us
+
+
+@dataclass(frozen=True)
+class TimedSet:
+    """Shapes that were timed on one GPU."""
+
+    gpu: str
+    date: str
+    shapes: tuple[TimedShape, ...]
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def choose_configs(shapes: Iterable[Sizes], gpu: Gpu, *, calibrate: bool) -> list[TimedShape]:
+    """What is to be timed: the fastest config by the model, or many that tell its costs apart."""
+    used: dict[TileRate, int] = {}
+    dice = random.Random(0)
+    chosen = []
+    for shape in shapes:
+        ranked = rank_configs(Product(*shape, BYTES), gpu)
+        picked = _pick(ranked, used, dice) if calibrate else ranked[:1]
+        for it in picked:
+            used[it.choice.rate] = used.get(it.choice.rate, 0) + 1
+        configs = (TimedConfig(_shorten(vars(it.config))) for it in picked)
+        chosen.append(TimedShape(shape, tuple(configs)))
+    return chosen
+
+
+def _pick(ranked: Sequence[Ranked], used: dict[TileRate, int], dice: random.Random) -> list[Ranked]:
+    """The fastest tiles, the fastest of all with other slices of k, and tiles timed least."""
+    first: dict[TileRate, Ranked] = {}
+    for it in ranked:
+        first.setdefault(it.choice.rate, it)
+    tiles = list(first.values())
+    picked = tiles[:BEST]
+    slices = [it for it in ranked[1:] if it.choice.rate == ranked[0].choice.rate]
+    picked += dice.sample(slices, min(1, len(slices)))
+    most = HOPELESS * ranked[0].choice.estimate.us
+    others = [it for it in tiles[BEST:] if it.choice.estimate.us < most]
+    others.sort(key=lambda it: (used.get(it.choice.rate, 0), dice.random()))
+    return picked + others[:OTHERS]
+
+
+def _shorten(config: dict[str, Any]) -> dict[str, Any]:
+    known = RECIPES[RECIPE].config
+    return {
+        name: list(it) if isinstance(it, tuple) else it
+        for name, it in config.items()
+        if it != known[name]
+    }
+
+
+def time_shapes(
+    shapes: Sequence[TimedShape], machine: Machine, *, cache: Path, tell: Tell
+) -> TimedSet:
+    """Compile, check and time configs; each is exact before it has a time."""
+    jobs = [[_make_job(each.shape, it.config) for it in each.configs] for each in shapes]
+    flat = [job for some in jobs for job in some]
+    with installed(cache):
+        reasons = compile_all(
+            flat,
+            machine.target,
+            cache,
+            limit=COMPILE_SECONDS,
+            report=lambda done, reason: tell(f"compiled {done} of {len(flat)} configs"),
+        )
+        notes = {job.library: reason for job, reason in zip(flat, reasons, strict=True)}
+        timed = []
+        for number, (each, some) in enumerate(zip(shapes, jobs, strict=True), 1):
+            tell(f"timing shape {number} of {len(shapes)}, {'x'.join(map(str, each.shape))}")
+            timed.append(_time_shape(each, some, notes, machine))
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    return TimedSet(str(machine.device["name"]), today, tuple(timed), dict(machine.versions))
+
+
+def _make_problem(shape: Sizes) -> Problem:
+    return get_kernel("matmul").problem(*shape, dtype=DTYPE)
+
+
+def _make_job(shape: Sizes, config: dict[str, Any]) -> CompileJob:
+    problem = _make_problem(shape)
+    sizes, options = dict(problem.shape), dict(problem.options)
+    return CompileJob(RECIPE, sizes, options, read_pairs(config), str(name_library()))
+
+
+def _time_shape(
+    timed: TimedShape, jobs: Sequence[CompileJob], notes: dict[str, str], machine: Machine
+) -> TimedShape:
+    problem = _make_problem(timed.shape)
+    inputs = problem.integer_inputs(0)
+    outputs = [machine.upload(blank(output)) for output in problem.outputs]
+    arguments = problem.make_arguments(list(map(machine.upload, inputs)), outputs)
+    expectations = machine.expect(Reference(problem, inputs, problem.is_exact))
+    replays: list[Replay] = []
+    found: list[tuple[int | None, str]] = []
+    for job in jobs:
+        note = notes[job.library]
+        replay = None
+        if not note:
+            try:
+                replay = _record(job, problem, arguments, machine)
+                for tensor in outputs:
+                    machine.poison(tensor)
+                replay.run()
+                note = find_first_error(machine, expectations, outputs) or ""
+            except Exception as error:  # whatever TVM and CUDA raise: the others still run
+                note = f"{type(error).__name__}: {error}"
+        found.append((None if note or replay is None else len(replays), note))
+        if replay is not None and not note:
+            replays.append(replay)
+    for tensor, array in zip(problem.take_inputs(arguments), problem.float_inputs(0), strict=True):
+        tensor[...] = machine.upload(array)
+    peer = machine.prepare_peer(PEERS[PEER], problem, arguments)
+    replays.append(machine.record(peer, outputs))
+    us = [summarize(it).median_us for it in machine.time(replays, [ROUNDS] * len(replays))]
+    machine.clear()
+    configs = tuple(
+        TimedConfig(it.config, None if place is None else us[place], note)
+        for it, (place, note) in zip(timed.configs, found, strict=True)
+    )
+    return TimedShape(timed.shape, configs, us[-1])
+
+
+def _record(
+    job: CompileJob, problem: Problem, arguments: Sequence[Any], machine: Machine
+) -> Replay:
+    library = Path(job.library)
+    if library.exists():
+        launch = machine.load(library, arguments)
+    else:
+        prepare = prepare_recipe(RECIPES[RECIPE], dict(job.config))
+        launch = prepare(machine, problem, arguments)
+    return machine.record(launch, problem.take_outputs(arguments))
+
+
+def list_times(shapes: Iterable[TimedShape], tiles: Sequence[Tile]) -> list[Timed]:
+    """The times that a model can be fitted to: those of its tiles."""
+    places = {_get_tile_knobs(vars(tile.config)): place for place, tile in enumerate(tiles)}
+    found = []
+    for each in shapes:
+        for it in each.configs:
+            config = {**RECIPES[RECIPE].config, **read_pairs(it.config)}
+            place = places.get(_get_tile_knobs(config))
+            if it.us is not None and place is not None and config["tail"] != "copy":
+                found.append(Timed(each.product, place, int(str(config["split_k"])), it.us))
+    return found
+
+
+def _get_tile_knobs(config: dict[str, Any]) -> tuple[object, ...]:
+    """What tells tiles apart: all but how a shape is cut and padded."""
+    return tuple(config[name] for name in sorted(config) if name not in ("split_k", "tail"))
+
+
+def write_set(file: Path, timed: TimedSet) -> None:
+    """Write a set, a line for each time."""
+    head = {"gpu": timed.gpu, "versions": timed.versions, "date": timed.date}
+    lines = [json.dumps({**head, "dtype": DTYPE, "peer": PEER})[:-1] + ', "cases": [']
+    for each in timed.shapes:
+        peer = None if each.peer_us is None else round(each.peer_us, 2)
+        lines.append(json.dumps({"shape": each.shape, "peer_us": peer})[:-1] + ', "times": [')
+        lines += [f" {json.dumps(_make_entry(it))}," for it in each.configs]
+        lines[-1] = lines[-1].removesuffix(",") + "]},"
+    lines[-1] = lines[-1].removesuffix(",") + "]}"
+    write_file(file, "\n".join(lines) + "\n")
+
+
+def _make_entry(it: TimedConfig) -> dict[str, Any]:
+    entry: dict[str, Any] = {"config": it.config, "us": None if it.us is None else round(it.us, 2)}
+    return {**entry, "note": it.note} if it.note else entry
+
+
+def read_set(file: Path) -> TimedSet:
+    """What `write_set` wrote."""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    shapes = tuple(
+        TimedShape(
+            tuple(case["shape"]),
+            tuple(TimedConfig(it["config"], it["us"], it.get("note", "")) for it in case["times"]),
+            case["peer_us"],
+        )
+        for case in found["cases"]
+    )
+    return TimedSet(found["gpu"], found["date"], shapes, dict(found["versions"]))

@@ -1,0 +1,52 @@
+"""Shapes of products drawn at random: one set to calibrate a model of time with, one to judge it.
+
+Each size is drawn between 1 and 16384, evenly by its logarithm; of every two shapes one has
+multiples of 64 alone. The same seed draws the same shapes, and no shape is in both sets.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+Sizes = tuple[int, int, int]
+"""m, n and k of a product of (m, k) by (k, n)."""
+LARGEST = 16384
+MOST_PRODUCTS = 2**36
+UNIT = 64
+SEED = 16
+CALIBRATION, TEST = 52, 60
+
+
+class ShapeSets(NamedTuple):
+    """Shapes to calibrate with, and others to test with."""
+
+    calibration: tuple[Sizes, ...]
+    test: tuple[Sizes, ...]
+
+
+def draw_sets(seed: int = SEED) -> ShapeSets:
+    """The two sets of a seed."""
+    shapes = draw_shapes(seed)
+    test = tuple(islice(shapes, TEST))
+    return ShapeSets(tuple(islice(shapes, CALIBRATION)), test)
+
+
+def draw_shapes(seed: int) -> Iterator[Sizes]:
+    """Shapes without an end, all different, by turns of multiples of 64 and of any size."""
+    dice, seen = random.Random(seed), set[Sizes]()
+    while True:
+        for unit in (UNIT, 1):
+            shape = _draw(dice, unit)
+            while shape in seen or math.prod(shape) > MOST_PRODUCTS:
+                shape = _draw(dice, unit)
+            seen.add(shape)
+            yield shape
+
+
+def _draw(dice: random.Random, unit: int) -> Sizes:
+    m, n, k = (unit * round(math.exp(dice.uniform(0, math.log(LARGEST / unit)))) for _ in "mnk")
+    return m, n, k

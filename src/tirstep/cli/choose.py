@@ -1,0 +1,229 @@
+"""``tirstep choose``: the configs that a model of time expects to be fastest, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .catalogue import complete_either, require_either
+from .formatting import count, format_shape, get_dtype, join_alternatives, spell_config
+from .request import Dtype, Json, KernelOptions, Shape, at_least, make_request, parse_shape
+from .wrong_use import UseError
+
+if TYPE_CHECKING:
+    from tirstep.modules import Problem
+    from tirstep.transforms.recipes import Recipe
+    from tirstep.transforms.recipes.choosers import Chooser
+    from tirstep.transforms.recipes.gpus import Gpu
+    from tirstep.transforms.recipes.time_model import Choice, Product, Ranked
+
+    from .json_output import Document
+
+GpuName = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="GPU",
+        help='A GPU by its name, or by its properties: "multiprocessors=84 megahertz=1695 '
+        'shared_kib=99 gigabytes=936 sm=86".',
+    ),
+]
+Best = Annotated[
+    int,
+    typer.Option(
+        "--best",
+        metavar="N",
+        parser=at_least("--best", 1, int),
+        help="So many configs.",
+        show_default=True,
+    ),
+]
+
+
+def command(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A kernel that has such a recipe, matmul, say, or the recipe, matmul_best.",
+            autocompletion=complete_either,
+        ),
+    ],
+    shape: Shape = None,
+    dtype: Dtype = None,
+    option: KernelOptions = None,
+    device: GpuName = "NVIDIA H200",
+    best: Best = 5,
+    json: Json = False,
+) -> int:
+    """Say which configs should be fastest at a shape, and why.
+
+    They are those among which the recipes that end in "best" choose, where no search was made at
+    the shape. It takes milliseconds, and no GPU: a model of time counts waves of tiles, and what
+    memory, the launch and the slices of a reduction take. What it is made of was measured on an
+    H200; for another GPU it is a guess out of its properties.
+    """
+    require_either(name)
+    from tirstep.transforms import TransformError
+    from tirstep.transforms.recipes.gpus import read_gpu
+
+    try:
+        gpu = read_gpu(device)
+    except TransformError as error:
+        raise UseError(f"--device {device}: {error}") from error
+    request = make_request(shape, dtype, option, None)
+    chooser, recipe = _pick(name, dtype, gpu)
+    problem = _make_problem(recipe, request.shape, {**request.options})
+    ranked = chooser.rank(_read_product(problem), gpu)
+    searched = _find_searched(chooser, problem, gpu)
+    shown = _keep_best_of_tiles(ranked)[:best]
+    if json:
+        _print_json(recipe, problem, gpu, shown, searched)
+    else:
+        _print(recipe, problem, gpu, shown, searched)
+    return 0
+
+
+def _pick(name: str, dtype: str | None, gpu: Gpu) -> tuple[Chooser, Recipe]:
+    """The chooser of a name that is for a type and runs on a GPU, and its recipe."""
+    from tirstep.transforms.recipes import RECIPES
+    from tirstep.transforms.recipes.choosers import list_choosers
+
+    kernel = RECIPES[name].kernel_name if name in RECIPES else name
+    known = list_choosers(kernel)
+    if name in RECIPES:
+        known = [chooser for chooser in known if chooser.recipe == name]
+    if not known:
+        listed = [
+            it.recipe for every in ("matmul", "batched_matmul") for it in list_choosers(every)
+        ]
+        raise UseError(f"no model chooses for {name}; try {join_alternatives(listed)}")
+    for chooser in known:
+        recipe = RECIPES[chooser.recipe]
+        if (not recipe.dtypes or (dtype or "float32") in recipe.dtypes) and _runs(recipe, gpu):
+            return chooser, recipe
+    types = sorted({it for chooser in known for it in RECIPES[chooser.recipe].dtypes})
+    raise UseError(
+        f"no recipe of {name} that a model chooses for takes {dtype or 'float32'} on "
+        f"{gpu.architecture}; they take {', '.join(types)}"
+    )
+
+
+def _runs(recipe: Recipe, gpu: Gpu) -> bool:
+    needed, given = (
+        arch.removeprefix("sm_").rstrip("a") for arch in (recipe.arch, gpu.architecture)
+    )
+    if recipe.arch.endswith("a"):
+        return recipe.arch == gpu.architecture
+    return not needed or int(given) >= int(needed)
+
+
+def _make_problem(recipe: Recipe, shape: str | None, options: dict[str, object]) -> Problem:
+    from tirstep.modules import get_kernel
+
+    kernel = get_kernel(recipe.kernel)
+    sizes = dict(recipe.default_example.shape)
+    if shape is not None:
+        sizes = parse_shape(shape, recipe.kernel_name, kernel.size_names)
+    own: dict[str, Any] = {**recipe.default_example.options, **options}
+    return kernel.problem(*sizes.values(), **own)
+
+
+def _read_product(problem: Problem) -> Product:
+    import ml_dtypes  # noqa: F401  whose types NumPy knows then
+    import numpy as np
+
+    from tirstep.transforms.recipes.time_model import Product
+
+    *outer, m, n, k = problem.shape.values()
+    size = np.dtype(problem.arguments[0].dtype).itemsize
+    return Product(m, n, k, size, outer[0] if outer else 1)
+
+
+def _find_searched(chooser: Chooser, problem: Problem, gpu: Gpu) -> dict[str, object] | None:
+    """The config that a search found at this very shape."""
+    from tirstep.transforms.recipes.tuned import find_tuned
+
+    shape = tuple(problem.shape.values())
+    tuned = find_tuned(chooser.table, device=gpu.name, dtype=get_dtype(problem), shape=shape)
+    if tuned is None or (tuned.shape, tuned.dtype) != (shape, get_dtype(problem)):
+        return None
+    return dict(tuned.config)
+
+
+def _keep_best_of_tiles(ranked: list[Ranked]) -> list[Ranked]:
+    """Of each tile the fastest alone: it differs in the slices from the next ones."""
+    first: dict[object, Ranked] = {}
+    for it in ranked:
+        first.setdefault(it.choice.rate, it)
+    return list(first.values())
+
+
+def _get_knobs(recipe: Recipe, config: Any) -> dict[str, object]:
+    """The knobs of a config that are not those of its family's plain schedule."""
+    return {
+        name: value
+        for name, value in vars(config).items()
+        if value != type(config).__dataclass_fields__[name].default
+    }
+
+
+def _explain(choice: Choice) -> str:
+    """What a time is made of, in words."""
+    found, parts = choice.estimate, choice.parts
+    tiles = f"{found.tiles} tiles of {choice.rate.tile[0]}x{choice.rate.tile[1]}"
+    slices = f" in {parts} slices of k" if parts > 1 else ""
+    bound = "computing" if found.compute >= found.memory else "memory"
+    pieces = [
+        f"{tiles}{slices}: {count(found.waves, 'wave')} of {found.together} on each multiprocessor",
+        f"computing {found.compute:.1f} us",
+        f"memory {found.memory:.1f} us",
+        f"launch {found.launch:.1f} us",
+    ]
+    if parts > 1:
+        pieces.append(f"adding up {found.sums:.1f} us")
+    return f"{', '.join(pieces)}; {bound} takes longest"
+
+
+def _print(
+    recipe: Recipe,
+    problem: Problem,
+    gpu: Gpu,
+    shown: list[Ranked],
+    searched: dict[str, object] | None,
+) -> None:
+    from .screen import Screen
+
+    screen = Screen()
+    shape = format_shape(problem.shape)
+    screen.line((f"{recipe.name} at {shape}, {get_dtype(problem)}", "bold"), f" on {gpu.name}")
+    if searched is not None:
+        screen.line("a search found a config at this shape, which is taken: ")
+        screen.line((f"         {spell_config(searched)}", "dim"))
+    for it in shown:
+        screen.line((f"{it.choice.estimate.us:9,.1f} us", "bold"), f"  {_explain(it.choice)}")
+        screen.line((f"              {spell_config(_get_knobs(recipe, it.config))}", "dim"))
+
+
+def _print_json(
+    recipe: Recipe,
+    problem: Problem,
+    gpu: Gpu,
+    shown: list[Ranked],
+    searched: dict[str, object] | None,
+) -> None:
+    from .json_output import print_document
+
+    choices: list[Document] = [
+        {"config": vars(it.config), "parts": it.choice.estimate._asdict()} for it in shown
+    ]
+    print_document(
+        "choose",
+        recipe=recipe.name,
+        shape=dict(problem.shape),
+        options=dict(problem.options),
+        device=vars(gpu),
+        searched=searched,
+        choices=choices,
+    )

@@ -1,0 +1,49 @@
+"""``tirstep choose``: configs, the parts of their times, and what is refused."""
+
+import json
+
+import pytest
+
+from .conftest import Command
+
+
+def test_the_fastest_comes_first_with_its_parts(command: Command):
+    result = command("choose", "matmul", "--shape", "16x16x16384", "--best", "3")
+    assert result.code == 0
+    head, *rest = result.out.splitlines()
+    assert head == "matmul_best at 16x16x16384, float32 on NVIDIA H200"
+    assert "slices of k" in rest[0]
+    assert "adding up" in rest[0]
+    assert "split_k=" in rest[1]
+    times = [float(line.split(" us")[0].replace(",", "")) for line in rest[::2]]
+    assert times == sorted(times)
+    assert len(times) == 3
+
+
+def test_a_document(command: Command):
+    argv = ["choose", "matmul", "--shape", "4096x4096x4096", "--dtype", "bfloat16", "--json"]
+    document = json.loads(command(*argv).out)
+    assert (document["recipe"], document["searched"]) == ("matmul_wgmma_best", None)
+    assert document["choices"][0]["parts"]["us"] > 100
+    other = json.loads(command(*argv, "--device", "NVIDIA L4").out)
+    assert other["recipe"] == "matmul_mma_best"  # whose instructions it has
+
+
+def test_what_a_search_found_is_told(command: Command):
+    result = command("choose", "matmul_best", "--shape", "512x512x512", "--best", "1")
+    assert "a search found a config at this shape" in result.out
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["relu"], "no model chooses for relu"),
+        (["matmul", "--device", "H100"], "the properties of 'H100' are not known"),
+        (["matmul_wgmma_best", "--dtype", "float32"], "takes float32 on sm_90a"),
+        (["matmul", "--shape", "4x4"], "matmul has the sizes m, n, k"),
+    ],
+)
+def test_wrong_use_is_a_sentence(command: Command, argv: list[str], sentence: str):
+    result = command("choose", *argv)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert sentence in result.err

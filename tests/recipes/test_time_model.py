@@ -1,0 +1,102 @@
+"""The model of time: what it chooses, how long that takes, and that it can be scheduled."""
+
+import math
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
+from tirstep.lowering_checks.facts import compile_facts, get_facts
+from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
+from tirstep.transforms import TransformError
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.choosers import list_choosers
+from tirstep.transforms.recipes.gemm_best import list_tiles, rank_configs
+from tirstep.transforms.recipes.gpus import GPUS, H200, read_gpu
+from tirstep.transforms.recipes.time_model import Costs, Product, TileRate, estimate
+
+SPLIT = RECIPES["matmul_split_k"]
+SIZES = st.one_of(st.integers(1, 50), st.just(64))
+
+
+def choose(m: int, n: int, k: int, device: str = "NVIDIA H200"):
+    return rank_configs(Product(m, n, k, 4), read_gpu(device))[0]
+
+
+@given(st.tuples(SIZES, SIZES, st.integers(1, 100)))
+def test_what_is_chosen_is_right(shape: tuple[int, int, int]):
+    config = vars(choose(*shape).config)
+    run = run_recipe(SPLIT, dict(zip("mnk", shape, strict=True)), config=config)
+    device = get_device("simulator")
+    assert check_numbers(run.problem, run.steps[-1].module, device, where=str(shape)) == []
+
+
+@pytest.mark.parametrize(
+    ("architecture", "device"),
+    [
+        ("sm_80", "NVIDIA A100-SXM4-80GB"),
+        ("sm_90a", "NVIDIA H200"),
+        ("sm_120a", "NVIDIA GeForce RTX 5090"),
+    ],
+)
+def test_what_is_chosen_compiles_without_spills(architecture: str, device: str):
+    """Of the tiles with most registers for each thread, and with rows of every kind."""
+    shape = {"sm_80": (3000, 3001, 500), "sm_90a": (806, 7818, 398), "sm_120a": (30, 558, 57)}
+    config = vars(choose(*shape[architecture], device).config)
+    run = run_recipe(SPLIT, dict(zip("mnk", shape[architecture], strict=True)), config=config)
+    facts = get_facts(run.steps[-1].module)
+    try:
+        compiled = compile_facts(facts.source, architecture, facts.kernels)
+    except CompilerMissing as error:
+        pytest.skip(str(error))
+    assert (compiled.refusal, compiled.values()["spills"]) == (None, 0)
+
+
+def test_few_tiles_take_as_many_slices_as_there_are_multiprocessors():
+    assert choose(16, 16, 16384).choice.parts > 64
+    assert choose(4096, 4096, 4096).choice.parts == 1
+    tiles = choose(320, 320, 12928).choice.estimate.tiles
+    assert 100 < tiles < 1000
+
+
+def test_a_shape_takes_milliseconds():
+    choose(1, 1, 1)  # which reads the costs
+    seconds = []
+    for _ in range(5):
+        began = time.process_time()
+        choose(320, 320, 12928)
+        seconds.append(time.process_time() - began)
+    assert min(seconds) < 0.02
+
+
+def test_a_gpu_is_its_properties():
+    half = choose(4096, 4096, 4096, "multiprocessors=66 gigabytes=2400")
+    ratio = half.choice.estimate.us / choose(4096, 4096, 4096).choice.estimate.us
+    assert 1.8 < ratio < 2.2
+    assert read_gpu("sm=86 shared_kib=99").shared_bytes == 99 << 10
+    assert {gpu.name for gpu in GPUS.values()} == set(GPUS)
+    for text, sentence in (("NVIDIA H20", "use 'NVIDIA H200'"), ("cores=7", "'cores=7' is no")):
+        with pytest.raises(TransformError, match=sentence):
+            read_gpu(text)
+
+
+def test_a_tile_that_does_not_fit_is_never_chosen():
+    tile = TileRate((128, 256), (2, 1), 1.0, 256)
+    product, costs = Product(512, 512, 512, 2), Costs(flops_per_us=8e8)
+    assert estimate(product, tile, 1, costs).us < math.inf
+    small = read_gpu("shared_kib=99")
+    assert estimate(product, tile, 1, costs.scale(small)).us == math.inf
+
+
+def test_tiles_differ():
+    """Each rate is that of one tile, and knobs are those of the recipe."""
+    tiles = list_tiles(4)
+    assert len({tile.rate for tile in tiles}) == len(tiles)
+    assert all(tile.config.tile == tile.rate.tile for tile in tiles)
+    assert [it.recipe for it in list_choosers("batched_matmul")] == [
+        "batched_matmul_wgmma_best",
+        "batched_matmul_mma_best",
+    ]
+    assert H200 in GPUS.values()

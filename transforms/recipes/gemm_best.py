@@ -1,0 +1,190 @@
+"""How matmul's fast schedule is chosen for a shape: by a search, or else by a model of time.
+
+The model knows a few dozens of tiles, with the rates that were measured of them, and any number of
+slices of the reduction. It needs no GPU, and some milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
+
+from tvm.s_tir import Schedule
+
+from ..errors import TransformError
+from .costs import read_costs
+from .gemm import (
+    GEMM,
+    STRIP,
+    GemmConfig,
+    copied,
+    deeper,
+    fragments,
+    inner_rows,
+    interleaved,
+    padded,
+    prefetched,
+    schedule,
+    split,
+    strips,
+    swizzled,
+    warps,
+)
+from .gpus import Gpu, read_gpu
+from .ladder import Ladder, read_pairs
+from .recipe import Example, recipe
+from .tile_choice import Sizes, read_sizes
+from .time_model import Product, Ranked, TileRate, choose, list_parts
+from .tuned import find_tuned, measure_distance
+
+_NEAR = 0.1
+"""How far a shape may be that a search found something for: sizes that differ by a few percent."""
+
+
+class Tile(NamedTuple):
+    """A tile of the model: the config of its schedule, and its rates."""
+
+    config: GemmConfig
+    rate: TileRate
+
+
+@recipe(
+    kernel="matmul",
+    blocks=GEMM.blocks,
+    default_example=GEMM.default_example,
+    golden=Example(GEMM.small.shape),
+)
+def matmul_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
+    """The config that a search found best for this shape, or else the fastest by a model of time.
+
+    Where its tiles do not divide the shape, zeros are padded as tiles are fetched. Knobs: device,
+    the name of a GPU, or its properties, as "multiprocessors=84 megahertz=1695 shared_kib=99
+    gigabytes=936" (transforms/recipes/tuned/matmul.json has the searches, costs/matmul.json what
+    the model was fitted to).
+    """
+    yield from schedule(sch, choose_config(sch, device))
+
+
+def choose_config(sch: Schedule, device: str) -> GemmConfig:
+    """The config of `matmul_best` for a schedule of matmul."""
+    sizes = read_sizes(sch, sch.get_sblock("C"), "matmul_best", "matmul_prefetched with sizes")
+    tuned = _find_tuned(sizes, device)
+    if tuned is not None:
+        for config in (tuned, replace(tuned, tail="pad")):
+            if _fits(sch, config):
+                return config
+    ranked = rank_configs(sizes.product, read_gpu(device))
+    if str(sizes.dtype) == "float32":
+        return _get_config(ranked[0])
+    # Types of other sizes have rules of their own for vectors.
+    return next((it.config for it in ranked if _fits(sch, it.config)), _get_config(ranked[0]))
+
+
+def _get_config(ranked: Ranked) -> GemmConfig:
+    config: GemmConfig = ranked.config
+    return config
+
+
+def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
+    """The configs that are tried for a product on a GPU, the fastest by the model first."""
+    costs = read_costs("matmul").costs.scale(gpu)
+    ranked = [
+        Ranked(_complete(config, product, parts), choose(product, rate, parts, costs))
+        for config, rate in list_tiles(product.size)
+        if config.strip == STRIP or product.n % STRIP  # else whole vectors are stored
+        for parts in list_parts(product, rate, costs)
+    ]
+    return sorted(ranked, key=lambda it: it.choice.estimate.us)
+
+
+def _complete(tile: GemmConfig, product: Product, parts: int) -> GemmConfig:
+    """A tile's config with slices of k, and with a padding where something does not divide."""
+    divides = (
+        product.m % tile.tile[0] == product.n % tile.tile[1] == 0
+        and product.k % (tile.tile_k * parts) == 0
+    )
+    return replace(tile, split_k=parts, tail="refuse" if divides else "pad")
+
+
+@cache
+def list_tiles(size: int) -> tuple[Tile, ...]:
+    """The tiles of the model, for elements of so many bytes."""
+    return tuple(_make_tile(entry, size) for entry in read_costs("matmul").tiles)
+
+
+def _make_tile(entry: Mapping[str, object], size: int) -> Tile:
+    knobs: Mapping[str, object] = entry["config"]  # type: ignore[assignment]
+    config = _read_config({**inner_rows.config, **knobs})
+    rate = TileRate(
+        config.tile,
+        config.warp or (1, 32),
+        float(entry["rate"]),  # type: ignore[arg-type]
+        config.threads[0] * config.threads[1],
+        config.tile_k * size,
+        config.stages if size == 4 else min(config.stages, 2),
+        crowded=float(entry["crowded"]),  # type: ignore[arg-type]
+        registers=int(entry["registers"]),  # type: ignore[call-overload]
+        padding=config.padding,
+        is_staged=False,
+        strip=config.strip,
+    )
+    return Tile(config, rate)
+
+
+def _find_tuned(sizes: Sizes, device: str) -> GemmConfig | None:
+    """What a search found at a shape, or so near that the same rows are whole vectors."""
+    tuned = find_tuned("matmul", device=device, dtype=str(sizes.dtype), shape=sizes.shape)
+    if tuned is None:
+        return None
+    config = _read_config(tuned.config)
+    is_alike = all(
+        (size % STRIP == 0) == (known % STRIP == 0)
+        for size, known in zip(sizes.shape, tuned.shape, strict=True)
+    )
+    is_near = measure_distance(tuned.shape, sizes.shape) <= _NEAR
+    return config if is_alike and is_near and tuned.dtype == str(sizes.dtype) else None
+
+
+def _read_config(tuned: Mapping[str, object]) -> GemmConfig:
+    """Refuse values that no search can have found: a table is a file, and may be damaged."""
+    for name, value in tuned.items():
+        if name not in split.config or split.explain_wrong(name, value):
+            raise TransformError(
+                "matmul_best",
+                f"the search chose {name}={value!r}, which no config of matmul has",
+                "search again: tirstep search",
+            )
+    return GemmConfig(**read_pairs(tuned))  # type: ignore[arg-type]
+
+
+def _fits(sch: Schedule, config: GemmConfig) -> bool:
+    try:
+        for _ in schedule(sch.copy(), config):
+            pass
+    except TransformError:
+        return False
+    return True
+
+
+MATMUL = Ladder(
+    name="matmul",
+    kernel="matmul",
+    title="tiles in registers, fed by a pipeline, one knob a rung",
+    recipes=(
+        fragments,
+        strips,
+        deeper,
+        padded,
+        warps,
+        interleaved,
+        swizzled,
+        prefetched,
+        copied,
+        inner_rows,
+        split,
+        matmul_best,
+    ),
+    shape={"m": 4096, "n": 4096, "k": 4096},
+)

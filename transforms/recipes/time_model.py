@@ -1,0 +1,296 @@
+"""A model of the time that a product of matrices takes on a GPU, tile by tile and wave by wave.
+
+One formula serves all schedules of products; those of each family have costs of their own, which
+were measured (for float32, costs/matmul.json has them, with their error). The parts are
+those of a count of waves, as in NVIDIA's guide to the performance of matrix multiplication, and a
+bound by memory, as in the roofline model (S. Williams, A. Waterman and D. Patterson, Roofline: an
+insightful visual performance model for multicore architectures, 2009).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .gpus import H200, Gpu
+
+_REGISTERS, _THREADS, _BLOCKS, _OTHER_REGISTERS = 1 << 16, 2048, 32, 64
+"""Of a multiprocessor; and those of a thread beside its sums."""
+_RESERVED = 1024
+"""Bytes of shared memory that the system keeps of each block."""
+_RESULT_BYTES = 4
+"""Of a sum."""
+_WIDE = 4
+"""Sums of a vector."""
+
+
+class Product(NamedTuple):
+    """A product of (m, k) by (k, n), so many of them, of elements of `size` bytes."""
+
+    m: int
+    n: int
+    k: int
+    size: int
+    batch: int = 1
+
+    @property
+    def cells(self) -> int:
+        """Elements of the results."""
+        return self.batch * self.m * self.n
+
+
+class TileRate(NamedTuple):
+    """A tile of the result, how it goes along k, and the rates of multiprocessors full of it.
+
+    Attributes
+    ----------
+    part : rows and columns of a warp, or the warpgroups along them
+    rate : in parts of the highest, where each multiprocessor has one tile at a time
+    threads : of a block
+    row_bytes : of a tile along k, of which so many stages are in flight
+    crowded : the rate where a multiprocessor has more than one; None of the family's
+    registers : of a thread; 0 where they are those of the sums and some more
+    padding : elements of a stage beside the two tiles, at each k
+    is_staged : whether the result goes through shared memory
+    strip : neighbouring elements of the result that a thread has
+    """
+
+    tile: tuple[int, int]
+    part: tuple[int, int]
+    rate: float
+    threads: int
+    row_bytes: int = 128
+    stages: int = 4
+    crowded: float | None = None
+    registers: int = 0
+    padding: int = 0
+    is_staged: bool = True
+    strip: int = _WIDE
+
+    def count_together(self, steps: int, gpu: Gpu = H200) -> int:
+        """How many of these tiles, of so many steps of k, a multiprocessor has at a time; 0 where
+        its shared memory is too small for one.
+        """
+        sums = self.tile[0] * self.tile[1]
+        flying = min(self.stages, steps)
+        stages = flying * (sum(self.tile) + self.padding) * self.row_bytes
+        result = 4 * self.tile[0] * (self.tile[1] + 8)  # which lies where the stages were
+        registers = self.registers * self.threads or sums + _OTHER_REGISTERS * self.threads
+        shared = max(stages, result) if self.is_staged else stages + _RESERVED
+        room = gpu.shared_bytes // shared
+        together = min(room, _REGISTERS // registers, _THREADS // self.threads, _BLOCKS)
+        return max(together, 1) if room else 0
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the parts of a product cost on the GPU on which they were measured; times in us.
+
+    Attributes
+    ----------
+    flops_per_us : of all multiprocessors, with a tile of rate 1
+    sums_bytes_per_us : that partial sums are written and read with, to the L2 cache mostly
+    dram_bytes_per_us : that tensors are read with, each once
+    fill_us : of a tile's first copies, while nothing is computed
+    store_us : of an element of a tile's result, on its way to memory
+    shared_rate : of tiles that share a multiprocessor: while some wait, others compute
+    crowd : how much longer first copies take for each other tile of a multiprocessor
+    hidden : what is left of the shorter one of computing and moving, behind the longer one
+    sums_us : of the launch of the kernel that adds up the slices of split-K
+    launch_us : of the kernel itself
+    l2_bytes_per_us : that tiles are read with from the L2 cache, by all multiprocessors
+    step_us : from asking for a tile of a step to having it, over the stages in flight
+    load_flops : of a load of one vector or one element, in flops that the time would do for
+    begun : what is left of filling and storing where tiles share a multiprocessor
+    sums_step_us : of adding up 16 parts, one round after the other
+    scatter : how much longer a result takes to store whose rows are no whole vectors
+    """
+
+    flops_per_us: float
+    sums_bytes_per_us: float = 4e6
+    dram_bytes_per_us: float = 4.2e6
+    fill_us: float = 1.8
+    store_us: float = 6.7e-5
+    shared_rate: float = 0.6
+    crowd: float = 0.2
+    hidden: float = 0.1
+    sums_us: float = 3.0
+    launch_us: float = 0.0
+    l2_bytes_per_us: float = math.inf
+    step_us: float = 0.0
+    load_flops: float = 0.0
+    begun: float = 0.0
+    sums_step_us: float = 0.0
+    scatter: float = 0.0
+    gpu: Gpu = field(default=H200)
+
+    def scale(self, gpu: Gpu) -> Costs:
+        """What they would be on another GPU: rates go with its lanes and clock, the L2 cache with
+        the clock and multiprocessors, memory with its bandwidth; latencies stay as they are.
+        """
+        if gpu == self.gpu:
+            return self
+        own = self.gpu
+        memory = gpu.bytes_per_us / own.bytes_per_us
+        caches = gpu.multiprocessors * gpu.megahertz / (own.multiprocessors * own.megahertz)
+        return Costs(
+            **{
+                **vars(self),
+                "flops_per_us": self.flops_per_us * gpu.lanes_per_us / own.lanes_per_us,
+                "sums_bytes_per_us": self.sums_bytes_per_us * caches,
+                "dram_bytes_per_us": self.dram_bytes_per_us * memory,
+                "l2_bytes_per_us": self.l2_bytes_per_us * caches,
+                "store_us": self.store_us * own.megahertz / gpu.megahertz,
+                "gpu": gpu,
+            }
+        )
+
+
+class Estimate(NamedTuple):
+    """The time of a product in microseconds, and its parts.
+
+    Attributes
+    ----------
+    waves : of tiles that a multiprocessor computes at a time
+    compute : of the waves
+    memory : of the tensors and the tiles, through DRAM and the L2 cache
+    sums : of the kernel that adds up the slices of split-K
+    together : tiles that a multiprocessor has at a time
+    """
+
+    us: float
+    waves: int
+    compute: float
+    memory: float
+    sums: float
+    launch: float
+    tiles: int
+    together: int
+
+
+class Choice(NamedTuple):
+    """A tile, slices of the reduction, and what they take."""
+
+    rate: TileRate
+    parts: int
+    estimate: Estimate
+
+
+class Ranked(NamedTuple):
+    """A config of a family, with what it was chosen for."""
+
+    config: Any
+    choice: Choice
+
+
+def rank(
+    product: Product, candidates: Iterable[tuple[TileRate, int]], costs: Costs
+) -> list[Choice]:
+    """The candidates, fastest first; of the same time, the first of them."""
+    choices = [choose(product, tile, parts, costs) for tile, parts in candidates]
+    return sorted(choices, key=lambda choice: choice.estimate.us)
+
+
+def choose(product: Product, tile: TileRate, parts: int, costs: Costs) -> Choice:
+    """A tile and slices of k with what they take."""
+    return Choice(tile, parts, estimate(product, tile, parts, costs))
+
+
+def list_parts(product: Product, tile: TileRate, costs: Costs) -> Iterator[int]:
+    """Slices of k worth a look: all that fill the multiprocessors up to twice, of at least two
+    steps each, and numbers that are no more waves than the next smaller ones.
+    """
+    step = tile.row_bytes // product.size
+    steps = -(-product.k // step)
+    tiles = count_tiles(product, tile, 1)
+    most = min(
+        steps // 2, 2 * costs.gpu.multiprocessors * tile.count_together(2, costs.gpu) // tiles
+    )
+    most = min(most, 2 * costs.gpu.multiprocessors)
+    seen = set()
+    for parts in range(1, max(most, 1) + 1):
+        each = -(-steps // parts)
+        parts = -(-steps // each)  # no fewer have as few steps
+        if parts not in seen:
+            seen.add(parts)
+            yield parts
+
+
+def count_tiles(product: Product, tile: TileRate, parts: int) -> int:
+    """The blocks of threads."""
+    rows, columns = tile.tile
+    return -(-product.m // rows) * -(-product.n // columns) * parts * product.batch
+
+
+def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Estimate:
+    """What a product takes: waves of tiles, or what memory takes, and what split-K adds to them."""
+    gpu = costs.gpu
+    step = tile.row_bytes // product.size
+    tiles = count_tiles(product, tile, parts)
+    steps = -(-product.k // (step * parts))
+    together = tile.count_together(steps, gpu)
+    if not together:
+        return Estimate(math.inf, 0, math.inf, math.inf, 0.0, costs.launch_us, tiles, 0)
+    flops = 2 * tile.tile[0] * tile.tile[1] * step + costs.load_flops * _count_loads(
+        product, tile, step
+    )
+    full = steps * flops / (costs.flops_per_us / gpu.multiprocessors)
+    waiting = steps * costs.step_us / max(1, min(tile.stages, steps) - 1)
+    store = costs.store_us * _count_stored(product, tile)
+    if parts == 1:  # slices are whole vectors
+        store *= 1.0 + costs.scatter * _count_scattered(product, tile)
+    crowded = max(tile.rate, costs.shared_rate) if tile.crowded is None else tile.crowded
+
+    def run(count: int) -> float:
+        """So many tiles on each multiprocessor."""
+        begin = costs.fill_us * (1 + costs.crowd * (count - 1))
+        begin += store
+        alone = max(full / tile.rate, waiting) + begin
+        return max(alone, count * full / crowded + costs.begun * begin)
+
+    rounds, rest = divmod(-(-tiles // gpu.multiprocessors), together)
+    compute = rounds * run(together) + (run(rest) if rest else 0.0)
+    memory = _move(product, tile, costs)
+    sums = 0.0 if parts == 1 else _add_up(product, parts, costs)
+    both = max(compute, memory) + costs.hidden * min(compute, memory)
+    us = costs.launch_us + both + sums
+    waves = rounds + (rest > 0)
+    return Estimate(us, waves, compute, memory, sums, costs.launch_us, tiles, together)
+
+
+def _count_stored(product: Product, tile: TileRate) -> int:
+    """Elements that a tile stores; through shared memory, all of it."""
+    if tile.is_staged:
+        return tile.tile[0] * tile.tile[1]
+    return min(product.m, tile.tile[0]) * min(product.n, tile.tile[1])
+
+
+def _count_scattered(product: Product, tile: TileRate) -> float:
+    """How far elements of a result lie apart that neighbouring threads store: 0 where they are
+    neighbours or whole vectors, 1 where each thread has a vector that it stores one by one.
+    """
+    vector = math.gcd(product.n, _WIDE)
+    return max(0.0, tile.strip / vector - 1) / (_WIDE - 1)
+
+
+def _count_loads(product: Product, tile: TileRate, step: int) -> float:
+    """Loads of a step of a tile: of vectors of 16 bytes, or of fewer where rows are odd."""
+    wide = 16 // product.size
+    rows = zip((product.k, product.n), tile.tile, strict=True)
+    return sum(extent * step / math.gcd(length, wide) for length, extent in rows)
+
+
+def _move(product: Product, tile: TileRate, costs: Costs) -> float:
+    """What memory takes: each tensor once from DRAM, or all tiles through the L2 cache."""
+    read = product.size * product.batch * (product.m + product.n) * product.k
+    least = (read + product.size * product.cells) / costs.dram_bytes_per_us
+    rows, columns = (min(pair) for pair in zip((product.m, product.n), tile.tile, strict=True))
+    fetched = count_tiles(product, tile, 1) * (rows + columns) * product.k * product.size
+    return max(least, fetched / costs.l2_bytes_per_us)
+
+
+def _add_up(product: Product, parts: int, costs: Costs) -> float:
+    moved = 2 * _RESULT_BYTES * product.cells * parts / costs.sums_bytes_per_us
+    return costs.sums_us + moved + costs.sums_step_us * -(-parts // 16)
