@@ -85,11 +85,12 @@ def _launch(
         tensor.name: _count_nan(output.numpy())
         for tensor, output in zip(problem.outputs, outputs, strict=True)
     }
-    notes = []
-    for name, missing in counts.items():
-        which = f" {name}" if len(counts) > 1 else ""
-        if missing:
-            notes.append(f"{missing} elements of the output{which} were not written, or are NaN")
+    notes = [
+        f"{missing} elements of the output{f' {name}' if len(counts) > 1 else ''} were not "
+        "written, or are NaN"
+        for name, missing in counts.items()
+        if missing
+    ]
     return Launched(wanted["candidate"], names, "; ".join(notes))
 
 

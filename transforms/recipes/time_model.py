@@ -24,6 +24,8 @@ _RESULT_BYTES = 4
 """Of a sum."""
 _WIDE = 4
 """Sums of a vector."""
+_STORING_THREADS = 256
+"""Whose elements have the cost of a store."""
 
 
 class Product(NamedTuple):
@@ -260,11 +262,14 @@ def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Esti
     return Estimate(us, waves, compute, memory, sums, costs.launch_us, tiles, together)
 
 
-def _count_stored(product: Product, tile: TileRate) -> int:
-    """Elements that a tile stores; through shared memory, all of it."""
+def _count_stored(product: Product, tile: TileRate) -> float:
+    """Elements that a tile stores; through shared memory, all of it, and else in proportion to what
+    each of its threads stores, as by 256 of them.
+    """
     if tile.is_staged:
         return tile.tile[0] * tile.tile[1]
-    return min(product.m, tile.tile[0]) * min(product.n, tile.tile[1])
+    stored = min(product.m, tile.tile[0]) * min(product.n, tile.tile[1])
+    return stored * _STORING_THREADS / tile.threads
 
 
 def _count_scattered(product: Product, tile: TileRate) -> float:

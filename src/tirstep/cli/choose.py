@@ -176,7 +176,8 @@ def _explain(choice: Choice) -> str:
     slices = f" in {parts} slices of k" if parts > 1 else ""
     bound = "computing" if found.compute >= found.memory else "memory"
     pieces = [
-        f"{tiles}{slices}: {count(found.waves, 'wave')} of {found.together} on each multiprocessor",
+        f"{tiles}{slices}: {count(found.waves, 'wave')}, up to {found.together} tiles on each "
+        "multiprocessor",
         f"computing {found.compute:.1f} us",
         f"memory {found.memory:.1f} us",
         f"launch {found.launch:.1f} us",
