@@ -289,8 +289,7 @@ def try_pass(
             if tried.corpus is not None:
                 return show_corpus(screen, experiment, tried, change, options, as_json=as_json)
             subjects, is_all = list_subjects(tried.modules, tried.seed, experiment.edits)
-            with screen.working():
-                trials = _try_all(screen, experiment, subjects, options)
+            trials = _try_all(screen, experiment, subjects, options)
             code = show_modules(
                 screen, experiment, trials, tried, change, with_diff=with_diff, as_json=as_json
             )
@@ -305,15 +304,16 @@ def _try_all(
     from tirstep.experiments import Trial, try_change
 
     trials = []
-    for number, subject in enumerate(subjects, 1):
-        screen.doing(f"{subject.label} ({number} of {count(len(subjects), 'module')})")
-        note_tried(subject.label)
-        crash = find_crash(subject.label)
-        trials.append(
-            try_change(experiment, subject, options)
-            if crash is None
-            else Trial(subject, "crashed", crash)
-        )
+    with screen.working():
+        for number, subject in enumerate(subjects, 1):
+            screen.doing(f"{subject.label} ({number} of {count(len(subjects), 'module')})")
+            note_tried(subject.label)
+            crash = find_crash(subject.label)
+            trials.append(
+                try_change(experiment, subject, options)
+                if crash is None
+                else Trial(subject, "crashed", crash)
+            )
     return trials
 
 
