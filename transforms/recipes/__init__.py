@@ -40,6 +40,7 @@ from .mma import MATMUL_MMA
 from .products import BATCHED_MATMUL, MATMUL_BIAS_GELU, MATMUL_BIAS_RELU
 from .recipe import Example, Recipe, Step, recipe
 from .rows import ROWS
+from .rows_best import ROWS_BEST
 from .stencil import (
     conv1d_memory_hierarchy,
     conv1d_naive,
@@ -66,6 +67,7 @@ _ALL = (
     GELU,
     TRANSPOSE,
     *ROWS,
+    *ROWS_BEST,
     _order('"GPU and hardware acceleration, part 1"', window_sum_bound, window_sum_shared),
     _order(
         "the GEMM tutorial, v0 to v4",

@@ -39,7 +39,8 @@ def list_choosers(kernel: str) -> list[Chooser]:
     for kind, rank in _RANKS.items():
         words = [word for word in (kernel, kind, "best") if word]
         name = "_".join(words)
-        if name in RECIPES and kernel != "conv2d":  # whose product is none of its sizes
+        # Of products; but for conv2d, whose product is none of its sizes.
+        if name in RECIPES and "matmul" in kernel:
             table = "matmul" if kernel.startswith("matmul") else kernel
             found.append(Chooser(name, rank, "_".join(filter(None, (table, kind)))))
     return found

@@ -13,16 +13,18 @@ from typing import NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import ForKind
 
 from ..binding import bind_loop
 from ..caching import cache_write_at
 from ..errors import TransformError
 from ..gpu_limits import MAX_THREADS, WARP
-from ..loops import Tail, split_loop, unroll_loop
+from ..loops import Tail, fuse_loops, split_loop, unroll_loop
 from ..placement import compute_block_at
-from ..queries import get_extent, is_reduction
+from ..queries import get_extent, get_own_loops, is_reduction
+from ..reduction import rfactor_reduction
 from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
-from ..vectorize import vectorize_loop
+from ..vectorize import MAX_VECTOR_BYTES, vectorize_loop
 from .ladder import Family, Ladder, Rung, knob
 from .recipe import Example, get_sblocks
 
@@ -33,14 +35,14 @@ BLOCK_THREADS = 64
 """So many threads a block has at least: it takes more than one warp to fill a multiprocessor."""
 
 
-THREADS = (32, 64, 128, 256, 512, 1024)
+THREADS = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowPerThreadConfig:
     """Knobs of a schedule with one thread for each row."""
 
-    threads: int = knob(32, "threads of a block", choices=THREADS[:4])
+    threads: int = knob(32, "threads of a block", choices=THREADS[2:6])
     tail: Tail = knob("refuse", "what happens where they do not divide the rows")
 
 
@@ -62,7 +64,19 @@ class RowConfig:
     rows: int | None = knob(
         1,
         "rows of a block; None for as many as make 64 threads",
-        choices=(None, 1, 2, 4, 8),
+        choices=(None, 1, 2, 4, 8, 16, 32),
+    )
+    each: int = knob(
+        0,
+        "vectors that a thread reads at once of a row that is not kept in registers; 0 reads "
+        "element by element",
+        choices=(0, 2, 4, 8),
+        least=0,
+    )
+    parts: int = knob(
+        1,
+        "blocks that share a row, whose sums a second kernel adds up; of kernels of one sum",
+        choices=(1, 2, 4, 8, 16, 32, 64, 128),
     )
     tail: Tail = knob("refuse", "what happens where these do not divide the row")
 
@@ -84,6 +98,9 @@ def schedule_row_per_thread(sch: Schedule, config: RowPerThreadConfig) -> Iterat
 def schedule_rows(sch: Schedule, config: RowConfig) -> Iterator[str]:
     """Threads share a row."""
     blocks = get_sblocks(sch)
+    if config.parts > 1:
+        yield from _sum_parts(sch, blocks, config)
+        return
     if not config.in_registers and _inline_copies(sch, blocks):
         yield "exponentials_inlined"
     *producers, output = blocks
@@ -91,7 +108,11 @@ def schedule_rows(sch: Schedule, config: RowConfig) -> Iterator[str]:
     row = _bind_rows(sch, output, rows, config.tail)
     _compute_row_at(sch, producers, row)
     yield "rows_on_blocks"
-    steps = _spread_rows(sch, blocks, row, _Fit(threads, vector, rows), config)
+    fit = _Fit(threads, vector, rows)
+    if config.each and not config.in_registers:
+        yield from _read_in_rounds(sch, blocks, fit, config)
+        return
+    steps = _spread_rows(sch, blocks, row, fit, config)
     yield "spread_over_threads"
     if config.in_registers:
         for block in blocks:
@@ -134,6 +155,69 @@ def _spread_rows(
     for block in [*producers, *([output] if store else [])]:
         keep_in_registers(sch, block)
     return steps
+
+
+def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> Iterator[str]:
+    """Sum the parts of each row on blocks of their own, and add them up in a second kernel."""
+    if len(blocks) > 1 or config.in_registers or not config.each:
+        raise TransformError(
+            "schedule_rows",
+            f"parts={config.parts} with {len(blocks)} sblocks, in_registers={config.in_registers} "
+            f"and each={config.each}",
+            "only a kernel of one sum has parts, and reads them in rounds: in_registers=False and "
+            "each >= 2",
+        )
+    (output,) = blocks
+    partial = rfactor_reduction(sch, output, parts=config.parts)
+    row = fuse_loops(sch, sch.get_loops(partial.block)[:2])
+    bind_loop(sch, row, axis="blockIdx.x")
+    yield "cut_in_parts"
+    extent = get_extent(sch, sch.get_loops(partial.block)[-1])
+    dtype = sch.get(partial.block).reads[0].source.dtype
+    vector = find_vector(extent, dtype, most=config.vector)
+    fit = _Fit(config.threads or MAX_THREADS, vector, 1)
+    least = fit.threads * vector * config.each
+    if (extent or 0) < least:
+        raise TransformError(
+            "schedule_rows",
+            f"parts={config.parts} leaves {extent} elements, and {fit.threads} threads read "
+            f"{least} at once",
+            "use fewer parts, fewer threads or a smaller each",
+        )
+    yield from _read_in_rounds(sch, [partial.block], fit, config)
+    bind_loop(sch, sch.get_loops(output)[0], axis="blockIdx.x")
+    spread_over_threads(sch, output, threads=min(config.parts, WARP), tail=config.tail)
+    yield "parts_added"
+
+
+def _read_in_rounds(
+    sch: Schedule, blocks: Sequence[SBlockRV], fit: _Fit, config: RowConfig
+) -> Iterator[str]:
+    """Spread every block over the threads of a row, each of which reads some vectors at a time."""
+    rounds = []
+    for block in reversed(blocks):  # readers first
+        # Sums of half precision are float32, of which 16 bytes make a vector.
+        regions = [*sch.get(block).reads, *sch.get(block).writes]
+        widest = MAX_VECTOR_BYTES // max(region.source.dtype.itemsize for region in regions)
+        vector = fit.vector if is_reduction(sch, block) else min(fit.vector, widest)
+        spread = spread_over_threads(
+            sch, block, threads=fit.threads, vector=vector, tail=config.tail
+        )
+        outer, batch = split_loop(sch, spread.steps, inner=config.each, tail=config.tail)
+        unroll_loop(sch, batch)
+        if is_reduction(sch, block):
+            rounds.append((block, outer))
+        elif vector > 1:
+            vectorize_loop(sch, spread.elements)
+    for block in blocks[:-1]:
+        keep_in_registers(sch, block)
+    yield "spread_over_threads"
+    for block, outer in rounds:
+        for copy in _cache_inputs(sch, block, outer):
+            for loop in get_own_loops(sch, copy):
+                if sch.get(loop).kind == ForKind.SERIAL:
+                    unroll_loop(sch, loop)
+    yield "rounds"
 
 
 class _Fit(NamedTuple):
@@ -206,11 +290,13 @@ def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -
         keep_in_registers(sch, block)
 
 
-def _cache_inputs(sch: Schedule, block: SBlockRV, row: LoopRV) -> None:
-    """All that a block reads of the kernel's tensors."""
-    for operand, region in enumerate(sch.get(block).reads):
-        if region.source.scope() == "global":
-            cache_row_at(sch, block, row, operand=operand)
+def _cache_inputs(sch: Schedule, block: SBlockRV, loop: LoopRV) -> list[SBlockRV]:
+    """Copy all that a block reads of the kernel's tensors under a loop; the copies."""
+    return [
+        cache_row_at(sch, block, loop, operand=operand)
+        for operand, region in enumerate(sch.get(block).reads)
+        if region.source.scope() == "global"
+    ]
 
 
 MATRIX, SMALL = Example({"m": 4096, "n": 4096}), {"m": 6, "n": 64}
@@ -283,14 +369,13 @@ def _climb(threads: Rung, sblocks_online: str | None) -> list[Rung]:
     return [cached, vectors, fitted, rows, online]
 
 
-ROWS = tuple(
-    _make_ladder(*row)
-    for row in (
-        ("row_sum", "B"),
-        ("softmax", "max exp sum B", "wide statistics B"),
-        ("rms_norm", "sum B"),
-        ("layer_norm", "mean variance B"),
-        ("matvec", "y"),
-    )
+KERNELS = (
+    ("row_sum", "B"),
+    ("softmax", "max exp sum B", "wide statistics B"),
+    ("rms_norm", "sum B"),
+    ("layer_norm", "mean variance B"),
+    ("matvec", "y"),
 )
+"""Kernels over rows, and the names of their sblocks."""
+ROWS = tuple(_make_ladder(*row) for row in KERNELS)
 """The ladders of the kernels over rows."""
