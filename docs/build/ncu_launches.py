@@ -86,8 +86,8 @@ def _launch(
         for tensor, output in zip(problem.outputs, outputs, strict=True)
     }
     notes = [
-        f"{missing} elements of the output{f' {name}' if len(counts) > 1 else ''} were not written, "
-        "or are NaN"
+        f"{missing} elements of the output{f' {name}' if len(counts) > 1 else ''} were not "
+        "written, or are NaN"
         for name, missing in counts.items()
         if missing
     ]
