@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fake_machine import FakeMachine
+from shapes_page import make_files
 
 from tirstep.bench import shape_runs
 from tirstep.bench.fitting import (
@@ -55,6 +56,11 @@ def test_configs_are_timed_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert read_set(tmp_path / "set.json") == timed
     tiles = list_tiles(4)
     assert [it.us for it in list_times(timed.shapes, tiles)] == us[1:]
+
+
+def test_the_page_is_as_measured():
+    for file, text in make_files().items():
+        assert file.read_text(encoding="utf-8") == text, f"{file}: make bench-shapes ARGS=fit"
 
 
 def test_the_fit_finds_what_times_were_made_with():

@@ -366,11 +366,6 @@ class Player(FragmentMoves):
         loop = self.sequence()
         return Call("prefetch_through_registers", (loop, find_copies(self.play, loop)))
 
-    def do_prefetch_asynchronously(self) -> Call:
-        loop = self.sequence()
-        stages = {"stages": self.one((2, 2, 3, 4), "stages")}
-        return Call("prefetch_asynchronously", (loop, find_copies(self.play, loop)), stages)
-
     # The finishing phase.
 
     def finish(self) -> None:
