@@ -16,6 +16,7 @@ from pages import write_table
 from plots import Drawing
 
 from tirstep.bench.shape_runs import TimedShape, list_times, read_set
+from tirstep.bench.shapes import CALIBRATION, MORE
 from tirstep.files import write_file
 from tirstep.transforms.recipes.costs import FOLDER, read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles
@@ -41,8 +42,10 @@ what DRAM and the L2 cache take, and the kernel that adds up slices of k; of {ti
 float32, {times} times at {shapes} shapes gave the costs of these parts
 (transforms/recipes/costs/matmul.json). `tirstep.bench.shapes` draws the shapes: m, n and k between
 1 and 16384, evenly by their logarithms, half of the shapes multiples of 64, at most 2^36 products.
-Those that the model is judged by were not among those that it was fitted to. `make bench-shapes`
-measures, fits and writes this page; caches are cold, as in [all times](benchmarks.md).
+Those that the model is judged by were not among those that it was fitted to: {drawn} that were
+drawn, too, and {more} more, six by hand and the others with odd rows of many results. `make
+bench-shapes` measures, fits and writes this page; caches are cold, as in
+[all times](benchmarks.md).
 
 """
 
@@ -67,7 +70,8 @@ def make_files() -> dict[Path, str]:
 def make_page(sets: Mapping[str, Sequence[TimedShape]], plots: Sequence[str]) -> str:
     """The text of the page."""
     fit = json.loads((FOLDER / "matmul.json").read_text(encoding="utf-8"))["fit"]
-    text = HEAD.format(tiles=len(list_tiles(4)), times=fit["times"], shapes=fit["shapes"])
+    counts = {"tiles": len(list_tiles(4)), "times": fit["times"], "shapes": fit["shapes"]}
+    text = HEAD.format(**counts, drawn=CALIBRATION, more=len(MORE))
     rows = [
         ["error of the model where it was fitted", f"{100 * fit['error']:.0f} %"],
         ["error at shapes left out of the fit", f"{100 * fit['error_left_out']:.0f} %"],
