@@ -130,6 +130,11 @@ class FragmentMoves(Places):
     def do_lay_in_panels(self) -> Call:
         return self.of_block("lay_in_panels", width=self.one((1, 4, 8, 16, 64), "width"))
 
+    def do_prefetch_asynchronously(self) -> Call:
+        loop = self.sequence()
+        stages = {"stages": self.one((2, 2, 3, 4), "stages")}
+        return Call("prefetch_asynchronously", (loop, find_copies(self.play, loop)), stages)
+
     def do_prefetch_by_tma(self) -> Call:
         loop = self.sequence()
         stages = self.one((2, 2, 2, 3, 4), "stages")
