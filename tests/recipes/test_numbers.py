@@ -1,7 +1,7 @@
 """Every recipe computes what its kernel means, at drawn shapes, sizes, types and seeds."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -30,6 +30,7 @@ from tirstep.strategies.kernel_strategies import (
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, Recipe
 from tirstep.transforms.recipes.conv2d import CONV2D
+from tirstep.transforms.recipes.ladder import Rung
 from tirstep.transforms.recipes.products import PRODUCTS
 
 ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
@@ -37,6 +38,9 @@ ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: rec
 # have these at chosen shapes.
 SHARED = {recipe.name for ladder in (*PRODUCTS, *CONV2D) for recipe in ladder}
 DRAWN = [recipe for name, recipe in RECIPES.items() if name not in SHARED]
+# The rungs of a ladder share a schedule: each is drawn less often than what it begins with.
+RUNGS = [recipe for recipe in DRAWN if isinstance(recipe, Rung) and recipe.base]
+FEWER = settings(max_examples=2 * settings.default.max_examples // 5)
 SEEDS = st.integers(0, 2**32 - 1)
 SMALLER = {kernel for kernel, _ in SIMULATED}
 
@@ -100,28 +104,34 @@ def explain(findings, run: Run, seed: int) -> str:
     return "\n".join([*map(str, findings), str(run.problem), f"to find the culprit: {command}"])
 
 
-@pytest.mark.parametrize(
-    "recipe", [it for it in DRAWN if not it.arch], ids=lambda recipe: recipe.name
-)
+def by_name(recipes: Iterable[Recipe]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("recipe", recipes, ids=lambda recipe: recipe.name)
+
+
+@by_name(it for it in DRAWN if not it.arch and it not in RUNGS)
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_and_faults_at_drawn_shapes(recipe: Recipe, data: st.DataObject, seed: int) -> None:
     """One run for both devices: most of the time goes into making it."""
     check(recipe, ("simulator", "cpu"), data, seed)
 
 
-@pytest.mark.parametrize("recipe", [it for it in DRAWN if it.arch], ids=lambda recipe: recipe.name)
-@settings(max_examples=2 * settings.default.max_examples // 5)
+@by_name(it for it in RUNGS if not it.arch)
+@FEWER
+@given(data=st.data(), seed=SEEDS)
+def test_numbers_and_faults_of_rungs(recipe: Recipe, data: st.DataObject, seed: int) -> None:
+    check(recipe, ("simulator", "cpu"), data, seed)
+
+
+@by_name(it for it in DRAWN if it.arch)
+@FEWER
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_and_faults_on_tensor_cores(recipe: Recipe, data: st.DataObject, seed: int) -> None:
-    """Fewer draws: the rungs of a ladder share a schedule, and each takes long to simulate."""
+    """Each takes long to simulate."""
     check(recipe, ("simulator",), data, seed)
 
 
-@pytest.mark.parametrize(
-    "recipe",
-    [recipe for recipe in RECIPES.values() if recipe.kernel in SMALLER],
-    ids=lambda recipe: recipe.name,
-)
+@by_name(it for it in RECIPES.values() if it.kernel in SMALLER)
+@FEWER
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_at_drawn_shapes_too_large_to_simulate(
     recipe: Recipe, data: st.DataObject, seed: int
@@ -130,7 +140,7 @@ def test_numbers_at_drawn_shapes_too_large_to_simulate(
 
 
 @pytest.mark.gpu
-@ALL
+@by_name(DRAWN)
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_at_drawn_shapes_on_cuda(recipe: Recipe, data: st.DataObject, seed: int) -> None:
     check(recipe, ("cuda",), data, seed)
