@@ -19,7 +19,7 @@ from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, REGISTERS, WARP, count_registers
 from .intrinsics.mma import SCOPE
-from .legality.net import SWIZZLE
+from .legality.net import ALIGNMENT, SWIZZLE
 from .loops import require_constant
 from .pass_options import set_pipeline
 from .pipelining import require_copies, require_pipeline
@@ -194,6 +194,12 @@ def _measure_copy(sch: Schedule, copy: SBlockRV) -> CopyShape:
         )
     if not isinstance(block.body, BufferStore):
         raise TransformError(f"block '{name}' is more than one store", "place a plain copy")
+    if ALIGNMENT in block.annotations:
+        raise TransformError(
+            f"block '{name}' writes rows with padding in between, and the TMA writes them one "
+            "behind the other",
+            "leave the rows without padding, and exchange their chunks where banks conflict",
+        )
     own = [sch.get(loop) for loop in get_own_loops(sch, copy)]
     analyzer = Analyzer()
     for loop in own:

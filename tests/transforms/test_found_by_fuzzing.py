@@ -25,11 +25,13 @@ from tirstep.transforms import (
     keep_in_registers,
     pad_block,
     prefetch_asynchronously,
+    prefetch_by_tma,
     prefetch_through_registers,
     reverse_compute_block_at,
     set_pass_option,
     split_loop,
     split_reduction,
+    stage_fragments_at,
     stage_operand_at,
     stage_swizzled_at,
     tile_block,
@@ -317,6 +319,16 @@ def test_a_copy_through_registers_keeps_its_loops_and_its_memory():
         unroll_loop(sch, own)
     with refuses(sch, "block 'A_shared' would copy through registers to scope 'local'"):
         keep_in_registers(sch, copy)
+
+
+def test_padded_rows_are_none_that_the_tma_writes():
+    sch = Schedule(matmul.problem(32, 32, 64, dtype="float16").module)
+    tile = tile_in_fragments(sch, sch.get_sblock("C"), tile=(32, 32), warp=(16, 16), tile_k=32)
+    copy = stage_fragments_at(
+        sch, tile.block, tile.outer, operand=0, warps=4, vector=2, layout="padded"
+    )
+    with refuses(sch, "prefetch_by_tma: block 'A_shared.dyn' writes rows with padding in between"):
+        prefetch_by_tma(sch, tile.outer, [copy], stages=2)
 
 
 def test_a_copy_of_one_place_of_a_swizzled_region_would_write_all_of_it():

@@ -39,7 +39,7 @@ _RENAMED = "_update"
 SWIZZLE = "permuted_layout"
 """TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
 _LARGEST = 2**31 - 1
-_ALIGNMENT = "buffer_dim_align"
+ALIGNMENT = "buffer_dim_align"
 """What storage_align notes: of a buffer's axis, a factor and an offset of its stride."""
 _MATRIX_BYTES = 16
 """Of a row that ldmatrix reads."""
@@ -430,7 +430,7 @@ def _find_matrices(block: SBlock) -> list[Any]:
 def _find_pitches(block: SBlock) -> list[tuple[Any, int]]:
     """The buffers that a block writes with rows apart by no multiple of 16 bytes, and the bytes."""
     found = []
-    for index, axis, factor, offset in block.annotations.get(_ALIGNMENT, ()):
+    for index, axis, factor, offset in block.annotations.get(ALIGNMENT, ()):
         buffer = block.writes[int(index)].source
         size = buffer.dtype.itemsize
         if int(axis) % len(buffer.shape) == len(buffer.shape) - 2:
