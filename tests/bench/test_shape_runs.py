@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fake_machine import FakeMachine
+from shapes_page import make_files
 
 from tirstep.bench import shape_runs
 from tirstep.bench.fitting import (
@@ -18,7 +19,7 @@ from tirstep.bench.fitting import (
     predict_left_out,
 )
 from tirstep.bench.shape_runs import choose_configs, list_times, read_set, time_shapes, write_set
-from tirstep.bench.shapes import CALIBRATION, MOST_PRODUCTS, TEST, draw_sets, draw_shapes
+from tirstep.bench.shapes import CALIBRATION, MORE, MOST_PRODUCTS, TEST, draw_sets, draw_shapes
 from tirstep.transforms.recipes.costs import read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles
 from tirstep.transforms.recipes.gpus import H200
@@ -30,7 +31,7 @@ def test_the_sets_are_always_the_same_and_never_meet():
     assert sets == draw_sets()
     assert sets.test[:2] == ((448, 896, 640), (76, 53, 591))
     both = {*sets.test, *sets.calibration}
-    assert len(both) == TEST + CALIBRATION
+    assert len(both) == TEST + CALIBRATION + len(MORE)
     assert max(map(math.prod, both)) <= MOST_PRODUCTS
     some = [*islice(draw_shapes(3), 400)]
     assert sum(all(size % 64 == 0 for size in shape) for shape in some) >= 200
@@ -55,6 +56,11 @@ def test_configs_are_timed_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert read_set(tmp_path / "set.json") == timed
     tiles = list_tiles(4)
     assert [it.us for it in list_times(timed.shapes, tiles)] == us[1:]
+
+
+def test_the_page_is_as_measured():
+    for file, text in make_files().items():
+        assert file.read_text(encoding="utf-8") == text, f"{file}: make bench-shapes ARGS=fit"
 
 
 def test_the_fit_finds_what_times_were_made_with():

@@ -19,6 +19,32 @@ MOST_PRODUCTS = 2**36
 UNIT = 64
 SEED = 16
 CALIBRATION, TEST = 52, 60
+MORE: tuple[Sizes, ...] = (
+    (3000, 3000, 3000),
+    (2048, 8192, 2048),
+    (5120, 1280, 2560),
+    (640, 640, 640),
+    (16, 16, 16384),
+    (1536, 2304, 640),
+    (1835, 4542, 10),
+    (6778, 274, 14),
+    (1212, 11093, 307),
+    (3433, 590, 50),
+    (11939, 1473, 9),
+    (274, 8287, 220),
+    (3037, 93, 1476),
+    (5164, 10762, 52),
+    (9105, 110, 73),
+    (256, 7771, 3),
+    (1068, 7365, 1),
+    (463, 943, 2076),
+    (2591, 6374, 7),
+    (1478, 2921, 46),
+    (2696, 1491, 6839),
+    (11486, 9761, 11),
+)
+"""Shapes to calibrate with beside the drawn ones: six by hand, and sixteen with odd rows of many
+results, of which those have few."""
 
 
 class ShapeSets(NamedTuple):
@@ -32,7 +58,7 @@ def draw_sets(seed: int = SEED) -> ShapeSets:
     """The two sets of a seed."""
     shapes = draw_shapes(seed)
     test = tuple(islice(shapes, TEST))
-    return ShapeSets(tuple(islice(shapes, CALIBRATION)), test)
+    return ShapeSets((*islice(shapes, CALIBRATION), *MORE), test)
 
 
 def draw_shapes(seed: int) -> Iterator[Sizes]:

@@ -281,9 +281,8 @@ def try_pass(
     unknown = [name for name in devices or () if name not in DEVICES or name == "auto"]
     if unknown:
         raise UseError(f"--device {unknown[0]}: choose {', '.join(DEVICES[1:])}")
-    architectures = choose_architectures(archs, all_archs=False)
     chosen = tuple(name for name in devices or choose_devices() if name != "simulator")
-    options = TryOptions(chosen, architectures)
+    options = TryOptions(chosen, choose_architectures(archs, all_archs=False))
     screen = Screen(quiet=as_json)
     try:
         with Experiment(tried.name, change.edits, change.whole) as experiment:
