@@ -296,6 +296,7 @@ WRITERS = {
     "src/tirstep/cli/export.py": "the work tree of a new repository, moved to its place as a whole",
     "docs/build/readme_outputs.py": "a program in a temporary folder",
     "src/tirstep/cli/streams.py": "/dev/null in the place of a closed stream",
+    "src/tirstep/cli/pass_crash.py": "the null device, in the place of standard error",
     "src/tirstep/experiments/shrinking.py": "the null device, in the place of standard error",
     "src/tirstep/bench/compile_pool.py": "libraries in a process's own folder",
     "lowering_checks/facts/compiled.py": "a cubin in a temporary folder",

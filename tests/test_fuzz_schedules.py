@@ -13,7 +13,7 @@ from tvm.script import from_source
 
 from tirstep import transforms as tr
 from tirstep.modules import matmul, vector_add
-from tirstep.strategies.players import Dice, Player, draw_problem
+from tirstep.strategies.players import Dice, Player, draw_problem, draw_warpgroups
 from tirstep.strategies.plays import Block as At
 from tirstep.strategies.plays import (
     Call,
@@ -102,6 +102,28 @@ def test_a_play_is_made_anew_from_its_calls():
     again = replay(play.problem, play.calls)
     assert again.module.script() == play.module.script()
     assert len(replay(play.problem, play.calls[:2]).calls) <= 2
+
+
+class Straight(Dice):
+    """Draws nothing in between the calls that lead somewhere."""
+
+    def one(self, values, label):
+        return values[-1] if label == "otherwise" else super().one(values, label)
+
+
+def test_plays_reach_warps_of_roles_that_the_tma_feeds():
+    """None did in thousands, before there were problems and calls for it."""
+    wanted = {"tile_in_warpgroups", "prefetch_by_tma", "tensorize_warpgroups", "specialize_warps"}
+    done = set()
+    for trial in range(60):
+        choice = Straight(f"roles:{trial}")
+        play = Play(draw_warpgroups(choice))
+        player = Player(choice, play)
+        player.begin_parts(player.list_warpgroup_steps())
+        done.update(call.name for call in play.calls)
+        if wanted <= done:
+            return
+    assert wanted <= done
 
 
 def test_a_fault_of_asynchronous_copies_counts_though_no_cpu_compiles_them():

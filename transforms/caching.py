@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import SeqStmt
+from tvm.tirx import BufferStore, For, SeqStmt
 
 from .decorators import composite
 from .errors import TransformError
@@ -81,12 +81,14 @@ def cache_write_at(
     requires: a scope as in `cache_read_at`; a loop around the block and outside of its
         reductions, not vectorized; for ``local`` a loop inside of the block's thread loops, since
         a thread cannot read another's registers; a block that computes all elements which the
-        copy would write: of a tile with a guard TVM may copy more, or beyond the tensor
+        copy would write: of a tile with a guard TVM may copy more, or beyond the tensor, and of
+        swizzled places or ones from data all of a region
     """
     _require_scope(scope)
     require_around(sch, loop, block)
     require_outside_reductions(sch, loop, block)
     require_scalar_place(sch, loop)
+    _require_known_elements(sch, block)
     copy = sch.cache_write(block, 0, scope)
     _require_inside(sch, copy)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
@@ -136,6 +138,20 @@ def _require_no_async_copy(sch: Schedule, block: SBlockRV) -> None:
                     f"iterations of loop '{loop.loop_var.name}', straight from global memory",
                     "cache its operand before prefetching",
                 )
+
+
+def _require_known_elements(sch: Schedule, block: SBlockRV) -> None:
+    """Refuse a block that writes one element of a region: the copy would write all of that."""
+    node = sch.get(block)
+    stores = find_all(node.body, BufferStore)
+    if len(stores) != 1 or find_all(node.body, For) or node.match_buffers:
+        return
+    if any(constant(part.extent) != 1 for part in node.writes[0].region):
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' writes one element at a time of a region of "
+            f"'{stores[0].buffer.name}' that its indices do not tell, and the copy would write all",
+            "cache before its elements change places, by stage_swizzled_at or transform_layout",
+        )
 
 
 def _require_scope(scope: str) -> None:

@@ -12,7 +12,7 @@ import tvm
 import tvm_ffi
 from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock
-from tvm.tirx import BufferStore, For
+from tvm.tirx import AllocBuffer, BufferStore, For
 
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all, get_axis
@@ -295,13 +295,14 @@ def find_global_in_kernels(module: tvm.IRModule) -> list[str]:
     found = []
     for _, function in module.functions_items():
         kernels = _find_kernel_loops(function.body)
-        for block in find_all(function.body, SBlock):
-            for buffer in block.alloc_buffers:
-                if str(buffer.scope()) != "global":
-                    continue
-                uses = [count for kernel in kernels if (count := _count_uses(kernel, buffer))]
-                if len(uses) == 1 and uses[0] == _count_uses(function.body, buffer):
-                    found.append(str(buffer.name))
+        blocks = find_all(function.body, SBlock)
+        buffers = [buffer for block in blocks for buffer in block.alloc_buffers]
+        for buffer in (*buffers, *(node.buffer for node in find_all(function.body, AllocBuffer))):
+            if str(buffer.scope()) != "global":
+                continue
+            uses = [count for kernel in kernels if (count := _count_uses(kernel, buffer))]
+            if len(uses) == 1 and uses[0] == _count_uses(function.body, buffer):
+                found.append(str(buffer.name))
     return list(dict.fromkeys(found))
 
 

@@ -181,6 +181,36 @@ def test_check_goes_on_behind_a_refused_step(
     assert "tirstep why fused_first" in result.out
 
 
+REFUSED_PROGRAM = """
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+@I.ir_module
+class Refused:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        for _ in T.thread_binding(2, thread="blockIdx.x"):
+            D = T.alloc_buffer((8,), "float32")
+            for i in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("D"):
+                    vi = T.axis.spatial(8, i)
+                    D[vi] = A[vi]
+            for i in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(8, i)
+                    C[vi] = D[vi]
+"""
+
+
+def test_a_refused_program_has_no_step_before_it(command: Command, tmp_path: Path):
+    file = tmp_path / "refused.py"
+    file.write_text(REFUSED_PROGRAM)
+    result = command("why", f"{file}:Refused", "-o", tmp_path / "why.py")
+    assert result.code == 1
+    assert "the kernel as it was written: no step comes before it" in result.out
+    assert "D stays in global memory inside a kernel: keep_in_registers" in result.out
+
+
 @pytest.mark.usefixtures("wrong_vector_add")
 def test_no_step_comes_before_the_kernel(command: Command, tmp_path: Path):
     result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")

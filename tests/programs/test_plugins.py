@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from own_files import HEAD, KERNEL, RECIPES
 
+from tirstep.bench.cases import CaseChoice
 from tirstep.cli import main
+from tirstep.cli.bench import plan_all
 from tirstep.programs import plugins
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,6 +63,8 @@ def test_recipes_of_a_package_are_known_by_name(install, call):
         code, out, err = call(line)
         assert (code, err) == (0, ""), line
         assert shown in out
+    (case,) = plan_all(CaseChoice(["twice"]), None)[0]
+    assert [it.name for it in case.recipes] == ["twice_bound"]
     assert "did you mean twice_bound" in call("check twice_bond")[2]
     assert "next  tirstep diff twice_bound " in call("ladder twice")[1]
 

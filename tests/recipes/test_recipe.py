@@ -254,7 +254,11 @@ def make_recipe(names: list[object], blocks: object = ("C",)) -> Recipe:
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
-        (["one", "two", "one"], "yields 'one', and an earlier step has that name"),
+        (
+            ["one", "two", "one"],
+            "yields 'one', and an earlier step has that name; yield a new name for each step, as "
+            "'one_2'",
+        ),
         (["input"], "yields 'input', and an earlier step has that name"),
         ([3], "yields 3, which is no name of a step"),
         (["a b/c"], "yields 'a b/c', which is no name of a step"),

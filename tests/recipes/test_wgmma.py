@@ -144,8 +144,8 @@ def test_tiles_by_the_tma(shape, options: dict, config: dict, roles: bool, devic
     ("shape", "options", "config"),
     [
         ((64, 32, 128), {"dtype": "tf32"}, {"copies": "tma", "roles": True}),
-        ((64, 64, 64), {"dtype": "tf32"}, {}),
-        ((64, 64, 96), {"dtype": "int8", "out": "int32"}, {"copies": "tma"}),
+        ((60, 32, 64), {"dtype": "float8_e4m3fn", "acc": "fp22"}, {"tail": "pad"}),
+        ((61, 37, 75), {"dtype": "int8", "out": "int32"}, {"copies": "tma", "tail": "pad"}),
     ],
     ids=str,
 )

@@ -245,6 +245,20 @@ def test_recipes_that_were_skipped_are_counted(visit: Open, report: Report, tmp_
     assert "it does not divide" in opened.texts(".ladder")[0]
 
 
+def test_a_module_without_a_shape_stands_beside_a_kernel(
+    visit: Open, report: Report, tmp_path: Path
+):
+    """As in a report of a user's file: what leaves no size open has none."""
+    first, second = report.recipes
+    path = tmp_path / "mixed.html"
+    parts = (first, dataclasses.replace(second, shape=""))
+    path.write_text(render_report(dataclasses.replace(report, recipes=parts)), "utf-8")
+    opened = visit(path=path)
+    assert [second.name in text for text in opened.texts(".ladder")] == [True]
+    opened = visit(f"{LAST}/time", path=path)
+    assert "as given" in opened.texts(".counts thead th")
+
+
 def test_a_finding_that_is_a_diff_has_its_colours(visit: Open, report: Report, tmp_path: Path):
     step = report.recipes[1].steps[3]
     diff = "--- golden\n+++ got\n@@ -1 +1 @@\n-old\n+new"

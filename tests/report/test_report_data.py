@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from golden_runs import run_golden
 
+from tirstep.cli.report.jobs import RecipeJob, do_job
 from tirstep.cli.report.loops import Nest, find_buffers, find_nests
 from tirstep.cli.report.model import Report, Text, TextTable, as_document
 from tirstep.cli.report.render import SCRIPTS, STYLES, render_report, unpack_document
+from tirstep.cli.request import make_request
+from tirstep.cli.screen import Screen
 from tirstep.lowering_checks import print_module
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.transforms.recipes import RECIPES
@@ -124,3 +127,21 @@ def test_a_page_without_data_is_no_report():
 def test_what_was_not_checked_says_so(report: Report):
     unchecked = dataclasses.replace(report, device=None)
     assert "device" not in as_document(unchecked)
+
+
+MODULE = """from tvm.script import tirx as T
+
+@T.prim_func
+def own(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
+    for i in T.thread_binding(64, thread="threadIdx.x"):
+        C[i] = A[i]
+"""
+
+
+def test_a_module_without_a_shape_is_counted_too(tmp_path: Path):
+    file = tmp_path / "own.py"
+    file.write_text(MODULE)
+    request = make_request(None, None, None, None, device="simulator")
+    part = do_job(RecipeJob(f"{file}:own", (f"{file}:own",), request, "cuda", True), Screen())
+    assert part.shape == ""
+    assert part.steps[0].counts.sectors == 16

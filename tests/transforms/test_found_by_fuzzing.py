@@ -17,6 +17,7 @@ from tirstep.transforms import (
     align_vectors,
     bind_loop,
     cache_read_at,
+    cache_write_at,
     decompose_reduction_at,
     fetch_cooperatively,
     fold_tile,
@@ -30,6 +31,7 @@ from tirstep.transforms import (
     split_loop,
     split_reduction,
     stage_operand_at,
+    stage_swizzled_at,
     tile_block,
     tile_in_fragments,
     unroll_loop,
@@ -315,3 +317,14 @@ def test_a_copy_through_registers_keeps_its_loops_and_its_memory():
         unroll_loop(sch, own)
     with refuses(sch, "block 'A_shared' would copy through registers to scope 'local'"):
         keep_in_registers(sch, copy)
+
+
+def test_a_copy_of_one_place_of_a_swizzled_region_would_write_all_of_it():
+    """By 128 threads, each of which has filled one of eight places."""
+    sch = Schedule(matmul.problem(64, 64, 128, dtype="float16", transpose_b=True).module)
+    block = sch.get_sblock("C")
+    loop = sch.get_loops(block)[1]
+    copy = stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=1, tail="guard")
+    place = sch.get_loops(copy)[-1]
+    with refuses(sch, "cache_write_at: block 'A_shared.dyn' writes one element at a time of a reg"):
+        cache_write_at(sch, copy, place, scope="shared")

@@ -24,9 +24,9 @@ from ..loops import fuse_loops, split_loop, suggest_unrolling
 from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
 from ..placement import inline_producers
-from ..queries import find_row_length, get_extent, get_spatial_loops
+from ..queries import find_row_length, get_extent, get_outer_loops, get_spatial_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
-from ..tir import constant
+from ..tir import constant, get_axis
 from ..vectorize import vectorize_copy, vectorize_loop
 from ..warp_tiling import Inner, largest_divisor, tile_in_warps
 from .ladder import Family, Pair, knob, pairs
@@ -227,8 +227,12 @@ def _feed(
 
 
 def _copy_operands(sch: Schedule, block: SBlockRV) -> None:
-    """Let kernels of their own put the operands between zeros; what needs none is inlined."""
+    """Let kernels of their own put the operands between zeros; what needs none is inlined, or has
+    been written by a kernel before.
+    """
     for copy in sch.get_producers(block):
+        if any(get_axis(loop) is not None for loop in get_outer_loops(sch, copy)):
+            continue
         node = sch.get(copy)
         before, after = (region[0].source.shape for region in (node.reads, node.writes))
         if [int(size) for size in before] == [int(size) for size in after]:

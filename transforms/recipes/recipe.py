@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import functools
 import inspect
+import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -222,12 +223,13 @@ class Recipe:
 
     def _require_new_name(self, name: object, names: set[str], line: str) -> None:
         """Refuse a step that could not be found by its name, nor have a golden of its own."""
-        problem = f"{line} yields {name!r}, which is no name of a step"
+        problem, example = f"{line} yields {name!r}, which is no name of a step", "tiled"
         if isinstance(name, str) and name in names:
             problem = f"{line} yields '{name}', and an earlier step has that name"
+            example = next(new for i in itertools.count(2) if (new := f"{name}_{i}") not in names)
         elif isinstance(name, str) and name.isidentifier():
             return
-        raise TransformError(self.name, problem, "yield a new name for each step, as 'tiled'")
+        raise TransformError(self.name, problem, f"yield a new name for each step, as '{example}'")
 
     def _require_config(self, config: Mapping[str, object]) -> None:
         for name in config:

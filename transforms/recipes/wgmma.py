@@ -110,8 +110,7 @@ class WgmmaConfig:
     transpose: Transpose = knob(
         "tile",
         "where B as (k, columns) of 8 or 32 bits is transposed: in tiles as threads copy them, or, "
-        "where nothing is padded and there is one product, by a kernel of its own, behind which "
-        "the TMA may copy tiles",
+        "where there is one product, by a kernel of its own, behind which the TMA may copy tiles",
     )
     split_k: int = knob(1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4))
     tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
@@ -148,7 +147,7 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
     _require_warpgroups(config)
     require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
     is_batch = len(sch.get(total).iter_vars) > 3
-    is_apart = config.transpose == "kernel" and config.tail == "refuse" and not is_batch
+    is_apart = config.transpose == "kernel" and not is_batch
     if is_apart and is_across_k(sch, total):
         transpose_operand(sch, total, operand=1)
         yield "B_transposed"
@@ -439,7 +438,8 @@ def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:
     else:
         config = WgmmaConfig(**tuned)
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
-    return replace(config, tail=tail)
+    transpose = config.transpose if tail == "refuse" else "tile"  # the one that was timed
+    return replace(config, tail=tail, transpose=transpose)
 
 
 def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:

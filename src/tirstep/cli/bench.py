@@ -117,10 +117,12 @@ def command(
 
 def plan_all(choice: CaseChoice, function: str | None) -> tuple[list[PlannedCase], list[str]]:
     """The cases of names, and those of the user's programs; and what is not here."""
-    from tirstep.bench.cases import plan_cases
+    from tirstep.bench.cases import SUITES, plan_cases
+    from tirstep.programs.plugins import spell_plugin
 
-    own = [name for name in choice.names if is_program(name)]
-    names = [name for name in choice.names if name not in own]
+    spelt = [name if name in SUITES else spell_plugin(name) or name for name in choice.names]
+    own = [name for name in spelt if is_program(name)]
+    names = [name for name in spelt if name not in own]
     planned, absent = ([], []) if own and not names else plan_cases(replace(choice, names=names))
     if own:
         from tirstep.programs.benching import plan_program

@@ -226,7 +226,12 @@ def _show(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
     for facts in lowered:
         if facts.compiled:
             _show_compiled(screen, facts)
-    remarks = [remark for facts in found for remark in _remarks(facts)]
+    first = found.index(lowered[0]) if lowered else 0
+    remarks = [
+        remark
+        for place, facts in enumerate(found)
+        for remark in _remarks(facts, lowered[0].label if place < first else None)
+    ]
     if remarks:
         screen.line()
     for word, style, sentence in remarks:
@@ -237,10 +242,16 @@ def _rows(found: _StepFacts) -> Sequence[Fact]:
     return (*found.facts.rows(), *(found.counted.rows if found.counted is not None else ()))
 
 
-def _remarks(found: _StepFacts) -> Iterator[tuple[str, str, str]]:
-    """What is to be said of a step below the tables: a word, its style, and a sentence."""
+def _remarks(found: _StepFacts, first: str | None) -> Iterator[tuple[str, str, str]]:
+    """What is to be said of a step below the tables: a word, its style, and a sentence.
+
+    `first` is the first step with facts, where that comes later.
+    """
     if found.facts.refusal is not None:
-        yield "no facts", "dim", f"{found.label}: {found.facts.refusal}"
+        refusal = found.facts.refusal
+        if first is not None and found.facts.lowered is not None:
+            refusal += f" before step {first}"
+        yield "no facts", "dim", f"{found.label}: {refusal}"
     if found.counted is not None and found.counted.error is not None:
         yield "no counts", "dim", f"{found.label}: {found.counted.error}"
     for note in found.notes:

@@ -281,17 +281,15 @@ def try_pass(
     unknown = [name for name in devices or () if name not in DEVICES or name == "auto"]
     if unknown:
         raise UseError(f"--device {unknown[0]}: choose {', '.join(DEVICES[1:])}")
-    architectures = choose_architectures(archs, all_archs=False)
     chosen = tuple(name for name in devices or choose_devices() if name != "simulator")
-    options = TryOptions(chosen, architectures)
+    options = TryOptions(chosen, choose_architectures(archs, all_archs=False))
     screen = Screen(quiet=as_json)
     try:
         with Experiment(tried.name, change.edits, change.whole) as experiment:
             if tried.corpus is not None:
                 return show_corpus(screen, experiment, tried, change, options, as_json=as_json)
             subjects, is_all = list_subjects(tried.modules, tried.seed, experiment.edits)
-            with screen.working():
-                trials = _try_all(screen, experiment, subjects, options)
+            trials = _try_all(screen, experiment, subjects, options)
             code = show_modules(
                 screen, experiment, trials, tried, change, with_diff=with_diff, as_json=as_json
             )
@@ -306,15 +304,16 @@ def _try_all(
     from tirstep.experiments import Trial, try_change
 
     trials = []
-    for number, subject in enumerate(subjects, 1):
-        screen.doing(f"{subject.label} ({number} of {count(len(subjects), 'module')})")
-        note_tried(subject.label)
-        crash = find_crash(subject.label)
-        trials.append(
-            try_change(experiment, subject, options)
-            if crash is None
-            else Trial(subject, "crashed", crash)
-        )
+    with screen.working():
+        for number, subject in enumerate(subjects, 1):
+            screen.doing(f"{subject.label} ({number} of {count(len(subjects), 'module')})")
+            note_tried(subject.label)
+            crash = find_crash(subject.label)
+            trials.append(
+                try_change(experiment, subject, options)
+                if crash is None
+                else Trial(subject, "crashed", crash)
+            )
     return trials
 
 

@@ -189,7 +189,7 @@ def _show_first_bad(screen: Screen, place: str, found: RunBisection, bad: FirstB
             screen.line(line)
     elif bad.diff.lines:
         screen.diff(bad.diff.lines)
-    elif bad.step is not None and bad.step.index == 0 and not bad.is_pass:
+    elif bad.step is not None and bad.step.index == 0 and bad.kind in ("step", "refused"):
         screen.line("the kernel as it was written: no step comes before it")
     else:
         screen.line(f"nothing differs between {bad.diff.before} and {bad.diff.after}")

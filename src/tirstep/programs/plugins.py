@@ -57,12 +57,19 @@ def list_recipes() -> dict[str, Recipe]:
     return {**RECIPES, **{recipe.name: recipe for recipe in theirs}}
 
 
+def spell_plugin(name: str) -> str | None:
+    """``module:NAME`` of a plugin's kernel or recipe; None of every other name."""
+    module = _load().modules.get(name)
+    return None if module is None else f"{module}:{name}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Known:
     """What plugins add to what the commands know by name."""
 
     kernels: dict[str, Kernel] = dataclasses.field(default_factory=dict)
     ladders: dict[str, Ladder] = dataclasses.field(default_factory=dict)
+    modules: dict[str, str] = dataclasses.field(default_factory=dict)  # of kernels and recipes
 
 
 @functools.cache
@@ -92,6 +99,7 @@ def _add(entry: EntryPoint, known: Known) -> Iterator[str]:
             yield _describe_clash(entry, "kernel", kernel.name)
         else:
             known.kernels[kernel.name] = kernel
+            known.modules[kernel.name] = entry.module
     taken = {*RECIPES, *(it.name for ladder in known.ladders.values() for it in ladder)}
     loose: dict[str, list[Recipe]] = {}
     for ladder in ladders:
@@ -107,6 +115,9 @@ def _add(entry: EntryPoint, known: Known) -> Iterator[str]:
             yield _describe_clash(entry, "recipe", recipe.name)
         elif recipe.name not in in_ladders:
             loose.setdefault(recipe.kernel_name, []).append(recipe)
+    for rung in (*recipes, *(it for ladder in ladders for it in ladder)):
+        if rung.name not in taken:
+            known.modules[rung.name] = entry.module
     for of, theirs in loose.items():
         name = f"{entry.name}-{of}" if of in LADDERS or of in known.ladders else of
         shape = theirs[-1].default_example.shape

@@ -15,9 +15,9 @@ from .plays import Block, Call, Loop, find_copies
 
 PAIRS = ((16, 16), (16, 32), (32, 16), (32, 32))
 """Sides of tiles of fragments."""
-TILES = ((64, 8), (64, 16), (64, 32), (128, 8), (128, 16), (64, 64))
+TILES = ((64, 64), (64, 64), (64, 32), (128, 32), (64, 16), (64, 8))
 """Rows and columns of tiles of warpgroups."""
-DEPTHS = (32, 64, 16, 8)
+DEPTHS = (32, 64, 64, 64, 16)
 
 
 class FragmentMoves(Places):
@@ -104,7 +104,7 @@ class FragmentMoves(Places):
             tile=tile,
             warpgroup=self.one(parts, "warpgroup"),
             tile_k=self.one(depths, "tile_k"),
-            swizzle=self.one((1, 1, 1, 2), "swizzle"),
+            swizzle=self.one((1, 1, 1, 1, 2), "swizzle"),
         )
 
     def do_stage_swizzled_at(self) -> Call:
@@ -119,10 +119,11 @@ class FragmentMoves(Places):
 
     def do_tensorize_warpgroups(self) -> Call:
         block, _, zeros, store = self._find_roles()
-        options = {
-            "in_flight": self.one((0, 0, 1), "in flight"),
-            "tf32": self.one((True, True, False), "tf32"),
-            "fp22": self.one((True, True, False), "fp22"),
+        given = self.play.problem.options
+        options = {  # what loses bits is allowed where the kernel allows it
+            "in_flight": self.one((0, 0, 0, 1), "in flight"),
+            "tf32": given["dtype"] == "tf32",
+            "fp22": given.get("acc") == "fp22",
         }
         return Call("tensorize_warpgroups", (block, zeros, store), options)
 
@@ -136,8 +137,13 @@ class FragmentMoves(Places):
 
     def do_prefetch_by_tma(self) -> Call:
         loop = self.sequence()
-        stages = self.one((2, 2, 3, 4), "stages")
+        stages = self.one((2, 2, 2, 3, 4), "stages")
         return Call("prefetch_by_tma", (loop, find_copies(self.play, loop)), {"stages": stages})
+
+    def do_prefetch_asynchronously(self) -> Call:
+        loop = self.sequence()
+        stages = {"stages": self.one((2, 2, 3, 4), "stages")}
+        return Call("prefetch_asynchronously", (loop, find_copies(self.play, loop)), stages)
 
     def do_specialize_warps(self) -> Call:
         registers = self.one((None, None, (24, 64), (40, 240)), "registers")
@@ -192,31 +198,46 @@ class FragmentMoves(Places):
         block = Block("C")
         ahead = self.one(("tma", "tma", "threads", "none"), "ahead")
         steps: list[Callable[[], Call]] = [
-            lambda: replace(self.do_tile_in_warpgroups(), places=(block,)),
+            lambda: self._at(self.do_tile_in_warpgroups, block, block),
             lambda: Call("accumulate_in_registers", (block, Loop(block, 1))),
             *(lambda operand=operand: self._stage_swizzled(block, operand) for operand in (0, 1)),
             lambda: Call("decompose_reduction_at", (block, Loop(block, 2))),
         ]
         loop = Loop(Block("C_update"), 2)
         if ahead == "tma":
-            steps.append(lambda: replace(self.do_prefetch_by_tma(), places=self._feed(loop)))
+            steps.append(lambda: self._feed(self.do_prefetch_by_tma, loop))
         elif ahead == "threads":
-            steps.append(
-                lambda: replace(self.do_prefetch_asynchronously(), places=self._feed(loop))
-            )
-        steps += [self.do_tensorize_warpgroups, lambda: Call("set_pipeline", ())]
+            steps.append(lambda: self._feed(self._draw_asynchronous, loop))
+        parts = (Block("C_update"), Block("C_init"), Block("C_local"))
+        steps += [
+            lambda: self._at(self.do_tensorize_warpgroups, parts[0], *parts),
+            lambda: Call("set_pipeline", ()),
+        ]
         if ahead == "tma":
-            steps.append(lambda: replace(self.do_specialize_warps(), places=(loop,)))
+            steps.append(lambda: self._at(self.do_specialize_warps, loop.block, loop))
         return steps
 
-    def _feed(self, loop: Loop) -> tuple[Any, ...]:
-        return loop, find_copies(self.play, loop)
+    def _at(self, draw: Callable[[], Call], at: Block, *places: Any) -> Call:
+        """A drawn call, of these places."""
+        self.at = at
+        return replace(draw(), places=places)
+
+    def _feed(self, draw: Callable[[], Call], loop: Loop) -> Call:
+        return self._at(draw, loop.block, loop, find_copies(self.play, loop))
+
+    def _get_chunk(self) -> int:
+        """The elements of 16 bytes."""
+        return {"float16": 8, "bfloat16": 8, "tf32": 4}.get(self.play.problem.options["dtype"], 16)
+
+    def _draw_asynchronous(self) -> Call:
+        stages = self.one((2, 2, 3, 4), "stages")
+        return Call("prefetch_asynchronously", (), {"stages": stages})
 
     def _stage_swizzled(self, block: Block, operand: int) -> Call:
         options = {
             "operand": operand,
             "warpgroups": self._warps(),
-            "vector": self.one((1, 2, 4, 8, 16), "vector"),
+            "vector": self.one((1, 2, 4, self._get_chunk()), "vector"),
             "swizzle": self.one((16, 32, 64, 128), "swizzle"),
             "tail": self.tail(),
         }

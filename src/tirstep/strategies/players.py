@@ -122,9 +122,9 @@ class Player(FragmentMoves):
         if how == "tile":
             self.play.call(self.do_tile_block())
         elif how == "fragments":
-            self._begin_parts(self.list_fragment_steps())
+            self.begin_parts(self.list_fragment_steps())
         elif how == "warpgroups":
-            self._begin_parts(self.list_warpgroup_steps())
+            self.begin_parts(self.list_warpgroup_steps())
         elif how == "recipe":
             self._begin_recipe()
 
@@ -156,7 +156,7 @@ class Player(FragmentMoves):
         sizes = {**golden, **drawn, **tail}
         self.play.call(Call(PREFIX, (recipe.name, steps), sizes))
 
-    def _begin_parts(self, steps: list[Callable[[], Call]]) -> None:
+    def begin_parts(self, steps: list[Callable[[], Call]]) -> None:
         """Make a matmul tensorized, with others in between; calls without a place are left out."""
         for draw in steps:
             if self.one(range(OTHERWISE), "otherwise") == 0:

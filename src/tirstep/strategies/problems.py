@@ -47,7 +47,7 @@ OF_FRAGMENTS: dict[str, Sequence[Any]] = {
     "dtype": ("float16", "float16", *TYPES),
     "transpose_b": (False, True),
 }
-WARPGROUPS = {"m": (64, 64, 128), "n": (8, 16, 32, 64), "k": (64, 128, 128, 192)}
+WARPGROUPS = {"m": (64, 64, 128), "n": (8, 32, 64, 64), "k": (128, 192, 256)}
 DTYPES = ("float32", "float32", "float32", "float16", "int8")
 
 
@@ -98,6 +98,8 @@ def draw_warpgroups(choice: Choice) -> Problem:
     """A product of whole tiles of a warpgroup, of 64 rows, in one of the types of wgmma."""
     sizes = {size: choice.one(values, size) for size, values in WARPGROUPS.items()}
     drawn = {key: choice.one(values, key) for key, values in OF_FRAGMENTS.items()}
+    if drawn["dtype"] not in ("float16", "bfloat16"):  # which alone may lie across k
+        drawn["transpose_b"] = choice.one((True, True, True, False), "along k")
     if str(drawn["dtype"]).startswith("float8"):
         drawn["acc"] = choice.one(("fp22", "fp22", "float32"), "acc")
     return get_kernel("matmul").problem(**sizes, **drawn)

@@ -35,7 +35,7 @@ function ladderTable() {
 function ladderRow(recipe, step, metrics, most) {
   const name = step ? h("a", { href: stepLink(step, "tir") }, recipe.name) : recipe.name;
   const change = step && countChange(linesOf(recipe.steps[0].tir), linesOf(step.tir));
-  return h("tr", { class: recipe.status }, h("th", { scope: "row" }, name, h("small", {}, recipe.refusal ?? recipe.about, shapes.size > 1 && recipe.steps.length > 0 && h("span", { class: "dim" }, ` ${recipe.shape.replaceAll("x", "×")}`))),
+  return h("tr", { class: recipe.status }, h("th", { scope: "row" }, name, h("small", {}, recipe.refusal ?? recipe.about, shapes.size > 1 && recipe.shape && recipe.steps.length > 0 && h("span", { class: "dim" }, ` ${recipe.shape.replaceAll("x", "×")}`))),
     h("td", { class: "num" }, recipe.steps.length ? String(recipe.steps.length - 1) : "–"), h("td", { class: "num" }, changeWords(change)),
     h("td", {}, recipe.status === "skipped" ? h("span", { class: "verdict none" }, "skipped") : verdictWord(recipe.status)),
     metrics.map((metric) => {

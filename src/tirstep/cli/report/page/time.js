@@ -44,7 +44,7 @@ function countTable(step) {
   ];
   const figure = (value) => value === undefined ? "–" : number(+value.toFixed(2));
   return h("table", { class: "facts counts" }, h("caption", {}, "Counts of the first GPU block of each launch"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Count"), columns.map(([shape]) => h("th", { scope: "col", class: "num" }, shape.replaceAll("x", "×"))))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Count"), columns.map(([shape]) => h("th", { scope: "col", class: "num" }, (shape ?? "as given").replaceAll("x", "×"))))),
     h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name),
       columns.map(([, counts, least]) => h("td", { class: "num" }, figure(value(counts, least))))))));
 }
