@@ -140,11 +140,6 @@ class FragmentMoves(Places):
         stages = self.one((2, 2, 2, 3, 4), "stages")
         return Call("prefetch_by_tma", (loop, find_copies(self.play, loop)), {"stages": stages})
 
-    def do_prefetch_asynchronously(self) -> Call:
-        loop = self.sequence()
-        stages = {"stages": self.one((2, 2, 3, 4), "stages")}
-        return Call("prefetch_asynchronously", (loop, find_copies(self.play, loop)), stages)
-
     def do_specialize_warps(self) -> Call:
         registers = self.one((None, None, (24, 64), (40, 240)), "registers")
         return Call("specialize_warps", (self.sequence(),), {"registers": registers})
