@@ -7,10 +7,11 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.modules import Problem, window_sum
 from tirstep.transforms import cache_read_at, compute_block_at, fold_tile, split_loop
 from tirstep.transforms.legality.lowered_memory import find_changed_indices
+from tirstep.transforms.recipes import RECIPES
 
 REFUSAL = "TVM would use other elements of 'A_shared' than the schedule does: it takes remainders "
 PROBLEM = window_sum.problem(16, width=3)
@@ -65,3 +66,11 @@ def test_rows_in_tiles_whose_indices_stay(inner: int, row: int):
     sch, block, loop = split(inner)
     fold_tile(sch, cache_read_at(sch, block, loop, operand=0), row=row, padding=row // 2)
     assert find_wrong(PROBLEM, sch) == []
+
+
+def test_an_open_size_of_zero_decides_nothing():
+    """Where ``i // w`` has no value it is neither the same element nor another."""
+    sizes, config = {"b": 1, "c": 1, "h": 5, "w": 1, "k": 1}, {"rows": 4, "columns": 8}
+    recipe = RECIPES["depthwise_conv2d_outer_fusion"]
+    run = run_recipe(recipe, sizes, config={**config, "tail": "guard"}, symbolic=("b", "w"))
+    assert run.steps[-1].name == "bound"

@@ -7,6 +7,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tvm.tirx import (
@@ -203,13 +204,17 @@ def is_of(variables: list[Any], expression: Any) -> bool:
 def _compute(
     expressions: list[Any], loops: list[For], chosen: Sequence[Iterable[int]] | None = None
 ) -> Iterator[tuple[Any, ...]]:
-    """The values of expressions in the iterations that are tried; none if TVM's are not known."""
+    """The values of expressions in the iterations that are tried; none if TVM's are not known.
+
+    Among these is an open size of 0: what is divided by it has no value, and is left out.
+    """
     try:
         compute = compile_expressions(expressions, (), [loop.loop_var for loop in loops])
     except TypeError:
         return
     for iteration in itertools.product(*(chosen or choose_values(loops))):
-        yield compute(*iteration)
+        with suppress(ZeroDivisionError):
+            yield compute(*iteration)
 
 
 def choose_values(loops: Sequence[Any], room: int = _MOST) -> list[list[int]]:
