@@ -87,7 +87,7 @@ def test_version(command: Command):
         ("tirstep ladder matmul_b", ["matmul_bias_relu_mma", "matmul_bias_relu_wgmma"]),
         ("tirstep check matmul_shared", ["matmul_shared", "matmul_shared_blocking"]),
         ("tirstep check relu_bound matmul_fr", ["matmul_fragments"]),
-        ("tirstep report soft", ["softmax", "softmax_naive", "softmax_threads"]),
+        ("tirstep report softmax_n", ["softmax_naive"]),
         ("tirstep diff relu_bound --against gelu_v", ["gelu_vectors"]),
         ("tirstep ladder zzz", []),
     ],

@@ -29,6 +29,7 @@ CALLS = {
     "source": ("source", "vector_add_bound"),
     "facts": ("facts", "vector_add_bound"),
     "check": ("check", "vector_add_bound", "--device", "cpu"),
+    "choose": ("choose", "matmul", "--shape", "64x48x32"),
     "compare": ("compare", "vector_add_bound", "vector_add_bound", "--step", "0"),
     "pass": ("pass", "--drop", "s_tir.LoopPartition", "vector_add_bound", "--device", "cpu"),
     "why": ("why", "vector_add_bound", "-o", "{folder}/why.py"),

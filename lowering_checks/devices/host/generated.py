@@ -80,7 +80,7 @@ class HostBuffer:
     shape: tuple[int, ...]
     item_bytes: int
     data: Array | None  # None for what begins uninitialized
-    is_written: bool = False  # by a kernel: what it holds before must not be loaded
+    is_written: bool = False  # by a kernel: what it holds before must not be loaded, unless given
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS
 
-from ..device import Arrays, DeviceError, DeviceFinding
+from ..device import Arrays, DeviceError, DeviceFinding, is_blank
 from .cxx_compiler import run_limited
 from .generated import Generated, HostBuffer, HostPart, Launch
 
@@ -63,7 +63,8 @@ def _write_job(part: HostPart, generated: Generated, seed: int, seconds: float) 
     for buffer in part.buffers:
         alignment = VECTOR_BYTES if generated.has_vectors else buffer.item_bytes
         is_argument = buffer.data is not None
-        is_output = is_argument and buffer.is_written
+        # What is read and written begins as it is given, always.
+        is_output = buffer.data is not None and buffer.is_written and is_blank(buffer.data)
         size = math.prod(buffer.shape) * buffer.item_bytes
         numbers += [size, buffer.item_bytes, alignment, is_argument, is_output]
     numbers.append(len(part.launches))
