@@ -20,6 +20,7 @@ from tirstep.transforms.tir import constant
 from ..device import Array
 from .async_copies import ASYNC_COPIES
 from .bulk_copies import BULK_COPIES, TensorMap
+from .folding import fold
 from .function_semantics import Pointer, Semantics, Threads, get_semantics
 from .mbarriers import MBARRIERS
 from .memory import Memory, VectorMemory, count_lanes, get_numpy_dtype
@@ -63,6 +64,9 @@ def translate(expression: Any) -> Evaluate:
     """The function of an expression. Raises `UnsupportedError` for an unknown kind of node."""
     kind = type(expression).__name__
     if kind in ARITHMETIC or kind in COMPARISONS:
+        folded = fold(kind, expression)
+        if folded is not expression:
+            return translate(folded)
         return _binary(kind, expression.a, expression.b)
     maker = _MAKERS.get(kind)
     if maker is None:

@@ -31,16 +31,6 @@ LIMITS = (
     Limit(
         SIMULATOR,
         MISSED,
-        "TVM's simplifier folds them in passes behind the last one that the simulator runs",
-        (
-            "NaN found by x != x",
-            "infinity minus itself",
-            "floor division of a negative int8 that was a uint32",
-        ),
-    ),
-    Limit(
-        SIMULATOR,
-        MISSED,
         "it rounds as IEEE says, and NVIDIA's compiler is told --use_fast_math",
         ("subnormal float32 doubled", "rounding error of a product, by subtraction"),
     ),

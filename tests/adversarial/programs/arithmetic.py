@@ -267,7 +267,7 @@ NOT_A_NUMBER = (
     wrong(
         "NaN found by x != x",
         NUMBERS,
-        "TVM's simplifier takes x != x for false, behind the last pass that the simulator runs",
+        "TVM's simplifier takes x != x for false",
         """
         if A[tx] != A[tx]:
             B[tx] = 1
@@ -296,7 +296,7 @@ NOT_A_NUMBER = (
     wrong(
         "infinity minus itself",
         NUMBERS,
-        "TVM's simplifier takes x - x for 0, behind the last pass that the simulator runs",
+        "TVM's simplifier takes x - x for 0",
         """
         r = T.alloc_local((1,))
         r[0] = A[tx] - A[tx]
@@ -308,6 +308,56 @@ NOT_A_NUMBER = (
         inputs=SPECIAL,
         outputs=OUT_INT,
         expected=lambda A: np.tile([0, 0, 0, 1], 8),
+    ),
+    wrong(
+        "numbers found by x == x",
+        NUMBERS,
+        "TVM's simplifier takes x == x for true, also where x is NaN",
+        """
+        if A[tx] == A[tx]:
+            B[tx] = 1
+        else:
+            B[tx] = 0
+        """,
+        inputs=SPECIAL,
+        outputs=OUT_INT,
+        expected=lambda A: np.tile([0, 1, 1, 1], 8),
+    ),
+    wrong(
+        "NaN and infinities times zero",
+        NUMBERS,
+        "TVM's simplifier takes x * 0 for 0, which hides what has overflowed",
+        "B[tx] = A[tx] * T.float32(0)",
+        inputs=SPECIAL,
+        outputs={"B": blank(32)},
+        expected=lambda A: np.tile(np.array([np.nan, np.nan, np.nan, 0], "float32"), 8),
+    ),
+    wrong(
+        "zero divided by zero",
+        NUMBERS,
+        "TVM's simplifier takes 0 / x for 0, and a row without weights is none of NaN",
+        "B[tx] = T.float32(0) / A[tx]",
+        inputs={"A": full(32, 0)},
+        outputs={"B": blank(32)},
+        expected=lambda A: np.full(32, np.nan),
+    ),
+    wrong(
+        "negative zero plus zero",
+        NUMBERS,
+        "TVM's simplifier takes x + 0 for x, and one divided by that is minus infinity",
+        "B[tx] = T.float32(1) / (A[tx] + T.float32(0))",
+        inputs={"A": full(32, -0.0)},
+        outputs={"B": blank(32)},
+        expected=lambda A: np.full(32, np.inf),
+    ),
+    wrong(
+        "remainder of a negative int16 that was a uint32",
+        NUMBERS,
+        "TVM's simplifier takes what was unsigned for positive: the remainder is negative",
+        'B[tx] = T.floormod(T.Cast("int16", A[tx]), T.int16(7))',
+        inputs={"A": full(32, 65536 - 20, "uint32")},
+        outputs={"B": blank(32, "int16")},
+        expected=lambda A: np.full(32, 1),
     ),
     right(
         "min(NaN, 3) and min(3, NaN)",
