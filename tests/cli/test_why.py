@@ -34,6 +34,16 @@ def test_a_right_recipe_has_no_first_bad_step_and_leaves_no_file(command: Comman
     assert not script.exists()
 
 
+def test_what_was_not_judged_is_not_called_right(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CXX", str(tmp_path / "no-compiler"))
+    result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")
+    assert (result.code, result.err) == (0, "")
+    assert "nothing is wrong in what was judged\n" in result.out
+    assert "not run in 1 step, as generated CUDA source: " in result.out
+
+
 @pytest.mark.usefixtures("wrong_vector_add")
 def test_a_wrong_kernel_is_told_with_the_script(command: Command, tmp_path: Path):
     script = tmp_path / "why.py"

@@ -140,7 +140,10 @@ def _leave_open(recipe: Recipe, request: Request) -> Request:
 
 
 def _show_that_all_is_well(screen: Screen, place: str, steps: int, found: RunBisection) -> None:
-    screen.line((f"{place}: ", "bold"), ("nothing is wrong", "green"))
+    if found.not_run:  # which may be where it is wrong
+        screen.line((f"{place}: ", "bold"), ("nothing is wrong in what was judged", "yellow"))
+    else:
+        screen.line((f"{place}: ", "bold"), ("nothing is wrong", "green"))
     told = "1 step, as it stands and as TVM lowers it"
     if steps > 1:
         told = f"{steps} steps, as they stand and as TVM lowers them"
