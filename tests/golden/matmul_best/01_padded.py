@@ -5,28 +5,28 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64, 32), "float32"), B: T.Buffer((32, 48), "float32"), C: T.Buffer((64, 48), "float32")):
+    def main(A: T.Buffer((32, 1024), "float32"), B: T.Buffer((1024, 32), "float32"), C: T.Buffer((32, 32), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        B_pad = T.sblock_alloc_buffer((32, 128))
-        C_pad = T.sblock_alloc_buffer((64, 128))
-        for i0, i1 in T.grid(32, 128):
+        A_pad = T.sblock_alloc_buffer((32, 1056))
+        B_pad = T.sblock_alloc_buffer((1056, 32))
+        for i0, i1 in T.grid(32, 1056):
+            with T.sblock("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                T.reads(A[v0, v1])
+                T.writes(A_pad[v0, v1])
+                A_pad[v0, v1] = T.if_then_else(v1 < 1024, A[v0, v1], T.float32(0.0))
+        for i0, i1 in T.grid(1056, 32):
             with T.sblock("B_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
                 T.reads(B[v0, v1])
                 T.writes(B_pad[v0, v1])
-                B_pad[v0, v1] = T.if_then_else(v1 < 48, B[v0, v1], T.float32(0.0))
-        for i, j, k in T.grid(64, 128, 32):
+                B_pad[v0, v1] = T.if_then_else(v0 < 1024, B[v0, v1], T.float32(0.0))
+        for i, j, k in T.grid(32, 32, 1056):
             with T.sblock("C"):
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                T.reads(A[vi, vk], B_pad[vk, vj])
-                T.writes(C_pad[vi, vj])
+                T.reads(A_pad[vi, vk], B_pad[vk, vj])
+                T.writes(C[vi, vj])
                 with T.init():
-                    C_pad[vi, vj] = T.float32(0.0)
-                C_pad[vi, vj] = C_pad[vi, vj] + A[vi, vk] * B_pad[vk, vj]
-        for i0, i1 in T.grid(64, 48):
-            with T.sblock("C_pad"):
-                v0, v1 = T.axis.remap("SS", [i0, i1])
-                T.reads(C_pad[v0, v1])
-                T.writes(C[v0, v1])
-                C[v0, v1] = C_pad[v0, v1]
+                    C[vi, vj] = T.float32(0.0)
+                C[vi, vj] = C[vi, vj] + A_pad[vi, vk] * B_pad[vk, vj]
