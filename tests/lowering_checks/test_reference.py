@@ -86,8 +86,11 @@ def test_the_catalogue_means_what_numpy_says(name: str) -> None:
             for right, value, bound, error in found:
                 # Constants are those of float32 in the program, and NumPy's in the kernel.
                 assert np.all(np.abs(right - value) <= 1e-12 * np.abs(right) + bound + error)
-                # By hand gelu's slope is that at the sum, and the module's the greatest.
-                most = 20 if name == "matmul_bias_gelu" else 1.3
+                most = np.full(np.shape(bound), 1.3)
+                if name == "matmul_bias_gelu":
+                    # By hand gelu's slope is that at the sum, and the module's the greatest: they
+                    # are alike where it is steep, for results beyond 1.
+                    most[right < 1] = 20
                 assert np.all(error <= most * bound + 1e-30), dtype
         if ours.is_exact:
             assert theirs.is_exact

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from drawn_recipes import DRAWN
 from golden_runs import run_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,17 +13,13 @@ from tirstep.lowering_checks.steps import Run
 from tirstep.modules import get_kernel
 from tirstep.strategies.kernel_strategies import options, shapes, sizes
 from tirstep.transforms.recipes import RECIPES, Recipe
-from tirstep.transforms.recipes.conv2d import CONV2D
-from tirstep.transforms.recipes.products import PRODUCTS
 
 pytestmark = pytest.mark.gpu
 # An exponential or a root has other bits on a GPU: those are compared within their bounds.
 EXACT = [recipe for recipe in RECIPES.values() if get_kernel(recipe.kernel).meaning.error is None]
 ALL = pytest.mark.parametrize("recipe", EXACT, ids=lambda recipe: recipe.name)
-# Schedules of matmul under other kernels are drawn for matmul.
-SHARED = {recipe.name for ladder in (*PRODUCTS, *CONV2D) for recipe in ladder}
-DRAWN = pytest.mark.parametrize(
-    "recipe", [it for it in EXACT if it.name not in SHARED], ids=lambda recipe: recipe.name
+OFTEN = pytest.mark.parametrize(
+    "recipe", [it for it in EXACT if it in DRAWN], ids=lambda recipe: recipe.name
 )
 
 
@@ -41,7 +38,7 @@ def test_the_simulator_and_the_gpu_agree_on_the_golden_example(recipe: Recipe) -
     assert_same_bits(run_golden(recipe), seed=0)
 
 
-@DRAWN
+@OFTEN
 @settings(max_examples=5)
 @given(data=st.data())
 def test_the_simulator_and_the_gpu_agree_at_drawn_shapes(

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
+from drawn_recipes import DRAWN
 from golden_runs import run_default_example, run_golden
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -29,15 +30,9 @@ from tirstep.strategies.kernel_strategies import (
 )
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, Recipe
-from tirstep.transforms.recipes.conv2d import CONV2D
 from tirstep.transforms.recipes.ladder import Rung
-from tirstep.transforms.recipes.products import PRODUCTS
 
 ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
-# Schedules of matmul under other kernels are drawn for matmul; test_products.py and test_conv2d.py
-# have these at chosen shapes.
-SHARED = {recipe.name for ladder in (*PRODUCTS, *CONV2D) for recipe in ladder}
-DRAWN = [recipe for name, recipe in RECIPES.items() if name not in SHARED]
 # The rungs of a ladder share a schedule: each is drawn less often than what it begins with.
 RUNGS = [recipe for recipe in DRAWN if isinstance(recipe, Rung) and recipe.base]
 FEWER = settings(max_examples=2 * settings.default.max_examples // 5)

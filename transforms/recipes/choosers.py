@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from . import gemm_best, mma, wgmma
-from .gpus import Gpu
-from .time_model import Product, Ranked
+from .time_model import Rank
 
-Rank = Callable[[Product, Gpu], list[Ranked]]
 _RANKS: dict[str, Rank] = {
     "wgmma": wgmma.rank_configs,
     "mma": mma.rank_configs,

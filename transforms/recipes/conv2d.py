@@ -222,7 +222,7 @@ of_wgmma = BY_WGMMA.root(
     arch=wgmma.WGMMA.arch,
 )
 def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for the nearest product, or else by a model of time.
+    """The config that a search found best near this product, or else by a model of time.
 
     The product is that of pixels by output channels by taps and input channels. Knobs: device, the
     name of the GPU that was searched on.

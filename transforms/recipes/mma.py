@@ -36,15 +36,15 @@ from ..tensorize import (
 from ..tir import constant
 from ..tma_tiles import PITCH
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
-from .gpus import GPUS, H200, Gpu
+from .gpus import Gpu
 from .ladder import Family, Ladder, Pair, knob
 from .recipe import Example, recipe
 from .tile_choice import (
     VECTOR_BYTES,
     Sizes,
+    choose_config,
     choose_tail,
     choose_vector,
-    find_tuned,
     rank_tiles,
     read_sizes,
     require_operands,
@@ -379,12 +379,7 @@ def choose_mma_config(sch: Schedule, device: str) -> MmaConfig:
 
 def choose_for(sizes: Sizes, table: str, device: str) -> MmaConfig:
     """The config that a table of searches has for a product, or else by a model of time."""
-    tuned = find_tuned(table, device, sizes)
-    if tuned is None:
-        gpu = GPUS.get(device, H200)  # others are taken for one, too
-        config = rank_configs(sizes.product, gpu)[0].config
-    else:
-        config = MmaConfig(**tuned)
+    config = choose_config(MmaConfig, rank_configs, sizes, table, device)
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
     return replace(config, tail=tail)
 

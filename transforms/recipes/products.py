@@ -76,7 +76,7 @@ def _make_best(family: Family, name: str, expects: Expects) -> Recipe:
 
     best.__name__ = recipe_name
     best.__doc__ = (
-        "The config that a search found best for the nearest shape, or else by a model of time.\n"
+        "The config that a search found best near this shape, or else by a model of time.\n"
         f"\nIt pads as matmul_{name}_best does. Knobs: device, the name of the GPU that was "
         f"searched on\n(transforms/recipes/tuned/{table}.json has them all)."
     )

@@ -104,11 +104,10 @@ def schedule_rows(sch: Schedule, config: RowConfig) -> Iterator[str]:
     if not config.in_registers and _inline_copies(sch, blocks):
         yield "exponentials_inlined"
     *producers, output = blocks
-    threads, vector, rows = _fit(sch, blocks, config)
-    row = _bind_rows(sch, output, rows, config.tail)
+    fit = _fit(sch, blocks, config)
+    row = _bind_rows(sch, output, fit.rows, config.tail)
     _compute_row_at(sch, producers, row)
     yield "rows_on_blocks"
-    fit = _Fit(threads, vector, rows)
     if config.each and not config.in_registers:
         yield from _read_in_rounds(sch, blocks, fit, config)
         return
@@ -173,10 +172,8 @@ def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> 
     bind_loop(sch, row, axis="blockIdx.x")
     yield "cut_in_parts"
     extent = get_extent(sch, sch.get_loops(partial.block)[-1])
-    dtype = sch.get(partial.block).reads[0].source.dtype
-    vector = find_vector(extent, dtype, most=config.vector)
-    fit = _Fit(config.threads or MAX_THREADS, vector, 1)
-    least = fit.threads * vector * config.each
+    fit = _fit(sch, [partial.block], config)
+    least = fit.threads * fit.vector * config.each
     if (extent or 0) < least:
         raise TransformError(
             "schedule_rows",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -13,11 +13,12 @@ from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..tir import constant
 from .gemm import WholeTail
-from .gpus import Gpu
+from .gpus import GPUS, H200, Gpu
 from .ladder import Pair, read_pairs
-from .time_model import Choice, Costs, Product, TileRate, rank
+from .time_model import Choice, Costs, Product, Rank, TileRate, rank
 from .tuned import choose_tuned, measure_distance
 
+Config = TypeVar("Config")
 VECTOR_BYTES = 16
 """Of a vector that is copied, or written from shared memory."""
 _PARTS = (1, 2, 4, 8, 16)
@@ -112,6 +113,18 @@ def find_tuned(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
     if measure_distance(tuned.shape, sizes.shape) > _NEAR:
         return None
     return dict(read_pairs(tuned.config))
+
+
+def choose_config(make: type[Config], rank: Rank, sizes: Sizes, table: str, device: str) -> Config:
+    """A family's config that a search found near a shape, or else the fastest by its model of time.
+
+    A GPU that the model does not know is taken for an H200.
+    """
+    tuned = find_tuned(table, device, sizes)
+    if tuned is not None:
+        return make(**tuned)
+    config: Config = rank(sizes.product, GPUS.get(device, H200))[0].config
+    return config
 
 
 def rank_tiles(

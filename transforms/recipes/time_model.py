@@ -10,7 +10,7 @@ insightful visual performance model for multicore architectures, 2009).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -185,6 +185,10 @@ class Ranked(NamedTuple):
 
     config: Any
     choice: Choice
+
+
+Rank = Callable[[Product, Gpu], list[Ranked]]
+"""A family's configs for a product on a GPU, fastest first."""
 
 
 def rank(

@@ -35,16 +35,16 @@ from ..warpgroups import (
     tile_in_warpgroups,
 )
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
-from .gpus import GPUS, H200, Gpu
+from .gpus import Gpu
 from .ladder import Family, Ladder, Pair, knob
 from .mma import TYPES, Copies, Store, choose_store, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
 from .tile_choice import (
     VECTOR_BYTES,
     Sizes,
+    choose_config,
     choose_tail,
     choose_vector,
-    find_tuned,
     rank_tiles,
     read_sizes,
     require_narrow_sums,
@@ -431,12 +431,7 @@ def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:
 
 def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:
     """The config that a table of searches has for a product, or else by a model of time."""
-    tuned = find_tuned(table, device, sizes)
-    if tuned is None:
-        gpu = GPUS.get(device, H200)  # others are taken for one, too
-        config = rank_configs(sizes.product, gpu)[0].config
-    else:
-        config = WgmmaConfig(**tuned)
+    config = choose_config(WgmmaConfig, rank_configs, sizes, table, device)
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
     transpose = config.transpose if tail == "refuse" else "tile"  # the one that was timed
     return replace(config, tail=tail, transpose=transpose)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -77,11 +78,11 @@ def command(
     problem = _make_problem(recipe, request.shape, {**request.options})
     ranked = chooser.rank(_read_product(problem), gpu)
     searched = _find_searched(chooser, problem, gpu)
-    shown = _keep_best_of_tiles(ranked)[:best]
+    answer = _Answer(recipe, problem, gpu, _keep_best_of_tiles(ranked)[:best], searched)
     if json:
-        _print_json(recipe, problem, gpu, shown, searched)
+        answer.print_json()
     else:
-        _print(recipe, problem, gpu, shown, searched)
+        answer.print()
     return 0
 
 
@@ -160,7 +161,7 @@ def _keep_best_of_tiles(ranked: list[Ranked]) -> list[Ranked]:
     return list(first.values())
 
 
-def _get_knobs(recipe: Recipe, config: Any) -> dict[str, object]:
+def _get_knobs(config: Any) -> dict[str, object]:
     """The knobs of a config that are not those of its family's plain schedule."""
     return {
         name: value
@@ -187,44 +188,41 @@ def _explain(choice: Choice) -> str:
     return f"{', '.join(pieces)}; {bound} takes longest"
 
 
-def _print(
-    recipe: Recipe,
-    problem: Problem,
-    gpu: Gpu,
-    shown: list[Ranked],
-    searched: dict[str, object] | None,
-) -> None:
-    from .screen import Screen
+@dataclass(frozen=True)
+class _Answer:
+    """What is said: the configs, fastest first, and the one that a search found at the shape."""
 
-    screen = Screen()
-    shape = format_shape(problem.shape)
-    screen.line((f"{recipe.name} at {shape}, {get_dtype(problem)}", "bold"), f" on {gpu.name}")
-    if searched is not None:
-        screen.line("a search found a config at this shape, which is taken: ")
-        screen.line((f"         {spell_config(searched)}", "dim"))
-    for it in shown:
-        screen.line((f"{it.choice.estimate.us:9,.1f} us", "bold"), f"  {_explain(it.choice)}")
-        screen.line((f"              {spell_config(_get_knobs(recipe, it.config))}", "dim"))
+    recipe: Recipe
+    problem: Problem
+    gpu: Gpu
+    shown: list[Ranked]
+    searched: dict[str, object] | None
 
+    def print(self) -> None:
+        from .screen import Screen
 
-def _print_json(
-    recipe: Recipe,
-    problem: Problem,
-    gpu: Gpu,
-    shown: list[Ranked],
-    searched: dict[str, object] | None,
-) -> None:
-    from .json_output import print_document
+        screen = Screen()
+        shape, dtype = format_shape(self.problem.shape), get_dtype(self.problem)
+        screen.line((f"{self.recipe.name} at {shape}, {dtype}", "bold"), f" on {self.gpu.name}")
+        if self.searched is not None:
+            screen.line("a search found a config at this shape, which is taken: ")
+            screen.line((f"         {spell_config(self.searched)}", "dim"))
+        for it in self.shown:
+            screen.line((f"{it.choice.estimate.us:9,.1f} us", "bold"), f"  {_explain(it.choice)}")
+            screen.line((f"              {spell_config(_get_knobs(it.config))}", "dim"))
 
-    choices: list[Document] = [
-        {"config": vars(it.config), "parts": it.choice.estimate._asdict()} for it in shown
-    ]
-    print_document(
-        "choose",
-        recipe=recipe.name,
-        shape=dict(problem.shape),
-        options=dict(problem.options),
-        device=vars(gpu),
-        searched=searched,
-        choices=choices,
-    )
+    def print_json(self) -> None:
+        from .json_output import print_document
+
+        choices: list[Document] = [
+            {"config": vars(it.config), "parts": it.choice.estimate._asdict()} for it in self.shown
+        ]
+        print_document(
+            "choose",
+            recipe=self.recipe.name,
+            shape=dict(self.problem.shape),
+            options=dict(self.problem.options),
+            device=vars(self.gpu),
+            searched=self.searched,
+            choices=choices,
+        )
