@@ -5,24 +5,24 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32, 1024), "float32"), B: T.Buffer((1024, 32), "float32"), C: T.Buffer((32, 32), "float32")):
+    def main(A: T.Buffer((32, 1024), "float32"), B: T.Buffer((1024, 48), "float32"), C: T.Buffer((32, 48), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
         A_pad = T.sblock_alloc_buffer((32, 1056))
-        B_pad = T.sblock_alloc_buffer((1056, 32))
+        B_pad = T.sblock_alloc_buffer((1056, 48))
         for i0, i1 in T.grid(32, 1056):
             with T.sblock("A_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
                 T.reads(A[v0, v1])
                 T.writes(A_pad[v0, v1])
                 A_pad[v0, v1] = T.if_then_else(v1 < 1024, A[v0, v1], T.float32(0.0))
-        for i0, i1 in T.grid(1056, 32):
+        for i0, i1 in T.grid(1056, 48):
             with T.sblock("B_pad"):
                 v0, v1 = T.axis.remap("SS", [i0, i1])
                 T.reads(B[v0, v1])
                 T.writes(B_pad[v0, v1])
                 B_pad[v0, v1] = T.if_then_else(v0 < 1024, B[v0, v1], T.float32(0.0))
-        for i, j, k in T.grid(32, 32, 1056):
+        for i, j, k in T.grid(32, 48, 1056):
             with T.sblock("C"):
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                 T.reads(A_pad[vi, vk], B_pad[vk, vj])

@@ -5,18 +5,18 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32, 1024), "float32"), B: T.Buffer((1024, 32), "float32"), C: T.Buffer((32, 32), "float32")):
+    def main(A: T.Buffer((32, 1024), "float32"), B: T.Buffer((1024, 48), "float32"), C: T.Buffer((32, 48), "float32")):
         T.func_attr({"tirx.noalias": True})
         with T.sblock("root"):
             T.reads()
             T.writes()
             T.sblock_attr({"tir_pipeline": "tirstep"})
-            C_rf = T.sblock_alloc_buffer((11, 32, 32))
-            C_rf_local = T.sblock_alloc_buffer((11, 32, 32), scope="local")
+            C_rf = T.sblock_alloc_buffer((11, 32, 48))
+            C_rf_local = T.sblock_alloc_buffer((11, 32, 48), scope="local")
             A_pad_shared_dyn = T.sblock_alloc_buffer((1056, 32), scope="shared.dyn")
-            B_pad_shared_dyn = T.sblock_alloc_buffer((1056, 32), scope="shared.dyn")
+            B_pad_shared_dyn = T.sblock_alloc_buffer((1056, 48), scope="shared.dyn")
             for k_0 in T.thread_binding(11, thread="blockIdx.y"):
-                for i_0_j_0_i_1_fused in T.thread_binding(4, thread="blockIdx.x"):
+                for i_0_j_0_i_1_fused in T.thread_binding(6, thread="blockIdx.x"):
                     for i_2, j_1 in T.grid(1, 1):
                         for i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused in T.thread_binding(32, thread="threadIdx.x"):
                             for k_1_0 in range(3):
@@ -34,7 +34,7 @@ class Module:
                                         for ax0_ax1_fused_2 in T.vectorized(4):
                                             with T.sblock("B_pad_shared.dyn"):
                                                 v0 = T.axis.spatial(1056, k_0 * 96 + k_1_0 * 32 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 16)
-                                                v1 = T.axis.spatial(32, i_0_j_0_i_1_fused // 2 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 16)
+                                                v1 = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 16)
                                                 T.reads(B[v0, v1])
                                                 T.writes(B_pad_shared_dyn[v0, v1])
                                                 B_pad_shared_dyn[v0, v1] = T.if_then_else(v0 < 1024, B[v0, v1], T.float32(0.0))
@@ -42,7 +42,7 @@ class Module:
                                     with T.sblock("C_rf"):
                                         vk_0 = T.axis.spatial(11, k_0)
                                         vi = T.axis.spatial(32, i_0_j_0_i_1_fused % 2 * 16 + i_2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 16 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + i_4)
-                                        vj = T.axis.spatial(32, i_0_j_0_i_1_fused // 2 * 16 + j_1 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + j_3)
+                                        vj = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + j_1 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + j_3)
                                         vk_1 = T.axis.reduce(96, k_1_0 * 32 + k_1_1)
                                         T.reads(A_pad_shared_dyn[vk_0 * 96 + vk_1, vi], B_pad_shared_dyn[vk_0 * 96 + vk_1, vj])
                                         T.writes(C_rf_local[vk_0, vi, vj])
@@ -54,11 +54,11 @@ class Module:
                                     with T.sblock("C.rf_local"):
                                         v0 = T.axis.spatial(11, k_0 + ax0)
                                         v1 = T.axis.spatial(32, i_0_j_0_i_1_fused % 2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused // 16 * 8 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 2 * 4 + ax1)
-                                        v2 = T.axis.spatial(32, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + ax2)
+                                        v2 = T.axis.spatial(48, i_0_j_0_i_1_fused // 2 * 16 + i_3_0_j_2_0_i_3_1_0_j_2_1_i_3_1_1_fused % 16 // 2 * 2 + ax2)
                                         T.reads(C_rf_local[v0, v1, v2])
                                         T.writes(C_rf[v0, v1, v2])
                                         C_rf[v0, v1, v2] = C_rf_local[v0, v1, v2]
-            for i, j, k_0 in T.grid(32, 32, 11):
+            for i, j, k_0 in T.grid(32, 48, 11):
                 with T.sblock("C"):
                     vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
                     T.reads(C_rf[vk_0, vi, vj])

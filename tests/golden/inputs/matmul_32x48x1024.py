@@ -5,10 +5,10 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32, 1024), "float32"), B: T.Buffer((1024, 32), "float32"), C: T.Buffer((32, 32), "float32")):
+    def main(A: T.Buffer((32, 1024), "float32"), B: T.Buffer((1024, 48), "float32"), C: T.Buffer((32, 48), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        for i, j, k in T.grid(32, 32, 1024):
+        for i, j, k in T.grid(32, 48, 1024):
             with T.sblock("C"):
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                 T.reads(A[vi, vk], B[vk, vj])
