@@ -15,10 +15,10 @@ SEED ?= 0
 FUZZ ?=
 
 VENV_LOWEST ?= .venv-lowest
-# What depends on the packages' versions: the command line, kernels and goldens.
+# What depends on the packages' versions: the command line and kernels.
 LOWEST := $(addprefix tests/cli/test_,help.py list_and_steps.py output.py wrong_use.py streams.py \
   check.py compare.py golden_command.py ladder.py bench.py) tests/modules/test_scripts.py \
-  tests/recipes/test_golden.py tests/lowering_checks/test_notebook.py
+  tests/lowering_checks/test_notebook.py
 
 PY := $(VENV)/bin/python
 STAMP_LOWEST := $(VENV_LOWEST)/.installed

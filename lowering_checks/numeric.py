@@ -82,6 +82,7 @@ class NumericCase:
     expected : in float64; where `is_bitwise`, the bits of the outputs as numbers
     ends : the least and the largest values that are right as well
     rows : the corner cases in the first input, which repeat from row to row
+    row_shape : how many rows there are, along each axis but the last, of that and of the outputs
     """
 
     inputs: Arrays
@@ -90,10 +91,16 @@ class NumericCase:
     name: str
     is_bitwise: bool = False
     rows: tuple[str, ...] = ()
+    row_shape: tuple[int, ...] = (1,)
 
     def name_at(self, place: tuple[int, ...]) -> str:
         """What the input is at an element of an output: of corner cases, that of its row."""
-        return f"{self.rows[place[0] % len(self.rows)]}, {self.name}" if self.rows else self.name
+        if not self.rows:
+            return self.name
+        row = 0
+        for index, extent in zip(place, self.row_shape, strict=False):
+            row = row * extent + index
+        return f"{self.rows[row % len(self.rows)]}, {self.name}"
 
 
 @dataclass(frozen=True)
@@ -119,8 +126,9 @@ def make_cases(problem: AnyProblem, seed: int) -> NumericCases:
     )
     is_bitwise = problem.kernel.meaning.is_bitwise
     make = _make_bit_case if is_bitwise else _make_case
+    row_shape = problem.inputs[0].shape[:-1] if problem.kernel.meaning.has_matrices else (1,)
     corners = tuple(
-        replace(make(problem, inputs, f"seed {seed}"), rows=rows)
+        replace(make(problem, inputs, f"seed {seed}"), rows=rows, row_shape=row_shape)
         for rows, inputs in problem.corner_inputs(seed)
     )
     if is_bitwise:  # random floats show nothing that random bits do not

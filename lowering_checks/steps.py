@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tirstep.modules import AnyProblem, get_kernel
+from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import Example, Recipe, Step
 
 
@@ -51,7 +52,9 @@ def run_recipe(
     """
     problem = _make_problem(recipe, shape, options or {}, symbolic)
     chosen = dict(config or {})
-    return Run(recipe, problem, chosen, tuple(recipe.steps(problem.module, **chosen)))
+    steps = tuple(recipe.steps(problem.module, **chosen))
+    _require_dtype(recipe, problem)  # a transform that refuses it has said more
+    return Run(recipe, problem, chosen, steps)
 
 
 def run_golden(recipe: Recipe) -> Run:
@@ -72,6 +75,18 @@ def _make_problem(
 ) -> AnyProblem:
     chosen = {**recipe.default_example.options, **options}
     return get_kernel(recipe.kernel).problem(**shape, symbolic=symbolic, **chosen)
+
+
+def _require_dtype(recipe: Recipe, problem: AnyProblem) -> None:
+    """Refuse a type that a recipe does not take, and one of its `dtypes` that no kernel has."""
+    known, dtype = problem.kernel.dtypes, problem.options.get("dtype")
+    for name in recipe.dtypes:
+        if known and name not in known:
+            wrong = f"dtypes has '{name}', which '{recipe.kernel_name}' does not take"
+            raise TransformError(recipe.name, wrong, f"it takes {', '.join(known)}")
+    if recipe.dtypes and dtype is not None and dtype not in recipe.dtypes:
+        wrong, right = f"it takes no operands in {dtype}", " or ".join(recipe.dtypes)
+        raise TransformError(recipe.name, wrong, f"choose {right}")
 
 
 def run_default_example(recipe: Recipe) -> Run:

@@ -17,6 +17,8 @@ from tirstep.versions import require_supported_tvm
 require_supported_tvm()
 
 # TVM may be imported from here on only.
+from tirstep.modules.attention import attention, decode_attention
+from tirstep.modules.chains import mlp_swiglu, rms_norm_matmul
 from tirstep.modules.convolution import conv1d, conv2d, depthwise_conv2d, window_sum
 from tirstep.modules.elementwise import gelu, relu, transpose, vector_add
 from tirstep.modules.kernel import Kernel, Problem, kernel
@@ -31,9 +33,11 @@ __all__ = [
     "KernelError",
     "Problem",
     "Tensor",
+    "attention",
     "batched_matmul",
     "conv1d",
     "conv2d",
+    "decode_attention",
     "depthwise_conv2d",
     "gelu",
     "get_kernel",
@@ -44,8 +48,10 @@ __all__ = [
     "matmul_bias_gelu",
     "matmul_bias_relu",
     "matvec",
+    "mlp_swiglu",
     "relu",
     "rms_norm",
+    "rms_norm_matmul",
     "row_argmax",
     "row_sum",
     "softmax",
@@ -74,6 +80,10 @@ _KERNELS = (
     batched_matmul,
     depthwise_conv2d,
     conv2d,
+    mlp_swiglu,
+    rms_norm_matmul,
+    attention,
+    decode_attention,
 )
 
 

@@ -91,13 +91,14 @@ def draw_corners(problem: "Problem", seed: int) -> list[tuple[tuple[str, ...], l
     """Inputs of a problem's corner cases alone, and the names of their rows, which repeat.
 
     Each kind has a row at least, and as many as there are where the input has more rows than there
-    are kinds. The other inputs are random floats.
+    are kinds. The other inputs are random floats, or what the kernel has `beside` corner cases.
     """
     kinds = problem.kernel.meaning.corners
     drawn = []
     for first in range(0, len(kinds), _count_rows(problem)):
         rng = np.random.default_rng([seed, first])
-        inputs = problem.float_inputs(seed)
+        constants = {**problem.shape, **problem.options}
+        inputs = list(problem.kernel.ask("beside", *problem.float_inputs(seed), **constants))
         count = min(len(kinds) - first, _count_rows(problem))
         chosen = kinds[first : first + count]
         facts, rows = _facts(problem), inputs[0].reshape(_count_rows(problem), -1)
@@ -222,8 +223,8 @@ def _as_rows(problem: "Problem", array: Array) -> Array:
 
 
 def _count_rows(problem: "Problem") -> int:
-    shape = problem.inputs[0].shape
-    return shape[0] if len(shape) > 1 else 1
+    *rows, _ = problem.inputs[0].shape
+    return math.prod(rows) if _has_rows(problem) else next(iter(rows), 1)
 
 
 def _make_slot(problem: "Problem", row: Array, rng: np.random.Generator) -> Slot:
@@ -519,3 +520,56 @@ SUMMED_ALONG = (infinite_first, thinning)
 """Of signals and images, where one row is much of the input."""
 OF_INTEGERS = (large_integers,)
 """Of integers that are summed, in the place of those."""
+
+
+# Of queries of attention. Components of the keys are marks: 1 of all keys, of those in front, of
+# the last, of the first (`_mark_keys` in attention.py); 0 of the others.
+
+ALL, FRONT, LAST, FIRST = range(4)
+
+
+def _add(values: Array, component: int, offset: float) -> Array:
+    """Move the scores of the keys that have a mark, where the query has that component."""
+    if component < values.size:
+        values[component] += offset
+    return values
+
+
+@corner("all scores far below 0: a maximum that begins at 0 is above them, and powers vanish")
+def low_scores(slot: Slot) -> Array:
+    return _add(slot.row.copy(), ALL, -4096.0)
+
+
+@corner("scores spread far to both sides: powers overflow unless the maximum comes off first")
+def spread_scores(slot: Slot) -> Array:
+    return slot.row * 512
+
+
+@corner("scores so far apart that one key takes all: its value is the result, to the bit")
+def one_key(slot: Slot) -> Array:
+    return slot.row * min(2.0**20, slot.dtype.largest / 2)
+
+
+@corner("the last key takes all: a maximum without it overflows")
+def last_key(slot: Slot) -> Array:
+    return _add(np.zeros(slot.size), LAST, 4096.0)
+
+
+@corner("the first key takes all")
+def first_key(slot: Slot) -> Array:
+    return _add(np.zeros(slot.size), FIRST, 4096.0)
+
+
+@corner("keys in front score less, so that the maximum grows: what was summed is scaled anew")
+def front_vanishes(slot: Slot) -> Array:
+    return _add(slot.row.copy(), FRONT, -8.0)
+
+
+@corner("keys in front score more: a maximum that begins again behind them lacks theirs")
+def back_vanishes(slot: Slot) -> Array:
+    return _add(slot.row.copy(), FRONT, 8.0)
+
+
+@corner("scores of nothing but -inf, a row all masked: it has no softmax, and the result is NaN")
+def no_key(slot: Slot) -> Array:
+    return _add(slot.row.copy(), ALL, -np.inf)

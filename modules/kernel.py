@@ -77,12 +77,18 @@ class Meaning:
     error: Callable[..., Array | tuple[Array, ...]] | None = None
     # Inputs worth having besides random ones, what is told most first (corners.py).
     corners: Sequence[Corner] = ()
+    # Of all inputs, by place: what they are beside corner cases, which are of the first.
+    beside: Callable[..., Sequence[Array]] = lambda *inputs, **_: inputs
+    # Of integer inputs that are no numbers to sum, such as lengths: by place, the least and the
+    # largest value. For kernels with an `error`.
+    ranges: Callable[..., Mapping[int, tuple[int, int]]] = lambda **_: {}
     has_matrices: bool = False  # whether a first input of several dimensions is one of matrices
     is_bitwise: bool = False  # whether the output is its inputs' elements, moved, to the bit
     has_signed_zeros: bool = False  # whether an output that is 0 has the reference's sign
 
     def __post_init__(self) -> None:
-        for name in ("reference", "flops", "terms", "elements", "refuse", "zeros", "error"):
+        rules = ("reference", "flops", "terms", "elements", "refuse", "zeros", "error")
+        for name in (*rules, "beside", "ranges"):
             rule = getattr(self, name)
             if not callable(rule) and not (name == "error" and rule is None):
                 raise KernelError(f"kernel: {name}={rule!r} is no function; give {EXAMPLES[name]}")
@@ -104,6 +110,8 @@ EXAMPLES = {
     "refuse": "lambda **_: None",
     "zeros": "lambda **_: ()",
     "error": "one of the inputs, or None",
+    "beside": "lambda *inputs, **_: inputs",
+    "ranges": "lambda n, **_: {1: (1, n)}",
     "accumulators": '{"float32": ("float32",)}',
     "choices": '{"transpose_b": (False, True)}',
 }
@@ -307,6 +315,14 @@ class Problem(AnyProblem):
     def zeros(self) -> Sequence[Any]:
         """Where the inputs must be 0 for one output to have only zeros to sum, by input."""
         return self.kernel.ask("zeros", **self.shape, **self.options)
+
+    @property
+    def ranges(self) -> Mapping[int, tuple[int, int]]:
+        """The least and the largest value of inputs that have a range, by place."""
+        found: Mapping[int, tuple[int, int]] = self.kernel.ask(
+            "ranges", **self.shape, **self.options
+        )
+        return found
 
     @property
     def flops(self) -> int:

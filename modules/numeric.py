@@ -100,6 +100,14 @@ def _draw_small(problem: "Problem", seed: int) -> list[Array]:
         values = np.asarray(rng.integers(-4, 5, tensor.shape))
         values.flat[rng.integers(values.size)] = 3
         inputs.append(values.astype(dtype_facts(tensor.dtype).numpy))
+    return _draw_ranges(problem, inputs, rng)
+
+
+def _draw_ranges(problem: "Problem", inputs: list[Array], rng: np.random.Generator) -> list[Array]:
+    """The inputs with those in their place that have a range (`ranges` of the kernel)."""
+    for place, (least, most) in problem.ranges.items():
+        drawn = rng.integers(least, most, inputs[place].shape, endpoint=True)
+        inputs[place] = drawn.astype(inputs[place].dtype)
     return inputs
 
 
@@ -153,6 +161,7 @@ def draw_random(problem: "Problem", seed: int) -> list[Array]:
             else _integers(rng, shape, facts, halvings)
             for shape, facts in tensors
         ]
+        inputs = _draw_ranges(problem, inputs, rng)
         if dtype_facts(problem.accumulator).is_float or fits(problem, inputs):
             return inputs
     raise _overflow(problem)

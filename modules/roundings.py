@@ -12,14 +12,18 @@ term show in a long row.
 Exponential, quotient and reciprocal root are those of CUDA's fast arithmetic, with which TVM
 compiles: 2 + 1.173 |x|, 2 and 2 units in the last place, which are 2 u each (CUDA C++ Programming
 Guide, "Mathematical Functions": __expf, __fdividef, rsqrtf); exp(0) is 1 there as everywhere (PTX
-ISA, ex2.approx: a zero gives +1.0). A quotient whose divisor is beyond 2^126 may be 0 (__fdividef).
+ISA, ex2.approx: a zero gives +1.0). A quotient whose divisor is beyond 2^126 may be 0 (__fdividef);
+one by 1 is its dividend, since the reciprocal of 1 is a 1 that rounds nothing.
 """
 
 import functools
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
 
 DIVISION = ROOT = 2 * 2.0
@@ -114,6 +118,19 @@ def rms_norm(a: Array, gain: Array, *, u: float, tiny: float, **_: Any) -> Array
     return SAFETY * (u * np.abs(a) * scaled * relative + tiny * (1 + scaled))
 
 
+def rms_norm_matmul(
+    x: Array, gain: Array, w: Array, *, u: float, tiny: float, dtype: str, **_: Any
+) -> Array:
+    """Of the rows of X (m, k), normalized with gain (k) and rounded to a type, times W (k, n)."""
+    inverse = 1 / np.sqrt((x * x).mean(axis=1, keepdims=True) + EPSILON)
+    normed = np.abs(x) * inverse * np.abs(gain)
+    facts, terms = dtype_facts(dtype), _count_terms(x)
+    narrow, least = (facts.unit_roundoff, facts.underflow) if facts.unit_roundoff > u else (0, 0)
+    of_normed = rms_norm(x, gain, u=u, tiny=tiny) + SAFETY * (narrow * normed + least)
+    sums = (of_normed + SAFETY * u * terms * normed) @ np.abs(w)
+    return np.asarray(sums + SAFETY * (terms + 1) * tiny)
+
+
 def gelu(a: Array, *, u: float, tiny: float, **_: Any) -> Array:
     """Of x / (1 + exp(-2 z)) with z = sqrt(2 / pi) (x + 0.044715 x^3), for finite x.
 
@@ -129,31 +146,142 @@ def gelu(a: Array, *, u: float, tiny: float, **_: Any) -> Array:
 
 
 def biased_gelu(a: Array, b: Array, bias: Array, *, u: float, tiny: float, **_: Any) -> Array:
-    """Of gelu of A (m, k) times B (k, n) plus bias (n).
+    """Of gelu of A (m, k) times B (k, n) plus bias (n)."""
+    of_sum = _bound_product(a, b, u, tiny, bias)
+    total = a @ b + bias
+    return gelu(total, u=u, tiny=tiny) + _move_along(_compute_gelu, total, of_sum, 1.13, -0.75)
+
+
+def _bound_product(a: Array, b: Array, u: float, tiny: float, bias: Array | None = None) -> Array:
+    """Of A (m, k) times B (k, n), and a bias (n) if there is one.
 
     Terms that are 0 add without rounding, and whole numbers as long as their magnitudes do.
     """
-    counts = (a != 0).astype(np.float64) @ (b != 0).astype(np.float64) + 1
-    magnitudes = np.abs(a) @ np.abs(b) + np.abs(bias)
-    are_whole = all((array == np.rint(array)).all() for array in (a, b, bias))
+    added = [] if bias is None else [bias]
+    counts = (a != 0).astype(np.float64) @ (b != 0).astype(np.float64) + len(added)
+    magnitudes = np.abs(a) @ np.abs(b) + sum(map(np.abs, added))
+    are_whole = all((array == np.rint(array)).all() for array in (a, b, *added))
     is_exact = are_whole & (magnitudes <= 1 / u)
     relative = np.minimum(counts * u, 0.5)
     gamma = np.where(counts * u < 0.5, relative / (1 - relative), np.inf)
-    of_sum = SAFETY * np.where(is_exact, 0.0, gamma * magnitudes + counts * tiny)
-    total = a @ b + bias
-    return gelu(total, u=u, tiny=tiny) + _move_along_gelu(total, of_sum)
+    return np.asarray(SAFETY * np.where(is_exact, 0.0, gamma * magnitudes + counts * tiny))
 
 
-def _move_along_gelu(a: Array, distance: Array) -> Array:
-    """How far gelu is off where its argument is, whose slope is at most 1.13 and vanishes far below
-    0. It falls up to its least value near -0.752, and rises from there on.
+def swiglu(x: Array, gate: Array, up: Array, *, u: float, tiny: float, **_: Any) -> Array:
+    """Of silu(X Wg) * (X Wu), with silu(g) = g / (1 + exp(-g)), whose slope is at most 1.1."""
+    gates, ups = x @ gate, x @ up
+    of_gate, of_up = (_bound_product(x, weights, u, tiny) for weights in (gate, up))
+    distance = np.minimum(np.abs(gates), 700)
+    power = np.exp(np.minimum(-gates, 700))
+    silu = _compute_silu(gates)
+    relative = exponential(distance) * power / (1 + power) + DIVISION + 1
+    of_silu = SAFETY * (u * np.abs(silu) * relative + tiny * (1 + distance))
+    of_silu = of_silu + _move_along(_compute_silu, gates, of_gate, 1.1, -1.28)
+    of_factors = np.abs(ups) * of_silu + np.abs(silu) * of_up + of_silu * of_up
+    return np.asarray(of_factors + SAFETY * (u * np.abs(silu * ups) + tiny))
+
+
+def _move_along(
+    function: Callable[[Array], Array], a: Array, distance: Array, slope: float, least: float
+) -> Array:
+    """How far a function is off where its argument is: one that falls up to near `least` and rises
+    from there on, with a slope that is at most `slope` and vanishes far below 0.
     """
-    steepest = 1.13 * distance
-    is_monotone = (a + distance < -0.76) | (a - distance > -0.74)
-    values = (_compute_gelu(a + step) for step in (distance, -distance))
-    moved = functools.reduce(np.maximum, (np.abs(it - _compute_gelu(a)) for it in values))
-    return np.where(is_monotone, np.minimum(moved, steepest), steepest)
+    steepest = slope * distance
+    is_monotone = (a + distance < least - 0.01) | (a - distance > least + 0.01)
+    moved = (np.abs(function(a + step) - function(a)) for step in (distance, -distance))
+    return np.where(
+        is_monotone, np.minimum(functools.reduce(np.maximum, moved), steepest), steepest
+    )
+
+
+def _compute_silu(a: Array) -> Array:
+    return a / (1 + np.exp(np.minimum(-a, 700)))
 
 
 def _compute_gelu(a: Array) -> Array:
     return a / (1 + np.exp(np.minimum(-2 * np.sqrt(2 / np.pi) * (a + 0.044715 * a**3), 700)))
+
+
+ONLINE = 7
+"""Roundings of a term for each time that a running sum is scaled anew, which is an exponential and
+a product, and added to (`softmax`)."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Of softmax(scale q k^T) v of one head, in any order of keys and however often rescaled.
+
+    Attributes
+    ----------
+    dtype : of values, to which powers are rounded before they are multiplied
+    u, tiny : as for all functions here
+    """
+
+    scale: float
+    dtype: str
+    u: float
+    tiny: float
+
+    def bound(self, q: Array, k: Array, v: Array, visible: Array) -> Array:
+        """For q (queries, dim), k and v (keys, dim), visible (queries, keys): (queries, dim).
+
+        Maxima cancel. A row of equal scores sums ones; a key that leaves no other any power has the
+        power 1, and its value is the result. Where scores may be so far off that the first order
+        says nothing, the result still lies among the values.
+        """
+        with np.errstate(invalid="ignore", over="ignore"):
+            scores = np.where(visible, self.scale * (q @ k.T), -np.inf)
+            shifted = scores - scores.max(axis=1, keepdims=True)
+            off = np.where(visible, self._bound_scores(q, k), 0.0)
+            counts = shifted > GONE - 2 * off.max(axis=1, keepdims=True)
+            powers = np.exp(shifted)
+            is_alone = counts.sum(axis=1, keepdims=True) == 1
+            first_order = self._bound_powers(powers, np.abs(shifted), off, counts, v)
+            among = 2.1 * _find_largest(counts, np.abs(v))
+            is_far = (np.where(counts, off, 0.0) > 0.25).any(axis=1, keepdims=True)
+            rounding = np.where(is_far, among, np.minimum(first_order, among))
+            most = 1 + np.abs(v).max(axis=0)
+            return np.where(is_alone, 0.0, rounding) + 2 * (len(k) + 2) * self.tiny * most
+
+    def _bound_scores(self, q: Array, k: Array) -> Array:
+        """How far off scores are, and so the logarithms of powers."""
+        magnitudes = np.abs(q) @ np.abs(k).T
+        are_whole = all((array == np.rint(array)).all() for array in (q, k))
+        is_exact = (magnitudes == 0) | (are_whole & (magnitudes <= 1 / self.u))
+        rounded = q.shape[1] * (self.u * magnitudes + self.tiny)
+        return np.where(is_exact, 0.0, self.scale * rounded)
+
+    def _bound_powers(
+        self, powers: Array, distance: Array, off: Array, counts: Array, v: Array
+    ) -> Array:
+        """To first order in u, doubled."""
+        distance = np.where(counts, distance, 0.0)
+        terms = counts.sum(axis=1, keepdims=True)
+        is_equal = ~(distance > 0).any(axis=1, keepdims=True)
+        of_power = np.where(counts, off / self.u + 3 * distance + exponential(distance), 0.0)
+        of_power = of_power + np.where(is_equal, 0, ONLINE * terms)
+        total = powers.sum(axis=1, keepdims=True)
+        magnitudes = powers @ np.abs(v) / total
+        narrow, least = self._find_narrow()
+        of_sum = (powers * of_power) @ np.abs(v) / total + terms * magnitudes
+        of_total = (powers * of_power).sum(axis=1, keepdims=True) / total
+        of_result = np.abs(powers @ v / total) * (of_total + DIVISION)
+        rounded = self.u * (of_sum + of_result)
+        stored = np.where(is_equal, 0.0, narrow * magnitudes + least * (counts @ np.abs(v)) / total)
+        return np.asarray(SAFETY * (rounded + stored))
+
+    def _find_narrow(self) -> tuple[float, float]:
+        """What powers lose in the type of the values: of themselves, and at least."""
+        facts = dtype_facts(self.dtype)
+        if facts.unit_roundoff <= self.u:
+            return 0.0, 0.0
+        return facts.unit_roundoff, facts.smallest_subnormal / 2
+
+
+def _find_largest(counts: Array, magnitudes: Array) -> Array:
+    """The largest of the values (keys, dim) that count for each query (queries, keys)."""
+    largest = np.tile(magnitudes.max(axis=0), (len(counts), 1))
+    for query in np.flatnonzero(~counts.all(axis=1)):
+        largest[query] = magnitudes[counts[query]].max(axis=0, initial=0.0)
+    return np.asarray(largest)

@@ -34,6 +34,9 @@ RUN = [
         "diff perceptron.py --function softmax",
         "+++ each_block_softmax/01_each_block",
     ),
+    ("transformer_block", "list block.py", "softmax1  called in forward: gv"),
+    ("transformer_block", "diff block.py --function softmax", "+++ by_plans_softmax/01_by_plans"),
+    ("transformer_block", "check block.py --function rms_norm", "2 modules: all good"),
     ("relax_model", "why perceptron.py --function matmul", "nothing is wrong"),
 ]
 

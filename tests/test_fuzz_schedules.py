@@ -126,6 +126,19 @@ def test_plays_reach_warps_of_roles_that_the_tma_feeds():
     assert wanted <= done
 
 
+def test_more_shared_memory_than_there_is_is_a_refusal_and_nothing_wrong():
+    problem = vector_add.problem(16384)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    grid, _, threads = sch.split(sch.get_loops(block)[0], [1, None, 64])
+    tr.bind_loop(sch, grid, axis="blockIdx.x")
+    tr.bind_loop(sch, threads, axis="threadIdx.x")
+    tr.stage_operand_at(sch, block, grid, operand=0, threads=64, scope="shared")
+    said = judge(problem, sch.mod, ["simulator"])
+    assert said.findings == []
+    assert "65536 bytes of scope 'shared' exceed a GPU's limit of 49152" in said.refusals[0]
+
+
 def test_a_fault_of_asynchronous_copies_counts_though_no_cpu_compiles_them():
     """The device "host" is asked whether a source is a program at all; cp.async is no reason."""
     problem = matmul.problem(2, 4, 6)
@@ -207,7 +220,7 @@ def run_with_a_crash(tmp_path, *options):
     """The fuzzer with a transform that ends its process, once: the exit code, and what it says."""
     script, flag = tmp_path / "planted.py", tmp_path / "crashed"
     script.write_text(PLANTED_CRASH.format(folder=str(SCRIPT.parent), flag=str(flag)), "utf-8")
-    arguments = ["5", "300", "--trials", "5", "--folder", str(tmp_path), "--device", "cpu"]
+    arguments = ["6", "300", "--trials", "5", "--folder", str(tmp_path), "--device", "cpu"]
     done = subprocess.run(
         [sys.executable, str(script), *arguments, *options],
         capture_output=True,
@@ -220,13 +233,13 @@ def run_with_a_crash(tmp_path, *options):
 def test_a_crash_is_a_finding_of_its_trial_and_the_run_goes_on(tmp_path):
     code, said = run_with_a_crash(tmp_path, "--keep-going")
     assert code == 1, said
-    trial = int(re.search(r"died: trial (\d) of seed 5 ended with signal SIGSEGV", said)[1])
-    assert f"again: fuzz_schedules.py 5 0 --trial {trial}\n" in said
-    assert re.search(r"^seed 5: 4 trials in .* 1 wrong$", said, re.MULTILINE), said
+    trial = int(re.search(r"died: trial (\d) of seed 6 ended with signal SIGSEGV", said)[1])
+    assert f"again: fuzz_schedules.py 6 0 --trial {trial}\n" in said
+    assert re.search(r"^seed 6: 4 trials in .* 1 wrong$", said, re.MULTILINE), said
 
 
 def test_a_crash_ends_a_run_that_is_not_to_go_on(tmp_path):
     code, said = run_with_a_crash(tmp_path)
     assert code == 1, said
     assert "ended with signal SIGSEGV" in said
-    assert re.search(r"^seed 5: [0-3] trials in .* 1 wrong$", said, re.MULTILINE), said
+    assert re.search(r"^seed 6: [0-3] trials in .* 1 wrong$", said, re.MULTILINE), said

@@ -1,4 +1,4 @@
-"""The Python programs of the README, and of the page that continues it, run as they stand."""
+"""The Python programs of the README, and of the pages that continue it, run as they stand."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/own-kernels.md")
+PAGES = ("README.md", "docs/own-kernels.md", "docs/reuse.md")
 TEXT = "".join((ROOT / page).read_text() for page in PAGES)
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.S | re.M)
 

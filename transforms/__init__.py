@@ -11,7 +11,7 @@ from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
 
-from .binding import Tile, bind_loop, tile_block
+from .binding import Tile, bind_batch, bind_loop, tile_block
 from .bulk_copies import prefetch_by_tma, specialize_warps
 from .caching import (
     accumulate_in_registers,
@@ -20,6 +20,8 @@ from .caching import (
 )
 from .errors import TransformError
 from .fetching import fetch_cooperatively, stage_operand_at
+from .fusion.fuse import FusedReductions, fuse_reductions
+from .inlining import inline_epilogue, inline_producers
 from .layout import (
     Padding,
     fold_tile,
@@ -36,6 +38,7 @@ from .loops import (
     suggest_unrolling,
     unroll_loop,
 )
+from .masks import end_loop_at_mask
 from .pass_options import set_pass_option, set_pipeline
 from .passes.pipeline import get_pass_options, get_pipeline
 from .pipelining import (
@@ -46,7 +49,6 @@ from .pipelining import (
 from .placement import (
     compute_block_at,
     fuse_epilogue_at,
-    inline_producers,
     reverse_compute_block_at,
 )
 from .queries import find_epilogue, get_reduction_loops, get_spatial_loops
@@ -82,6 +84,7 @@ from .warpgroups import (
 
 __all__ = [
     "FragmentTile",
+    "FusedReductions",
     "Padding",
     "PartialSums",
     "SharedStore",
@@ -93,21 +96,25 @@ __all__ = [
     "WarpgroupTile",
     "accumulate_in_registers",
     "align_vectors",
+    "bind_batch",
     "bind_loop",
     "cache_read_at",
     "cache_row_at",
     "cache_write_at",
     "compute_block_at",
     "decompose_reduction_at",
+    "end_loop_at_mask",
     "fetch_cooperatively",
     "find_epilogue",
     "fold_tile",
     "fuse_epilogue_at",
     "fuse_loops",
+    "fuse_reductions",
     "get_pass_options",
     "get_pipeline",
     "get_reduction_loops",
     "get_spatial_loops",
+    "inline_epilogue",
     "inline_producers",
     "keep_in_registers",
     "lay_in_panels",

@@ -23,7 +23,14 @@ from .legality.threads import (
     require_thread_limit,
     require_virtual_threads_around_all,
 )
-from .loops import Tail, require_constant, require_countable, require_factors, require_serial
+from .loops import (
+    Tail,
+    fuse_loops,
+    require_constant,
+    require_countable,
+    require_factors,
+    require_serial,
+)
 from .queries import (
     get_loop_name,
     get_reduction_loops,
@@ -93,6 +100,45 @@ def _require_no_pipeline(sch: Schedule, loop: LoopRV) -> None:
             "come after it in the same thread",
             "bind another loop, or bind before prefetching",
         )
+
+
+@composite
+def bind_batch(
+    sch: Schedule, block: SBlockRV, *, axis: str = "blockIdx.z", kept: int = 2
+) -> LoopRV:
+    """Bind the spatial loops of a block that stand in front of its last ones to one block axis.
+
+    For products, convolutions and norms with a batch, heads or images in front: all but the last
+    `kept` spatial loops become one loop, however many they are and whatever their extents.
+
+    rewrite: ``for b, h, i, j`` -> ``for b_h_fused in blockIdx.z: for i, j``
+    consumes: the loops that are fused
+    returns: the loop that is bound
+    requires: more spatial loops than `kept`; those in front serial, directly inside of each other
+        and around all others of the block; an axis of blocks that is free
+    """
+    name, spatial = get_sblock_name(sch, block), get_spatial_loops(sch, block)
+    if not axis.startswith("blockIdx"):
+        raise TransformError(
+            f"axis '{axis}' is not one of blocks", "use blockIdx.x, blockIdx.y or blockIdx.z"
+        )
+    if not 0 <= kept < len(spatial):
+        raise TransformError(
+            f"kept={kept} leaves no loop of the {len(spatial)} spatial ones of block '{name}'",
+            "bind a batch of a block that has more spatial loops than it keeps",
+        )
+    batch = spatial[: len(spatial) - kept]
+    first = [sch.get(loop) for loop in sch.get_loops(block)[: len(batch)]]
+    for loop, node in zip(batch, first, strict=True):
+        if not sch.get(loop).same_as(node):
+            raise TransformError(
+                f"loop '{get_loop_name(sch, loop)}' of the batch stands inside of loop "
+                f"'{node.loop_var.name}' of block '{name}', which is none of it",
+                "bring the loops of the batch to the front with reorder_loops first",
+            )
+    fused = batch[0] if len(batch) == 1 else fuse_loops(sch, batch)
+    bind_loop(sch, fused, axis=axis)
+    return fused
 
 
 @composite

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import BufferStore, For, SeqStmt
+from tvm.tirx import BufferStore, For, IfThenElse, SeqStmt
 
 from .decorators import composite
 from .errors import TransformError
@@ -17,7 +19,15 @@ from .placement import (
     require_outside_reductions,
     require_scalar_place,
 )
-from .queries import find_epilogue, get_outer_loops, get_sblock_name, is_reduction
+from .queries import (
+    find_epilogue,
+    get_outer_loops,
+    get_readers_under,
+    get_root,
+    get_sblock_name,
+    get_sblocks_under,
+    is_reduction,
+)
 from .tir import constant, find_all
 
 SCOPES = ("shared", "shared.dyn", "local")
@@ -36,7 +46,8 @@ def cache_read_at(
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for ax: A_shared[...] = A[...]);
         C += A_shared[...]``
     consumes: nothing
-    returns: the copy block, whose own loops go over the tile, one for each dimension
+    returns: the copy block, whose own loops go over the tile, one for each dimension; it has all
+        readers of the operand under the loop, and those elsewhere read on as before
     requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
         ``shared.dyn`` or ``local``; a loop around the block, not vectorized; an operand that is no
         register buffer of other threads, nor shared memory of another GPU block; a block that no
@@ -62,10 +73,24 @@ def place_copy_at(
     require_around(sch, loop, block)
     _require_no_async_copy(sch, block)
     require_scalar_place(sch, loop)
-    copy = sch.cache_read(block, operand, scope)
+    copy = sch.cache_read(block, operand, scope, *_find_consumers(sch, block, loop, operand))
     sch.compute_at(copy, loop, preserve_unit_loops=True)
     require_virtual_threads_around_all(sch, copy)
     return copy
+
+
+def _find_consumers(
+    sch: Schedule, block: SBlockRV, loop: LoopRV, operand: int
+) -> list[list[SBlockRV]]:
+    """The readers under a loop, as TVM's last argument; without others it takes all by itself."""
+    buffer = sch.get(block).reads[operand].source
+
+    def count(nodes: list[SBlock]) -> int:
+        return sum(any(it.source.same_as(buffer) for it in node.reads) for node in nodes)
+
+    if count(find_all(get_root(sch, block), SBlock)) == count(get_sblocks_under(sch, loop)):
+        return []
+    return [get_readers_under(sch, loop, buffer)]
 
 
 @composite
@@ -82,7 +107,8 @@ def cache_write_at(
         reductions, not vectorized; for ``local`` a loop inside of the block's thread loops, since
         a thread cannot read another's registers; a block that computes all elements which the
         copy would write: of a tile with a guard TVM may copy more, or beyond the tensor, and of
-        swizzled places or ones from data all of a region
+        swizzled places or ones from data all of a region; a block that stores without a branch
+        around
     """
     _require_scope(scope)
     require_around(sch, loop, block)
@@ -144,6 +170,13 @@ def _require_known_elements(sch: Schedule, block: SBlockRV) -> None:
     """Refuse a block that writes one element of a region: the copy would write all of that."""
     node = sch.get(block)
     stores = find_all(node.body, BufferStore)
+    if node.init is None and (condition := _find_condition(node.body)) is not None:
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' stores to '{node.writes[0].source.name}' only "
+            f"where {condition}, and the copy would write all of it",
+            "write both cases, as T.if_then_else(condition, value, what is there before), or leave "
+            "the result where it is",
+        )
     if len(stores) != 1 or find_all(node.body, For) or node.match_buffers:
         return
     if any(constant(part.extent) != 1 for part in node.writes[0].region):
@@ -152,6 +185,16 @@ def _require_known_elements(sch: Schedule, block: SBlockRV) -> None:
             f"'{stores[0].buffer.name}' that its indices do not tell, and the copy would write all",
             "cache before its elements change places, by stage_swizzled_at or transform_layout",
         )
+
+
+def _find_condition(body: Any) -> Any:
+    """The condition of a branch in which something is stored, and in the other one nothing."""
+    for branch in find_all(body, IfThenElse):
+        arms = [branch.then_case, branch.else_case]
+        stores = [bool(arm is not None and find_all(arm, BufferStore)) for arm in arms]
+        if any(stores) and not all(stores):
+            return branch.condition
+    return None
 
 
 def _require_scope(scope: str) -> None:

@@ -13,8 +13,9 @@ from tvm.error import InternalError
 from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from .advice import advise
 from .arguments import UnfitError, read_arguments
-from .tir import make_former_names
+from .tir import find_location, make_former_names
 
 NO_COPY = "unordered_map::at"
 """So `Schedule.copy` fails where a block is gone that TVM believes alive: tensorize of a loop."""
@@ -108,9 +109,8 @@ def run_call(function: Callable[..., Result], bound: inspect.BoundArguments) -> 
         elif not isinstance(error, ScheduleError) and "Check failed" not in str(error):
             raise
         else:
-            refusal = TransformError(
-                f"TVM refuses: {describe_error(error)}", "see the schedule with sch.show()"
-            )
+            reason = describe_error(error)
+            refusal = TransformError(f"TVM refuses: {reason}", advise(reason))
         refusal.kernel_line = kernel_line
         raise refusal from error
     finally:
@@ -123,9 +123,8 @@ def _find_kernel_line(bound: inspect.BoundArguments) -> str | None:
     for handle in [item for given in others for item in _flatten(given)]:
         node = sch.get(handle)
         for statement in (node, getattr(node, "body", None)):
-            span = getattr(statement, "span", None)
-            if span is not None:
-                return f"{span.source_name.name}:{span.line}"
+            if (location := find_location(statement)) is not None:
+                return f"{location[0]}:{location[1]}"
     return None
 
 

@@ -14,12 +14,12 @@ from .caching import place_copy_at
 from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import MAX_THREADS
+from .inlining import inline_producers
 from .layout import require_copy
 from .legality.net import inlines
 from .legality.threads import require_own_registers
 from .legality.vectors import find_longest_vector
 from .loops import Tail, require_countable, require_serial
-from .placement import inline_producers
 from .queries import (
     get_enclosing_kernel,
     get_extent,

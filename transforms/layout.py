@@ -26,6 +26,7 @@ from tvm_ffi import structural_equal
 
 from .decorators import composite
 from .errors import TransformError
+from .inlining import try_inlining
 from .queries import (
     find_row_length,
     get_own_loops,
@@ -238,7 +239,8 @@ def _require_no_vectors(sch: Schedule, block: SBlockRV, buffer: Any, stride: int
 def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Padding:
     """Pad a block's iteration space with zeros to multiples of a tile, and crop the result.
 
-    Where the result has one more consumer (an epilogue), the cropping is inlined into it.
+    Where the result has one more consumer (an epilogue), the cropping is inlined into it, unless
+    the result is a tensor of the function's.
 
     rewrite: ``C[i, j] += A[i, k] * B[k, j]`` -> ``A_pad = pad(A); B_pad = pad(B);
         C_pad[i, j] += A_pad[i, k] * B_pad[k, j]; C = crop(C_pad)``
@@ -274,8 +276,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
     sch.pad_einsum(block, list(multiples))
     operands = _find_new(sch, sch.get_producers(block), old)
     crop = next(iter(_find_new(sch, sch.get_consumers(block), old)), None)
-    if crop is not None and sch.get_consumers(crop):
-        sch.compute_inline(crop)
+    if crop is not None and sch.get_consumers(crop) and try_inlining(sch, crop):
         crop = None
     return Padding(operands, crop)
 

@@ -13,7 +13,6 @@ from .decorators import composite
 from .errors import TransformError
 from .legality.enumeration import count_points
 from .legality.lifetimes import require_computed
-from .legality.net import inlines
 from .legality.pipelines import STAGE
 from .legality.sums import require_single_terms
 from .legality.threads import require_own_registers, require_virtual_threads_around_all
@@ -115,33 +114,6 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     require_computed(sch, block, epilogue)
     require_virtual_threads_around_all(sch, epilogue)
     return epilogue
-
-
-@composite
-@inlines
-def inline_producers(sch: Schedule, block: SBlockRV) -> None:
-    """Inline the blocks that a block reads from, e.g. a padding stage into a shared-memory fetch.
-
-    rewrite: ``P[i] = f(A[i])`` and ``C[i] = g(P[i])`` -> ``C[i] = g(f(A[i]))``
-    consumes: the producers
-    requires: producers that do not reduce, are no copies of a pipeline, and whose only consumer is
-        `block`; a block that reads nothing but the kernel's arguments is left as it is
-    """
-    for producer in sch.get_producers(block):
-        name = get_sblock_name(sch, producer)
-        readers = [f"'{get_sblock_name(sch, reader)}'" for reader in sch.get_consumers(producer)]
-        if is_reduction(sch, producer):
-            raise TransformError(
-                f"block '{name}' reduces, and a reduction cannot stand inside of an expression",
-                "leave it a stage of its own, or place it with compute_block_at",
-            )
-        if len(readers) > 1:
-            raise TransformError(
-                f"block '{name}' has {len(readers)} consumers, {', '.join(readers)}",
-                "leave it a stage of its own, or inline it into all with sch.compute_inline",
-            )
-    for producer in sch.get_producers(block):
-        sch.compute_inline(producer)
 
 
 def _require_before(sch: Schedule, block: SBlockRV, consumers: list[SBlockRV]) -> None:

@@ -11,6 +11,27 @@ from tvm.tirx import For, IterVar
 from .errors import query
 from .tir import constant, find_all, get_axis, get_fed_iterators, make_former_names
 
+__all__ = [
+    "find_epilogue",
+    "find_row_length",
+    "get_enclosing_kernel",
+    "get_enclosing_loops",
+    "get_extent",
+    "get_loop_name",
+    "get_outer_loops",
+    "get_own_loops",
+    "get_readers_under",
+    "get_realize",
+    "get_reduction_loops",
+    "get_root",
+    "get_sblock_name",
+    "get_sblocks_under",
+    "get_spatial_loops",
+    "is_around",
+    "is_reduction",
+    "is_reduction_loop",
+]
+
 
 def get_loop_name(sch: Schedule, loop: LoopRV) -> str:
     """The loop variable's name, as the kernel or a split gave it."""
@@ -68,6 +89,15 @@ def get_root(sch: Schedule, handle: LoopRV | SBlockRV) -> SBlock:
 def get_sblocks_under(sch: Schedule, loop: LoopRV) -> list[SBlock]:
     """The blocks that a loop encloses."""
     return find_all(sch.get(loop), SBlock)
+
+
+def get_readers_under(sch: Schedule, loop: LoopRV, buffer: Any) -> list[SBlockRV]:
+    """The blocks under a loop that read a buffer."""
+    return [
+        block
+        for block in sch.get_child_blocks(loop)
+        if any(region.source.same_as(buffer) for region in sch.get(block).reads)
+    ]
 
 
 def get_realize(sch: Schedule, block: SBlockRV) -> SBlockRealize:

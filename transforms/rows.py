@@ -19,7 +19,14 @@ from .legality.threads import require_own_registers, require_virtual_threads_aro
 from .loops import Tail, require_factors, require_serial
 from .pass_options import set_pass_option, set_pipeline
 from .placement import require_around, require_scalar_place
-from .queries import get_enclosing_loops, get_extent, get_own_loops, get_root, get_sblock_name
+from .queries import (
+    get_enclosing_loops,
+    get_extent,
+    get_own_loops,
+    get_readers_under,
+    get_root,
+    get_sblock_name,
+)
 from .tir import find_all, get_axis, get_iterator_values, substitute
 from .vectorize import LANES, MAX_VECTOR_BYTES, vectorize_loop
 
@@ -136,7 +143,9 @@ def cache_row_at(sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int) 
             f"'{reads[operand].source.name}'",
             "spread it with spread_over_threads first",
         )
-    copy = sch.cache_read(block, operand, "local", _find_readers(sch, loop, reads[operand].source))
+    copy = sch.cache_read(
+        block, operand, "local", get_readers_under(sch, loop, reads[operand].source)
+    )
     sch.compute_at(copy, loop, preserve_unit_loops=True)
     _lay_out(sch, copy, share)
     spread = spread_over_threads(
@@ -177,14 +186,6 @@ def _require_one_nest(sch: Schedule, block: SBlockRV) -> None:
                 "no loop in common, and would be two kernels",
                 "bring them together with compute_block_at first",
             )
-
-
-def _find_readers(sch: Schedule, loop: LoopRV, buffer: Any) -> list[SBlockRV]:
-    return [
-        block
-        for block in sch.get_child_blocks(loop)
-        if any(region.source.same_as(buffer) for region in sch.get(block).reads)
-    ]
 
 
 def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> _Share | None:

@@ -21,6 +21,7 @@ from .decorators import composite
 from .errors import TransformError
 from .fetching import can_inline_producers, fetch_by_threads
 from .gpu_limits import MAX_THREADS, WARP
+from .inlining import inline_producers
 from .intrinsics.fragments import SIDE, get_depth, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
 from .layout import lay_in_panels, pad_shared_rows
@@ -28,7 +29,7 @@ from .legality.lifetimes import require_computed
 from .legality.net import SWIZZLE, inlines
 from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
-from .placement import inline_producers, require_around, require_outside_reductions
+from .placement import require_around, require_outside_reductions
 from .queries import (
     find_epilogue,
     find_row_length,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
 import tvm_ffi
-from tvm.ir import Call, IRModule, Range, TensorLoad
+from tvm.ir import Call, IRModule, Range, SequentialSpan, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import And, BufferStore, Evaluate, For, ForKind, IfThenElse, IterVar, Not, Select, Var
@@ -62,6 +62,17 @@ def make_former_names(module: str, names: Mapping[str, str]) -> Callable[[str], 
         return getattr(importlib.import_module(home), new)
 
     return get_former
+
+
+def find_location(node: Any) -> tuple[str, int] | None:
+    """The file and line of a node's text; None where TVM dropped it.
+
+    Of what a ``T.macro`` wrote there is a line of each call on the way; the last is the node's own.
+    """
+    span = getattr(node, "span", None)
+    while isinstance(span, SequentialSpan):
+        span = span.spans[-1] if len(span.spans) else None
+    return None if span is None else (str(span.source_name.name), int(span.line))
 
 
 def constant(expression: Any) -> int | None:

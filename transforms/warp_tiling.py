@@ -14,7 +14,7 @@ from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import WARP
 from .legality.sums import require_single_terms
-from .loops import Tail, require_constant, require_countable, require_factors, require_serial
+from .loops import Tail, require_countable, require_factors, require_serial
 from .queries import get_reduction_loops, get_sblock_name, get_spatial_loops
 from .tir import make_former_names
 
@@ -72,9 +72,9 @@ def tile_in_warps(
         for i_3_j_2 in threadIdx.x: for k: for i_4, j_3``
     consumes: the spatial loops
     returns: the loops of the tile
-    requires: two serial spatial loops of constant extents; strips that divide per_thread; a warp
-        of 32 threads that divides threads, with rows that interleave divides; a number of rows of
-        tiles that swizzle divides; the tile divides the extents, or ``tail="guard"``
+    requires: two serial spatial loops, whose extents may be open; strips that divide per_thread; a
+        warp of 32 threads that divides threads, with rows that interleave divides; a number of
+        rows of tiles that swizzle divides; the tile divides the extents, or ``tail="guard"``
     """
     swizzle = swizzle if group is None else _take_former(group)
     rows, columns = _require_two_loops(sch, block)
@@ -145,7 +145,6 @@ def _require_two_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV]:
         )
     for loop in loops:
         require_serial(sch, loop)
-        require_constant(sch, loop)
     return loops[0], loops[1]
 
 

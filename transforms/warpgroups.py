@@ -21,6 +21,7 @@ from .decorators import composite
 from .errors import TransformError
 from .fetching import can_inline_producers, fetch_by_threads
 from .gpu_limits import MAX_THREADS
+from .inlining import inline_producers
 from .intrinsics.mma import SCOPE
 from .intrinsics.warpgroups import (
     CHUNK_BYTES,
@@ -36,7 +37,6 @@ from .intrinsics.wgmma import WgmmaIntrinsics, WgmmaTile, get_wgmma_intrinsics
 from .legality.net import inlines
 from .loops import Tail, require_factors
 from .pipelining import are_products_first
-from .placement import inline_producers
 from .queries import get_extent, get_outer_loops, get_realize, get_sblock_name
 from .tensorize import require_matmul_loops, require_register_store
 from .tir import constant, is_used

@@ -44,6 +44,9 @@ napoleon_use_ivar = True
 PACKAGES = (
     "tirstep.transforms",
     "tirstep.transforms.recipes",
+    "tirstep.transforms.plans",
+    "tirstep.transforms.queries",
+    "tirstep.rules",
     "tirstep.modules",
     "tirstep.lowering_checks",
     "tirstep.lowering_checks.devices",

@@ -117,6 +117,8 @@ def make_main(function: PrimFunc) -> tvm.IRModule:
 def name_main(module: tvm.IRModule) -> tvm.IRModule:
     """The module with its one function called ``main``; itself where it is called so already.
 
+    A function without a name of its own, as all that Relax makes are, is private: it gets one.
+
     Raises `DeviceError` for a module of no function, or of several of which none is ``main``.
     """
     functions = {
@@ -125,7 +127,12 @@ def name_main(module: tvm.IRModule) -> tvm.IRModule:
         if isinstance(function, PrimFunc)
     }
     if MAIN in functions:
-        return module
+        main = functions[MAIN]
+        if main.attrs is not None and main.attrs.get("global_symbol") is not None:
+            return module
+        named = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs)
+        named[MAIN] = main.with_attr("global_symbol", MAIN)
+        return named
     if len(functions) != 1:
         names = ", ".join(f"'{name}'" for name in functions) or "no function"
         raise DeviceError(

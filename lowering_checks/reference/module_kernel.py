@@ -41,6 +41,7 @@ class ModuleMeaning:
     choices: Mapping[str, Sequence[object]] = field(default_factory=dict)
     is_bitwise: bool = False
     has_signed_zeros: bool = False
+    has_matrices: bool = False
 
 
 class ModuleKernel:

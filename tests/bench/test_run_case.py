@@ -15,7 +15,7 @@ from tirstep.bench.machine import order_turns, plan_repeats
 from tirstep.bench.peers import PEERS, Peer, wrap_function
 from tirstep.bench.run_case import Settings, run_case
 from tirstep.bench.tables import make_case_table
-from tirstep.modules import conv1d, conv2d, matmul
+from tirstep.modules import attention, conv1d, conv2d, matmul
 from tirstep.transforms.recipes import RECIPES
 
 PROBLEM = matmul.problem(64, 48, 32)
@@ -152,6 +152,13 @@ def test_an_example_s_options_are_no_form_where_all_recipes_have_them() -> None:
     """conv2d's examples have a padding, and a problem without one is timed without."""
     problem = conv2d.problem(1, 4, 4, 8, 8, 1, 1)
     assert get_options(RECIPES["conv2d_naive"], problem) == dict(problem.options)
+
+
+def test_what_is_computed_is_said_by_the_problem() -> None:
+    """A causal recipe is shown at causal attention, and timed at whatever is asked for."""
+    problem = attention.problem(1, 1, 4, 4, 4)
+    assert get_options(RECIPES["attention_causal"], problem) == dict(problem.options)
+    assert get_options(RECIPES["attention_padded"], problem) == dict(problem.options)
 
 
 def test_a_recipe_gets_its_own_form_of_the_kernel(machine: FakeMachine):

@@ -11,7 +11,15 @@ from tirstep.transforms.recipes import LADDERS, RECIPES, Ladder, Recipe
 RUN = Path(__file__).parents[2] / "benchmarks/results/bench-nvidia-h200-rungs.json"
 NOISE = 0.02
 EXCUSES = ("sets up ", "slower ")
-NOT_MEASURED = {"matmul_mma", "matmul_wgmma"}
+NOT_MEASURED = {
+    "matmul_mma",
+    "matmul_wgmma",
+    "mlp_swiglu",
+    "rms_norm_matmul",
+    "attention",
+    "attention_causal",
+    "decode_attention",
+}
 """Ladders that are younger than the stored run: the next one has them."""
 FAST = {
     name: ladder

@@ -12,6 +12,7 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench import BenchError
+from tirstep.bench.best_table import read_best, record_best, require_table
 from tirstep.bench.results import Time
 from tirstep.bench.run_case import Settings
 from tirstep.bench.search import (
@@ -20,13 +21,13 @@ from tirstep.bench.search import (
     classify,
     count_configs,
     list_configs,
-    read_best,
-    record_best,
-    require_table,
     search,
 )
-from tirstep.modules import matmul
+from tirstep.bench.search_order import SearchOrder, choose_promising, list_own
+from tirstep.modules import get_kernel, matmul
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.forecast import make_forecast
+from tirstep.transforms.recipes.gpus import H200
 
 RECIPE = dataclasses.replace(
     RECIPES["matmul_tiled"], choices={"tile": (4, 8, 16, 32), "rows_per_thread": (1, 2, 4)}
@@ -169,6 +170,122 @@ def test_too_little_memory_is_told(machine: FakeMachine):
         run_search(machine)
 
 
+# ---- With a model of time
+
+PREFETCHED = RECIPES["matmul_prefetched"]
+PROBLEM = matmul.problem(256, 256, 64)
+FORECAST = make_forecast(PREFETCHED, PROBLEM, H200)
+FEW = {"thread_tile": (4, 4), "tile_k": 8, "warp": (4, 8), "interleave": 1, "stages": 2}
+
+
+def plan_with_a_model(**changes: Any) -> SearchPlan:
+    fixed = {**FEW, "swizzle": 1}
+    return SearchPlan(PREFETCHED, PROBLEM, fixed, forecast=FORECAST, **changes)
+
+
+def test_the_most_promising_come_first_and_a_limit_leaves_the_others_out():
+    assert FORECAST is not None
+    every = list_configs(PREFETCHED, {}, limit=None, seed=0)
+    some = choose_promising(every, FORECAST, 41, seed=3)
+    assert some[0] == every[0]
+    assert len({tuple(config.items()) for config in some}) == 41
+    expected = sorted(map(FORECAST.predict, every[1:]))
+    times = [FORECAST.predict(config) for config in some[1:]]
+    assert times[:30] == expected[:30]
+    assert max(times[30:]) > expected[60]  # the drawn ones
+    order = SearchOrder(every, FORECAST)
+    assert order.take(1) == [every[0]]
+    assert [FORECAST.predict(config) for config in order.take(9)] == expected[:9]
+    assert order.left == len(every) - 10
+
+
+def test_what_was_measured_corrects_the_order():
+    """A tile that takes three times what the model says goes behind the others."""
+    assert FORECAST is not None
+    candidates = list_configs(PREFETCHED, {}, limit=None, seed=0)
+    order = SearchOrder(candidates, FORECAST)
+    assert order.expect_gain(1.0) is None
+    taken = order.take(40)
+    bad = FORECAST.get_tile(taken[1])
+    order.learn(
+        [
+            (it, FORECAST.predict(it) * (3.0 if FORECAST.get_tile(it) == bad else 1.1))
+            for it in taken
+        ]
+    )
+    assert FORECAST.get_tile(order.take(1)[0]) != bad
+    best = min(map(FORECAST.predict, taken))
+    assert order.expect_gain(best * 2.0) == pytest.approx(2.0 / 1.1 - 1, rel=0.2)
+    assert order.expect_gain(best / 10) == 0.0
+    order.take(len(candidates))
+    assert order.expect_gain(best * 2.0) == 0.0
+
+
+def test_what_is_hoped_for_is_a_time_however_far_two_measurements_lie_apart():
+    assert FORECAST is not None
+    candidates = list_configs(PREFETCHED, {}, limit=None, seed=0)
+    order = SearchOrder(candidates, FORECAST)
+    (first,) = order.take(1)
+    alike = [it for it in candidates if FORECAST.get_tile(it) == FORECAST.get_tile(first)]
+    second = next(it for it in alike if it != first)
+    order.learn([(first, FORECAST.predict(first)), (second, 9 * FORECAST.predict(second))])
+    gain = order.expect_gain(100 * FORECAST.predict(first))
+    assert gain is not None
+    assert gain > 10
+
+
+def test_without_a_model_the_order_is_that_of_the_candidates():
+    configs: list[Any] = [{"a": 1}, {"a": 3}, {"a": 2}]
+    order = SearchOrder(configs)
+    order.learn([(configs[0], 5.0)])
+    assert (order.expect_gain(1.0), order.take(9), order.left) == (None, configs, 0)
+
+
+@pytest.mark.usefixtures("no_farm")
+def test_the_model_s_own_configs_are_candidates_and_the_table_says_what_it_expected(
+    machine: FakeMachine, tmp_path: Path
+):
+    told: list[str] = []
+    plan = plan_with_a_model(among={"threads": ((8, 8), (16, 16))})
+    settings = Settings(rounds=3)
+    found = search(plan, machine, settings, cache=Path("unused"), tell=told.append)
+    assert FORECAST is not None
+    assert (found.tried, found.left, found.gain) == (2, 0, 0.0)
+    assert found.expected_us == FORECAST.predict(found.config or {})
+    assert any("the model expects 0.0% at most from the 0 candidates" in line for line in told)
+    file = tmp_path / "best.json"
+    assert record_best(file, plan, found, {"name": "a", "architecture": "b"}, {})
+    assert read_best(file)["a"]["float32"]["256x256x64"]["expected_us"] > 0
+    tile = FORECAST.list_best(1)[0]["threads"]
+    own = list_own(FORECAST, {"threads": tile}, {"stages": (2, 3)})
+    assert own
+    assert all(config["threads"] == tile and config["stages"] in (2, 3) for config in own)
+    assert list_own(FORECAST, {"tail": "guard"}, {}) == []
+
+
+@pytest.mark.usefixtures("no_farm")
+def test_a_search_ends_where_little_is_promised(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tirstep.bench.search.ROUND", 1)
+    monkeypatch.setattr(SearchOrder, "expect_gain", lambda self, best_us: 0.01 * self.left)
+    among = {"threads": ((4, 8), (8, 8), (16, 16))}
+    settings = Settings(rounds=3)
+    plan = plan_with_a_model(among=among, least_gain=0.015)
+    found = search(plan, machine, settings, cache=Path("unused"), tell=lambda line: None)
+    assert (found.tried, found.left, found.gain) == (2, 1, 0.01)
+    every = plan_with_a_model(among=among, least_gain=0.0)
+    found = search(every, machine, settings, cache=Path("unused"), tell=lambda line: None)
+    assert (found.tried, found.left) == (3, 0)
+
+
+def test_of_convolutions_there_is_no_model():
+    problem = RECIPES["conv2d_wgmma"]
+    small = get_kernel("conv2d").problem(**problem.golden.shape, **problem.golden.options)
+    assert make_forecast(problem, small, H200) is None
+    assert make_forecast(RECIPE, PROBLEM, H200) is None
+
+
 def make_found(us: float) -> SearchResult:
     found = SearchResult({"tile": 8}, Time(us, us, us, 3), Time(60, 60, 60, 3), tried=12)
     found.skipped["wrong"] = 2
@@ -233,10 +350,11 @@ def record(file: Path, found: SearchResult) -> bool:
 AT_ONCE = """
 import os, sys
 from pathlib import Path
-from tirstep.bench.search import read_best, record_best
+from tirstep.bench.best_table import read_best, record_best
 from tirstep.bench.results import Time
 from tirstep.bench.search import SearchPlan, SearchResult
-from tirstep.modules import matmul
+from tirstep.bench.search_order import SearchOrder, choose_promising, list_own
+from tirstep.modules import get_kernel, matmul
 from tirstep.transforms.recipes import RECIPES
 
 file, children = Path(sys.argv[1]), []

@@ -103,6 +103,15 @@ def test_traces(command: Command):
     ast.parse(result.out)
 
 
+def test_an_option_that_is_no_integer(command: Command):
+    shape, option = ("--shape", "1x1x2x3x4"), ("--option", "scale=0.25")
+    tail = ("--set", "tail=guard")
+    result = command("steps", "attention_naive", "--step", "0", *shape, *option, *tail)
+    assert "* T.float32(0.25)" in result.out
+    refused = command("steps", "attention_naive", *shape, "--option", "scale=-0.25", *tail)
+    assert "scale=-0.25 is no factor" in refused.err
+
+
 def test_steps_as_wished(command: Command):
     options = ("--dtype", "float16", "--option", "transpose_b=true", "--option", "out=float16")
     sizes = ("--set", "tile_k=4", "--set", "tail=guard")

@@ -17,6 +17,14 @@ from tirstep.transforms.recipes import RECIPES
 CORNERS = [
     (name, corner) for name, kernel in kernels().items() for corner in kernel.meaning.corners
 ]
+PRODUCTS = ((8, 1, 1), (9, 3, 2), (8, 5, 67), (3, 2, 257))
+FAST_SHAPES = {
+    "gelu": ((257,), (3,)),
+    "mlp_swiglu": PRODUCTS,
+    "rms_norm_matmul": PRODUCTS,
+    "attention": ((1, 2, 9, 1, 2), (1, 2, 9, 5, 4), (2, 1, 5, 67, 8)),
+}
+"""Of kernels that are not of rows: shapes for fast arithmetic."""
 OTHERS = {"integers", "random floats", "random bits"}
 
 
@@ -73,7 +81,7 @@ def test_every_planted_kernel_names_an_input_that_exists() -> None:
 def test_fast_arithmetic_at_its_worst_is_within_the_bounds(name: str, order: str) -> None:
     kernel, options = get_kernel(name.split()[-1]), {"online": True} if "online" in name else {}
     for dtype in ("float32", "float16", "bfloat16"):
-        for sizes in ((257,), (3,)) if name == "gelu" else ((8, 1), (9, 2), (8, 67), (3, 1031)):
+        for sizes in FAST_SHAPES.get(name.split()[-1], ((8, 1), (9, 2), (8, 67), (3, 1031))):
             problem = kernel.problem(*sizes, dtype=dtype, **options)
             for seed in range(2):
                 of = functools.partial(RIGHT[name], FastMath(seed, order=order))

@@ -26,6 +26,9 @@ from tirstep.transforms.recipes import RECIPES, Example, recipe
 
 SHAPES = {each.kernel_name: each.golden.shape for each in RECIPES.values()}
 SHAPES["row_argmax"] = {"m": 6, "n": 37}
+SHAPES["attention"] = {"batch": 2, "heads": 2, "queries": 5, "keys": 9, "dim": 4}
+SHAPES["decode_attention"] = {"batch": 2, "heads": 2, "keys": 9, "dim": 4}
+SHAPES["mlp_swiglu"] = SHAPES["rms_norm_matmul"] = {"m": 6, "n": 5, "k": 16}
 FAST = [dlight.gpu.Matmul(), dlight.gpu.Reduction(), dlight.gpu.Fallback()]
 PLANTED = [
     ("MatmulRelu", "T.grid(32, 40, 48)", "T.grid(32, 40, 47)", "a lost tail"),

@@ -206,6 +206,27 @@ def test_a_misaligned_vector_is_found() -> None:
     assert "vector access at A_shared[9] by " in finding.message
 
 
+@I.ir_module
+class PiecesOfRows:
+    """Vectors of four, two elements from each of two rows: TVM stores these one by one."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
+        rows = T.alloc_buffer((16, 4), scope="shared")
+        for tx in T.thread_binding(8, thread="threadIdx.x"):
+            rows[tx * 2, 0] = A[tx]
+            for lane in T.vectorized(4):
+                rows[tx * 2 + lane // 2, 2 + lane % 2] = A[tx * 4 + lane]
+            for lane in range(4):
+                C[tx * 4 + lane] = rows[tx * 2 + lane // 2, 2 + lane % 2]
+
+
+def test_a_vector_of_pieces_of_rows_need_not_be_aligned() -> None:
+    values = np.arange(32, dtype="float32")
+    result = simulate(PiecesOfRows, [values, np.full(32, np.nan, "float32")])
+    assert result.findings == []
+
+
 def test_two_loops_on_one_axis_compute_the_diagonal_alone() -> None:
     problem = matmul.problem(16, 16, 8)
     sch = Schedule(problem.module)

@@ -71,6 +71,18 @@ CASES: list[tuple[str, tuple[int, ...], list[dict[str, Any]]]] = [
     ("depthwise_conv2d", (1, 2, 2, 3, 7), HALF_SUMS[:1]),
     ("depthwise_conv2d", (2, 3, 5, 7, 3), HALF_SUMS),
     ("depthwise_conv2d", (3, 4, 16, 32, 7), HALF_SUMS[:1]),
+    *(
+        (name, sizes, [*FLOATS[:tried], *HALF_OUTPUTS[:tried]])
+        for name in ("mlp_swiglu", "rms_norm_matmul")
+        for sizes, tried in (((1, 1, 1), 1), ((7, 5, 13), 3))
+    ),
+    ("rms_norm_matmul", (3, 2, 1021), FLOATS[:1]),
+    ("attention", (1, 1, 1, 1, 1), FLOATS[:1]),
+    ("attention", (2, 3, 5, 7, 4), [*FLOATS, *HALF_OUTPUTS]),
+    ("attention", (1, 4, 5, 11, 3), [{"group": 2, "scale": 0.5}]),
+    ("attention", (1, 2, 5, 11, 3), [{"causal": True}, {"causal": True, "window": 3}]),
+    ("decode_attention", (1, 1, 1, 1), FLOATS[:1]),
+    ("decode_attention", (5, 4, 67, 8), [{"group": 2}, *FLOATS[1:], *HALF_OUTPUTS]),
 ]
 PROBLEMS = [
     get_kernel(name).problem(*sizes, **options)

@@ -129,6 +129,39 @@ def test_no_cast_where_the_types_are_equal_and_none_of_a_literal(problem: Proble
             {},
             {"padded": "b c y x", "Y": "b c h w ry rx"},
         ),
+        ("mlp_swiglu", (4, 3, 2), {}, {"G": "i j k", "U": "i j k", "D": "i j"}),
+        (
+            "rms_norm_matmul",
+            (4, 3, 2),
+            {},
+            {"sum": "i k", "R": "i k", "C": "i j k", "C_cast": "i j"},
+        ),
+        (
+            "attention",
+            (1, 2, 4, 5, 3),
+            {"causal": True},
+            {
+                "scores": "b h i j d",
+                "max": "b h i j",
+                "exp": "b h i j",
+                "sum": "b h i j",
+                "weighted": "b h i d j",
+                "Y": "b h i d",
+            },
+        ),
+        (
+            "decode_attention",
+            (1, 2, 5, 3),
+            {},
+            {
+                "scores": "b h i j d",
+                "max": "b h i j",
+                "exp": "b h i j",
+                "sum": "b h i j",
+                "weighted": "b h i d j",
+                "Y": "b h i d",
+            },
+        ),
     ],
 )
 def test_names_of_blocks_and_loops(name, sizes, options, loops_of_blocks) -> None:
@@ -166,7 +199,8 @@ def test_stores_know_their_line() -> None:
 def test_every_kernel_has_every_type_that_a_gpu_computes_it_in() -> None:
     floats = {"float32", "float16", "bfloat16"}
     every = {*floats, "float8_e4m3fn", "float8_e5m2", "int8", "int32"}
-    fewer = dict.fromkeys(("gelu", "matmul_bias_gelu", "softmax", "rms_norm", "layer_norm"), floats)
+    in_float32 = ("gelu", "matmul_bias_gelu", "softmax", "rms_norm", "layer_norm", "mlp_swiglu")
+    fewer = dict.fromkeys((*in_float32, "rms_norm_matmul", "attention", "decode_attention"), floats)
     fewer["matmul"] = {*every, "tf32"}  # which its tensor cores compute it in
     fewer["row_argmax"] = {"float32", "float16"}
     fewer["relu"] = {*floats, "int8", "int32"}
@@ -252,6 +286,10 @@ def test_a_module_leaves_sizes_open_and_its_problem_does_not() -> None:
         ("matmul", (3, 4, 5), (6, 1, 7)),
         ("matmul_bias_relu", (3, 4, 5), (6, 1, 7)),
         ("depthwise_conv2d", (1, 2, 3, 4, 5), (2, 1, 6, 3, 3)),
+        ("mlp_swiglu", (3, 4, 5), (6, 1, 7)),
+        ("rms_norm_matmul", (3, 4, 5), (6, 1, 7)),
+        ("attention", (1, 2, 3, 4, 5), (2, 1, 6, 7, 3)),
+        ("decode_attention", (1, 2, 4, 5), (2, 1, 7, 3)),
     ],
 )
 def test_every_size_of_every_kernel_can_be_open(run, name, sizes, other) -> None:

@@ -29,9 +29,9 @@ class FastMath:
         return self._off(np.exp(x), np.where(x == 0, 0.0, 2 + np.floor(1.173 * np.abs(x))))
 
     def divide(self, a: Any, b: Any) -> Any:
-        """__fdividef: 2 units in the last place; 0 for a divisor beyond 2^126."""
+        """__fdividef: 2 units in the last place, of 1 none; 0 for a divisor beyond 2^126."""
         a, b = (self.flush(operand).astype(np.float64) for operand in (a, b))
-        quotient = self._off(a / b, 2.0)
+        quotient = self._off(a / b, np.where(b == 1, 0.0, 2.0))
         far = (np.abs(b) > 2.0**126) & np.isfinite(b) & np.isfinite(a)
         return np.where(far, np.float32(0), quotient)
 
@@ -107,7 +107,60 @@ def gelu(m: FastMath, a: Any) -> Any:
     return m.divide(m.flush(a), np.float32(1) + power)
 
 
+def mlp_swiglu(m: FastMath, x: Any, gate: Any, up: Any) -> Any:
+    gates = multiply(m, x, gate)
+    return m.flush(m.divide(gates, np.float32(1) + m.exp(-gates)) * multiply(m, x, up))
+
+
+def rms_norm_matmul(m: FastMath, x: Any, gain: Any, w: Any) -> Any:
+    return multiply(m, rms_norm(m, x, gain), w)
+
+
+def multiply(m: FastMath, a: Any, b: Any) -> Any:
+    """A (m, k) times B (k, n)."""
+    columns = [m.sum(m.flush(a) * m.flush(column)) for column in b.T]
+    return np.concatenate(columns, axis=1)
+
+
+def attention(m: FastMath, q: Any, k: Any, v: Any) -> Any:
+    return _by_head(m, q, k, v, _attend)
+
+
+def fused_attention(m: FastMath, q: Any, k: Any, v: Any) -> Any:
+    return _by_head(m, q, k, v, _attend_by_tiles)
+
+
+def _by_head(m: FastMath, q: Any, k: Any, v: Any, attend: Any) -> Any:
+    heads = [attend(m, q[place], k[place], v[place]) for place in np.ndindex(q.shape[:2])]
+    return np.reshape(heads, q.shape)
+
+
+def _attend(m: FastMath, q: Any, k: Any, v: Any) -> Any:
+    scores, scale = multiply(m, q, k.T), np.float32(1 / np.sqrt(q.shape[1]))
+    top = np.maximum(scores.max(axis=1, keepdims=True), np.finfo(np.float32).min)
+    powers = m.exp((scores - top) * scale)
+    return m.divide(multiply(m, powers, v), m.sum(powers))
+
+
+def _attend_by_tiles(m: FastMath, q: Any, k: Any, v: Any) -> Any:
+    """By tiles of 2 keys, with a rolling update."""
+    scale, top = np.float32(1 / np.sqrt(q.shape[1])), np.finfo(np.float32).min
+    total, weighted = np.zeros((len(q), 1), np.float32), np.zeros((len(q), v.shape[1]), np.float32)
+    for tile in range(0, len(k), 2):
+        scores = multiply(m, q, k[tile : tile + 2].T)
+        new = np.maximum(top, scores.max(axis=1, keepdims=True))
+        powers, repair = m.exp((scores - new) * scale), m.exp((top - new) * scale)
+        total = m.flush(total * repair + m.sum(powers))
+        weighted = m.flush(weighted * repair + multiply(m, powers, v[tile : tile + 2]))
+        top = new
+    return m.divide(weighted, total)
+
+
 RIGHT = {
+    "mlp_swiglu": mlp_swiglu,
+    "rms_norm_matmul": rms_norm_matmul,
+    "attention": attention,
+    "fused attention": fused_attention,
     "softmax": softmax,
     "online softmax": online_softmax,
     "layer_norm": layer_norm,

@@ -29,6 +29,9 @@ DECLARED = {
     "DropImpliedConditions": Declaration(
         "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers")
     ),
+    "EndLoopsAtMasks": Declaration(
+        "before", "s_tir.LowerInitBlock", (EXACT, "adds no barriers", "is done at once")
+    ),
     "LowerTmaPipelines": Declaration(
         "before", "s_tir.InjectPermutedLayout", (EXACT, "is done at once")
     ),
@@ -42,6 +45,7 @@ CHANGED = {
     "DropRedundantBarriers": ("matmul_prefetched",),
     "DropThreadDimensions": ("row_sum_cached", "softmax_cached"),
     "DropImpliedConditions": ("depthwise_conv2d_strips",),
+    "EndLoopsAtMasks": ("attention_causal_ended",),
     "LowerTmaPipelines": ("matmul_mma_tma", "matmul_mma_tma_roles"),
     "SplitGuardedVectors": ("vector_add_vectors", "relu_vectors"),
 }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tvm
 from tvm.ir import assert_structural_equal
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import SBlock, Schedule, ScheduleError
 
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.transforms import TransformError
@@ -23,8 +23,11 @@ def check_pair(
     after: tvm.IRModule,
     *,
     is_verified: bool = True,
+    is_replayable: bool = True,
 ) -> None:
     """`change` makes `after` of `before`, block names and all, and its trace does so again.
+
+    Unless it is not `is_replayable`: then replaying the trace fails, with a name that says so.
 
     TVM verifies the schedule after every primitive, unless not `is_verified`: of a tile that is
     swizzled it cannot tell what a copy writes; the handles that `change` returns must live.
@@ -36,7 +39,11 @@ def check_pair(
     assert find_block_names(sch.mod) == find_block_names(after)
     for handle in _flatten(handles):
         sch.get(handle)
-    check_trace(sch, before, debug_mask)
+    if is_replayable:
+        check_trace(sch, before, debug_mask)
+        return
+    with pytest.raises(ScheduleError, match="which no trace can replay"):
+        check_trace(sch, before, debug_mask)
 
 
 def check_trace(sch: Schedule, before: tvm.IRModule, debug_mask: str = "all") -> None:

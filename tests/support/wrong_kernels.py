@@ -4,66 +4,19 @@ is right on most numbers. Each says which corner case or other input is there to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from wrong import Wrong, as_program
+from wrong_attention import WRONG_ATTENTION
 
-from tirstep.lowering_checks.devices import Program
-from tirstep.modules import Problem, get_kernel
 from tirstep.modules.dtypes import dtype_facts
 
+__all__ = ["WRONG", "Wrong", "as_program"]
 f32 = np.float32
 Function = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Wrong:
-    """A wrong kernel: its kernel's name, what is wrong, and by which inputs it must be seen.
-
-    Attributes
-    ----------
-    of : of all inputs, widened to float32, by place; of the raw inputs with `is_raw`
-    seen_by : the name of a corner case, or "integers", "random floats" or "random bits"
-    dtypes : in which it must be seen
-    """
-
-    kernel: str
-    text: str
-    of: Function
-    seen_by: str
-    sizes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[str, ...] = ("float32", "bfloat16")
-    options: Mapping[str, object] = field(default_factory=dict)
-    is_raw: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.kernel}: {self.text}"
-
-    def problem(self, sizes: tuple[int, ...], dtype: str) -> Problem:
-        return get_kernel(self.kernel).problem(*sizes, dtype=dtype, **self.options)
-
-
-def as_program(problem: Problem, function: Function, *, is_raw: bool = False) -> Program:
-    """What a function computes of a problem's inputs, as a program that checks can run."""
-
-    def run(arguments: list[np.ndarray]) -> tuple[list[np.ndarray], tuple[()]]:
-        count = len(problem.outputs)
-        inputs = [np.array(array) for array in arguments[:-count]]
-        with np.errstate(all="ignore"):
-            widened = inputs if is_raw else [array.astype(f32) for array in inputs]
-            computed = function(*widened)
-        results = computed if isinstance(computed, tuple) else (computed,)
-        stored = [
-            np.asarray(result).astype(dtype_facts(tensor.dtype).numpy)
-            for result, tensor in zip(results, problem.outputs, strict=True)
-        ]
-        assert [each.shape for each in stored] == [each.shape for each in problem.outputs]
-        return [*inputs, *stored], ()
-
-    return Program(run)
 
 
 def total(values: Any) -> Any:
@@ -609,7 +562,80 @@ def _conv2d(x: Any, f: Any) -> Any:
     return np.einsum("byxcij,oijc->byxo", windows, f, optimize=True)
 
 
+def _silu(g: Any) -> Any:
+    return g / (1 + np.exp(-g))
+
+
+SWIGLU = (
+    ("the gate is not gated", lambda x, g, u: (x @ g) * (x @ u), "integers", PRODUCT),
+    ("gate and up change places", lambda x, g, u: _silu(x @ u) * (x @ g), "integers", PRODUCT),
+    (
+        "the last step is left out",
+        lambda x, g, u: _silu(x[:, :-1] @ g[:-1]) * (x @ u),
+        "integers",
+        PRODUCT,
+    ),
+    ("a constant is added", lambda x, g, u: _silu(x @ g) * (x @ u) + f32(1e-9), "nothing", PRODUCT),
+    (
+        "the sums in float16",
+        lambda x, g, u: _silu(_narrow(x @ g)) * _narrow(x @ u),
+        "few terms",
+        LONG_PRODUCT,
+    ),
+    (
+        "by tanh, which cancels",
+        lambda x, g, u: (x @ g) * f32(0.5) * (1 + np.tanh((x @ g) / 2)) * (x @ u),
+        "one term",
+        LONG_PRODUCT,
+    ),
+)
+
+
+def _normed(x: Any, gain: Any, epsilon: float = 1e-5, square: Function = lambda x: mean(x * x)):
+    return _rms(square, epsilon)(x, gain)
+
+
+NORM_PRODUCT = (
+    ("no epsilon", lambda x, g, w: _normed(x, g, 0) @ w, "zeros", PRODUCT),
+    ("epsilon is 1e-6", lambda x, g, w: _normed(x, g, 1e-6) @ w, "small", PRODUCT),
+    ("no gain", lambda x, g, w: _normed(x, np.ones_like(g)) @ w, "integers", PRODUCT),
+    (
+        "squares in float16",
+        lambda x, g, w: _normed(x, g, square=lambda x: mean(_narrow(_narrow(x) ** 2))) @ w,
+        "large",
+        PRODUCT,
+    ),
+    (
+        "the sum of squares lacks its last term",
+        lambda x, g, w: _normed(x, g, square=lambda x: total(x[:, :-1] ** 2) / f32(x.shape[1])) @ w,
+        "sparse",
+        PRODUCT,
+    ),
+    (
+        "the sum of squares is not finished: each term has that of those before",
+        lambda x, g, w: (
+            x / np.sqrt(np.add.accumulate(x * x, axis=1) / f32(x.shape[1]) + f32(1e-5)) * g @ w
+        ),
+        "integers",
+        PRODUCT,
+    ),
+    (
+        "the mean is subtracted from the squares",
+        lambda x, g, w: _normed(x, g, square=lambda x: mean(x * x) - mean(x) ** 2) @ w,
+        "high offset",
+        PRODUCT,
+    ),
+    (
+        "scaled by a reciprocal of the largest",
+        lambda x, g, w: _normed(x * (1 / np.abs(x).max(1, keepdims=True)), g, 0) @ w,
+        "subnormal",
+        PRODUCT,
+    ),
+)
+
 _FAMILIES = {
+    "mlp_swiglu": SWIGLU,
+    "rms_norm_matmul": NORM_PRODUCT,
     "batched_matmul": BATCHED,
     "matmul_bias_gelu": BIAS_GELU,
     "conv2d": CONV2D,
@@ -677,7 +703,10 @@ _OF_TWO_OUTPUTS = [
     Wrong("row_argmax", text, function, seen_by, ROWS, _ONLY.get(text, ("float32", "float16")))
     for text, function, seen_by in ARGMAX
 ]
-WRONG = _OF_TWO_OUTPUTS + [
+WRONG = [
+    *_OF_TWO_OUTPUTS,
+    *WRONG_ATTENTION,
+] + [
     Wrong(
         name,
         text,

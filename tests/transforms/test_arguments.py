@@ -74,6 +74,8 @@ def good(sch, block, name, parameter):
         "module": sch.mod,
         "block": block,
         "epilogue": block,
+        "producer": block,
+        "consumer": block,
         "loop": loops[-1],
         "loops": loops[-2:],
         "copies": [block],

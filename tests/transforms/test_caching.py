@@ -3,9 +3,11 @@
 import pytest
 from kernels import Matmul, MatmulRelu, Scale, start
 from pairs import assert_dead, check_pair, refuses
+from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.modules import softmax
 from tirstep.transforms import (
     accumulate_in_registers,
     bind_loop,
@@ -403,3 +405,13 @@ def test_accumulate_in_registers_refuses_a_place_outside_of_the_threads(module, 
         ):
             accumulate_in_registers(sch, block, loop)
     accumulate_in_registers(sch, block, tile.threads[1])
+
+
+def test_cache_read_at_leaves_readers_elsewhere_what_they_read():
+    """The sum of a row reads on what the quotients have a copy of."""
+    sch = Schedule(softmax(4, 8))
+    total, quotient = sch.get_sblock("sum"), sch.get_sblock("B")
+    copy = cache_read_at(sch, quotient, sch.get_loops(quotient)[0], operand=0)
+    (read, *_), (kept, *_) = sch.get(quotient).reads, sch.get(total).reads
+    assert (str(read.source.name), str(kept.source.name)) == ("power_shared", "power")
+    assert sch.get(sch.get_producers(quotient)[0]).same_as(sch.get(copy))

@@ -96,7 +96,9 @@ def test_tvm_s_reason_has_the_names_of_blocks_and_loops():
 
 def test_a_schedule_that_renders_no_errors_says_how_to_see_the_reason():
     sch, _, _, _, k = start(error_render_level="none")
-    with refuses(sch, r"TVM refuses: it says why only with error_render_level=\"detail\"; see"):
+    with refuses(
+        sch, r"TVM refuses: it says why only with error_render_level=\"detail\"; make the sch"
+    ):
         bind_loop(sch, k, axis="blockIdx.x")
 
 

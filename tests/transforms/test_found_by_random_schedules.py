@@ -86,7 +86,7 @@ def test_a_failed_check_inside_of_tvm_is_one_sentence_too():
     block = sch.get_sblock("B")
     outer = sch.get_loops(sch.cache_read(block, 0, "local"))[0]
     with refuses(
-        sch, r"TVM refuses: TensorRegion pattern match failed: vi - vr; see the schedule with"
+        sch, r"TVM refuses: TensorRegion pattern match failed: vi - vr; the indices are no single"
     ):
         reverse_compute_block_at(sch, block, outer)
 

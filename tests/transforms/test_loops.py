@@ -277,7 +277,9 @@ def test_reorder_loops_refuses_a_statement_between_them_with_tvm_s_reason():
     block = sch.get_sblock("B")
     i, j = sch.get_loops(block)
     sch.reverse_compute_at(sch.get_sblock("C"), i)
-    with refuses(sch, r"^reorder_loops: TVM refuses: The loops .* in between.* loop 'i'; see"):
+    with refuses(
+        sch, r"^reorder_loops: TVM refuses: The loops .* in between.* loop 'i'; a block between"
+    ):
         reorder_loops(sch, [j, i])
 
 

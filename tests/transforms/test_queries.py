@@ -1,5 +1,7 @@
 """Questions about a schedule."""
 
+import inspect
+
 import pytest
 import tvm_ffi
 from kernels import ScaleOne
@@ -233,3 +235,15 @@ def test_a_query_changes_no_module(query):
     before = sch.mod.script()
     query(sch, sch.get_sblock("scores"))
     assert sch.mod.script() == before
+
+
+def test_the_public_queries_are_all_there_and_say_what_they_answer():
+    public = [
+        name
+        for name, value in vars(queries).items()
+        if inspect.isfunction(value)
+        and not name.startswith("_")
+        and value.__module__ == queries.__name__
+    ]
+    assert sorted(queries.__all__) == sorted(set(public))
+    assert all(inspect.getdoc(getattr(queries, name)) for name in queries.__all__)

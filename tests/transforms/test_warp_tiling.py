@@ -11,6 +11,7 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.lowering_checks import get_device
 from tirstep.modules import matmul, vector_add
 from tirstep.transforms import (
     WarpTile,
@@ -289,7 +290,7 @@ def test_tile_in_warps_refuses_more_threads_than_a_block_holds():
         tile_in_warps(sch, block, threads=(32, 48), per_thread=(1, 1))
 
 
-def test_tile_in_warps_refuses_a_symbolic_extent():
+def test_tile_in_warps_of_an_open_extent_with_a_guard():
     @I.ir_module
     class Symbolic:
         @T.prim_func(s_tir=True)
@@ -303,8 +304,14 @@ def test_tile_in_warps_refuses_a_symbolic_extent():
                     B[vi, vj] = A[vi, vj]
 
     sch, block = start(Symbolic)
-    with refuses(sch, r"loop 'i' has the symbolic extent n"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 2), tail="guard")
+    with refuses(sch, r"loop 'i' has the symbolic extent n, of which"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 2))
+    tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 2), tail="guard")
+    program = get_device("simulator").compile(sch.mod)
+    for rows in (1, 8, 13):
+        matrix = np.arange(rows * 16, dtype="float32").reshape(rows, 16)
+        assert np.array_equal(program([matrix, np.zeros_like(matrix)])[1], matrix)
+        assert not program.findings
 
 
 def test_tile_in_warps_refuses_a_copy_between_its_loops():

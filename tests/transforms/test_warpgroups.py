@@ -163,6 +163,19 @@ def test_stage_swizzled_at_refuses(sizes, changes, message: str) -> None:
         stage(sch, made, **changes)
 
 
+def test_stage_swizzled_at_refuses_a_copy_in_the_place_of_its_own_source() -> None:
+    """Its vectors hide where TVM puts the two: threads would write what others have yet to read."""
+    sch = Schedule(matmul(64, 64, 16, dtype="tf32", transpose_b=True))
+    made = tile(sch, tile_k=16)
+    accumulate_in_registers(sch, made.block, made.warpgroups)
+    stage(sch, made, 0, vector=4, swizzle=64)
+    copy = stage(sch, made, 1, vector=4, swizzle=128)
+    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of another 'B_shared.dyn', fro"):
+        stage_swizzled_at(
+            sch, copy, made.outer, operand=0, warpgroups=1, vector=8, swizzle=32, tail="guard"
+        )
+
+
 def test_what_is_no_matmul_is_refused_in_a_sentence() -> None:
     sch = Schedule(get_kernel("vector_add").problem(64).module)
     block = sch.get_sblock("C")

@@ -221,7 +221,10 @@ def _writes_together(place: tuple[Any, ...], axes: tuple[_Axis, ...], indices: A
         return True
     written, let = set(), []
     for point in itertools.product(*choose_values(axes, _THREADS)):
-        element = touch(*point)
+        try:
+            element = touch(*point)
+        except ZeroDivisionError:  # of an open size of 0, say
+            return True
         if element is not None:
             let.append(point)
             written.add(element)
@@ -326,9 +329,9 @@ def _is_pinned(conditions: list[Any], thread: Any, count: int) -> bool:
         return False
     try:
         holds = compile_expressions((), asked, [thread])
-    except TypeError:
+        return sum(holds(value) is not None for value in range(count)) <= 1
+    except (TypeError, ZeroDivisionError):  # of an open size of 0, say
         return True
-    return sum(holds(value) is not None for value in range(count)) <= 1
 
 
 def _find_quotients(indices: Iterable[Any]) -> list[Any]:

@@ -25,8 +25,8 @@ from tvm.ir import Call, IRModule, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.s_tir.transform import MergeSharedMemoryAllocations
 from tvm.sym import Analyzer
-from tvm.tirx import And, BufferStore, DeclBuffer, For, PrimFunc, const
-from tvm_ffi import structural_equal
+from tvm.tirx import And, Broadcast, BufferStore, DeclBuffer, For, PrimFunc, Ramp, const
+from tvm_ffi import structural_equal, structural_map
 
 from ..passes.pipeline import lower_around
 from ..tir import (
@@ -266,7 +266,7 @@ def _shares_bytes(old: BufferStore, new: BufferStore, load: Any, moved: Any) -> 
     ):
         begin, count = _find_offset(before, after), constant(buffer.shape[0])
         if begin is None or count is None:
-            return False
+            return True  # nobody knows where it lies
         spans.append((begin * buffer.dtype.itemsize, (begin + count) * buffer.dtype.itemsize))
     (first, end), (other, other_end) = spans
     is_own = new.buffer.dtype == moved.source.dtype and bool(
@@ -279,5 +279,11 @@ def _find_offset(before: Any, after: Any) -> int | None:
     """The constant that was added to an index; None where it is another one."""
     if structural_equal(before, after):
         return 0
-    offset = Analyzer().simplify(after - before)
-    return constant(getattr(offset, "value", offset))
+    return constant(Analyzer().simplify(_take_first_lane(after) - _take_first_lane(before)))
+
+
+def _take_first_lane(index: Any) -> Any:
+    """Of the index of a vector that of its first element: TVM subtracts no vectors."""
+    return structural_map(
+        index, [(Ramp, lambda node: node.base), (Broadcast, lambda node: node.value)]
+    )

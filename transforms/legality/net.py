@@ -27,8 +27,10 @@ from .lowered_memory import (
     find_split_rooms,
     find_tight_rooms,
 )
+from .masks import find_broken_ends
 from .merged_memory import find_merged, find_overlaps, find_overwritten
 from .pipelines import find_broken_pipelines
+from .repairs import find_broken_repairs
 from .sums import find_late_beginnings, find_lost_guards, find_unordered_sums
 from .vectors import find_unwritten
 
@@ -246,7 +248,15 @@ def _has_vectors(body: Any) -> bool:
 def _find_broken_lowering(before: IRModule, after: IRModule) -> Fault | None:
     """What TVM would lower to another program, and would not have before."""
 
-    for find in (find_late_beginnings, find_broken_pipelines, find_unordered_sums):
+    finders = (
+        find_late_beginnings,
+        find_broken_pipelines,
+        find_unordered_sums,
+        find_broken_ends,
+        find_broken_repairs,
+        find_broken_ends,
+    )
+    for find in finders:
         faults = find(after)
         known = {fault.problem for fault in find(before)} if faults else set()
         for fault in faults:
@@ -296,7 +306,8 @@ def _find_shared_place(before: IRModule, after: IRModule) -> Fault | None:
         )
     for buffer, taker in _find_new(find_merged, before, after):
         return Fault(
-            f"TVM would put '{taker}' in the place of '{buffer}', from which it is computed, and "
+            f"TVM would put '{taker}' in the place of {'another ' * (taker == buffer)}'{buffer}', "
+            "from which it is computed, and "
             "threads would write what others have yet to read",
             'keep one of them in scope "shared", or leave this as it is',
         )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tvm.ir import Call, TensorLoad
@@ -248,7 +249,9 @@ class _Pair:
         found: _Cells = {}
         for iteration in itertools.product(*own):
             for number, thread in enumerate(self._threads):
-                touched = touch(*at, *iteration, *thread)
+                touched = None
+                with suppress(ZeroDivisionError):  # an open size of 0 decides nothing
+                    touched = touch(*at, *iteration, *thread)
                 if touched is not None:
                     element, source = touched
                     found.setdefault(element, {}).setdefault(source, set()).add(number)

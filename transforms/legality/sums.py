@@ -15,7 +15,7 @@ from tvm.ir import IRModule, Range
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer, detect_iter_map, detect_linear_equation
-from tvm.tirx import And, BufferStore, For, IterVar, Max, Min, Or, PrimFunc
+from tvm.tirx import And, BufferStore, Cast, For, IterVar, Max, Min, Or, PrimFunc
 from tvm.tirx import all as all_of
 from tvm.tirx.analysis import undefined_vars
 
@@ -108,7 +108,7 @@ def find_unordered_sums(module: IRModule) -> tuple[Fault, ...]:
         if _has_threads(function)
         for place in get_places(function.body)
         if _find_axes(place)
-        for fault in _find_unordered_steps(place)
+        for fault in (*_find_unseen_threads(place), *_find_unordered_steps(place))
     )
 
 
@@ -174,6 +174,25 @@ def _find_unordered_steps(place: Place) -> Iterator[Fault]:
         "another",
         advice,
     )
+
+
+def _find_unseen_threads(place: Place) -> Iterator[Fault]:
+    """A sum that TVM does not see to be one over threads, each of which would store it.
+
+    Its pass knows sums, products and quotients of loop variables, and no casts: those of loops of
+    different integer types that were fused.
+    """
+    values = [(it.var, place.values[it.var]) for it in place.block.iter_vars]
+    for variable, value in values:
+        if find_all(value, Cast):
+            axes = " and ".join(f"'{axis}'" for axis in _AXES if axis in _find_axes(place))
+            yield Fault(
+                f"block '{place.name}' reduces over threads of {axes}, which TVM does not see "
+                f"where its iterator '{variable.name}' is the cast {value}: each thread would "
+                "store sums of its own",
+                "fuse loops of one integer type only, and bind the others on their own",
+            )
+            return
 
 
 def _is_shuffled(buffer: Any) -> bool:

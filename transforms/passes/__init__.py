@@ -7,6 +7,7 @@ this package registers it. A module that wants it says so (`set_pipeline`).
 from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
+from .loop_ends import EndLoopsAtMasks
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
 from .tma import LowerTmaPipelines
 
@@ -17,6 +18,7 @@ __all__ = [
     "DropImpliedConditions",
     "DropRedundantBarriers",
     "DropThreadDimensions",
+    "EndLoopsAtMasks",
     "LowerTmaPipelines",
     "SplitGuardedVectors",
     "get_pass_options",

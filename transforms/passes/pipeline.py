@@ -22,6 +22,7 @@ from ..tir import find_all
 from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
+from .loop_ends import EndLoopsAtMasks
 from .tma import LowerTmaPipelines
 
 PIPELINE = "tirstep"
@@ -43,13 +44,49 @@ def _make_pipeline() -> tuple[Any, Any, Any]:
     """
     own = s_tir.pipeline.default_s_tir_pipeline
     pipeline = FunctionType(own.__code__, {**own.__globals__, **name_passes(PIPELINE)})()
-    return pipeline[0], pipeline[1], pipeline[2]
+    return _with_own_options(pipeline[0]), pipeline[1], pipeline[2]
+
+
+def _with_own_options(lowering: Any) -> Any:
+    """A pass that lowers each function of a module with the pass options that it asks for.
+
+    So whoever compiles many at once, as ``relax.build(module, target, tir_pipeline="tirstep")``,
+    needs no options of theirs. Where the context has all of them already, nothing is divided.
+    """
+
+    @tvm.transform.module_pass(opt_level=0, name="tirstep.LowerWithOwnOptions")
+    def lower(module: tvm.IRModule, context: Any) -> tvm.IRModule:
+        config = dict(context.config)
+        groups: list[tuple[dict[str, Any], dict[Any, Any]]] = []
+        for variable, function in module.functions_items():
+            options = {**config, **get_pass_options(tvm.IRModule({variable: function}))}
+            group = next((them for own, them in groups if own == options), None)
+            if group is None:
+                groups.append((options, group := {}))
+            group[variable] = function
+        if all(options == config for options, _ in groups):
+            return lowering(module)
+        lowered = {}
+        for options, functions in groups:
+            part = tvm.IRModule(functions, attrs=module.attrs)
+            with tvm.transform.PassContext(
+                opt_level=context.opt_level,
+                required_pass=list(context.required_pass),
+                disabled_pass=list(context.disabled_pass),
+                config=options,
+                instruments=list(context.instruments or ()),
+            ):
+                lowered.update(dict(lowering(part).functions_items()))
+        return tvm.IRModule(lowered, attrs=module.attrs)
+
+    return lower
 
 
 def name_passes(pipeline: str) -> dict[str, Any]:
     """The names that are other ones in a pipeline than in TVM's own: none but in `PIPELINE`.
 
-    Bulk copies are made before TVM swizzles indices. Three of our passes come directly before
+    Loops end at masks as soon as reductions over threads are lowered. Bulk copies are made before
+    TVM swizzles indices. Three of our passes come directly before
     FlattenBuffer, where buffers still have their dimensions and vectors are loops, the others
     directly after the passes that put barriers in.
     """
@@ -64,7 +101,11 @@ def name_passes(pipeline: str) -> dict[str, Any]:
     return {
         "s_tir": _put_before(
             s_tir.transform,
-            {"InjectPermutedLayout": LowerTmaPipelines, "LowerThreadAllreduce": after_barriers},
+            {
+                "LowerInitBlock": EndLoopsAtMasks,
+                "InjectPermutedLayout": LowerTmaPipelines,
+                "LowerThreadAllreduce": after_barriers,
+            },
         ),
         "tirx": _put_before(tirx.transform, {"FlattenBuffer": before_flattening}),
     }
@@ -91,7 +132,7 @@ compilation_pipeline.register_tir_pipeline(PIPELINE, _make_pipeline)
 @query
 def get_pipeline(module: tvm.IRModule) -> str:
     """The pipeline that a module's transforms asked for; "default" where they did not."""
-    for _, function in module.functions_items():
+    for function in _list_functions(module):
         for block in find_all(function.body, SBlock):
             if KEY in block.annotations:
                 return str(block.annotations[KEY])
@@ -102,12 +143,17 @@ def get_pipeline(module: tvm.IRModule) -> str:
 def get_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:
     """The options of TVM's pass context that a module's transforms asked for, by name."""
     options = {}
-    for _, function in module.functions_items():
+    for function in _list_functions(module):
         for block in find_all(function.body, SBlock):
             for key, value in block.annotations.items():
                 if str(key).startswith(PREFIX):
                     options[str(key).removeprefix(PREFIX)] = value
     return options
+
+
+def _list_functions(module: tvm.IRModule) -> list[tirx.PrimFunc]:
+    """The functions of TIR; a module of Relax has others beside."""
+    return [each for _, each in module.functions_items() if isinstance(each, tirx.PrimFunc)]
 
 
 class Around(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tvm
 import tvm_ffi
-from tvm.tirx import For, ForKind
+from tvm.tirx import For, ForKind, PrimFunc
 
 STRIPPED = ("pragma_", "software_pipeline_")
 """Annotations for a GPU's code generator. LLVM took up to 28 s for unroll pragmas at odd shapes."""
@@ -12,6 +12,8 @@ STRIPPED = ("pragma_", "software_pipeline_")
 
 def make_threads_serial(module: tvm.IRModule) -> tvm.IRModule:
     """Replace thread-bound loops by serial ones, and drop annotations for a GPU's code generator.
+
+    A module of Relax keeps all else, so that a whole model runs on a CPU as it is scheduled.
 
     rewrite: ``for i in T.thread_binding(n, thread="threadIdx.x")`` -> ``for i in range(n)``
     """
@@ -28,7 +30,9 @@ def make_threads_serial(module: tvm.IRModule) -> tvm.IRModule:
         return For(loop.loop_var, loop.min, loop.extent, kind, loop.body, None, kept, loop.step)
 
     functions = {
-        variable.name_hint: tvm_ffi.structural_map(function, (For, serial))
+        variable: tvm_ffi.structural_map(function, (For, serial))
+        if isinstance(function, PrimFunc)
+        else function
         for variable, function in module.functions_items()
     }
-    return tvm.IRModule(functions)
+    return tvm.IRModule(functions, attrs=module.attrs)

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ..errors import TransformError
+from .attention import ATTENTION, ATTENTION_CAUSAL, DECODE_ATTENTION
+from .chains import MLP_SWIGLU, RMS_NORM_MATMUL
 from .conv1d_fast import CONV1D
 from .conv2d import CONV2D
 from .convolution import (
@@ -120,6 +122,11 @@ _ALL = (
     ),
     DEPTHWISE,
     *CONV2D,
+    MLP_SWIGLU,
+    RMS_NORM_MATMUL,
+    ATTENTION_CAUSAL,
+    ATTENTION,  # the last of its kernel: its recipes are for all
+    DECODE_ATTENTION,
 )
 _NORMS = ("softmax", "rms_norm", "layer_norm")
 LADDERS: Mapping[str, Ladder] = MappingProxyType({ladder.name: ladder for ladder in _ALL})

@@ -20,8 +20,8 @@ from tvm.tirx import IndexMap, const
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers
 from ..errors import TransformError
+from ..inlining import inline_producers
 from ..loops import fuse_loops, split_loop
-from ..placement import inline_producers
 from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
 from ..tir import constant

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from tvm.s_tir import Schedule
 
 from ..binding import bind_loop
+from ..inlining import inline_producers
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop
-from ..placement import inline_producers
 from .recipe import Example, recipe
 
 EXAMPLE = Example({"b": 3, "c": 4, "h": 16, "w": 32, "k": 7})

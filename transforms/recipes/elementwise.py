@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Cast
 
 from ..binding import bind_loop, tile_block
@@ -41,12 +42,17 @@ class FlatConfig:
 def schedule(sch: Schedule, config: FlatConfig) -> Iterator[str]:
     """Single elements, or vectors and batches of them, for each thread."""
     (block,) = get_sblocks(sch)
+    yield from schedule_elements(sch, block, config)
+
+
+def schedule_elements(sch: Schedule, block: SBlockRV, config: FlatConfig) -> Iterator[str]:
+    """The steps of a config, on a block with one loop, beside others."""
     if (config.vector, config.each, config.blocks) == (1, 1, 0):
         tile_block(sch, block, threads=(config.threads,), tail=config.tail)
         yield "bound"
         return
     (loop,) = sch.get_loops(block)
-    dtype = sch.get(block).reads[0].source.dtype
+    dtype = next(iter([*sch.get(block).reads, *sch.get(block).writes])).source.dtype
     # Constants of eight float32 or int8 in a vector: TVM writes what CUDA does not compile.
     is_plain = dtype.itemsize > 1 and not find_all(sch.get(block).body, Cast)
     most = config.vector if is_plain else min(config.vector, 4)

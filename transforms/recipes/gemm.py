@@ -19,11 +19,11 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
 from ..fetching import can_inline_producers, fetch_cooperatively
+from ..inlining import inline_producers
 from ..layout import pad_block, pad_longer_rows, transpose_tile
 from ..loops import fuse_loops, split_loop, suggest_unrolling
 from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
-from ..placement import inline_producers
 from ..queries import find_row_length, get_extent, get_outer_loops, get_spatial_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
 from ..tir import constant, get_axis
@@ -48,6 +48,8 @@ WORD_BYTES = 4
 """Of a bank of shared memory."""
 COPY_THREADS = 256
 """Of a block that copies an operand between zeros."""
+INDICES = 4
+"""Of 64 bits, as open sizes have them, that CUDA has a vector type for."""
 STRIP = 4
 """Elements of a thread's strip, one vector."""
 INNER = ("columns", "rows")
@@ -119,7 +121,15 @@ class GemmConfig:
 
 def schedule(sch: Schedule, config: GemmConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
-    total = sch.get_sblock("C")
+    yield from schedule_product(sch, sch.get_sblock("C"), config)
+
+
+def schedule_product(sch: Schedule, total: SBlockRV, config: GemmConfig) -> Iterator[str]:
+    """The steps of a config, on a block that sums products over one loop, of two operands.
+
+    Loops in front of the last two spatial ones are those of a batch, and what consumes the sums
+    becomes part of the store.
+    """
     lengths = get_row_lengths(sch, total)
     block = yield from cut_matmul(
         sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
@@ -289,6 +299,8 @@ def _stage(
     together = config.stages > 2 or "float8" in str(dtype)
     if config.tail == "pad":
         widest = math.gcd(widest, row)
+    if operand == 0 and constant(sch.get(copy).writes[0].source.shape[-1]) is None:
+        widest = min(widest, INDICES)  # a transposed vector is stored at as many indices
     vector = widest if length % widest == 0 and not (operand == 0 and together) else 1
     if vector > 1 and config.tail == "pad":
         set_pipeline(sch)

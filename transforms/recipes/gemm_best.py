@@ -118,20 +118,27 @@ def list_tiles(size: int) -> tuple[Tile, ...]:
 def _make_tile(entry: Mapping[str, object], size: int) -> Tile:
     knobs: Mapping[str, object] = entry["config"]  # type: ignore[assignment]
     config = _read_config({**inner_rows.config, **knobs})
-    rate = TileRate(
+    rate = describe_tile(config, size)._replace(
+        rate=float(entry["rate"]),  # type: ignore[arg-type]
+        crowded=float(entry["crowded"]),  # type: ignore[arg-type]
+        registers=int(entry["registers"]),  # type: ignore[call-overload]
+    )
+    return Tile(config, rate)
+
+
+def describe_tile(config: GemmConfig, size: int) -> TileRate:
+    """The tile of a config, for elements of so many bytes, without its rates."""
+    return TileRate(
         config.tile,
         config.warp or (1, 32),
-        float(entry["rate"]),  # type: ignore[arg-type]
+        1.0,
         config.threads[0] * config.threads[1],
         config.tile_k * size,
         config.stages if size == 4 else min(config.stages, 2),
-        crowded=float(entry["crowded"]),  # type: ignore[arg-type]
-        registers=int(entry["registers"]),  # type: ignore[call-overload]
         padding=config.padding,
         is_staged=False,
         strip=config.strip,
     )
-    return Tile(config, rate)
 
 
 def _find_tuned(sizes: Sizes, device: str) -> GemmConfig | None:

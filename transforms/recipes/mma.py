@@ -218,8 +218,9 @@ def _store(sch: Schedule, tile: FragmentTile, config: MmaConfig, length: int) ->
     if config.store == "registers":
         return accumulate_in_registers(sch, tile.block, tile.warps)
     set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
-    sums = sch.get(tile.block).writes[0].source.dtype.itemsize
-    vector = math.gcd(VECTOR_BYTES // sums, length)
+    stores = [block for block in (tile.block, find_epilogue(sch, tile.block)) if block is not None]
+    widest = max(sch.get(block).writes[0].source.dtype.itemsize for block in stores)
+    vector = math.gcd(VECTOR_BYTES // widest, length)
     return store_through_shared(
         sch,
         tile.block,
@@ -339,14 +340,14 @@ roles = tma.plus(
 )
 
 
-_TILES = (
+TILES = (
     TileRate((128, 256), (64, 64), 1.0, 256, stages=3),
     TileRate((128, 128), (64, 64), 0.9, 128),
     TileRate((64, 128), (32, 64), 0.75, 128),
     TileRate((64, 64), (32, 32), 0.6, 128),
     TileRate((16, 128), (16, 32), 0.25, 128),
 )
-_FLOPS_PER_US = 6e8
+FLOPS_PER_US = 6e8
 """With mma.sync, of all multiprocessors of an H200."""
 
 
@@ -387,10 +388,10 @@ def choose_for(sizes: Sizes, table: str, device: str) -> MmaConfig:
 def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
     """The configs that are tried for a product on a GPU, the fastest by the model first."""
     row_bytes = 128 if product.k * product.size >= 512 else 64
-    tiles = [rate._replace(row_bytes=row_bytes) for rate in _TILES]
+    tiles = [rate._replace(row_bytes=row_bytes) for rate in TILES]
     return [
         Ranked(_make_config(product, choice), choice)
-        for choice in rank_tiles(product, tiles, _FLOPS_PER_US, gpu)
+        for choice in rank_tiles(product, tiles, FLOPS_PER_US, gpu)
     ]
 
 

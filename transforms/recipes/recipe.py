@@ -13,17 +13,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType, SimpleNamespace
-from typing import Any, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import tvm
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV, Trace
+from tvm.tirx import PrimFunc
 
 from ..arguments import UnfitError, read_arguments, show
 from ..decorators import asked_together
 from ..errors import TransformError
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
+
+if TYPE_CHECKING:
+    from ..plans.roles import Mismatch, Roles
+    from ..plans.rules import TirstepRule
 
 Body = Callable[..., Iterator[str]]
 _OURS = __name__.rpartition(".")[0]
@@ -160,6 +174,33 @@ class Recipe:
         first = Step(0, "input", module, _copy_trace(sch), self._line(), path)
         return [first, *self.run(sch, **config)]
 
+    def matches(self, function: PrimFunc | tvm.IRModule | Schedule) -> Roles | Mismatch:
+        """The blocks of anybody's function that this would schedule by `rule`, or why it would not.
+
+        Nothing changes. ``if (roles := recipe.matches(function)): print(roles.names)``; what comes
+        instead is false, and says its `reason`.
+        """
+        from ..plans.of_recipes import match_recipe
+
+        return match_recipe(self, function)
+
+    def rule(
+        self,
+        *,
+        match: Callable[[PrimFunc], object] | None = None,
+        choose: Callable[[PrimFunc], Mapping[str, object] | None] | None = None,
+    ) -> TirstepRule:
+        """A rule for ``dlight.ApplyDefaultSchedule`` that schedules functions as this recipe does.
+
+        Their blocks may have any names, and, for recipes of the families of matmul, rows and
+        elementwise functions, others around them. `match` keeps functions out where it is false;
+        `choose` gives the config for a function, or None to leave it to the next rule. Sizes that
+        tiles do not divide are padded or guarded, unless it says otherwise.
+        """
+        from ..plans.of_recipes import make_recipe_rule
+
+        return make_recipe_rule(self, match=match, choose=choose)
+
     def run(self, sch: Schedule, **config: object) -> Iterator[Step]:
         """Run step by step on a schedule; a `TransformError` says after which step it came."""
         try:
@@ -170,7 +211,7 @@ class Recipe:
             raise
 
     def _run(self, sch: Schedule, config: Mapping[str, object]) -> Iterator[Step]:
-        self._require_config(config)
+        self.require_config(config)
         self._require_blocks(sch)
         generator: Any = self._start(sch, config)
         last, names = "input", {"input"}
@@ -231,7 +272,8 @@ class Recipe:
             return
         raise TransformError(self.name, problem, f"yield a new name for each step, as '{example}'")
 
-    def _require_config(self, config: Mapping[str, object]) -> None:
+    def require_config(self, config: Mapping[str, object]) -> None:
+        """Refuse knobs that this does not have, and words that they do not take."""
         for name in config:
             if name not in self.config:
                 near = difflib.get_close_matches(name, self.config, n=1)

@@ -97,7 +97,14 @@ def schedule_row_per_thread(sch: Schedule, config: RowPerThreadConfig) -> Iterat
 
 def schedule_rows(sch: Schedule, config: RowConfig) -> Iterator[str]:
     """Threads share a row."""
-    blocks = get_sblocks(sch)
+    yield from schedule_row_blocks(sch, get_sblocks(sch), config)
+
+
+def schedule_row_blocks(sch: Schedule, blocks: list[SBlockRV], config: RowConfig) -> Iterator[str]:
+    """The steps of a config, on blocks in program order, the last of which writes the result.
+
+    The first loop of each goes over the rows, and its second and last one over a row.
+    """
     if config.parts > 1:
         yield from _sum_parts(sch, blocks, config)
         return
@@ -227,7 +234,7 @@ class _Fit(NamedTuple):
 
 def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> _Fit:
     """The config for rows of this length and type."""
-    height, extent = (get_extent(sch, loop) for loop in sch.get_loops(blocks[-1])[:2])
+    height, extent = (get_extent(sch, loop) for loop in sch.get_loops(blocks[0])[:2])
     dtype = sch.get(blocks[0]).reads[0].source.dtype
     vector = find_vector(extent, dtype, most=config.vector)
     threads = config.threads
@@ -283,6 +290,9 @@ def _bind_rows(sch: Schedule, output: SBlockRV, rows: int, tail: Tail) -> LoopRV
 def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -> None:
     for block in reversed(producers):
         compute_block_at(sch, block, row)
+        several = [loop for loop in get_own_loops(sch, block) if get_extent(sch, loop) != 1]
+        if len(several) > 1:  # a row of several dimensions
+            fuse_loops(sch, several)
     for block in producers:
         keep_in_registers(sch, block)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from tvm.s_tir import Schedule
 
@@ -64,9 +65,17 @@ def choose_rows(sch: Schedule, recipe_name: str, device: str) -> RowConfig:
             f"the shape ({height or 'm'}, {length or 'n'}) is not constant",
             "give the kernel its sizes",
         )
-    dtype = total.reads[0].source.dtype
+    return choose_config(
+        height, length, total.reads[0].source.dtype, is_single=len(blocks) == 1, device=device
+    )
+
+
+def choose_config(
+    height: int, length: int, dtype: Any, *, is_single: bool, device: str
+) -> RowConfig:
+    """The config for so many rows of a length; `is_single` where one block is all there is."""
     vector = find_vector(length, dtype, most=WIDEST)
-    single = len(blocks) == 1 and vector > 1
+    single = is_single and vector > 1
     multiprocessors = read_gpu(device).multiprocessors
     # Elements that are read one by one take an instruction each, however short they are.
     size = max(dtype.itemsize, 2) if vector > 1 else 4

@@ -65,6 +65,9 @@ def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Siz
     """
     block = sch.get(total)
     sizes = [constant(iterator.dom.extent) for iterator in block.iter_vars]
+    if len(sizes) < 3:
+        what = f"block '{block.name_hint}' has {len(sizes)} sizes, and a product three or more"
+        raise TransformError(recipe, what, "give it a product")
     if None in sizes:
         raise TransformError(recipe, f"the shape {sizes} is not constant", f"use {instead}")
     *outer, m, n, k = (size or 1 for size in sizes)

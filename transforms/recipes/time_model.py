@@ -204,6 +204,29 @@ def choose(product: Product, tile: TileRate, parts: int, costs: Costs) -> Choice
     return Choice(tile, parts, estimate(product, tile, parts, costs))
 
 
+def borrow_rates(tile: TileRate, measured: Iterable[TileRate]) -> TileRate:
+    """A tile with the rates of that measured one which is most like it.
+
+    Alike are tiles by the factors between their rows and columns, those of their warps, their
+    threads, bytes along k and stages.
+    """
+    like = min(measured, key=lambda known: _measure_difference(tile, known))
+    registers = 0
+    if like.registers:
+        sums = (it.tile[0] * it.tile[1] // it.threads for it in (tile, like))
+        registers = max(_OTHER_REGISTERS // 2, next(sums) - next(sums) + like.registers)
+    return tile._replace(rate=like.rate, crowded=like.crowded, registers=registers)
+
+
+def _measure_difference(one: TileRate, other: TileRate) -> float:
+    pairs = zip(
+        (*one.tile, *one.part, one.threads, one.row_bytes, one.stages),
+        (*other.tile, *other.part, other.threads, other.row_bytes, other.stages),
+        strict=True,
+    )
+    return sum(abs(math.log2(first / second)) for first, second in pairs)
+
+
 def list_parts(product: Product, tile: TileRate, costs: Costs) -> Iterator[int]:
     """Slices of k worth a look: all that fill the multiprocessors up to twice, of at least two
     steps each, and numbers that are no more waves than the next smaller ones.

@@ -383,7 +383,7 @@ roles = tma.plus(
 )
 
 
-_TILES = (
+TILES = (
     TileRate((128, 256), (2, 1), 1.0, 256),
     TileRate((256, 128), (2, 1), 0.98, 256),
     TileRate((128, 128), (2, 1), 0.81, 256, stages=3),
@@ -393,7 +393,7 @@ _TILES = (
     TileRate((64, 64), (1, 1), 0.51, 128, row_bytes=256, stages=6),
 )
 """Rates as measured on an H200, in bfloat16; those of few rows lie in what a step of k takes."""
-_FLOPS_PER_US = 8.6e8
+FLOPS_PER_US = 8.6e8
 """Of all multiprocessors of an H200 in 16 bits, between the first copies of a tile and its store;
 of other types as many bytes."""
 _SHORT = 1024
@@ -445,11 +445,11 @@ def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
     is_short = product.k * product.size < _SHORT
     tiles = [
         rate._replace(row_bytes=128, stages=6) if is_short and rate.row_bytes > 128 else rate
-        for rate in _TILES
+        for rate in TILES
     ]
     return [
         Ranked(_make_config(product, choice), choice)
-        for choice in rank_tiles(product, tiles, _FLOPS_PER_US * 2 / product.size, gpu)
+        for choice in rank_tiles(product, tiles, FLOPS_PER_US * 2 / product.size, gpu)
     ]
 
 

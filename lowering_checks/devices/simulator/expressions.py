@@ -34,6 +34,7 @@ from .operators import (
     Hazard,
     as_stored,
     convert,
+    count_leading_zeros,
     get_operator,
     invert,
     is_integer,
@@ -316,6 +317,8 @@ def _find_function(name: str, node: Any) -> Callable[..., Any] | None:
     """The function of a call that takes and returns values only; None for any other."""
     if name == "bitwise_not":
         return invert(str(node.args[0].ty.dtype))
+    if name == "clz":
+        return count_leading_zeros(str(node.args[0].ty.dtype))
     if name == "reinterpret":
         source, target = (get_numpy_dtype(value.ty.dtype) for value in (node.args[0], node))
         return lambda value: np.ascontiguousarray(value, source).view(target)[()]

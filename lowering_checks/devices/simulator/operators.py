@@ -127,11 +127,34 @@ BITWISE = {
     "bitwise_xor": "BitwiseXor",
 }
 """The calls that are operators of integers."""
+
+
+def _scale_by_power(value: Any, exponent: Any) -> Any:
+    """``ldexp``, whose exponent is an integer whatever its type: C cuts it off."""
+    return np.ldexp(value, np.asarray(exponent).astype(np.int32))[()]
+
+
+def count_leading_zeros(dtype: str) -> Callable[[Any], Any]:
+    """``__clz`` of integers of a type of TIR; all bits of it for 0."""
+    bits = 8 * get_numpy_dtype(dtype).itemsize
+
+    def run(value: Any) -> Any:
+        given = np.asarray(value).astype(f"uint{bits}").astype(np.uint64)
+        zeros = np.full(given.shape, bits, np.int32)
+        for _ in range(bits):
+            zeros -= (given > 0).astype(np.int32)
+            given = given >> np.uint64(1)
+        return zeros if zeros.ndim else int(zeros)
+
+    return run
+
+
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 _SAME_IN_NUMPY = (
     *("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "fmod", "abs"),
     *("sin", "cos", "tan", "sinh", "cosh", "tanh"),
     *("floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite"),
+    *("copysign", "nextafter", "hypot"),
 )
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in _SAME_IN_NUMPY},
@@ -142,6 +165,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "acos": np.arccos,
     "atan": np.arctan,
     "atan2": np.arctan2,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "ldexp": _scale_by_power,
     "erf": lambda x: _ERF(x).astype(np.asarray(x).dtype)[()],
     "fabs": np.abs,
     "nearbyint": np.round,

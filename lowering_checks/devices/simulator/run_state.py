@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tirstep.transforms.tir import find_location
+
 from ..device import BLOCK_AXES, THREAD_AXES, Array, DeviceFinding
 from .access_counts import Counts
 
@@ -73,8 +75,8 @@ class FindingLog:
 
 def get_location(node: Any) -> str:
     """A node's ``file:line`` in the kernel; empty where TVM dropped it."""
-    span = getattr(node, "span", None)
-    return f"{span.source_name.name}:{span.line}" if span is not None else ""
+    location = find_location(node)
+    return "" if location is None else f"{location[0]}:{location[1]}"
 
 
 @dataclass(frozen=True)

@@ -409,10 +409,13 @@ class SharedMemory(Memory):
         return per_element if self.ratio == 1 else np.repeat(per_element, self.ratio, axis=1)
 
     def _check_aligned(self, access: _CellAccess) -> None:
-        """A vector of neighbours is one access, which must begin at a multiple of its size."""
+        """A vector of neighbours is one access, which must begin at a multiple of its size.
+
+        One that is spread over several rows is as many accesses as it has elements.
+        """
         elements, lanes = access.elements, access.elements.shape[1]
         if lanes > 1:
-            neighbours = elements[:, 1:2] - elements[:, :1] == 1
+            neighbours = (np.diff(elements, axis=1) == 1).all(axis=1, keepdims=True)
             wrong = neighbours & (elements[:, :1] % self.span % lanes != 0)
             rule = f"({lanes} elements must begin at a multiple of {lanes})"
             vectors = access._replace(

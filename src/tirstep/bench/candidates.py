@@ -15,7 +15,7 @@ from tirstep.modules.validation import KernelError
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import RECIPES, Recipe
 
-from .cases import PlannedCase
+from .cases import MEANINGS, PlannedCase
 from .machine import Launch, Machine
 from .peers import Peer
 
@@ -106,13 +106,14 @@ def get_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
     """The kernel's options for a recipe: the problem's, but in the form that the recipe schedules.
 
     A ladder may begin with another textbook form of its kernel, such as conv1d over all positions
-    of the signal; types are always the problem's.
+    of the signal; types and meanings are always the problem's.
     """
     others = [it for it in RECIPES.values() if it.kernel == recipe.kernel]
     form = {
         name: value
         for name, value in recipe.default_example.options.items()
-        if name not in TYPES and any(it.default_example.options.get(name) != value for it in others)
+        if name not in (*TYPES, *MEANINGS)
+        and any(it.default_example.options.get(name) != value for it in others)
     }
     return {**problem.options, **form}
 

@@ -23,6 +23,9 @@ LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 NOT_MEASURED: tuple[str, ...] = ()
 """Suites that are younger than the stored runs: no document has their tables yet."""
 
+MEANINGS = ("causal",)
+"""Options that say what is computed: those of the problem, whatever a recipe is shown at."""
+
 FLOAT32: Mapping[str, object] = {"dtype": "float32"}
 FLOAT16: Mapping[str, object] = {"dtype": "float16", "out": "float16"}
 BFLOAT16: Mapping[str, object] = {"dtype": "bfloat16", "out": "bfloat16"}
@@ -104,6 +107,13 @@ def _on_tensor_cores(
 
 LINEAR = ((4096, 4096, 4096), (8192, 14336, 4096))
 CONV2D = ("conv2d_mma", "conv2d_wgmma", "conv2d_wgmma_best")
+
+
+def _get_rung_options(recipe: Recipe) -> Mapping[str, object]:
+    """The types that a ladder is timed in, and what its first recipe computes."""
+    example = recipe.default_example.options
+    meant = {name: example[name] for name in MEANINGS if name in example}
+    return {**(FLOAT16 if recipe.dtypes else FLOAT32), **meant}
 
 
 SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
@@ -203,7 +213,7 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             SuiteEntry(
                 ladder.kernel,
                 (tuple(ladder.shape.values()),),
-                (FLOAT16 if ladder[0].dtypes else FLOAT32,),
+                (_get_rung_options(ladder[0]),),
                 (name,),
                 TORCH,
             )

@@ -1,14 +1,8 @@
-"""The search for a recipe's fastest config: every candidate is exact before it may win.
-
-The best that were found are kept in a file, by device, dtype and shape:
-``{device: {dtype: {shape: {recipe, config, us, ...}}}}``, where a shape is spelt 1024x512x2048.
-"""
+"""The search for a recipe's fastest config: every candidate is exact before it may win."""
 
 from __future__ import annotations
 
-import datetime
 import itertools
-import json
 import math
 import random
 from collections import Counter
@@ -16,25 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from tirstep.files import locked, require_writable
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
-from tirstep.transforms.recipes.tuned import find_flaw
+from tirstep.transforms.recipes.forecast import Forecast
 
 from . import BenchError, PeerMissing
-from .accuracy import Expectation, Reference
+from .accuracy import Reference
 from .candidates import describe_shortage, prepare_recipe
 from .compile_cache import installed
 from .compile_pool import CompileJob, compile_all, name_library
 from .machine import Launch, Machine, Replay, find_first_error, require_alive
 from .peers import PEERS, Peer
-from .results import Time, summarize, write_json
+from .results import Time, summarize
 from .run_case import Settings, Tell
+from .search_order import SearchOrder, Sizes, choose_promising, list_own
 
-Sizes = dict[str, object]
 NONE: Mapping[str, tuple[object, ...]] = MappingProxyType({})
 
 Among = Mapping[str, tuple[object, ...]]
@@ -100,6 +92,10 @@ SCREENING_ROUNDS = 5
 FINALISTS = 8
 BATCH = 32
 """Candidates that take turns at the clock together."""
+ROUND = 4 * BATCH
+"""Candidates that are compiled before the forecast is corrected."""
+MOST = 20000
+"""Candidates of which a forecast chooses; of more, so many at random."""
 HOPELESS = 3.0
 """Times slower than the fastest of a batch: not worth a second look."""
 
@@ -115,6 +111,8 @@ class SearchPlan:
     limit : None for all candidates
     compile_limit : seconds that a candidate may take to compile
     peer : what the winner is compared with
+    forecast : what a model of time expects of each; None where there is no model
+    least_gain : the part that the others must promise for the search to go on, 0.02 for 2 %
     """
 
     recipe: Recipe
@@ -124,6 +122,8 @@ class SearchPlan:
     limit: int | None = None
     compile_limit: float = 60.0
     peer: Peer = PEERS["torch"]
+    forecast: Forecast | None = None
+    least_gain: float | None = None
 
 
 @dataclass
@@ -136,6 +136,9 @@ class SearchResult:
     skipped : how many candidates are out, by reason
     samples : the first whole sentence of each of these reasons, where there is one
     tried : how many there were
+    left : how many were left out, since they promised too little
+    gain : what these promised at best, as a part; None without a forecast
+    expected_us : what the model of time expected of the best, before it was corrected
     """
 
     config: Sizes | None = None
@@ -145,6 +148,9 @@ class SearchResult:
     tried: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     samples: dict[str, str] = field(default_factory=dict)
+    left: int = 0
+    gain: float | None = None
+    expected_us: float | None = None
 
     def skip(self, reason: str) -> None:
         """Count a candidate that is out, by the kind of its reason."""
@@ -169,17 +175,51 @@ def search(
     bits, and nothing is tolerated; for a kernel that is no sum of products, within its own bound.
     Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
     """
-    candidates = list_configs(
-        plan.recipe, plan.fixed, plan.among, limit=plan.limit, seed=settings.seed
-    )
-    found = SearchResult(tried=len(candidates))
+    candidates = _list_candidates(plan, settings.seed)
+    found = SearchResult()
     if shortage := describe_shortage(plan.problem, machine):
         raise BenchError(f"{plan.problem} {shortage}; search at a smaller shape")
+    order = SearchOrder(candidates, plan.forecast)
+    runner = _ConfigRunner(plan, machine, settings, found, tell, candidates[0])
     with installed(cache):
-        jobs = [_make_job(plan, sizes, name_library()) for sizes in candidates]
-        compiled = _compile(plan, machine, cache, jobs, found, tell)
-        _ConfigRunner(plan, machine, settings, found, tell).run(compiled, candidates[0])
+        while round_ := order.take(ROUND if plan.forecast else len(candidates)):
+            jobs = [_make_job(plan, sizes, name_library()) for sizes in round_]
+            order.learn(runner.screen(_compile(plan, machine, cache, jobs, found, tell)))
+            found.tried += len(round_)
+            if _is_enough(plan, order, runner, found):
+                break
+        runner.decide()
+    if plan.forecast is not None and found.config is not None:
+        found.expected_us = plan.forecast.predict(found.config)
     return found
+
+
+def _list_candidates(plan: SearchPlan, seed: int) -> list[Sizes]:
+    """The candidates of a plan; with a forecast and a limit, the most promising of them."""
+    if plan.forecast is None:
+        return list_configs(plan.recipe, plan.fixed, plan.among, limit=plan.limit, seed=seed)
+    every = list_configs(plan.recipe, plan.fixed, plan.among, limit=MOST, seed=seed)
+    own = list_own(plan.forecast, plan.fixed, plan.among)
+    every = _unique([*every, *own])
+    if plan.limit is None or plan.limit >= len(every):
+        return every
+    return choose_promising(every, plan.forecast, plan.limit, seed)
+
+
+def _is_enough(
+    plan: SearchPlan, order: SearchOrder, runner: _ConfigRunner, found: SearchResult
+) -> bool:
+    """Say what is to be gained from going on; whether that is less than what is asked for."""
+    if runner.best_us is None:
+        return False
+    found.left, found.gain = order.left, order.expect_gain(runner.best_us)
+    if found.gain is None:
+        return False
+    runner.tell(
+        f"best {runner.best_us:.1f} us; the model expects {found.gain:.1%} at most from the "
+        f"{found.left} candidates that are left"
+    )
+    return plan.least_gain is not None and found.gain < plan.least_gain
 
 
 def _make_job(plan: SearchPlan, sizes: Sizes, library: Path) -> CompileJob:
@@ -224,46 +264,60 @@ class _CheckedConfig:
 
 @dataclass
 class _ConfigRunner:
-    """Checks and times what compiled."""
+    """Checks and times what compiled.
+
+    Attributes
+    ----------
+    default : the config that the recipe has by itself
+    best : the fastest candidates so far, and the default, with rough times
+    """
 
     plan: SearchPlan
     machine: Machine
     settings: Settings
     found: SearchResult
     tell: Tell
+    default: Sizes
+    best: list[tuple[float, _CheckedConfig]] = field(default_factory=list)
 
-    def run(self, compiled: Sequence[CompileJob], default: Sizes) -> None:
-        """Screen the candidates in batches, and let the best of them take turns with the peer."""
+    def __post_init__(self) -> None:
         problem, machine = self.plan.problem, self.machine
         inputs = problem.integer_inputs(self.settings.seed)
         outputs = [machine.upload(blank(output)) for output in problem.outputs]
-        arguments = problem.make_arguments(list(map(machine.upload, inputs)), outputs)
-        expectations = machine.expect(Reference(problem, inputs, problem.is_exact))
-        best: list[tuple[float, _CheckedConfig]] = []
+        self.arguments = problem.make_arguments(list(map(machine.upload, inputs)), outputs)
+        self.expectations = machine.expect(Reference(problem, inputs, problem.is_exact))
+
+    @property
+    def best_us(self) -> float | None:
+        """The rough time of the fastest candidate so far."""
+        return self.best[0][0] if self.best else None
+
+    def screen(self, compiled: Sequence[CompileJob]) -> list[tuple[Sizes, float]]:
+        """Check and time candidates in batches; the rough times of the right ones, in us."""
+        times: list[tuple[Sizes, float]] = []
         for begin in range(0, len(compiled), BATCH):
             self.tell(f"checked and timed {begin} of {len(compiled)} candidates")
             batch = compiled[begin : begin + BATCH]
-            admitted = [self._admit(job, arguments, expectations) for job in batch]
-            right = [candidate for candidate in admitted if candidate is not None]
-            best = sorted([*best, *self._screen(right)], key=lambda pair: pair[0])
-            kept = best[:FINALISTS]
-            best = [*kept, *(pair for pair in best[FINALISTS:] if pair[1].config == default)]
-        if best:
-            self._decide([candidate for _, candidate in best], arguments, default)
+            admitted = [self._admit(job) for job in batch]
+            timed = self._screen([candidate for candidate in admitted if candidate is not None])
+            times += [(candidate.config, us) for us, candidate in timed]
+            self.best = sorted([*self.best, *timed], key=lambda pair: pair[0])
+            slower = self.best[FINALISTS:]
+            own = [pair for pair in slower if pair[1].config == self.default]
+            self.best = self.best[:FINALISTS] + own
+        return times
 
-    def _admit(
-        self, job: CompileJob, arguments: Sequence[Any], expectations: Sequence[Expectation]
-    ) -> _CheckedConfig | None:
+    def _admit(self, job: CompileJob) -> _CheckedConfig | None:
         """A candidate if its result is exact; otherwise it is counted."""
         machine, skipped = self.machine, self.found.skipped
-        outputs = self.plan.problem.take_outputs(arguments)
+        outputs = self.plan.problem.take_outputs(self.arguments)
         sizes = dict(job.config)
         try:
-            replay = machine.record(self._prepare(job, arguments), outputs)
+            replay = machine.record(self._prepare(job), outputs)
             for tensor in outputs:
                 machine.poison(tensor)
             replay.run()
-            error = find_first_error(machine, expectations, outputs)
+            error = find_first_error(machine, self.expectations, outputs)
         except Exception as error_:  # whatever TVM and CUDA raise: the others still run
             skipped[f"does not run: {type(error_).__name__}"] += 1
             spelt = " ".join(f"--set {name}={value}" for name, value in sizes.items())
@@ -274,13 +328,13 @@ class _ConfigRunner:
             return None
         return _CheckedConfig(sizes, replay)
 
-    def _prepare(self, job: CompileJob, arguments: Sequence[Any]) -> Launch:
+    def _prepare(self, job: CompileJob) -> Launch:
         """What the other process compiled, or the same again where it left no file."""
         library = Path(job.library)
         if library.exists():
-            return self.machine.load(library, arguments)
+            return self.machine.load(library, self.arguments)
         prepare = prepare_recipe(self.plan.recipe, dict(job.config))
-        return prepare(self.machine, self.plan.problem, arguments)
+        return prepare(self.machine, self.plan.problem, self.arguments)
 
     def _screen(self, candidates: Sequence[_CheckedConfig]) -> list[tuple[float, _CheckedConfig]]:
         """Rough times; what is far slower than the fastest is not run again."""
@@ -291,132 +345,30 @@ class _ConfigRunner:
         medians = [summarize(seconds).median_us for seconds in times]
         return list(zip(medians, candidates, strict=True))
 
-    def _decide(
-        self, finalists: Sequence[_CheckedConfig], arguments: Sequence[Any], default: Sizes
-    ) -> None:
+    def decide(self) -> None:
         """The fastest wins, on random floats: small whole numbers make a GPU a little faster."""
+        finalists, arguments = [candidate for _, candidate in self.best], self.arguments
+        if not finalists:
+            return
         self.tell(f"timing {len(finalists)} finalists")
         machine, found, rounds = self.machine, self.found, self.settings.rounds
         drawn = self.plan.problem.float_inputs(self.settings.seed)
         for tensor, array in zip(self.plan.problem.take_inputs(arguments), drawn, strict=True):
             tensor[...] = machine.upload(array)
-        peer = self._find_peer(arguments)
+        peer = self._find_peer()
         replays = [candidate.replay for candidate in finalists] + ([] if peer is None else [peer])
         times = [summarize(seconds) for seconds in machine.time(replays, [rounds] * len(replays))]
         found.peer = None if peer is None else times.pop()
         for candidate, time in zip(finalists, times, strict=True):
-            if candidate.config == default:
+            if candidate.config == self.default:
                 found.default = time
             if found.best is None or time.median_us < found.best.median_us:
                 found.best, found.config = time, candidate.config
 
-    def _find_peer(self, arguments: Sequence[Any]) -> Replay | None:
+    def _find_peer(self) -> Replay | None:
+        plan, arguments = self.plan, self.arguments
         try:
-            launch = self.machine.prepare_peer(self.plan.peer, self.plan.problem, arguments)
+            launch = self.machine.prepare_peer(plan.peer, plan.problem, arguments)
         except PeerMissing:
             return None
-        return self.machine.record(launch, self.plan.problem.take_outputs(arguments))
-
-
-def record_best(
-    file: Path,
-    plan: SearchPlan,
-    found: SearchResult,
-    device: Mapping[str, object],
-    versions: Mapping[str, str],
-) -> bool:
-    """Put what was found into a file; False where the file has a faster one for the problem.
-
-    Other processes may do the same at the same time. Raises `BenchError` for a file that holds
-    something else, and if nothing was found.
-    """
-    if found.best is None:
-        raise BenchError(f"no candidate of {plan.recipe.name} ran and was exact")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with locked(file):
-        table = read_best(file)
-        if not _put(table, plan, found, found.best, device, versions):
-            return False
-        write_json(_sort(table), file)
-    return True
-
-
-def require_table(file: Path) -> None:
-    """Raise before a search what `record_best` would raise after it."""
-    read_best(file)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    require_writable(file)
-
-
-def _put(
-    table: dict[str, Any],
-    plan: SearchPlan,
-    found: SearchResult,
-    best: Time,
-    device: Mapping[str, object],
-    versions: Mapping[str, str],
-) -> bool:
-    """The same for the table itself."""
-    problem = plan.problem
-    shapes = table.setdefault(str(device["name"]), {}).setdefault(
-        str(problem.options.get("dtype", problem.accumulator)), {}
-    )
-    shape = problem.shape_text
-    if shape in shapes and float(shapes[shape]["us"]) <= best.median_us:
-        return False
-    shapes[shape] = {
-        "config": {**plan.recipe.config, **(found.config or {})},
-        "searched": plan.recipe.name,
-        "options": dict(problem.options),
-        "us": round(best.median_us, 3),
-        "us_lower": round(best.lower_us, 3),
-        "us_upper": round(best.upper_us, 3),
-        "peer": plan.peer.name,
-        "peer_us": None if found.peer is None else round(found.peer.median_us, 3),
-        "ratio": None if found.ratio is None else round(found.ratio, 4),
-        "architecture": device["architecture"],
-        "tried": found.tried,
-        "skipped": dict(sorted(found.skipped.items())),
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        "versions": dict(versions),
-    }
-    return True
-
-
-def read_best(file: Path) -> dict[str, Any]:
-    """The table of a file; empty where there is no file, or nothing in it.
-
-    Raises `BenchError` for a file that holds something else.
-    """
-    if not file.exists() or (file.is_file() and not file.stat().st_size):
-        return {}
-    try:
-        table = json.loads(file.read_text(encoding="utf-8"))
-        flaw = find_flaw(table) or _find_untimed(table)
-    except ValueError:
-        flaw = "it is no JSON"
-    if flaw:
-        raise BenchError(
-            f"{file} is no table of best configs ({flaw}); give --into another file, or delete it"
-        )
-    return dict(table)
-
-
-def _find_untimed(table: Mapping[str, Any]) -> str:
-    for types in table.values():
-        for shapes in types.values():
-            for shape, entry in shapes.items():
-                if not isinstance(entry.get("us"), int | float):
-                    return f"{shape} has no time"
-    return ""
-
-
-def _sort(table: dict[str, Any]) -> dict[str, Any]:
-    """In one order, whoever wrote first: a table under version control changes where it changed."""
-    return {
-        device: {
-            dtype: dict(sorted(shapes.items(), key=lambda pair: [*map(int, pair[0].split("x"))]))
-            for dtype, shapes in sorted(types.items())
-        }
-        for device, types in sorted(table.items())
-    }
+        return self.machine.record(launch, plan.problem.take_outputs(arguments))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes import Recipe
     from tirstep.transforms.recipes.choosers import Chooser
     from tirstep.transforms.recipes.gpus import Gpu
-    from tirstep.transforms.recipes.time_model import Choice, Product, Ranked
+    from tirstep.transforms.recipes.time_model import Choice, Ranked
 
     from .json_output import Document
 
@@ -67,6 +67,7 @@ def command(
     """
     require_either(name)
     from tirstep.transforms import TransformError
+    from tirstep.transforms.recipes.forecast import read_product
     from tirstep.transforms.recipes.gpus import read_gpu
 
     try:
@@ -76,7 +77,7 @@ def command(
     request = make_request(shape, dtype, option, None)
     chooser, recipe = _pick(name, dtype, gpu)
     problem = _make_problem(recipe, request.shape, {**request.options})
-    ranked = chooser.rank(_read_product(problem), gpu)
+    ranked = chooser.rank(read_product(problem), gpu)
     searched = _find_searched(chooser, problem, gpu)
     answer = _Answer(recipe, problem, gpu, _keep_best_of_tiles(ranked)[:best], searched)
     if json:
@@ -129,17 +130,6 @@ def _make_problem(recipe: Recipe, shape: str | None, options: dict[str, object])
         sizes = parse_shape(shape, recipe.kernel_name, kernel.size_names)
     own: dict[str, Any] = {**recipe.default_example.options, **options}
     return kernel.problem(*sizes.values(), **own)
-
-
-def _read_product(problem: Problem) -> Product:
-    import ml_dtypes  # noqa: F401  whose types NumPy knows then
-    import numpy as np
-
-    from tirstep.transforms.recipes.time_model import Product
-
-    *outer, m, n, k = problem.shape.values()
-    size = np.dtype(problem.arguments[0].dtype).itemsize
-    return Product(m, n, k, size, outer[0] if outer else 1)
 
 
 def _find_searched(chooser: Chooser, problem: Problem, gpu: Gpu) -> dict[str, object] | None:

@@ -1,4 +1,4 @@
-"""``tirstep export``: a recipe as a git repository, one commit for each step.
+"""``tirstep export``: a recipe as a git repository, one commit for each step, or as a replay.
 
 Repositories are made by the git of the machine, and are the same on every machine: nothing of the
 user counts, no configuration, no templates, no signing, no line endings, no dates.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tirstep.modules import AnyProblem
     from tirstep.transforms.recipes import Step
 
-FORMS = ("git",)
+FORMS = ("git", "trace", "python", "database")
 """What a recipe can be exported as."""
 MODULE, FACTS = "module.py", "facts.txt"
 SOURCES = {"cuda": "kernel.cu", "opencl": "kernel.cl", "llvm": "kernel.ll"}
@@ -83,10 +83,36 @@ def command(
     module.py is the step's TIR, kernel.cu its device source, facts.txt its facts, and the message
     has the lines of the trace. So git log -p, git blame, git diff and git bisect run work on a
     schedule. The same recipe gives the same hashes on every machine.
+
+    The other forms are for projects without tirstep: its trace as JSON, as Python, or as a record
+    in a database of MetaSchedule. replay.py applies it, and is run once before it is written.
     """
     request = make_request(shape, dtype, option, config, function=function)
     require_recipe(recipe)
+    if form != "git":
+        return export_schedule(recipe, request, folder, form, target=target, force=force)
     return export_recipe(recipe, request, folder, target=target, force=force)
+
+
+def export_schedule(
+    name: str, request: Request, folder: Path, form: str, *, target: str, force: bool
+) -> int:
+    """Write a schedule that replays with TVM alone; see `export_replay`."""
+    from .export_replay import export_replay, require_room
+    from .screen import Screen
+
+    if target != "cuda":
+        raise UseError(f"--target {target} is for --as git; a trace is of no target")
+    recipe = pick_recipe(name, request)
+    require_room(folder, form, force=force)
+    run = run_requested(recipe, request)
+    screen = Screen()
+    with screen.working():
+        screen.doing(f"replaying {run.recipe.name}")
+        export_replay(run, form, folder, force=force)
+    about = f"  {run.recipe.name} as {form}, replayed with TVM alone"
+    screen.line((str(folder), "bold"), about)
+    return 0
 
 
 def export_recipe(name: str, request: Request, folder: Path, *, target: str, force: bool) -> int:

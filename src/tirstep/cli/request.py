@@ -233,6 +233,8 @@ def _parse_value(text: str) -> object:
         return text.lower() == "true"
     if re.fullmatch(r"-?\d+([x,]-?\d+)+", text):  # 16x8 among several: threads=16x8,8x8
         return tuple(map(int, re.split("[x,]", text)))
+    if re.fullmatch(r"-?\d+\.\d+(e-?\d+)?", text):
+        return float(text)
     return int(text) if re.fullmatch(r"-?\d+", text) else text
 
 

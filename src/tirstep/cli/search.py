@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tirstep.bench.results import Time
     from tirstep.bench.search import SearchPlan, SearchResult
     from tirstep.transforms.recipes import Recipe
+    from tirstep.transforms.recipes.forecast import Forecast
 
     from .screen import Screen
 
@@ -42,7 +43,17 @@ Limit = Annotated[
         "--limit",
         metavar="N",
         parser=at_least("--limit", 1, int),
-        help="So many candidates at random. [default: all of them]",
+        help="So many candidates: the most promising by a model of time, where there is one, and "
+        "some at random. [default: all of them]",
+    ),
+]
+Gain = Annotated[
+    float | None,
+    typer.Option(
+        "--gain",
+        metavar="PERCENT",
+        parser=at_least("--gain", 0, float),
+        help="End where the model of time promises less from going on. [default: try all]",
     ),
 ]
 Timeout = Annotated[
@@ -72,6 +83,7 @@ def command(
     config: Config = None,
     function: FunctionName = None,
     limit: Limit = None,
+    gain: Gain = None,
     seed: Seed = 0,
     timeout: Timeout = 60,
     into: Annotated[
@@ -85,15 +97,19 @@ def command(
 
     The candidates are the values that the recipe declares as choices; one given with --set is the
     same in all of them, and --set tile_k=8,16 has these two in place of its choices. Every
-    candidate is checked exactly before it may win. The best of them take turns with PyTorch at the
-    end. A table keeps the faster one where it has an entry for the shape already.
+    candidate is checked exactly before it may win. Products of matrices have a model of time: the
+    candidates of which it expects most come first, what was measured corrects it, and it says what
+    is to be gained from going on. The best of them take turns with PyTorch at the end. A table
+    keeps the faster one where it has an entry for the shape already.
     """
     single, among = separate_lists(config or [])
     request = make_request(None, dtype, option, single, function=function)
     require_recipe(recipe)
     plans = make_plans(recipe, shape or [], request, among, limit, timeout)
+    if gain is not None:
+        plans = [replace(plan, least_gain=gain / 100) for plan in plans]
     if into is not None:
-        from tirstep.bench.search import require_table
+        from tirstep.bench.best_table import require_table
 
         require_table(into)
     return search_all(plans, seed, into)
@@ -144,6 +160,7 @@ def search_all(plans: Sequence[SearchPlan], seed: int, into: Path | None) -> int
     screen.line(("device  ", "dim"), str(machine.device["name"]))
     for plan in plans:
         with screen.working():
+            plan = replace(plan, forecast=_make_forecast(plan, machine))
             found = search(
                 plan,
                 machine,
@@ -157,6 +174,15 @@ def search_all(plans: Sequence[SearchPlan], seed: int, into: Path | None) -> int
         elif into is not None:
             _keep(screen, into, plan, found, machine)
     return code
+
+
+def _make_forecast(plan: SearchPlan, machine: Machine) -> Forecast | None:
+    """What a model of time expects on this GPU; one that nobody described is as an H200."""
+    from tirstep.transforms.recipes.forecast import make_forecast
+    from tirstep.transforms.recipes.gpus import GPUS, H200
+
+    gpu = GPUS.get(str(machine.device["name"]), H200)
+    return make_forecast(plan.recipe, plan.problem, gpu)
 
 
 def _join_pairs(
@@ -185,8 +211,11 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     shape, dtype = format_shape(problem.shape), get_dtype(problem)
     screen.line((f"{recipe.name} at {shape}, {dtype}", "bold"))
     total = count_configs(recipe, plan.fixed, plan.among)
-    tried = f"tried {count(found.tried, 'candidate')} of {total}"
-    screen.line((tried, "dim"))
+    of_all = f" of {total}" if total >= found.tried else ""
+    screen.line((f"tried {count(found.tried, 'candidate')}{of_all}", "dim"))
+    if found.left and found.gain is not None:
+        left = f"  of {found.left} more the model of time expects {found.gain:.1%} at most"
+        screen.line((left, "dim"))
     for reason, number in found.skipped.most_common():
         screen.line((f"  {number:>5} {reason}", "dim"))
     if found.best is None or found.config is None:
@@ -195,6 +224,10 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
             screen.line(_explain(plan, found), wrap=True)
         return
     _show_time(screen, "best", found.best)
+    if found.expected_us is not None:
+        screen.line(
+            (f"{'expected':<9}", "dim"), f"{found.expected_us:,.1f} us by the model of time"
+        )
     _show_time(screen, "as it is", found.default)
     _show_time(screen, plan.peer.name, found.peer)
     if found.ratio is not None:
@@ -227,7 +260,7 @@ def _show_time(screen: Screen, who: str, time: Time | None) -> None:
 def _keep(
     screen: Screen, file: Path, plan: SearchPlan, found: SearchResult, machine: Machine
 ) -> None:
-    from tirstep.bench.search import record_best
+    from tirstep.bench.best_table import record_best
 
     if record_best(file, plan, found, machine.device, machine.versions):
         screen.line((f"wrote {file}", "green"))

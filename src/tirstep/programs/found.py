@@ -29,7 +29,7 @@ TAKEN_BY: Mapping[str, str] = {
     "record": COMMANDS,
     "module": COMMANDS,
     "function": COMMANDS,
-    "pass": "tvm.transform and tirstep.lowering_checks; no command takes one",
+    "pass": "pass, with --after NAME or the like",
 }
 """What each kind of program can be given to."""
 

@@ -64,7 +64,7 @@ class ProgramRecipe(Recipe):
     def run(self, sch: Schedule, **config: object) -> Iterator[Step]:
         """Run step by step; a function that yields nothing is one step of its own name."""
         if self.body is _do_nothing:
-            self._require_config(config)
+            self.require_config(config)
             return
         for step in super().run(sch, **config):
             changes: dict[str, Any] = {}

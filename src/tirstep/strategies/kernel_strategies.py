@@ -11,6 +11,7 @@ from tirstep.transforms.recipes import Recipe
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 31, 61)
 MULTIPLES = tuple(range(8, 97, 8))
+CHAINS = ("mlp_swiglu", "rms_norm_matmul")
 # Sizes that mean something else than an extent, or that make a kernel slow.
 SPECIAL = {
     ("vector_add", "n"): st.integers(1, 3000),
@@ -27,6 +28,11 @@ SPECIAL = {
     ("depthwise_conv2d", "h"): st.integers(1, 37),
     ("depthwise_conv2d", "w"): st.integers(1, 37),
     ("depthwise_conv2d", "k"): st.sampled_from((1, 3, 5, 7)),
+    **{("attention", size): st.integers(1, 2) for size in ("batch", "heads")},
+    **{("attention", size): st.integers(1, 20) for size in ("queries", "keys", "dim")},
+    **{("decode_attention", size): st.integers(1, 3) for size in ("batch", "heads")},
+    **{("decode_attention", size): st.integers(1, 40) for size in ("keys", "dim")},
+    **{(name, size): st.integers(1, 40) for name in CHAINS for size in ("m", "n", "k")},
 }
 # The simulator's time is per statement: with few threads, images must be small.
 SIMULATED = {
@@ -72,7 +78,7 @@ def options(draw: st.DrawFn, recipe: Recipe, device: str = "simulator") -> dict[
     if "width" in kernel.options:
         drawn["width"] = draw(st.sampled_from((1, 2, 3, 5)))
     if "acc" in kernel.options and drawn["dtype"] == "float16":
-        drawn["acc"] = draw(st.sampled_from(("float32",) if is_wgmma else ("float32", "float16")))
+        drawn["acc"] = draw(st.sampled_from(("float32",) if is_wgmma else sums["float16"]))
     if is_wgmma and str(drawn["dtype"]).startswith("float8"):
         drawn["acc"] = "fp22"
     if "C C_cast" in recipe.blocks and drawn["dtype"] in NARROW:

@@ -40,16 +40,20 @@ from .problems import (
 WEIGHTS = {
     "accumulate_in_registers": 3,
     "align_vectors": 2,
+    "bind_batch": 1,
     "bind_loop": 6,
     "cache_read_at": 5,
     "cache_row_at": 2,
     "cache_write_at": 4,
     "compute_block_at": 4,
     "decompose_reduction_at": 3,
+    "end_loop_at_mask": 1,
     "fetch_cooperatively": 4,
     "fold_tile": 2,
     "fuse_epilogue_at": 2,
     "fuse_loops": 3,
+    "fuse_reductions": 2,
+    "inline_epilogue": 1,
     "inline_producers": 2,
     "keep_in_registers": 3,
     "lay_in_panels": 1,
@@ -317,6 +321,22 @@ class Player(FragmentMoves):
 
     def do_fuse_epilogue_at(self) -> Call:
         return Call("fuse_epilogue_at", (self.at, self.block(), self.loop()))
+
+    def do_bind_batch(self) -> Call:
+        axis = self.one(("blockIdx.y", "blockIdx.z"), "axis")
+        return self.of_block("bind_batch", axis=axis, kept=self.one((0, 1, 1, 2), "kept"))
+
+    def do_inline_epilogue(self) -> Call:
+        return self.of_block("inline_epilogue")
+
+    def do_end_loop_at_mask(self) -> Call:
+        return Call("end_loop_at_mask", (self.loop(),))
+
+    def do_fuse_reductions(self) -> Call:
+        accumulate = self.one(("in place", "apart"), "accumulate")
+        return Call(
+            "fuse_reductions", (self.at, self.block(), self.loop()), {"accumulate": accumulate}
+        )
 
     def do_inline_producers(self) -> Call:
         return self.of_block("inline_producers")

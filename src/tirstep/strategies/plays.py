@@ -27,7 +27,7 @@ from tirstep.transforms.recipes import RECIPES
 
 PREFIX = "prefix"
 INT32 = 2**31 - 1
-LIMIT = "launch: a block needs"
+LIMIT = " exceed a GPU's limit of "
 """Of more memory than a GPU has: it refuses the launch, and computes nothing wrong."""
 UNDECLARED = "the generated source uses '"
 """A name that nothing declares, as "host" says it."""

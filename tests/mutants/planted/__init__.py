@@ -1,5 +1,6 @@
 """Planted bugs, and which layer of the checks kills which."""
 
+from .in_fused import IN_FUSED
 from .in_goldens import IN_GOLDENS
 from .in_lowered import IN_LOWERED, IN_TENSOR_CORES
 from .in_pipelines import IN_PIPELINES
@@ -10,6 +11,7 @@ from .plant import GoldenMutant, Mutant, RecipeMutant
 MUTANTS: tuple[Mutant, ...] = (
     *IN_RECIPES,
     *IN_SCHEDULES,
+    *IN_FUSED,
     *IN_LOWERED,
     *IN_PIPELINES,
     *IN_TENSOR_CORES,

@@ -28,20 +28,26 @@ SHAPES: dict[str, tuple[int, ...]] = {
     "transpose": (64, 48),
     "conv1d": (500, 32),
     "depthwise_conv2d": (1, 2, 8, 16, 3),
+    "mlp_swiglu": (32, 24, 16),
+    "rms_norm_matmul": (32, 24, 16),
+    "attention": (1, 2, 64, 4, 4),
+    "decode_attention": (8, 4, 8, 4),
 }
 LOOSE = 100
 """A bound so many times the largest error seen is listed, and said why."""
-ORDERS, BITS = "orders", "bits"
+ORDERS, BITS, NARROW = "orders", "bits", "narrow"
 REASONS = f"""
 - **{ORDERS}**: any order of n terms may be off by n u of the sum of their magnitudes, and the bound
   must hold for all. An order of chance is off by about sqrt(n) u of partial sums, which cancel.
 - **{BITS}**: products and sums of so few bits were exact here, which the bound does not presume.
+- **{NARROW}**: what is multiplied may be rounded to the narrow type first, as tensor cores take it,
+  and TVM's code for a CPU keeps it in float32.
 
-All of these sum products, and there the random floats are the lesser check: whole numbers as large
+The others sum products, and there the random floats are the lesser check: whole numbers as large
 as every order sums exactly come first, and nothing is tolerated of them (`Problem.integer_inputs`,
 `Problem.integer_rounds`), so that one lost or doubled term shows at any length. The kernels that
-have no such numbers (softmax, the normalizations, gelu) have rows that sum exactly among their
-corner cases (zeros, few, balanced, sparse), where the bound is some u whatever the length.
+have no such numbers (softmax, attention, the normalizations, gelu) have rows that sum exactly among
+their corner cases (zeros, few, balanced, sparse), where the bound is some u whatever the length.
 """
 
 
@@ -64,6 +70,8 @@ class Ratio:
         """Why the bound is loose; empty where it is not, or where nothing is rounded."""
         if not self.problem.terms or self.floats * LOOSE >= 1:
             return ""
+        if not self.problem.is_exact and self.problem.options["dtype"] != "float32":
+            return NARROW
         return ORDERS if self.floats else BITS
 
 

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from tirstep.modules import Problem
+from tirstep.modules.attention import find_visible
 from tirstep.modules.roundings import EPSILON
 
 from .. import PeerMissing
@@ -191,6 +192,42 @@ def _window_sum(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]
     return lambda: a.unfold(0, width, 1)[:n].sum(dim=1)
 
 
+def _mlp_swiglu(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    x, gate, up = inputs
+    return lambda: F.silu(torch.mm(x, gate)).mul_(torch.mm(x, up))
+
+
+def _rms_norm_matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    x, gain, w = inputs
+    into = out if out is not None and out.dtype == x.dtype else None
+    return lambda: torch.mm(F.rms_norm(x, x.shape[-1:], gain, eps=EPSILON), w, out=into)
+
+
+def _attention(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    """scaled_dot_product_attention, with the mask as a matrix only where it knows no name of it."""
+    q, k, v = inputs
+    shape, options = problem.shape, problem.options
+    how: dict[str, Any] = {"scale": options["scale"], "enable_gqa": options["group"] > 1}
+    if options["causal"] and options["window"] is None and shape["queries"] == shape["keys"]:
+        how["is_causal"] = True
+    elif options["causal"]:
+        visible = find_visible(
+            shape["queries"], shape["keys"], causal=True, window=options["window"]
+        )
+        how["attn_mask"] = torch.from_numpy(visible).to(q.device)
+    return lambda: F.scaled_dot_product_attention(q, k, v, **how)
+
+
+def _decode_attention(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
+    """The same, with a mask of each sequence's length, which is there before."""
+    q, k, v, lengths = inputs
+    how = {"scale": problem.options["scale"], "enable_gqa": problem.options["group"] > 1}
+    keys = torch.arange(problem.shape["keys"], device=q.device)
+    if bool((lengths < problem.shape["keys"]).any()):
+        how["attn_mask"] = (keys < lengths[:, None])[:, None, None]
+    return lambda: F.scaled_dot_product_attention(q, k, v, **how)
+
+
 FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
     {
         "matmul": _matmul,
@@ -211,5 +248,9 @@ FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
         "relu": _relu,
         "gelu": _gelu,
         "window_sum": _window_sum,
+        "mlp_swiglu": _mlp_swiglu,
+        "rms_norm_matmul": _rms_norm_matmul,
+        "attention": _attention,
+        "decode_attention": _decode_attention,
     }
 )

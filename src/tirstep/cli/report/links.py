@@ -20,7 +20,7 @@ from tvm.ir import SourceName, Span
 from tvm.tirx import AllocBuffer, Bind, BufferStore, Evaluate, For, IfThenElse, SeqStmt
 
 from tirstep.lowering_checks.compile.passes import Lowering
-from tirstep.transforms.tir import find_all
+from tirstep.transforms.tir import find_all, find_location
 
 ORIGIN = "tirstep: a line of the step"
 TAG = "tirstep-store-"
@@ -119,8 +119,8 @@ def get_lines_within(statement: Any) -> frozenset[int]:
 
 def get_line(statement: Any) -> int:
     """The line of the step that a store's span holds; 0 without one."""
-    span = statement.span
-    return int(span.line) if span is not None and str(span.source_name.name) == ORIGIN else 0
+    file, line = find_location(statement) or ("", 0)
+    return line if file == ORIGIN else 0
 
 
 def link_source(lowering: Lowering, step: StepLines) -> tuple[int, ...]:

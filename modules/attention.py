@@ -1,0 +1,411 @@
+"""Attention: the softmax of scaled scores, times values; for many queries, and for one in decoding.
+
+The sizes and layouts are those of PyTorch's scaled_dot_product_attention. What a key counts for is
+exp(scale * (score - the maximum of its row)), as A. Milakov and N. Gimelshein (Online normalizer
+calculation for softmax, 2018) and T. Dao and others (FlashAttention, 2022) write it.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import tvm
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.modules import corners, roundings
+from tirstep.modules.dtypes import FLOATS_IN_FLOAT32
+from tirstep.modules.kernel import kernel
+from tirstep.modules.tvmscript import DTypes, cast_between
+
+Mask: TypeAlias = Callable[[Any, Any, Any], Any]
+"""Of (sequence, query, key), what the key counts for and what else: that where it is hidden."""
+
+
+def find_visible(queries: int, keys: int, *, causal: bool, window: int | None) -> Any:
+    """Which keys each query sees, as an array of bool (queries, keys)."""
+    ahead = np.arange(keys) - (np.arange(queries)[:, None] + keys - queries)
+    visible = ahead <= 0 if causal else np.ones((queries, keys), bool)
+    return visible if window is None else visible & (ahead > -window)
+
+
+def _count_pairs(queries: int, keys: int, causal: bool, window: int | None) -> int:
+    """How many keys all queries of a head see together, by arithmetic: no sequence is too long."""
+    if not causal:
+        return queries * keys
+    first, width = keys - queries + 1, keys if window is None else min(window, keys)
+    growing = max(0, min(queries, width - first + 1))  # queries that see all keys up to their own
+    return growing * first + growing * (growing - 1) // 2 + (queries - growing) * width
+
+
+def _attend(q: Any, k: Any, v: Any, visible: Any, scale: float) -> Any:
+    """softmax(scale q k^T) v of one head: q (queries, dim), k and v (keys, dim)."""
+    scores = np.where(visible, scale * (q @ k.T), -np.inf)
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers @ v / powers.sum(axis=1, keepdims=True)
+
+
+def _find_scale(scale: float | None, dim: int) -> float:
+    return 1 / math.sqrt(dim) if scale is None else float(scale)
+
+
+def _write_scale(scale: float | None, dim: Any) -> Any:
+    """The scale in a program, whose `dim` may be open."""
+    if scale is None and isinstance(dim, tvm.tirx.Var):
+        return T.rsqrt(T.Cast("float32", dim))
+    return T.float32(_find_scale(scale, int(dim) if scale is None else 1))
+
+
+def _attention_of(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    heads: int,
+    dim: int,
+    group: int,
+    scale: float | None,
+    causal: bool = False,
+    window: int | None = None,
+    **_: Any,
+) -> Any:
+    visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window)
+    factor, result = _find_scale(scale, dim), np.empty(q.shape)
+    for b, h in np.ndindex(q.shape[0], heads):
+        result[b, h] = _attend(q[b, h], k[b, h // group], v[b, h // group], visible, factor)
+    return result
+
+
+def _attention_error(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    heads: int,
+    dim: int,
+    group: int,
+    dtype: str,
+    scale: float | None,
+    u: float,
+    tiny: float,
+    causal: bool = False,
+    window: int | None = None,
+    **_: Any,
+) -> Any:
+    visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window)
+    unit = roundings.Attention(_find_scale(scale, dim), dtype, u, tiny)
+    result = np.empty(q.shape)
+    for b, h in np.ndindex(q.shape[0], heads):
+        result[b, h] = unit.bound(q[b, h], k[b, h // group], v[b, h // group], visible)
+    return result
+
+
+def _mark_keys(q: Any, k: Any, v: Any, *rest: Any, **_: Any) -> list[Any]:
+    """Keys whose first components tell them apart, for the corner cases of queries (corners.py):
+    1 of all keys, of their first half, of the last, of the first.
+    """
+    keys, marked = np.arange(k.shape[2]), k.copy()
+    marks = (keys >= 0, keys < len(keys) // 2, keys == len(keys) - 1, keys == 0)
+    for component, mark in enumerate(marks[: k.shape[3]]):
+        marked[..., component] = mark.astype(k.dtype)
+    return [q, marked, v, *rest]
+
+
+def _refuse_options(heads: int, group: Any, scale: Any, **_: Any) -> str | None:
+    if type(group) is not int or group < 1 or heads % group:
+        return (
+            f"group={group!r} heads of queries share a head of keys, and there are {heads}; choose "
+            f"a divisor of {heads}"
+        )
+    if scale is None:
+        return None
+    if type(scale) not in (int, float) or not 0 < scale < math.inf:
+        return f"scale={scale!r} is no factor; give a number above 0, or None for 1/sqrt(dim)"
+    return None
+
+
+def _refuse_masks(queries: int, keys: int, causal: bool, window: Any, **given: Any) -> str | None:
+    if causal and queries > keys:
+        return (
+            f"causal=True with {queries} queries and {keys} keys leaves the first "
+            f"{queries - keys} queries without a key; give as many keys as queries, or more"
+        )
+    if window is not None and (type(window) is not int or window < 1):
+        return f"window={window!r} is no number of keys; give an int >= 1, or None for all"
+    if window is not None and not causal:
+        return f"window={window} counts back from a query's own key; give causal=True as well"
+    return _refuse_options(**given)
+
+
+QUERIES = (
+    corners.zeros,
+    corners.low_scores,
+    corners.spread_scores,
+    corners.one_key,
+    corners.last_key,
+    corners.first_key,
+    corners.front_vanishes,
+    corners.back_vanishes,
+    corners.no_key,
+)
+"""Corner cases of a query, whose keys `_mark_keys` made."""
+
+
+@kernel(
+    reference=_attention_of,
+    error=_attention_error,
+    corners=QUERIES,
+    beside=_mark_keys,
+    has_matrices=True,
+    flops=lambda batch, heads, queries, keys, dim, *, causal, window, **_: (
+        4 * batch * heads * dim * _count_pairs(queries, keys, causal, window)
+    ),
+    terms=lambda keys, dim, **_: keys + dim,
+    elements=lambda batch, heads, queries, keys, dim, *, group, **_: (
+        batch * max(heads * queries * max(keys, dim), heads // group * keys * dim)
+    ),
+    accumulators=FLOATS_IN_FLOAT32,
+    choices={"causal": (False, True)},
+    refuse=_refuse_masks,
+)
+def attention(
+    batch: int,
+    heads: int,
+    queries: int,
+    keys: int,
+    dim: int,
+    *,
+    dtype: str = "float32",
+    acc: str | None = None,
+    out: str | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    group: int = 1,
+    scale: float | None = None,
+) -> tvm.IRModule:
+    """Y = softmax(scale Q K^T) V for each of batch * heads; scale is 1 / sqrt(dim) by default.
+
+    Q and Y are (batch, heads, queries, dim); K and V are (batch, heads / group, keys, dim), where
+    `group` heads of queries share a head of keys and values (grouped queries). With `causal` query
+    i sees the keys up to i + keys - queries alone, so that the last query sees all; with `window`
+    the last so many of these.
+
+    Blocks "scores", "max", "exp", "sum", "weighted" and "Y"; where a key is hidden, "max" and "exp"
+    pass it over. What is between is float32, but for what "weighted" multiplies, which is rounded
+    to the type of V, as tensor cores take it. A row of scores that all are -inf has no softmax,
+    and is NaN. `out` is as for `matmul`.
+
+    4 * dim operations for each key that a query sees: those of the two products, as attention is
+    measured. Raises `KernelError` for bad sizes, dtype, acc, out, causal, window, group or scale.
+    """
+    ahead = keys - queries
+
+    def mask(place: Any, value: Any, other: Any) -> Any:
+        if not causal:
+            return value
+        _, query, key = place
+        is_visible = key <= query + ahead
+        if window is not None:
+            is_visible = T.And(is_visible, key > query + ahead - window)
+        return T.if_then_else(is_visible, value, other)
+
+    sizes = (batch, heads, queries, keys, dim, group)
+    return _attention(sizes, (dtype, acc, out), mask, _write_scale(scale, dim))
+
+
+Sizes: TypeAlias = tuple[int, int, int, int, int, int]
+"""batch, heads, queries, keys, dim and group."""
+Blocks: TypeAlias = Callable[..., Any]
+"""What is written inline into a program."""
+
+
+def _attention(sizes: Sizes, dtypes: DTypes, mask: Mask, factor: Any) -> tvm.IRModule:
+    (B, H, M, N, D, group), (dtype, _, out) = sizes, dtypes
+    add_scores, add_softmax = _write_scores(sizes, dtypes), _write_softmax(sizes, mask, factor)
+    add_values = _write_values(sizes, dtypes)
+
+    @I.ir_module
+    class Attention:
+        @T.prim_func(s_tir=True)
+        def main(
+            Q: T.Buffer((B, H, M, D), dtype),
+            K: T.Buffer((B, H // group, N, D), dtype),
+            V: T.Buffer((B, H // group, N, D), dtype),
+            Y: T.Buffer((B, H, M, D), out),
+        ):
+            T.func_attr({"tirx.noalias": True})
+            scores = T.sblock_alloc_buffer((B, H, M, N))
+            largest = T.sblock_alloc_buffer((B, H, M))
+            power = T.sblock_alloc_buffer((B, H, M, N))
+            total = T.sblock_alloc_buffer((B, H, M))
+            weighted = T.sblock_alloc_buffer((B, H, M, D))
+            add_scores(Q, K, scores)
+            add_softmax(scores, largest, power, total)
+            add_values(power, V, weighted, total, Y)
+
+    return Attention
+
+
+def _write_scores(sizes: Sizes, dtypes: DTypes) -> Blocks:
+    (B, H, M, N, D, group), widen = sizes, cast_between(dtypes[0], "float32")
+
+    @T.inline
+    def add_scores(Q, K, scores):
+        for b, h, i, j, d in T.grid(B, H, M, N, D):
+            with T.sblock("scores"):
+                vb, vh, vi, vj, vd = T.axis.remap("SSSSR", [b, h, i, j, d])
+                with T.init():
+                    scores[vb, vh, vi, vj] = T.float32(0)
+                scores[vb, vh, vi, vj] = scores[vb, vh, vi, vj] + widen(Q[vb, vh, vi, vd]) * widen(
+                    K[vb, vh // group, vj, vd]
+                )
+
+    return add_scores
+
+
+def _write_softmax(sizes: Sizes, mask: Mask, factor: Any) -> Blocks:
+    (B, H, M, N, *_), hidden = sizes, T.min_value("float32")
+
+    @T.inline
+    def add_softmax(scores, largest, power, total, *seen):
+        for b, h, i, j in T.grid(B, H, M, N):
+            with T.sblock("max"):
+                vb, vh, vi, vj = T.axis.remap("SSSR", [b, h, i, j])
+                with T.init():
+                    largest[vb, vh, vi] = hidden
+                largest[vb, vh, vi] = T.max(
+                    largest[vb, vh, vi],
+                    mask((vb, vi, vj, *seen), scores[vb, vh, vi, vj], hidden),
+                )
+        for b, h, i, j in T.grid(B, H, M, N):
+            with T.sblock("exp"):
+                vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
+                power[vb, vh, vi, vj] = mask(
+                    (vb, vi, vj, *seen),
+                    T.exp((scores[vb, vh, vi, vj] - largest[vb, vh, vi]) * factor),
+                    T.float32(0),
+                )
+        for b, h, i, j in T.grid(B, H, M, N):
+            with T.sblock("sum"):
+                vb, vh, vi, vj = T.axis.remap("SSSR", [b, h, i, j])
+                with T.init():
+                    total[vb, vh, vi] = T.float32(0)
+                total[vb, vh, vi] = total[vb, vh, vi] + power[vb, vh, vi, vj]
+
+    return add_softmax
+
+
+def _write_values(sizes: Sizes, dtypes: DTypes) -> Blocks:
+    (B, H, M, N, D, group), (dtype, _, out) = sizes, dtypes
+    widen, narrow = cast_between(dtype, "float32"), cast_between("float32", dtype)
+    store = cast_between("float32", out)
+
+    @T.inline
+    def add_values(power, V, weighted, total, Y):
+        for b, h, i, d, j in T.grid(B, H, M, D, N):
+            with T.sblock("weighted"):
+                vb, vh, vi, vd, vj = T.axis.remap("SSSSR", [b, h, i, d, j])
+                with T.init():
+                    weighted[vb, vh, vi, vd] = T.float32(0)
+                weighted[vb, vh, vi, vd] = weighted[vb, vh, vi, vd] + widen(
+                    narrow(power[vb, vh, vi, vj])
+                ) * widen(V[vb, vh // group, vj, vd])
+        for b, h, i, d in T.grid(B, H, M, D):
+            with T.sblock("Y"):
+                vb, vh, vi, vd = T.axis.remap("SSSS", [b, h, i, d])
+                Y[vb, vh, vi, vd] = store(weighted[vb, vh, vi, vd] / total[vb, vh, vi])
+
+    return add_values
+
+
+def _decode_of(q: Any, k: Any, v: Any, lengths: Any, **options: Any) -> Any:
+    return _by_batch(q, k, v, lengths, _attention_of, options)
+
+
+def _decode_error(q: Any, k: Any, v: Any, lengths: Any, **options: Any) -> Any:
+    return _by_batch(q, k, v, lengths, _attention_error, options)
+
+
+def _by_batch(
+    q: Any, k: Any, v: Any, lengths: Any, of: Callable[..., Any], options: dict[str, Any]
+) -> Any:
+    """What a function of attention says of each sequence, cut to its length."""
+    rows = [
+        of(q[b : b + 1], k[b : b + 1, :, :length], v[b : b + 1, :, :length], **options)
+        for b, length in enumerate(np.asarray(lengths).astype(int))
+    ]
+    return np.concatenate(rows)
+
+
+@kernel(
+    reference=_decode_of,
+    error=_decode_error,
+    corners=QUERIES,
+    beside=_mark_keys,
+    ranges=lambda keys, **_: {3: (1, keys)},
+    has_matrices=True,
+    flops=lambda batch, heads, keys, dim, **_: 4 * batch * heads * keys * dim,
+    terms=lambda keys, dim, **_: keys + dim,
+    elements=lambda batch, heads, keys, dim, *, group, **_: (
+        batch * max(heads * max(keys, dim), heads // group * keys * dim)
+    ),
+    accumulators=FLOATS_IN_FLOAT32,
+    refuse=_refuse_options,
+)
+def decode_attention(
+    batch: int,
+    heads: int,
+    keys: int,
+    dim: int,
+    *,
+    dtype: str = "float32",
+    acc: str | None = None,
+    out: str | None = None,
+    group: int = 1,
+    scale: float | None = None,
+) -> tvm.IRModule:
+    """Y = softmax(scale Q K^T) V of one query for each head, the next token's of a sequence.
+
+    Q and Y are (batch, heads, 1, dim), K and V (batch, heads / group, keys, dim). Of the keys of
+    sequence b the first lengths(b) count: int32, from 1 to `keys`. Blocks and options are those of
+    `attention`.
+
+    4 * dim operations for each head and key, as if all sequences were of full length. Raises
+    `KernelError` for bad sizes, dtype, acc, out, group or scale.
+    """
+
+    def mask(place: Any, value: Any, other: Any) -> Any:
+        sequence, _, key, lengths = place
+        return T.if_then_else(key < lengths[sequence], value, other)
+
+    sizes = (batch, heads, 1, keys, dim, group)
+    return _decode(sizes, (dtype, acc, out), mask, _write_scale(scale, dim))
+
+
+def _decode(sizes: Sizes, dtypes: DTypes, mask: Mask, factor: Any) -> tvm.IRModule:
+    (B, H, M, N, D, group), (dtype, _, out) = sizes, dtypes
+    add_scores, add_softmax = _write_scores(sizes, dtypes), _write_softmax(sizes, mask, factor)
+    add_values = _write_values(sizes, dtypes)
+
+    @I.ir_module
+    class DecodeAttention:
+        @T.prim_func(s_tir=True)
+        def main(
+            Q: T.Buffer((B, H, M, D), dtype),
+            K: T.Buffer((B, H // group, N, D), dtype),
+            V: T.Buffer((B, H // group, N, D), dtype),
+            lengths: T.Buffer((B,), "int32"),
+            Y: T.Buffer((B, H, M, D), out),
+        ):
+            T.func_attr({"tirx.noalias": True})
+            scores = T.sblock_alloc_buffer((B, H, M, N))
+            largest = T.sblock_alloc_buffer((B, H, M))
+            power = T.sblock_alloc_buffer((B, H, M, N))
+            total = T.sblock_alloc_buffer((B, H, M))
+            weighted = T.sblock_alloc_buffer((B, H, M, D))
+            add_scores(Q, K, scores)
+            add_softmax(scores, largest, power, total, lengths)
+            add_values(power, V, weighted, total, Y)
+
+    return DecodeAttention

@@ -1,0 +1,186 @@
+"""Products of matrices that share or wait for another reduction, as the blocks of transformers have
+them: whoever fuses them fuses reductions.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.modules import corners, roundings
+from tirstep.modules.dtypes import FLOATS_IN_FLOAT32
+from tirstep.modules.kernel import kernel
+from tirstep.modules.roundings import EPSILON
+from tirstep.modules.tvmscript import DTypes, cast_between
+
+
+def _swiglu_of(x: Any, gate: Any, up: Any, **_: Any) -> Any:
+    gates = x @ gate
+    return gates / (1 + np.exp(np.minimum(-gates, 700))) * (x @ up)
+
+
+@kernel(
+    reference=_swiglu_of,
+    error=roundings.swiglu,
+    corners=(corners.nothing, corners.few_terms, corners.one_term),
+    flops=lambda m, n, k, **_: 4 * m * n * k + 4 * m * n,
+    terms=lambda k, **_: k,
+    elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
+    accumulators=FLOATS_IN_FLOAT32,
+)
+def mlp_swiglu(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    dtype: str = "float32",
+    acc: str | None = None,
+    out: str | None = None,
+) -> tvm.IRModule:
+    """D(m, n) = silu(G) * U of two products of X(m, k), with silu(g) = g / (1 + exp(-g)).
+
+    G is X times Wg(k, n) and U is X times Wu(k, n): the gated layer of N. Shazeer (GLU variants
+    improve Transformer, 2020). Blocks "G" and "U", which sum in float32, and "D". `out` is as for
+    `matmul`.
+
+    4 * m * n * k + 4 * m * n operations, an exponential counted as one. Raises `KernelError` for
+    bad sizes, dtype, acc or out.
+    """
+    return _swiglu(m, n, k, (dtype, acc, out))
+
+
+def _swiglu(M: int, N: int, K: int, dtypes: DTypes) -> tvm.IRModule:
+    dtype, acc, out = dtypes
+    widen, narrow = cast_between(dtype, acc), cast_between(acc, out)
+
+    @I.ir_module
+    class MlpSwiglu:
+        @T.prim_func(s_tir=True)
+        def main(
+            X: T.Buffer((M, K), dtype),
+            Wg: T.Buffer((K, N), dtype),
+            Wu: T.Buffer((K, N), dtype),
+            D: T.Buffer((M, N), out),
+        ):
+            T.func_attr({"tirx.noalias": True})
+            G = T.sblock_alloc_buffer((M, N))
+            U = T.sblock_alloc_buffer((M, N))
+            for i, j, k in T.grid(M, N, K):
+                with T.sblock("G"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        G[vi, vj] = T.float32(0)
+                    G[vi, vj] = G[vi, vj] + widen(X[vi, vk]) * widen(Wg[vk, vj])
+            for i, j, k in T.grid(M, N, K):
+                with T.sblock("U"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        U[vi, vj] = T.float32(0)
+                    U[vi, vj] = U[vi, vj] + widen(X[vi, vk]) * widen(Wu[vk, vj])
+            for i, j in T.grid(M, N):
+                with T.sblock("D"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    D[vi, vj] = narrow(
+                        G[vi, vj] / (T.float32(1) + T.exp(T.float32(0) - G[vi, vj])) * U[vi, vj]
+                    )
+
+    return MlpSwiglu
+
+
+def _rms_norm_matmul_of(x: Any, gain: Any, w: Any, **_: Any) -> Any:
+    return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + EPSILON) * gain @ w
+
+
+@kernel(
+    reference=_rms_norm_matmul_of,
+    error=roundings.rms_norm_matmul,
+    corners=(
+        corners.zeros,
+        corners.small,
+        corners.large,
+        corners.sparse,
+        corners.high_offset,
+        corners.subnormal,
+    ),
+    flops=lambda m, n, k, **_: 2 * m * n * k + 4 * m * k,
+    terms=lambda k, **_: 2 * k,
+    elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
+    accumulators=FLOATS_IN_FLOAT32,
+)
+def rms_norm_matmul(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    dtype: str = "float32",
+    acc: str | None = None,
+    out: str | None = None,
+) -> tvm.IRModule:
+    """C(m, n) = R(m, k) times W(k, n), where R is the `rms_norm` of X(m, k) with gain(k).
+
+    Blocks "sum", which sums squares in float32, "R", of the type of X, "C", which sums in float32
+    into a buffer of its own, and "C_cast", which stores that as `out`, which is as for `matmul`.
+
+    2 * m * n * k + 4 * m * k operations. Raises `KernelError` for bad sizes, dtype, acc or out.
+    """
+    return _rms_norm_matmul(m, n, k, (dtype, acc, out))
+
+
+def _rms_norm_matmul(M: int, N: int, K: int, dtypes: DTypes) -> tvm.IRModule:
+    dtype, acc, out = dtypes
+    widen, store = cast_between(dtype, acc), cast_between(acc, out)
+    normalize = _write_norm(M, K, dtype)
+
+    @I.ir_module
+    class RmsNormMatmul:
+        @T.prim_func(s_tir=True)
+        def main(
+            X: T.Buffer((M, K), dtype),
+            gain: T.Buffer((K,), dtype),
+            W: T.Buffer((K, N), dtype),
+            C: T.Buffer((M, N), out),
+        ):
+            T.func_attr({"tirx.noalias": True})
+            squares = T.sblock_alloc_buffer((M,))
+            R = T.sblock_alloc_buffer((M, K), dtype)
+            C_acc = T.sblock_alloc_buffer((M, N))
+            normalize(X, gain, squares, R)
+            for i, j, k in T.grid(M, N, K):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        C_acc[vi, vj] = T.float32(0)
+                    C_acc[vi, vj] = C_acc[vi, vj] + widen(R[vi, vk]) * widen(W[vk, vj])
+            for i, j in T.grid(M, N):
+                with T.sblock("C_cast"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = store(C_acc[vi, vj])
+
+    return RmsNormMatmul
+
+
+def _write_norm(M: int, K: int, dtype: str) -> Callable[..., Any]:
+    """What writes the blocks "sum" and "R" inline."""
+    widen, narrow = cast_between(dtype, "float32"), cast_between("float32", dtype)
+
+    @T.inline
+    def normalize(X, gain, squares, R):
+        for i, k in T.grid(M, K):
+            with T.sblock("sum"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    squares[vi] = T.float32(0)
+                squares[vi] = squares[vi] + widen(X[vi, vk]) * widen(X[vi, vk])
+        for i, k in T.grid(M, K):
+            with T.sblock("R"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                R[vi, vk] = narrow(
+                    widen(X[vi, vk])
+                    * T.rsqrt(squares[vi] / T.float32(K) + T.float32(EPSILON))
+                    * widen(gain[vk])
+                )
+
+    return normalize

@@ -1,0 +1,233 @@
+"""``tirstep export --as trace|python|database``: a schedule that replays with TVM alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tirstep.files import write_file
+
+from .wrong_use import UseError
+
+if TYPE_CHECKING:
+    from tirstep.lowering_checks import Run
+
+REPLAY = "replay.py"
+_MODULE, _TRACE = "module.json", "trace.json"
+_WORKLOAD, _RECORD = "database_workload.json", "database_tuning_record.json"
+FILES = {
+    "trace": (REPLAY, _MODULE, _TRACE),
+    "python": (REPLAY,),
+    "database": (REPLAY, _WORKLOAD, _RECORD),
+}
+"""What each form consists of."""
+_UNMEASURED = 1.0
+"""Seconds of a tuning record, which MetaSchedule passes over without any; nothing was measured."""
+_LAMBDA_CONSTANT = re.compile(r"(?<=[(,] )(\d+)(?=,)|(?<=: \()(\d+)(?=,)")
+_BEGIN = '''"""{about}
+
+Written by tirstep export; it needs TVM alone. `replay` returns the schedule, and run as a program
+this prints its module.
+"""
+'''
+_END = """
+
+if __name__ == "__main__":
+    print(replay().mod.script())
+"""
+_FROM_TRACE = '''
+from pathlib import Path
+
+import tvm
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import Trace
+
+HERE = Path(__file__).resolve().parent
+
+
+def replay() -> Schedule:
+    """The module of module.json, with the instructions of trace.json applied."""
+    sch = Schedule(tvm.ir.load_json((HERE / "module.json").read_text(encoding="utf-8")))
+    trace = tvm.ir.load_json((HERE / "trace.json").read_text(encoding="utf-8"))
+    Trace.apply_json_to_schedule(trace, sch)
+    return sch
+'''
+_FROM_DATABASE = '''
+from pathlib import Path
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.meta_schedule.database import JSONDatabase
+
+HERE = Path(__file__).resolve().parent
+
+
+def replay() -> Schedule:
+    """The one record of the database, on its workload; the time that it bears is not measured."""
+    database = JSONDatabase(
+        str(HERE / "database_workload.json"), str(HERE / "database_tuning_record.json")
+    )
+    (record,) = database.get_all_tuning_records()
+    sch = Schedule(record.workload.mod)
+    record.trace.apply_to_schedule(sch, remove_postproc=False)
+    return sch
+'''
+_CHECK = """
+import sys
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+import replay
+import tvm
+from tvm_ffi import structural_equal
+
+expected = tvm.ir.load_json(Path(sys.argv[2]).read_text(encoding="utf-8"))
+if any(name.partition(".")[0] == "tirstep" for name in sys.modules):
+    sys.exit("it loads tirstep")
+if not structural_equal(replay.replay().mod, expected):
+    sys.exit("it makes another module")
+"""
+"""Replays in a process of its own, and compares."""
+
+
+def export_replay(run: Run, form: str, folder: Path, *, force: bool) -> None:
+    """Write the last step of a run in a form that replays with TVM alone, and replay it.
+
+    Raises `UseError` for a folder with other files, and where it does not replay, which is left
+    unwritten then.
+    """
+    require_room(folder, form, force=force)
+    files = make_files(run, form)
+    _verify(run, files, form)
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        write_file(folder / name, text)
+
+
+def require_room(folder: Path, form: str, *, force: bool) -> None:
+    """Refuse a place where something else stands."""
+    if not folder.absolute().parent.is_dir():
+        raise UseError(f"there is no folder {folder.parent}; give DIR a folder in one that is")
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UseError(f"{folder} is no folder; give another DIR")
+    found = {path.name for path in folder.iterdir()}
+    if found - set(FILES[form]):
+        raise UseError(f"{folder} has files that no such export made; they stay: give another DIR")
+    if found and not force:
+        raise UseError(f"{folder} is an export already; replace it with --force")
+
+
+def make_files(run: Run, form: str) -> dict[str, str]:
+    """The files of a form by their names."""
+    import tvm
+
+    module, trace = run.steps[0].module, run.steps[-1].trace
+    begin = _BEGIN.format(about=_describe(run))
+    if form == "python":
+        return {REPLAY: begin + _write_python(run) + _END}
+    if form == "trace":
+        return {
+            REPLAY: begin + _FROM_TRACE + _END,
+            _MODULE: tvm.ir.save_json(module),
+            _TRACE: tvm.ir.save_json(trace.as_json()),
+        }
+    return {REPLAY: begin + _FROM_DATABASE + _END, **_write_database(module, trace)}
+
+
+def _describe(run: Run) -> str:
+    from .formatting import format_shape
+
+    return f"{run.recipe.name} of {run.recipe.kernel_name} at {format_shape(run.problem.shape)}."
+
+
+def _write_python(run: Run) -> str:
+    """The module as TVMScript, and the trace as calls of TVM's schedule."""
+    from tirstep.lowering_checks import print_module
+
+    script = print_module(run.steps[0].module)
+    named = re.search(r"^class (\w+):", script, re.MULTILINE)
+    calls = _write_calls(run.steps[-1].trace)
+    if named is None or "def apply_trace" not in calls:
+        raise UseError("TVM prints no program of this trace; export it --as trace")
+    replay = (
+        f'def replay() -> s_tir.Schedule:\n    """The module, with all calls applied."""\n'
+        f"    sch = s_tir.Schedule({named[1]})\n    apply_trace(sch)\n    return sch\n"
+    )
+    imports = (
+        "\nfrom tvm import s_tir\nfrom tvm.script import ir as I\n"
+        "from tvm.script import tirx as T\nfrom tvm.tirx import const\n\n\n"
+    )
+    return f"{imports}{script.rstrip()}\n\n\n{calls.rstrip()}\n\n\n{replay}"
+
+
+def _write_calls(trace: Any) -> str:
+    """TVM's text of a trace, which writes a bool as 1, and constants that an index map refuses."""
+    values = [item.inputs[-1] for item in trace.insts if str(item.kind.name) == "Annotate"]
+    lines = []
+    for line in str(trace).splitlines():
+        if line.lstrip().startswith("sch.annotate("):
+            value = values.pop(0)
+            if isinstance(value, bool):
+                line = re.sub(r"ann_val=[01]\)$", f"ann_val={value})", line)
+        if "index_map=lambda" in line:
+            before, _, rest = line.partition("index_map=lambda")
+            mapping, mark, after = rest.partition(", pad_value=")
+            mapping = _LAMBDA_CONSTANT.sub(lambda found: f"const({found[0]})", mapping)
+            line = f"{before}index_map=lambda{mapping}{mark}{after}"
+        if not line.startswith("#"):
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _write_database(module: Any, trace: Any) -> dict[str, str]:
+    """The two files of a database of MetaSchedule's, with one workload and one record."""
+    from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
+
+    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
+        files = [Path(scratch) / name for name in (_WORKLOAD, _RECORD)]
+        database = JSONDatabase(*map(str, files))
+        workload = database.commit_workload(module)
+        database.commit_tuning_record(TuningRecord(trace, workload, run_secs=[_UNMEASURED]))
+        workloads, records = (file.read_text(encoding="utf-8") for file in files)
+    return {_WORKLOAD: workloads, _RECORD: _mark_bools(records, trace)}
+
+
+def _mark_bools(record: str, trace: Any) -> str:
+    """A record whose annotations are bools where they were, which TVM writes as 1 and 0."""
+    number, row = json.loads(record)
+    (instructions, _), *_ = row
+    for written, item in zip(instructions, trace.insts, strict=True):
+        if str(item.kind.name) == "Annotate" and isinstance(item.inputs[-1], bool):
+            written[1][-1] = bool(item.inputs[-1])
+    return json.dumps([number, row]) + "\n"
+
+
+def _verify(run: Run, files: dict[str, str], form: str) -> None:
+    """Replay the files in a process without tirstep; raises `UseError` where that fails."""
+    import tvm
+
+    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
+        folder, expected = Path(scratch) / "export", Path(scratch) / "expected.json"
+        folder.mkdir()
+        for name, text in files.items():
+            write_file(folder / name, text)
+        write_file(expected, tvm.ir.save_json(run.steps[-1].module))
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _CHECK, str(folder), str(expected)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        other = "trace" if form == "python" else "git"
+        raise UseError(
+            f"{run.recipe.name} does not replay with TVM alone as {form}: {reason}; export it "
+            f"--as {other}"
+        )

@@ -1,0 +1,30 @@
+"""Rules of dlight that schedule a model's functions by tirstep's plans.
+
+from tvm.s_tir import dlight
+from tirstep import rules
+
+with target:
+    scheduled = dlight.ApplyDefaultSchedule(*rules.cuda(), dlight.gpu.Fallback())(module)
+executable = tvm.relax.build(scheduled, target, tir_pipeline="tirstep")
+"""
+
+from __future__ import annotations
+
+from tirstep.transforms.plans.choosing import DEVICE
+from tirstep.transforms.plans.plan import PLANS
+from tirstep.transforms.plans.rules import TirstepRule, make_plan_rule
+from tirstep.transforms.recipes.gpus import read_gpu
+
+__all__ = ["TirstepRule", "cuda"]
+
+
+def cuda(*, device: str = DEVICE, tensor_cores: bool = False) -> list[TirstepRule]:
+    """Rules for products, rows (softmax, norms, sums) and elementwise functions, in this order.
+
+    `device` is the name of a GPU, or its properties, whose model of time chooses tiles. With
+    `tensor_cores`, products of half precision with constant sizes run there, where the GPU is of
+    sm_80 or newer. A function that a rule leaves to the next one is in its `reasons`. Raises
+    `TransformError` for a GPU that is not known and not described.
+    """
+    read_gpu(device)
+    return [make_plan_rule(plan, device=device, tensor_cores=tensor_cores) for plan in PLANS]

@@ -1,0 +1,98 @@
+"""``tirstep export --as trace|python|database``: what is written replays with TVM alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tvm.ir import assert_structural_equal
+from tvm.script import from_source
+
+from tirstep.cli import export_replay
+from tirstep.modules import softmax
+from tirstep.transforms.recipes import find_recipe
+
+from .conftest import Command
+
+SMALL = ("--shape", "m=6,n=64", "--set", "threads=8")
+
+
+def replay(folder: Path) -> str:
+    """What the export prints in a process of its own, which finds no tirstep."""
+    done = subprocess.run(
+        [sys.executable, "-I", str(folder / "replay.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder.parent,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("form", "files"),
+    [
+        ("trace", {"replay.py", "module.json", "trace.json"}),
+        ("python", {"replay.py"}),
+        ("database", {"replay.py", "database_workload.json", "database_tuning_record.json"}),
+    ],
+)
+def test_a_schedule_replays(command: Command, tmp_path: Path, form: str, files: set[str]) -> None:
+    """With options of passes that are bools, an index map, and a copy for several readers."""
+    folder = tmp_path / "out"
+    result = command("export", "softmax_vectors", folder, "--as", form, *SMALL)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.endswith(f"softmax_vectors as {form}, replayed with TVM alone\n")
+    assert {path.name for path in folder.iterdir()} == files
+    module = softmax.problem(m=6, n=64).module
+    expected = find_recipe("softmax_vectors").steps(module, threads=8)[-1].module
+    assert_structural_equal(from_source(replay(folder)), expected)
+
+
+def test_an_export_is_replaced_only_when_asked(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_replay, "_verify", lambda *_: None)
+    folder = tmp_path / "out"
+    assert command("export", "vector_add_bound", folder, "--as", "python").code == 0
+    before = (folder / "replay.py").read_text(encoding="utf-8")
+    again = command("export", "relu_bound", folder, "--as", "python")
+    assert "is an export already; replace it with --force" in again.err
+    assert (folder / "replay.py").read_text(encoding="utf-8") == before
+    assert command("export", "relu_bound", folder, "--as", "python", "--force").code == 0
+    assert "relu_bound" in (folder / "replay.py").read_text(encoding="utf-8")
+
+
+def test_what_needs_tirstep_is_not_written(command: Command, tmp_path: Path) -> None:
+    result = command(
+        "export", "matmul_mma", tmp_path / "out", "--as", "trace", "--shape", "m=256,n=256,k=64"
+    )
+    assert result.code == 2
+    assert "matmul_mma does not replay with TVM alone as trace: " in result.err
+    assert "is not registered; export it --as git" in result.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_wrong_replay_is_not_written(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_replay, "_write_calls", lambda trace: "def apply_trace(sch): pass")
+    result = command("export", "vector_add_bound", tmp_path / "out", "--as", "python")
+    assert "does not replay with TVM alone as python: it makes another module; export" in result.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_files_stay(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine", encoding="utf-8")
+    result = command("export", "vector_add_bound", tmp_path, "--as", "trace", "--force")
+    assert "has files that no such export made; they stay: give another DIR" in result.err
+    assert (
+        "is no folder"
+        in command("export", "vector_add_bound", tmp_path / "notes", "--as", "trace").err
+    )
+    missing = tmp_path / "a" / "b"
+    assert "there is no folder" in command("export", "relu_bound", missing, "--as", "python").err
+    targeted = command("export", "relu_bound", tmp_path / "c", "--as", "trace", "--target", "llvm")
+    assert "--target llvm is for --as git; a trace is of no target" in targeted.err

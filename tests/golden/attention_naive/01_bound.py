@@ -1,0 +1,89 @@
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(Q: T.Buffer((1, 2, 12, 8), "float32"), K: T.Buffer((1, 2, 16, 8), "float32"), V: T.Buffer((1, 2, 16, 8), "float32"), Y: T.Buffer((1, 2, 12, 8), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        # with T.sblock("root"):
+        scores = T.sblock_alloc_buffer((1, 2, 12, 16))
+        largest = T.sblock_alloc_buffer((1, 2, 12))
+        power = T.sblock_alloc_buffer((1, 2, 12, 16))
+        total = T.sblock_alloc_buffer((1, 2, 12))
+        weighted = T.sblock_alloc_buffer((1, 2, 12, 8))
+        for b_h_i_j_fused_0 in T.thread_binding(96, thread="blockIdx.x"):
+            for b_h_i_j_fused_1 in T.thread_binding(4, thread="threadIdx.x"):
+                for d in range(8):
+                    with T.sblock("scores"):
+                        vb = T.axis.spatial(1, 0)
+                        vh = T.axis.spatial(2, (b_h_i_j_fused_0 * 4 + b_h_i_j_fused_1) // 192)
+                        vi = T.axis.spatial(12, (b_h_i_j_fused_0 * 4 + b_h_i_j_fused_1) % 192 // 16)
+                        vj = T.axis.spatial(16, (b_h_i_j_fused_0 * 4 + b_h_i_j_fused_1) % 16)
+                        vd = T.axis.reduce(8, d)
+                        T.reads(Q[vb, vh, vi, vd], K[vb, vh, vj, vd])
+                        T.writes(scores[vb, vh, vi, vj])
+                        with T.init():
+                            scores[vb, vh, vi, vj] = T.float32(0.0)
+                        scores[vb, vh, vi, vj] = scores[vb, vh, vi, vj] + Q[vb, vh, vi, vd] * K[vb, vh, vj, vd]
+        for b_h_i_fused_0 in T.thread_binding(6, thread="blockIdx.x"):
+            for b_h_i_fused_1 in T.thread_binding(4, thread="threadIdx.x"):
+                for j in range(16):
+                    with T.sblock("max"):
+                        vb = T.axis.spatial(1, 0)
+                        vh = T.axis.spatial(2, (b_h_i_fused_0 * 4 + b_h_i_fused_1) // 12)
+                        vi = T.axis.spatial(12, (b_h_i_fused_0 * 4 + b_h_i_fused_1) % 12)
+                        vj = T.axis.reduce(16, j)
+                        T.reads(scores[vb, vh, vi, vj])
+                        T.writes(largest[vb, vh, vi])
+                        with T.init():
+                            largest[vb, vh, vi] = T.float32(-340282346638528859811704183484516925440.0)
+                        largest[vb, vh, vi] = T.max(largest[vb, vh, vi], scores[vb, vh, vi, vj])
+        for b_h_i_j_fused_0 in T.thread_binding(96, thread="blockIdx.x"):
+            for b_h_i_j_fused_1 in T.thread_binding(4, thread="threadIdx.x"):
+                with T.sblock("exp"):
+                    vb = T.axis.spatial(1, 0)
+                    vh = T.axis.spatial(2, (b_h_i_j_fused_0 * 4 + b_h_i_j_fused_1) // 192)
+                    vi = T.axis.spatial(12, (b_h_i_j_fused_0 * 4 + b_h_i_j_fused_1) % 192 // 16)
+                    vj = T.axis.spatial(16, (b_h_i_j_fused_0 * 4 + b_h_i_j_fused_1) % 16)
+                    T.reads(scores[vb, vh, vi, vj], largest[vb, vh, vi])
+                    T.writes(power[vb, vh, vi, vj])
+                    power[vb, vh, vi, vj] = T.exp((scores[vb, vh, vi, vj] - largest[vb, vh, vi]) * T.float32(0.35355339059327373))
+        for b_h_i_fused_0 in T.thread_binding(6, thread="blockIdx.x"):
+            for b_h_i_fused_1 in T.thread_binding(4, thread="threadIdx.x"):
+                for j in range(16):
+                    with T.sblock("sum"):
+                        vb = T.axis.spatial(1, 0)
+                        vh = T.axis.spatial(2, (b_h_i_fused_0 * 4 + b_h_i_fused_1) // 12)
+                        vi = T.axis.spatial(12, (b_h_i_fused_0 * 4 + b_h_i_fused_1) % 12)
+                        vj = T.axis.reduce(16, j)
+                        T.reads(power[vb, vh, vi, vj])
+                        T.writes(total[vb, vh, vi])
+                        with T.init():
+                            total[vb, vh, vi] = T.float32(0.0)
+                        total[vb, vh, vi] = total[vb, vh, vi] + power[vb, vh, vi, vj]
+        for b_h_i_d_fused_0 in T.thread_binding(48, thread="blockIdx.x"):
+            for b_h_i_d_fused_1 in T.thread_binding(4, thread="threadIdx.x"):
+                for j in range(16):
+                    with T.sblock("weighted"):
+                        vb = T.axis.spatial(1, 0)
+                        vh = T.axis.spatial(2, (b_h_i_d_fused_0 * 4 + b_h_i_d_fused_1) // 96)
+                        vi = T.axis.spatial(12, (b_h_i_d_fused_0 * 4 + b_h_i_d_fused_1) % 96 // 8)
+                        vd = T.axis.spatial(8, (b_h_i_d_fused_0 * 4 + b_h_i_d_fused_1) % 8)
+                        vj = T.axis.reduce(16, j)
+                        T.reads(power[vb, vh, vi, vj], V[vb, vh, vj, vd])
+                        T.writes(weighted[vb, vh, vi, vd])
+                        with T.init():
+                            weighted[vb, vh, vi, vd] = T.float32(0.0)
+                        weighted[vb, vh, vi, vd] = weighted[vb, vh, vi, vd] + power[vb, vh, vi, vj] * V[vb, vh, vj, vd]
+        for b_h_i_d_fused_0 in T.thread_binding(48, thread="blockIdx.x"):
+            for b_h_i_d_fused_1 in T.thread_binding(4, thread="threadIdx.x"):
+                with T.sblock("Y"):
+                    vb = T.axis.spatial(1, 0)
+                    vh = T.axis.spatial(2, (b_h_i_d_fused_0 * 4 + b_h_i_d_fused_1) // 96)
+                    vi = T.axis.spatial(12, (b_h_i_d_fused_0 * 4 + b_h_i_d_fused_1) % 96 // 8)
+                    vd = T.axis.spatial(8, (b_h_i_d_fused_0 * 4 + b_h_i_d_fused_1) % 8)
+                    T.reads(weighted[vb, vh, vi, vd], total[vb, vh, vi])
+                    T.writes(Y[vb, vh, vi, vd])
+                    Y[vb, vh, vi, vd] = weighted[vb, vh, vi, vd] / total[vb, vh, vi]

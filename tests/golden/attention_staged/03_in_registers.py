@@ -1,0 +1,104 @@
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(Q: T.Buffer((1, 2, 12, 8), "float32"), K: T.Buffer((1, 2, 16, 8), "float32"), V: T.Buffer((1, 2, 16, 8), "float32"), Y: T.Buffer((1, 2, 12, 8), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"pass_config.tirx.disable_storage_rewrite": True})
+            scores_local = T.sblock_alloc_buffer((1, 2, 12, 16), scope="local")
+            largest_local = T.sblock_alloc_buffer((1, 2, 12), scope="local")
+            total_local = T.sblock_alloc_buffer((1, 2, 12), scope="local")
+            weighted_local = T.sblock_alloc_buffer((1, 2, 12, 8), scope="local")
+            largest_tile_local = T.sblock_alloc_buffer((1, 2, 12, 4), scope="local")
+            largest_previous_local = T.sblock_alloc_buffer((1, 2, 12), scope="local")
+            power_running_local = T.sblock_alloc_buffer((1, 2, 12, 16), scope="local")
+            Q_local = T.sblock_alloc_buffer((1, 2, 12, 8), scope="local")
+            for b in T.thread_binding(1, thread="blockIdx.z"):
+                for h in T.thread_binding(2, thread="blockIdx.y"):
+                    for i_0 in T.thread_binding(3, thread="blockIdx.x"):
+                        for i_1 in T.thread_binding(4, thread="threadIdx.x"):
+                            for ax0, ax1, ax2, ax3 in T.grid(1, 1, 1, 8):
+                                with T.sblock("Q_local"):
+                                    v0 = T.axis.spatial(1, ax0)
+                                    v1 = T.axis.spatial(2, h + ax1)
+                                    v2 = T.axis.spatial(12, i_0 * 4 + i_1 + ax2)
+                                    v3 = T.axis.spatial(8, ax3)
+                                    T.reads(Q[v0, v1, v2, v3])
+                                    T.writes(Q_local[v0, v1, v2, v3])
+                                    Q_local[v0, v1, v2, v3] = Q[v0, v1, v2, v3]
+                            for j_0 in range(4):
+                                for ax0, ax1, ax2, ax3, ax4 in T.grid(1, 1, 1, 4, 8):
+                                    with T.sblock("scores"):
+                                        vb = T.axis.spatial(1, ax0)
+                                        vh = T.axis.spatial(2, h + ax1)
+                                        vi = T.axis.spatial(12, i_0 * 4 + i_1 + ax2)
+                                        vj = T.axis.spatial(16, j_0 * 4 + ax3)
+                                        vd = T.axis.reduce(8, ax4)
+                                        T.reads(Q_local[vb, vh, vi, vd], K[vb, vh, vj, vd])
+                                        T.writes(scores_local[vb, vh, vi, vj])
+                                        with T.init():
+                                            scores_local[vb, vh, vi, vj] = T.float32(0.0)
+                                        scores_local[vb, vh, vi, vj] = scores_local[vb, vh, vi, vj] + Q_local[vb, vh, vi, vd] * K[vb, vh, vj, vd]
+                                for j_1 in range(4):
+                                    with T.sblock("max_tile"):
+                                        vb, vh = T.axis.remap("SS", [b, h])
+                                        vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                                        vj_0, vj_1 = T.axis.remap("SR", [j_0, j_1])
+                                        T.reads(scores_local[vb, vh, vi, vj_0 * 4 + vj_1])
+                                        T.writes(largest_tile_local[vb, vh, vi, vj_0])
+                                        with T.init():
+                                            largest_tile_local[vb, vh, vi, vj_0] = T.float32(-340282346638528859811704183484516925440.0)
+                                        largest_tile_local[vb, vh, vi, vj_0] = T.max(largest_tile_local[vb, vh, vi, vj_0], scores_local[vb, vh, vi, vj_0 * 4 + vj_1])
+                                with T.sblock("max"):
+                                    vb, vh = T.axis.remap("SS", [b, h])
+                                    vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                                    vj_0 = T.axis.reduce(4, j_0)
+                                    T.reads(largest_tile_local[vb, vh, vi, vj_0])
+                                    T.writes(largest_local[vb, vh, vi], largest_previous_local[vb, vh, vi])
+                                    with T.init():
+                                        largest_local[vb, vh, vi] = T.float32(-340282346638528859811704183484516925440.0)
+                                    largest_previous_local[vb, vh, vi] = largest_local[vb, vh, vi]
+                                    largest_local[vb, vh, vi] = T.max(largest_local[vb, vh, vi], largest_tile_local[vb, vh, vi, vj_0])
+                                for j_1 in range(4):
+                                    with T.sblock("exp_running"):
+                                        vb, vh = T.axis.remap("SS", [b, h])
+                                        vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                                        vj = T.axis.spatial(16, j_0 * 4 + j_1)
+                                        T.reads(scores_local[vb, vh, vi, vj], largest_local[vb, vh, vi])
+                                        T.writes(power_running_local[vb, vh, vi, vj])
+                                        power_running_local[vb, vh, vi, vj] = T.exp((scores_local[vb, vh, vi, vj] - largest_local[vb, vh, vi]) * T.float32(0.35355339059327373))
+                                for j_1 in range(4):
+                                    with T.sblock("sum"):
+                                        vb, vh = T.axis.remap("SS", [b, h])
+                                        vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                                        vj_0, vj_1 = T.axis.remap("SR", [j_0, j_1])
+                                        T.reads(largest_previous_local[vb, vh, vi], largest_local[vb, vh, vi], power_running_local[vb, vh, vi, vj_0 * 4 + vj_1])
+                                        T.writes(total_local[vb, vh, vi])
+                                        with T.init():
+                                            total_local[vb, vh, vi] = T.if_then_else(vj_0 == 0, T.float32(0.0), total_local[vb, vh, vi] * T.exp((largest_previous_local[vb, vh, vi] - largest_local[vb, vh, vi]) * T.float32(0.35355339059327373)))
+                                        total_local[vb, vh, vi] = total_local[vb, vh, vi] + power_running_local[vb, vh, vi, vj_0 * 4 + vj_1]
+                                for d, j_1 in T.grid(8, 4):
+                                    with T.sblock("weighted"):
+                                        vb, vh = T.axis.remap("SS", [b, h])
+                                        vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                                        vd, vj_0, vj_1 = T.axis.remap("SSR", [d, j_0, j_1])
+                                        T.reads(largest_previous_local[vb, vh, vi], largest_local[vb, vh, vi], power_running_local[vb, vh, vi, vj_0 * 4 + vj_1], V[vb, vh, vj_0 * 4 + vj_1, vd])
+                                        T.writes(weighted_local[vb, vh, vi, vd])
+                                        with T.init():
+                                            weighted_local[vb, vh, vi, vd] = T.if_then_else(vj_0 == 0, T.float32(0.0), weighted_local[vb, vh, vi, vd] * T.exp((largest_previous_local[vb, vh, vi] - largest_local[vb, vh, vi]) * T.float32(0.35355339059327373)))
+                                        weighted_local[vb, vh, vi, vd] = weighted_local[vb, vh, vi, vd] + power_running_local[vb, vh, vi, vj_0 * 4 + vj_1] * V[vb, vh, vj_0 * 4 + vj_1, vd]
+                            for ax0, ax1, ax2, ax3 in T.grid(1, 1, 1, 8):
+                                with T.sblock("Y"):
+                                    vb = T.axis.spatial(1, ax0)
+                                    vh = T.axis.spatial(2, h + ax1)
+                                    vi = T.axis.spatial(12, i_0 * 4 + i_1 + ax2)
+                                    vd = T.axis.spatial(8, ax3)
+                                    T.reads(weighted_local[vb, vh, vi, vd], total_local[vb, vh, vi])
+                                    T.writes(Y[vb, vh, vi, vd])
+                                    Y[vb, vh, vi, vd] = weighted_local[vb, vh, vi, vd] / total_local[vb, vh, vi]

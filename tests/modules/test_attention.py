@@ -1,0 +1,90 @@
+"""Attention: what is seen, what is refused, and rows that one key takes, to the bit."""
+
+import numpy as np
+import pytest
+
+from tirstep.modules import KernelError, Problem, attention, decode_attention
+from tirstep.modules.attention import find_visible
+from tirstep.modules.dtypes import dtype_facts
+
+
+@pytest.mark.parametrize("keys", [1, 5, 9])
+@pytest.mark.parametrize("window", [None, 1, 3, 50])
+def test_operations_are_those_of_the_keys_that_are_seen(keys: int, window: int | None) -> None:
+    for queries in range(1, keys + 1):
+        problem = attention.problem(2, 3, queries, keys, 4, causal=True, window=window)
+        seen = find_visible(queries, keys, causal=True, window=window)
+        assert problem.flops == 2 * 3 * 4 * 4 * int(seen.sum())
+        assert seen[-1, -1]
+        assert seen.any(axis=1).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"group": 3}, r"group=3 heads of queries share .* are 4; choose a divisor of 4$"),
+        ({"group": True}, "group=True heads"),
+        ({"scale": 0}, "scale=0 is no factor; give a number above 0, or None"),
+        ({"scale": "1"}, "scale='1' is no factor"),
+        ({"scale": float("nan")}, "scale=nan is no factor"),
+        ({"window": 2}, "window=2 counts back from a query's own key; give causal=True as well"),
+        ({"window": 0, "causal": True}, "window=0 is no number of keys; give an int >= 1"),
+        ({"causal": 1}, r"causal=1 is not possible; choose False or True$"),
+        ({"causal": True, "queries": 9}, "leaves the first 2 queries without a key; give as many"),
+        ({"dtype": "int8"}, "dtype='int8' is not possible"),
+        ({"out": "bfloat16"}, "out='bfloat16' is not possible"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict, sentence: str) -> None:
+    sizes = {"batch": 1, "heads": 4, "queries": 5, "keys": 7, "dim": 4}
+    with pytest.raises(KernelError, match=sentence):
+        attention.problem(**{**sizes, **options})
+
+
+def plant_places(problem: Problem, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Queries that each find one key, by its number in binary; values that are whole numbers."""
+    shape, rng = problem.shape, np.random.default_rng(seed)
+    keys, dim = shape["keys"], shape["dim"]
+    codes = 2.0 * (np.arange(keys)[:, None] >> np.arange(dim) & 1) - 1
+    wanted = rng.integers(0, keys, problem.inputs[0].shape[:-1])
+    q, k = 2048 * codes[wanted], np.broadcast_to(codes, problem.inputs[1].shape)
+    v = rng.integers(-99, 100, problem.inputs[2].shape)
+    typed = [
+        np.array(array, dtype_facts(tensor.dtype).numpy)
+        for array, tensor in zip((q, k, v), problem.inputs, strict=False)
+    ]
+    heads = np.arange(shape["heads"])[:, None] // problem.options["group"]
+    return typed, v[np.arange(shape["batch"])[:, None, None], heads, wanted]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("group", [1, 2])
+def test_one_key_takes_all_and_nothing_is_tolerated(run, dtype: str, group: int) -> None:
+    problem = attention.problem(2, 4, 6, 29, 5, dtype=dtype, out=dtype, group=group)
+    inputs, right = plant_places(problem, 0)
+    (got,) = run(problem.module, problem, inputs)
+    np.testing.assert_array_equal(got, right)
+    np.testing.assert_array_equal(problem.reference(inputs)[0], right)
+    ((low, high),) = problem.error_interval(inputs)
+    assert (high - low).max() < 1e-30
+
+
+def test_lengths_are_whole_numbers_of_keys() -> None:
+    problem = decode_attention.problem(64, 2, 7, 4)
+    drawn = [problem.integer_inputs(0), problem.float_inputs(1), problem.corner_inputs(2)[0][1]]
+    for *_, lengths in drawn:
+        assert lengths.dtype == np.int32
+        assert set(lengths.tolist()) == set(range(1, 8))
+
+
+def test_every_row_of_queries_is_a_corner_case_and_keys_have_marks() -> None:
+    (names, (q, k, _)), *others = attention.problem(1, 2, 5, 6, 4).corner_inputs(0)
+    assert not others
+    assert len(names) == 9
+    assert not q[0, 0, names.index("zeros")].any()
+    assert k[0, 0].astype(int).T[:4].tolist() == [
+        [1] * 6,
+        [1, 1, 1, 0, 0, 0],
+        [0, 0, 0, 0, 0, 1],
+        [1, 0, 0, 0, 0, 0],
+    ]

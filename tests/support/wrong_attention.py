@@ -1,0 +1,191 @@
+"""Wrong kernels of attention, in NumPy: most of them tile by tile, as they are fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from wrong import Wrong, f32
+
+TILE = 4
+"""Keys that are read at once."""
+Repair = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Attend:
+    """Attention by tiles of keys with a rolling update, and one of its parts wrong.
+
+    Attributes
+    ----------
+    repair : of the maximum before and after, what corrects the sums so far
+    start : the maximum before the first key
+    visible : of the places of queries and of keys
+    first : of a tile, the key that it is read from
+    scale : of dim
+    head : of the head of queries, that of keys
+    """
+
+    group: int = 1
+    repair: Repair = lambda old, new: np.exp(old - new)
+    start: float = float(np.finfo(np.float32).min)
+    visible: Callable[[Any, Any], Any] = lambda query, key: key >= 0
+    first: Callable[[int], int] = lambda tile: tile
+    scale: Callable[[int], float] = lambda dim: 1 / np.sqrt(dim)
+    head: Callable[[int, int], int] = lambda head, group: head // group
+    last: int = 0
+    carried: bool = True
+    of_total: Repair | None = None
+
+    def __call__(self, q: Any, k: Any, v: Any, lengths: Any = None) -> Any:
+        result = np.empty(q.shape, f32)
+        for b, h in np.ndindex(q.shape[:2]):
+            shared = self.head(h, self.group)
+            count = k.shape[2] if lengths is None else int(lengths[b])
+            result[b, h] = self._attend(q[b, h], k[b, shared], v[b, shared], count)
+        return result
+
+    def _attend(self, q: Any, k: Any, v: Any, count: int) -> Any:
+        queries = np.arange(len(q))[:, None] + len(k) - len(q)
+        top, total = np.full((len(q), 1), f32(self.start)), np.zeros((len(q), 1), f32)
+        weighted = np.zeros((len(q), v.shape[1]), f32)
+        for tile in range(0, count - self.last, TILE):
+            keys = np.arange(tile, min(tile + TILE, count - self.last))
+            seen = np.broadcast_to(self.visible(queries, keys), (len(q), len(keys)))
+            rows = np.clip(keys - tile + self.first(tile), 0, len(k) - 1)
+            scores = np.where(seen, q @ k[rows].T * f32(self.scale(q.shape[1])), f32(self.start))
+            largest = scores.max(axis=1, keepdims=True)
+            new = np.maximum(top, largest) if self.carried else largest
+            powers = np.where(seen, np.exp(scores - new), f32(0))
+            factor = self.repair(top, new)
+            of_total = factor if self.of_total is None else self.of_total(top, new)
+            total = total * of_total + powers.sum(axis=1, keepdims=True)
+            weighted = weighted * factor + powers @ v[keys]
+            top = new
+        return weighted / total
+
+
+def _causal(query: Any, key: Any) -> Any:
+    return key <= query
+
+
+CAUSAL: Mapping[str, object] = {"causal": True}
+WINDOW: Mapping[str, object] = {"causal": True, "window": 3}
+GROUPED: Mapping[str, object] = {"group": 2}
+SIZES = ((1, 2, 5, 9, 4), (2, 2, 7, 33, 8))
+DECODED = ((2, 2, 9, 4), (3, 2, 33, 8))
+RIGHT, RIGHT_CAUSAL = Attend(), Attend(visible=_causal)
+RIGHT_WINDOW = Attend(visible=lambda query, key: (key <= query) & (key > query - 3))
+
+
+def _keep(old: Any, new: Any) -> Any:
+    return np.ones_like(new)
+
+
+def _unfused(top: Callable[[Any], Any]) -> Any:
+    """In passes, with another maximum of scores."""
+
+    def of(q: Any, k: Any, v: Any) -> Any:
+        scores = q @ k.swapaxes(2, 3) / f32(np.sqrt(q.shape[3]))
+        powers = np.exp(scores - top(scores))
+        return powers @ v / powers.sum(axis=3, keepdims=True)
+
+    return of
+
+
+def _most(scores: Any) -> Any:
+    return scores.max(axis=3, keepdims=True)
+
+
+PLAIN = (
+    ("the maximum is not subtracted", _unfused(lambda s: f32(0)), "spread scores"),
+    ("the maximum begins at 0", _unfused(lambda s: np.maximum(_most(s), 0)), "low scores"),
+    ("the maximum misses the last key", _unfused(lambda s: _most(s[..., :-1])), "last key"),
+    ("the maximum misses the first key", _unfused(lambda s: _most(s[..., 1:])), "first key"),
+    ("the maximum is not carried", replace(RIGHT, carried=False, repair=_keep), "back vanishes"),
+    ("sums are not repaired", replace(RIGHT, repair=_keep), "front vanishes"),
+    (
+        "the repair is inverted",
+        replace(RIGHT, repair=lambda old, new: np.exp(new - old)),
+        "integers",
+    ),
+    (
+        "the repair comes twice",
+        replace(RIGHT, repair=lambda old, new: np.exp(2 * (old - new))),
+        "front vanishes",
+    ),
+    (
+        "the row sum is not repaired",
+        replace(RIGHT, of_total=_keep),
+        "front vanishes",
+    ),
+    ("a tile of keys is read one early", replace(RIGHT, first=lambda tile: tile - 1), "one key"),
+    ("the last key is left out", replace(RIGHT, last=1), "zeros"),
+    ("no scale", replace(RIGHT, scale=lambda dim: 1.0), "integers"),
+    ("the scale is 1 / dim", replace(RIGHT, scale=lambda dim: 1 / dim), "integers"),
+    ("a row of nothing but -inf is 0", lambda q, k, v: np.nan_to_num(RIGHT(q, k, v)), "no key"),
+    ("the first key is left out", replace(RIGHT, visible=lambda q, k: k > 0), "first key"),
+)
+OF_OPTIONS: tuple[tuple[str, Any, str, Mapping[str, object]], ...] = (
+    (
+        "a bound off by one: a key too many",
+        replace(RIGHT, visible=lambda q, k: k <= q + 1),
+        "zeros",
+        CAUSAL,
+    ),
+    (
+        "a bound off by one: no own key",
+        replace(RIGHT, visible=lambda q, k: (k < q) | (k == 0)),
+        "zeros",
+        CAUSAL,
+    ),
+    (
+        "the first query sees the first key alone",
+        replace(RIGHT, visible=lambda q, k: k <= q - q.min()),
+        "zeros",
+        CAUSAL,
+    ),
+    (
+        "a window too wide",
+        replace(RIGHT, visible=lambda q, k: (k <= q) & (k >= q - 3)),
+        "zeros",
+        WINDOW,
+    ),
+    ("no window", RIGHT_CAUSAL, "zeros", WINDOW),
+    ("the maximum begins at -inf", replace(RIGHT_WINDOW, start=-np.inf), "zeros", WINDOW),
+    (
+        "heads share keys with their neighbours' group",
+        replace(RIGHT, group=2, head=lambda h, g: h % g // 2),
+        "integers",
+        GROUPED,
+    ),
+)
+_DECODED = (
+    ("all keys count, whatever the length", lambda q, k, v, lengths: RIGHT(q, k, v), "zeros"),
+    (
+        "a key beyond the length counts",
+        lambda q, k, v, lengths: RIGHT(q, k, v, np.minimum(lengths + 1, k.shape[2])),
+        "zeros",
+    ),
+    (
+        "the last key is left out",
+        lambda q, k, v, lengths: RIGHT(q, k, v, np.maximum(lengths - 1, 1)),
+        "zeros",
+    ),
+    (
+        "a row of nothing but -inf is 0",
+        lambda q, k, v, lengths: np.nan_to_num(RIGHT(q, k, v, lengths)),
+        "no key",
+    ),
+    *((text, of, seen_by) for text, of, seen_by in PLAIN[4:] if isinstance(of, Attend)),
+)
+WRONG_ATTENTION = [
+    *(Wrong("attention", text, of, seen_by, SIZES) for text, of, seen_by in PLAIN),
+    *(
+        Wrong("attention", text, of, seen_by, ((1, 4, 5, 9, 4),), options=options)
+        for text, of, seen_by, options in OF_OPTIONS
+    ),
+    *(Wrong("decode_attention", text, of, seen_by, DECODED) for text, of, seen_by in _DECODED),
+]

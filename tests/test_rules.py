@@ -1,0 +1,185 @@
+"""Rules of dlight on a block of a transformer: all functions scheduled, and the model as right."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from relax_functions import find_difference, list_functions, make_functions
+from tvm import relax
+from tvm.relax import op
+from tvm.s_tir import dlight
+from tvm.tirx import For, PrimFunc
+
+from tirstep import rules
+from tirstep.transforms import TransformError, get_pass_options
+from tirstep.transforms.recipes import find_recipe
+from tirstep.transforms.tir import find_all, get_axis
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "transformer_block" / "block.py"
+GPU = tvm.target.Target("nvidia/nvidia-h100")
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLE))
+
+
+def is_on_threads(function: PrimFunc) -> bool:
+    axes = {get_axis(loop) for loop in find_all(function.body, For)}
+    return {"blockIdx.x", "threadIdx.x"} <= axes
+
+
+@pytest.mark.parametrize(("length", "count"), [(24, 20), ("n", 22)])
+def test_all_functions_of_a_block_of_half_precision_are_scheduled(
+    example: dict[str, Any], length: int | str, count: int
+) -> None:
+    scheduled = example["schedule_block"](example["make_block"](length, "float16"))
+    functions = list_functions(scheduled)
+    assert len(functions) == count
+    assert all(map(is_on_threads, functions.values()))
+    executable = relax.build(scheduled, GPU, tir_pipeline="tirstep")
+    assert executable is not None
+
+
+def test_the_scheduled_block_computes_the_same_through_the_virtual_machine(
+    example: dict[str, Any],
+) -> None:
+    plain = example["make_block"]("n")
+    scheduled = example["schedule_block"](plain)
+    results = [example["run_on_the_cpu"](each, 13) for each in (plain, scheduled)]
+    assert results[0].shape == (1, 13, 40)
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-5)
+    np.testing.assert_allclose(results[0].sum(axis=-1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["fused_matmul1_multiply_add_cast", "fused_softmax_cast1", "rms_norm", "matmul2"]
+)
+def test_functions_of_an_open_length_are_right_on_the_simulator(
+    example: dict[str, Any], name: str
+) -> None:
+    plain = list_functions(example["make_block"]("n", "float16"))[name]
+    module = tvm.IRModule({"main": plain})
+    with GPU:
+        scheduled = dlight.ApplyDefaultSchedule(*rules.cuda())(module.clone())
+    for length in (3, 21):
+        assert find_difference(scheduled, plain, length) == ""
+
+
+def test_functions_are_lowered_with_the_options_that_they_ask_for(example: dict[str, Any]) -> None:
+    """Together they become what each is alone, under the options that it notes."""
+    scheduled = list_functions(example["schedule_block"](example["make_block"](24)))
+    names = ("softmax", "transpose")
+    chosen = {name: scheduled[name].with_attr("global_symbol", name) for name in names}
+    options = {name: get_pass_options(tvm.IRModule({name: it})) for name, it in chosen.items()}
+    assert options["softmax"] != options["transpose"] == {}
+    together = compile_source(tvm.IRModule(chosen), {})
+    for name, function in chosen.items():
+        alone = compile_source(tvm.IRModule({name: function}), options[name])
+        *_, kernel = (part for part in alone.split('extern "C"') if f"{name}_kernel" in part)
+        assert "{" in kernel
+        assert kernel.strip() in together
+
+
+def compile_source(module: tvm.IRModule, options: dict[str, Any]) -> str:
+    with tvm.transform.PassContext(config=options):
+        executable = tvm.compile(module, GPU, tir_pipeline="tirstep")
+    return str(executable.mod.imports[0].inspect_source())
+
+
+def test_a_function_that_no_rule_takes_is_left_with_reasons() -> None:
+    (function,) = make_functions(lambda x: op.argmax(x, axis=1), (3, 70)).values()
+    module, ours = tvm.IRModule({"main": function}), rules.cuda()
+    with GPU:
+        dlight.ApplyDefaultSchedule(*ours)(module)
+    assert "tirx.is_scheduled" not in module["main"].attrs
+    assert ["2 results" in str(rule.reasons) for rule in ours] == [False, True, False]
+    assert all(list(rule.reasons) == ["x0_red_temp x0_red"] for rule in ours)
+
+
+def test_rules_leave_other_targets_alone() -> None:
+    (function,) = make_functions(op.nn.gelu, (3, 41)).values()
+    for rule in rules.cuda():
+        assert rule.apply(function, tvm.target.Target("llvm"), False) is None
+
+
+def test_rules_use_tensor_cores_where_they_are_asked() -> None:
+    halves = ((64, 48, "float16"), (48, 32, "float16"))
+    (function,) = make_functions(op.matmul, *halves).values()
+    first, _, _ = rules.cuda(tensor_cores=True)
+    made = first.apply(function, GPU, False)
+    assert made is not None
+    assert "ptx" in made.mod.script()
+    assert find_difference(made.mod, function) == ""
+
+
+TAKEN: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
+    ("matmul_swizzled", op.matmul, ((3, 33, 20), (3, 20, 17))),
+    ("matmul_tiled", op.matmul, ((64, 32), (32, 64))),
+    ("softmax_rows", lambda x: op.nn.softmax(x, axis=-1), ((2, 6, 40),)),
+    ("rms_norm_vectors", lambda x: op.sum(x, axis=-1), ((5, 2, 64),)),
+    ("gelu_batches", op.nn.relu, ((3, 5, 7),)),
+    ("transpose_naive", lambda x: op.permute_dims(x), ((40, 24),)),
+]
+
+
+@pytest.mark.parametrize(("name", "build", "tensors"), TAKEN)
+def test_a_recipe_is_a_rule_for_functions_of_other_names(
+    name: str, build: Callable[..., Any], tensors: tuple[Any, ...]
+) -> None:
+    recipe = find_recipe(name)
+    (function,) = make_functions(build, *tensors).values()
+    roles = recipe.matches(function)
+    assert roles, str(roles)
+    made = recipe.rule().apply(function, GPU, False)
+    assert made is not None
+    assert find_difference(made.mod, function) == ""
+
+
+def test_a_recipe_that_does_not_match_says_why() -> None:
+    (function,) = make_functions(op.nn.gelu, (3, 41)).values()
+    for name, reason in (
+        ("matmul_swizzled", "no matmul: 0 blocks reduce"),
+        ("matmul_tiled", "no matmul_tiled: the blocks are 'T_multiply"),
+        ("transpose_naive", "no transpose_naive: the blocks are"),
+    ):
+        missing = find_recipe(name).matches(function)
+        assert not missing
+        assert reason in str(missing)
+
+
+def test_match_and_choose_of_a_rule() -> None:
+    (function,) = make_functions(op.matmul, (32, 16), (16, 24)).values()
+    recipe = find_recipe("matmul_prefetched")
+    seen: list[Any] = []
+
+    def choose(given: PrimFunc) -> dict[str, object] | None:
+        seen.append(given)
+        return {"threads": (4, 8), "thread_tile": (4, 4), "tile_k": 8, "strided": False}
+
+    rule = recipe.rule(choose=choose)
+    made = rule.apply(function, GPU, False)
+    assert made is not None
+    assert seen[0].same_as(function)
+    threads = [loop for loop in find_all(made.mod["main"].body, For) if get_axis(loop) is not None]
+    assert {int(loop.extent) for loop in threads if get_axis(loop) == "threadIdx.x"} == {32}
+    for rule, reason in (
+        (recipe.rule(match=lambda _: False), "its match does not take it"),
+        (recipe.rule(choose=lambda _: None), "no config is chosen"),
+    ):
+        assert rule.apply(function, GPU, False) is None
+        assert rule.reasons == {"matmul": f"no matmul_prefetched: {reason}"}
+    with pytest.raises(TransformError, match="there is no size 'thread'; did you mean 'threads'"):
+        recipe.rule(choose=lambda _: {"thread": 3}).apply(function, GPU, False)
+
+
+def test_an_unknown_gpu_is_refused_before_anything_is_scheduled() -> None:
+    with pytest.raises(TransformError, match="the properties of 'NVIDIA A101' are not known"):
+        rules.cuda(device="NVIDIA A101")
+    assert rules.cuda(device="multiprocessors=84 megahertz=1695 shared_kib=99 gigabytes=936")

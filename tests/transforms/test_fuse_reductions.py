@@ -1,0 +1,589 @@
+"""Dependent reductions in one loop: pairs, numbers, planted bugs, and what has no repair."""
+
+import numpy as np
+import pytest
+from pairs import assert_dead, check_pair, refuses, run_on_cpu
+from plain_attention import (
+    HEADS,
+    QUERIES,
+    WIDTH,
+    compute_attention,
+    draw_attention,
+    make_attention,
+)
+from reduction_pairs import LEAST, draw, fuse_pair, make_pair, run_pair
+from tvm.s_tir import SBlock, Schedule
+from tvm.script import from_source
+from tvm.script import ir as I
+from tvm.script import tirx as T
+from tvm.tirx import exp, min_value
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import layer_norm, softmax
+from tirstep.transforms import (
+    TransformError,
+    bind_loop,
+    compute_block_at,
+    decompose_reduction_at,
+    fuse_reductions,
+    keep_in_registers,
+    reorder_loops,
+    reverse_compute_block_at,
+    split_loop,
+    spread_over_threads,
+)
+from tirstep.transforms.fusion import repair
+from tirstep.transforms.fusion.factors import Scale
+from tirstep.transforms.fusion.polynomials import find_derivatives
+from tirstep.transforms.queries import get_own_loops
+from tirstep.transforms.tir import find_all
+
+SQUARE = "(a - m[vi] / T.float64(24)) * (a - m[vi] / T.float64(24))"
+MODES = [(None, "in place"), (5, "in place"), (8, "in place"), (5, "apart")]
+
+# ---- Pairs
+
+
+@I.ir_module
+class Plain:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
+        m = T.sblock_alloc_buffer((5,))
+        for i, k in T.grid(5, 24):
+            with T.sblock("first"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    m[vi] = T.min_value("float32")
+                m[vi] = T.max(m[vi], A[vi, vk])
+        for i, k in T.grid(5, 24):
+            with T.sblock("second"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    s[vi] = T.float32(0)
+                s[vi] = s[vi] + T.exp(A[vi, vk] - m[vi])
+
+
+def find_blocks(sch: Schedule, *names: str):
+    return [sch.get_sblock(name) for name in names]
+
+
+def test_fuse_reductions_element_by_element() -> None:
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
+            m = T.sblock_alloc_buffer((5,))
+            m_previous = T.sblock_alloc_buffer((5,))
+            for i, k in T.grid(5, 24):
+                with T.sblock("first"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        m[vi] = T.min_value("float32")
+                    m_previous[vi] = m[vi]
+                    m[vi] = T.max(m[vi], A[vi, vk])
+                with T.sblock("second"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    T.reads(m_previous[vi], m[vi], A[vi, vk])
+                    T.writes(s[vi])
+                    with T.init():
+                        s[vi] = T.float32(0)
+                    s[vi] = s[vi] * T.exp(m_previous[vi] - m[vi]) + T.exp(A[vi, vk] - m[vi])
+
+    def change(sch):
+        first, second = find_blocks(sch, "first", "second")
+        (i, k), own = sch.get_loops(first), sch.get_loops(second)
+        found = fuse_reductions(sch, first, second, k)
+        assert found.tiles == found.elements == []
+        assert_dead(sch, *own)
+        return first, second, i, k
+
+    check_pair(Plain, change, After, is_replayable=False)
+
+
+def test_fuse_reductions_over_tiles_in_place() -> None:
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
+            m = T.sblock_alloc_buffer((5,))
+            m_tile = T.sblock_alloc_buffer((5, 3))
+            m_previous = T.sblock_alloc_buffer((5,))
+            for i, k_0 in T.grid(5, 3):
+                for k_1 in range(8):
+                    with T.sblock("first_tile"):
+                        vi, vo, vk = T.axis.remap("SSR", [i, k_0, k_1])
+                        with T.init():
+                            m_tile[vi, vo] = T.min_value("float32")
+                        m_tile[vi, vo] = T.max(m_tile[vi, vo], A[vi, vo * 8 + vk])
+                with T.sblock("first"):
+                    vi, vo = T.axis.remap("SR", [i, k_0])
+                    with T.init():
+                        m[vi] = T.min_value("float32")
+                    m_previous[vi] = m[vi]
+                    m[vi] = T.max(m[vi], m_tile[vi, vo])
+                for k_1 in range(8):
+                    with T.sblock("second"):
+                        vi, vo, vk = T.axis.remap("SSR", [i, k_0, k_1])
+                        T.reads(m_previous[vi], m[vi], A[vi, vo * 8 + vk])
+                        T.writes(s[vi])
+                        with T.init():
+                            s[vi] = T.if_then_else(
+                                vo == 0,
+                                T.float32(0),
+                                s[vi] * T.exp(m_previous[vi] - m[vi]),
+                            )
+                        s[vi] = s[vi] + T.exp(A[vi, vo * 8 + vk] - m[vi])
+
+    def change(sch):
+        first, second = find_blocks(sch, "first", "second")
+        outer, _ = split_loop(sch, sch.get_loops(first)[1], inner=8)
+        found = fuse_reductions(sch, first, second, outer)
+        assert [sch.get(block).name_hint for block in found.tiles] == ["first_tile"]
+        return first, second, outer, found.tiles
+
+    check_pair(Plain, change, After, is_replayable=False)
+
+
+def test_fuse_reductions_over_tiles_apart() -> None:
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
+            m = T.sblock_alloc_buffer((5,))
+            m_tile = T.sblock_alloc_buffer((5, 5))
+            m_previous = T.sblock_alloc_buffer((5,))
+            s_tile = T.sblock_alloc_buffer((5, 5))
+            for i, k_0 in T.grid(5, 5):
+                for k_1 in range(5):
+                    with T.sblock("first_tile"):
+                        vi, vo, vk = T.axis.remap("SSR", [i, k_0, k_1])
+                        T.reads(A[vi, vo * 5 + vk])
+                        T.writes(m_tile[vi, vo])
+                        with T.init():
+                            m_tile[vi, vo] = T.min_value("float32")
+                        m_tile[vi, vo] = T.max(
+                            m_tile[vi, vo],
+                            T.if_then_else(
+                                vo * 5 + vk < 24, A[vi, vo * 5 + vk], T.min_value("float32")
+                            ),
+                        )
+                with T.sblock("first"):
+                    vi, vo = T.axis.remap("SR", [i, k_0])
+                    with T.init():
+                        m[vi] = T.min_value("float32")
+                    m_previous[vi] = m[vi]
+                    m[vi] = T.max(m[vi], m_tile[vi, vo])
+                for k_1 in range(5):
+                    with T.sblock("second_tile"):
+                        vi, vo, vk = T.axis.remap("SSR", [i, k_0, k_1])
+                        T.reads(A[vi, vo * 5 + vk], m[vi])
+                        T.writes(s_tile[vi, vo])
+                        with T.init():
+                            s_tile[vi, vo] = T.float32(0)
+                        s_tile[vi, vo] = s_tile[vi, vo] + T.if_then_else(
+                            vo * 5 + vk < 24, T.exp(A[vi, vo * 5 + vk] - m[vi]), T.float32(0)
+                        )
+                with T.sblock("second"):
+                    vi, vo = T.axis.remap("SR", [i, k_0])
+                    T.reads(m_previous[vi], m[vi], s_tile[vi, vo])
+                    T.writes(s[vi])
+                    with T.init():
+                        s[vi] = T.float32(0)
+                    s[vi] = s[vi] * T.exp(m_previous[vi] - m[vi]) + s_tile[vi, vo]
+
+    def change(sch):
+        first, second = find_blocks(sch, "first", "second")
+        outer, _ = split_loop(sch, sch.get_loops(first)[1], inner=5, tail="guard")
+        found = fuse_reductions(sch, first, second, outer, accumulate="apart")
+        return found.tiles, first, second
+
+    check_pair(Plain, change, After, is_replayable=False)
+
+
+# ---- Numbers: what a repair is derived for
+
+
+@pytest.mark.parametrize(
+    ("producer", "use", "start", "modes"),
+    [
+        ("max", "s[vi] + T.exp(a - m[vi])", None, MODES[:1]),
+        ("max of -inf", "s[vi] + T.exp(a - m[vi]) * b", None, MODES),
+        ("max of -inf", "s[vi] + T.exp2((a - m[vi]) * T.float64(1.44)) * b", None, MODES[2:3]),
+        ("max", "s[vi] + T.exp(a / T.float64(2) - m[vi] / T.float64(2))", None, MODES[3:]),
+        (
+            "max",
+            "s[vi] + T.if_then_else(vk < vi + 3, T.exp(a - m[vi]), T.float64(0))",
+            None,
+            MODES[:1],
+        ),
+        (
+            "max",
+            "s[vi] + T.exp(T.if_then_else(vk < 9, a, T.float64('-inf')) - m[vi])",
+            None,
+            MODES[1:2],
+        ),
+        ("max of -inf", "T.max(s[vi], a - m[vi])", "T.float64('-inf')", MODES[2:3]),
+        ("max of -inf", "T.min(s[vi], T.exp(a - m[vi]))", "T.float64('inf')", MODES[3:]),
+        ("max", "s[vi] + T.sqrt(T.exp(a - m[vi]) * T.exp(a - m[vi]))", None, MODES[:1]),
+        (
+            "squares",
+            "s[vi] + b * T.rsqrt(m[vi] / T.float64(24) + T.float64(1e-5))",
+            None,
+            MODES[1:2],
+        ),
+        ("squares", "s[vi] + b / T.sqrt(m[vi])", None, MODES[2:3]),
+        ("squares", "s[vi] + (a / m[vi] - b / m[vi])", None, MODES[3:]),
+        ("sum", "s[vi] + b / m[vi]", None, MODES[:1]),
+        ("sum", f"s[vi] + {SQUARE}", None, MODES),
+        ("sum", "s[vi] + (a * b - m[vi] * b * T.float64(0.25))", None, MODES[1:2]),
+        ("squares", "s[vi] + b * m[vi]", None, MODES[3:]),
+        ("min", "s[vi] + T.exp(m[vi] - a)", None, MODES[1:2]),
+    ],
+)
+def test_rolling_updates_give_what_two_passes_give(producer, use, start, modes) -> None:
+    module = make_pair(producer, use, *([start] if start else []))
+    inputs = draw(is_masked=producer.startswith("max"), is_positive=producer == "sum")
+    wanted = run_pair(module, inputs)
+    assert np.isfinite(wanted).all()
+    for tile, accumulate in modes:
+        fused = fuse_pair(module, tile, accumulate)
+        np.testing.assert_allclose(run_pair(fused.mod, inputs), wanted, rtol=1e-12)
+
+
+def test_integers_shift_without_rounding() -> None:
+    module = make_pair("max", "T.max(s[vi], b - m[vi])", LEAST, dtype="int32")
+    inputs = draw("int32", is_masked=False)
+    for tile, accumulate in MODES:
+        got = run_pair(fuse_pair(module, tile, accumulate).mod, inputs)
+        np.testing.assert_array_equal(got, run_pair(module, inputs))
+
+
+def test_a_row_of_nothing_but_infinities_makes_no_nan_of_others() -> None:
+    """Where two passes subtract -inf from itself, the terms are 0 relative to the least number."""
+    module = make_pair("max of -inf", "s[vi] + T.exp(a - m[vi])")
+    inputs = draw(is_masked=True)
+    inputs[0][4, :] = -np.inf
+    wanted = run_pair(module, inputs)
+    assert np.isnan(wanted[4])
+    for tile, accumulate in MODES:
+        got = run_pair(fuse_pair(module, tile, accumulate).mod, inputs)
+        np.testing.assert_allclose(got[:4], wanted[:4], rtol=1e-12)
+        assert got[4] == 0
+
+
+# ---- Softmax of the catalogue: the online form is a result
+
+
+def fuse_softmax(problem, tile: int | None) -> Schedule:
+    sch = Schedule(problem.module)
+    largest, total = find_blocks(sch, "max", "sum")
+    loop = sch.get_loops(largest)[1]
+    if tile is not None:
+        loop = split_loop(sch, loop, inner=tile, tail="guard").outer
+    fuse_reductions(sch, largest, total, loop)
+    return sch
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("tile", [None, 5])
+def test_online_softmax_is_the_plain_one_fused(dtype: str, tile: int | None) -> None:
+    problem = softmax.problem(6, 13, dtype=dtype)
+    sch = fuse_softmax(problem, tile)
+    assert check_numbers(problem, sch.mod, get_device("cpu"), where="cpu") == []
+    largest, copy, output = find_blocks(sch, "max", "exp", "B")
+    sch.compute_inline(copy)
+    for block in (largest, output):
+        bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where="simulator") == []
+
+
+def test_tiles_are_summed_over_threads() -> None:
+    problem = softmax.problem(4, 64)
+    sch = Schedule(problem.module)
+    largest, total, output = find_blocks(sch, "max", "sum", "B")
+    outer, _ = split_loop(sch, sch.get_loops(largest)[1], inner=32)
+    found = fuse_reductions(sch, largest, total, outer, accumulate="apart")
+    sch.compute_inline(sch.get_sblock("exp"))
+    row = sch.get_loops(largest)[0]
+    reverse_compute_block_at(sch, output, row)
+    bind_loop(sch, row, axis="blockIdx.x")
+    for block in (*found.tiles, *found.elements):
+        spread_over_threads(sch, block, threads=32)
+    spread_over_threads(sch, output, threads=32)
+    for block in (*found.tiles, *found.elements, largest, total):
+        keep_in_registers(sch, block)
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where="threads") == []
+
+
+PLANTED = {
+    "factor left out": (" * T.exp(largest_previous[vi] - largest[vi])", ""),
+    "factor inverted": ("largest_previous[vi] - largest[vi]", "largest[vi] - largest_previous[vi]"),
+    "factor twice": (
+        "T.exp(largest_previous[vi] - largest[vi])",
+        "T.exp(largest_previous[vi] - largest[vi]) * T.exp(largest_previous[vi] - largest[vi])",
+    ),
+    "maximum not carried": ("T.max(largest[vi], largest_tile[vi, vk_0])", "largest_tile[vi, vk_0]"),
+    "old maximum is the new one": (
+        "largest_previous[vi] = largest[vi]",
+        "largest_previous[vi] = T.max(largest[vi], largest_tile[vi, vk_0])",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_dies_without_a_gpu(bug: str) -> None:
+    problem = softmax.problem(6, 12)
+    text, (old, new) = fuse_softmax(problem, 4).mod.script(), PLANTED[bug]
+    assert text.count(old) == 1
+    assert check_numbers(problem, from_source(text), get_device("cpu"), where="as it is") == []
+    planted = from_source(text.replace(old, new))
+    assert check_numbers(problem, planted, get_device("cpu"), where=bug) != []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda self, value, old, new: 1.0 * exp(new - new),
+        lambda self, value, old, new: exp(new - old),
+        lambda self, value, old, new: exp(old - new) * exp(old - new),
+    ],
+    ids=["left out", "inverted", "twice"],
+)
+def test_fuse_reductions_refuses_a_factor_derived_wrongly(wrong, monkeypatch) -> None:
+    monkeypatch.setattr(Scale, "get_ratio", wrong)
+    sch = Schedule(Plain)
+    first, second = find_blocks(sch, "first", "second")
+    loop = sch.get_loops(first)[1]
+    with refuses(sch, "changes by the factor .*, with which on .* it would give"):
+        fuse_reductions(sch, first, second, loop)
+
+
+# ---- Layer norm: sums of derivatives beside
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("tile", "accumulate"), [(None, "in place"), (8, "in place")])
+def test_layer_norm_in_one_pass_loses_nothing(dtype: str, tile: int | None, accumulate) -> None:
+    """Rows far from 0 among them: what is added up is squares of differences all the way."""
+    problem = layer_norm.problem(5, 26, dtype=dtype)
+    sch = Schedule(problem.module)
+    mean, variance = find_blocks(sch, "mean", "variance")
+    loop = sch.get_loops(mean)[1]
+    if tile is not None:
+        loop = split_loop(sch, loop, inner=tile, tail="guard").outer
+    fuse_reductions(sch, mean, variance, loop, accumulate=accumulate)
+    names = [str(block.name_hint) for block in find_all(sch.mod["main"].body, SBlock)]
+    assert {"variance_derivative_1", "variance_derivative_2"} <= set(names)
+    assert check_numbers(problem, sch.mod, get_device("cpu"), where="cpu") == []
+
+
+def test_fuse_reductions_refuses_derivatives_that_are_wrong(monkeypatch) -> None:
+    first_alone = lambda term, running: find_derivatives(term, running)[:1]  # noqa: E731
+    monkeypatch.setattr(repair, "find_derivatives", first_alone)
+    sch = Schedule(layer_norm.problem(5, 26).module)
+    mean, variance = find_blocks(sch, "mean", "variance")
+    loop = sch.get_loops(mean)[1]
+    with refuses(sch, "'sums' of block 'mean': its term's part .* change by different factors"):
+        fuse_reductions(sch, mean, variance, loop)
+
+
+# ---- Attention: two consumers, and blocks between
+
+
+def fuse_attention(module, *, tile: int):
+    """Rows in tiles of 4 and keys in tiles; blocks by name."""
+    sch = Schedule(module)
+    names = ("scores", "max", "exp", "sum", "weighted", "out")
+    blocks = dict(zip(names, find_blocks(sch, *names), strict=True))
+    h, i, j = sch.get_loops(blocks["max"])
+    rows, row = split_loop(sch, i, inner=4)
+    keys, key = split_loop(sch, j, inner=tile, tail="guard")
+    reorder_loops(sch, [h, rows, keys, row, key])
+    first = fuse_reductions(sch, blocks["max"], blocks["sum"], keys)
+    second = fuse_reductions(sch, blocks["max"], blocks["weighted"], keys)
+    assert sch.get(first.elements[0]).same_as(sch.get(second.elements[0]))
+    assert_dead(sch, blocks["exp"])
+    blocks["exp"], blocks["max_tile"] = second.elements[0], first.tiles[0]
+    compute_block_at(sch, blocks["scores"], keys)
+    reverse_compute_block_at(sch, blocks["out"], rows)
+    return sch, blocks, (h, rows, keys)
+
+
+@pytest.mark.parametrize(
+    ("tile", "causal", "least"), [(4, False, None), (5, True, None), (5, True, -np.inf)]
+)
+def test_attention_becomes_one_kernel(tile: int, causal: bool, least: float | None) -> None:
+    begin = min_value("float32") if least is None else T.float32(least)
+    sch, blocks, (h, rows, _) = fuse_attention(
+        make_attention(causal=causal, least=begin), tile=tile
+    )
+    inputs, shape = draw_attention(), (HEADS, QUERIES, WIDTH)
+    wanted = compute_attention(inputs, causal=causal)
+    got = run_on_cpu(sch.mod, *inputs, output=shape, dtype="float32")
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    bind_loop(sch, h, axis="blockIdx.y")
+    bind_loop(sch, rows, axis="blockIdx.x")
+    for name in ("scores", "max", "max_tile", "exp", "sum", "weighted"):
+        keep_in_registers(sch, blocks[name])
+    own = get_own_loops(sch, blocks["weighted"])
+    init = decompose_reduction_at(sch, blocks["weighted"], own[-1])
+    assert sch.get(init).name_hint == "weighted_init"
+    got = run_on_cpu(sch.mod, *inputs, output=shape, dtype="float32")
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_of_attention_on_threads() -> None:
+    sch, blocks, (h, rows, _) = fuse_attention(
+        make_attention(causal=True, least=min_value("float32")), tile=4
+    )
+    bind_loop(sch, h, axis="blockIdx.y")
+    bind_loop(sch, rows, axis="blockIdx.x")
+    for name in ("max", "max_tile", "exp", "sum", "weighted", "scores", "out"):
+        loops = get_own_loops(sch, blocks[name])
+        row = next(loop for loop in loops if int(sch.get(loop).extent) == 4)
+        bind_loop(sch, row, axis="threadIdx.x")
+    for name in ("max", "max_tile", "exp", "sum", "weighted", "scores"):
+        keep_in_registers(sch, blocks[name])
+    inputs, shape = draw_attention(), (HEADS, QUERIES, WIDTH)
+    blank = np.full(shape, np.nan, "float32")
+    got = get_device("simulator").compile(sch.mod)([*inputs, blank])[-1]
+    np.testing.assert_allclose(got, compute_attention(inputs, causal=True), rtol=1e-5, atol=1e-6)
+
+
+def test_fuse_reductions_refuses_shares_of_a_sum() -> None:
+    module = make_attention(causal=False, least=min_value("float32"), divides_first=True)
+    sch = Schedule(module)
+    largest, total, weighted = find_blocks(sch, "max", "sum", "weighted")
+    keys = sch.get_loops(largest)[-1]
+    sentence = "block 'sum' between the two reduces, too; divide by its result"
+    with refuses(sch, f"fuse_reductions: {sentence}"):
+        fuse_reductions(sch, largest, weighted, keys)
+    fuse_reductions(sch, largest, total, keys)
+    with refuses(sch, "fuse_reductions: block 'sum' between the two reduces, too"):
+        fuse_reductions(sch, largest, weighted, keys)
+
+
+# ---- What has no repair
+
+
+@pytest.mark.parametrize(
+    ("producer", "use", "start", "sentence"),
+    [
+        ("sum", f"s[vi] + {SQUARE} * {SQUARE}", None, "has parts that change by different factors"),
+        ("max", "s[vi] + b * m[vi]", None, "factor new / old, with which on .* it would give nan"),
+        ("sum", "s[vi] + T.abs(a - m[vi])", None, "mixes both so that no factor comes out of it"),
+        ("max", "s[vi] + T.Select(a == m[vi], T.float64(1), T.float64(0))", None, "is a condition"),
+        ("max", "s[vi] + T.if_then_else(a < m[vi], a, b)", None, "is a condition, which may be an"),
+        ("max", "s[vi] + T.log(a - m[vi])", None, r"T.log\(A\[vi, vk\] - m\) mixes both"),
+        ("max", "s[vi] + T.tanh(a - m[vi])", None, r"T.tanh\(A\[vi, vk\] - m\) mixes both"),
+        ("max", "s[vi] + T.exp(a * m[vi])", None, "multiplies or divides what changes by what var"),
+        ("max", "s[vi] + (T.exp(a - m[vi]) + T.float64(1))", None, "change by different factors"),
+        ("max", "s[vi] + (T.exp(a - m[vi]) + T.exp(a - m[vi] / T.float64(2)))", None, "by diff"),
+        ("max", "s[vi] + T.max(a - m[vi], T.float64(-3))", None, "change by different factors"),
+        ("max", "T.max(s[vi], T.max(a - m[vi], b))", LEAST, "change by different factors|summands"),
+        ("max", "s[vi] * T.exp(a - m[vi])", "T.float64(1)", "a product by as many factors as it"),
+        ("max", "s[vi] + T.exp(a - m[vi])", "T.float64(1)", "is what it begins with, and would be"),
+        ("squares", "T.max(s[vi], a * m[vi])", LEAST, "may change its sign, and the largest"),
+        ("sum", "s[vi] + b / T.sqrt(m[vi])", None, "with which on .* it would give nan"),
+        ("max", "s[vi] + b / m[vi]", None, "factor old / new, with which on .* it would give nan"),
+        ("max", "s[vi] + T.exp(b - m[vi])", None, "with which with -inf first it would give"),
+        ("max", "T.max(s[vi], b - m[vi])", LEAST, "summand old - new, with which with -inf"),
+        ("max", "s[vi] + T.exp(a - m[vi]) * T.floor(b)", None, "'floor', which is not evaluated"),
+        ("max", "s[vi] + a * b", None, "block 'second' does not use what block 'first' computes"),
+    ],
+)
+def test_fuse_reductions_refuses_what_has_no_repair(producer, use, start, sentence) -> None:
+    sch = Schedule(make_pair(producer, use, *([start] if start else [])))
+    first, second = find_blocks(sch, "first", "second")
+    loop = sch.get_loops(first)[1]
+    with refuses(sch, f"fuse_reductions: .*{sentence}"):
+        fuse_reductions(sch, first, second, loop)
+
+
+def test_fuse_reductions_refuses_factors_of_integers() -> None:
+    sch = Schedule(make_pair("max", "s[vi] + b * m[vi]", dtype="int32"))
+    first, second = find_blocks(sch, "first", "second")
+    loop = sch.get_loops(first)[1]
+    with refuses(sch, "changes by a factor, which int32 sums do not hold"):
+        fuse_reductions(sch, first, second, loop)
+
+
+# ---- Places that it does not take
+
+
+def bind_both(sch: Schedule, block) -> None:
+    for loop, axis in zip(sch.get_loops(block), ("blockIdx.x", "threadIdx.x"), strict=True):
+        bind_loop(sch, loop, axis=axis)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "place", "sentence"),
+    [
+        (lambda sch, one, two: None, 0, "loop 'i' is no reduction loop of block 'first'"),
+        (
+            lambda sch, one, two: bind_both(sch, one),
+            1,
+            "reduction loop 'k' of block 'first' is thr",
+        ),
+        (
+            lambda sch, one, two: bind_both(sch, two),
+            1,
+            "loop 'i' of block 'second' is bound to 'bl",
+        ),
+        (
+            lambda sch, one, two: split_loop(sch, sch.get_loops(two)[1], inner=7, tail="guard"),
+            1,
+            "block 'second' has the predicate",
+        ),
+        (
+            lambda sch, one, two: decompose_reduction_at(sch, two, sch.get_loops(two)[1]),
+            1,
+            "has no reduction with its initialization",
+        ),
+        (
+            lambda sch, one, two: sch.fuse(*sch.get_loops(one)),
+            0,
+            "loop 'i_k_fused' goes over both rows and terms of block 'first'",
+        ),
+    ],
+)
+def test_fuse_reductions_refuses_places(prepare, place: int, sentence: str) -> None:
+    sch = Schedule(Plain)
+    first, second = find_blocks(sch, "first", "second")
+    prepare(sch, first, second)
+    loop = sch.get_loops(first)[place]
+    with refuses(sch, f"fuse_reductions: .*{sentence}"):
+        fuse_reductions(sch, first, second, loop)
+
+
+def test_fuse_reductions_refuses_tiles_of_one_term() -> None:
+    sch = Schedule(Plain)
+    first, second = find_blocks(sch, "first", "second")
+    loop = sch.get_loops(first)[1]
+    with refuses(sch, "loop 'k' has one term in each iteration, and no sum of its own"):
+        fuse_reductions(sch, first, second, loop, accumulate="apart")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("- m[vi])", "- m[vk])", "block 'second' reads 'm' at 'vk', which it reduces over"),
+        ("- m[vi])", "- m[0])", "block 'second' reads 'm' at 0, which is no row of its own"),
+        ("- m[vi])", "- m[vi] - m[0])", "block 'second' reads 'm' at several places for one term"),
+        ("T.max(m[vi], A[vi, vk])", "m[vi] - A[vi, vk]", "which is no sum, product, maximum"),
+    ],
+)
+def test_fuse_reductions_refuses_other_rows(old: str, new: str, sentence: str) -> None:
+    sch = Schedule(from_source(Plain.script().replace(old, new)))
+    first, second = find_blocks(sch, "first", "second")
+    loop = sch.get_loops(first)[1]
+    with refuses(sch, f"fuse_reductions: .*{sentence}"):
+        fuse_reductions(sch, first, second, loop)
+
+
+def test_a_refusal_names_the_transform() -> None:
+    sch = Schedule(Plain)
+    first, second = find_blocks(sch, "first", "second")
+    loop = sch.get_loops(second)[1]
+    with pytest.raises(TransformError, match=r"fuse_reductions: block 'first' does not use what"):
+        fuse_reductions(sch, second, first, loop)

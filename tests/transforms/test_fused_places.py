@@ -1,0 +1,242 @@
+"""Where fused reductions go: more axes than one, whole tensors, outputs between, other loops."""
+
+import numpy as np
+import pytest
+import tvm
+from pairs import refuses
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+
+from tirstep.lowering_checks.devices import CpuDevice
+from tirstep.transforms import (
+    accumulate_in_registers,
+    bind_loop,
+    fuse_reductions,
+    split_loop,
+    spread_over_threads,
+)
+
+AXES = """
+@I.ir_module
+class Axes:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((5, 24, 3), "float32"),
+        s: T.Buffer((5, 3), "float32"),
+        m: T.Buffer((5,), "float32"),
+    ):
+        for i, k, c in T.grid(5, 24, 3):
+            with T.sblock("max"):
+                vi, vk, vc = T.axis.remap("SRR", [i, k, c])
+                with T.init():
+                    m[vi] = T.float32("-inf")
+                m[vi] = T.max(m[vi], A[vi, vk, vc])
+        for i, c, k in T.grid(5, 3, 24):
+            with T.sblock("sum"):
+                vi, vc, vk = T.axis.remap("SSR", [i, c, k])
+                with T.init():
+                    s[vi, vc] = T.float32(0)
+                s[vi, vc] = s[vi, vc] + T.exp(A[vi, vk, vc] - m[vi])
+"""
+BETWEEN = """
+@I.ir_module
+class Between:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((5, 24), "float32"),
+        B: T.Buffer((24, 6), "float32"),
+        s: T.Buffer((5,), "float32"),
+        P: T.Buffer((5, 24), "float32"),
+    ):
+        m = T.sblock_alloc_buffer((5,))
+        for i, k in T.grid(5, 24):
+            with T.sblock("max"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    m[vi] = T.float32("-inf")
+                m[vi] = T.max(m[vi], A[vi, vk])
+        for i, k in T.grid(5, 24):
+            with T.sblock("P"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                P[vi, vk] = T.exp(A[vi, vk] - m[vi])
+        for i, c, k in T.grid(5, 6, 24):
+            with T.sblock("sum"):
+                vi, vc, vk = T.axis.remap("SRR", [i, c, k])
+                with T.init():
+                    s[vi] = T.float32(0)
+                s[vi] = s[vi] + P[vi, vk] * B[vk, vc]
+"""
+WHOLE = """
+@I.ir_module
+class Whole:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((24,), "float32"), s: T.Buffer((1,), "float32")):
+        m = T.sblock_alloc_buffer((1,))
+        for k in range(24):
+            with T.sblock("max"):
+                vk = T.axis.reduce(24, k)
+                with T.init():
+                    m[0] = T.float32("-inf")
+                m[0] = T.max(m[0], A[vk])
+        for k in range(24):
+            with T.sblock("sum"):
+                vk = T.axis.reduce(24, k)
+                with T.init():
+                    s[0] = T.float32(0)
+                s[0] = s[0] + T.exp(A[vk] - m[0])
+"""
+OPEN = """
+@I.ir_module
+class Open:
+    @T.prim_func(s_tir=True)
+    def main(a: T.handle, b: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (5, n), "float32")
+        s = T.match_buffer(b, (5,), "float32")
+        m = T.sblock_alloc_buffer((5,))
+        for i, k in T.grid(5, n):
+            with T.sblock("max"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    m[vi] = T.float32("-inf")
+                m[vi] = T.max(m[vi], A[vi, vk])
+        for i, k in T.grid(5, n):
+            with T.sblock("sum"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    s[vi] = T.float32(0)
+                s[vi] = s[vi] + T.exp(A[vi, vk] - m[vi])
+"""
+PROGRAMS = {
+    "two axes": (AXES, 1, [(5, 24, 3)], [(5, 3), (5,)]),
+    "an output between": (BETWEEN, 1, [(5, 24), (24, 6)], [(5,), (5, 24)]),
+    "some of the terms": (
+        BETWEEN.replace("T.grid(5, 6, 24)", "T.grid(5, 6, 11)"),
+        1,
+        [(5, 24), (24, 6)],
+        [(5,), (5, 24)],
+    ),
+    "a whole tensor": (WHOLE, 0, [(24,)], [(1,)]),
+    "an open size": (OPEN, 1, [(5, 23)], [(5,)]),
+}
+
+
+def run(module: tvm.IRModule, inputs: list[np.ndarray], shapes) -> list[np.ndarray]:
+    outputs = [np.full(shape, np.nan, "float32") for shape in shapes]
+    return CpuDevice().compile(module)([*inputs, *outputs])[len(inputs) :]
+
+
+WAYS = [((), "in place"), ((7,), "in place"), ((24,), "apart"), ((4, 3), "in place")]
+CASES = [
+    (name, *way) for name in PROGRAMS for way in WAYS if (name, way[0]) != ("an open size", (4, 3))
+]
+
+
+@pytest.mark.parametrize(("name", "tiles", "accumulate"), CASES)
+def test_places(name: str, tiles: tuple[int, ...], accumulate: str) -> None:
+    text, axis, inputs, outputs = PROGRAMS[name]
+    module, generator = from_source(text), np.random.default_rng(0)
+    sch = Schedule(module)
+    largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
+    loop = sch.get_loops(largest)[axis]
+    if tiles:
+        loop = split_loop(sch, loop, inner=tiles[0], tail="guard").outer
+    if len(tiles) > 1:  # the loop in the middle of three
+        loop = split_loop(sch, loop, inner=tiles[1], tail="guard").inner
+    fuse_reductions(sch, largest, total, loop, accumulate=accumulate)
+    data = [generator.standard_normal(shape).astype("float32") for shape in inputs]
+    wanted, got = run(module, data, outputs), run(sch.mod, data, outputs)
+    for first, second in zip(wanted, got, strict=True):
+        np.testing.assert_allclose(second, first, rtol=1e-5)
+
+
+def test_a_module_of_several_functions() -> None:
+    module = from_source(WHOLE.replace("def main", "def soft"))
+    module["other"] = from_source(OPEN)["main"].with_attr("global_symbol", "other")
+    sch = Schedule(module)
+    largest, total = (sch.get_sblock(name, "soft") for name in ("max", "sum"))
+    outer, _ = split_loop(sch, sch.get_loops(largest)[0], inner=6)
+    (tile,), _ = fuse_reductions(sch, largest, total, outer)
+    assert sch.get(tile).name_hint == "max_tile"
+    assert sch.mod["other"].same_as(module["other"])
+
+
+def test_fuse_reductions_refuses_loops_that_repeat_terms() -> None:
+    sch = Schedule(from_source(AXES))
+    largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
+    _, k, c = sch.get_loops(largest)
+    sch.reorder(c, k)
+    with refuses(
+        sch, "fuse_reductions: loop 'c' around the fused one goes over terms of block 'max"
+    ):
+        fuse_reductions(sch, largest, total, k)
+
+
+def test_fuse_reductions_refuses_two_ends_of_an_open_loop() -> None:
+    sch = Schedule(from_source(OPEN))
+    largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
+    outer, _ = split_loop(sch, sch.get_loops(largest)[1], inner=4, tail="guard")
+    loop = split_loop(sch, outer, inner=3, tail="guard").inner
+    with refuses(sch, "fuse_reductions: block 'max' reduces only where .*; split its loop once"):
+        fuse_reductions(sch, largest, total, loop)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("P[vi, vk] * B", "P[vi, 23 - vk] * B", "with which with -inf first it would give"),
+        ("A[vi, vk])\n        for", "A[vi, vk * 2 % 24])\n        for", "is not certain that"),
+    ],
+)
+def test_fuse_reductions_refuses_other_terms(old: str, new: str, sentence: str) -> None:
+    assert old in BETWEEN
+    sch = Schedule(from_source(BETWEEN.replace(old, new)))
+    largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
+    loop = sch.get_loops(largest)[-1]
+    with refuses(sch, f"fuse_reductions: .*{sentence}"):
+        fuse_reductions(sch, largest, total, loop)
+
+
+def test_fuse_reductions_refuses_what_is_computed_later() -> None:
+    later = """        for k, c in T.grid(24, 6):
+            with T.sblock("Z"):
+                vk, vc = T.axis.remap("SS", [k, c])
+                Z[vk, vc] = B[vk, vc] * T.float32(2)
+"""
+    text = BETWEEN.replace(
+        "        m = T.sb", "        Z = T.sblock_alloc_buffer((24, 6))\n        m = T.sb"
+    )
+    text = text.replace("        for i, c, k", later + "        for i, c, k").replace(
+        "* B[", "* Z["
+    )
+    sch = Schedule(from_source(text))
+    largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
+    loop = sch.get_loops(largest)[1]
+    with refuses(sch, "block 'sum' also reads 'Z', which under loop 'k' comes later"):
+        fuse_reductions(sch, largest, total, loop)
+
+
+# ---- What a repaired block must keep
+
+
+def fuse_tiles() -> tuple[Schedule, list]:
+    text = OPEN.replace("        n = T.int32()\n", "").replace("(5, n)", "(5, 24)")
+    sch = Schedule(from_source(text))
+    largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
+    outer, _ = split_loop(sch, sch.get_loops(largest)[1], inner=8)
+    fuse_reductions(sch, largest, total, outer)
+    return sch, [total, *sch.get_loops(total)]
+
+
+def test_accumulate_in_registers_refuses_to_lose_what_is_repaired() -> None:
+    sch, (total, row, outer, _) = fuse_tiles()
+    with refuses(sch, "block 'sum' repairs what 's_local' held an iteration of loop 'k_0' before"):
+        accumulate_in_registers(sch, total, outer)
+    accumulate_in_registers(sch, total, row)
+
+
+def test_spread_over_threads_refuses_a_repair_in_place() -> None:
+    sch, (total, row, *_) = fuse_tiles()
+    bind_loop(sch, row, axis="blockIdx.x")
+    with refuses(sch, 'come from the threads of loop .*; fuse with accumulate="apart"'):
+        spread_over_threads(sch, total, threads=8)

@@ -1,0 +1,335 @@
+"""Blocks that become expressions of others: producers, and what follows a result."""
+
+import numpy as np
+import pytest
+from kernels import start
+from pairs import assert_dead, check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import vector_add
+from tirstep.transforms import (
+    accumulate_in_registers,
+    bind_batch,
+    cache_read_at,
+    decompose_reduction_at,
+    inline_epilogue,
+    inline_producers,
+    pad_block,
+    stage_operand_at,
+    tile_block,
+    tile_in_warps,
+)
+
+
+@I.ir_module
+class Scaled:
+    """Heads of products, scaled, with a mask that is halved, and cast: as attention has them."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((3, 8, 5), "float32"),
+        B: T.Buffer((3, 5, 12), "float32"),
+        mask: T.Buffer((8, 12), "float32"),
+        E: T.Buffer((3, 8, 12), "float16"),
+    ):
+        C = T.sblock_alloc_buffer((3, 8, 12))
+        S = T.sblock_alloc_buffer((3, 8, 12))
+        H = T.sblock_alloc_buffer((8, 12))
+        D = T.sblock_alloc_buffer((3, 8, 12))
+        for b, i, j, k in T.grid(3, 8, 12, 5):
+            with T.sblock("C"):
+                vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+                with T.init():
+                    C[vb, vi, vj] = T.float32(0)
+                C[vb, vi, vj] = C[vb, vi, vj] + A[vb, vi, vk] * B[vb, vk, vj]
+        for b, i, j in T.grid(3, 8, 12):
+            with T.sblock("S"):
+                vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+                S[vb, vi, vj] = C[vb, vi, vj] * T.float32(0.5)
+        for i, j in T.grid(8, 12):
+            with T.sblock("H"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                H[vi, vj] = mask[vi, vj] * T.float32(0.25)
+        for b, i, j in T.grid(3, 8, 12):
+            with T.sblock("D"):
+                vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+                D[vb, vi, vj] = S[vb, vi, vj] + H[vi, vj]
+        for b, i, j in T.grid(3, 8, 12):
+            with T.sblock("E"):
+                vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+                E[vb, vi, vj] = T.Cast("float16", D[vb, vi, vj])
+
+
+@I.ir_module
+class ScaledInOne:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((3, 8, 5), "float32"),
+        B: T.Buffer((3, 5, 12), "float32"),
+        mask: T.Buffer((8, 12), "float32"),
+        E: T.Buffer((3, 8, 12), "float16"),
+    ):
+        C = T.sblock_alloc_buffer((3, 8, 12))
+        for b, i, j, k in T.grid(3, 8, 12, 5):
+            with T.sblock("C"):
+                vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+                with T.init():
+                    C[vb, vi, vj] = T.float32(0)
+                C[vb, vi, vj] = C[vb, vi, vj] + A[vb, vi, vk] * B[vb, vk, vj]
+        for b, i, j in T.grid(3, 8, 12):
+            with T.sblock("E"):
+                vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+                E[vb, vi, vj] = T.Cast(
+                    "float16",
+                    C[vb, vi, vj] * T.float32(0.5) + mask[vi, vj] * T.float32(0.25),
+                )
+
+
+@I.ir_module
+class Divided:
+    """Sums that a half of x is added to: one producer of D reduces, the other one does not."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((16, 6), "float32"),
+        x: T.Buffer((16,), "float32"),
+        D: T.Buffer((16,), "float32"),
+    ):
+        C = T.sblock_alloc_buffer((16,))
+        H = T.sblock_alloc_buffer((16,))
+        for i, k in T.grid(16, 6):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + A[vi, vk]
+        for i in range(16):
+            with T.sblock("H"):
+                vi = T.axis.spatial(16, i)
+                H[vi] = x[vi] * T.float32(0.5)
+        for i in range(16):
+            with T.sblock("D"):
+                vi = T.axis.spatial(16, i)
+                D[vi] = C[vi] + H[vi]
+
+
+@I.ir_module
+class DividedInOne:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((16, 6), "float32"),
+        x: T.Buffer((16,), "float32"),
+        D: T.Buffer((16,), "float32"),
+    ):
+        C = T.sblock_alloc_buffer((16,))
+        for i, k in T.grid(16, 6):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + A[vi, vk]
+        for i in range(16):
+            with T.sblock("D"):
+                vi = T.axis.spatial(16, i)
+                D[vi] = C[vi] + x[vi] * T.float32(0.5)
+
+
+@I.ir_module
+class SummedTwice:
+    """What follows the sums is another sum, of the sums' doubles."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((16, 6), "float32"), D: T.Buffer((), "float32")):
+        C = T.sblock_alloc_buffer((16,))
+        S = T.sblock_alloc_buffer((16,))
+        for i, k in T.grid(16, 6):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + A[vi, vk]
+        for i in range(16):
+            with T.sblock("S"):
+                vi = T.axis.spatial(16, i)
+                S[vi] = C[vi] * T.float32(2)
+        for i in range(16):
+            with T.sblock("D"):
+                vi = T.axis.reduce(16, i)
+                with T.init():
+                    D[()] = T.float32(0)
+                D[()] = D[()] + S[vi]
+
+
+@I.ir_module
+class Batch:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((3, 5, 8, 6), "float32"), B: T.Buffer((3, 5, 8, 6), "float32")):
+        for b, h, i, j in T.grid(3, 5, 8, 6):
+            with T.sblock("B"):
+                vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
+                B[vb, vh, vi, vj] = A[vb, vh, vi, vj] + T.float32(1)
+
+
+@I.ir_module
+class BatchOnBlocks:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((3, 5, 8, 6), "float32"), B: T.Buffer((3, 5, 8, 6), "float32")):
+        for b_h_fused in T.thread_binding(15, thread="blockIdx.z"):
+            for i, j in T.grid(8, 6):
+                with T.sblock("B"):
+                    vb = T.axis.spatial(3, b_h_fused // 5)
+                    vh = T.axis.spatial(5, b_h_fused % 5)
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vb, vh, vi, vj] = A[vb, vh, vi, vj] + T.float32(1)
+
+
+@I.ir_module
+class OpenMatmul:
+    @T.prim_func(s_tir=True)
+    def main(a: T.handle, b: T.handle, c: T.handle):
+        m, n = T.int64(), T.int64()
+        A = T.match_buffer(a, (m, T.int64(16)))
+        B = T.match_buffer(b, (T.int64(16), n))
+        C = T.match_buffer(c, (m, n))
+        for i, j, k in T.grid(m, n, T.int64(16)):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+def test_inline_epilogue_of_a_chain_and_what_it_reads():
+    def change(sch):
+        block, gone = sch.get_sblock("C"), [sch.get_sblock(name) for name in "SHD"]
+        epilogue = inline_epilogue(sch, block)
+        assert epilogue is not None
+        assert_dead(sch, *gone)
+        return block, epilogue
+
+    check_pair(Scaled, change, ScaledInOne)
+
+
+def test_inline_epilogue_leaves_what_reduces_and_what_has_none():
+    for module, name in ((Batch, "B"), (SummedTwice, "C"), (ScaledInOne, "E")):
+        sch = Schedule(module)
+        assert inline_epilogue(sch, sch.get_sblock(name)) is None
+        assert sch.mod.script() == module.script()
+
+
+def test_inline_epilogue_refuses_a_decomposed_reduction():
+    sch, block, *_ = start(ScaledInOne, "C")
+    decompose_reduction_at(sch, block, sch.get_loops(block)[3])
+    with refuses(sch, "inline_epilogue: blocks 'C_update' and 'C_init' both write 'C'; inline the"):
+        inline_epilogue(sch, block)
+
+
+def test_inline_epilogue_leaves_what_tvm_would_lose_a_block_by():
+    """Where TVM inlines one copy of two in a nest, it forgets the other one."""
+    problem = vector_add.problem(1, dtype="int8")
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    (loop,) = sch.get_loops(block)
+    copy = cache_read_at(sch, block, loop, operand=1, scope="shared.dyn")
+    tile = {"threads": (2, 2), "vector": 4, "scope": "shared.dyn", "tail": "guard"}
+    stage_operand_at(sch, block, loop, operand=0, **tile)
+    assert inline_epilogue(sch, copy) is not None
+    assert sch.get(copy).name_hint == "B_shared.dyn"
+    assert check_numbers(problem, sch.mod, get_device("cpu"), where="here") == []
+
+
+def test_inline_epilogue_is_finished_in_registers():
+    sch, block, *_ = start(Scaled, "C")
+    inline_epilogue(sch, block)
+    bind_batch(sch, block)
+    tile = tile_block(sch, block, threads=(4, 4), per_thread=(1, 3))
+    accumulate_in_registers(sch, block, tile.threads[-1])
+    generator = np.random.default_rng(0)
+    a, b, mask = (
+        generator.integers(-4, 5, shape).astype("float32")
+        for shape in ((3, 8, 5), (3, 5, 12), (8, 12))
+    )
+    program = get_device("simulator").compile(sch.mod)
+    result = program([a, b, mask, np.zeros((3, 8, 12), "float16")])[3]
+    assert not program.findings
+    assert np.array_equal(result, (a @ b / 2 + mask / 4).astype("float16"))
+
+
+def test_inline_producers_beside_a_reduction():
+    check_pair(Divided, lambda sch: inline_producers(sch, sch.get_sblock("D")), DividedInOne)
+
+
+def test_bind_batch_of_two_loops():
+    check_pair(Batch, lambda sch: bind_batch(sch, sch.get_sblock("B")), BatchOnBlocks)
+
+
+def test_bind_batch_refuses_threads_too_few_loops_and_other_orders():
+    sch, block, *_ = start(Batch, "B")
+    with refuses(sch, "bind_batch: axis 'threadIdx.x' is not one of blocks"):
+        bind_batch(sch, block, axis="threadIdx.x")
+    with refuses(sch, "bind_batch: kept=4 leaves no loop of the 4 spatial ones of block 'B'"):
+        bind_batch(sch, block, kept=4)
+    sch, block, *_ = start(ScaledInOne, "C")
+    b, i, _, k = sch.get_loops(block)
+    sch.reorder(k, b, i)
+    with refuses(sch, "bind_batch: loop 'b' of the batch stands inside of loop 'k' of block 'C'"):
+        bind_batch(sch, block)
+
+
+@pytest.mark.parametrize("sizes", [(8, 12), (5, 17)])
+def test_tile_in_warps_of_open_extents_that_are_padded(sizes):
+    sch, block, *_ = start(OpenMatmul, "C")
+    padding = pad_block(sch, block, multiples=(8, 8, 1))
+    for copy in (*padding.operands, padding.crop):
+        tile_block(sch, copy, threads=(4, 4), tail="guard")
+    tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 1))
+    m, n = sizes
+    a = np.arange(m * 16, dtype="float32").reshape(m, 16) % 7
+    b = np.arange(16 * n, dtype="float32").reshape(16, n) % 5
+    program = get_device("simulator").compile(sch.mod)
+    result = program([a, b, np.zeros((m, n), "float32")])[2]
+    assert not program.findings
+    assert np.array_equal(result, a @ b)
+
+
+def test_tile_in_warps_refuses_open_extents_that_it_may_not_divide():
+    sch, block, *_ = start(OpenMatmul, "C")
+    with refuses(sch, "tile_in_warps: loop 'i' has the symbolic extent m, of which swizzle=1"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 1))
+
+
+@I.ir_module
+class Moments:
+    """A block of two results, and one that reads both of them and a half of x."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((8,), "float32"), x: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float32")
+    ):
+        S = T.sblock_alloc_buffer((8,))
+        Q = T.sblock_alloc_buffer((8,))
+        H = T.sblock_alloc_buffer((8,))
+        for i in range(8):
+            with T.sblock("S"):
+                vi = T.axis.spatial(8, i)
+                S[vi] = A[vi] + T.float32(1)
+                Q[vi] = A[vi] * A[vi]
+        for i in range(8):
+            with T.sblock("H"):
+                vi = T.axis.spatial(8, i)
+                H[vi] = x[vi] * T.float32(0.5)
+        for i in range(8):
+            with T.sblock("D"):
+                vi = T.axis.spatial(8, i)
+                D[vi] = S[vi] + Q[vi] + H[vi] * H[vi]
+
+
+def test_inline_epilogue_of_a_block_of_two_results():
+    sch, block, *_ = start(Moments, "S")
+    half, epilogue = sch.get_sblock("H"), inline_epilogue(sch, block)
+    assert epilogue is not None
+    assert_dead(sch, half)
+    assert sch.get(epilogue).name_hint == "D"

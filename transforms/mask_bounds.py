@@ -1,0 +1,103 @@
+"""How many iterations of a loop masks let something through: conditions of ``if_then_else``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm.ir import Call
+from tvm.s_tir import SBlockRealize
+from tvm.sym import Analyzer, detect_linear_equation
+from tvm.tirx import GE, GT, LE, LT, And, For, Select, const
+from tvm.tirx import max as larger
+from tvm.tirx import min as smaller
+
+from .tir import constant, find_all, get_axis, get_operands, is_among, is_choice, substitute
+
+ENDS_AT_MASK = "tirstep_ends_at_mask"
+"""The annotation of a loop that the pass EndLoopsAtMasks ends early."""
+
+
+def read_masks(loop: For, around: list[For]) -> Masks:
+    """The masks under a loop, of which some of `around` are the threads of a block."""
+    threads = [each for each in around if (get_axis(each) or "").startswith("threadIdx")]
+    inner = [each for each in find_all(loop.body, For) if not is_among(each, threads)]
+    return Masks(loop, [*threads, *inner])
+
+
+@dataclass
+class Masks:
+    """The conditions under a loop, and those that hide all behind some iteration.
+
+    Attributes
+    ----------
+    inside : the loops of which a bound must hold for all iterations
+    """
+
+    loop: For
+    inside: list[For]
+    hiding: list[Any] = field(default_factory=list)
+
+    def count_iterations(self) -> Any | None:
+        """Those in which some mask lets something through, one at least; None without a bound."""
+        blocks = find_all(self.loop.body, SBlockRealize)
+        bounds = [bound for block in blocks for bound in self.find_bounds(block)]
+        if not bounds:
+            return None
+        bound = const(1)
+        for other in bounds:
+            bound = larger(bound, other)
+        return Analyzer().simplify(smaller(self.loop.extent, bound))
+
+    def find_bounds(self, block: SBlockRealize) -> Iterator[Any]:
+        """For each mask of a block, how many iterations it lets something through."""
+        items = [item.var for item in block.block.iter_vars]
+        values = dict(zip(items, block.iter_values, strict=True))
+        for choice in find_choices(block.block):
+            condition = get_condition(choice)
+            parts = get_operands(condition, And)
+            found = [self._find_bound(substitute(part, values)) for part in parts]
+            bounds = [bound for bound in found if bound is not None]
+            if bounds:
+                self.hiding.append(condition)
+                yield bounds[0]
+
+    def _find_bound(self, condition: Any) -> Any | None:
+        """The iterations in which a comparison may hold; None where that is no first so many."""
+        if not isinstance(condition, LE | LT | GE | GT):
+            return None
+        low, high = condition.a, condition.b
+        if isinstance(condition, GE | GT):
+            low, high = high, low
+        least = 1 if isinstance(condition, LE | GE) else 0  # of low - high, where it is hidden
+        variables = [self.loop.loop_var, *(each.loop_var for each in self.inside)]
+        parts = detect_linear_equation(low - high, variables)
+        if not parts:
+            return None
+        *factors, rest = parts
+        numbers = [constant(factor) for factor in factors]
+        step = numbers[0]
+        if None in numbers or step is None or step < 1:
+            return None
+        for factor, each in zip(numbers[1:], self.inside, strict=True):
+            last = constant(each.extent)
+            if last is None:
+                return None
+            rest = rest + each.min * factor + min(0, (factor or 0) * (last - 1))
+        return (least - rest + step - 1) // step
+
+
+def find_choices(block: Any) -> list[Any]:
+    nodes = [*find_all(block.body, Call), *find_all(block.body, Select)]
+    if block.init is not None:
+        nodes += [*find_all(block.init, Call), *find_all(block.init, Select)]
+    return [node for node in nodes if is_choice_or_select(node)]
+
+
+def is_choice_or_select(node: Any) -> bool:
+    return isinstance(node, Select) or is_choice(node)
+
+
+def get_condition(choice: Any) -> Any:
+    return choice.condition if isinstance(choice, Select) else choice.args[0]

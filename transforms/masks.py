@@ -1,0 +1,49 @@
+"""Masks that become bounds of loops: what they hide is not computed at all."""
+
+from __future__ import annotations
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+
+from .decorators import composite
+from .errors import TransformError
+from .legality.masks import find_end_fault
+from .loops import require_constant, require_serial
+from .mask_bounds import ENDS_AT_MASK
+from .pass_options import set_pipeline
+from .queries import get_enclosing_loops, get_loop_name, get_root
+from .tir import constant
+
+
+@composite
+def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
+    """End a loop behind the last iteration of which a mask lets something through.
+
+    Masks are conditions of ``if_then_else``. That an iteration with nothing but hidden elements
+    changes nothing is tried on drawn numbers: the maximum and the sums of attention take up what
+    counts for nothing, and are repaired by 1. Values that are no numbers, or infinite, are hidden
+    with the rest, where a product with 0 would have kept them.
+
+    The loop is marked, and ends early once the pipeline "tirstep" has lowered reductions over
+    threads, which TVM does in loops of constant extents alone. Whatever comes under the loop later
+    is tried as well.
+
+    rewrite: ``for j_0 in n: (for j_1 in 4: m = max(m, x[j] if j_0 * 4 + j_1 <= i_0 * 8 + i_1 else
+        least))`` -> the same with ``for j_0 in min(n, max(1, (i_0 * 8 + 7) // 4 + 1))``
+    consumes: nothing
+    requires: a serial loop of a constant extent that begins at 0, and a condition under it that
+        holds up to some iteration, which depends on GPU blocks and outer serial loops alone: all
+        threads of a block go on together; an iteration that changes nothing beyond it
+    """
+    require_serial(sch, loop)
+    require_constant(sch, loop)
+    node = sch.get(loop)
+    if constant(node.min) != 0:
+        raise TransformError(
+            f"loop '{get_loop_name(sch, loop)}' begins at {node.min}", "choose one that begins at 0"
+        )
+    fault = find_end_fault(get_root(sch, loop), node, get_enclosing_loops(sch, loop))
+    if fault is not None:
+        raise TransformError(fault.problem, fault.advice)
+    sch.annotate(loop, ENDS_AT_MASK, 1)
+    set_pipeline(sch)

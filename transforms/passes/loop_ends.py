@@ -1,0 +1,46 @@
+"""A pass that ends loops where masks hide all that is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm.tirx import For
+from tvm.tirx.transform import prim_func_pass
+
+from ..mask_bounds import ENDS_AT_MASK, read_masks
+from ..tir import find_all, is_among
+
+
+@prim_func_pass(opt_level=0, name="tirstep.EndLoopsAtMasks")
+def EndLoopsAtMasks(  # noqa: N802 - a pass is named like TVM's
+    function: Any, _module: Any, _context: Any
+) -> Any:
+    """End the loops that `end_loop_at_mask` has marked.
+
+    The bound depends on GPU blocks and outer loops alone, so that all threads of a block leave the
+    loop together: barriers may stand in it. It comes when reductions over threads are lowered.
+
+    rewrite: ``for j in n: ... if_then_else(j * 4 + t <= i * 8, x, 0)`` of threads t < 4 ->
+        the same with ``for j in min(n, max(1, i * 2 + 1))``
+    """
+    loops = find_all(function.body, For)
+
+    def shorten(loop: For) -> For:
+        if ENDS_AT_MASK not in loop.annotations:
+            return loop
+        around = [each for each in loops if is_among(loop, find_all(each.body, For))]
+        count = read_masks(loop, around).count_iterations()
+        rest = {key: it for key, it in loop.annotations.items() if key != ENDS_AT_MASK}
+        return For(
+            loop.loop_var,
+            loop.min,
+            loop.extent if count is None else count,
+            loop.kind,
+            loop.body,
+            loop.thread_binding,
+            rest,
+            loop.step,
+        )
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (For, shorten)))

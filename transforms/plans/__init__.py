@@ -1,0 +1,41 @@
+"""Plans: the schedules of the fast recipes, for blocks of any function, by their handles.
+
+A plan takes blocks by the roles that they play, whatever they are called::
+
+    roles = match_matmul(sch)
+    if roles:
+        schedule_matmul(sch, roles.blocks[0], config=GemmConfig(tail="pad"))
+    else:
+        print(roles.reason)
+
+What stands around these blocks is inlined, or left as a kernel of its own.
+"""
+
+from ..recipes.elementwise import FlatConfig
+from ..recipes.gemm import GemmConfig
+from ..recipes.mma import MmaConfig
+from ..recipes.rows import RowConfig
+from ..recipes.wgmma import WgmmaConfig
+from .flat import match_flat, schedule_flat
+from .matmul import MatmulConfig, match_matmul, schedule_matmul
+from .plan import schedule_function
+from .roles import Mismatch, Roles
+from .rows import match_rows, schedule_rows
+
+__all__ = [
+    "FlatConfig",
+    "GemmConfig",
+    "MatmulConfig",
+    "Mismatch",
+    "MmaConfig",
+    "Roles",
+    "RowConfig",
+    "WgmmaConfig",
+    "match_flat",
+    "match_matmul",
+    "match_rows",
+    "schedule_flat",
+    "schedule_function",
+    "schedule_matmul",
+    "schedule_rows",
+]

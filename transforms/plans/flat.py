@@ -1,0 +1,56 @@
+"""The plan of elementwise functions: casts, activations, reshapes, splits, permutations."""
+
+from __future__ import annotations
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from ..decorators import composite
+from ..errors import TransformError
+from ..legality.net import inlines
+from ..loops import fuse_loops
+from ..queries import get_sblock_name, is_reduction
+from ..recipes.elementwise import FlatConfig, schedule_elements
+from .roles import Mismatch, Roles, find_obstacle, inline_others, list_sblocks, make_roles
+
+FLAT = "flat"
+
+
+@composite
+@inlines
+def schedule_flat(sch: Schedule, block: SBlockRV, *, config: FlatConfig) -> None:
+    """Spread a block of any number of dimensions over threads, as the elementwise recipes do.
+
+    rewrite: ``for i, j: B[i, j] = f(A[i, j])`` -> ``for f_0 in blockIdx.x: for f_1 in
+        threadIdx.x: for f_2 in T.vectorized(vector): B[...] = f(A[...])``
+    consumes: the block's loops
+    requires: a block that does not reduce, with one serial loop for each of its dimensions;
+        ``tail="guard"`` for open sizes
+    """
+    if is_reduction(sch, block):
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' reduces",
+            "use schedule_rows or schedule_matmul, or bind its spatial loops alone",
+        )
+    loops = list(sch.get_loops(block)) or [sch.add_unit_loop(block)]
+    if len(loops) > 1:
+        fuse_loops(sch, loops)
+    for _ in schedule_elements(sch, block, config):
+        pass
+
+
+def match_flat(sch: Schedule) -> Roles | Mismatch:
+    """The results of a function that reduces nothing, a kernel each, or why there are none.
+
+    Nothing changes: what is inlined on the way is so on a copy. What TVM cannot inline is a kernel
+    of its own.
+    """
+    blocks = list_sblocks(sch)
+    reduced = [get_sblock_name(sch, block) for block in blocks if is_reduction(sch, block)]
+    reason = f"block '{reduced[0]}' reduces" if reduced else find_obstacle(sch, blocks)
+    if not reason and not blocks:
+        reason = "the function has no blocks"
+    if reason:
+        return Mismatch(FLAT, reason)
+    trial = sch.copy()
+    return make_roles(trial, FLAT, inline_others(trial, blocks, kept=[]))

@@ -1,0 +1,117 @@
+"""The plan of a product: tiles in registers or on tensor cores, with what stands around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.ir import TensorLoad
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+from tvm.tirx import Add, BufferStore, Cast, IterVar, Mul
+
+from ..decorators import composite
+from ..inlining import inline_chain, inline_epilogue
+from ..legality.net import inlines
+from ..queries import get_sblock_name, is_reduction
+from ..recipes import gemm, mma, wgmma
+from ..tir import is_used
+from .roles import Mismatch, Roles, find_obstacle, list_sblocks, make_roles
+
+MATMUL = "matmul"
+MatmulConfig = gemm.GemmConfig | mma.MmaConfig | wgmma.WgmmaConfig
+
+
+@composite
+@inlines
+def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> None:
+    """Schedule a product of two operands as the fast recipes of matmul do, whatever its name is.
+
+    What follows the sums (scale, bias, activation, cast) becomes part of the store, what makes the
+    operands (dequantization, cast) part of their fetch. Loops in front of the last two spatial
+    ones are a batch, on blockIdx.z. Sizes may be open with ``tail="pad"``.
+
+    rewrite: ``for b, i, j, k: C += A * B`` and ``for b, i, j: D = f(C)`` -> ``for b in
+        blockIdx.z: for i_j in blockIdx.x: ...: C_local += A_shared * B_shared; D = f(C_local)``
+    consumes: the loops of all blocks; blocks around the product that are inlined
+    requires: a block that `match_matmul` finds; a config of the family of "matmul_fragments",
+        "matmul_mma" or "matmul_wgmma", and what that requires
+    """
+    for producer in sch.get_producers(block):
+        if not is_reduction(sch, producer):
+            inline_chain(sch, producer, kept=[])
+    inline_epilogue(sch, block)
+    if isinstance(config, gemm.GemmConfig):
+        steps = gemm.schedule_product(sch, block, config)
+    elif isinstance(config, mma.MmaConfig):
+        steps = mma.schedule_product(sch, block, config)
+    else:
+        steps = wgmma.schedule_product(sch, block, config)
+    for _ in steps:
+        pass
+
+
+def match_matmul(sch: Schedule) -> Roles | Mismatch:
+    """The one product of a function, ``C[.., i, j] += A[.., i, k] * B[.., k, j]``, or why none.
+
+    Nothing changes. Operands may be cast, and their indices in other orders.
+    """
+    blocks = [block for block in list_sblocks(sch) if is_reduction(sch, block)]
+    if len(blocks) != 1:
+        return Mismatch(MATMUL, f"{len(blocks)} blocks reduce, and a product is one")
+    (block,) = blocks
+    reason = find_obstacle(sch, blocks) or _find_difference(sch, block)
+    for producer in sch.get_producers(block):
+        reason = reason or find_obstacle(sch, [producer])
+    return Mismatch(MATMUL, reason) if reason else make_roles(sch, MATMUL, blocks)
+
+
+def _find_difference(sch: Schedule, block: SBlockRV) -> str:
+    """What a block has that a product has not; "" if it is one."""
+    node, name = sch.get(block), get_sblock_name(sch, block)
+    kinds = [it.iter_type for it in node.iter_vars]
+    reduced = kinds.count(IterVar.CommReduce)
+    if reduced != 1 or kinds[-1] != IterVar.CommReduce or len(kinds) < 3:
+        return (
+            f"block '{name}' has {len(kinds) - reduced} spatial iterators and {reduced} that "
+            "reduce, and a product has two or more, and then one"
+        )
+    if node.init is None or len(node.writes) != 1 or len(node.reads) != 2:
+        return f"block '{name}' reads {len(node.reads)} tensors, and a product two"
+    if not isinstance(node.body, BufferStore) or not _is_sum_of_products(node.body):
+        return f"block '{name}' does not add up products of two operands"
+    *_, row, column, depth = (it.var for it in node.iter_vars)
+    first, second = ([part.min for part in region.region] for region in node.reads)
+    wanted = [(row, True, False), (column, False, True), (depth, True, True)]
+    for variable, in_first, in_second in wanted:
+        found = [any(is_used(variable, index) for index in each) for each in (first, second)]
+        if found != [in_first, in_second]:
+            return (
+                f"iterator '{variable.name}' of block '{name}' does not stand where a product "
+                "A[.., i, k] * B[.., k, j] has it"
+            )
+    return ""
+
+
+def _is_sum_of_products(store: BufferStore) -> bool:
+    value = store.value
+    if not isinstance(value, Add):
+        return False
+    terms = [
+        term
+        for term in (value.a, value.b)
+        if not (isinstance(term, TensorLoad) and term.source.same_as(store.buffer))
+    ]
+    return len(terms) == 1 and _is_product(terms[0])
+
+
+def _is_product(term: Any) -> bool:
+    term = _without_casts(term)
+    if not isinstance(term, Mul):
+        return False
+    return all(isinstance(_without_casts(each), TensorLoad) for each in (term.a, term.b))
+
+
+def _without_casts(term: Any) -> Any:
+    while isinstance(term, Cast):
+        term = term.value
+    return term

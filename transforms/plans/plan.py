@@ -1,0 +1,135 @@
+"""A plan as a whole: how it finds its roles, chooses its config, and schedules a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from ..decorators import composite
+from ..errors import TransformError
+from ..legality.net import inlines
+from ..queries import get_sblock_name, is_reduction
+from .choosing import DEVICE, FLAT, choose_flat, choose_matmul, choose_rows
+from .flat import match_flat, schedule_flat
+from .matmul import match_matmul, schedule_matmul
+from .roles import Mismatch, Roles, inline_others, is_bound, list_sblocks
+from .rows import match_rows, schedule_rows
+
+Match = Callable[[Schedule], Roles | Mismatch]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What makes a schedule of a whole function, with nothing left to bind.
+
+    Attributes
+    ----------
+    name : "matmul", "rows" or "flat"
+    match : the roles of a function's blocks, or why it has none
+    run : ``run(sch, roles, config)``
+    choose : ``choose(sch, roles, device, tensor_cores)``, the configs to try, the best first
+    """
+
+    name: str
+    match: Match
+    run: Callable[[Schedule, Roles, Any], None]
+    choose: Callable[[Schedule, Roles, str, bool], Sequence[Any]]
+
+    def schedule(self, sch: Schedule, roles: Roles, configs: Sequence[Any]) -> Any:
+        """Schedule the function by the first config that works; returns it.
+
+        Raises the `TransformError` of the last one where none does; nothing has changed then.
+        """
+        refusal = TransformError(self.name, "there is no config to try", "give one")
+        for config in configs:
+            try:
+                schedule_by_plan(sch, list(roles.blocks), run=_bind(self.run, roles, config))
+            except TransformError as error:
+                refusal = error
+            else:
+                return config
+        raise refusal
+
+
+def schedule_function(
+    sch: Schedule, *, device: str = DEVICE, tensor_cores: bool = False
+) -> tuple[str, Any]:
+    """Schedule the function that a schedule works on by the first plan that takes it.
+
+    Returns the plan's name and the config. Raises a `TransformError` with the reasons of all where
+    none takes it; the module is as it was then.
+    """
+    reasons = []
+    for plan in PLANS:
+        roles = plan.match(sch)
+        if isinstance(roles, Mismatch):
+            reasons.append(str(roles))
+            continue
+        try:
+            return plan.name, plan.schedule(
+                sch, roles, plan.choose(sch, roles, device, tensor_cores)
+            )
+        except TransformError as error:
+            reasons.append(str(error))
+    raise TransformError(
+        "schedule_function", "; ".join(reasons), "schedule it by hand, or by a rule of dlight's own"
+    )
+
+
+def _bind(
+    run: Callable[[Schedule, Roles, Any], None], roles: Roles, config: Any
+) -> Callable[[Schedule], None]:
+    return lambda sch: run(sch, roles, config)
+
+
+@composite
+@inlines
+def schedule_by_plan(sch: Schedule, blocks: list[SBlockRV], *, run: Callable[..., Any]) -> None:
+    """Run a plan on some blocks, and make flat kernels of what it has left alone."""
+    run(sch)
+    for block in list_sblocks(sch):
+        if is_bound(sch, block):
+            continue
+        if is_reduction(sch, block):
+            raise TransformError(
+                f"block '{get_sblock_name(sch, block)}' reduces and is not part of the plan",
+                "give it a function of its own, or schedule it by hand",
+            )
+        schedule_flat(sch, block, config=FLAT)
+
+
+def _run_matmul(sch: Schedule, roles: Roles, config: Any) -> None:
+    schedule_matmul(sch, roles.blocks[0], config=config)
+
+
+def _run_rows(sch: Schedule, roles: Roles, config: Any) -> None:
+    schedule_rows(sch, list(roles.blocks), config=config)
+
+
+def _run_flat(sch: Schedule, roles: Roles, config: Any) -> None:
+    inline_others(sch, list_sblocks(sch), kept=roles.blocks)
+    for block in roles.blocks:
+        schedule_flat(sch, block, config=config)
+
+
+MATMUL = Plan(
+    "matmul",
+    match_matmul,
+    _run_matmul,
+    lambda sch, roles, device, tensor_cores: choose_matmul(
+        sch, roles.blocks[0], device=device, tensor_cores=tensor_cores
+    ),
+)
+ROWS = Plan(
+    "rows",
+    match_rows,
+    _run_rows,
+    lambda sch, roles, device, _: choose_rows(sch, roles.blocks, device=device),
+)
+FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda *_: choose_flat())
+PLANS = (MATMUL, ROWS, FLAT_PLAN)
+"""In the order in which a function is held against them."""

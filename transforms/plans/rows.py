@@ -1,0 +1,167 @@
+"""The plan of rows: softmax, norms, sums and means, all blocks in one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm.ir import Call, TensorLoad
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+from tvm.tirx import Add, BufferStore, Max, Min, Mul
+
+from ..decorators import composite
+from ..errors import TransformError
+from ..legality.net import inlines
+from ..loops import fuse_loops
+from ..queries import get_sblock_name, is_reduction
+from ..recipes.rows import RowConfig, schedule_row_blocks
+from ..tir import find_all, is_among
+from .roles import (
+    Mismatch,
+    Roles,
+    find_obstacle,
+    find_row_iterators,
+    have_same_extents,
+    inline_others,
+    list_sblocks,
+    make_roles,
+)
+
+ROWS = "rows"
+_DEAR = ("exp", "exp2", "exp10", "tanh", "erf", "sigmoid", "log", "pow", "sin", "cos")
+"""Functions whose values are kept where several blocks read them, as far as there are registers."""
+
+
+@composite
+@inlines
+def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfig) -> None:
+    """Let threads share the rows of some blocks, as the recipes of softmax and norms do.
+
+    A row is what each reduction goes over; it may be any dimensions, and all others together count
+    the rows. Other blocks are inlined into these.
+
+    rewrite: ``for i, k: S[i] += A[i, k]`` and ``for i, k: B[i, k] = A[i, k] / S[i]`` ->
+        ``for i in blockIdx.x: (for k in threadIdx.x: S_local += A[i, k]); (for k in
+        threadIdx.x: B[i, k] = A[i, k] / S_local)``
+    consumes: the loops of all blocks; the other blocks, which are inlined
+    requires: blocks that `match_rows` finds, the result last; ``tail="guard"`` for open sizes
+    """
+    inline_others(sch, list_sblocks(sch), kept=blocks)
+    left = list_sblocks(sch)
+    if len(left) != len(blocks):
+        names = ", ".join(f"'{get_sblock_name(sch, block)}'" for block in left)
+        raise TransformError(
+            f"of the function's blocks {names} are left, and {len(blocks)} are to share rows",
+            "pass the blocks that match_rows finds",
+        )
+    results = _list_results(sch, blocks)
+    for block in blocks:
+        _bring_rows_in_front(sch, block, results)
+    for _ in schedule_row_blocks(sch, list(blocks), config):
+        pass
+
+
+def match_rows(sch: Schedule) -> Roles | Mismatch:
+    """The reductions of a function over rows of one length, with what stands between, or why none.
+
+    Nothing changes: what is inlined on the way is so on a copy.
+    """
+    every = list_sblocks(sch)
+    reason = find_obstacle(sch, every)
+    if not reason and not any(is_reduction(sch, block) for block in every):
+        reason = "no block reduces"
+    if reason:
+        return Mismatch(ROWS, reason)
+    trial = sch.copy()
+    dear = [block for block in every if _is_dear(trial, block)]
+    left = inline_others(trial, every, kept=dear)
+    reason = _find_difference(trial, left)
+    return Mismatch(ROWS, reason) if reason else make_roles(trial, ROWS, left)
+
+
+def find_row_axes(sch: Schedule, blocks: Sequence[SBlockRV]) -> list[int]:
+    """The places of the row among the result's dimensions; none if it has one number for a row."""
+    found = find_row_iterators(sch, blocks[-1], _list_results(sch, blocks))
+    if is_reduction(sch, blocks[-1]):
+        return []
+    variables = [it.var for it in found]
+    iterators = sch.get(blocks[-1]).iter_vars
+    return [at for at, it in enumerate(iterators) if is_among(it.var, variables)]
+
+
+def _is_dear(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether a block computes what costs more than its store and load, for several readers."""
+    calls = {str(getattr(it.op, "name", "")) for it in find_all(sch.get(block).body, Call)}
+    called = {name.rpartition(".")[2] for name in calls}
+    return bool(called & set(_DEAR)) and len(sch.get_consumers(block)) > 1
+
+
+def _list_results(sch: Schedule, blocks: Sequence[SBlockRV]) -> list[object]:
+    """What the reductions among blocks write."""
+    return [
+        region.source
+        for block in blocks
+        if is_reduction(sch, block)
+        for region in sch.get(block).writes
+    ]
+
+
+def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
+    """What blocks have that those of rows have not; "" if they are such."""
+    results = _list_results(sch, blocks)
+    ends = [block for block in blocks if not sch.get_consumers(block)]
+    if len(ends) != 1 or not sch.get(ends[0]).same_as(sch.get(blocks[-1])):
+        names = ", ".join(f"'{get_sblock_name(sch, block)}'" for block in ends)
+        return f"the blocks {names} write results, and one at the end does in a kernel of rows"
+    first = sch.get(blocks[0])
+    if not is_reduction(sch, blocks[0]):
+        return f"block '{first.name_hint}' comes before any reduction, and cannot be inlined"
+    for block in blocks:
+        node, row = sch.get(block), find_row_iterators(sch, block, results)
+        others = [it for it in node.iter_vars if not is_among(it.var, [each.var for each in row])]
+        is_last = block is blocks[-1]
+        if not row and not is_last:
+            return f"block '{node.name_hint}' goes over no dimension of a row"
+        if is_reduction(sch, block) and (node.init is None or len(node.writes) != 1):
+            return f"block '{node.name_hint}' reduces to {len(node.writes)} results at a time"
+        if is_reduction(sch, block) and not _is_known(node.body):
+            return (
+                f"block '{node.name_hint}' does not reduce as TVM knows it over threads: "
+                "x = x + term, say, with x in front"
+            )
+        known = find_row_iterators(sch, blocks[0], results)
+        rows = [it for it in first.iter_vars if not is_among(it.var, [each.var for each in known])]
+        if (row and not have_same_extents(row, known)) or not have_same_extents(others, rows):
+            return (
+                f"the rows of block '{node.name_hint}' are not those of block '{first.name_hint}'"
+            )
+    return ""
+
+
+def _is_known(body: object) -> bool:
+    """Whether a reduction is a sum, product, maximum or minimum, written as TVM looks for it."""
+    if not isinstance(body, BufferStore) or not isinstance(body.value, (Add, Mul, Max, Min)):
+        return False
+    first = body.value.a
+    return isinstance(first, TensorLoad) and bool(first.source.same_as(body.buffer))
+
+
+def _bring_rows_in_front(sch: Schedule, block: SBlockRV, results: Sequence[object]) -> None:
+    """Make two loops of a block's: one over the rows, and one over a row inside."""
+    row = find_row_iterators(sch, block, results)
+    iterators, loops = list(sch.get(block).iter_vars), list(sch.get_loops(block))
+    inner = [
+        loop
+        for loop, it in zip(loops, iterators, strict=False)
+        if is_among(it.var, [each.var for each in row])
+    ]
+    outer = [loop for loop in loops if not any(loop is other for other in inner)]
+    if not outer:
+        outer = [sch.add_unit_loop(loops[0] if loops else block)]
+    elif inner:
+        sch.reorder(*outer, *inner)
+    for several in (outer, inner):
+        if len(several) > 1:
+            fuse_loops(sch, several)
+    if not inner:
+        sch.add_unit_loop(block)

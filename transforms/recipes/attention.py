@@ -1,0 +1,391 @@
+"""Attention on scalar units: from six kernels, one for each block, to one.
+
+What is fused by rolling updates is FlashAttention (T. Dao and others, 2022): scores never leave a
+block of threads, and sums are repaired where the maximum of a row moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import ForKind
+
+from ..binding import bind_loop
+from ..caching import cache_read_at
+from ..errors import TransformError
+from ..fetching import fetch_cooperatively, stage_operand_at
+from ..fusion.fuse import fuse_reductions
+from ..layout import pad_longer_rows
+from ..loops import Tail, reorder_loops, split_loop, suggest_unrolling
+from ..masks import end_loop_at_mask
+from ..pass_options import set_pass_option, set_pipeline
+from ..placement import compute_block_at, reverse_compute_block_at
+from ..queries import get_extent, get_own_loops, get_spatial_loops, is_reduction_loop
+from ..reduction import decompose_reduction_at
+from ..rows import keep_in_registers, spread_over_threads
+from ..tir import constant
+from .gemm import STATIC_SHARED_BYTES
+from .ladder import Family, Ladder, Pair, knob, pairs
+from .recipe import Example, get_sblocks
+from .unfused import ElementsConfig, TilesConfig, bind_elements, share_rows, tile_product
+
+BLOCKS = "scores max exp sum weighted Y"
+SMALL_CONFIG = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 4}
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnfusedConfig(TilesConfig):
+    """Knobs of attention whose scores go through global memory."""
+
+    rows: bool = knob(False, "whether the threads of a warp share a row of scores")
+    stored: bool = knob(True, "whether exponentials are stored, or computed where they are read")
+
+
+def schedule_unfused(sch: Schedule, config: UnfusedConfig) -> Iterator[str]:
+    """Products, rows and what is between them in kernels of their own."""
+    scores, largest, power, total, weighted, result = get_sblocks(sch)
+    if config.tiled:
+        for block, name in ((scores, "scores"), (weighted, "values")):
+            tile_product(sch, block, config)
+            yield f"{name}_tiled"
+    if not config.stored:
+        sch.compute_inline(power)
+        yield "exponentials_inlined"
+    if config.rows:
+        for block in (largest, total):
+            share_rows(sch, block, config)
+        yield "rows_shared"
+    products = [] if config.tiled else [scores, weighted]
+    rows = [] if config.rows else [largest, total]
+    for block in (*products, *rows, *([power] if config.stored else []), result):
+        bind_elements(sch, block, config)
+    yield "bound"
+
+
+SMALL = {"batch": 1, "heads": 2, "queries": 12, "keys": 16, "dim": 8}
+SHAPE = {"batch": 4, "heads": 16, "queries": 2048, "keys": 2048, "dim": 64}
+UNFUSED = Family(
+    kernel="attention",
+    config=UnfusedConfig,
+    schedule=schedule_unfused,
+    blocks=(BLOCKS,),
+    default_example=Example(SHAPE),
+    small=Example(SMALL, config=SMALL_CONFIG),
+    tiles=("threads",),
+)
+naive = UNFUSED.root(
+    "naive",
+    why="Each block of the program is a kernel, and each element has a thread",
+    expects={"bound": ("kernels == 6", "barriers == 0")},
+)
+tiled = naive.plus(
+    "tiled",
+    tiled=True,
+    searched=("thread_tile", "tile_k"),
+    why="Tiles of queries, keys and values in shared memory, and of the products in registers",
+    expects={"bound": ("kernels == 6", "barriers_per_step == 4")},
+)
+rows = tiled.plus(
+    "rows",
+    rows=True,
+    why="A warp shares each row of scores, so that its threads read side by side",
+)
+inlined = rows.plus(
+    "inlined",
+    stored=False,
+    why="Exponentials are computed where they are read, as tiles are fetched, and never stored",
+    expects={"bound": ("kernels == 5", "barriers_per_step == 4")},
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryConfig:
+    """Knobs of attention in one kernel with a query for each thread."""
+
+    threads: int = knob(64, "queries of a block, one for each thread", choices=(32, 64, 128))
+    keys: int = knob(16, "keys whose scores a thread holds at once", choices=(8, 16, 32))
+    staged: bool = knob(False, "whether tiles of keys and values lie in shared memory")
+    tail: Tail = knob("refuse", "what happens where these do not divide")
+
+
+def schedule_queries(sch: Schedule, config: QueryConfig) -> Iterator[str]:
+    """One kernel, whose threads each go over all keys for a query."""
+    scores, largest, power, total, weighted, result = get_sblocks(sch)
+    batch, head, query, key = sch.get_loops(largest)
+    grid, row = split_loop(sch, query, inner=config.threads, tail=config.tail)
+    steps, _ = split_loop(sch, key, inner=config.keys, tail=config.tail)
+    tiles, _ = fuse_reductions(sch, largest, total, steps)
+    _, (power,) = fuse_reductions(sch, largest, weighted, steps)
+    yield "fused"
+    compute_block_at(sch, scores, steps)
+    reverse_compute_block_at(sch, result, row)
+    yield "all_in_one_nest"
+    _bind(sch, {"blockIdx.z": batch, "blockIdx.y": head, "blockIdx.x": grid, "threadIdx.x": row})
+    for block in (scores, *tiles, largest, power, total, weighted):
+        keep_in_registers(sch, block)
+    cache_read_at(sch, scores, row, operand=0, scope="local")
+    yield "in_registers"
+    if config.staged:
+        for block, operand in ((scores, 1), (weighted, 3)):
+            stage_operand_at(sch, block, steps, operand=operand, threads=config.threads)
+        yield "keys_and_values_in_shared_memory"
+    for block in (scores, weighted):
+        _unroll_product(sch, block)
+    yield "unrolled"
+
+
+def _unroll_product(sch: Schedule, block: SBlockRV) -> None:
+    """Let the steps of a product be outermost, its repair or zeros in front of them, and all of it
+    be unrolled: what lies in registers has constant places.
+    """
+    loops = [it for it in get_own_loops(sch, block) if sch.get(it).kind == ForKind.SERIAL]
+    steps = [it for it in loops if is_reduction_loop(sch, block, it)]
+    if not steps:
+        return  # of one step, which TVM knows by itself
+    depth = steps[0]
+    reorder_loops(sch, [depth, *(it for it in loops if it is not depth)])
+    decompose_reduction_at(sch, block, depth)
+    suggest_unrolling(sch, depth)
+
+
+def _bind(sch: Schedule, loops: Mapping[str, LoopRV]) -> None:
+    for axis, loop in loops.items():
+        bind_loop(sch, loop, axis=axis)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TileConfig:
+    """Knobs of attention in one kernel with a tile of queries for each block of threads.
+
+    The tiles divide queries, keys and dim.
+    """
+
+    threads: Pair = knob(
+        (16, 16), "rows and columns of threads in a block", choices=pairs((8, 16), (8, 16, 32))
+    )
+    thread_tile: Pair = knob(
+        (4, 2),
+        "rows and columns of scores that a thread computes",
+        choices=pairs((2, 4, 8), (1, 2, 4)),
+    )
+    padding: int = knob(
+        0, "words of 4 bytes that the rows of the tile of keys are padded by", least=0
+    )
+    ends_at_mask: bool = knob(
+        False, "whether tiles of keys that causality hides are left out; of causal attention"
+    )
+
+
+def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
+    """One kernel, whose blocks of threads share queries, keys, values and exponentials."""
+    scores, largest, power, total, weighted, result = get_sblocks(sch)
+    batch, head, query, key = sch.get_loops(largest)
+    (lines, columns), (each, wide) = config.threads, config.thread_tile
+    tiles, rest = split_loop(sch, query, inner=lines * each)
+    line, row = split_loop(sch, rest, inner=each)
+    steps, _ = split_loop(sch, key, inner=columns * wide)
+    reorder_loops(sch, [line, steps, row])
+    (tile, part), _ = fuse_reductions(sch, largest, total, steps, accumulate="apart")
+    _, (power,) = fuse_reductions(sch, largest, weighted, steps)
+    yield "fused"
+    compute_block_at(sch, scores, steps)
+    reverse_compute_block_at(sch, result, line)
+    yield "all_in_one_nest"
+    _bind(sch, {"blockIdx.z": batch, "blockIdx.y": head, "blockIdx.x": tiles, "threadIdx.y": line})
+    for block in (part, power, tile):  # readers first
+        spread_over_threads(sch, block, threads=columns, vector=wide)
+    for block in (result, weighted):
+        _spread_columns(sch, block, columns)
+    _spread_scores(sch, scores, wide)
+    _keep_in_block(sch, (scores, tile, part, largest, total, weighted), power)
+    yield "in_registers"
+    scope = _choose_scope(sch, scores, config)
+    keys = cache_read_at(sch, scores, steps, operand=1, scope=scope)
+    pad_longer_rows(sch, keys, elements=config.padding)
+    fetch_cooperatively(sch, keys, threads=config.threads, tail="guard")
+    for block, loop, operand in ((weighted, steps, 3), (scores, line, 0)):
+        stage_operand_at(sch, block, loop, operand=operand, threads=config.threads, scope=scope)
+    yield "in_shared_memory"
+    for block in (scores, weighted):
+        _unroll_product(sch, block)
+    yield "unrolled"
+    if config.ends_at_mask:
+        end_loop_at_mask(sch, steps)
+        yield "ends_at_mask"
+
+
+def _keep_in_block(sch: Schedule, own: Sequence[SBlockRV], shared: SBlockRV) -> None:
+    """Results in registers of the threads that compute them, and one for all threads of a block."""
+    for block in own:
+        for place in range(len(sch.get(block).writes)):
+            sch.set_scope(block, place, "local")
+    sch.set_scope(shared, 0, "shared")
+    set_pipeline(sch)  # whose passes keep sums over threads in registers
+    set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
+
+
+def _choose_scope(sch: Schedule, scores: SBlockRV, config: TileConfig) -> str:
+    """More than 48 KiB of queries, keys, values and exponentials want dynamic shared memory."""
+    queries = sch.get(scores).reads[0].source
+    dim = constant(queries.shape[-1]) or 1
+    (rows, columns), (each, wide) = config.threads, config.thread_tile
+    tile, keys = rows * each, columns * wide
+    operands = (tile * dim + keys * (2 * dim + config.padding)) * queries.dtype.itemsize
+    power = tile * keys * sch.get(scores).writes[0].source.dtype.itemsize
+    return "shared.dyn" if operands + power > STATIC_SHARED_BYTES else "shared"
+
+
+def _spread_columns(sch: Schedule, block: SBlockRV, threads: int) -> None:
+    """Spread the columns of results: neighbouring ones on one thread."""
+    column = get_spatial_loops(sch, block)[-1]
+    count = get_extent(sch, column) or 1
+    if count % threads:
+        raise TransformError(
+            "schedule_tiles",
+            f"dim={count} does not divide among {threads} columns of threads",
+            "choose columns of threads that divide dim",
+        )
+    among, _ = split_loop(sch, column, inner=count // threads)
+    bind_loop(sch, among, axis="threadIdx.x")
+
+
+def _spread_scores(sch: Schedule, block: SBlockRV, wide: int) -> None:
+    """Spread the columns of scores as rows are."""
+    among, _ = split_loop(sch, get_spatial_loops(sch, block)[-1], inner=wide)
+    bind_loop(sch, among, axis="threadIdx.x")
+
+
+BY_QUERIES = Family(
+    kernel="attention",
+    config=QueryConfig,
+    schedule=schedule_queries,
+    blocks=(BLOCKS,),
+    default_example=Example(SHAPE),
+    small=Example(SMALL, config={"threads": 4, "keys": 4}),
+    tiles=("threads", "keys"),
+)
+fused = BY_QUERIES.root(
+    "fused",
+    why="One kernel: a thread holds a query's scores, maximum and sums in registers, and repairs "
+    "the sums where the maximum moves",
+    expects={"unrolled": ("kernels == 1", "barriers == 0", "shared_bytes == 0")},
+)
+staged = fused.plus(
+    "staged",
+    staged=True,
+    why="All threads of a block read the same keys and values, once, from shared memory",
+    expects={"unrolled": ("kernels == 1", "barriers_per_step == 2")},
+)
+BY_TILES = Family(
+    kernel="attention",
+    config=TileConfig,
+    schedule=schedule_tiles,
+    blocks=(BLOCKS,),
+    default_example=Example(SHAPE),
+    small=Example(SMALL, config={"threads": (2, 2), "thread_tile": (2, 2)}),
+    tiles=("threads", "thread_tile"),
+)
+registers = BY_TILES.root(
+    "registers",
+    why="A block has a tile of queries, and each thread rows and columns of its scores and of its "
+    "results in registers",
+    expects={"unrolled": ("kernels == 1", "barriers_per_step == 3")},
+)
+padded = registers.plus(
+    "padded",
+    padding=1,
+    why="Rows of the tile of keys begin in different banks of shared memory",
+    expects={"unrolled": ("kernels == 1", "barriers_per_step == 3")},
+)
+wider = padded.plus(
+    "wider",
+    thread_tile=(8, 4),
+    golden={"thread_tile": (2, 4)},
+    why="A thread computes four times as many scores of what it reads",
+    expects={"unrolled": ("kernels == 1", "barriers_per_step == 5")},
+)
+ATTENTION = Ladder(
+    "attention",
+    "attention",
+    "from a kernel for each block to one for all",
+    (naive, tiled, rows, inlined, fused, staged, registers, padded, wider),
+    SHAPE,
+)
+CAUSAL = {"causal": True}
+BY_CAUSAL_TILES = replace(
+    BY_TILES,
+    default_example=replace(BY_TILES.default_example, options=CAUSAL),
+    small=replace(BY_TILES.small, options=CAUSAL),
+)
+causal = BY_CAUSAL_TILES.root(
+    "causal",
+    padding=1,
+    why="All scores are computed, and those of keys behind a query are hidden",
+    expects={"unrolled": ("kernels == 1", "barriers_per_step == 3")},
+)
+ended = causal.plus(
+    "causal_ended",
+    ends_at_mask=True,
+    why="A block ends at the last key that one of its queries sees: half of the tiles are never "
+    "computed",
+    expects={"ends_at_mask": ("kernels == 1", "barriers_per_step == 3")},
+)
+ATTENTION_CAUSAL = Ladder(
+    "attention_causal",
+    "attention",
+    "causal attention in one kernel",
+    (causal, ended),
+    SHAPE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingConfig(ElementsConfig):
+    """Knobs of attention of one query, whose scores go through global memory."""
+
+    warps: bool = knob(False, "whether the threads of a warp share what is summed along a row")
+
+
+def schedule_decoding(sch: Schedule, config: DecodingConfig) -> Iterator[str]:
+    """One query for each head, in kernels for each block; a product of one row has no tiles."""
+    scores, largest, power, total, weighted, result = get_sblocks(sch)
+    rows = [scores, largest, total]
+    if config.warps:
+        for block in rows:
+            share_rows(sch, block, config)
+        yield "rows_shared"
+    for block in (*([] if config.warps else rows), weighted, power, result):
+        bind_elements(sch, block, config)
+    yield "bound"
+
+
+DECODED = {"batch": 16, "heads": 32, "keys": 8192, "dim": 128}
+DECODING = Family(
+    kernel="decode_attention",
+    config=DecodingConfig,
+    schedule=schedule_decoding,
+    blocks=(BLOCKS,),
+    default_example=Example(DECODED),
+    small=Example({"batch": 3, "heads": 2, "keys": 12, "dim": 4}, config={"threads": (2, 3)}),
+    tiles=("threads",),
+)
+one_by_one = DECODING.root(
+    "naive",
+    why="Each block of the program is a kernel, and each element has a thread",
+    expects={"bound": ("kernels == 6", "barriers == 0")},
+)
+by_warps = one_by_one.plus(
+    "warps",
+    warps=True,
+    why="A warp reads each key and shares each row, so that its threads read side by side",
+)
+DECODE_ATTENTION = Ladder(
+    "decode_attention",
+    "decode_attention",
+    "one query, a kernel for each block",
+    (one_by_one, by_warps),
+    DECODED,
+)

@@ -1,0 +1,125 @@
+"""What a model of time expects of any config of a family, of those too that nobody has measured.
+
+The model has rates of some tiles; a config whose tile is none of them borrows those of the most
+similar one. That is a guess, good enough to say which of some hundred configs to time first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tvm import DataType
+
+from . import gemm_best, mma, wgmma
+from .costs import read_costs
+from .gemm import GemmConfig
+from .gpus import Gpu
+from .ladder import Rung
+from .mma import MmaConfig
+from .recipe import Recipe
+from .time_model import Costs, Product, Rank, TileRate, borrow_rates, choose
+from .wgmma import WgmmaConfig
+
+_WARP = 32
+_WARPGROUP = 128
+
+
+class _Model(NamedTuple):
+    """The model of a family.
+
+    Attributes
+    ----------
+    describe : the tile of a config, for elements of so many bytes, without its rates
+    measured : the tiles whose rates are known, for elements of so many bytes
+    costs : for elements of so many bytes, on a GPU
+    """
+
+    rank: Rank
+    describe: Callable[[Any, int], TileRate]
+    measured: Callable[[int], Sequence[TileRate]]
+    costs: Callable[[int, Gpu], Costs]
+
+
+class Forecast(NamedTuple):
+    """What is expected of the configs of a recipe, for a product on a GPU."""
+
+    recipe: Rung
+    product: Product
+    gpu: Gpu
+
+    def predict(self, config: Mapping[str, object]) -> float:
+        """The microseconds of a config, whose other knobs are the recipe's; infinite where its tile
+        has no room.
+        """
+        model = _MODELS[self.recipe.family.config]
+        made = self.recipe.family.config(**{**self.recipe.config, **config})
+        tile = model.describe(made, self.product.size)
+        tile = borrow_rates(tile, model.measured(self.product.size))
+        costs = model.costs(self.product.size, self.gpu)
+        us = choose(self.product, tile, made.split_k, costs).estimate.us
+        return us if math.isfinite(us) else math.inf
+
+    def get_tile(self, config: Mapping[str, object]) -> object:
+        """What configs have in common whose times are off by about the same factor."""
+        model = _MODELS[self.recipe.family.config]
+        made = self.recipe.family.config(**{**self.recipe.config, **config})
+        tile = model.describe(made, self.product.size)
+        return tile.tile, tile.part, tile.threads
+
+    def list_best(self, count: int) -> list[dict[str, object]]:
+        """The knobs of configs that the model itself would choose, fastest first, one a tile."""
+        first: dict[TileRate, dict[str, object]] = {}
+        for it in _MODELS[self.recipe.family.config].rank(self.product, self.gpu):
+            first.setdefault(it.choice.rate, dict(vars(it.config)))
+        return [*first.values()][:count]
+
+
+def make_forecast(recipe: Recipe, problem: Any, gpu: Gpu) -> Forecast | None:
+    """A forecast for a problem of a recipe's kernel; None for a recipe without a model of time."""
+    if not isinstance(recipe, Rung) or recipe.family.config not in _MODELS:
+        return None
+    if [*problem.shape][-3:] != ["m", "n", "k"]:  # a convolution is a product of other sizes
+        return None
+    return Forecast(recipe, read_product(problem), gpu)
+
+
+def read_product(problem: Any) -> Product:
+    """The product of matrices that a problem of a kernel is: sizes m, n, k, behind a batch."""
+    *outer, m, n, k = problem.shape.values()
+    size = DataType(problem.arguments[0].dtype).itemsize
+    return Product(m, n, k, size, outer[0] if outer else 1)
+
+
+def _describe_mma(config: MmaConfig, size: int) -> TileRate:
+    threads = max(1, config.warps) * _WARP
+    return TileRate(config.tile, config.warp, 1.0, threads, config.tile_k * size, config.stages)
+
+
+def _describe_wgmma(config: WgmmaConfig, size: int) -> TileRate:
+    threads = max(1, config.groups) * _WARPGROUP
+    bytes_ = config.tile_k * size
+    return TileRate(config.tile, config.warpgroups, 1.0, threads, bytes_, config.stages)
+
+
+_MODELS: Mapping[type, _Model] = {
+    GemmConfig: _Model(
+        gemm_best.rank_configs,
+        gemm_best.describe_tile,
+        lambda size: [tile.rate for tile in gemm_best.list_tiles(size)],
+        lambda size, gpu: read_costs("matmul").costs.scale(gpu),
+    ),
+    MmaConfig: _Model(
+        mma.rank_configs,
+        _describe_mma,
+        lambda size: mma.TILES,
+        lambda size, gpu: Costs(flops_per_us=mma.FLOPS_PER_US).scale(gpu),
+    ),
+    WgmmaConfig: _Model(
+        wgmma.rank_configs,
+        _describe_wgmma,
+        lambda size: wgmma.TILES,
+        lambda size, gpu: Costs(flops_per_us=wgmma.FLOPS_PER_US * 2 / size).scale(gpu),
+    ),
+}

@@ -1,0 +1,124 @@
+"""Rewriting of a schedule's program beyond TVM's primitives, with its handles kept alive.
+
+TVM's ``ScheduleState.replace`` exchanges a block, and is told which blocks in it go on as which.
+It leaves two things to us: what TVM's analysis knows of the new blocks, and the trace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.ir import Range
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.s_tir.schedule.instruction import Instruction, InstructionKind
+from tvm.tirx import (
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IntImm,
+    IterVar,
+    PrimFunc,
+    SeqStmt,
+    Var,
+    const,
+    decl_buffer,
+)
+
+from .queries import get_root
+from .tir import find_all, get_regions, is_among
+
+_PROBE = "tirstep_probe"
+
+
+def get_scope(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
+    """The sref of the block around a handle, in which its dependences are."""
+    sref = sch.get_sref(handle).parent
+    while not isinstance(sref.stmt, SBlock):
+        sref = sref.parent
+    return sref
+
+
+def get_function(sch: Schedule, handle: LoopRV | SBlockRV) -> str:
+    """The name of the function that a handle belongs to."""
+    root = get_root(sch, handle)
+    functions = [item for item in sch.mod.functions_items() if isinstance(item[1], PrimFunc)]
+    return next(str(it.name_hint) for it, body in functions if body.body.block.same_as(root))
+
+
+def replace_scope(
+    sch: Schedule, handle: LoopRV | SBlockRV, new: SBlock, reuse: dict[SBlock, SBlock], *, who: str
+) -> None:
+    """Replace the block around a handle.
+
+    `reuse` has what old blocks go on as; handles of loops live on as long as their variables. The
+    trace gets an instruction that fails where it is replayed, and names `who`: no primitive of
+    TVM's makes what is here.
+    """
+    scope = get_scope(sch, handle)
+    probed = _add_probe(new)
+    sch.state.replace(scope, probed, {scope.stmt: probed, **reuse})
+    function = get_function(sch, handle)
+    _analyze(sch, function)
+    scope = get_scope(sch, handle)
+    sch.state.replace(scope, new, {scope.stmt: new})
+    _note_in_trace(sch, function, who)
+
+
+def edit_scope(scope: SBlock, body: Any, new_buffers: list[Any]) -> SBlock:
+    """A block with another body and more buffers, without those that nothing uses any more."""
+    blocks = find_all(body, SBlock)
+    used = [region.source for block in blocks for region in get_regions(block)]
+    buffers = [buffer for buffer in (*scope.alloc_buffers, *new_buffers) if is_among(buffer, used)]
+    return _copy(scope, body, buffers)
+
+
+def _copy(scope: SBlock, body: Any, buffers: list[Any]) -> SBlock:
+    return SBlock(
+        scope.iter_vars,
+        scope.reads,
+        scope.writes,
+        scope.name_hint,
+        body,
+        scope.init,
+        buffers,
+        scope.match_buffers,
+        scope.annotations,
+    )
+
+
+def _add_probe(scope: SBlock) -> SBlock:
+    """The block with one more nest at its end, which computes nothing that is used."""
+    buffer, loop, point = decl_buffer((1,), "int32", _PROBE), Var("u", "int32"), Var("v", "int32")
+    one = Range.from_min_extent(0, 1)
+    store = BufferStore(buffer, const(0, "int32"), [point])
+    iterator = IterVar(one, point, IterVar.DataPar)
+    written = BufferRegion(buffer, [Range.from_min_extent(point, 1)])
+    realize = SBlockRealize([loop], True, SBlock([iterator], [], [written], _PROBE, store))
+    nest = For(loop, IntImm("int32", 0), IntImm("int32", 1), ForKind.SERIAL, realize)
+    statements = list(scope.body.seq) if isinstance(scope.body, SeqStmt) else [scope.body]
+    return _copy(scope, SeqStmt([*statements, nest]), [*scope.alloc_buffers, buffer])
+
+
+def _analyze(sch: Schedule, function: str) -> None:
+    """Have TVM analyze a scope with a probe: it takes new blocks for undecided otherwise.
+
+    Python cannot ask for that, and blockize does it on the way.
+    """
+    steps = len(sch.trace.insts)
+    probe = sch.get_sblock(_PROBE, function)
+    (loop,) = sch.get_loops(probe)
+    outer = sch.blockize(loop)
+    for handle in (outer, probe, loop):
+        sch.remove_rv(handle)
+    while len(sch.trace.insts) > steps:
+        sch.trace.pop()
+
+
+def _note_in_trace(sch: Schedule, function: str, who: str) -> None:
+    """Append what fails when it is replayed, by a name that says why."""
+    found, name = SBlockRV(), f"what {who} made, which no trace can replay"
+    kinds = [InstructionKind.get(kind) for kind in ("GetSBlock", "ComputeInline")]
+    sch.trace.append(Instruction(kinds[0], [], [name, function], [found]))
+    sch.trace.append(Instruction(kinds[1], [found], [], []))
