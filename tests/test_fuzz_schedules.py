@@ -80,7 +80,16 @@ def test_what_is_planted_is_found_and_shown(kind, monkeypatch, tmp_path, capsys)
     assert SHOWN[kind] in exec_program(program)
     again = fuzz_schedules.Session(SEED, ("cpu",), tmp_path)
     again.play(trial)
-    assert again.wrong == session.wrong
+    # What lies behind a buffer's end, and so how many elements it spoils, is the allocator's.
+    assert [mask_numbers(text) for text in again.wrong] == [
+        mask_numbers(text) for text in session.wrong
+    ]
+
+
+def mask_numbers(wrong):
+    """A finding with the numbers of its first line masked; the calls that lead to it stay."""
+    finding, _, calls = wrong.partition("\n")
+    return re.sub(r"\d[\d.e+-]*", "#", finding) + "\n" + calls
 
 
 def exec_program(program):

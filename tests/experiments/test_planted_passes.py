@@ -1,6 +1,5 @@
 """A planted wrong pass of each kind is caught over the corpus, and shrunk to a few lines."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -33,12 +32,11 @@ KINDS = {
 """The planted passes, and what the simulator calls what they do."""
 FEW, MOST = 4, 150
 """So many programs that show it are enough, and must be among so many trials."""
-LINES, SECONDS = 30, 120
+LINES = 30
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_wrong_pass_is_caught_and_made_small(name: str, tmp_path: Path):
-    begin = time.monotonic()
     value = load_value(f"{WRONG}:{name}")
     edit = get_declaration(value).edit(value, name)
     corpus, bad = Corpus(0, ("program",)), []
@@ -56,7 +54,6 @@ def test_a_wrong_pass_is_caught_and_made_small(name: str, tmp_path: Path):
     assert found.last_line.startswith("WRONG: ")
     assert found.shrunk.lines < LINES
     assert "tirstep.experiments" not in path.read_text("utf-8")
-    assert time.monotonic() - begin < SECONDS
 
 
 ASKS_FOR_OURS = """
