@@ -17,6 +17,7 @@ from .device import (
     run,
 )
 from .host import HostDevice, is_host_available
+from .rpc import SCHEME, SPELLING, RpcDevice, read_address
 from .simulator import SimulatorDevice
 
 _MAKERS: dict[str, Callable[[], Device]] = {
@@ -38,26 +39,43 @@ __all__ = [
     "DeviceFinding",
     "HostDevice",
     "Program",
+    "RpcDevice",
     "SimulatorDevice",
     "Timing",
     "find_unbound_sblocks",
     "get_device",
     "is_cuda_available",
     "is_host_available",
+    "register_device",
     "run",
 ]
+
+
+def register_device(name: str, make: Callable[[], Device]) -> None:
+    """Let `get_device`, and so ``--device``, know a device of your own by a name.
+
+    `make` is called without arguments each time that the device is asked for; what it cannot have
+    it refuses with a `DeviceError`. Raises `DeviceError` for a name that is taken.
+    """
+    if not name or name in DEVICES or "://" in name:
+        raise DeviceError(f"a device cannot be called '{name}'; choose another name")
+    _MAKERS[name] = make
 
 
 def get_device(name: str = "auto") -> Device:
     """The device of a name; ``"auto"`` is CUDA where there is a GPU, otherwise the simulator.
 
-    The device says in `description` what was chosen. Raises `DeviceError` for an unknown name, for
-    ``"cuda"`` without a GPU, and for ``"host"`` without a C++ compiler.
+    ``"rpc://HOST:PORT/KEY"`` is one of another machine. The device says in `description` what was
+    chosen. Raises `DeviceError` for an unknown name, for ``"cuda"`` without a GPU, for ``"host"``
+    without a C++ compiler, and for a server that does not answer.
     """
     if name == "auto":
         return CudaDevice() if is_cuda_available() else SimulatorDevice()
+    if name.startswith(SCHEME):
+        return RpcDevice(read_address(name))
     if name not in _MAKERS:
         alias = _ALIASES.get(name.lower())
-        hint = suggest(name, DEVICES, f"use one of {', '.join(DEVICES)}")
+        known = ["auto", *_MAKERS, SPELLING]
+        hint = suggest(name, known, f"use one of {', '.join(known)}")
         raise DeviceError(f"there is no device '{name}'; {f'use {alias}' if alias else hint}")
     return _MAKERS[name]()

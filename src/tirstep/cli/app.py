@@ -32,6 +32,7 @@ COMMANDS = (
     "report",
     "export",
     "golden",
+    "serve",
 )
 
 app = typer.Typer(

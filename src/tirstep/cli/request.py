@@ -133,7 +133,9 @@ TargetName = Annotated[
 DeviceName = Annotated[
     str,
     typer.Option(
-        "--device", metavar="NAME", help="Where modules run: auto, cuda, simulator, host or cpu."
+        "--device",
+        metavar="NAME",
+        help="Where modules run: auto, cuda, simulator, host, cpu, or rpc://HOST:PORT/KEY.",
     ),
 ]
 Seed = Annotated[

@@ -1,0 +1,1 @@
+"""This machine's devices for others: TVM's RPC server, kept alive."""
