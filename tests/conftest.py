@@ -14,13 +14,15 @@ import pytest
 from groups import pytest_handlecrashitem, pytest_xdist_make_scheduler  # noqa: F401
 from hypothesis import HealthCheck, Phase, settings
 
+from tirstep.transforms.recipes import RECIPES, Recipe
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # Compiling an example takes a tenth of a second, so health is not a matter of speed here. Examples
 # follow from the test's name: a failure on one machine is a failure on all.
 settings.register_profile(
     "quick",
-    max_examples=5,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     database=None,
@@ -72,10 +74,22 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests that need the wheel to one process, so that it is built once."""
+    """Give the tests that need the wheel to one process, so that it is built once, and those of a
+    recipe, so that it is run once.
+    """
     for item in items:
         if "installed_wheel" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("wheel"))
+        elif item.get_closest_marker("xdist_group") is None and (recipe := _find_recipe(item)):
+            item.add_marker(pytest.mark.xdist_group(recipe))
+
+
+def _find_recipe(item: pytest.Item) -> str:
+    """The name of the recipe that a test is given, itself or by name; empty without one."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    given = parameters.get("recipe", parameters.get("name"))
+    name = given.name if isinstance(given, Recipe) else given
+    return name if isinstance(name, str) and name in RECIPES else ""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -169,16 +169,16 @@ def test_the_corpus_is_searched_and_goes_on_from_its_state(command: Command, fol
 
 
 def test_the_audit_names_passes(command: Command, folder: Path):
-    words = ["pass", "--audit", "--corpus", 6, "--state", "audit.jsonl"]
+    words = ["pass", "--audit", "--corpus", 3, "--state", "audit.jsonl"]
     result = command(*words, "--json")
     assert result.code == 0, result.out
     document = result.document
-    assert document["counts"]["right"] == 6
+    assert document["counts"]["right"] == 3
     changed = {each["name"]: each["changed"] for each in document["passes"]}
-    assert changed["tirx.FlattenBuffer"] >= 5
+    assert changed["tirx.FlattenBuffer"] >= 2
     again = command(*words)
     assert "s_tir.LowerOpaqueBlock" in again.out
-    assert "6 right" in again.out
+    assert "3 right" in again.out
 
 
 @pytest.mark.parametrize(

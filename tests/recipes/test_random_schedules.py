@@ -16,7 +16,7 @@ from tirstep import transforms as tr
 from tirstep.strategies.players import MOVES, SIZES, WEIGHTS, Dice, Player, draw_huge, draw_problem
 from tirstep.strategies.plays import LIMIT, TOO_LONG, Play, is_finished, judge, require_structure
 
-EXAMPLES = max(15, settings().max_examples)
+EXAMPLES = max(10, settings().max_examples)
 ALL = pytest.mark.parametrize("name", SIZES)
 REFUSALS = (LIMIT, TOO_LONG, "TVM does not lower", "does not compile")
 """Of devices, what a transform may not know of."""

@@ -88,7 +88,11 @@ def test_steps_have_names_of_their_own_and_change_the_module(recipe: Recipe) -> 
     assert all(before != after for before, after in itertools.pairwise(scripts))
 
 
-@ALL
+@pytest.mark.parametrize(
+    "recipe",
+    {recipe.body: recipe for recipe in RECIPES.values()}.values(),
+    ids=lambda recipe: recipe.name,
+)
 def test_calling_a_recipe_does_what_its_steps_do(recipe: Recipe) -> None:
     run = run_golden(recipe)
     sch = recipe(Schedule(run.problem.module), **run.config)
