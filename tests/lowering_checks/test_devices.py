@@ -7,9 +7,10 @@ from golden_runs import run_golden
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import DeviceError, get_device, judge_run, run_recipe
+from tirstep.lowering_checks import DeviceError, devices, get_device, judge_run, run_recipe
 from tirstep.lowering_checks.devices import (
     DEVICES,
+    CpuDevice,
     Program,
     find_unbound_sblocks,
     is_cuda_available,
@@ -123,3 +124,22 @@ def test_the_cpu_says_that_it_cannot_do_float8(dtype: str) -> None:
     widened = tvm.runtime.tensor(np.full(1, np.nan, "float32"))
     tvm.compile(Widen, target="llvm")["main"](tvm.runtime.tensor(zero), widened)
     assert widened.numpy()[0] != 0, "TVM is mended: let the cpu device run float8"
+
+
+def test_a_device_of_ones_own_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine(CpuDevice):
+        name = "mine"
+
+    monkeypatch.setattr(devices, "_MAKERS", {**devices._MAKERS})
+    with pytest.raises(DeviceError, match="there is no device 'mine'"):
+        get_device("mine")
+    devices.register_device("mine", Mine)
+    assert isinstance(get_device("mine"), Mine)
+    with pytest.raises(DeviceError, match="did you mean mine"):
+        get_device("mien")
+
+
+@pytest.mark.parametrize("name", ["cpu", "auto", "", "rpc://mine"])
+def test_a_name_that_is_taken_is_refused(name: str) -> None:
+    with pytest.raises(DeviceError, match=f"a device cannot be called '{name}'; choose another"):
+        devices.register_device(name, CpuDevice)

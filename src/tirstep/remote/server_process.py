@@ -11,19 +11,21 @@ import os
 import signal
 import sys
 import threading
+from typing import Any
 
 from tvm.rpc.server import PopenRPCServerState
 
 
-def main(host: str, port: int, key: str, tracker: tuple[str, int] | None, address: str) -> None:
-    """Listen, and print the port; exits with 1 when the server's thread ends."""
+def main(host: str, port: int, key: str, tracker: list[Any] | None, address: str) -> None:
+    """Listen, and print the port; ends with its sessions when the server's thread ends."""
+    threading.excepthook = lambda _: None  # a session died: who started this says so
     try:
         state = PopenRPCServerState(
             host,
             port,
             port + 1,
             key=key,
-            tracker_addr=tracker,
+            tracker_addr=tuple(tracker) if tracker else None,
             custom_addr=address or None,
             silent=True,
         )

@@ -1,0 +1,248 @@
+"""Devices of other machines: modules compiled here run on a server of TVM's RPC, on loopback."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import tvm
+from golden_runs import run_golden
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import DeviceError, check_numbers, get_device
+from tirstep.lowering_checks.devices import rpc
+from tirstep.lowering_checks.devices.rpc import RpcDevice, read_address
+from tirstep.remote.serving import ServeError, Service, start_server
+from tirstep.transforms.recipes import RECIPES
+
+pytestmark = pytest.mark.xdist_group("rpc")  # whose server starts once
+
+
+@I.ir_module
+class Wild:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        for i in T.serial(16):
+            with T.sblock("B"):
+                v = T.axis.spatial(16, i)
+                B[v * 30000000] = A[v]
+
+
+@I.ir_module
+class Endless:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        for i in T.serial(16):
+            with T.sblock("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v]
+                while B[v] >= T.float32(0.0):
+                    B[v] = B[v] * T.float32(0.5)
+
+
+def find_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def serve(port: int, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """`tirstep serve`, which is ready when this begins."""
+    command = [sys.executable, "-m", "tirstep", "serve", "--port", str(port), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert f"serving at rpc://127.0.0.1:{port}/" in process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    port = find_port()
+    with serve(port):
+        yield port
+
+
+@pytest.fixture
+def device(port: int) -> RpcDevice:
+    made = get_device(f"rpc://127.0.0.1:{port}/tirstep?seconds=20")
+    assert isinstance(made, RpcDevice)
+    return made
+
+
+@pytest.mark.parametrize("name", ["relu_bound", "matmul_shared"])
+def test_a_recipe_is_right_there(name: str, device: RpcDevice) -> None:
+    run = run_golden(RECIPES[name])
+    assert check_numbers(run.problem, run.steps[-1].module, device, where=name) == []
+    assert "CPU of rpc://127.0.0.1:" in device.description
+
+
+def test_wrong_numbers_are_found_there(device: RpcDevice) -> None:
+    run = run_golden(RECIPES["vector_add_bound"])
+    text = run.steps[-1].module.script()
+    changed = tvm.script.from_source(text.replace("] + B[", "] - B["))
+    (finding, *_) = check_numbers(run.problem, changed, device, where="here")
+    assert "and NumPy has" in str(finding)
+
+
+def test_a_number_is_a_parameter(device: RpcDevice) -> None:
+    @T.prim_func(s_tir=True)
+    def main(n: T.int32, A: T.Buffer((16,), "int32")):
+        for i in T.serial(16):
+            with T.sblock("A"):
+                v = T.axis.spatial(16, i)
+                A[v] = v * n
+
+    program = device.compile(tvm.IRModule({"main": main}))
+    _, result = program([np.array(3, "int32"), np.zeros(16, "int32")])
+    np.testing.assert_array_equal(result, 3 * np.arange(16))
+
+
+def test_a_cpu_has_no_clock(device: RpcDevice) -> None:
+    run = run_golden(RECIPES["relu_bound"])
+    with pytest.raises(DeviceError, match="say nothing about a GPU"):
+        device.time(run.steps[-1].module, run.problem.integer_inputs(0))
+
+
+@pytest.mark.parametrize("module", [Wild, Endless], ids=["ends its process", "never ends"])
+def test_what_dies_or_hangs_costs_one_run(
+    module: tvm.IRModule, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc, "ANSWER_SECONDS", 30)  # a server that died starts again meanwhile
+    device = get_device(f"rpc://127.0.0.1:{port}/tirstep?seconds=3")
+    arrays = [np.ones(16, "float32"), np.zeros(16, "float32")]
+    with pytest.raises(DeviceError, match=r"^rpc://127.0.0.1:\d+/tirstep does not run the kernel"):
+        device.compile(module)(arrays)
+    run = run_golden(RECIPES["relu_bound"])
+    end = time.monotonic() + 60
+    while True:
+        try:
+            findings = check_numbers(run.problem, run.steps[-1].module, device, where="here")
+            break
+        except DeviceError:
+            assert time.monotonic() < end
+            time.sleep(0.2)
+    assert findings == []
+
+
+def test_a_key_that_is_not_there(port: int) -> None:
+    with pytest.raises(DeviceError, match="is its key 'mine'"):
+        get_device(f"rpc://127.0.0.1:{port}/mine")
+
+
+def test_a_server_without_a_gpu(port: int) -> None:
+    with pytest.raises(DeviceError, match="has no CUDA device; use"):
+        get_device(f"rpc://127.0.0.1:{port}/tirstep?kind=cuda")
+
+
+def test_nothing_listens() -> None:
+    with pytest.raises(DeviceError, match=r"nothing listens at .* start a server there: tirstep"):
+        get_device(f"rpc://127.0.0.1:{find_port()}/tirstep")
+
+
+def test_a_busy_server_is_not_waited_for(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rpc, "ANSWER_SECONDS", 0.3)
+    address = read_address(f"rpc://127.0.0.1:{port}/tirstep")
+    session = tvm.rpc.connect("127.0.0.1", port, "tirstep", session_timeout=20)
+    with pytest.raises(DeviceError, match=r"does not answer within 0.3 s: another session has"):
+        RpcDevice(address)
+    del session
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("rpc://", "give it as rpc://HOST:PORT/KEY"),
+        ("rpc://machine/key", "give it as rpc://HOST:PORT/KEY"),
+        ("rpc://machine:99999/key", "give it as rpc://HOST:PORT/KEY"),
+        ("rpc://machine:9090/key?kind=tpu", "kind=tpu is unknown; use cuda or cpu"),
+        ("rpc://machine:9090/key?speed=1", "there is no option 'speed'"),
+        ("rpc://machine:9090/key?seconds=0", "seconds=0 must be an integer >= 1"),
+    ],
+)
+def test_what_is_no_address(text: str, sentence: str) -> None:
+    with pytest.raises(DeviceError) as caught:
+        read_address(text)
+    assert sentence in str(caught.value)
+
+
+def test_a_tracker_hands_servers_out() -> None:
+    tracker, port = find_port(), find_port()
+    command = [sys.executable, "-m", "tvm.exec.rpc_tracker", "--host", "127.0.0.1"]
+    command += ["--port", str(tracker), "--port-end", str(tracker + 1), "--silent"]
+    at = f"127.0.0.1:{tracker}"
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            wait_for(tracker)
+            with pytest.raises(DeviceError, match=r"no server of the key 'mine' \(it has none\)"):
+                get_device(f"rpc://{at}/mine")
+            with serve(port, "--key", "board", "--tracker", at, "--address", "127.0.0.1"):
+                with pytest.raises(DeviceError, match=r"'mine' \(it has board\)"):
+                    retry(lambda: get_device(f"rpc://{at}/mine"), "it has none")
+                device = retry(lambda: get_device(f"rpc://{at}/board"), "busy")
+                run = run_golden(RECIPES["relu_bound"])
+                assert check_numbers(run.problem, run.steps[-1].module, device, where="") == []
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def wait_for(port: int) -> None:
+    end = time.monotonic() + 60
+    while not is_listening(port):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def retry(ask, passing: str):
+    """What `ask` gives, or raises, once it does not raise of what passes."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return ask()
+        except DeviceError as error:
+            if passing not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def test_whoever_kills_the_command_ends_the_server() -> None:
+    port = find_port()
+    with serve(port) as process:
+        assert is_listening(port)
+        process.kill()
+        process.wait()
+        end = time.monotonic() + 30
+        while is_listening(port):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_a_port_that_is_taken() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(ServeError, match=r"cannot listen at 127.0.0.1:\d+ .*choose another --port"),
+        start_server(Service(port=taken.getsockname()[1])),
+    ):
+        pass
+
+
+def test_whether_others_can_connect() -> None:
+    assert not Service().is_open()
+    assert not Service(host="localhost").is_open()
+    assert Service(host="0.0.0.0").is_open()
+    with pytest.raises(ServeError, match="there is no host"):
+        Service(host="no.such.host.invalid").is_open()
