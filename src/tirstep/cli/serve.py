@@ -43,10 +43,10 @@ def command(
     tracker: Tracker = None,
     address: Address = "",
 ) -> int:
-    """Serve this machine's GPU, or its CPU, to other machines, until Ctrl-C.
+    """Serve this machine's GPU, or its CPU, to other machines.
 
-    There, --device rpc://HOST:PORT/KEY compiles modules, and they run here, through TVM's RPC.
-    A kernel that ends its process ends its session, and the next one is served.
+    There, --device rpc://HOST:PORT/KEY compiles modules, and they run here, through TVM's RPC,
+    until Ctrl-C. A kernel that ends its process ends its session, and the next one is served.
 
     By default this machine alone can connect; an ssh tunnel lets others in safely: ssh -N -L
     9090:127.0.0.1:9090 MACHINE.
