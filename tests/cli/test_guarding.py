@@ -152,3 +152,32 @@ def test_what_takes_long_is_named_once(
         assert guarding._read_last(ours) == "a module"
     told = "tirstep: a module has taken 0.1 s so far; a pass may loop for ever, and Ctrl-C ends it"
     assert capfd.readouterr().err.splitlines() == [told]
+
+
+WILD = """
+from tvm.script import tirx as T
+
+@T.prim_func(s_tir=True)
+def wild(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for i in T.serial(16):
+        with T.sblock("B"):
+            v = T.axis.spatial(16, i)
+            B[v * 30000000] = A[v]
+"""
+
+
+def test_a_program_that_ends_the_process_is_told_in_a_sentence(tmp_path: Path):
+    file = tmp_path / "wild.py"
+    file.write_text(WILD, "utf-8")
+    done = call("check", f"{file}:wild")
+    assert done.returncode == 1
+    assert done.stderr.startswith("tirstep: the program ends the process (SIGSEGV), as one does")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_runs_a_program_of_the_user_s_is_guarded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(SOCKET, raising=False)
+    assert is_guarded(["check", "mine.py"])
+    assert is_guarded(["why", "package.module:NAME", "--seed", "1"])
+    assert not is_guarded(["check", "matmul_shared", "--set", "tile_k=8"])
+    assert not is_guarded(["diff", "mine.py"])

@@ -2,8 +2,9 @@
 
 A pass of the user's may make what no later pass of TVM survives. Where that ends the process, the
 one that began it says so, and what was being tried, and begins another one, which leaves that out
-and goes on. The two are joined by a socket: one way go the names of what is tried, and where it
-closes, the other side has ended.
+and goes on. A program of the user's may store far beyond its buffers, which is said as well. The
+two are joined by a socket: one way go the names of what is tried, and where it closes, the other
+side has ended.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tirstep.programs.naming import is_program
+
 from .streams import print_error
 
-GUARDED = ("pass",)
-"""The commands that run so."""
+PASS = "pass"
+"""The command that runs so, and again behind what crashed."""
+JUDGES = ("check", "compare", "report", "why")
+"""The commands that run so where a program of the user's is named, which they execute."""
 SOCKET = "TIRSTEP_GUARD"
 """The variable that has the number of the socket."""
 BEFORE = "TIRSTEP_GUARDED_BEFORE"
@@ -43,7 +48,9 @@ _before: dict[str, Any] = {}
 
 def is_guarded(argv: Sequence[str]) -> bool:
     """Whether a command line is to run in a process of its own, and this is not that one yet."""
-    return bool(argv) and argv[0] in GUARDED and SOCKET not in os.environ
+    if not argv or SOCKET in os.environ:
+        return False
+    return argv[0] == PASS or (argv[0] in JUDGES and any(map(is_program, argv[1:])))
 
 
 def run_guarded(argv: Sequence[str]) -> int:
@@ -59,6 +66,9 @@ def run_guarded(argv: Sequence[str]) -> int:
             if code >= 0:
                 return code
             number = signal.Signals(-code)
+            if argv[0] in JUDGES:
+                print_error(_explain_program(number))
+                return 1
             if number not in CRASHES or not tried or tried in crashed or len(crashed) == MOST:
                 print_error(_explain(number, tried))
                 return 1
@@ -120,6 +130,16 @@ def _explain(number: signal.Signals, tried: str) -> str:
     )
 
 
+def _explain_program(number: signal.Signals) -> str:
+    if number not in CRASHES:
+        return f"the process was ended by {number.name}; nothing was judged from there on"
+    return (
+        f"the program ends the process ({number.name}), as one does that stores far beyond a "
+        "buffer on the device cpu, where steps run that are not bound to threads; look at its indices, or "
+        "bind its loops and use --device simulator, which names the store"
+    )
+
+
 def begin_guarded() -> None:
     """In a process that is guarded: take the socket, and end when it closes."""
     global _guard, _before
@@ -128,6 +148,13 @@ def begin_guarded() -> None:
     if number is not None:
         _guard = socket.socket(fileno=int(number))
         threading.Thread(target=_end_with, args=(_guard,), daemon=True).start()
+
+
+def quiet_crashes() -> None:
+    """In a process that is guarded, once TVM is loaded: no stack of C++ where it crashes."""
+    if _guard is not None:
+        for number in CRASHES:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _end_with(guard: socket.socket) -> None:

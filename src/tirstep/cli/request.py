@@ -27,6 +27,7 @@ from .catalogue import (
     use_new_name,
 )
 from .formatting import count, join_alternatives, spell, suggest
+from .guarding import quiet_crashes
 from .streams import print_error
 from .wrong_use import UseError, find_sentence
 
@@ -311,6 +312,7 @@ def pick_each(name: str, request: Request) -> list[Recipe]:
     if is_program(name):
         from tirstep.programs.picking import pick_programs
 
+        quiet_crashes()
         return pick_programs(name, request.function, request.reference)
     if request.reference is not None:
         raise UseError(f"--reference is for modules of your own; '{name}' has one, leave it out")
