@@ -135,8 +135,8 @@ def _explain_program(number: signal.Signals) -> str:
         return f"the process was ended by {number.name}; nothing was judged from there on"
     return (
         f"the program ends the process ({number.name}), as one does that stores far beyond a "
-        "buffer on the device cpu, where steps run that are not bound to threads; look at its indices, or "
-        "bind its loops and use --device simulator, which names the store"
+        "buffer on the device cpu, where steps run that are not bound to threads; look at its "
+        "indices, or bind its loops and use --device simulator, which names the store"
     )
 
 
