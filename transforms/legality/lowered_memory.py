@@ -136,10 +136,10 @@ def _lower(module: IRModule, *, names: tuple[str, ...], unrolls: bool) -> dict[s
 
     There a pipeline whose loop has yet to be bound is none, and what it computes must be right.
     """
-    around = lower_around(module, names, unrolls=unrolls)
+    around = lower_around(module, list(names), unrolls=unrolls)
     if all(name in around for name in names):
         return around
-    return {**lower_around(make_threads_serial(module), names, unrolls=unrolls), **around}
+    return {**lower_around(make_threads_serial(module), list(names), unrolls=unrolls), **around}
 
 
 class _Axis(NamedTuple):
@@ -428,20 +428,26 @@ def find_split_rooms(module: IRModule) -> list[str]:
         threads = [loop for loop in loops if _is_thread(loop)]
         others = [loop for loop in loops if not _is_thread(loop)]
         elements = (get_elements(each.body) for each in (function, around.after[variable]))
-        seen: list[Any] = []
+        tried: list[tuple[Any, bool]] = []
         for (buffer, old), (_, new) in zip(*elements, strict=True):
-            begins = [
-                index - smaller
-                for index, smaller in zip(old, new, strict=True)
-                if buffer.scope().startswith("shared") and not structural_equal(index, smaller)
-            ]
-            for begin in begins:
-                if any(structural_equal(begin, known) for known in seen):
+            for index, smaller in zip(old, new, strict=True):
+                if not buffer.scope().startswith("shared") or structural_equal(index, smaller):
                     continue
-                seen.append(begin)
-                if varies_along(begin, threads, others):
+                begin = _find_begin(index, smaller)
+                varies = next((it for known, it in tried if structural_equal(begin, known)), None)
+                if varies is None:
+                    varies = varies_along(begin, threads, others)
+                    tried.append((begin, varies))
+                if varies:
                     found.append(str(buffer.name))
     return list(dict.fromkeys(found))
+
+
+def _find_begin(index: Any, smaller: Any) -> Any:
+    """Where a buffer begins that became smaller: TVM mostly subtracts just that from an index."""
+    if isinstance(smaller, Sub) and structural_equal(smaller.a, index):
+        return smaller.b
+    return index - smaller
 
 
 def _is_thread(loop: For) -> bool:

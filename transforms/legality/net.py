@@ -226,9 +226,8 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
     read: dict[Any, str] = {}
     large = False
     # The root block is another after each change; the others mostly stay what they were.
-    for facts in [_read_block.__wrapped__(block) for block in blocks[:1]] + list(
-        map(_read_block, blocks[1:])
-    ):
+    others = [_read_block(block) for block in blocks[1:]]
+    for facts in [*(_read_block.__wrapped__(block) for block in blocks[:1]), *others]:
         census.blocks[prefix + facts.name] += 1
         written |= facts.written
         read.update(dict.fromkeys(facts.read, prefix + facts.name))
@@ -240,7 +239,6 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
     census.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
         census.unwritten[prefix + str(buffer.name)] = read[buffer]
-    others = [_read_block(block) for block in blocks[1:]]
     lanes = [(other.name, other.registers, other.has_lanes) for other in others]
     tiles = [(other.name, other.tiles, other.is_swizzled) for other in others]
     for mixed, uses in ((census.mixed, lanes), (census.swizzled, tiles)):

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm.ir import IRModule
-from tvm.tirx import PrimFunc
+from tvm.tirx import AllocBuffer, DeclBuffer, PrimFunc
 from tvm_ffi import structural_equal, structural_hash
 
-from ..tir import get_places, get_regions
+from ..tir import find_all, get_places
 
 _MOST = 256
 """Modules that are kept: some ten megabytes."""
@@ -44,7 +44,8 @@ class _Alike:
             self._names += map(_get_name, function.params)
             for place in get_places(function.body):
                 self._names += map(_get_name, place.block.alloc_buffers)
-                self._names += (_get_name(region.source) for region in get_regions(place.block))
+            for kind in (AllocBuffer, DeclBuffer):
+                self._names += (_get_name(made.buffer) for made in find_all(function.body, kind))
         self._hash = hash(structural_hash(self._functions))
 
     def __hash__(self) -> int:

@@ -63,7 +63,7 @@ def _find_late_beginnings(module: IRModule) -> Iterator[Fault]:
 
 
 def _has_sums(function: PrimFunc) -> bool:
-    return any(block.init is not None for block in find_all(function.body, SBlock))
+    return any(place.block.init is not None for place in get_places(function.body))
 
 
 def _find_values(place: Place, *, reduced: bool) -> list[Any]:
@@ -230,7 +230,7 @@ def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
 
 
 def _has_guarded_sums(function: PrimFunc) -> bool:
-    return any(
+    return _has_sums(function) and any(
         constant(realize.predicate) != 1 and realize.block.init is not None
         for realize in find_all(function.body, SBlockRealize)
     )
