@@ -352,7 +352,7 @@ def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
         ranges = tuple(Range.from_min_extent(index, 1) for index in indices)
         found.append(Pattern(buffer, ranges, known, branch or len(known) < len(conditions)))
     opaque = block.match_buffers or find_all(body, Evaluate) or find_all(body, For)
-    if not opaque and not any(_depends_on_data(item) for item in found):
+    if not opaque and not _depend_on_data(elements):
         return found[:stores], found[stores:]
     is_chosen = bool(_find_choices(body))
     regions = [
@@ -363,8 +363,10 @@ def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
     return regions[reads:], regions[:reads]
 
 
-def _depends_on_data(pattern: Pattern) -> bool:
-    return any(find_all(part.min, TensorLoad) for part in pattern.ranges)
+def _depend_on_data(elements: list[tuple[Any, Any]]) -> bool:
+    found: list[Any] = []
+    walk(tuple(indices for _, indices in elements), TensorLoad, found.append)
+    return bool(found)
 
 
 def _find_choices(body: Any) -> list[tuple[Any, ...]]:

@@ -522,7 +522,9 @@ def _find_moved(body: Any, read: _Quotients) -> list[Any]:
             continue
         for region in get_regions(place.block):
             loops = common.get(region.source, place.loops)
-            common[region.source] = tuple(loop for loop in loops if is_among(loop, place.loops))
+            pairs = zip(loops, place.loops, strict=False)
+            shared = itertools.takewhile(lambda two: two[0].same_as(two[1]), pairs)
+            common[region.source] = tuple(loop for loop, _ in shared)
     outer = {
         buffer: tuple(_find_outer(loops, is_shared=buffer.scope().startswith("shared")))
         for buffer, loops in common.items()

@@ -19,7 +19,7 @@ from tvm.s_tir import SBlock
 from tvm.tirx import For, ForKind, PrimFunc, Var
 
 from ..errors import Fault
-from ..tir import cached_by_module, constant, find_all, get_axis, is_among
+from ..tir import cached_by_module, constant, find_all, get_axis, get_places, is_among
 from .wrong_lowering import find_wrong_lowering
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -218,10 +218,8 @@ def _count(module: IRModule) -> _Census:
 
 
 def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
-    blocks: list[Any] = []
-    loops: list[Any] = []
-    kinds = [(SBlock, blocks.append), (For, loops.append)]
-    tvm_ffi.structural_walk(function.body, kinds, order="pre")
+    blocks = [place.block for place in get_places(function.body)]
+    loops = find_all(function.body, For)
     written: set[Any] = set()
     read: dict[Any, str] = {}
     large = False
@@ -268,8 +266,8 @@ def _find_matrices(block: SBlock) -> list[Any]:
     """The tiles in shared memory that the instruction of a block reads by ldmatrix."""
     matched = [match.source.source for match in block.match_buffers]
     shared = [buffer for buffer in matched if str(buffer.scope()).startswith("shared")]
-    calls = (str(getattr(call.op, "name", "")) for call in find_all(block.body, Call))
-    return shared if shared and any("ldmatrix" in name for name in calls) else []
+    calls = find_all(block.body, Call) if shared else []
+    return shared if any("ldmatrix" in str(getattr(call.op, "name", "")) for call in calls) else []
 
 
 def _find_pitches(block: SBlock) -> list[tuple[Any, int]]:
@@ -287,6 +285,7 @@ def _find_pitches(block: SBlock) -> list[tuple[Any, int]]:
 
 @functools.lru_cache(maxsize=64)
 def _read_block(block: SBlock) -> _Facts:
+    registers = _find_used(block, "local")
     written = {region.source for region in block.writes}
     written.update(match.buffer for match in block.match_buffers)
     sizes = [(str(buffer.name), _count_elements(buffer)) for buffer in block.alloc_buffers]
@@ -297,8 +296,8 @@ def _read_block(block: SBlock) -> _Facts:
         [(name, size) for name, size in sizes if size > _LARGEST],
         math.prod(constant(iterator.dom.extent) or 1 for iterator in block.iter_vars),
         _find_moved(block),
-        _find_used(block, "local"),
-        any(get_axis(loop) is not None for loop in find_all(block.body, For)),
+        registers,
+        bool(registers) and any(get_axis(loop) is not None for loop in find_all(block.body, For)),
         _find_used(block, "shared"),
         SWIZZLE in block.annotations,
         _find_matrices(block),
