@@ -41,7 +41,7 @@ def cached_by_module(size: int) -> Callable[[_Function], _Function]:
 
         @functools.wraps(function)
         def cached(module: IRModule, **options: Any) -> Any:
-            return ask(module, tuple(body for _, body in module.functions_items()), **options)
+            return ask(module, tuple(module.functions.values()), **options)
 
         return cast(_Function, cached)
 
@@ -117,7 +117,7 @@ def get_elements(statement: Any) -> list[tuple[Any, Any]]:
 
 def is_used(variable: Any, expression: Any) -> bool:
     """Whether a variable stands in an expression."""
-    return any(variable.same_as(used) for used in _find_variables(expression))
+    return is_among(variable, _find_variables(expression))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -185,12 +185,14 @@ class Place(NamedTuple):
     loops : around it, outermost first, those around its outer blocks too
     values : of its iterators and its outer blocks', in loop variables
     guards : the conditions that all hold where it runs, its outer blocks' too, in loop variables
+    is_innermost : whether it holds no other blocks
     """
 
     block: SBlock
     loops: tuple[For, ...]
     values: dict[Any, Any]
     guards: tuple[Any, ...]
+    is_innermost: bool
 
     @property
     def name(self) -> str:
@@ -253,7 +255,11 @@ def _visit(
         guards = (*guards, *_split(substitute(node.predicate, values)))
         values = {**values, **{item.var: substitute(value, values) for item, value in own}}
     elif isinstance(node, SBlock):
-        found.append(Place(node, loops, values, guards))
+        inner: list[Place] = []
+        for child in _find_children(node):
+            _visit(child, loops, values, guards, inner)
+        found += [Place(node, loops, values, guards, not inner), *inner]
+        return
     if isinstance(node, IfThenElse):
         condition = substitute(node.condition, values)
         _visit(node.then_case, loops, values, (*guards, *_split(condition)), found)
@@ -280,7 +286,7 @@ def _find_children(node: Any) -> list[Any]:
 
 def is_among(node: Any, nodes: Any) -> bool:
     """Whether a node is one of several, itself."""
-    return any(node.same_as(other) for other in nodes)
+    return any(map(node.same_as, nodes))
 
 
 class Pattern(NamedTuple):
@@ -346,7 +352,7 @@ def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
         ranges = tuple(Range.from_min_extent(index, 1) for index in indices)
         found.append(Pattern(buffer, ranges, known, branch or len(known) < len(conditions)))
     opaque = block.match_buffers or find_all(body, Evaluate) or find_all(body, For)
-    if not opaque and not any(_depends_on_data(item) for item in found):
+    if not opaque and not _depend_on_data(elements):
         return found[:stores], found[stores:]
     is_chosen = bool(_find_choices(body))
     regions = [
@@ -357,8 +363,10 @@ def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
     return regions[reads:], regions[:reads]
 
 
-def _depends_on_data(pattern: Pattern) -> bool:
-    return any(find_all(part.min, TensorLoad) for part in pattern.ranges)
+def _depend_on_data(elements: list[tuple[Any, Any]]) -> bool:
+    found: list[Any] = []
+    walk(tuple(indices for _, indices in elements), TensorLoad, found.append)
+    return bool(found)
 
 
 def _find_choices(body: Any) -> list[tuple[Any, ...]]:

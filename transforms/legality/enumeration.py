@@ -71,6 +71,9 @@ _SYMBOLS: dict[type, ast.operator | ast.cmpop] = {
     EQ: ast.Eq(),
     NE: ast.NotEq(),
 }
+_AT: dict[str, Any] = {"lineno": 1, "col_offset": 0}
+"""The place of all nodes that are compiled: giving each its own took half of the time."""
+_READ = ast.Load()
 _Values = dict[Any, int]
 
 
@@ -145,10 +148,10 @@ def varies_along(expression: Any, along: list[For], around: list[For]) -> bool:
         [loop for loop in loops if is_among(loop.loop_var, used)] for loops in (along, around)
     )
     seen: dict[tuple[int, ...], int] = {}
-    outer = [loop.loop_var for loop in around]
+    outer = tuple(loop.loop_var for loop in around)
     return bool(along) and any(
-        seen.setdefault(tuple(at), value) != value
-        for *at, value in _compute([*outer, expression], [*around, *along])
+        seen.setdefault(at, value) != value
+        for at, value in _compute([outer, expression], [*around, *along])
     )
 
 
@@ -212,9 +215,12 @@ def _compute(
         compute = compile_expressions(expressions, (), [loop.loop_var for loop in loops])
     except TypeError:
         return
-    for iteration in itertools.product(*(chosen or choose_values(loops))):
-        with suppress(ZeroDivisionError):
-            yield compute(*iteration)
+    values = itertools.starmap(compute, itertools.product(*(chosen or choose_values(loops))))
+    is_left = True
+    while is_left:
+        with suppress(ZeroDivisionError):  # behind which the iterations go on
+            yield from values
+            is_left = False
 
 
 def choose_values(loops: Sequence[Any], room: int = _MOST) -> list[list[int]]:
@@ -258,36 +264,37 @@ def compile_expressions(
     condition does not hold. Other variables are zero. Raises TypeError as `read_expression`.
     """
     names = {variable: f"v{place}" for place, variable in enumerate(variables)}
-    values = ast.Tuple([_translate(node, names) for node in nodes], ast.Load())
-    tests = [ast.Constant(True), *(_translate(node, names) for node in conditions)]
-    body = ast.IfExp(ast.BoolOp(ast.And(), [*tests, tests[0]]), values, ast.Constant(None))
-    places = [ast.arg(f"v{place}") for place in range(len(variables))]
+    values = _translate(tuple(nodes), names)
+    tests = [ast.Constant(True, **_AT), *(_translate(node, names) for node in conditions)]
+    is_let = ast.BoolOp(ast.And(), [*tests, tests[0]], **_AT)
+    body = ast.IfExp(is_let, values, ast.Constant(None, **_AT), **_AT)
+    places = [ast.arg(f"v{place}", **_AT) for place in range(len(variables))]
     parameters = ast.arguments([], places, None, [], [], None, [])
-    program = ast.fix_missing_locations(ast.Expression(ast.Lambda(parameters, body)))
+    program = ast.Expression(ast.Lambda(parameters, body, **_AT))
     return eval(compile(program, "<expressions>", "eval"), {"min": min, "max": max})
 
 
 def _translate(node: Any, names: dict[Any, str]) -> ast.expr:
     """An expression in Python's syntax, or a tuple of expressions."""
     if isinstance(node, tuple):
-        return ast.Tuple([_translate(each, names) for each in node], ast.Load())
+        return ast.Tuple([_translate(each, names) for each in node], _READ, **_AT)
     if isinstance(node, Var):
         name = names.get(node)
-        return ast.Constant(0) if name is None else ast.Name(name, ast.Load())
+        return ast.Constant(0, **_AT) if name is None else ast.Name(name, _READ, **_AT)
     value = constant(node)
     if value is not None:
-        return ast.Constant(value)
+        return ast.Constant(value, **_AT)
     if isinstance(node, Cast):
         return _translate(node.value, names)
     if isinstance(node, Not):
-        return ast.UnaryOp(ast.Not(), _translate(node.a, names))
+        return ast.UnaryOp(ast.Not(), _translate(node.a, names), **_AT)
     if type(node) not in _OPERATORS:
         raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
     left, right = _translate(node.a, names), _translate(node.b, names)
     symbol = _SYMBOLS.get(type(node))
     if isinstance(symbol, ast.operator):
-        return ast.BinOp(left, symbol, right)
+        return ast.BinOp(left, symbol, right, **_AT)
     if isinstance(symbol, ast.cmpop):
-        return ast.Compare(left, [symbol], [right])
+        return ast.Compare(left, [symbol], [right], **_AT)
     name = "min" if isinstance(node, Min) else "max"
-    return ast.Call(ast.Name(name, ast.Load()), [left, right], [])
+    return ast.Call(ast.Name(name, _READ, **_AT), [left, right], [], **_AT)

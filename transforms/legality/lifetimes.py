@@ -123,12 +123,12 @@ def find_lost_reads(module: IRModule) -> dict[tuple[str, str], LostRead]:
 
 
 def _look_at(module: IRModule, function: PrimFunc, found: dict[tuple[str, str], LostRead]) -> None:
-    places = get_places(function.body.block)
+    places = get_places(function.body)
     owned = {buffer for place in places for buffer in place.block.alloc_buffers}
     writes: dict[Any, list[_Use]] = {buffer: [] for buffer in owned}
     reads: list[_Use] = []
     for order, place in enumerate(places):
-        if find_all(place.block.body, SBlock):
+        if not place.is_innermost:
             continue
         written, read = find_accesses(place)
         for access in written:

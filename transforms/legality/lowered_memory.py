@@ -16,12 +16,10 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range
-from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
 from tvm.tirx import (
     EQ,
@@ -34,7 +32,6 @@ from tvm.tirx import (
     For,
     ForKind,
     Sub,
-    Var,
     const,
 )
 from tvm.tirx.analysis import undefined_vars
@@ -79,7 +76,7 @@ class _Quotient(NamedTuple):
     Attributes
     ----------
     shift : the constant in the sum that is divided
-    is_strange : whether TVM may take its value in one thread for that in all
+    is_strange : whether TVM may take its value in one thread for that in all; of shared memory only
     """
 
     buffer: Any
@@ -88,35 +85,61 @@ class _Quotient(NamedTuple):
     is_strange: bool
 
 
-def _watch(module: IRModule, name: str, *, is_last: bool = False) -> Around | None:
-    """A module around a pass; None where there is no doubt about it, or TVM does not lower it."""
-    return _lower(module, is_last=is_last).get(name)
+class _Doubts(NamedTuple):
+    """Why a module may become something else, by what has to be watched to know.
+
+    Attributes
+    ----------
+    splits_rooms, shifts : whether rooms may be split, and indices changed
+    tight : the names of the buffers whose rooms may be too small
+    shares, unrolls : whether barriers may be missing, and whether for loops that are unrolled
+    """
+
+    splits_rooms: bool
+    shifts: bool
+    tight: tuple[str, ...]
+    shares: bool
+    unrolls: bool
+
+    def name_passes(self) -> tuple[str, ...]:
+        """The passes to be watched."""
+        names = [_COMPACTING] * (self.splits_rooms or bool(self.tight))
+        names += [_FLATTENING] * self.shifts
+        return (*names, *[_SYNCHRONIZING] * 2 * self.shares)
 
 
 @cached_by_module(4)
-def _lower(module: IRModule, *, is_last: bool) -> dict[str, Around]:
-    """The passes that may make something else of a module; it is lowered once for all of them."""
+def _doubt(module: IRModule, *, is_last: bool = False) -> _Doubts:
+    """What is not certain about a module; most are not lowered at all."""
     bodies = [function.body for _, function in module.functions_items()]
     read = [_find_all_quotients(body) for body in bodies]
-    names = [_COMPACTING] * any(map(_may_split_rooms, read))
-    names += [_FLATTENING] * any(map(_has_shifted_quotients, read))
+    moved = [_find_moved(body, each) for body, each in zip(bodies, read, strict=True)]
     unrolls = any(map(_unrolls_stores, bodies))
-    if unrolls or any(_may_share(body, is_last) for body in bodies):
-        names += [_SYNCHRONIZING, _SYNCHRONIZING]
-    return _lower_anyhow(module, names, unrolls=unrolls) if names else {}
+    return _Doubts(
+        any(map(_may_split_rooms, read)),
+        any(map(_has_shifted_quotients, read)),
+        tuple(str(buffer.name) for buffers in moved for buffer in buffers),
+        unrolls or any(_may_share(body, is_last) for body in bodies),
+        unrolls,
+    )
 
 
-def _lower_anyhow(
-    module: IRModule, names: list[str], *, unrolls: bool = False
-) -> dict[str, Around]:
-    """Lower a module; passes that it does not get to are watched as it is lowered for a CPU.
+def _watch(module: IRModule, name: str, doubts: _Doubts) -> Around | None:
+    """A module around a pass; None where TVM does not lower it."""
+    return _lower(module, names=doubts.name_passes(), unrolls=doubts.unrolls).get(name)
+
+
+@cached_by_module(4)
+def _lower(module: IRModule, *, names: tuple[str, ...], unrolls: bool) -> dict[str, Around]:
+    """Lower a module once for all questions about it; passes that it does not get to are watched
+    as it is lowered for a CPU.
 
     There a pipeline whose loop has yet to be bound is none, and what it computes must be right.
     """
-    around = lower_around(module, names, unrolls=unrolls)
+    around = lower_around(module, list(names), unrolls=unrolls)
     if all(name in around for name in names):
         return around
-    return {**lower_around(make_threads_serial(module), names, unrolls=unrolls), **around}
+    return {**lower_around(make_threads_serial(module), list(names), unrolls=unrolls), **around}
 
 
 class _Axis(NamedTuple):
@@ -137,7 +160,8 @@ def find_missing_barriers(module: IRModule, *, is_last: bool = False) -> list[st
     Unless it `is_last`, also where a block has no loop yet on one of its kernel's thread axes: it
     runs in all threads of that axis, and more transforms may change that.
     """
-    around = _watch(module, _SYNCHRONIZING, is_last=is_last)
+    doubts = _doubt(module, is_last=is_last)
+    around = _watch(module, _SYNCHRONIZING, doubts) if doubts.shares else None
     if around is None:
         return []
     found = (find_races(find_uses(function)) for _, function in around.after.functions_items())
@@ -160,7 +184,7 @@ def _unrolls_stores(body: Any) -> bool:
 def _may_share(body: Any, is_last: bool) -> bool:
     """Whether a block writes shared memory in a part of the threads, or in several at once."""
     axes: dict[Any, dict[str, For]] = {}
-    places = [place for place in get_places(body) if not find_all(place.block.body, SBlock)]
+    places = [place for place in get_places(body) if place.is_innermost]
     if not any(_find_shared_stores(place) for place in places):
         return False
     places = [place for place in places if place.kernel is not None]
@@ -238,7 +262,8 @@ def find_changed_indices(module: IRModule) -> list[str]:
     Asked is TVM; the iterations that are tried are the first and the last ones of each loop. Empty
     where it does not lower the module.
     """
-    around = _watch(module, _FLATTENING)
+    doubts = _doubt(module)
+    around = _watch(module, _FLATTENING, doubts) if doubts.shifts else None
     if around is None:
         return []
     found = []
@@ -249,24 +274,30 @@ def find_changed_indices(module: IRModule) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-@functools.lru_cache(maxsize=8)
-def _find_all_quotients(body: Any) -> list[tuple[Place, _Quotient]]:
-    return [
-        (place, quotient)
+_Quotients = list[tuple[Place, tuple[_Quotient, ...]]]
+"""Those of each block that has some, in program order."""
+
+
+def _find_all_quotients(body: Any) -> _Quotients:
+    read = (
+        (place, _read_quotients(place.key, _find_threads(place)))
         for place in get_places(body)
-        for quotient in _read_quotients(place.key, _find_threads(place))
-    ]
+        if place.is_innermost
+    )
+    return [(place, quotients) for place, quotients in read if quotients]
 
 
-def _has_shifted_quotients(read: list[tuple[Place, _Quotient]]) -> bool:
+def _has_shifted_quotients(read: _Quotients) -> bool:
     """Whether a buffer's indices divide sums with several constants, or may do so in a pipeline."""
-    shifts: dict[Any, set[int]] = defaultdict(set)
-    for place, quotient in read:
-        for loop in place.loops:
-            if STAGE in loop.annotations and is_used(loop.loop_var, quotient.expression):
+    shifts: dict[Any, int] = {}
+    for place, quotients in read:
+        pipelines = [loop.loop_var for loop in place.loops if STAGE in loop.annotations]
+        for quotient in quotients:
+            if any(is_used(variable, quotient.expression) for variable in pipelines):
                 return True
-        shifts[quotient.buffer].add(quotient.shift)
-    return any(len(shift) > 1 for shift in shifts.values())
+            if shifts.setdefault(quotient.buffer, quotient.shift) != quotient.shift:
+                return True
+    return False
 
 
 @functools.lru_cache(maxsize=256)  # a transform leaves most blocks as they are
@@ -275,33 +306,36 @@ def _read_quotients(
 ) -> tuple[_Quotient, ...]:
     """The quotients in the indices of a block that holds no others."""
     block, items, guards = place
-    if not (_divides(block.body) or any(_divides(value) for _, value in items)):
-        return ()
-    if find_all(block.body, SBlock):
+    if not (_divides(block.body) or _divides(tuple(value for _, value in items))):
         return ()
     named, found = dict(items), []
     stores = len(find_all(block.body, BufferStore))
     for at, (buffer, indices) in enumerate(get_elements(block.body)):
         quotients = _find_quotients([substitute(index, named) for index in indices])
-        if not quotients:
-            continue
-        inner = find_conditions(block.body, indices) if at >= stores else []
-        conditions = [*guards, *(substitute(condition, named) for condition in inner)]
+        is_shared = bool(quotients) and buffer.scope().startswith("shared")
+        conditions: list[Any] = []
+        if is_shared and threads:
+            inner = find_conditions(block.body, indices) if at >= stores else []
+            conditions = [*guards, *(substitute(condition, named) for condition in inner)]
         for quotient in quotients:
-            moving = [item for item in threads if is_used(item[0], quotient)]
-            is_strange = any(
-                _is_uneven(quotient) or _is_pinned(conditions, *item) for item in moving
-            )
+            is_strange = is_shared and _is_strange(quotient, threads, conditions)
             found.append(_Quotient(buffer, quotient, _find_shift(quotient.a), is_strange))
     return tuple(found)
 
 
+def _is_strange(quotient: Any, threads: tuple[tuple[Any, int], ...], conditions: list[Any]) -> bool:
+    """Whether TVM may take a quotient's value in one thread for that in all."""
+    moving = [item for item in threads if is_used(item[0], quotient)]
+    return bool(moving) and (
+        _is_uneven(quotient) or any(_is_pinned(conditions, *item) for item in moving)
+    )
+
+
 @functools.lru_cache(maxsize=1024)
 def _divides(node: Any) -> bool:
-    """Whether there is a quotient or a remainder in a statement or an expression."""
+    """Whether there is a quotient or a remainder in a statement or in expressions."""
     found: list[Any] = []
-    if not isinstance(node, Var):
-        structural_walk(node, [(FloorDiv, found.append), (FloorMod, found.append)], order="pre")
+    structural_walk(node, [((FloorDiv, FloorMod), found.append)], order="pre")
     return bool(found)
 
 
@@ -335,12 +369,14 @@ def _is_pinned(conditions: list[Any], thread: Any, count: int) -> bool:
 
 
 def _find_quotients(indices: Iterable[Any]) -> list[Any]:
-    return [
-        quotient
-        for index in indices
-        for kind in (FloorMod, FloorDiv)
-        for quotient in find_all(index, kind)
-    ]
+    """Of each index the remainders, then the quotients."""
+    found: list[Any] = []
+    for index in indices:
+        divided: list[Any] = []
+        kinds = [(FloorMod, found.append), (FloorDiv, divided.append)]
+        structural_walk(index, kinds, order="pre")
+        found += divided
+    return found
 
 
 def _find_shift(expression: Any) -> int:
@@ -382,7 +418,8 @@ def find_split_rooms(module: IRModule) -> list[str]:
     in them, or where a guard lets one thread alone in: its region is that of all threads otherwise.
     Empty where it does not lower.
     """
-    around = _watch(module, _COMPACTING)
+    doubts = _doubt(module)
+    around = _watch(module, _COMPACTING, doubts) if doubts.splits_rooms else None
     if around is None:
         return []
     found = []
@@ -391,30 +428,34 @@ def find_split_rooms(module: IRModule) -> list[str]:
         threads = [loop for loop in loops if _is_thread(loop)]
         others = [loop for loop in loops if not _is_thread(loop)]
         elements = (get_elements(each.body) for each in (function, around.after[variable]))
-        seen: list[Any] = []
+        tried: list[tuple[Any, bool]] = []
         for (buffer, old), (_, new) in zip(*elements, strict=True):
-            begins = [
-                index - smaller
-                for index, smaller in zip(old, new, strict=True)
-                if buffer.scope().startswith("shared") and not structural_equal(index, smaller)
-            ]
-            for begin in begins:
-                if any(structural_equal(begin, known) for known in seen):
+            for index, smaller in zip(old, new, strict=True):
+                if not buffer.scope().startswith("shared") or structural_equal(index, smaller):
                     continue
-                seen.append(begin)
-                if varies_along(begin, threads, others):
+                begin = _find_begin(index, smaller)
+                varies = next((it for known, it in tried if structural_equal(begin, known)), None)
+                if varies is None:
+                    varies = varies_along(begin, threads, others)
+                    tried.append((begin, varies))
+                if varies:
                     found.append(str(buffer.name))
     return list(dict.fromkeys(found))
+
+
+def _find_begin(index: Any, smaller: Any) -> Any:
+    """Where a buffer begins that became smaller: TVM mostly subtracts just that from an index."""
+    if isinstance(smaller, Sub) and structural_equal(smaller.a, index):
+        return smaller.b
+    return index - smaller
 
 
 def _is_thread(loop: For) -> bool:
     return (get_axis(loop) or "").startswith("threadIdx")
 
 
-def _may_split_rooms(read: list[tuple[Place, _Quotient]]) -> bool:
-    return any(
-        quotient.is_strange and quotient.buffer.scope().startswith("shared") for _, quotient in read
-    )
+def _may_split_rooms(read: _Quotients) -> bool:
+    return any(quotient.is_strange for _, quotients in read for quotient in quotients)
 
 
 @cached_by_module(4)
@@ -426,22 +467,21 @@ def find_tight_rooms(module: IRModule) -> list[str]:
     another element of a row in each iteration of a loop around all that use the buffer; of the
     iterations some are tried. Empty where it does not lower.
     """
-    bodies = [function.body for _, function in module.functions_items()]
-    names = [str(item.name) for body in bodies for item in _find_moved(body)]
-    around = _lower_anyhow(module, [_COMPACTING]).get(_COMPACTING) if names else None
+    doubts = _doubt(module)
+    around = _watch(module, _COMPACTING, doubts) if doubts.tight else None
     if around is None:
         return []
     places = [
         place
         for _, function in around.after.functions_items()
         for place in get_places(function.body)
-        if not find_all(place.block.body, SBlock)
+        if place.is_innermost
     ]
     accesses = [access for place in places for each in find_accesses(place) for access in each]
     found = [
         access.buffer.name
         for access in accesses
-        if access.buffer.name in names and _reaches_out(access)
+        if str(access.buffer.name) in doubts.tight and _reaches_out(access)
     ]
     return list(dict.fromkeys(map(str, found)))
 
@@ -468,40 +508,57 @@ def _reaches_out(access: Access) -> bool:
     return all(constant(loop.min) == 0 for loop in loops) and escapes(is_let, is_inside, loops)
 
 
-def _find_moved(body: Any) -> Iterator[Any]:
+def _find_moved(body: Any, read: _Quotients) -> list[Any]:
     """The buffers of which a loop around all uses moves what is divided, by a rest."""
-    read = [
-        quotient for _, quotient in _find_all_quotients(body) if quotient.buffer.scope() != "global"
+    rooms = [
+        quotient
+        for _, quotients in read
+        for quotient in quotients
+        if quotient.buffer.scope() != "global"
     ]
     common: dict[Any, tuple[For, ...]] = {}
-    for place in get_places(body) if read else ():
-        if find_all(place.block.body, SBlock):
+    for place in get_places(body) if rooms else ():
+        if not place.is_innermost:
             continue
         for region in get_regions(place.block):
             loops = common.get(region.source, place.loops)
-            common[region.source] = tuple(loop for loop in loops if is_among(loop, place.loops))
-    for quotient in read:
-        is_shared = quotient.buffer.scope().startswith("shared")
-        outer = [
-            loop.loop_var
-            for loop in common.get(quotient.buffer, ())  # none of what an instruction matches
-            if constant(loop.extent) != 1 and not (is_shared and _is_thread(loop))
-        ]
-        if any(_moves_by_rest(variable, quotient.expression, tuple(outer)) for variable in outer):
-            yield quotient.buffer
+            pairs = zip(loops, place.loops, strict=False)
+            shared = itertools.takewhile(lambda two: two[0].same_as(two[1]), pairs)
+            common[region.source] = tuple(loop for loop, _ in shared)
+    outer = {
+        buffer: tuple(_find_outer(loops, is_shared=buffer.scope().startswith("shared")))
+        for buffer, loops in common.items()
+    }
+    return [
+        quotient.buffer
+        for quotient in rooms
+        if _moves_by_rest(quotient.expression, outer.get(quotient.buffer, ()))  # none if matched
+    ]
+
+
+def _find_outer(loops: tuple[For, ...], *, is_shared: bool) -> Iterator[Any]:
+    """The variables of loops of several iterations, that are not of threads with common memory."""
+    for loop in loops:
+        if constant(loop.extent) != 1 and not (is_shared and _is_thread(loop)):
+            yield loop.loop_var
 
 
 @functools.lru_cache(maxsize=1024)
-def _moves_by_rest(variable: Any, quotient: Any, outer: tuple[Any, ...]) -> bool:
-    """Whether a variable is in a dividend times what the divisor does not divide.
+def _moves_by_rest(quotient: Any, outer: tuple[Any, ...]) -> bool:
+    """Whether an outer loop's variable is in a dividend times what the divisor does not divide.
 
     And another one is there that is not of the outer loops: those alone make one element.
     """
     divisor, used = constant(quotient.b), undefined_vars(quotient.a)
-    is_known = divisor is None or not is_among(variable, used)
-    if is_known or all(is_among(each, outer) for each in used):
+    moving = [each for each in used if is_among(each, outer)]
+    if divisor is None or not moving or len(moving) == len(used):
         return False
-    others = [each for each in used if not each.same_as(variable)]
-    own = substitute(quotient.a, {each: const(0, str(each.ty.dtype)) for each in others})
+    return any(_find_factor(quotient.a, variable) % divisor != 0 for variable in moving)
+
+
+def _find_factor(expression: Any, variable: Any) -> int:
+    """What divides an expression's steps along a variable, all others being zero."""
+    others = [each for each in undefined_vars(expression) if not each.same_as(variable)]
+    own = substitute(expression, {each: const(0, str(each.ty.dtype)) for each in others})
     analyzer = Analyzer()
-    return bool(analyzer.modular_set(analyzer.simplify(own)).coeff % divisor != 0)
+    return int(analyzer.modular_set(analyzer.simplify(own)).coeff)

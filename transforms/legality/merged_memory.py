@@ -133,7 +133,7 @@ def find_overwritten(module: IRModule, *, is_last: bool = False) -> list[Overwri
 
 def _find_rewritten(function: PrimFunc, is_last: bool) -> Iterator[Overwritten]:
     """Pairs of buffers, the second one computed from the first, of which one is written again."""
-    places = [p for p in get_places(function.body) if not find_all(p.block.body, SBlock)]
+    places = [place for place in get_places(function.body) if place.is_innermost]
     kernels = [place for place in places if place.kernel is not None]
     for source, store, place in _find_takers(kernels, function.params):
         own = _OWN_AXES[str(source.scope())]

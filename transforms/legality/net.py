@@ -20,22 +20,9 @@ from tvm.tirx import For, ForKind, PrimFunc, Var
 
 from ..errors import Fault
 from ..tir import cached_by_module, constant, find_all, get_axis, get_places, is_among
-from .lifetimes import find_lost_reads
-from .lowered_memory import (
-    find_changed_indices,
-    find_missing_barriers,
-    find_split_rooms,
-    find_tight_rooms,
-)
-from .masks import find_broken_ends
-from .merged_memory import find_merged, find_overlaps, find_overwritten
-from .pipelines import find_broken_pipelines
-from .repairs import find_broken_repairs
-from .sums import find_late_beginnings, find_lost_guards, find_unordered_sums
-from .vectors import find_unwritten
+from .wrong_lowering import find_wrong_lowering
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_Found = TypeVar("_Found")
 _RENAMED = "_update"
 """How TVM renames a block whose initialization becomes a block of its own."""
 SWIZZLE = "permuted_layout"
@@ -133,13 +120,9 @@ def find_fault(
         or _find_skewed_matrix(old, new)
         or _find_mixed_rows(old, new)
         or _find_unrolled_kernel(old, new)
-        or _find_unwritten_vector(before, after)
-        or _find_lost_guard(before, after)
-        or _find_broken_lowering(before, after)
     )
-    if fault is None and (steps is None or not _LOOPS_ALONE.issuperset(steps)):
-        fault = _find_lost_read(before, after)
-    return fault or _find_shared_place(before, after) or _find_changed_memory(before, after)
+    moves_blocks = steps is None or not _LOOPS_ALONE.issuperset(steps)
+    return fault or find_wrong_lowering(before, after, asks_reads=moves_blocks)
 
 
 def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:
@@ -216,153 +199,6 @@ def _find_unrolled_kernel(old: _Census, new: _Census) -> Fault | None:
     return None
 
 
-def _find_unwritten_vector(before: IRModule, after: IRModule) -> Fault | None:
-    for name, what in _find_unwritten(after).items():
-        if name not in _find_unwritten(before):
-            return Fault(
-                f"loop '{name}' would make vectors of {what}, and TVM does not write them as "
-                "CUDA's",
-                "use a shorter vector, or leave the loop serial",
-            )
-    return None
-
-
-@cached_by_module(2)
-def _find_unwritten(module: IRModule) -> dict[str, str]:
-    """The loops of vectors that CUDA does not have, with what they are made of."""
-    found: dict[str, str] = {}
-    for variable, function in module.functions_items():
-        if not isinstance(function, PrimFunc) or not _has_vectors(function.body):
-            continue
-        prefix = f"{variable.name_hint}." if len(module.functions) > 1 else ""
-        for place in get_places(function.body):
-            for loop, what in find_unwritten(place):
-                found[prefix + str(loop.loop_var.name)] = what
-    return found
-
-
-def _has_vectors(body: Any) -> bool:
-    return any(loop.kind == ForKind.VECTORIZED for loop in find_all(body, For))
-
-
-def _find_broken_lowering(before: IRModule, after: IRModule) -> Fault | None:
-    """What TVM would lower to another program, and would not have before."""
-
-    finders = (
-        find_late_beginnings,
-        find_broken_pipelines,
-        find_unordered_sums,
-        find_broken_ends,
-        find_broken_repairs,
-        find_broken_ends,
-    )
-    for find in finders:
-        faults = find(after)
-        known = {fault.problem for fault in find(before)} if faults else set()
-        for fault in faults:
-            if fault.problem not in known:
-                return fault
-    return None
-
-
-def _find_lost_guard(before: IRModule, after: IRModule) -> Fault | None:
-
-    for name, lost in find_lost_guards(after).items():
-        if name not in find_lost_guards(before):
-            return Fault(
-                f"block '{name}' reduces over threads, and {lost.guard} is its only guard: TVM "
-                f"would store the sums of outputs that do not exist into '{lost.buffer}'",
-                "keep the sums in registers (cache_write_at), which all blocks read at the place "
-                "where they are written, or use sizes that divide",
-            )
-    return None
-
-
-def _find_lost_read(before: IRModule, after: IRModule) -> Fault | None:
-    for key, lost in find_lost_reads(after).items():
-        if key not in find_lost_reads(before):
-            what = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
-            why = f"TVM makes a new '{lost.buffer}' in each"
-            if lost.axis:
-                why = f"nothing orders what the others on '{lost.axis}' do"
-            if not lost.loop:
-                return Fault(
-                    f"{what}has not written by then",
-                    "place the block that writes it before it, with all that it reads",
-                )
-            return Fault(
-                f"{what}has not written by then in the same iteration of loop '{lost.loop}': {why}",
-                "place it outside of the loops that write a part of that, or use sizes that divide",
-            )
-    return None
-
-
-def _find_shared_place(before: IRModule, after: IRModule) -> Fault | None:
-    for name in _find_new(find_overlaps, before, after):
-        return Fault(
-            f"TVM would let another buffer reach into '{name}' while that is in use: without its "
-            "storage rewrite it merges dynamic shared memory wrongly",
-            'leave "tirx.disable_storage_rewrite" off, or stage buffers in scope "shared"',
-        )
-    for buffer, taker in _find_new(find_merged, before, after):
-        return Fault(
-            f"TVM would put '{taker}' in the place of {'another ' * (taker == buffer)}'{buffer}', "
-            "from which it is computed, and "
-            "threads would write what others have yet to read",
-            'keep one of them in scope "shared", or leave this as it is',
-        )
-    for lost in _find_new(find_overwritten, before, after):
-        return Fault(
-            f"TVM would keep '{lost.taker}' in the place of '{lost.buffer}', from which it is "
-            f"computed, and block '{lost.writer}' would write the same elements several times in "
-            "one kernel",
-            f"place block '{lost.writer}' outside of loops that it does not use, in a kernel of "
-            "its own",
-        )
-    return None
-
-
-def _find_changed_memory(before: IRModule, after: IRModule) -> Fault | None:
-    for name in _find_new(find_changed_indices, before, after):
-        return Fault(
-            f"TVM would use other elements of '{name}' than the schedule does: it takes remainders "
-            "of one index at two places, i % 2 and (i + 1) % 2, say, for the same",
-            "do this to a tile that begins at a multiple of its rows, at a loop further out, say, "
-            "or leave it as it is",
-        )
-    for name in _find_new(find_split_rooms, before, after):
-        return Fault(
-            f"TVM would make '{name}' smaller, as if each thread had one of its own that begins "
-            "elsewhere",
-            "fold it into rows that divide its length, let all threads fetch it, or leave it as it "
-            "is",
-        )
-    for name in _find_new(find_tight_rooms, before, after):
-        return Fault(
-            f"TVM would make '{name}' smaller than what is used of it: it begins at another "
-            "element of a row in each iteration of a loop around it",
-            "fold it into rows that divide where it begins, do this to a tile at a loop further "
-            "out, or leave it as it is",
-        )
-    for name in _find_new(find_missing_barriers, before, after):
-        return Fault(
-            f"threads would share elements of the shared buffer '{name}' with no barrier between: "
-            "TVM takes what is used at one index for one thread's",
-            "let each thread of a GPU block write a part of its own, of a larger tile at a loop "
-            "further out, say, or leave it in global memory",
-        )
-    return None
-
-
-def _find_new(
-    find: Callable[[IRModule], list[_Found]], before: IRModule, after: IRModule
-) -> Iterator[_Found]:
-    """What is found in a module, and was not in the one before."""
-    found = find(after)
-    old = find(before) if found else []
-    return (name for name in found if name not in old)
-
-
 def _find_lost(old: Counter[str], new: Counter[str]) -> list[str]:
     return [
         name
@@ -382,17 +218,14 @@ def _count(module: IRModule) -> _Census:
 
 
 def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
-    blocks: list[Any] = []
-    loops: list[Any] = []
-    kinds = [(SBlock, blocks.append), (For, loops.append)]
-    tvm_ffi.structural_walk(function.body, kinds, order="pre")
+    blocks = [place.block for place in get_places(function.body)]
+    loops = find_all(function.body, For)
     written: set[Any] = set()
     read: dict[Any, str] = {}
     large = False
     # The root block is another after each change; the others mostly stay what they were.
-    for facts in [_read_block.__wrapped__(block) for block in blocks[:1]] + list(
-        map(_read_block, blocks[1:])
-    ):
+    others = [_read_block(block) for block in blocks[1:]]
+    for facts in [*(_read_block.__wrapped__(block) for block in blocks[:1]), *others]:
         census.blocks[prefix + facts.name] += 1
         written |= facts.written
         read.update(dict.fromkeys(facts.read, prefix + facts.name))
@@ -404,7 +237,6 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
     census.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
         census.unwritten[prefix + str(buffer.name)] = read[buffer]
-    others = [_read_block(block) for block in blocks[1:]]
     lanes = [(other.name, other.registers, other.has_lanes) for other in others]
     tiles = [(other.name, other.tiles, other.is_swizzled) for other in others]
     for mixed, uses in ((census.mixed, lanes), (census.swizzled, tiles)):
@@ -434,8 +266,8 @@ def _find_matrices(block: SBlock) -> list[Any]:
     """The tiles in shared memory that the instruction of a block reads by ldmatrix."""
     matched = [match.source.source for match in block.match_buffers]
     shared = [buffer for buffer in matched if str(buffer.scope()).startswith("shared")]
-    calls = (str(getattr(call.op, "name", "")) for call in find_all(block.body, Call))
-    return shared if shared and any("ldmatrix" in name for name in calls) else []
+    calls = find_all(block.body, Call) if shared else []
+    return shared if any("ldmatrix" in str(getattr(call.op, "name", "")) for call in calls) else []
 
 
 def _find_pitches(block: SBlock) -> list[tuple[Any, int]]:
@@ -453,6 +285,7 @@ def _find_pitches(block: SBlock) -> list[tuple[Any, int]]:
 
 @functools.lru_cache(maxsize=64)
 def _read_block(block: SBlock) -> _Facts:
+    registers = _find_used(block, "local")
     written = {region.source for region in block.writes}
     written.update(match.buffer for match in block.match_buffers)
     sizes = [(str(buffer.name), _count_elements(buffer)) for buffer in block.alloc_buffers]
@@ -463,8 +296,8 @@ def _read_block(block: SBlock) -> _Facts:
         [(name, size) for name, size in sizes if size > _LARGEST],
         math.prod(constant(iterator.dom.extent) or 1 for iterator in block.iter_vars),
         _find_moved(block),
-        _find_used(block, "local"),
-        any(get_axis(loop) is not None for loop in find_all(block.body, For)),
+        registers,
+        bool(registers) and any(get_axis(loop) is not None for loop in find_all(block.body, For)),
         _find_used(block, "shared"),
         SWIZZLE in block.annotations,
         _find_matrices(block),

@@ -63,7 +63,7 @@ def _find_late_beginnings(module: IRModule) -> Iterator[Fault]:
 
 
 def _has_sums(function: PrimFunc) -> bool:
-    return any(block.init is not None for block in find_all(function.body, SBlock))
+    return any(place.block.init is not None for place in get_places(function.body))
 
 
 def _find_values(place: Place, *, reduced: bool) -> list[Any]:
@@ -218,7 +218,7 @@ def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
     for _, function in module.functions_items():
         if not isinstance(function, PrimFunc) or not _has_guarded_sums(function):
             continue
-        places = [place for place in get_places(function.body.block) if not _holds_blocks(place)]
+        places = [place for place in get_places(function.body) if place.is_innermost]
         for place in places:
             if not _loses_guard(place):
                 continue
@@ -230,14 +230,10 @@ def find_lost_guards(module: IRModule) -> dict[str, LostGuard]:
 
 
 def _has_guarded_sums(function: PrimFunc) -> bool:
-    return any(
+    return _has_sums(function) and any(
         constant(realize.predicate) != 1 and realize.block.init is not None
         for realize in find_all(function.body, SBlockRealize)
     )
-
-
-def _holds_blocks(place: Place) -> bool:
-    return bool(find_all(place.block.body, SBlock))
 
 
 def _loses_guard(place: Place) -> bool:

@@ -82,7 +82,7 @@ class Variables:
 
     def expand(self, index: Any) -> Any:
         """The index with bound variables replaced by what they stand for."""
-        while any(var in self.values for var in undefined_vars(index)):
+        while self.values and any(var in self.values for var in undefined_vars(index)):
             index = substitute(index, self.values)
         return index
 
@@ -269,8 +269,9 @@ class _Walk:
     def _note_loads(
         self, node: Any, statement: Any, loops: tuple[For, ...], guards: tuple[Any, ...]
     ) -> None:
-        choices = [call for call in find_all(node, Call) if is_choice(call)]
-        for load in find_all(node, TensorLoad):
+        loads = find_all(node, TensorLoad)
+        choices = [call for call in find_all(node, Call) if is_choice(call)] if loads else []
+        for load in loads:
             conditions = []
             for call in choices:
                 for case, holds in ((call.args[1], True), (call.args[2], False)):

@@ -1,0 +1,220 @@
+"""What TVM would lower to another program than the schedule says: the nets that look for it.
+
+Each net looks at one module. What it finds after a transform, and did not find before, is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from tvm.ir import IRModule
+from tvm.tirx import For, ForKind, PrimFunc
+
+from ..errors import Fault
+from ..tir import cached_by_module, find_all, get_places
+from .lifetimes import LostRead, find_lost_reads
+from .lowered_memory import (
+    find_changed_indices,
+    find_missing_barriers,
+    find_split_rooms,
+    find_tight_rooms,
+)
+from .masks import find_broken_ends
+from .merged_memory import Overwritten, find_merged, find_overlaps, find_overwritten
+from .pipelines import find_broken_pipelines
+from .repairs import find_broken_repairs
+from .sound import recall
+from .sums import LostGuard, find_late_beginnings, find_lost_guards, find_unordered_sums
+from .vectors import find_unwritten
+
+
+class _Net(NamedTuple):
+    """What looks for one kind of fault.
+
+    Attributes
+    ----------
+    find : what there is in a module, of one kind; in a mapping it has the same key in others
+    blame : the fault of what is new
+    """
+
+    find: Callable[[IRModule], Iterable[Any]]
+    blame: Callable[[Any], Fault]
+
+    def find_new(self, before: IRModule, after: IRModule) -> tuple[bool, Fault | None]:
+        """Whether nothing is found in a module, and the first fault that was not in another."""
+        found = self.find(after)
+        if not found:
+            return True, None
+        old = self.find(before)
+        new = next((key for key in found if key not in old), None)
+        if new is None:
+            return False, None
+        return False, self.blame(found[new] if isinstance(found, Mapping) else new)
+
+
+def find_wrong_lowering(before: IRModule, after: IRModule, *, asks_reads: bool) -> Fault | None:
+    """What TVM would make another program of in a module, and would not have in the one before.
+
+    Whether reads are lost is asked on demand: loops alone lose none.
+    """
+    known = recall(after)
+    if known.is_sound and (known.has_all_reads or not asks_reads):
+        return None
+    is_sound = True
+    for net in (*_BEFORE_READS, *([_READS] if asks_reads else ()), *_BEHIND_READS):
+        is_empty, fault = net.find_new(before, after)
+        if fault is not None:
+            return fault
+        is_sound = is_sound and is_empty
+    known.is_sound = is_sound
+    known.has_all_reads = is_sound and asks_reads
+    return None
+
+
+@cached_by_module(2)
+def _find_unwritten(module: IRModule) -> dict[str, tuple[str, str]]:
+    """The loops of vectors that CUDA does not have, with what they are made of."""
+    found: dict[str, tuple[str, str]] = {}
+    for variable, function in module.functions_items():
+        if not isinstance(function, PrimFunc) or not _has_vectors(function.body):
+            continue
+        prefix = f"{variable.name_hint}." if len(module.functions) > 1 else ""
+        for place in get_places(function.body):
+            for loop, what in find_unwritten(place):
+                name = prefix + str(loop.loop_var.name)
+                found[name] = name, what
+    return found
+
+
+def _has_vectors(body: Any) -> bool:
+    return any(loop.kind == ForKind.VECTORIZED for loop in find_all(body, For))
+
+
+def _blame_vector(named: tuple[str, str]) -> Fault:
+    name, what = named
+    return Fault(
+        f"loop '{name}' would make vectors of {what}, and TVM does not write them as CUDA's",
+        "use a shorter vector, or leave the loop serial",
+    )
+
+
+def _blame_guard(lost: LostGuard) -> Fault:
+    return Fault(
+        f"block '{lost.block}' reduces over threads, and {lost.guard} is its only guard: TVM "
+        f"would store the sums of outputs that do not exist into '{lost.buffer}'",
+        "keep the sums in registers (cache_write_at), which all blocks read at the place "
+        "where they are written, or use sizes that divide",
+    )
+
+
+def _by_problem(find: Callable[[IRModule], Iterable[Fault]]) -> _Net:
+    """The net of faults that are the same where the problem is; the first of them counts."""
+
+    def find_all_problems(module: IRModule) -> dict[str, Fault]:
+        found: dict[str, Fault] = {}
+        for fault in find(module):
+            found.setdefault(fault.problem, fault)
+        return found
+
+    return _Net(find_all_problems, lambda fault: fault)
+
+
+def _blame_read(lost: LostRead) -> Fault:
+    what = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
+    why = f"TVM makes a new '{lost.buffer}' in each"
+    if lost.axis:
+        why = f"nothing orders what the others on '{lost.axis}' do"
+    if not lost.loop:
+        return Fault(
+            f"{what}has not written by then",
+            "place the block that writes it before it, with all that it reads",
+        )
+    return Fault(
+        f"{what}has not written by then in the same iteration of loop '{lost.loop}': {why}",
+        "place it outside of the loops that write a part of that, or use sizes that divide",
+    )
+
+
+def _blame_overlap(name: str) -> Fault:
+    return Fault(
+        f"TVM would let another buffer reach into '{name}' while that is in use: without its "
+        "storage rewrite it merges dynamic shared memory wrongly",
+        'leave "tirx.disable_storage_rewrite" off, or stage buffers in scope "shared"',
+    )
+
+
+def _blame_merged(two: tuple[str, str]) -> Fault:
+    buffer, taker = two
+    return Fault(
+        f"TVM would put '{taker}' in the place of {'another ' * (taker == buffer)}'{buffer}', "
+        "from which it is computed, and "
+        "threads would write what others have yet to read",
+        'keep one of them in scope "shared", or leave this as it is',
+    )
+
+
+def _blame_overwritten(lost: Overwritten) -> Fault:
+    return Fault(
+        f"TVM would keep '{lost.taker}' in the place of '{lost.buffer}', from which it is "
+        f"computed, and block '{lost.writer}' would write the same elements several times in "
+        "one kernel",
+        f"place block '{lost.writer}' outside of loops that it does not use, in a kernel of its "
+        "own",
+    )
+
+
+def _blame_indices(name: str) -> Fault:
+    return Fault(
+        f"TVM would use other elements of '{name}' than the schedule does: it takes remainders "
+        "of one index at two places, i % 2 and (i + 1) % 2, say, for the same",
+        "do this to a tile that begins at a multiple of its rows, at a loop further out, say, "
+        "or leave it as it is",
+    )
+
+
+def _blame_split_room(name: str) -> Fault:
+    return Fault(
+        f"TVM would make '{name}' smaller, as if each thread had one of its own that begins "
+        "elsewhere",
+        "fold it into rows that divide its length, let all threads fetch it, or leave it as it is",
+    )
+
+
+def _blame_tight_room(name: str) -> Fault:
+    return Fault(
+        f"TVM would make '{name}' smaller than what is used of it: it begins at another "
+        "element of a row in each iteration of a loop around it",
+        "fold it into rows that divide where it begins, do this to a tile at a loop further "
+        "out, or leave it as it is",
+    )
+
+
+def _blame_barrier(name: str) -> Fault:
+    return Fault(
+        f"threads would share elements of the shared buffer '{name}' with no barrier between: "
+        "TVM takes what is used at one index for one thread's",
+        "let each thread of a GPU block write a part of its own, of a larger tile at a loop "
+        "further out, say, or leave it in global memory",
+    )
+
+
+_BEFORE_READS = (
+    _Net(_find_unwritten, _blame_vector),
+    _Net(find_lost_guards, _blame_guard),
+    _by_problem(find_late_beginnings),
+    _by_problem(find_broken_pipelines),
+    _by_problem(find_unordered_sums),
+    _by_problem(find_broken_ends),
+    _by_problem(find_broken_repairs),
+)
+_READS = _Net(find_lost_reads, _blame_read)
+_BEHIND_READS = (
+    _Net(find_overlaps, _blame_overlap),
+    _Net(find_merged, _blame_merged),
+    _Net(find_overwritten, _blame_overwritten),
+    _Net(find_changed_indices, _blame_indices),
+    _Net(find_split_rooms, _blame_split_room),
+    _Net(find_tight_rooms, _blame_tight_room),
+    _Net(find_missing_barriers, _blame_barrier),
+)
