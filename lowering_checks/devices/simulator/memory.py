@@ -110,7 +110,9 @@ class Memory:
 
         Records what is out of bounds; without the name of an `access`, that was done before.
         """
-        shape = np.broadcast_shapes(np.shape(index) or (1, 1), (self.state.batch.lanes, 1))
+        lanes = (self.state.batch.lanes, 1)
+        given = (1, 1) if mask is None else mask.shape
+        shape = np.broadcast_shapes(np.shape(index) or (1, 1), given, lanes)
         active = np.broadcast_to(True if mask is None else mask, shape)
         places = np.broadcast_to(index, shape)
         if mask is not None:
