@@ -220,9 +220,8 @@ class _Flattener:
         if is_allreduce(node.value) and self.in_order:
             return self._reduce(node.value)
         statement = Evaluate(self.expression(node.value))
-        calls = find_all(statement.value, Call)
-        is_access = any(_find_buffer_argument(call) is not None for call in calls)
-        return self._add_barrier(statement) if is_access else statement
+        # A call without a buffer may end what hardware reads on its own, which is an access, too.
+        return self._add_barrier(statement) if isinstance(node.value, Call) else statement
 
     def _reduce(self, call: Any) -> Any:
         """TVM's reduction over threads in registers; all of a thread block's must take part."""
