@@ -325,7 +325,7 @@ class _FlatBuffers:
     def declare(self, node: Any, base: Var | None) -> Any:
         """Take a flat buffer as another name of one that is known; None where it is only that.
 
-        A view of shared memory as another type is declared.
+        A view of merged shared memory, which is bytes, is declared.
         """
         view, twin = node.buffer, None if base is None else self._twins.get(base)
         if twin is None or len(view.shape) != 1 or view.strides:
@@ -333,7 +333,8 @@ class _FlatBuffers:
         if str(twin.dtype) == str(view.dtype):
             self._twins[view] = twin
             return None
-        if not twin.same_as(base) or not str(view.scope()).startswith("shared"):
+        is_merged = str(twin.dtype) == "uint8" and str(view.scope()) == "shared.dyn"
+        if not (is_merged and twin.same_as(base)):
             raise UnsupportedError(f"the interpreter does not support the view {view.name}")
         self._twins[view] = view
         return node
