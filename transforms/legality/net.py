@@ -20,6 +20,7 @@ from tvm.tirx import For, ForKind, PrimFunc, Var
 
 from ..errors import Fault
 from ..tir import cached_by_module, constant, find_all, get_axis, get_places, is_among
+from .descending import find_negative_divisors
 from .lifetimes import find_lost_reads
 from .lowered_memory import (
     find_changed_indices,
@@ -134,6 +135,7 @@ def find_fault(
         or _find_mixed_rows(old, new)
         or _find_unrolled_kernel(old, new)
         or _find_unwritten_vector(before, after)
+        or _find_wrong_quotient(before, after)
         or _find_lost_guard(before, after)
         or _find_broken_lowering(before, after)
     )
@@ -241,6 +243,16 @@ def _find_unwritten(module: IRModule) -> dict[str, str]:
     return found
 
 
+def _find_wrong_quotient(before: IRModule, after: IRModule) -> Fault | None:
+    for name in _find_new(find_negative_divisors, before, after):
+        return Fault(
+            f"'{name}' is used at an index that goes down as a loop goes up, as n - i does, and "
+            "TVM takes quotients and remainders of that for others",
+            "let the block that uses it count upwards, or leave the buffer as it is",
+        )
+    return None
+
+
 def _has_vectors(body: Any) -> bool:
     return any(loop.kind == ForKind.VECTORIZED for loop in find_all(body, For))
 
@@ -326,7 +338,8 @@ def _find_changed_memory(before: IRModule, after: IRModule) -> Fault | None:
     for name in _find_new(find_changed_indices, before, after):
         return Fault(
             f"TVM would use other elements of '{name}' than the schedule does: it takes remainders "
-            "of one index at two places, i % 2 and (i + 1) % 2, say, for the same",
+            "of one index at two places, i % 2 and (i + 1) % 2, say, for the same, and those of "
+            "n - i for others",
             "do this to a tile that begins at a multiple of its rows, at a loop further out, say, "
             "or leave it as it is",
         )
