@@ -117,6 +117,7 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
     returns: the block of the parts and the loop that goes over them, outermost; `block` adds up
     requires: a block with serial loops, one of them a reduction, an initialization and no
         predicate (TVM leaves it out where the parts are added up, and writes out of bounds);
+        results that are no booleans (TVM looks for their neutral element, and does not know it);
         `parts` of at least 2 that divide the extent of the reduction
     """
     loops = get_reduction_loops(sch, block)
@@ -127,6 +128,7 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
             "cut a block with one reduction loop, before it is decomposed",
         )
     _require_plain_loops(sch, block)
+    _require_neutral_element(sch, block)
     if parts < 2:
         raise TransformError(f"parts={parts} is no number of parts", "use 2 or more")
     require_factors(sch, loops[0], {"parts": parts}, "guard")
@@ -151,6 +153,16 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
     rest = [loop for loop in loops if not sch.get(loop).same_as(sch.get(over_parts))]
     sch.reorder(over_parts, *rest)
     return PartialSums(partial, over_parts)
+
+
+def _require_neutral_element(sch: Schedule, block: SBlockRV) -> None:
+    for region in sch.get(block).writes:
+        if str(region.source.dtype) == "bool":
+            raise TransformError(
+                f"block '{get_sblock_name(sch, block)}' reduces booleans into "
+                f"'{region.source.name}', whose neutral element TVM does not know",
+                "reduce integers, with T.min for 'and' and T.max for 'or'",
+            )
 
 
 def _require_plain_loops(sch: Schedule, block: SBlockRV) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,18 +31,20 @@ from ..devices.device import (
 )
 from ..devices.guard_zones import run_in_guard_zones
 from ..devices.host import Generated, HostDevice
-from ..devices.simulator.interpreter import Interpreter
+from ..devices.simulator.interpreter import Interpreter, count_stores
 from ..finding import Finding
 from .stages import COMPACTS, HOST_ALONE, ORDERS_THREADS, Stage, find_stages
+from .transition import bisect
 
 Check = Callable[[tvm.IRModule, Device], list[Finding]]
-IsRight = Callable[[int], "bool | None"]
 TIMEOUT = 120.0
 """Seconds that a search may take, by default, before it interprets no further state."""
 SHARE = 0.5
 """Of the time that is left: how much of it one state may take."""
-SECONDS = 3.0
-"""How long the states behind a transition are confirmed to be wrong, too."""
+STORES_PER_SECOND = 5e7
+"""Of generated source on the device `host`, with all its cases."""
+PATIENCE = 600.0
+"""So many seconds, where they are left, are enough for any source."""
 CODE_GENERATION = "code generation"
 HOST = "llvm"
 AS_SCHEDULED = "as scheduled"
@@ -61,70 +63,6 @@ CARRIES_OUT = {
 }
 """Faults that are seen in lowered modules only, and the passes behind which they come from the
 schedule: it made the vectors, and the buffers. Behind any other pass they are that pass's."""
-
-
-def bisect(count: int, is_right: IsRight, *, seconds: float = SECONDS) -> tuple[int, int]:
-    """Two places with a right state, a wrong one, and none between that can be judged.
-
-    The places are 0 to ``count - 1``, and the last of them is wrong. `is_right` is None for a state
-    that cannot be judged, and is called once for each place. The first of the two returned is -1
-    where no right state was found.
-
-    A wrong state that a right one follows is not what made the last one wrong: the judging device
-    may as well have erred. So the states behind the transition are judged, too, near ones first,
-    and bisected again behind the last right one. All of them, unless that takes too long.
-    """
-    known: dict[int, bool | None] = {count - 1: False}
-
-    def judge(place: int) -> bool | None:
-        if place not in known:
-            known[place] = is_right(place)
-        return known[place]
-
-    low = -1
-    while True:
-        low, high = _narrow(low, count - 1, judge)
-        later = _find_right(high, count, judge, time.monotonic() + seconds)
-        if later is None:
-            return low, high
-        low = later
-
-
-def _narrow(low: int, high: int, judge: IsRight) -> tuple[int, int]:
-    """A right place, or -1, and a wrong one, between which no place can be judged."""
-    unknown: set[int] = set()
-    while places := [place for place in range(low + 1, high) if place not in unknown]:
-        middle = places[len(places) // 2]
-        verdict = judge(middle)
-        if verdict is None:
-            unknown.add(middle)
-        elif verdict:
-            low = middle
-        else:
-            high = middle
-    return low, high
-
-
-def _find_right(high: int, count: int, judge: IsRight, deadline: float) -> int | None:
-    """The last place behind `high` that is found right; None where all are wrong or unknown."""
-    found = None
-    for place in _gallop(high, count - 1):
-        if time.monotonic() > deadline:
-            break
-        if (found is None or place > found) and judge(place):
-            found = place
-    return found
-
-
-def _gallop(low: int, high: int) -> Iterator[int]:
-    """The places between two: those at distances of 1, 2, 4, ... first, then the others."""
-    first = []
-    step = 1
-    while low + step < high:
-        first.append(low + step)
-        step *= 2
-    yield from first
-    yield from (place for place in range(low + 1, high) if place not in first)
 
 
 @dataclass(frozen=True)
@@ -187,6 +125,7 @@ def bisect_module(
     *,
     threaded: tvm.IRModule | None = None,
     deadline: float = math.inf,
+    first_deadline: float = math.inf,
 ) -> ModuleBisection:
     """Find the first bad state of a module, what was run, and what could not be run.
 
@@ -197,8 +136,11 @@ def bisect_module(
 
     `threaded` is the module before its threads were made serial, if they were. `deadline` is when,
     by `time.monotonic`, no more states are interpreted: they count as such that cannot be judged.
+    `first_deadline` is the same for finding out whether anything is wrong; where something is, and
+    is looked for, `deadline` holds.
     """
-    bisection = ModuleBisection(check, module, threaded, deadline)
+    first_deadline = min(deadline, first_deadline)
+    bisection = ModuleBisection(check, module, threaded, deadline, first_deadline)
     bisection.first_bad = bisection.find_first_bad(target, pipeline)
     return bisection
 
@@ -212,6 +154,8 @@ class ModuleBisection:
     check : runs a module on a device
     threaded : the module before its threads were made serial, if they were
     deadline : when no more states are interpreted, by `time.monotonic`
+    first_deadline : the same while nothing is known to be wrong
+    is_wrong : whether something is, and is looked for
     first_bad : None where nothing is wrong
     refused : None where TVM lowers the module
     judged : what was run
@@ -224,6 +168,8 @@ class ModuleBisection:
     module: tvm.IRModule
     threaded: tvm.IRModule | None
     deadline: float = math.inf
+    first_deadline: float = math.inf
+    is_wrong: bool = False
     first_bad: FirstBadState | None = None
     refused: FailedLowering | None = None
     judged: list[JudgedState] = field(default_factory=list)
@@ -283,24 +229,32 @@ class ModuleBisection:
         """The findings; raises `DeviceError` where the module cannot be run.
 
         Iterations that ran at once and are found wrong run one after the other, too: whether they
-        may run at once is what the module declares, which may be wrong.
+        may run at once is what the module declares, which may be wrong. Where it is proven for each
+        thread, threads may race with one another that wait in between.
         """
         found = self._run_in_time(module, device)
-        if not found or not device.has_spread:
+        races = [finding for finding in found if finding.message.startswith("race")]
+        if not (found and device.has_spread) and not (races and device.has_wide_loops):
             return found
-        serial = Interpreter(in_order=device.in_order, is_compact=device.is_compact, at_once=False)
+        serial = Interpreter(
+            in_order=device.in_order,
+            is_compact=device.is_compact,
+            at_once=False,
+            widens=not races,
+        )
         try:
             return self._run_in_time(module, serial)
         except DeviceError:
-            if all(finding.message.startswith("race") for finding in found):
+            if len(races) == len(found):
                 raise
             return found
 
     def _run_in_time(self, module: tvm.IRModule, device: Interpreter) -> list[Finding]:
         """`_run` within its share of the time that is left."""
-        if not math.isinf(self.deadline):
+        deadline = self.deadline if self.is_wrong else self.first_deadline
+        if not math.isinf(deadline):
             now = time.monotonic()
-            device.deadline = now + max(self.deadline - now, 0.0) * SHARE
+            device.deadline = now + max(deadline - now, 0.0) * SHARE
         return self._run(module, device)
 
     def _run(self, module: tvm.IRModule, device: Device) -> list[Finding]:
@@ -395,13 +349,26 @@ class ModuleBisection:
         if generated is None:
             self.not_run += missed
             return None
-        wrong = self._judge_end(lambda: _Source(generated), AS_SOURCE)
+        wrong = self._judge_source(generated)
         if wrong is None:
             self.not_run += missed
         if not wrong:
             return None
         end = JudgedState(AS_SOURCE, HostDevice.name)
         return self._bad_end(lowering, stages, judged, wrong[0], end)
+
+    def _judge_source(self, generated: Generated) -> list[Finding] | None:
+        """What the generated source makes of it, if there is time: a run cannot be ended early."""
+        seconds = 0.0
+        if self.first_deadline - time.monotonic() < PATIENCE:
+            seconds = count_stores(self.module) / STORES_PER_SECOND
+        if seconds > max(self.first_deadline - time.monotonic(), 1.0):
+            self.not_run.append(
+                f"{AS_SOURCE}: its run takes some {math.ceil(seconds)} s, and less time is left; "
+                "choose a smaller shape, or give a longer timeout"
+            )
+            return None
+        return self._judge_end(lambda: _Source(generated), AS_SOURCE)
 
     def _find_judged(self, stages: Sequence[Stage]) -> Sequence[Stage]:
         """The stages up to the last one that can be judged."""
@@ -435,6 +402,7 @@ class ModuleBisection:
         """The first wrong stage, where the last one is wrong."""
         if self._wrong_on_cpu is not None:
             return _bad_schedule(self._wrong_on_cpu, CpuDevice.name)
+        self.is_wrong = True
 
         def is_right(place: int) -> bool | None:
             found = self._judge_stage(stages[place])

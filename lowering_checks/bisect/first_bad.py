@@ -145,7 +145,8 @@ def bisect_run(
     wrong the first such step is returned.
 
     Behind `timeout`, in seconds, no state is interpreted any more: it is one that could not be
-    judged, and steps are judged by what TVM makes of them.
+    judged, and steps are judged by what TVM makes of them. Until something is wrong, all steps that
+    are left have equal parts of that time, so that a large one in the middle does not take it all.
     """
 
     def check(step: Step, module: tvm.IRModule, device: Device) -> list[Finding]:
@@ -276,7 +277,13 @@ class _RunBisection:
             threaded = None if is_same else step.module
         check = functools.partial(self.check, step)
         found = bisect_module(
-            module, check, target, self.pipeline, threaded=threaded, deadline=self.deadline
+            module,
+            check,
+            target,
+            self.pipeline,
+            threaded=threaded,
+            deadline=self.deadline,
+            first_deadline=self._share_time(step),
         )
         self.judged += found.judged
         if found.first_bad is not None:
@@ -291,6 +298,14 @@ class _RunBisection:
         if found.lowered is not None and target == self.target:
             self.lowered = (step, found.lowered)
         return None
+
+    def _share_time(self, step: Step) -> float:
+        """When a step must be found right: those behind it get their parts of the time, too."""
+        if math.isinf(self.deadline):
+            return self.deadline
+        now = time.monotonic()
+        place = next(place for place, each in enumerate(self.steps) if each is step)
+        return now + max(self.deadline - now, 0.0) / (len(self.steps) - place)
 
     def _describe_bad(
         self,

@@ -33,6 +33,11 @@ Capabilities")."""
 _TVM_MARK = "__tvm_ffi_error__"
 _REASONS = ("Error message:", "Check failed:", "InternalError: Check failed:")
 """How the line begins at which TVM's reason begins, behind or before a program."""
+_NO_PROSE = (
+    *("#", "@", "class Module", "def ", "with T.", "for ", "from tvm"),
+    *("Error in pass:", "Location (TVMScript):", "Access path:", "Note: The underlined"),
+)
+"""How lines begin that are of a program, or say where in it something is."""
 
 
 class DeviceError(RuntimeError):
@@ -339,4 +344,4 @@ def get_reason(error: Exception) -> str:
 
 
 def _is_prose(line: str) -> bool:
-    return not line.startswith(("#", "@", "class Module", "def ", "with T.", "for ", "from tvm"))
+    return not line.startswith(_NO_PROSE)

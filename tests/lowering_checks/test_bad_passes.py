@@ -7,6 +7,7 @@ accused at all.
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 from types import FunctionType
 
@@ -24,11 +25,14 @@ from planted_passes import (
     drop_barriers,
     drop_guard,
     drop_store,
+    drop_waits,
     fail,
     forget_threads,
     hide,
+    in_exponents,
     in_float16,
     lose_threads,
+    move_pointers,
     plant,
     rename,
     replace_pass,
@@ -53,7 +57,7 @@ from tirstep.lowering_checks.bisect import (
 )
 from tirstep.lowering_checks.bisect.stages import find_stages
 from tirstep.lowering_checks.compile.passes import lower_through_passes
-from tirstep.lowering_checks.devices import find_unbound_sblocks
+from tirstep.lowering_checks.devices import DeviceError, find_unbound_sblocks
 from tirstep.lowering_checks.devices.simulator import interpreter
 from tirstep.transforms.recipes import find_recipe
 
@@ -485,3 +489,84 @@ def test_reductions_over_threads_are_run_in_every_stage_before_the_barriers(name
         assert stage.program is not None
         device = interpreter.Interpreter(is_compact=stage.is_compact)
         assert check_numbers(run.problem, stage.program, device, where=stage.name) == []
+
+
+def only_at_tensor_cores(change: Change) -> Change:
+    """The change, in modules that multiply on tensor cores."""
+    words = ("ptx_legacy.mma", "ptx.wgmma")
+    return lambda module: (
+        change(module) if any(word in str(module.script()) for word in words) else module
+    )
+
+
+def at_last_step(name: str) -> Run:
+    """The kernel and the last step of a recipe: states on the way take long to interpret."""
+    run = run_golden(find_recipe(name))
+    return replace(run, steps=(run.steps[0], run.steps[-1]))
+
+
+TENSOR_CORES: list[tuple[str, str, Change, int]] = [
+    ("matmul_mma", "LowerInitBlock", change_constant, 0),
+    ("matmul_mma", "ThreadSync", drop_barriers, 1),
+    ("matmul_mma", "MergeSharedMemoryAllocations", move_pointers, 0),
+    ("matmul_wgmma", "VectorizeLoop", drop_waits, 0),
+    ("matmul_wgmma", "FlattenBuffer", move_pointers, 0),
+]
+
+
+@pytest.mark.parametrize(("name", "behind", "change", "which"), TENSOR_CORES)
+def test_a_wrong_pass_for_tensor_cores_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, behind: str, change: Change, which: int
+) -> None:
+    run = at_last_step(name)
+    plant(monkeypatch, behind, only_at_tensor_cores(change), which=which)
+    found = bisect_run(run).first_bad
+    assert found is not None
+    assert (found.kind, found.name, found.not_run) == ("pass", NAME, ())
+    assert found.step is run.steps[-1]
+
+
+def test_nothing_is_wrong_with_tensor_cores_in_any_stage() -> None:
+    """A wait for products reads shared memory to its end, before threads store there again."""
+    run = at_last_step("matmul_wgmma")
+    module = run.steps[-1].module
+    for stage in find_stages(lower_through_passes(module, GPU)):
+        if stage.program is not None:
+            device = interpreter.Interpreter(
+                in_order=stage.is_in_order, is_compact=stage.is_compact
+            )
+            found = check_numbers(run.problem, stage.program, device, where=stage.label)
+            assert not found, stage.label
+
+
+@pytest.mark.parametrize(
+    ("behind", "change"),
+    [("LowerInitBlock", in_exponents), ("ThreadSync", drop_barriers), ("UnrollLoop", turn_maximum)],
+)
+def test_a_wrong_pass_for_attention_is_named(
+    monkeypatch: pytest.MonkeyPatch, behind: str, change: Change
+) -> None:
+    run = at_last_step("attention_staged")
+    plant(monkeypatch, behind, change)
+    found = bisect_run(run).first_bad
+    assert found is not None
+    assert (found.kind, found.name, found.not_run) == ("pass", NAME, ())
+
+
+def test_a_large_step_in_the_middle_leaves_time_for_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A step takes as long as it is given, and nothing is wrong with it."""
+    run = run_golden(find_recipe("matmul_mma"))
+    run = replace(run, steps=(*run.steps[:2], run.steps[-1]))
+    given: list[float] = []
+
+    def take_all(device: interpreter.Interpreter, *_: object) -> None:
+        assert device.deadline is not None
+        given.append(device.deadline)
+        raise DeviceError("the time that is left is too short")
+
+    monkeypatch.setattr(interpreter.Interpreter, "_run", take_all)
+    started = time.monotonic()
+    assert bisect_run(run, timeout=600).first_bad is None
+    assert max(given[:1]) < started + 250 < started + 290 < max(given)

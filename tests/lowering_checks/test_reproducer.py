@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
+from golden_runs import run_default_example
+from tvm.s_tir import Schedule
 from tvm.script import from_source
 
 from tirstep.lowering_checks import CheckError
-from tirstep.lowering_checks.bisect import find_bad_pass, run_reproducer, write_reproducer
+from tirstep.lowering_checks.bisect import (
+    bisect_run,
+    find_bad_pass,
+    run_reproducer,
+    write_reproducer,
+)
 from tirstep.lowering_checks.bisect.reproducer import quote
 from tirstep.lowering_checks.numeric import compare_outputs, get_default_bound
+from tirstep.lowering_checks.reference import ModuleKernel
+from tirstep.transforms import suggest_unrolling
+from tirstep.transforms.recipes import Example, recipe
 
 TEXTS = [
     "plain\n",
@@ -159,3 +171,38 @@ def test_large_integers_are_compared_exactly() -> None:
     (finding,) = compare_outputs([one], [one - 1], names=["C"], where="main")
     assert finding.message.startswith(f"C[0] is {2**60 + 1}, and the expected output has {2**60};")
     assert compare_outputs([one], [one], names=["C"], where="main") == []
+
+
+QUOTIENTS = """
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((32,), "float32"), Y: T.Buffer((32,), "float32")):
+    for i in range(32):
+        with T.sblock("Y"):
+            vi = T.axis.spatial(32, i)
+            Y[vi] = A[(31 - vi) // 4 + 8]
+"""
+"""TVM's FlattenBuffer takes other elements of A."""
+
+
+@recipe(
+    kernel=ModuleKernel(tvm.IRModule({"main": from_source(QUOTIENTS)}), "Quotients"),
+    blocks=("Y",),
+    default_example=Example({}),
+    golden=Example({}),
+)
+def quotients(sch: Schedule) -> Iterator[str]:
+    suggest_unrolling(sch, sch.get_loops(sch.get_sblock("Y"))[0])
+    yield "unrolled"
+
+
+def test_a_kernel_that_tvm_spoils_as_it_was_written_is_held_against_its_reference(
+    tmp_path: Path,
+) -> None:
+    """What LLVM makes of the kernel is as wrong as what it makes of the step."""
+    found = bisect_run(run_default_example(quotients)).first_bad
+    assert found is not None
+    assert (found.kind, found.name, found.step.index) == ("pass", "tirx.FlattenBuffer", 0)
+    path = tmp_path / "quotients.py"
+    write_reproducer(found, path)
+    shown = run_reproducer(path)
+    assert (shown.is_shown, shown.text) == (True, "24 of 32 elements are wrong")

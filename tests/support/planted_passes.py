@@ -10,6 +10,7 @@ import pytest
 import tvm
 import tvm_ffi
 from tvm import s_tir
+from tvm.ir import Call
 from tvm.tirx import (
     Add,
     AttrStmt,
@@ -286,3 +287,34 @@ def fail(module: tvm.IRModule) -> tvm.IRModule:
 def turn_maximum(module: tvm.IRModule) -> tvm.IRModule:
     """Maxima become minima."""
     return edit(module, Max, lambda node: tvm.tirx.Min(node.a, node.b) if _is_float(node) else node)
+
+
+def drop_waits(module: tvm.IRModule) -> tvm.IRModule:
+    """Nobody waits for the products of tensor cores."""
+    return edit(module, Evaluate, lambda node: NOTHING if "wait_group" in str(node) else node)
+
+
+def _edit_calls(module: tvm.IRModule, name: str, change: Callable[[Call], Call]) -> tvm.IRModule:
+    return edit(
+        module, Call, lambda node: change(node) if getattr(node.op, "name", "") == name else node
+    )
+
+
+def move_pointers(module: tvm.IRModule) -> tvm.IRModule:
+    """Pointers into buffers are eight elements too far."""
+
+    def move(call: Call) -> Call:
+        arguments = list(call.args)
+        arguments[2] = arguments[2] + 8
+        return Call(call.op, arguments, call.attrs, span=call.span, ret_ty=call.ty)
+
+    return _edit_calls(module, "tirx.tvm_access_ptr", move)
+
+
+def in_exponents(module: tvm.IRModule) -> tvm.IRModule:
+    """Exponentials have another base."""
+    return _edit_calls(
+        module,
+        "tirx.exp",
+        lambda call: tvm.tirx.call_intrin(str(call.ty.dtype), "tirx.exp2", call.args[0]),
+    )

@@ -53,6 +53,29 @@ Masked = make_masked_sum(see)
 
 
 @I.ir_module
+class Scaled:
+    """The sums of what a mask lets through, times a parameter that nobody knows."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((16, 24), "float32"), n: T.int32, B: T.Buffer((16,), "float32")):
+        for i, k in T.grid(16, 24):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + T.if_then_else(vk <= vi, A[vi, vk], T.float32(0)) * T.Cast(
+                    "float32", n
+                )
+
+
+def test_what_a_parameter_makes_of_hidden_elements_is_not_known() -> None:
+    sch = Schedule(Scaled)
+    loop = sch.get_loops(sch.get_sblock("B"))[1]
+    with refuses(sch, "computes 'n', of which is not known whether it changes anything"):
+        end_loop_at_mask(sch, loop)
+
+
+@I.ir_module
 class Marked:
     @T.prim_func(s_tir=True)
     def main(A: T.Buffer((16, 24), "float32"), B: T.Buffer((16,), "float32")):

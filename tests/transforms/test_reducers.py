@@ -7,13 +7,20 @@ import numpy as np
 import pytest
 from pairs import compile_for_cuda
 from tvm import tirx
+from tvm.error import InternalError
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
+from tirstep.lowering_checks.devices import DeviceError
 from tirstep.lowering_checks.devices.simulator import simulate
-from tirstep.transforms import spread_over_threads
+from tirstep.transforms import (
+    TransformError,
+    bind_loop,
+    rfactor_reduction,
+    spread_over_threads,
+)
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.reduction import register_reducer
 
@@ -104,3 +111,55 @@ def test_a_process_that_knows_our_reducers_ends_well() -> None:
     """TVM would free the functions a second time, after Python has ended."""
     done = subprocess.run([sys.executable, "-c", "import tirstep.transforms"], timeout=120)
     assert done.returncode == 0
+
+
+@I.ir_module
+class AllOf:
+    """Whether all of a row hold."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8, 12), "bool"), Y: T.Buffer((8,), "bool")):
+        for i, k in T.grid(8, 12):
+            with T.sblock("Y"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    Y[vi] = T.bool(True)
+                Y[vi] = Y[vi] and A[vi, vk]
+
+
+def test_parts_of_booleans_are_refused_with_a_sentence() -> None:
+    """TVM looks for their neutral element, and raises an InternalError."""
+    sch = Schedule(AllOf)
+    block = sch.get_sblock("Y")
+    with pytest.raises(TransformError, match="reduces booleans into 'Y', whose neutral element"):
+        rfactor_reduction(sch, block, parts=3)
+    assert sch.mod.same_as(AllOf)
+    outer, _ = sch.split(sch.get_loops(block)[1], [3, None])
+    with pytest.raises(InternalError, match="max_value"):
+        sch.rfactor(outer, 0)
+
+
+@I.ir_module
+class TurnedSum:
+    """The sums of rows, to which each element is added from the left."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8, 32), "float32"), Y: T.Buffer((8,), "float32")):
+        for i, k in T.grid(8, 32):
+            with T.sblock("Y"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    Y[vi] = T.float32(0)
+                Y[vi] = A[vi, vk] + Y[vi]
+
+
+def test_a_sum_over_threads_with_its_result_behind_is_refused() -> None:
+    """TVM does not lower it, and says so in the first line of a long message."""
+    sch = Schedule(TurnedSum)
+    i, k = sch.get_loops(sch.get_sblock("Y"))
+    bind_loop(sch, i, axis="blockIdx.x")
+    with pytest.raises(TransformError, match="with its result as the second operand"):
+        bind_loop(sch, k, axis="threadIdx.x")
+    sch.bind(k, "threadIdx.x")
+    with pytest.raises(DeviceError, match="No matched reducer for the identity and the combiner"):
+        get_device("simulator").compile(sch.mod)

@@ -45,7 +45,7 @@ _LARGEST = {name: float(max_value(name).value) for name in ("float32", "float16"
 
 
 class UnknownOperationError(Exception):
-    """An expression has an operation that is not evaluated here; its name is the message."""
+    """An expression has an operation or a variable that is not known; its name is the message."""
 
 
 def evaluate(
@@ -62,6 +62,8 @@ def evaluate(
 
     def compute(node: Any) -> Any:
         if isinstance(node, Var):
+            if node not in values:  # a parameter, an open size, or what a statement binds
+                raise UnknownOperationError(f"'{node.name}'")
             return values[node]
         if isinstance(node, TensorLoad):
             return load(node)

@@ -56,6 +56,7 @@ from ..tir import (
     is_used,
     substitute,
 )
+from .descending import is_descending
 from .enumeration import choose_values, compile_expressions, escapes, varies_along
 from .pipelines import STAGE
 from .races import find_races
@@ -288,11 +289,16 @@ def _find_all_quotients(body: Any) -> _Quotients:
 
 
 def _has_shifted_quotients(read: _Quotients) -> bool:
-    """Whether a buffer's indices divide sums with several constants, or may do so in a pipeline."""
+    """Whether a buffer's indices divide sums with several constants, or may do so in a pipeline.
+
+    Or sums that get smaller as a loop goes on.
+    """
     shifts: dict[Any, int] = {}
     for place, quotients in read:
         pipelines = [loop.loop_var for loop in place.loops if STAGE in loop.annotations]
         for quotient in quotients:
+            if is_descending(quotient.expression.a):
+                return True
             if any(is_used(variable, quotient.expression) for variable in pipelines):
                 return True
             if shifts.setdefault(quotient.buffer, quotient.shift) != quotient.shift:
@@ -391,7 +397,8 @@ def _find_shift(expression: Any) -> int:
 def _differ(old: Use, new: Use, ranges: dict[Any, Range]) -> bool:
     """Whether an element lies elsewhere in the buffer of one dimension, in a loop's iteration."""
     dividends = [quotient.a for quotient in _find_quotients(old.indices)]
-    if all(structural_equal(dividend, dividends[0]) for dividend in dividends):
+    is_one = all(structural_equal(dividend, dividends[0]) for dividend in dividends)
+    if is_one and not any(map(is_descending, dividends)):
         return False
     expected, analyzer = find_place(old.buffer, list(old.indices)), Analyzer()
     for variable, span in ranges.items():

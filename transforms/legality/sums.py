@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range
+from tvm.ir.expr import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer, detect_iter_map, detect_linear_equation
-from tvm.tirx import And, BufferStore, Cast, For, IterVar, Max, Min, Or, PrimFunc
+from tvm.tirx import Add, And, BufferStore, Cast, For, IterVar, Max, Min, Mul, Or, PrimFunc
 from tvm.tirx import all as all_of
 from tvm.tirx.analysis import undefined_vars
+from tvm_ffi import structural_equal
 
 from ..errors import Fault, TransformError
 from ..gpu_limits import WARP
@@ -37,6 +39,7 @@ from ..tir import (
 from .enumeration import begins_late, meets_again
 
 _AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+_SYMMETRIC = (Add, Mul, Max, Min)
 _ORDERED = 3
 """So many threads add up in one step behind a barrier."""
 
@@ -108,7 +111,8 @@ def find_unordered_sums(module: IRModule) -> tuple[Fault, ...]:
         if _has_threads(function)
         for place in get_places(function.body)
         if _find_axes(place)
-        for fault in (*_find_unseen_threads(place), *_find_unordered_steps(place))
+        for find in (_find_unseen_threads, _find_turned_operands, _find_unordered_steps)
+        for fault in find(place)
     )
 
 
@@ -193,6 +197,28 @@ def _find_unseen_threads(place: Place) -> Iterator[Fault]:
                 "fuse loops of one integer type only, and bind the others on their own",
             )
             return
+
+
+def _find_turned_operands(place: Place) -> Iterator[Fault]:
+    """A sum over threads written as ``A + Y``, of which TVM knows ``Y + A`` alone."""
+    store = place.block.body
+    if not isinstance(store, BufferStore) or not isinstance(store.value, _SYMMETRIC):
+        return
+
+    def is_result(value: Any) -> bool:
+        return (
+            isinstance(value, TensorLoad)
+            and value.source.same_as(store.buffer)
+            and structural_equal(value.indices, store.indices)
+        )
+
+    if is_result(store.value.b) and not is_result(store.value.a):
+        axes = " and ".join(f"'{axis}'" for axis in _AXES if axis in _find_axes(place))
+        yield Fault(
+            f"block '{place.name}' reduces over threads of {axes} with its result as the second "
+            "operand, which TVM does not lower",
+            f"write the element of '{store.buffer.name}' as the first one",
+        )
 
 
 def _is_shuffled(buffer: Any) -> bool:

@@ -13,6 +13,7 @@ from tvm.tirx import For, ForKind, PrimFunc
 
 from ..errors import Fault
 from ..tir import cached_by_module, find_all, get_places
+from .descending import find_negative_divisors
 from .lifetimes import LostRead, find_lost_reads
 from .lowered_memory import (
     find_changed_indices,
@@ -99,6 +100,14 @@ def _blame_vector(named: tuple[str, str]) -> Fault:
     )
 
 
+def _blame_quotient(name: str) -> Fault:
+    return Fault(
+        f"'{name}' is used at an index that goes down as a loop goes up, as n - i does, and "
+        "TVM takes quotients and remainders of that for others",
+        "let the block that uses it count upwards, or leave the buffer as it is",
+    )
+
+
 def _blame_guard(lost: LostGuard) -> Fault:
     return Fault(
         f"block '{lost.block}' reduces over threads, and {lost.guard} is its only guard: TVM "
@@ -167,7 +176,8 @@ def _blame_overwritten(lost: Overwritten) -> Fault:
 def _blame_indices(name: str) -> Fault:
     return Fault(
         f"TVM would use other elements of '{name}' than the schedule does: it takes remainders "
-        "of one index at two places, i % 2 and (i + 1) % 2, say, for the same",
+        "of one index at two places, i % 2 and (i + 1) % 2, say, for the same, and those of "
+        "n - i for others",
         "do this to a tile that begins at a multiple of its rows, at a loop further out, say, "
         "or leave it as it is",
     )
@@ -201,6 +211,7 @@ def _blame_barrier(name: str) -> Fault:
 
 _BEFORE_READS = (
     _Net(_find_unwritten, _blame_vector),
+    _Net(find_negative_divisors, _blame_quotient),
     _Net(find_lost_guards, _blame_guard),
     _by_problem(find_late_beginnings),
     _by_problem(find_broken_pipelines),

@@ -41,6 +41,7 @@ from tirstep.transforms.tir import constant, find_all, get_elements
 from ..device import BLOCK_AXES, THREAD_AXES, is_scalar
 from .allreduce import Axis, integer, is_allreduce, make_allreduce
 from .run_state import UnsupportedError
+from .wide_loops import has_wide_loops, widen_loops
 
 
 @dataclass(frozen=True)
@@ -49,20 +50,25 @@ class FlatFunction:
 
     Attributes
     ----------
-    has_spread : whether iterations of a data-parallel block are run at once
+    has_spread : whether iterations of a data-parallel block are run at once, because it says so
+    has_wide_loops : whether iterations of a loop are run at once, since they are proven to be apart
     """
 
     body: Any
     parameters: tuple[Var, ...]
     has_spread: bool = False
+    has_wide_loops: bool = False
 
 
-def flatten(function: Any, *, in_order: bool, at_once: bool = True) -> FlatFunction:
+def flatten(
+    function: Any, *, in_order: bool, at_once: bool = True, widens: bool = True
+) -> FlatFunction:
     """A function in flat statements.
 
     `in_order`: TVM has not ordered the threads yet, so that every store is followed by a barrier,
     which is what a schedule means. `at_once`: loops of data-parallel blocks are bound to thread
-    axes that are free (see `bind_parallel_loops`). Raises `UnsupportedError` for what is not known.
+    axes that are free (see `bind_parallel_loops`). `widens`: see `widen_loops`. Raises
+    `UnsupportedError` for what is not known.
     """
     flattener = _Flattener(function.body, in_order=in_order, at_once=at_once)
     for parameter in function.params:
@@ -73,7 +79,9 @@ def flatten(function: Any, *, in_order: bool, at_once: bool = True) -> FlatFunct
         for parameter in function.params
     )
     body = flattener.statement(function.body)
-    return FlatFunction(body, parameters, flattener.has_spread)
+    if widens:
+        body = widen_loops(body, in_order=in_order)
+    return FlatFunction(body, parameters, flattener.has_spread, has_wide_loops(body))
 
 
 class _Flattener:
@@ -113,7 +121,7 @@ class _Flattener:
                 reduced.update(axes)
             binds.append(Bind(iterator.var, self.expression(value)))
         for region in sblock.match_buffers:
-            self.buffers.match(region.buffer, region.source)
+            binds += self.buffers.match(region.buffer, region.source, self.expression)
         buffers = [
             allocation for buffer in sblock.alloc_buffers for allocation in self._allocate(buffer)
         ]
@@ -212,9 +220,8 @@ class _Flattener:
         if is_allreduce(node.value) and self.in_order:
             return self._reduce(node.value)
         statement = Evaluate(self.expression(node.value))
-        calls = find_all(statement.value, Call)
-        is_access = any(_find_buffer_argument(call) is not None for call in calls)
-        return self._add_barrier(statement) if is_access else statement
+        # A call without a buffer may end what hardware reads on its own, which is an access, too.
+        return self._add_barrier(statement) if isinstance(node.value, Call) else statement
 
     def _reduce(self, call: Any) -> Any:
         """TVM's reduction over threads in registers; all of a thread block's must take part."""
@@ -236,8 +243,8 @@ class _Flattener:
         return _sequence(self._allocate(node.buffer))
 
     def _flatten_declbuffer(self, node: Any) -> Any:
-        self.buffers.declare(node.buffer, next(iter(find_all(node.data, Var)), None))
-        return Evaluate(integer(0))
+        base = next(iter(find_all(node.data, Var)), None)
+        return self.buffers.declare(node, base) or Evaluate(integer(0))
 
     def _allocate(self, buffer: Var) -> list[Any]:
         flat = self.buffers.flatten(buffer)
@@ -256,7 +263,7 @@ class _Flattener:
         if place is None:
             return node
         arguments = list(node.args)
-        arguments[place] = self.buffers.flatten(arguments[place])
+        arguments[place] = self.buffers.find_base(arguments[place])
         return Call(node.op, arguments, node.attrs, span=node.span, ret_ty=node.ty)
 
     def _find_threads(self, value: Any) -> dict[Var, int]:
@@ -299,17 +306,47 @@ class _FlatBuffers:
         self._twins: dict[Var, Var] = {}
         self._regions: dict[Var, Any] = {}
 
-    def match(self, buffer: Var, region: Any) -> None:
-        """Take a buffer as the region of another one, as an SBlock's match_buffer says."""
-        self._regions[buffer] = region
+    def match(self, buffer: Var, region: Any, expression: Callable[[Any], Any]) -> list[Any]:
+        """Take a buffer as the region of another one, as an SBlock's match_buffer says.
 
-    def declare(self, view: Var, base: Var | None) -> None:
-        """Take a flat buffer as another name of one that is known."""
-        twin = None if base is None else self._twins.get(base)
-        is_same = twin is not None and str(twin.dtype) == str(view.dtype)
-        if twin is None or not is_same or len(view.shape) != 1:
+        Returns what binds the variables of its strides and of its place, where it has any.
+        """
+        self._regions[buffer] = region
+        _, index = self.place(buffer, [integer(0)] * len(buffer.shape))
+        binds = []
+        if isinstance(buffer.elem_offset, Var):
+            binds.append(Bind(buffer.elem_offset, expression(index)))
+        strides = _get_strides(self._find_source(buffer))
+        for name, stride in zip(reversed(buffer.strides), reversed(strides), strict=False):
+            if isinstance(name, Var):
+                binds.append(Bind(name, integer(stride)))
+        return binds
+
+    def declare(self, node: Any, base: Var | None) -> Any:
+        """Take a flat buffer as another name of one that is known; None where it is only that.
+
+        A view of merged shared memory, which is bytes, is declared.
+        """
+        view, twin = node.buffer, None if base is None else self._twins.get(base)
+        if twin is None or len(view.shape) != 1 or view.strides:
             raise UnsupportedError(f"the interpreter does not support the view {view.name}")
-        self._twins[view] = twin
+        if str(twin.dtype) == str(view.dtype):
+            self._twins[view] = twin
+            return None
+        is_merged = str(twin.dtype) == "uint8" and str(view.scope()) == "shared.dyn"
+        if not (is_merged and twin.same_as(base)):
+            raise UnsupportedError(f"the interpreter does not support the view {view.name}")
+        self._twins[view] = view
+        return node
+
+    def find_base(self, buffer: Var) -> Var:
+        """The flat twin of the buffer that one is a region of, or of itself."""
+        return self.flatten(self._find_source(buffer))
+
+    def _find_source(self, buffer: Var) -> Var:
+        while buffer in self._regions:
+            buffer = self._regions[buffer].source
+        return buffer
 
     def place(self, buffer: Var, indices: Sequence[Any]) -> tuple[Var, Any]:
         """A flat buffer and the index into it."""

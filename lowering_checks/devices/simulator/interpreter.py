@@ -48,11 +48,12 @@ class Interpreter(Device):
     another after every store. `is_compact`: it stands behind the pass that makes buffers as small
     as a thread block needs, so that shared memory can be counted; by default where it is not
     `in_order`. `at_once`: iterations of data-parallel blocks run at once where there are few
-    threads (see `flatten.bind_parallel_loops`).
+    threads (see `flatten.bind_parallel_loops`). `widens`: a thread runs iterations of a loop at
+    once that are proven to be apart (see `wide_loops.widen_loops`).
 
     Attributes
     ----------
-    has_spread : whether it did that in the module that was compiled last
+    has_spread, has_wide_loops : whether it did that in the module that was compiled last
     deadline : by `time.monotonic`, when a run gives up; None for never
     """
 
@@ -60,11 +61,16 @@ class Interpreter(Device):
     description = "interpreter of TIR (NumPy)"
 
     def __init__(
-        self, *, in_order: bool = True, is_compact: bool | None = None, at_once: bool = True
+        self,
+        *,
+        in_order: bool = True,
+        is_compact: bool | None = None,
+        at_once: bool = True,
+        widens: bool = True,
     ) -> None:
-        self.in_order, self.at_once = in_order, at_once
+        self.in_order, self.at_once, self.widens = in_order, at_once, widens
         self.is_compact = not in_order if is_compact is None else is_compact
-        self.has_spread = False
+        self.has_spread = self.has_wide_loops = False
         self.deadline: float | None = None
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
@@ -94,10 +100,12 @@ class Interpreter(Device):
 
     def _flatten(self, function: Any) -> FlatFunction:
         try:
-            flat = flatten(function, in_order=self.in_order, at_once=self.at_once)
+            flat = flatten(
+                function, in_order=self.in_order, at_once=self.at_once, widens=self.widens
+            )
         except UnsupportedError as error:
             raise DeviceError(str(error)) from error
-        self.has_spread = flat.has_spread
+        self.has_spread, self.has_wide_loops = flat.has_spread, flat.has_wide_loops
         _require_small(flat.body)
         return flat
 
@@ -223,11 +231,18 @@ class _HostMemory(SharedMemory):
         self.state.log.add(kind, self.name, location, wrong, describe)
 
 
+def count_stores(module: tvm.IRModule) -> int:
+    """How often a module stores, threads' and host's stores together; 0 where it is not known."""
+    try:
+        function = name_main(module)[MAIN]
+        return sum(_count_stores(flatten(function, in_order=True, widens=False).body).values())
+    except (DeviceError, UnsupportedError):
+        return 0
+
+
 def _require_small(body: Any) -> None:
     """Decline what would take minutes."""
-    counts = {"host": 0, "launch": 0}
-    _count_stores(body, 1, {}, counts)
-    for place, count in counts.items():
+    for place, count in _count_stores(body).items():
         if count > MAX_STORES[place]:
             raise DeviceError(
                 f"the module stores {count} times, which is too much to interpret; "
@@ -235,19 +250,35 @@ def _require_small(body: Any) -> None:
             )
 
 
-def _count_stores(node: Any, times: int, axes: dict[str, int], counts: dict[str, int]) -> None:
+def _count_stores(body: Any) -> dict[str, int]:
+    counts = {"host": 0, "launch": 0}
+    _add_stores(body, 1, 0, counts)
+    return counts
+
+
+def _add_stores(node: Any, times: int, threads: int, counts: dict[str, int]) -> None:
+    """`threads` are those of a launch, all of which run all of it; 0 on the host."""
     kind = type(node).__name__
     if kind == "SeqStmt":
         for statement in node.seq:
-            _count_stores(statement, times, axes, counts)
+            _add_stores(statement, times, threads, counts)
     elif kind == "For":
         extent = getattr(node.extent, "value", 1)
-        _count_stores(node.body, times * int(extent), axes, counts)
+        _add_stores(node.body, times * int(extent), threads, counts)
     elif kind == "AttrStmt":
-        if node.attr_key == "thread_extent":
-            axes = {**axes, str(node.node.thread_tag): int(node.value)}
-        _count_stores(node.body, times, axes, counts)
+        if node.attr_key == "thread_extent" and not threads:
+            threads = _count_threads(node)
+        _add_stores(node.body, times, threads, counts)
     elif kind == "IfThenElse":
-        _count_stores(node.then_case, times, axes, counts)
+        _add_stores(node.then_case, times, threads, counts)
     elif kind == "BufferStore":
-        counts["launch" if axes else "host"] += times * math.prod(axes.values())
+        counts["launch" if threads else "host"] += times * max(threads, 1)
+
+
+def _count_threads(launch: Any) -> int:
+    axes = {
+        str(node.node.thread_tag): int(getattr(node.value, "value", 1))
+        for node in find_all(launch, AttrStmt)
+        if node.attr_key == "thread_extent"
+    }
+    return math.prod(axes.values())

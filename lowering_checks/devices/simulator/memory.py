@@ -110,7 +110,9 @@ class Memory:
 
         Records what is out of bounds; without the name of an `access`, that was done before.
         """
-        shape = np.broadcast_shapes(np.shape(index) or (1, 1), (self.state.batch.lanes, 1))
+        lanes = (self.state.batch.lanes, 1)
+        given = (1, 1) if mask is None else mask.shape
+        shape = np.broadcast_shapes(np.shape(index) or (1, 1), given, lanes)
         active = np.broadcast_to(True if mask is None else mask, shape)
         places = np.broadcast_to(index, shape)
         if mask is not None:
@@ -233,13 +235,14 @@ class LocalMemory(Memory):
     ) -> None:
         """Hardware changes cells of some lanes from now on, by terms of shape (lanes, cells).
 
+        `cells` have the shape (cells, lanes): lanes of several thread blocks may have others.
         `keep` is what it keeps of the bits of a result.
         """
-        at = np.ix_(cells, np.flatnonzero(lanes))
+        at = self._pick(cells, lanes)
         changed = terms[lanes[:, 0]].T
         if is_added:
-            wrong = lanes & ~self.written[cells].T
-            self._report_uninitialized(wrong, np.broadcast_to(cells, wrong.shape), location)
+            wrong = lanes & ~self.written[cells, np.arange(len(lanes))].T
+            self._report_uninitialized(wrong, cells.T, location)
             changed = changed + self.data[at].astype(terms.dtype)
         self.data[at] = keep(changed.astype(self.dtype))
         self.written[at] = True
@@ -250,7 +253,13 @@ class LocalMemory(Memory):
     def end_update(self, cells: Array, lanes: Array) -> None:
         """Threads have waited for a change that `begin_update` began."""
         assert self._in_flight is not None
-        self._in_flight[np.ix_(cells, np.flatnonzero(lanes))] -= 1
+        self._in_flight[self._pick(cells, lanes)] -= 1
+
+    @staticmethod
+    def _pick(cells: Array, lanes: Array) -> tuple[Array, Array]:
+        """The cells of some lanes, of shape (cells, these lanes), and the lanes."""
+        picked = np.flatnonzero(lanes)
+        return cells[:, picked], picked[None, :]
 
     def _find_rows(self, index: Any) -> Array | None:
         """The cells of an index in which all threads agree, if it is within bounds."""

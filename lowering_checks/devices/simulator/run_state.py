@@ -186,6 +186,7 @@ class RunState:
     has_proxies : whether anything in the launch reads shared memory on another way than loads
     known : for each lane, and each thread of its block, the interval before which all that thread
         did is known to the lane through mbarriers; None where there were none
+    is_wide : rows of values are those of several iterations, and not of vectors
     """
 
     log: FindingLog = field(default_factory=FindingLog)
@@ -197,6 +198,7 @@ class RunState:
     running: Batch | None = None
     has_proxies: bool = False
     known: Array | None = None
+    is_wide: bool = False
     _fences: dict[str, Fences] = field(default_factory=dict)
 
     def get_fences(self, kind: str) -> Fences:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm.ir import Call
 
-from tirstep.transforms.tir import find_all
+from tirstep.transforms.tir import constant, find_all
 
 from ..device import Array
 from .async_copies import CP_ASYNC
@@ -17,6 +17,7 @@ from .expressions import Address, Evaluate, restrict, translate
 from .memory import get_numpy_dtype
 from .operators import as_stored, is_narrow
 from .run_state import UnsupportedError, get_location
+from .wide_loops import is_wide
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
@@ -111,6 +112,8 @@ def _mute_uninitialized(body: Execute) -> Execute:
 
 
 def _loop(node: Any) -> Execute:
+    if is_wide(node):
+        return _wide_loop(node)
     first, extent = translate(node.min), translate(node.extent)
     body, key = translate_statement(node.body), hash(node.loop_var)
 
@@ -130,6 +133,30 @@ def _loop(node: Any) -> Execute:
             return
         for step in range(int(count if is_uniform else count.max())):
             run_iteration(step)
+
+    return run
+
+
+def _wide_loop(node: Any) -> Execute:
+    """A nest of wide loops: its variables are rows of all their values, at once."""
+    nest = []
+    while is_wide(node):
+        nest.append(node)
+        node = node.body
+    body, keys = translate_statement(node), [hash(loop.loop_var) for loop in nest]
+    starts = [constant(loop.min) or 0 for loop in nest]
+    places = np.indices([constant(loop.extent) or 0 for loop in nest])
+    rows = [
+        (start + place.reshape(1, -1)).astype(get_numpy_dtype(loop.loop_var.ty.dtype))
+        for loop, start, place in zip(nest, starts, places, strict=True)
+    ]
+
+    def run(gpu: SimulatedGpu, mask: Array | None) -> None:
+        gpu.require_time()
+        gpu.values.update(zip(keys, rows, strict=True))
+        before, gpu.state.is_wide = gpu.state.is_wide, True
+        body(gpu, mask)
+        gpu.state.is_wide = before
 
     return run
 

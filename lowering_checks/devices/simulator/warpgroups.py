@@ -212,14 +212,16 @@ def _is_text(argument: Any) -> bool:
 
 
 def _read_registers(threads: Threads, registers: Sequence[Pointer]) -> tuple[LocalMemory, Array]:
-    """The registers of the sums, which are those of one buffer."""
+    """The registers of the sums, which are those of one buffer; (registers, lanes)."""
     memory = registers[0].memory
     offsets = [it.offset for it in registers]
     if not isinstance(memory, LocalMemory) or any(it.memory is not memory for it in registers):
         raise UnsupportedError(f"{threads.name} has sums that are not one buffer of registers")
-    if not all(isinstance(it, int) for it in offsets):
-        raise UnsupportedError(f"{threads.name} has sums at places that are not constant")
-    return memory, np.array(offsets)
+    columns = [np.broadcast_to(it, (threads.lanes, 1))[:, 0] for it in offsets]
+    places = np.stack(columns)
+    if places.min() < 0 or places.max() >= memory.size:
+        raise UnsupportedError(f"{threads.name} has sums beyond {memory.name}")
+    return memory, places
 
 
 def _locate(

@@ -188,8 +188,8 @@ def _find_first(subject: Subject, finding: Finding) -> dict[str, Any]:
     found = {"status": WRONG, "at": bad.stage.name, **known}
     if bad.stage.name == UNKNOWN_PASS:
         found |= _look_without(subject, check)
-    if found["at"] == UNKNOWN_PASS:
-        found["at"] = _find_sharing_pass(subject) or UNKNOWN_PASS
+    if found["at"] == UNKNOWN_PASS or not bad.is_exact:
+        found["at"] = _find_sharing_pass(subject) or found["at"]
     return found
 
 
