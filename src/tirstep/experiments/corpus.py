@@ -15,10 +15,10 @@ from tirstep.lowering_checks.steps import Run, run_golden, run_recipe
 from tirstep.modules import KernelError
 from tirstep.strategies.block_programs import draw_block_program
 from tirstep.strategies.players import SIZES, Dice, Player, draw_problem
-from tirstep.strategies.plays import Play, WrongError
+from tirstep.strategies.plays import Play, WrongError, count_steps
 from tirstep.strategies.program_text import draw_program
 from tirstep.transforms import TransformError
-from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes import RECIPES, Step
 
 from .subject import ProblemOracle, Subject, make_subject
 
@@ -27,6 +27,10 @@ ORDER = (PROGRAM, STEP, PROGRAM, BLOCKS, PROGRAM, SCHEDULE, PROGRAM, BLOCKS)
 """The kinds of eight trials."""
 TRIES = range(3, 16)
 """Of transforms in a drawn schedule."""
+LONGEST = 200_000
+"""Statements that the interpreter may go through in a step of a recipe: some seconds. A tile of
+wgmma as single products has six millions of them, and takes ten minutes.
+"""
 
 
 class UndrawnError(Exception):
@@ -77,6 +81,8 @@ class Corpus:
                 config = {**recipe.golden.config, "tail": choice.one(tails, "tail")}
                 run = run_recipe(recipe, problem.shape, config=config)
         step = choice.one(run.steps, "step")
+        if count_steps(step.module) > LONGEST:
+            step = choice.one(_list_short(run), "short step")
         label = f"{run.label(step)} at {run.problem.shape_text}"
         return Subject(label, step.module, ProblemOracle(run.problem, self.seed))
 
@@ -91,6 +97,13 @@ class Corpus:
 @functools.lru_cache(maxsize=128)
 def _run_golden(name: str) -> Run:
     return run_golden(RECIPES[name])
+
+
+def _list_short(run: Run) -> list[Step]:
+    short = [step for step in run.steps if count_steps(step.module) <= LONGEST]
+    if not short:
+        raise UndrawnError(f"every step of {run.recipe.name} takes the interpreter too long")
+    return short
 
 
 def list_steps(run: Run, seed: int = 0) -> Iterator[Subject]:
