@@ -16,8 +16,7 @@ def printing_beside() -> Iterator[None]:
     """While this lasts, what is printed goes to standard error: by Python, by child processes, and
     by C++.
     """
-    streams = _moved() if _is_first() else contextlib.nullcontext()
-    with streams, contextlib.redirect_stdout(sys.stderr):
+    with _moved(), contextlib.redirect_stdout(sys.stderr):
         yield
 
 
@@ -41,17 +40,10 @@ def begin_document() -> None:
         _pending.close()
 
 
-def _is_first() -> bool:
-    """Whether what Python prints goes to the process's own output: a test may have caught it."""
-    try:
-        return sys.stdout.fileno() == STDOUT
-    except (AttributeError, OSError, ValueError):
-        return False
-
-
 @contextlib.contextmanager
 def _moved() -> Iterator[None]:
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     kept = os.dup(STDOUT)
     os.dup2(STDERR, STDOUT)
     try:

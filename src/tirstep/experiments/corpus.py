@@ -27,8 +27,8 @@ ORDER = (PROGRAM, STEP, PROGRAM, BLOCKS, PROGRAM, SCHEDULE, PROGRAM, BLOCKS)
 """The kinds of eight trials."""
 TRIES = range(3, 16)
 """Of transforms in a drawn schedule."""
-LONGEST = 200_000
-"""Statements that the interpreter may go through in a step of a recipe: some seconds. A tile of
+LONGEST = 20_000
+"""Statements that the interpreter may go through in a step of a recipe: a second or two. A tile of
 wgmma as single products has six millions of them, and takes ten minutes.
 """
 
