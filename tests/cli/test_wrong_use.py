@@ -20,6 +20,7 @@ WRONG = [
     ("list zzz", "zzz", "tirstep list"),
     ("steps matmul_nave", "matmul_nave", "matmul_naive"),
     ("steps zzz", "zzz", "tirstep list"),
+    ("pass --drop tirx.UnrollLoop relu_bound --corpus 3", "--corpus", "relu_bound"),
     ("steps matmul_naive --step bond", "bond", "bound"),
     ("steps matmul_naive --step 2", "matmul_naive 2", "0 1"),
     ("steps matmul_naive --stepp 2", "--stepp", "--step"),
