@@ -95,11 +95,24 @@ class Meaning:
         for name in ("accumulators", "choices"):
             if not isinstance(value := getattr(self, name), Mapping):
                 raise KernelError(f"kernel: {name}={value!r} is no dict; give {EXAMPLES[name]}")
+        for name, sums in self.accumulators.items():
+            _require_sums(name, sums)
         if type(self.outputs) is not int or self.outputs < 1:
             raise KernelError(f"kernel: outputs={self.outputs!r}: must be an integer >= 1")
 
     def __call__(self, factory: Callable[..., tvm.IRModule]) -> "Kernel":
         return Kernel(factory, self)
+
+
+def _require_sums(name: str, sums: Any) -> None:
+    """Refuse what is no data type, and what it is added in where that is no tuple of some."""
+    if not (isinstance(sums, (tuple, list)) and sums and all(type(it) is str for it in sums)):
+        raise KernelError(
+            f"kernel: accumulators={{{name!r}: {sums!r}}} is no tuple of data types; give "
+            f"{EXAMPLES['accumulators']}"
+        )
+    for each in (name, *sums):
+        dtype_facts(each)
 
 
 EXAMPLES = {

@@ -24,9 +24,10 @@ from ..compile.compiling import MAIN
 from ..devices.device import DeviceError, convert_tvm_errors
 from ..devices.simulator.flatten import flatten
 from ..devices.simulator.run_state import UnsupportedError
-from .refusals import RefusedError, get_call_name, refuse_call
+from .exchanges import find_exchange
+from .refusals import GIVE_REFERENCE, RefusedError, get_call_name, refuse_call
 from .tracked import ANY_UNIT, DOUBLE
-from .tracking_pass import STATUS, TrackedFunction, track_function
+from .tracking_pass import BEYOND, STATUS, TrackedFunction, track_function
 
 KEPT = 4
 """Answers: the inputs of a case are asked for its values and for its errors."""
@@ -43,13 +44,15 @@ class Answer:
         float64 and in its shape; NaN and infinity where nothing can be said
     overflow : the largest ratio of the magnitude of an integer, or of a float that is stored to a
         parameter, to what its type holds
-    is_outside : whether an index that depends on data left its buffer
+    is_outside : whether an index left its buffer
+    outside : that index, where it depends on no data: ``"A[i + 3]"``
     """
 
     values: dict[int, Array]
     errors: dict[int, Array]
     overflow: float
     is_outside: bool
+    outside: str = ""
 
     @property
     def is_exact(self) -> bool:
@@ -139,7 +142,8 @@ class Evaluation:
             off = np.full(shape, math.inf) if lost else parts["error"].numpy().reshape(shape)
             errors[place] = np.where(np.isnan(off), math.inf, off)
             overflow = max(overflow, _find_ratio(values[place], self.arguments[place].dtype))
-        return Answer(values, errors, float(overflow), bool(outside))
+        left = self.tracked.places[int(outside) - BEYOND] if outside >= BEYOND else ""
+        return Answer(values, errors, float(overflow), bool(outside), left)
 
 
 def _find_ratio(values: Array, dtype: str) -> float:
@@ -181,6 +185,8 @@ def _track(function: Any) -> TrackedFunction:
     for call in find_all(function.body, Call):
         if any(word in get_call_name(call) for word in _SYNCHRONIZES):
             refuse_call(call)
+    if (name := find_exchange(function.body)) is not None:
+        raise RefusedError(f"threads hand values to one another in '{name}'; {GIVE_REFERENCE}")
     module = make_threads_serial(tvm.IRModule({MAIN: function}))
     flat = flatten(module[MAIN], in_order=True, at_once=False)
     loaded = {load.source for load in find_all(flat.body, TensorLoad)}

@@ -124,7 +124,7 @@ class ModuleProblem(AnyProblem):
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={size}" for name, size in self.shape.items())
-        return f"{self.kernel.name}({sizes})"
+        return f"{self.kernel.name}({sizes})" if sizes else self.kernel.name
 
     @functools.cached_property
     def module(self) -> tvm.IRModule:
@@ -269,6 +269,11 @@ class ModuleProblem(AnyProblem):
             )
         for inputs in rounds:
             answer = self.answer(inputs)
+            if answer.outside:
+                raise KernelError(
+                    f"{self}: the index of {answer.outside} leaves its buffer; guard it with a "
+                    "condition, or make the buffer larger"
+                )
             if answer.is_outside:
                 raise KernelError(
                     f"{self}: an index that depends on data leaves its buffer, whatever integers "

@@ -67,7 +67,8 @@ INTEGER_PARTS = ("value", "magnitude", "error")
 STATUS = ("lost", "overflow", "outside")
 """Of a run: whether a loop's end was not certain, so that nothing is; the largest ratio of the
 magnitude of an integer that was stored, to what its type holds; and whether an index that depends
-on data left its buffer."""
+on data left its buffer, or, from `BEYOND` on, which other one did."""
+BEYOND = 2
 _INTEGER_OPERATIONS = (
     "FloorDiv",
     "FloorMod",
@@ -104,12 +105,14 @@ class TrackedFunction:
         status
     buffers : of each parameter; None for an integer that is handed over as it is
     is_deciding : floats are compared
+    places : accesses that may leave their buffer and depend on no data, as the status has them
     """
 
     module: tvm.IRModule
     buffers: list[TrackedBuffer | None]
     status: Any
     is_deciding: bool
+    places: list[str]
 
 
 def track_function(
@@ -144,6 +147,9 @@ class _TrackingPass(ConditionTracking):
         self.shaky = find_shaky_buffers(self.body)
         self.accumulated = find_accumulated(self.body)
         self.bound_loads: dict[Any, list[Any]] = {}
+        self.analyzer = tvm.sym.Analyzer()
+        self.places: list[str] = []
+        self.unsure = 0  # of what may be computed in vain: a condition, and what it decides over
 
     def run(self) -> TrackedFunction:
         arguments: list[TrackedBuffer | None] = []
@@ -164,7 +170,7 @@ class _TrackingPass(ConditionTracking):
                 self._close_all(argument)
         function = PrimFunc([*flat, self.status], self.emitter.finish())
         module = make_main(function)
-        return TrackedFunction(module, arguments, self.status, self.is_deciding)
+        return TrackedFunction(module, arguments, self.status, self.is_deciding, self.places)
 
     # ---- Buffers
 
@@ -202,7 +208,7 @@ class _TrackingPass(ConditionTracking):
     def _index(self, index: Any, buffer: TrackedBuffer) -> tuple[Any, Any]:
         """An index and its error; a place that is not certain, or outside, is the first."""
         if not self._has_data(index):
-            return self._substitute(index), 0.0
+            return self._keep_within(index, buffer), 0.0
         tracked = self.expression(index)
         place, zero = tracked.value, tirx.const(0, tracked.dtype)
         size = tirx.const(int(buffer.parts["value"].shape[0]), tracked.dtype)
@@ -214,6 +220,23 @@ class _TrackingPass(ConditionTracking):
             return self.let(Select(inside, place, zero)), 0.0
         known = tirx.And(inside, certain)
         return self.let(Select(known, place, zero)), tracked.error
+
+    def _keep_within(self, index: Any, buffer: TrackedBuffer) -> Any:
+        """An index of loops alone; one that may leave its buffer is the first there, and told."""
+        place = self._substitute(index)
+        size = int(buffer.parts["value"].shape[0])
+        bound = self.analyzer.const_int_bound(place)
+        if bound.min_value >= 0 and bound.max_value < size:
+            return place
+        place = self.let(place)
+        zero, end = tirx.const(0, get_dtype(place)), tirx.const(size, get_dtype(place))
+        inside = self.let(tirx.And(place >= zero, place < end))
+        if not (self.depth or self.unsure):
+            found = number(BEYOND + len(self.places))
+            self.places.append(f"{buffer.source.name}[{index}]")
+            told = BufferStore(self.status, found, [STATUS.index("outside")])
+            self.add(IfThenElse(tirx.Not(inside), told, None))
+        return self.let(Select(inside, place, zero))
 
     def _close_all(self, buffer: TrackedBuffer) -> None:
         """In the end: every element as one term, in its value and its error."""
@@ -271,11 +294,13 @@ class _TrackingPass(ConditionTracking):
         variable = Var(str(node.var.name), node.var.ty)
         self.add(tirx.Bind(variable, value))
         self.values[node.var] = variable
+        self.analyzer.bind(variable, value)
 
     def _track_for(self, node: Any) -> None:
         first, extent = self._bound(node.min), self._bound(node.extent)
         variable = Var(str(node.loop_var.name), node.loop_var.ty)
         self.values[node.loop_var] = variable
+        self.analyzer.bind(variable, tvm.ir.Range.from_min_extent(first, extent))
         with self.emitter.inside() as statements:
             self.statement(node.body)
         step = None if node.step is None else self._substitute(node.step)
@@ -392,6 +417,13 @@ class _TrackingPass(ConditionTracking):
         return tvm_ffi.structural_map(
             expression, (Var, lambda variable: self.values.get(variable, variable))
         )
+
+    def condition(self, node: Any) -> Condition:
+        """The tracked truth; its operands may be computed in vain, as ``i < n and A[i] > 0``."""
+        self.unsure += 1
+        found = super().condition(node)
+        self.unsure -= 1
+        return found
 
     def expression(self, node: Any) -> Tracked:
         """The tracked value of an expression."""
@@ -524,6 +556,8 @@ class _TrackingPass(ConditionTracking):
     def _choose(self, condition: Any, first: Any, second: Any) -> Tracked:
         """One of two, of which only what may be chosen is computed."""
         decided = self.condition(condition)
+        is_unsure = self._is_shaky(condition)
+        self.unsure += is_unsure
         arms = []
         for holds, arm in ((decided.may_hold, first), (decided.may_fail, second)):
             if not needs_guard(arm):
@@ -542,4 +576,5 @@ class _TrackingPass(ConditionTracking):
             self.emitter.add_branch(holds, statements)
             parts = {name: self.let(BufferLoad(cell, [0])) for name, cell in cells.items()}
             arms.append(Tracked(dtype=dtype, **parts))
+        self.unsure -= is_unsure
         return self.tracker.join(decided, *arms)

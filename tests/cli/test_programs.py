@@ -240,6 +240,13 @@ def f(sch):
     LOOP
 """
 TWO = "from mine import Mine\nOne = Mine\nTwo = Mine.clone()\ndef f(sch):\n    pass\n"
+FUNCTION = """
+from tvm.script import tirx as T
+@T.prim_func
+def plain(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        B[i] = A[i]
+"""
 PRINTED = print_module(tvm.script.from_source(MODULE))
 NO_FUNCTION = """import tvm
 from tvm import relax
@@ -269,7 +276,7 @@ MISTAKES = [
     ("", "check wrong.py:a:b:c", "wrong.py:a:b:c has 3 names"),
     ("", "check mine.py:Mine:Mine", "'Mine' is a module, and no function of a schedule"),
     ("", "check relu_bound --function main", "--function is for modules of your own"),
-    ("", "check net.py --function rleu", "net.py:.* has no PrimFunc 'rleu'; did you mean relu?"),
+    ("", "check net.py --function rleu", "net.py has no PrimFunc 'rleu'; did you mean relu?"),
     ("", "ladder kern.py", "kern.py has recipes of alone, twice, .*give kern.py:alone"),
     ("", "check everything.py", "'tiled' may be of Mine or alone; name one: everything.py:Mine:"),
     (RECIPE.replace('twice"', 'twic"'), "check wrong.py", "wrong.py:6: .*'twic'.* tirstep's"),
@@ -297,6 +304,10 @@ MISTAKES = [
     (SCHEDULE[22:], "check wrong.py", "wrong.py:2: 'f' takes a schedule, and .*no module that"),
     (TWO, "check wrong.py", "'f' may be of One or Two; name one: wrong.py:One:f"),
     (PRINTED.replace("A[vi]", "Z[vi]"), "check wrong.py", "wrong.py:.*Undefined variable: Z"),
+    ("from mine import *", "check mine.py:main", "mine.py has no 'main'; did you mean Mine.main?"),
+    (RECIPE.replace("(sch)", "(*, sch=1)"), "check wrong.py", "'mine' takes no schedule; name"),
+    ("", "check qqqq", "there is no recipe 'qqqq'; tirstep list says which there are"),
+    ("\0", "check wrong.py", "wrong.py: source code string cannot contain null bytes"),
     (NO_FUNCTION, "check wrong.py", "'net' has no PrimFunc.*LegalizeOps"),
 ]
 
@@ -310,6 +321,23 @@ def test_a_mistake_is_one_sentence(
     assert result.code == 2
     assert len(result.err.splitlines()) == 1
     assert re.search(told, result.err), result.err
+
+
+def test_one_function_of_all_that_a_file_has(command: Command, folder: Path):
+    """Of a module, of a function, and of a schedule of the only module."""
+    (folder / "several.py").write_text(f"from mine import Mine\nOne = Mine\n{FUNCTION}")
+    found = command("steps", "several.py", "--function", "plain", "--json").document
+    assert found["recipe"] == "plain"
+    found = command("steps", "mine.py", "--function", "main", "--json").document
+    assert found["recipe"] == "tiled"
+
+
+def test_what_recipes_are_written_with_is_no_program(command: Command, folder: Path):
+    text = RECIPE.replace('yield "a"', 'helper(sch)\n    yield "a"')
+    (folder / "helped.py").write_text(f"{text}\ndef helper(sch):\n    pass\n")
+    result = command("steps", "helped.py", "--json")
+    assert (result.code, result.document["recipe"]) == (0, "mine")
+    assert "takes a schedule" in command("steps", "helped.py:helper").err
 
 
 def test_other_files_that_are_no_programs(command: Command, folder: Path):
@@ -480,6 +508,23 @@ def test_types_may_be_there_for_type_checkers_alone(command: Command, folder: Pa
     assert (result.code, result.err) == (0, "")
     refused = command("check", "typed.py", "--set", "order=last")
     assert "use --set order=own or --set order=other" in refused.err or "own" in refused.err
+
+
+def test_what_a_recipe_or_its_children_print_is_not_in_a_document(command: Command, folder: Path):
+    """As the file is run, and as its functions are."""
+    shout = "import os; print('one'); os.system('echo two'); os.write(1, b'three')"
+    text = RECIPE.replace('yield "a"', f'{shout}\n    yield "a"')
+    (folder / "loud.py").write_text(f"{shout}\n{text}")
+    for name in ("steps", "check"):
+        result = command(name, "loud.py", "--json")
+        assert result.document["command"] == name
+        assert result.err.count("two") >= 2
+
+
+def test_what_is_wrong_with_one_names_it_once(command: Command, folder: Path):
+    (folder / "several.py").write_text(f"from mine import Mine\nOne = Mine\n{FUNCTION}")
+    told = command("source", "several.py").err.splitlines()
+    assert told[0].startswith("tirstep: One 00_input has no source")
 
 
 def test_what_a_file_prints_is_not_in_the_output(command: Command, folder: Path):

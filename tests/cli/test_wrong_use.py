@@ -17,9 +17,10 @@ WRONG = [
     # What is typed, what of it the sentence must name, and what it must name to type instead.
     ("ladde", "ladde", "ladder"),
     ("list matmull", "matmull", "matmul"),
-    ("list zzz", "zzz", "vector_add vector_add_bound"),
+    ("list zzz", "zzz", "tirstep list"),
     ("steps matmul_nave", "matmul_nave", "matmul_naive"),
-    ("steps zzz", "zzz", "vector_add_bound"),
+    ("steps zzz", "zzz", "tirstep list"),
+    ("pass --drop tirx.UnrollLoop relu_bound --corpus 3", "--corpus", "relu_bound"),
     ("steps matmul_naive --step bond", "bond", "bound"),
     ("steps matmul_naive --step 2", "matmul_naive 2", "0 1"),
     ("steps matmul_naive --stepp 2", "--stepp", "--step"),

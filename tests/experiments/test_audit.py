@@ -34,3 +34,14 @@ def test_what_is_wrong_in_the_end_is_one_of_two_passes(trial: int, name: str):
     """Of the stored audit: two buffers of dynamic shared memory, with nothing between them."""
     found = audit_trial(Corpus(0), trial)
     assert (found.status, found.at, found.what) == ("wrong", name, "race")
+
+
+@pytest.mark.parametrize(
+    ("trial", "status", "reason"),
+    [(137, "unjudged", "a CPU does not have the instruction"), (181, "left out", "tirstep.Lower")],
+)
+def test_what_is_no_refusal_of_tvm(trial: int, status: str, reason: str):
+    """Instructions of a GPU beside a loop that nothing binds, and a pass that is not TVM's."""
+    found = audit_trial(Corpus(0), trial)
+    assert (found.status, found.at) == (status, "")
+    assert found.reason.startswith(reason)

@@ -212,6 +212,69 @@ class Refused:
                 vi = T.axis.spatial(4, i)
                 B[vi] = T.reinterpret("int32", A[vi])
 
+    @T.prim_func
+    def beyond(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            B[i] = A[i + 3]
+
+    @T.prim_func
+    def behind(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(5):
+            B[3 - i] = A[0]
+
+    @T.prim_func
+    def exchange(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for tx in T.thread_binding(8, thread="threadIdx.x"):
+            S = T.alloc_buffer((8,), "float32", scope="shared")
+            S[tx] = A[tx]
+            B[tx] = S[7 - tx]
+
+
+@I.ir_module
+class Allowed:
+    @T.prim_func
+    def guarded(A: T.Buffer((9,), "float32"), B: T.Buffer((9,), "float32")):
+        for i in range(12):
+            if i < 9:
+                B[i] = T.if_then_else(i + 1 < 9, A[i + 1], T.float32(0))
+
+    @T.prim_func
+    def asked(A: T.Buffer((9,), "int32"), B: T.Buffer((9,), "int32")):
+        for i in range(9):
+            B[i] = 0
+            if i + 1 < 9 and A[i + 1] > 0:
+                B[i] = 1
+
+    @T.prim_func
+    def own(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for tx in T.thread_binding(2, thread="threadIdx.x"):
+            S = T.alloc_buffer((8,), "float32", scope="shared")
+            for i in range(4):
+                S[tx * 4 + i] = A[tx * 4 + i]
+            for i in range(4):
+                B[tx * 4 + i] = S[tx * 4 + 3 - i]
+
+    @T.prim_func
+    def digits(A: T.Buffer((9,), "int32"), B: T.Buffer((9,), "int32")):
+        left = T.alloc_buffer((1,), "int32")
+        for i in range(9):
+            B[i] = 0
+            left[0] = A[i]
+            while left[0] > 0:
+                left[0] = left[0] // 2
+                B[i] = B[i] + 1
+
+
+@pytest.mark.parametrize("name", ["guarded", "asked", "own", "digits"])
+def test_what_is_within_and_ends_is_judged(name: str) -> None:
+    """Indices behind a condition, a part of shared memory for each thread, and a ``while``."""
+    problem = ModuleKernel(Allowed, "mine", name).problem()
+    assert not check_numbers(problem, problem.module, CpuDevice(), where="")
+    (inputs, *_) = problem.integer_rounds(0)
+    (answer,) = problem.reference(inputs)
+    if name == "digits":
+        assert answer.tolist() == [max(int(each), 0).bit_length() for each in inputs[0]]
+
 
 @pytest.mark.parametrize(
     ("function", "sentence"),
@@ -219,7 +282,13 @@ class Refused:
         ("packed", "it calls 'mystery', of which only the device knows what it computes"),
         ("pointer", "the parameter a is an opaque pointer, of which nobody knows what it points"),
         ("bits", "'reinterpret' takes the bits of a number, which float64 has others of"),
-        (None, "the module has the functions bits, packed, pointer; name one of them"),
+        ("beyond", "the index of A[i + 3] leaves its buffer; guard it with a condition, or make"),
+        ("behind", "the index of B[3 - i] leaves its buffer"),
+        ("exchange", "threads hand values to one another in 'S'; name the program before it was"),
+        (
+            None,
+            "the module has the functions behind, beyond, bits, exchange, packed, pointer; name",
+        ),
         ("pakced", "there is no function 'pakced'; "),
     ],
 )

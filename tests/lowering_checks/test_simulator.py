@@ -227,6 +227,22 @@ def test_a_vector_of_pieces_of_rows_need_not_be_aligned() -> None:
     assert result.findings == []
 
 
+def test_of_a_vector_in_one_place_the_last_lane_stays() -> None:
+    @I.ir_module
+    class Sum:
+        @T.prim_func(s_tir=True)
+        def main(X: T.Buffer((8,), "int32"), Z: T.Buffer((2,), "int32")):
+            for tx in T.thread_binding(2, thread="threadIdx.x"):
+                Z[tx] = 0
+                for lane in T.vectorized(4):
+                    Z[tx] = Z[tx] + X[tx * 4 + lane]
+
+    given = [np.arange(8, dtype="int32"), np.zeros(2, "int32")]
+    simulation = simulate(Sum, given)
+    assert simulation.arguments[1].tolist() == [3, 7]
+    assert not simulation.findings
+
+
 def test_two_loops_on_one_axis_compute_the_diagonal_alone() -> None:
     problem = matmul.problem(16, 16, 8)
     sch = Schedule(problem.module)

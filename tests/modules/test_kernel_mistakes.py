@@ -94,6 +94,11 @@ def test_the_index_of_the_largest_is_checked_as_well() -> None:
         ({"error": lambda a, b, s, **_: a}, r"^minmax\(n=17\): its error returns 1 arrays"),
         ({"error": lambda a, b, s, **_: (a, None)}, r"^minmax.* its error of high is None; return"),
         ({"terms": lambda **_: None}, "^minmax: its terms are None; return an integer >= 0$"),
+        (
+            {"accumulators": {"float32": "float32"}},
+            r"^kernel: accumulators=\{'float32': 'float32'\} is no tuple of data types; give \{",
+        ),
+        ({"accumulators": {"float33": ("float32",)}}, "'float33' is no data type known here"),
         ({"elements": 3}, r"^kernel: elements=3 is no function; give lambda n, \*\*_: n$"),
         ({"outputs": 9}, "^minmax: it has outputs=9, and main takes A, B, s, low, high; say how"),
         ({"outputs": 0}, "^kernel: outputs=0: must be an integer >= 1$"),

@@ -92,6 +92,13 @@ def test_what_it_refuses(tmp_path: Path, capfd: pytest.CaptureFixture[str], name
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_what_to_type_next_is_quoted_for_the_shell(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    assert main(["new", str(tmp_path / "my own")]) == 0
+    assert f"next: cd '{tmp_path}/my own' && make test" in capfd.readouterr().out
+
+
 def test_an_empty_folder_is_taken(tmp_path: Path):
     folder = tmp_path / "mine_own"
     folder.mkdir()

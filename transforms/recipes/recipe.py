@@ -372,7 +372,7 @@ def _read_parameters(body: Body) -> list[inspect.Parameter]:
     """The sizes of a recipe: what its function takes behind the schedule."""
     parameters = list(inspect.signature(body).parameters.values())
     rest = [it for it in parameters if it.kind in (it.VAR_POSITIONAL, it.VAR_KEYWORD)]
-    if rest or not parameters:
+    if rest or not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         what = f"takes {rest[0]}" if rest else "takes no schedule"
         advice = "name what it takes, as (sch, *, threads=64)"
         raise TransformError("recipe", f"'{body.__name__}' {what}", advice)

@@ -31,6 +31,7 @@ from tvm.tirx import (
     IterVar,
     SeqStmt,
     Var,
+    While,
     decl_buffer,
 )
 from tvm.tirx.analysis import undefined_vars
@@ -205,6 +206,9 @@ class _Flattener:
     def _flatten_ifthenelse(self, node: Any) -> Any:
         other = None if node.else_case is None else self.statement(node.else_case)
         return IfThenElse(self.expression(node.condition), self.statement(node.then_case), other)
+
+    def _flatten_while(self, node: Any) -> Any:
+        return While(self.expression(node.condition), self.statement(node.body))
 
     def _flatten_bufferstore(self, node: Any) -> Any:
         indices = [self.expression(index) for index in node.indices]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm.ir import Call
+from tvm.tirx import Broadcast
 
 from tirstep.transforms.tir import constant, find_all
 
@@ -213,10 +214,13 @@ def _waits(statement: Any) -> bool:
 def _store(node: Any) -> Execute:
     index, value, buffer = translate(node.indices[0]), translate(node.value), node.buffer
     location = get_location(node)
+    is_one_place = isinstance(node.indices[0], Broadcast)  # of all lanes, of which the last stays
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         gpu.location = location
         stored = value(gpu, mask)
+        if is_one_place and np.ndim(stored):
+            stored = stored[..., -1:]
         gpu.memories[buffer].store(index(gpu, mask), stored, mask, location)
 
     return run

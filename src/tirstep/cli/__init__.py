@@ -7,8 +7,11 @@ Each command has a module of its own, with its options, its help and its work; `
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
+
+from tirstep.printing import document_alone
 
 INTERRUPTED = 128 + 2  # as shells count the signals SIGINT and SIGPIPE
 PIPE_CLOSED = 128 + 13
@@ -25,8 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv is None and is_guarded(sys.argv[1:]):
             return run_guarded(sys.argv[1:])
         begin_guarded()
-        with standard_streams(), cache_warnings_told():
-            return call(sys.argv[1:] if argv is None else list(argv))
+        given = sys.argv[1:] if argv is None else list(argv)
+        apart = document_alone() if _prints_document(given) else contextlib.nullcontext()
+        with standard_streams(), cache_warnings_told(), apart:
+            return call(given)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -40,3 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print_error(sentence)
         return 2
+
+
+def _prints_document(argv: Sequence[str]) -> bool:
+    """Whether one JSON document is all that is to stand on standard output."""
+    is_asked = "--json" in argv and not {"--help", "-h"} & set(argv)
+    return is_asked and argv[0] != "bench"  # whose document goes to a file

@@ -110,6 +110,8 @@ def explain_unknown_name(name: str, ladders: Ladders) -> str | None:
 
 def _suggest(name: str, known: Sequence[str]) -> str:
     """What to do about an unknown name; it may be that of a folder or file, spelt like a recipe."""
+    if not name:
+        return "give a name, or a program of yours: FILE.py, say"
     if Path(name).exists():
         return f"for the {'folder' if Path(name).is_dir() else 'file'} here, write ./{name}"
     return suggest(name, known)

@@ -77,6 +77,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 import tirstep
+from tirstep.printing import begin_document
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Device, Diff, Finding, Run
@@ -94,6 +95,7 @@ def print_document(command: str, **keys: object) -> None:
         return
     versions = {"tirstep": tirstep.__version__, "tvm": _find_tvm_version()}
     document = {"command": command, "versions": versions, **keys}
+    begin_document()
     print(json.dumps(document, indent=2, default=str), flush=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -23,5 +24,6 @@ def command(
     from tirstep.programs.project import make_project
 
     made = make_project(folder)
-    print(f"{folder}: {count(len(made), 'file')}; next: cd {folder} && make test", flush=True)
+    place = shlex.quote(str(folder))
+    print(f"{folder}: {count(len(made), 'file')}; next: cd {place} && make test", flush=True)
     return 0

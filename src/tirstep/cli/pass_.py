@@ -156,7 +156,9 @@ def command(
     if wish.takes_pass and not given:
         raise UseError("name a pass: FILE.py:PASS, with --after, --before or --replace NAME")
     spec = given.pop(0) if wish.takes_pass else ""
-    if bool(given) == (corpus is not None):
+    if given and corpus is not None:
+        raise UseError(f"--corpus is tried alone; leave it out, or {' and '.join(given)}")
+    if not given and corpus is None:
         raise UseError("name recipes, ladders or modules to try it on, or give --corpus N")
     tried = Tried(wish, spec, given, corpus, first, seed, state, script, report)
     return try_pass(tried, device, arch or [], with_diff=diff, as_json=json)

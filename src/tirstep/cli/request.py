@@ -360,7 +360,7 @@ def do_tasks(tasks: Sequence[tuple[str, Callable[[], int]]], *, as_json: bool) -
             print(flush=True)
         found, sentence = try_one(do)
         if sentence is not None:
-            print_error(f"{name}: {sentence}")
+            print_error(sentence if sentence.startswith(name) else f"{name}: {sentence}")
         codes.append(found)
     return max(codes)
 

@@ -44,6 +44,8 @@ UNDRAWN = "undrawn"
 
 CODE_GENERATION = "LLVM"
 SHARES_PLACES = "tirx.StorageRewrite"
+OURS = "tirstep."
+"""What the names of this package's passes begin with, which some schedules bring along."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ def audit_subject(
             _ = subject.oracle.arguments, subject.oracle.expected  # type: ignore[attr-defined]
         except DeviceError as error:
             found |= {"status": LEFT_OUT, "reason": str(error)}
+    if "status" not in found and run.refused.startswith(OURS):
+        found |= {"status": LEFT_OUT, "reason": f"{run.refused} refuses it: {run.reason}"}
     if "status" not in found and run.refused:
         found |= {"status": REFUSED, "at": run.refused, "reason": run.reason}
     if "status" not in found:
@@ -157,6 +161,8 @@ def _judge(subject: Subject, run: _PassRun) -> dict[str, Any]:
         return _find_first(subject, findings[0])
     if not subject.target.startswith(HOST):
         return {"status": RIGHT}
+    if (obstacle := CpuDevice().find_obstacle(subject.module)) is not None:
+        return {"status": UNJUDGED, "reason": obstacle}
     try:
         program = CpuDevice().compile(subject.module)
         wrong = subject.oracle.check(program, CpuDevice.name, subject.label)

@@ -11,22 +11,29 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tirstep.lowering_checks.reference import ModuleProblem
 from tirstep.lowering_checks.steps import Run, run_golden, run_recipe
 from tirstep.modules import KernelError
 from tirstep.strategies.block_programs import draw_block_program
 from tirstep.strategies.players import SIZES, Dice, Player, draw_problem
-from tirstep.strategies.plays import Play, WrongError
+from tirstep.strategies.plays import Play, WrongError, count_steps
 from tirstep.strategies.program_text import draw_program
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 
-from .subject import ProblemOracle, Subject, make_subject
+from .subject import ModuleOracle, Oracle, ProblemOracle, Subject, make_subject
 
 PROGRAM, BLOCKS, STEP, SCHEDULE = KINDS = ("program", "blocks", "step", "schedule")
 ORDER = (PROGRAM, STEP, PROGRAM, BLOCKS, PROGRAM, SCHEDULE, PROGRAM, BLOCKS)
 """The kinds of eight trials."""
 TRIES = range(3, 16)
 """Of transforms in a drawn schedule."""
+LONGEST = 20_000
+"""Statements that the interpreter may go through in a step of a recipe: a second or two. A tile of
+wgmma as single products has six millions of them, and takes ten minutes.
+"""
+RECIPES_TRIED = 12
+"""Until one has a step as short as that."""
 
 
 class UndrawnError(Exception):
@@ -68,6 +75,19 @@ class Corpus:
             raise UndrawnError(str(error)) from error
 
     def _draw_step(self, choice: Dice) -> Subject:
+        for _ in range(RECIPES_TRIED):
+            run = self._draw_run(choice)
+            step = choice.one(run.steps, "step")
+            if count_steps(step.module) > LONGEST:
+                short = [it for it in run.steps if count_steps(it.module) <= LONGEST]
+                if not short:
+                    continue
+                step = choice.one(short, "short step")
+            label = f"{run.label(step)} at {run.problem.shape_text}"
+            return Subject(label, step.module, ProblemOracle(run.problem, self.seed))
+        raise UndrawnError("every step of the recipes takes the interpreter too long")
+
+    def _draw_run(self, choice: Dice) -> Run:
         recipe = choice.one(list(RECIPES.values()), "recipe")
         run = _run_golden(recipe.name)
         if recipe.kernel in SIZES and choice.one((False, True), "drawn shape"):
@@ -76,9 +96,7 @@ class Corpus:
                 problem = draw_problem(choice, recipe.kernel)
                 config = {**recipe.golden.config, "tail": choice.one(tails, "tail")}
                 run = run_recipe(recipe, problem.shape, config=config)
-        step = choice.one(run.steps, "step")
-        label = f"{run.label(step)} at {run.problem.shape_text}"
-        return Subject(label, step.module, ProblemOracle(run.problem, self.seed))
+        return run
 
     def _draw_schedule(self, choice: Dice, trial: int) -> Subject:
         problem = draw_problem(choice, choice.one(list(SIZES), "kernel"))
@@ -94,6 +112,14 @@ def _run_golden(name: str) -> Run:
 
 
 def list_steps(run: Run, seed: int = 0) -> Iterator[Subject]:
-    """The steps of a run of a recipe."""
+    """The steps of a run of a recipe.
+
+    A program that has no reference in float64, such as one in which threads hand values to one
+    another, is its own, as the interpreter runs it before any pass.
+    """
+    refusal = run.problem.find_refusal() if isinstance(run.problem, ModuleProblem) else None
+    oracle: Oracle = ProblemOracle(run.problem, seed)
+    if refusal is not None:
+        oracle = ModuleOracle(run.steps[0].module, seed)
     for step in run.steps:
-        yield Subject(run.label(step), step.module, ProblemOracle(run.problem, seed))
+        yield Subject(run.label(step), step.module, oracle)

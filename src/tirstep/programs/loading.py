@@ -5,7 +5,6 @@ prints it is parsed and not run, and JSON is read.
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import importlib
 import importlib.util
@@ -14,7 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TextIO
+from typing import Any
+
+from tirstep.printing import printing_beside
 
 from .naming import STDIN, Spelling
 from .program_error import ProgramError, describe_error, find_line, show_path, watch_file
@@ -92,7 +93,8 @@ def load_text(text: str, place: str, name: str) -> Loaded:
     tree = _parse(text, place)
     if not is_script(tree):
         raise ProgramError(
-            f"{place} has more than TVMScript, and it is run only from a file: give FILE.py"
+            f"{place} has more than TVMScript, and only a file FILE.py is run; give what .script() "
+            "prints, JSON, or the file under such a name"
         )
     return _read_script(text, tree, place)
 
@@ -101,7 +103,8 @@ def _parse(text: str, place: str) -> ast.Module:
     try:
         return ast.parse(text)
     except SyntaxError as error:
-        raise ProgramError(f"{place}:{error.lineno}: {error.msg}") from None
+        where = place if error.lineno is None else f"{place}:{error.lineno}"
+        raise ProgramError(f"{where}: {error.msg}") from None
 
 
 def _read_json(text: str, place: str) -> Any:
@@ -205,17 +208,12 @@ def _run_file(path: Path, place: str) -> ModuleType:
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
     try:
-        with _printing_beside():
+        with printing_beside():
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ProgramError(_spell_import_error(error, place, path)) from error
     return module
-
-
-def _printing_beside() -> contextlib.redirect_stdout[TextIO]:
-    """While this lasts, what a user's file prints does not stand in a command's output."""
-    return contextlib.redirect_stdout(sys.stderr)
 
 
 def _run_in_package(path: Path, place: str) -> ModuleType:
@@ -228,7 +226,7 @@ def _run_in_package(path: Path, place: str) -> ModuleType:
     watch_file(path)
     sys.path.insert(0, str(top.parent))
     try:
-        with _printing_beside():
+        with printing_beside():
             module = importlib.import_module(name)
     except (Exception, SystemExit) as error:
         raise ProgramError(_spell_import_error(error, place, path)) from error
@@ -265,7 +263,7 @@ def _import_module(name: str) -> Loaded:
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        with _printing_beside():
+        with printing_beside():
             module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):

@@ -8,7 +8,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import tvm
 from tvm.s_tir import Schedule
@@ -229,11 +229,37 @@ class Picker:
         if names:
             name, _, function = names[0].partition(".")
             return self._make(self.get_program(name), function or self.function, is_named=True)
+        return [it for found in self._list_meant() for it in self._make(found, self.function)]
+
+    def _list_meant(self) -> list[Found]:
+        """The programs that a place stands for: with `function`, those that have one of that name.
+
+        A function of a schedule beside recipes, and of no module, is what these are written with.
+        """
         programs = [it for it in self.programs if not _has_no_function(it)] or self.programs
-        recipes = [it for found in programs for it in self._make(found, self.function)]
-        if self.function is not None and not recipes:
-            raise ProgramError(f"{self.spelling.place} has no function '{self.function}'")
-        return recipes
+        if self.function is not None:
+            having = [it for it in programs if self.function in self._list_parts(it)]
+            return having or self._refuse_function(programs)
+        if any(it.kind in ("recipe", "ladder") for it in programs) and not self._list_targets():
+            programs = [it for it in programs if it.kind != "schedule"]
+        return programs
+
+    def _list_parts(self, found: Found) -> tuple[str, ...]:
+        """What `--function` may name of a program, or of the one module that a schedule is of."""
+        if found.kind == "schedule":
+            targets = self._list_targets()
+            return self._list_parts(targets[0]) if len(targets) == 1 else ()
+        if found.kind == "record":
+            return list_functions(found.value.module)
+        return (found.name,) if found.kind == "function" else found.functions
+
+    def _refuse_function(self, programs: Sequence[Found]) -> NoReturn:
+        parts = list(dict.fromkeys(part for it in programs for part in self._list_parts(it)))
+        near = difflib.get_close_matches(str(self.function), parts, n=3, cutoff=0.5)
+        known = f"it has {', '.join(parts)}" if parts else "it has no modules"
+        hint = f"did you mean {' or '.join(near)}?" if near else known
+        place = self.spelling.place
+        raise ProgramError(f"{place} has no PrimFunc '{self.function}'; {hint}")
 
     def get_program(self, name: str) -> Found:
         programs = {found.name: found for found in self.programs}
@@ -247,7 +273,8 @@ class Picker:
         everything = dataclasses.replace(self.loaded, values=values, module="")
         if found := find_programs(everything):
             return found[0]
-        near = difflib.get_close_matches(name, programs, n=3, cutoff=0.5)
+        within = [f"{it.name}.{name}" for it in programs.values() if name in it.functions]
+        near = within or difflib.get_close_matches(name, programs, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(programs)}"
         if not programs:
             hint = "it has no programs"

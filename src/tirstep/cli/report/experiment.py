@@ -111,7 +111,7 @@ def _build_row(name: str, trial: Trial, differences: tuple[str, ...]) -> Experim
 def _build_small(found: Counterexample | None) -> SmallProgram | None:
     if found is None:
         return None
-    script = "" if found.path is None else str(found.path)
+    script = str(found.path) if found.is_shown else ""
     return SmallProgram(Text.of(found.shrunk.text), found.verdict.reason, script)
 
 

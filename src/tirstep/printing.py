@@ -1,0 +1,53 @@
+"""Keeps what a user's code prints out of a command's output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+STDOUT, STDERR = 1, 2
+_pending: contextlib.ExitStack | None = None
+
+
+@contextlib.contextmanager
+def printing_beside() -> Iterator[None]:
+    """While this lasts, what is printed goes to standard error: by Python, by child processes, and
+    by C++.
+    """
+    with _moved(), contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+@contextlib.contextmanager
+def document_alone() -> Iterator[None]:
+    """The same up to `begin_document`."""
+    global _pending
+    before = _pending
+    with contextlib.ExitStack() as _pending:
+        _pending.enter_context(printing_beside())
+        try:
+            yield
+        finally:
+            _pending.close()
+            _pending = before
+
+
+def begin_document() -> None:
+    """From now on, what is printed is the command's output."""
+    if _pending is not None:
+        _pending.close()
+
+
+@contextlib.contextmanager
+def _moved() -> Iterator[None]:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    kept = os.dup(STDOUT)
+    os.dup2(STDERR, STDOUT)
+    try:
+        yield
+    finally:
+        os.dup2(kept, STDOUT)
+        os.close(kept)
