@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from tvm.ir import Range
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For
+
+from tirstep.tvm_compat import Analyzer
 
 from .decorators import composite
 from .errors import TransformError

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm.ir import Call
 
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import Call, get_op_name
 
 from .compiling import MAIN
 
@@ -42,7 +42,7 @@ def read_launch(call: Any, kernels: Collection[str] = ()) -> KernelCall | None:
     """
     if not isinstance(call, Call):
         return None
-    if str(getattr(call.op, "name", "")) == _LAUNCH:
+    if get_op_name(call) == _LAUNCH:
         tags = [str(tag) for tag in call.attrs.launch_params]
         name, *passed = call.args
         count = len(passed) - len(tags)

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, For, ForKind, IfThenElse, Ramp
 
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.tir import constant, find_all, is_choice
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name
 
 from ..compile.compiling import TARGET
 from ..compile.launches import DYNAMIC_SHARED, SPLIT_PASS, count_item_bytes, find_launches
@@ -268,7 +267,7 @@ def count_barriers(statement: Any) -> int:
 
 
 def _name(call: Any) -> str:
-    return str(getattr(call.op, "name", ""))
+    return get_op_name(call)
 
 
 def _classify(name: str) -> list[str]:

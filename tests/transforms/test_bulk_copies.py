@@ -6,9 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import tvm
-import tvm_ffi
 from pairs import check_pair, refuses
-from tvm.ir import Call
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import tirx as T
@@ -36,6 +34,7 @@ from tirstep.transforms.passes.tma_pipeline import Pipeline, drop_fences, make_b
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 from tirstep.transforms.tma_tiles import TMA_COPY, TMA_IN_FLIGHT, CopyShape, measure_copy
+from tirstep.tvm_compat import Call, structural_map
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
@@ -191,7 +190,7 @@ def change_call(module: tvm.IRModule, name: str, place: int, value) -> tvm.IRMod
         return Call(call.op, arguments, call.attrs, ret_ty=call.ty)
 
     functions = {
-        variable: tvm_ffi.structural_map(function, (Call, change))
+        variable: structural_map(function, (Call, change))
         for variable, function in module.functions_items()
     }
     return tvm.IRModule(functions)

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-import tvm_ffi
-from tvm.ir import Call, IRModule
-from tvm.s_tir import SBlock
+from tvm.ir import IRModule
 from tvm.tirx import For, ForKind, PrimFunc, Var
+
+from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_walk
 
 from ..errors import Fault
 from ..tir import cached_by_module, constant, find_all, get_axis, get_places, is_among
@@ -385,7 +385,7 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
     blocks: list[Any] = []
     loops: list[Any] = []
     kinds = [(SBlock, blocks.append), (For, loops.append)]
-    tvm_ffi.structural_walk(function.body, kinds, order="pre")
+    structural_walk(function.body, kinds, order="pre")
     written: set[Any] = set()
     read: dict[Any, str] = {}
     large = False
@@ -434,7 +434,7 @@ def _find_matrices(block: SBlock) -> list[Any]:
     """The tiles in shared memory that the instruction of a block reads by ldmatrix."""
     matched = [match.source.source for match in block.match_buffers]
     shared = [buffer for buffer in matched if str(buffer.scope()).startswith("shared")]
-    calls = (str(getattr(call.op, "name", "")) for call in find_all(block.body, Call))
+    calls = (get_op_name(call) for call in find_all(block.body, Call))
     return shared if shared and any("ldmatrix" in name for name in calls) else []
 
 
@@ -540,5 +540,5 @@ def _count_points(blocks: list[Any], loops: list[Any], prefix: str, census: _Cen
 
 def _holds(loop: For, block: SBlock) -> bool:
     found: list[Any] = []
-    tvm_ffi.structural_walk(loop, [(SBlock, found.append)], order="pre")
+    structural_walk(loop, [(SBlock, found.append)], order="pre")
     return any(block.same_as(item) for item in found)

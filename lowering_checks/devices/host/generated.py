@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
-from tvm.ir import Call
 from tvm.tirx import AllocBuffer, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES
 from tirstep.transforms.tir import constant, find_all
+from tirstep.tvm_compat import Analyzer, Call
 
 from ...compile.compiling import TARGET, compile_module
 from ...compile.instruments import Snapshot
@@ -215,7 +215,7 @@ class HostPart:
     def _evaluate(self, expression: Any) -> int:
         if (known := constant(expression)) is not None:
             return known
-        analyzer = tvm.sym.Analyzer()
+        analyzer = Analyzer()
         for variable, value in self._values.items():
             analyzer.bind(variable, tvm.tirx.IntImm(str(variable.ty), value))
         result = constant(analyzer.simplify(expression))

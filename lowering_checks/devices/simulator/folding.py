@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm.sym import Analyzer
 from tvm.tirx import Cast, FloatImm, IntImm, truncdiv, truncmod
 from tvm_ffi import structural_equal
 
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import Analyzer
 
 _OF_EQUALS = ("Sub", "EQ", "NE")
 _OF_ZEROS = ("Add", "Mul", "Div")
