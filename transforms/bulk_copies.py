@@ -17,7 +17,7 @@ from tvm.tirx import BufferStore, For
 from tirstep.tvm_compat import Analyzer
 
 from .decorators import composite
-from .errors import TransformError
+from .errors import TransformError, require_tvm
 from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, REGISTERS, WARP, count_registers
 from .intrinsics.mma import SCOPE
 from .legality.net import ALIGNMENT, SWIZZLE
@@ -69,6 +69,7 @@ def prefetch_by_tma(
         most 256 elements along each dimension, rows of the length of the swizzle; compute
         capability 9.0, where `arch` is given
     """
+    require_tvm((0, 27), "TVMScript for mbarriers and tensor maps")
     _require_arch(arch)
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts)
