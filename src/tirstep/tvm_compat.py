@@ -4,7 +4,7 @@ This module alone asks which TVM there is. What is the same in all versions is i
 itself; what is not is imported from here, and no other module has a second way for an older TVM.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,6 +91,8 @@ else:
                     yield from _list_pairs(each)
 
 
+_LAUNCH_PARAMS = "tirx.kernel_launch_params"
+
 # Operators by the names of an older version, under those of 0.27.
 _RENAMED = {
     f"tirx.{name}": f"prim.{name}"
@@ -109,6 +111,20 @@ def get_op_name(call: Any) -> str:
     of the module, or of none, the empty string."""
     name = str(getattr(call.op, "name", ""))
     return name if TVM >= (0, 27) else _RENAMED.get(name, name)
+
+
+def get_launch_tags(call: Any, kernels: Mapping[str, Any]) -> list[str] | None:
+    """The thread axes whose extents are the last arguments of a launch; None of any other call.
+
+    Before 0.27 a launch is a call of a packed function with the kernel's name.
+    """
+    name = get_op_name(call)
+    if name == "tirx.call_ffi_kernel":
+        return [str(tag) for tag in call.attrs.launch_params]
+    if TVM >= (0, 27) or name != "tirx.tvm_call_packed":
+        return None
+    kernel = kernels.get(str(getattr(call.args[0], "value", "")))
+    return None if kernel is None else [str(tag) for tag in kernel.attrs[_LAUNCH_PARAMS]]
 
 
 def get_old_op_name(name: str) -> str:
@@ -133,6 +149,7 @@ __all__ = [
     "detect_linear_equation",
     "estimate_region_lower_bound",
     "estimate_region_upper_bound",
+    "get_launch_tags",
     "get_old_op_name",
     "get_op_name",
     "ptx_legacy",

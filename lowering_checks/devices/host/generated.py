@@ -60,7 +60,7 @@ class Generated:
     @property
     def dynamic_bytes(self) -> int:
         """The most dynamic shared memory of a launch; what a GPU has where it is symbolic."""
-        launches = find_launches(self.lowered["main"].body)
+        launches = find_launches(self.lowered["main"].body, find_kernels(self.lowered))
         known = [constant(launch.extents.get(DYNAMIC_SHARED, 0)) for launch in launches]
         return max(
             (MAX_SHARED_BYTES["shared.dyn"] if size is None else size for size in known), default=0
@@ -178,7 +178,7 @@ class HostPart:
         self.buffers.append(HostBuffer(name, shape, item_bytes, data))
 
     def _call(self, call: Any) -> None:
-        launch = read_launch(call)
+        launch = read_launch(call, find_kernels(self._lowered))
         if launch is None:
             return
         name = launch.kernel
