@@ -53,7 +53,7 @@ else:
     for _class in (TensorLoad, TensorRegion):
         _class.source = property(lambda self: self.buffer)
 
-    def structural_map(root: Any, *callbacks: Any) -> Any:
+    def structural_map(root: Any, callbacks: Any) -> Any:  # type: ignore[misc]
         """The tree with each node of a kind replaced by what the callback of its kind returns.
 
         Parameters
@@ -61,16 +61,16 @@ else:
         root : PrimFunc, Stmt, Expr or Range
             Of a function the body is mapped.
         callbacks
-            ``(kind, callback)``, ``((kind, ...), callback)``, or lists of these. A callback sees a
+            ``(kind, callback)``, ``((kind, ...), callback)``, or a list of these. A callback sees a
             node whose parts were mapped already.
         """
         if isinstance(root, PrimFunc):
-            return root.with_body(structural_map(root.body, *callbacks))
+            return root.with_body(structural_map(root.body, callbacks))
         if isinstance(root, Range):
-            ends = (structural_map(end, *callbacks) for end in (root.min, root.extent))
+            ends = (structural_map(end, callbacks) for end in (root.min, root.extent))
             return Range.from_min_extent(*ends)
         if isinstance(root, Stmt):
-            pairs = list(_list_pairs(callbacks))
+            pairs = list(_list_pairs([callbacks]))
             names = [kind.__tvm_ffi_type_info__.type_key for kinds, _ in pairs for kind in kinds]
 
             def replace(node: Any) -> Any:
@@ -78,9 +78,9 @@ else:
 
             return ir_transform(root, None, replace, names)
         is_expression = isinstance(root, Node)
-        return structural_map(Evaluate(root), *callbacks).value if is_expression else root
+        return structural_map(Evaluate(root), callbacks).value if is_expression else root
 
-    def _list_pairs(callbacks: Any) -> Iterator[tuple[tuple[type, ...], Callable[[Any], Any]]]:
+    def _list_pairs(callbacks: Any) -> Iterator[tuple[tuple[Any, ...], Callable[[Any], Any]]]:
         for each in callbacks:
             match each:
                 case (type() as kind, call) if callable(call):

@@ -141,9 +141,9 @@ def _show(screen: Screen, upgrade: Upgrade) -> None:
         screen.table(table)
         screen.line()
     counts = Counter(change.kind for change in changes)
-    told = ", ".join(f"{number} {kind}" for kind, number in counts.items()) or "all the same"
+    summary = ", ".join(f"{number} {kind}" for kind, number in counts.items()) or "all the same"
     steps = count(upgrade.count, "step")
-    screen.line((f"TVM {upgrade.old} to {upgrade.new}", "bold"), f"  {steps}: {told}")
+    screen.line((f"TVM {upgrade.old} to {upgrade.new}", "bold"), f"  {steps}: {summary}")
 
 
 def _print_keys(upgrade: Upgrade) -> None:
