@@ -11,6 +11,8 @@ from tvm.error import DiagnosticError, InternalError
 from tvm.script import from_source
 from tvm.tirx.transform import StmtSimplify
 
+from tirstep.tvm_compat import spell_as_newer
+
 from .finding import CheckError
 from .records import Record, RecordedRecipe, RecordedStep
 
@@ -59,8 +61,9 @@ def compare_records(old: Record, new: Record) -> Upgrade:
     """Sort what changed. TVMScript is read by the TVM that runs this, which should be the newer.
 
     A step is of the first kind that holds: behaviour, where its facts are others; spelling, where
-    its text is read as the same program; normalisation, where that is so after TVM's simplifier;
-    else structure. What the newer TVM refuses, or computes otherwise, is behaviour of the recipe.
+    its text is read as the same program, with names that TVM moved in their new places;
+    normalisation, where that is so after TVM's simplifier; else structure. What the newer TVM
+    refuses, or computes otherwise, is behaviour of the recipe.
     """
     names = dict.fromkeys([*old.recipes, *new.recipes])
     changes = [
@@ -137,11 +140,12 @@ def _sort_text(old: str, new: str) -> tuple[str, str]:
             f"TVM does not read the newer record ({after}); "
             "run this with the tirstep and the TVM that wrote it"
         )
-    before = _parse(old)
+    text, moved = spell_as_newer(old)
+    before = _parse(text)
     if isinstance(before, str):
         return STRUCTURE, f"the older text is not read any more: {before}"
     if _is_same(before, after):
-        return SPELLING, "prints otherwise"
+        return SPELLING, "; ".join(moved) or "prints otherwise"
     if _is_same(*(StmtSimplify()(module) for module in (before, after))):
         return NORMALISATION, "the same after TVM's simplifier"
     return STRUCTURE, "another program"

@@ -69,7 +69,6 @@ def prefetch_by_tma(
         most 256 elements along each dimension, rows of the length of the swizzle; compute
         capability 9.0, where `arch` is given
     """
-    require_tvm((0, 27), "TVMScript for mbarriers and tensor maps")
     _require_arch(arch)
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts)
@@ -88,6 +87,7 @@ def prefetch_by_tma(
     shapes = [_measure_copy(sch, copy) for copy in copies]
     _require_room(sch, copies, shapes, stages)
     _require_whole_warps(sch, loop)
+    require_tvm((0, 27), "TVMScript for mbarriers and tensor maps")
     for copy, shape in zip(copies, shapes, strict=True):
         sch.annotate(copy, TMA_COPY, shape.to_list())
     sch.annotate(loop, TMA_STAGES, stages)

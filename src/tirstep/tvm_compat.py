@@ -106,6 +106,23 @@ _RENAMED = {
 _OLD_NAMES = {new: old for old, new in _RENAMED.items()}
 
 
+_SPELLINGS = {
+    "T.ptx.ldmatrix_legacy": "T.ptx_legacy.ldmatrix",
+    "T.ptx.mma.legacy": "T.ptx_legacy.mma",
+}
+"""What 0.26 prints, and how 0.27 spells it."""
+
+
+def spell_as_newer(text: str) -> tuple[str, list[str]]:
+    """TVMScript of an older version in the words of the newer one, and what was spelt otherwise."""
+    changed = []
+    for old, new in _SPELLINGS.items():
+        if f"{old}(" in text and TVM >= (0, 27):
+            text = text.replace(f"{old}(", f"{new}(")
+            changed.append(f"{old} is now {new}")
+    return text, changed
+
+
 def get_op_name(call: Any) -> str:
     """The name that 0.27 gives the operator of a call, as ``tirx.tvm_access_ptr``; of a function
     of the module, or of none, the empty string."""
@@ -153,6 +170,7 @@ __all__ = [
     "get_old_op_name",
     "get_op_name",
     "ptx_legacy",
+    "spell_as_newer",
     "structural_map",
     "structural_walk",
 ]

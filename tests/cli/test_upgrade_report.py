@@ -75,6 +75,21 @@ def test_another_name_is_spelling(command: Command, old: Path, new: Path):
     assert find_changes(command, old, new) == [(STEP, "spelling", ["prints otherwise"])]
 
 
+def test_a_name_that_tvm_moved_is_spelling(command: Command, old: Path, new: Path):
+    """Of a tensorized step; the rest of such a text is not what this is about."""
+    old_load, new_load = (
+        f'T.evaluate({name}("float16", T.bool(False), 4, ".b16", A.data, 0, B.data, 0))'
+        for name in ("T.ptx.ldmatrix_legacy", "T.ptx_legacy.ldmatrix")
+    )
+    text = (new / NAME / f"{STEP}.py").read_text()
+    (line,) = [line for line in text.splitlines() if "C[vi] = " in line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    edit_step(old, line, f"{indent}{old_load}\n{line}")
+    edit_step(new, line, f"{indent}{new_load}\n{line}")
+    expected = ["T.ptx.ldmatrix_legacy is now T.ptx_legacy.ldmatrix"]
+    assert find_changes(command, old, new) == [(STEP, "spelling", expected)]
+
+
 def test_an_index_that_simplifies_to_the_same_is_normalisation(
     command: Command, old: Path, new: Path
 ):
