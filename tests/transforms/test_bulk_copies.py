@@ -71,6 +71,7 @@ def prepare(**changes) -> Schedule:
 # ---- Pairs
 
 
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_prefetch_by_tma_pair() -> None:
     def change(sch: Schedule) -> None:
         outer, copies = find_handles(sch)
@@ -79,6 +80,7 @@ def test_prefetch_by_tma_pair() -> None:
     check_pair(read("08_fragments_ahead"), change, read("09_next_tiles_by_tma"))
 
 
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_specialize_warps_pair() -> None:
     def change(sch: Schedule) -> None:
         specialize_warps(sch, find_handles(sch)[0])
@@ -256,6 +258,7 @@ def test_groups_end_before_tiles_become_other_memory(monkeypatch: pytest.MonkeyP
     assert "race" in simulate_run(lower(run.steps[-1].module), run)
 
 
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_fences_stay_where_threads_store() -> None:
     fence = Evaluate(T.ptx.fence.proxy.async_.shared__cta())
     tile = decl_buffer((4,), "float32", "tile", scope="shared.dyn")
@@ -387,6 +390,7 @@ def test_specialize_warps_shares_out_what_threads_begin_with(registers: tuple[in
         specialize_warps(sch, outer, registers=registers)
 
 
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_specialize_warps_refuses_a_loop_without_bulk_copies() -> None:
     sch = Schedule(read("08_fragments_ahead"))
     outer, _ = find_handles(sch)
