@@ -18,7 +18,6 @@ from tirstep.transforms import (
     compute_block_at,
     fetch_cooperatively,
     fuse_loops,
-    prefetch_by_tma,
     reorder_loops,
     split_loop,
     split_reduction,
@@ -296,14 +295,3 @@ def test_where_tvm_cannot_copy_a_schedule_a_refusal_says_what_changed(monkeypatc
 
     with pytest.raises(TransformError, match="do not; TVM cannot copy a schedule after tensorize"):
         fuse_and_refuse(sch, block)
-
-
-def test_what_an_older_tvm_lacks_is_refused_by_name(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tirstep.transforms.errors.TVM", (0, 26))
-    sch = Schedule(Matmul)
-    before = sch.mod
-    k = sch.get_loops(sch.get_sblock("C"))[-1]
-    sentence = r"prefetch_by_tma: TVM 0\.26 has no TVMScript for .*; install apache-tvm>=0\.27"
-    with pytest.raises(TransformError, match=sentence):
-        prefetch_by_tma(sch, k, [], stages=2)
-    assert sch.mod.same_as(before)

@@ -87,7 +87,7 @@ def test_a_failed_check_inside_of_tvm_is_one_sentence_too():
     outer = sch.get_loops(sch.cache_read(block, 0, "local"))[0]
     with refuses(
         sch,
-        r"TVM refuses: (Tensor|Buffer)Region pattern match failed: vi - vr; the indices are no single",
+        r"TVM refuses: (Tensor|Buffer)Region pattern match failed: vi - vr; the indices are",
     ):
         reverse_compute_block_at(sch, block, outer)
 

@@ -39,7 +39,7 @@ def command(
     recipes: RecordedRecipes = None,
     function: FunctionName = None,
 ) -> int:
-    """Write down what recipes come to under this TVM, for upgrade-report.
+    """Write down what recipes are under this TVM.
 
     At each recipe's golden example: the TIR of each step and its facts, and what its last step
     computes, on the simulator. record.json is written last; without it the record is not finished.
