@@ -5,6 +5,8 @@
     .venv-0.26/bin/tirstep record build/old
     .venv/bin/tirstep record build/new
     .venv/bin/tirstep upgrade-report build/old build/new --json > docs/upgrades/0.26-to-0.27.json
+
+What stands behind " [" in a refusal is cut off there: it has the machine's path of the kernel.
 """
 
 from __future__ import annotations
@@ -36,8 +38,7 @@ def _describe(document: dict[str, Any]) -> str:
     line = f"TVM {document['old']} to {document['new']}: {document['steps']} steps; {told}."
     groups = defaultdict(list)
     for change in changes:
-        # Behind " [" are the recipe, its step and the machine's path of the kernel.
-        details = "; ".join(detail.partition(" [")[0] for detail in change["details"])
+        details = "; ".join(change["details"])
         groups[change["kind"], details].append(f"{change['recipe']} {change['step']}".strip())
     rows = [[kind, what, ", ".join(names)] for (kind, what), names in groups.items()]
     table = write_table(["kind", "what", "recipes and their steps"], rows)
