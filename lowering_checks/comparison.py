@@ -85,7 +85,7 @@ def compare_programs(
     """
     _require_same_arguments(problem, (first, second), names)
     runs = [
-        _run(problem, module, device, name, seed)
+        run_program(problem, module, device, name, seed)
         for module, name in zip((first, second), names, strict=True)
     ]
     (found, on, outputs), (other_found, other_on, other_outputs) = runs
@@ -105,7 +105,7 @@ def compare_programs(
     )
 
 
-def _run(
+def run_program(
     problem: AnyProblem, module: tvm.IRModule, device: Device, name: str, seed: int
 ) -> tuple[tuple[Finding, ...], str, Sequence[Array]]:
     """The findings of one program, the device that ran it, and its outputs on random floats."""

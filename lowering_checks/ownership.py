@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm.s_tir import SBlock
 from tvm.tirx import For
 
 from tirstep.transforms.legality.lowered_memory import find_missing_barriers
@@ -28,6 +27,7 @@ from tirstep.transforms.tir import (
     is_among,
     is_used,
 )
+from tirstep.tvm_compat import SBlock
 
 from .accesses import (
     GPU_AXES,

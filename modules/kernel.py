@@ -30,9 +30,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm.tirx import BufferStore
-from tvm.tirx.buffer import BufferType
 
 from tirstep.modules import corners, numeric
 from tirstep.modules.corners import Corner
@@ -48,6 +46,7 @@ from tirstep.modules.validation import (
     take_options,
     take_sizes,
 )
+from tirstep.tvm_compat import BufferType, structural_walk
 
 Given = ParamSpec("Given")
 
@@ -274,7 +273,7 @@ class Problem(AnyProblem):
     def _require_outputs_last(self, function: Any) -> None:
         """Raise `KernelError` where other arguments are stored to than those that are outputs."""
         stored = []
-        tvm_ffi.structural_walk(
+        structural_walk(
             function.body, [(BufferStore, lambda node: stored.append(node.buffer))], order="pre"
         )
         names = [str(parameter.name) for parameter in function.params]

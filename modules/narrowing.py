@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import tvm_ffi
 from tvm.ir import PrimType
 from tvm.tirx import Add, BufferStore, Mul, Sub
 
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.tvm_compat import structural_walk
 
 _WORDS = {"Add": "adds", "Sub": "subtracts", "Mul": "multiplies"}
 
@@ -32,9 +32,9 @@ def describe_narrow(function: Any, accumulator: str) -> str:
 
     def visit(store: Any) -> None:
         kinds = [(kind, look) for kind in (Add, Sub, Mul)]
-        tvm_ffi.structural_walk(store.value, kinds, order="pre")
+        structural_walk(store.value, kinds, order="pre")
 
-    tvm_ffi.structural_walk(function.body, [(BufferStore, visit)], order="pre")
+    structural_walk(function.body, [(BufferStore, visit)], order="pre")
     if not found:
         return ""
     dtype = next(iter(found))[1]

@@ -4,9 +4,12 @@ import gc
 import inspect
 import linecache
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,6 +85,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("wheel"))
         elif item.get_closest_marker("xdist_group") is None and (recipe := _find_recipe(item)):
             item.add_marker(pytest.mark.xdist_group(recipe))
+        for mark in item.iter_markers("since_tvm"):
+            _skip_with_older_tvm(item, *mark.args)
 
 
 def _find_recipe(item: pytest.Item) -> str:
@@ -92,13 +97,40 @@ def _find_recipe(item: pytest.Item) -> str:
     return name if isinstance(name, str) and name in RECIPES else ""
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """Skip a test marked gpu where there is none; under TIRSTEP_REQUIRE_GPU it fails instead."""
-    if item.get_closest_marker("gpu") is None:
-        return
-    from tirstep.pytest_plugin import require_cuda
+    if item.get_closest_marker("gpu") is not None:
+        from tirstep.pytest_plugin import require_cuda
 
-    require_cuda()
+        require_cuda()
+    with _skipping_what_tvm_lacks():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with _skipping_what_tvm_lacks():
+        return (yield)
+
+
+@contextmanager
+def _skipping_what_tvm_lacks() -> Iterator[None]:
+    """Skip a test where a transform refused because this TVM is too old, with its sentence."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:
+        refusal = re.search(r"TVM 0\.\d+ has no .*?; install apache-tvm\S+", str(error))
+        if refusal is None:
+            raise
+        pytest.skip(refusal.group())
+
+
+def _skip_with_older_tvm(item: pytest.Item, series: str, reason: str) -> None:
+    from tirstep.tvm_compat import TVM
+
+    if tuple(map(int, series.split("."))) > TVM:
+        item.add_marker(pytest.mark.skip(reason=f"since TVM {series}: {reason}"))
 
 
 @dataclass(frozen=True)

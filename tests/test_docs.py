@@ -16,6 +16,7 @@ import fragment_pictures
 import pytest
 import recipes_page
 import transforms_page
+import versions_page
 from browser import NoBrowserError, open_browser
 
 import tirstep.transforms
@@ -84,6 +85,10 @@ def test_a_ladder_says_what_it_is_and_where_it_is_timed():
     assert kernel.startswith("B = max(A, 0)")
     rows = table.splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == [recipe.name for recipe in ladder]
+
+
+def test_the_table_of_an_upgrade_is_as_generated():
+    assert versions_page.make_page() == versions_page.PAGE.read_text("utf-8")
 
 
 def test_the_index_names_every_page():

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from tvm.ir import Range
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For
 
+from tirstep.tvm_compat import Analyzer
+
 from .decorators import composite
-from .errors import TransformError
+from .errors import TransformError, require_tvm
 from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, REGISTERS, WARP, count_registers
 from .intrinsics.mma import SCOPE
 from .legality.net import ALIGNMENT, SWIZZLE
@@ -86,6 +87,7 @@ def prefetch_by_tma(
     shapes = [_measure_copy(sch, copy) for copy in copies]
     _require_room(sch, copies, shapes, stages)
     _require_whole_warps(sch, loop)
+    require_tvm((0, 27), "TVMScript for mbarriers and tensor maps")
     for copy, shape in zip(copies, shapes, strict=True):
         sch.annotate(copy, TMA_COPY, shape.to_list())
     sch.annotate(loop, TMA_STAGES, stages)

@@ -13,6 +13,8 @@ from tvm.error import InternalError
 from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from tirstep.tvm_compat import TVM
+
 from .advice import advise
 from .arguments import UnfitError, read_arguments
 from .tir import find_location, make_former_names
@@ -69,6 +71,13 @@ class TransformError(ValueError):
         where = f" [{'; '.join(places)}]" if places else ""
         transform = self.transform if self.caller is None else f"{self.caller}: {self.transform}"
         return f"{transform}: {self.problem}; {self.advice}{where}"
+
+
+def require_tvm(series: tuple[int, int], what: str) -> None:
+    """Raise `TransformError` where TVM is older than the series that has what is needed."""
+    if series > TVM:
+        needed, found = (".".join(map(str, numbers)) for numbers in (series, TVM))
+        raise TransformError(f"TVM {found} has no {what}", f"install apache-tvm>={needed}")
 
 
 def query(function: Callable[Options, Result]) -> Callable[Options, Result]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tvm.ir import TensorLoad
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import (
     Add,
@@ -23,6 +22,8 @@ from tvm.tirx import (
     Sub,
 )
 from tvm_ffi import structural_equal
+
+from tirstep.tvm_compat import SBlock, TensorLoad
 
 from .decorators import composite
 from .errors import TransformError

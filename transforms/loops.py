@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.sym import Analyzer
 from tvm.tirx import For, ForKind, IterVar, floormod
+
+from tirstep.tvm_compat import Analyzer, SBlockRealize
 
 from .arguments import Int64
 from .decorators import composite, transform

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm.ir import Call
-from tvm.s_tir import SBlockRealize
-from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import GE, GT, LE, LT, And, For, Select, const
 from tvm.tirx import max as larger
 from tvm.tirx import min as smaller
+
+from tirstep.tvm_compat import Analyzer, Call, SBlockRealize, detect_linear_equation
 
 from .tir import constant, find_all, get_axis, get_operands, is_among, is_choice, substitute
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvm.ir import Range
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.s_tir.schedule.instruction import Instruction, InstructionKind
 from tvm.tirx import (
@@ -25,6 +25,8 @@ from tvm.tirx import (
     const,
     decl_buffer,
 )
+
+from tirstep.tvm_compat import SBlock, SBlockRealize
 
 from .queries import get_root
 from .tir import find_all, get_regions, is_among

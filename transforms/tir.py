@@ -9,12 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
-import tvm_ffi
-from tvm.ir import Call, IRModule, Range, SequentialSpan, TensorLoad
-from tvm.s_tir import SBlock, SBlockRealize
-from tvm.sym import Analyzer
+from tvm.ir import IRModule, Range, SequentialSpan
 from tvm.tirx import And, BufferStore, Evaluate, For, ForKind, IfThenElse, IterVar, Not, Select, Var
 from tvm.tirx.analysis import undefined_vars
+
+from tirstep.tvm_compat import (
+    Analyzer,
+    Call,
+    SBlock,
+    SBlockRealize,
+    TensorLoad,
+    get_op_name,
+    structural_map,
+    structural_walk,
+)
 
 _KIND_NAMES = {
     ForKind.SERIAL: "serial",
@@ -94,7 +102,7 @@ def get_axis(loop: For) -> str | None:
 
 def walk(statement: Any, kind: type, visit: Callable[[Any], None]) -> None:
     """Call `visit` on every node of one kind in a statement, in program order."""
-    tvm_ffi.structural_walk(statement, [(kind, visit)], order="pre")
+    structural_walk(statement, [(kind, visit)], order="pre")
 
 
 def find_all(statement: Any, kind: type) -> list[Any]:
@@ -127,7 +135,7 @@ def _find_variables(expression: Any) -> tuple[Any, ...]:
 
 def is_choice(node: Any) -> bool:
     """Whether a node is a call of ``T.if_then_else``."""
-    return isinstance(node, Call) and str(getattr(node.op, "name", "")) == "prim.if_then_else"
+    return isinstance(node, Call) and get_op_name(node) == "prim.if_then_else"
 
 
 def get_operands(condition: Any, kind: Any) -> Iterator[Any]:
@@ -173,7 +181,7 @@ def substitute(expression: Any, values: dict[Any, Any]) -> Any:
     """The expression with variables replaced; those without a value stay."""
     if not values:
         return expression
-    return tvm_ffi.structural_map(expression, (Var, lambda var: values.get(var, var)))
+    return structural_map(expression, (Var, lambda var: values.get(var, var)))
 
 
 class Place(NamedTuple):

@@ -11,6 +11,7 @@ import tvm_ffi
 from tvm.tirx import AllocBuffer, AttrStmt, Evaluate, Var
 
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import structural_map
 
 from ..compile.compiling import MAIN
 from ..compile.launches import find_host, find_kernels, read_launch
@@ -152,7 +153,7 @@ def join(host: Any, kernels: Mapping[str, Any]) -> tvm.IRModule:
                 return node
             return AttrStmt(node.node, node.attr_key, extents[tag], node.body)
 
-        body = tvm_ffi.structural_map(kernel.body, (AttrStmt, extend))
-        return tvm_ffi.structural_map(body, (Var, lambda variable: known.get(variable, variable)))
+        body = structural_map(kernel.body, (AttrStmt, extend))
+        return structural_map(body, (Var, lambda variable: known.get(variable, variable)))
 
-    return tvm.IRModule({MAIN: tvm_ffi.structural_map(host, (Evaluate, inline))})
+    return tvm.IRModule({MAIN: structural_map(host, (Evaluate, inline))})

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm.ir import Call
 
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import Call, get_launch_tags
 
 from .compiling import MAIN
 
@@ -17,7 +17,6 @@ SPLIT_PASS = "tirx.SplitHostDevice"
 DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
 """In a launch's extents, the bytes of dynamic shared memory."""
 _KERNEL_LAUNCH = 2  # TVM's calling convention of what the host launches
-_LAUNCH = "tirx.call_ffi_kernel"
 
 
 @dataclass(frozen=True)
@@ -35,15 +34,14 @@ class KernelCall:
     extents: dict[str, Any]
 
 
-def read_launch(call: Any, kernels: Collection[str] = ()) -> KernelCall | None:
+def read_launch(call: Any, kernels: Mapping[str, Any]) -> KernelCall | None:
     """What an expression launches; None for one that is no launch.
 
     Before TVM writes a launch down as one, it is a plain call of one of `kernels`, without extents.
     """
     if not isinstance(call, Call):
         return None
-    if str(getattr(call.op, "name", "")) == _LAUNCH:
-        tags = [str(tag) for tag in call.attrs.launch_params]
+    if (tags := get_launch_tags(call, kernels)) is not None:
         name, *passed = call.args
         count = len(passed) - len(tags)
         extents = dict(zip(tags, passed[count:], strict=True))
@@ -52,9 +50,9 @@ def read_launch(call: Any, kernels: Collection[str] = ()) -> KernelCall | None:
     return KernelCall(callee, tuple(call.args), {}) if callee in kernels else None
 
 
-def find_launches(body: Any) -> list[KernelCall]:
-    """The launches in a function's body, in the order of the text."""
-    launches = (read_launch(call) for call in find_all(body, Call))
+def find_launches(body: Any, kernels: Mapping[str, Any]) -> list[KernelCall]:
+    """The launches of `kernels` in a function's body, in the order of the text."""
+    launches = (read_launch(call, kernels) for call in find_all(body, Call))
     return [launch for launch in launches if launch is not None]
 
 

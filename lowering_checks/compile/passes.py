@@ -10,12 +10,11 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.ir.expr import TensorLoad
-from tvm.s_tir import SBlock
 from tvm.tirx import AllocBuffer, BufferStore, For
 
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all, get_axis
+from tirstep.tvm_compat import SBlock, TensorLoad
 
 from ..devices.device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
 from ..diff import Diff, diff_modules

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tvm
-from tvm.ir import Call
 
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import Call, get_op_name
 
 from ..compile.compiling import MAIN, compile_module, name_main
 from .device import (
@@ -38,7 +38,7 @@ class CpuDevice(Device):
         """A type that TVM computes wrongly through LLVM, or an instruction of GPUs."""
         for _, function in module.functions_items():
             for call in find_all(function.body, Call):
-                name = str(getattr(call.op, "name", "")).removeprefix("tirx.")
+                name = get_op_name(call).removeprefix("tirx.")
                 if name.startswith("ptx"):
                     return f"a CPU does not have the instruction {name}"
             for buffer in function.params:

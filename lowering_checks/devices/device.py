@@ -12,14 +12,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
-from tvm.s_tir import SBlock
 from tvm.tirx import AttrStmt, BufferStore, For, IntImm, PrimFunc, Var
-from tvm.tirx.buffer import BufferType
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
 from tirstep.transforms.tir import constant, find_all, get_axis
+from tirstep.tvm_compat import BufferType, SBlock
 
 from ..compile.advice import add_advice
 

@@ -13,16 +13,21 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, For, ForKind, IfThenElse, Ramp
 
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.tir import constant, find_all, is_choice
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name
 
 from ..compile.compiling import TARGET
-from ..compile.launches import DYNAMIC_SHARED, SPLIT_PASS, count_item_bytes, find_launches
+from ..compile.launches import (
+    DYNAMIC_SHARED,
+    SPLIT_PASS,
+    count_item_bytes,
+    find_kernels,
+    find_launches,
+)
 from ..compile.passes import Lowering, lower_through_passes
 from ..devices.device import DeviceError, blank, convert_tvm_errors, require_arguments
 from ..devices.simulator import SimulatorDevice, UnsupportedError, lower, simulate_lowered
@@ -92,8 +97,9 @@ def facts_of_lowering(lowering: Lowering, *, problem: AnyProblem | None = None) 
 def _read_kernels(lowered: tvm.IRModule) -> tuple[KernelFacts, ...]:
     """The facts of each kernel, in the order of their first launches."""
     extents: dict[str, dict[str, int | None]] = {}
+    kernels = find_kernels(lowered)
     for function in lowered.functions.values():
-        for launch in find_launches(function.body):
+        for launch in find_launches(function.body, kernels):
             sizes = {tag: constant(size) for tag, size in launch.extents.items()}
             extents.setdefault(launch.kernel, sizes)
     return tuple(_read_kernel(name, lowered[name].body, sizes) for name, sizes in extents.items())
@@ -268,7 +274,7 @@ def count_barriers(statement: Any) -> int:
 
 
 def _name(call: Any) -> str:
-    return str(getattr(call.op, "name", ""))
+    return get_op_name(call)
 
 
 def _classify(name: str) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import tvm.tirx as tirx
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import BufferLoad, BufferStore, Var
 
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import TensorLoad
 
 from .data_dependence import get_dtype, needs_guard
 from .refusals import RefusedError, get_call_name, refuse_call

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import tvm.tirx as tirx
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import BufferStore, Var
 
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import Call, TensorLoad
 
 from .refusals import RefusedError
 from .tracked import get_facts

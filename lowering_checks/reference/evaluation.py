@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
 from tvm.tirx.build import tir_to_runtime
 
 from tirstep.modules import KernelError, Tensor
@@ -19,6 +17,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import Call, TensorLoad
 
 from ..compile.compiling import MAIN
 from ..devices.device import DeviceError, convert_tvm_errors

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import For, Var
 
 from tirstep.transforms.tir import find_all, get_axis
+from tirstep.tvm_compat import TensorLoad, structural_map
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def _take(
 
 
 def _inline(expression: Any, bound: Mapping[Any, Any]) -> Any:
-    return tvm_ffi.structural_map(expression, (Var, lambda variable: bound.get(variable, variable)))
+    return structural_map(expression, (Var, lambda variable: bound.get(variable, variable)))
 
 
 def _get_common(store: _Access, load: _Access) -> list[For]:

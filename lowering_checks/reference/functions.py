@@ -7,13 +7,14 @@ from typing import Any
 
 import tvm
 from tvm import tirx
-from tvm.ir import Call, PrimType
+from tvm.ir import PrimType
 from tvm.tirx import IntImm, PrimFunc
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules import KernelError, Tensor
 from tirstep.modules.validation import nearest
 from tirstep.transforms.tir import constant, find_all
+from tirstep.tvm_compat import Call
 
 from ..compile.compiling import MAIN
 from ..devices.device import close_extents, is_scalar

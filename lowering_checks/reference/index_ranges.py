@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import Var
 
 from tirstep.transforms.tir import constant, find_all, is_choice
+from tirstep.tvm_compat import Analyzer, TensorLoad, structural_map
 
 from ..devices.device import is_scalar
 
@@ -97,7 +96,7 @@ def _find_loads(
 
 
 def _inline(expression: Any, bound: dict[Any, Any]) -> Any:
-    return tvm_ffi.structural_map(expression, (Var, lambda var: bound.get(var, var)))
+    return structural_map(expression, (Var, lambda var: bound.get(var, var)))
 
 
 def _find_range(
@@ -121,7 +120,7 @@ def _search(index: Any, value: Any, loops: Loops, extent: int) -> int:
     low, high = 0, LARGEST
     while low < high:
         middle = (low + high + 1) // 2
-        analyzer = tvm.sym.Analyzer()
+        analyzer = Analyzer()
         for variable, bounds in loops.items():
             analyzer.bind(variable, bounds)
         analyzer.bind(value, tvm.ir.Range(0, middle + 1))
@@ -147,7 +146,7 @@ def _replace(expression: Any, parameter: Any, value: Any) -> Any:
         return tvm.tirx.const(0, str(node.source.dtype))
 
     if is_scalar(parameter):
-        expression = tvm_ffi.structural_map(
+        expression = structural_map(
             expression, (Var, lambda var: value if parameter.same_as(var) else var)
         )
-    return tvm_ffi.structural_map(expression, (TensorLoad, load))
+    return structural_map(expression, (TensorLoad, load))

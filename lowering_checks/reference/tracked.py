@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm.tirx as tirx
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import (
     AllocBuffer,
     BufferLoad,
@@ -34,6 +33,7 @@ from tvm.tirx import (
 )
 
 from tirstep.modules.dtypes import DType, dtype_facts
+from tirstep.tvm_compat import TensorLoad
 
 DOUBLE = "float64"
 INFINITE = math.inf

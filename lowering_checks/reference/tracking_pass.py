@@ -13,8 +13,6 @@ from typing import Any
 
 import tvm
 import tvm.tirx as tirx
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import (
     BufferLoad,
     BufferStore,
@@ -30,6 +28,7 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.tir import constant, find_all
+from tirstep.tvm_compat import Call, TensorLoad
 
 from ..compile.compiling import make_main
 from ..devices.device import is_scalar
@@ -412,9 +411,9 @@ class _TrackingPass(ConditionTracking):
         )
 
     def _substitute(self, expression: Any) -> Any:
-        import tvm_ffi
+        from tirstep.tvm_compat import structural_map
 
-        return tvm_ffi.structural_map(
+        return structural_map(
             expression, (Var, lambda variable: self.values.get(variable, variable))
         )
 

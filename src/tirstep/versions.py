@@ -1,8 +1,8 @@
-"""Which TVM tirstep works with, checked before TVM is imported.
+"""Which TVMs tirstep works with, checked before TVM is imported.
 
 A wrong pair of apache-tvm and apache-tvm-ffi does not fail in a way that a reader could trace to
 it: with apache-tvm-ffi 0.1.15, TVM 0.27 ends in a segmentation fault inside ``tensorize``. Other
-versions of TVM print and name the same program differently. So both are refused at import.
+versions of TVM name the same program differently. So both are refused at import.
 """
 
 import importlib.metadata
@@ -10,10 +10,31 @@ import importlib.util
 import re
 import shlex
 import sys
+from typing import NamedTuple
 
-# Package, series, and the same series as pip understands it (pyproject.toml has these too).
-_TVM = ("apache-tvm", "0.27", ">=0.27,<0.28")
-_FFI = ("apache-tvm-ffi", "0.1.14", ">=0.1.14.post0,<0.1.15")
+_TVM, _FFI = "apache-tvm", "apache-tvm-ffi"
+
+
+class _Pair(NamedTuple):
+    """A series of TVM and the series of its FFI, each also as pip understands it."""
+
+    tvm: str
+    tvm_pins: str
+    ffi: str
+    ffi_pins: str
+
+    @property
+    def requirements(self) -> str:
+        """Both for pip's command line."""
+        return " ".join(shlex.quote(it) for it in (_TVM + self.tvm_pins, _FFI + self.ffi_pins))
+
+
+# The last one is the pinned one, whose printer is in the goldens. pyproject.toml allows from the
+# first to the last, and there is a constraints file of each.
+PAIRS = (
+    _Pair("0.26", ">=0.26,<0.27", "0.1.13", ">=0.1.13.post2,<0.1.14"),
+    _Pair("0.27", ">=0.27,<0.28", "0.1.14", ">=0.1.14.post0,<0.1.15"),
+)
 
 
 class UnsupportedVersions(ImportError):  # noqa: N818
@@ -21,21 +42,22 @@ class UnsupportedVersions(ImportError):  # noqa: N818
 
 
 def require_supported_tvm() -> None:
-    """Raise `UnsupportedVersions` unless apache-tvm 0.27.x with apache-tvm-ffi 0.1.14.x is there.
+    """Raise `UnsupportedVersions` unless a TVM of `PAIRS` is there with the FFI that it needs.
 
     Only the packages' metadata is read. A TVM built from source has none: it passes, and that it
     fits is its builder's word.
     """
-    tvm, ffi = _installed(_TVM[0]), _installed(_FFI[0])
+    tvm, ffi = _installed(_TVM), _installed(_FFI)
     if tvm is None and _is_tvm_from_source():
         return
-    if _is_of(tvm, _TVM[1]) and _is_of(ffi, _FFI[1]):
+    pair = next((pair for pair in PAIRS if _is_of(tvm, pair.tvm)), PAIRS[-1])
+    if _is_of(tvm, pair.tvm) and _is_of(ffi, pair.ffi):
         return
-    packages = " ".join(shlex.quote(name + pins) for name, _, pins in (_TVM, _FFI))
+    pairs = [f"{pair.tvm}.x with {_FFI} {pair.ffi}.x" for pair in PAIRS]
     raise UnsupportedVersions(
-        f"tirstep needs {_TVM[0]} {_TVM[1]}.x with {_FFI[0]} {_FFI[1]}.x, but here "
-        f"{_found(_TVM[0], tvm)} and {_found(_FFI[0], ffi)}; "
-        f"run: {shlex.quote(sys.executable or 'python')} -m pip install {packages}"
+        f"tirstep needs {_TVM} {' or '.join(pairs)}, but here "
+        f"{_found(_TVM, tvm)} and {_found(_FFI, ffi)}; "
+        f"run: {shlex.quote(sys.executable or 'python')} -m pip install {pair.requirements}"
     )
 
 

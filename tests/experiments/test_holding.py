@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import tvm
-import tvm_ffi
 from golden_runs import run_golden
 from tvm.tirx import BufferStore
 
@@ -20,6 +19,7 @@ from tirstep.experiments import (
 from tirstep.experiments.user_file import load_value
 from tirstep.strategies.program_text import parse_program
 from tirstep.transforms.recipes import RECIPES
+from tirstep.tvm_compat import structural_map
 
 EXAMPLES = Path(__file__).parents[2] / "examples/passes"
 PROGRAM = """# from tvm.script import tirx as T
@@ -32,7 +32,7 @@ def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
 
 def change(module, kind, edit):
     functions = {
-        name.name_hint: tvm_ffi.structural_map(function, (kind, edit))
+        name.name_hint: structural_map(function, (kind, edit))
         for name, function in module.functions_items()
     }
     return tvm.IRModule(functions)

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-import tvm_ffi
 from golden_runs import run_golden
 from planted.own_programs import run_by_warp
 from tvm import s_tir
@@ -37,6 +36,7 @@ from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.modules import vector_add
 from tirstep.transforms import set_pass_option
 from tirstep.transforms.recipes import Example, Recipe, find_recipe, recipe
+from tirstep.tvm_compat import structural_map
 
 needs_compiler = pytest.mark.skipif(not is_host_available(), reason="no C++ compiler here")
 GPU = "nvidia/nvidia-h100"
@@ -236,7 +236,7 @@ def drop_barriers(module: tvm.IRModule) -> tvm.IRModule:
 
 def edit(module: tvm.IRModule, kind: type, change) -> tvm.IRModule:
     functions = {
-        name.name_hint: tvm_ffi.structural_map(function, (kind, change))
+        name.name_hint: structural_map(function, (kind, change))
         for name, function in module.functions_items()
     }
     return tvm.IRModule(functions)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tvm
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.transform import (
     ConvertBlocksToOpaque,
     LowerInitBlock,
@@ -19,6 +19,7 @@ from tirstep.lowering_checks.devices.simulator.flatten import flatten
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.modules import matmul
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import SBlock
 
 
 @I.ir_module

@@ -15,6 +15,7 @@ from tirstep.lowering_checks.compile.compiling import TARGET
 from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
 from tirstep.transforms.recipes import find_recipe
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import structural_map
 
 
 def scheduled(name: str = "matmul_shared") -> tvm.IRModule:
@@ -78,7 +79,7 @@ def unroll_all(module: tvm.IRModule) -> tvm.IRModule:
 
     functions = module.functions.items()
     return tvm.IRModule(
-        {name: tvm_ffi.structural_map(function, (For, unrolled)) for name, function in functions}
+        {name: structural_map(function, (For, unrolled)) for name, function in functions}
     )
 
 

@@ -7,7 +7,6 @@ statements, so that the schedule itself looks right.
 import numpy as np
 import pytest
 import tvm
-import tvm_ffi
 from golden_runs import run_golden
 from kernels import BeyondTheEnd, RowSum
 from tvm.s_tir import Schedule
@@ -27,6 +26,7 @@ from tirstep.transforms import (
     tile_block,
 )
 from tirstep.transforms.recipes import RECIPES, Recipe
+from tirstep.tvm_compat import structural_map
 
 SIMULATOR = get_device("simulator")
 WITH_BARRIERS = [
@@ -62,7 +62,7 @@ def drop(module: tvm.IRModule, kind: type, wanted: str, which: int) -> tvm.IRMod
         return Evaluate(tvm.tirx.const(0, "int32")) if seen == which else node
 
     functions = {
-        name.name_hint: tvm_ffi.structural_map(function, (kind, edit))
+        name.name_hint: structural_map(function, (kind, edit))
         for name, function in module.functions_items()
     }
     assert seen >= which, f"there are {seen + 1} statements with {wanted}"
@@ -126,7 +126,7 @@ def shorten(module: tvm.IRModule) -> tvm.IRModule:
         extent = tvm.tirx.const(1, "int32")
         return For(loop.loop_var, loop.min, extent, loop.kind, loop.body, None, {}, loop.step)
 
-    return tvm.IRModule({"main": tvm_ffi.structural_map(module["main"], (For, edit))})
+    return tvm.IRModule({"main": structural_map(module["main"], (For, edit))})
 
 
 def test_a_fetch_one_round_short_is_found() -> None:

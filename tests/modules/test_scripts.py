@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 import tvm
-import tvm_ffi
 from tvm.ir import assert_structural_equal
 from tvm.script import from_source
 from tvm.script import ir as I
@@ -16,6 +15,7 @@ from tvm.script import tirx as T
 import tirstep.modules
 from tirstep.modules import Problem, get_kernel, kernels, matmul, vector_add, window_sum
 from tirstep.modules.kernel import kernel
+from tirstep.tvm_compat import structural_walk
 
 
 @I.ir_module
@@ -188,7 +188,7 @@ def test_stores_know_their_line() -> None:
         lines.append((store.span.source_name.name, store.span.line))
 
     walked = (tvm.tirx.BufferStore, note)
-    tvm_ffi.structural_walk(matmul(4, 3, 2, dtype="float16")["main"].body, walked)
+    structural_walk(matmul(4, 3, 2, dtype="float16")["main"].body, walked)
     assert len(lines) == 2
     for path, line in lines:
         assert path.endswith("matmul.py")

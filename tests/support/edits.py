@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import AttrStmt, BufferLoad, BufferStore, Evaluate
+
+from tirstep.tvm_compat import TensorLoad, structural_map
 
 WAIT, COMMIT = "async_wait_inflight_count", "async_commit_queue_scope"
 NOTHING = Evaluate(tvm.tirx.const(0, "int32"))
@@ -32,8 +32,7 @@ def edit(
         return change(node) if seen == which else node
 
     functions = {
-        name: tvm_ffi.structural_map(function, (kind, visit))
-        for name, function in module.functions_items()
+        name: structural_map(function, (kind, visit)) for name, function in module.functions_items()
     }
     assert seen >= which, f"there are {seen + 1}"
     return tvm.IRModule(functions)

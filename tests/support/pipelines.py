@@ -15,6 +15,7 @@ from tirstep.transforms import (
     split_reduction,
     tile_block,
 )
+from tirstep.tvm_compat import ptx_legacy
 
 WARP, SIDE = 32, 16
 IN_ORDER = (0, 1, 2)
@@ -184,7 +185,7 @@ def _make_load(dtype: str, *, transposed: bool):
             T.writes(F[0:32, 0:8])
             for lane in T.thread_binding(0, 32, "threadIdx.x"):
                 T.evaluate(
-                    T.ptx_legacy.ldmatrix(
+                    ptx_legacy.ldmatrix(
                         transposed,
                         4,
                         ".b16",
@@ -233,7 +234,7 @@ def _make_multiply(dtype: str):
             for _ in T.thread_binding(0, 32, "threadIdx.x"):
                 for half in T.unroll(2):
                     T.evaluate(
-                        T.ptx_legacy.mma(
+                        ptx_legacy.mma(
                             "m16n8k16",
                             "row",
                             "col",

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import tvm
-import tvm_ffi
 from tvm import s_tir
 from tvm.ir import Call
 from tvm.tirx import (
@@ -25,6 +24,8 @@ from tvm.tirx import (
     Sub,
     Var,
 )
+
+from tirstep.tvm_compat import structural_map
 
 Change = Callable[[tvm.IRModule], tvm.IRModule]
 NAME = "planted"
@@ -68,7 +69,7 @@ def replace_pass(monkeypatch: pytest.MonkeyPatch, name: str, change: Change) -> 
 def edit(module: tvm.IRModule, kind: Any, change: Callable[[Any], Any]) -> tvm.IRModule:
     """All nodes of a kind changed."""
     functions = {
-        name.name_hint: tvm_ffi.structural_map(function, (kind, change))
+        name.name_hint: structural_map(function, (kind, change))
         for name, function in module.functions_items()
     }
     return tvm.IRModule(functions)
@@ -94,7 +95,7 @@ def rename(module: tvm.IRModule) -> tvm.IRModule:
 
     def change(loop: For) -> For:
         fresh = Var(f"{loop.loop_var.name}_renamed", loop.loop_var.ty)
-        body = tvm_ffi.structural_map(
+        body = structural_map(
             loop.body, (Var, lambda var: fresh if var.same_as(loop.loop_var) else var)
         )
         return For(
@@ -191,7 +192,7 @@ def lose_threads(module: tvm.IRModule) -> tvm.IRModule:
             return node
         seen.append(node)
         zero = tvm.tirx.const(0, str(node.node.var.ty.dtype))
-        return tvm_ffi.structural_map(
+        return structural_map(
             node.body, (Var, lambda var: zero if var.same_as(node.node.var) else var)
         )
 
@@ -222,7 +223,7 @@ def spoil_one_block(module: tvm.IRModule) -> tvm.IRModule:
             value = tvm.tirx.Select(is_last, Add(store.value, one), store.value)
             return BufferStore(store.buffer, value, store.indices)
 
-        body = tvm_ffi.structural_map(node.body, (BufferStore, add))
+        body = structural_map(node.body, (BufferStore, add))
         return AttrStmt(node.node, node.attr_key, node.value, body)
 
     return edit(module, AttrStmt, visit)

@@ -6,9 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import tvm
-import tvm_ffi
 from pairs import check_pair, refuses
-from tvm.ir import Call
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import tirx as T
@@ -36,6 +34,7 @@ from tirstep.transforms.passes.tma_pipeline import Pipeline, drop_fences, make_b
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 from tirstep.transforms.tma_tiles import TMA_COPY, TMA_IN_FLIGHT, CopyShape, measure_copy
+from tirstep.tvm_compat import Call, structural_map
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
@@ -72,6 +71,7 @@ def prepare(**changes) -> Schedule:
 # ---- Pairs
 
 
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_prefetch_by_tma_pair() -> None:
     def change(sch: Schedule) -> None:
         outer, copies = find_handles(sch)
@@ -80,6 +80,7 @@ def test_prefetch_by_tma_pair() -> None:
     check_pair(read("08_fragments_ahead"), change, read("09_next_tiles_by_tma"))
 
 
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_specialize_warps_pair() -> None:
     def change(sch: Schedule) -> None:
         specialize_warps(sch, find_handles(sch)[0])
@@ -191,7 +192,7 @@ def change_call(module: tvm.IRModule, name: str, place: int, value) -> tvm.IRMod
         return Call(call.op, arguments, call.attrs, ret_ty=call.ty)
 
     functions = {
-        variable: tvm_ffi.structural_map(function, (Call, change))
+        variable: structural_map(function, (Call, change))
         for variable, function in module.functions_items()
     }
     return tvm.IRModule(functions)
@@ -257,6 +258,7 @@ def test_groups_end_before_tiles_become_other_memory(monkeypatch: pytest.MonkeyP
     assert "race" in simulate_run(lower(run.steps[-1].module), run)
 
 
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_fences_stay_where_threads_store() -> None:
     fence = Evaluate(T.ptx.fence.proxy.async_.shared__cta())
     tile = decl_buffer((4,), "float32", "tile", scope="shared.dyn")
@@ -388,6 +390,7 @@ def test_specialize_warps_shares_out_what_threads_begin_with(registers: tuple[in
         specialize_warps(sch, outer, registers=registers)
 
 
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_specialize_warps_refuses_a_loop_without_bulk_copies() -> None:
     sch = Schedule(read("08_fragments_ahead"))
     outer, _ = find_handles(sch)

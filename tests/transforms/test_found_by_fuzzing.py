@@ -128,6 +128,7 @@ def stage_twice(sch: Schedule) -> SBlockRV:
     return cache_read_at(sch, copy, sch.get_loops(copy)[-3], operand=0, scope="shared")
 
 
+@pytest.mark.since_tvm("0.27", "an older TVM keeps the whole tile")
 @pytest.mark.parametrize("row", [4, 5])
 @pytest.mark.parametrize("first", ["fetched", "folded"])
 def test_a_tile_of_which_tvm_keeps_the_elements_of_one_thread(row: int, first: str):
@@ -290,6 +291,7 @@ def copy_in_a_pipeline(*, vector: int) -> tuple[Problem, Schedule, SBlockRV, Loo
     return problem, sch, copy, rows
 
 
+@pytest.mark.since_tvm("0.27", "an older TVM refuses it in other words")
 def test_an_asynchronous_copy_of_neighbours_one_by_one():
     """TVM makes one call of such a loop, for an engine that copies, and CUDA has none."""
     _, sch, copy, rows = copy_in_a_pipeline(vector=1)

@@ -5,7 +5,6 @@ The kernels here are lowered ones: threads are launched, buffers are flat, barri
 
 import numpy as np
 import pytest
-import tvm_ffi
 from hypothesis import given
 from hypothesis import strategies as st
 from kernels import Copy
@@ -17,7 +16,7 @@ from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
-from tvm.tirx import Break, BufferStore, Continue, Evaluate, For, Return, SeqStmt, const
+from tvm.tirx import BufferStore, Evaluate, For, SeqStmt, const
 
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate_lowered
@@ -27,6 +26,7 @@ from tirstep.transforms.passes.barriers import DropRedundantBarriers
 from tirstep.transforms.passes.pipeline import PIPELINE
 from tirstep.transforms.recipes.gemm import GemmConfig, schedule
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import Break, Continue, Return, structural_map
 
 TARGET, BEHIND = "nvidia/nvidia-h100", "s_tir.LowerThreadAllreduce"
 PROBLEM = get_kernel("matmul").problem(16, 64, 16)
@@ -101,7 +101,7 @@ def remove_barrier(module: IRModule, which: int) -> IRModule:
         return sequence if len(kept) == len(sequence.seq) else SeqStmt(kept)
 
     function = module["main"]
-    changed = function.with_body(tvm_ffi.structural_map(function.body, (SeqStmt, edit)))
+    changed = function.with_body(structural_map(function.body, (SeqStmt, edit)))
     assert seen >= which
     return IRModule({"main": changed})
 
@@ -333,7 +333,7 @@ def test_a_loop_that_control_leaves_keeps_its_barriers(statement):
         return statement if "[3] = " in store.script() else store
 
     function = module["main"]
-    body = tvm_ffi.structural_map(function.body, (BufferStore, leave))
+    body = structural_map(function.body, (BufferStore, leave))
     assert find_all(body, type(statement))
     assert drops(IRModule({"main": function.with_body(body)})) == 0
 
@@ -346,7 +346,7 @@ def test_a_loop_in_steps_of_two_keeps_its_barriers():
         return For(loop.loop_var, loop.min, loop.extent, loop.kind, loop.body, step=two)
 
     function = module["main"]
-    stepped = function.with_body(tvm_ffi.structural_map(function.body, (For, edit)))
+    stepped = function.with_body(structural_map(function.body, (For, edit)))
     assert drops(IRModule({"main": stepped})) == 0
 
 
@@ -362,7 +362,7 @@ def test_a_variable_of_two_loops_is_not_trusted():
         return For(inner.loop_var, loop.min, loop.extent, loop.kind, loop.body)
 
     function = module["main"]
-    shared = function.with_body(tvm_ffi.structural_map(function.body, (For, edit)))
+    shared = function.with_body(structural_map(function.body, (For, edit)))
     assert drops(IRModule({"main": shared})) == 0
 
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Range, TensorLoad
-from tvm.s_tir import SBlock
-from tvm.sym import Analyzer
+from tvm.ir import Range
 from tvm.tirx import (
     BufferLoad,
     BufferStore,
@@ -24,6 +22,8 @@ from tvm.tirx import (
     if_then_else,
 )
 from tvm.tirx import all as all_of
+
+from tirstep.tvm_compat import Analyzer, SBlock, TensorLoad, structural_map
 
 from ..tir import constant, find_all, is_among, is_used, substitute
 from .nests import Axis, build_nest, make_block, make_iterator, make_own_axis, read_chain
@@ -357,4 +357,4 @@ def refer(fusion: Fusion, expression: Any) -> Any:
     def replace_load(load: TensorLoad) -> Any:
         return fusion.repair.refer(load) if load.source.same_as(buffer) else load
 
-    return tvm_ffi.structural_map(expression, (TensorLoad, replace_load))
+    return structural_map(expression, (TensorLoad, replace_load))

@@ -12,7 +12,6 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tvm.ir import Call, TensorLoad
 from tvm.tirx import (
     EQ,
     GE,
@@ -36,6 +35,8 @@ from tvm.tirx import (
     Var,
     max_value,
 )
+
+from tirstep.tvm_compat import Call, TensorLoad
 
 from ..tir import is_choice
 

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tvm_ffi
-from tvm.ir import Range, TensorLoad, TensorRegion
-from tvm.s_tir import SBlock, SBlockRealize
-from tvm.sym import Analyzer
+from tvm.ir import Range
 from tvm.tirx import (
     And,
     BufferLoad,
@@ -23,6 +21,15 @@ from tvm.tirx import (
     const,
 )
 from tvm.tirx import all as all_of
+
+from tirstep.tvm_compat import (
+    Analyzer,
+    SBlock,
+    SBlockRealize,
+    TensorLoad,
+    TensorRegion,
+    structural_map,
+)
 
 from ..tir import constant, find_all, get_operands, is_among, is_used, substitute
 from .reductions import is_reduced, uses_any
@@ -205,7 +212,7 @@ def _simplify_indices(part: Any, analyzer: Analyzer) -> Any:
         ]
         return BufferLoad(load.source, indices)
 
-    return tvm_ffi.structural_map(part, (TensorLoad, simplify))
+    return structural_map(part, (TensorLoad, simplify))
 
 
 def _list_regions(elements: list[tuple[Any, Any]]) -> list[TensorRegion]:

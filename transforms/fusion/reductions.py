@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import TensorLoad
-from tvm.s_tir import SBlock
 from tvm.tirx import Add, BufferLoad, BufferStore, IterVar, Max, Min, Mul, SeqStmt, Var
+
+from tirstep.tvm_compat import SBlock, TensorLoad, structural_map
 
 from ..errors import TransformError
 from ..tir import find_all, is_used, substitute
@@ -166,7 +166,7 @@ def inline(expression: Any, definition: Definition) -> Any:
         values = dict(zip(definition.iterators, load.indices, strict=True))
         return substitute(definition.value, values)
 
-    return tvm_ffi.structural_map(expression, (TensorLoad, replace))
+    return structural_map(expression, (TensorLoad, replace))
 
 
 def replace_buffer(node: Any, old: Any, new: Any) -> Any:
@@ -175,12 +175,12 @@ def replace_buffer(node: Any, old: Any, new: Any) -> Any:
     def replace(load: TensorLoad) -> Any:
         return BufferLoad(new, load.indices) if load.source.same_as(old) else load
 
-    return tvm_ffi.structural_map(node, (TensorLoad, replace))
+    return structural_map(node, (TensorLoad, replace))
 
 
 def replace_loads(node: Any, buffer: Any, variable: Var) -> Any:
     """An expression with a variable in the place of each load of a buffer."""
-    return tvm_ffi.structural_map(
+    return structural_map(
         node, (TensorLoad, lambda load: variable if load.source.same_as(buffer) else load)
     )
 

@@ -16,6 +16,8 @@ from tvm.ir import register_op_attr
 from tvm.s_tir import TensorIntrin
 from tvm.script import tirx as T
 
+from tirstep.tvm_compat import get_old_op_name, ptx_legacy
+
 from ..errors import TransformError
 from ..gpu_limits import WARP
 from .fragments import (
@@ -53,7 +55,9 @@ FIRST_ARCHITECTURE = 80
 
 # TVM's printer leaves the type of the loaded elements out, unless it is told to put it first: the
 # text of a tensorized module would be another program.
-register_op_attr("tirx.ptx_legacy.ldmatrix", "TScriptDtypePrintLocation", 1, level=20)
+register_op_attr(
+    get_old_op_name("tirx.ptx_legacy.ldmatrix"), "TScriptDtypePrintLocation", 1, level=20
+)
 
 
 class MmaIntrinsics(NamedTuple):
@@ -215,7 +219,7 @@ def _load_matrices(dtype: str, role: Role, transposed: bool) -> tuple[Any, Any]:
                 rows_of_lanes = T.meta_var((S.access_ptr("r", ptr_type=dtype), find_row(tx, s0)))
                 fragment = T.meta_var((F.data, F.elem_offset))
                 T.evaluate(
-                    T.ptx_legacy.ldmatrix(flips, 4, ".b16", *fragment, *rows_of_lanes, dtype=dtype)
+                    ptx_legacy.ldmatrix(flips, 4, ".b16", *fragment, *rows_of_lanes, dtype=dtype)
                 )
 
     return _describe_load(dtype, role, transposed), load
@@ -327,7 +331,7 @@ def _multiply(dtype: str, acc: str) -> tuple[Any, Any]:
             for _ in T.thread_binding(WARP, "threadIdx.x"):
                 for half in T.unroll(2):
                     T.evaluate(
-                        T.ptx_legacy.mma(
+                        ptx_legacy.mma(
                             shape,
                             "row",
                             "col",

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import tvm
 from tvm.script import tirx as T
 
-from ..errors import TransformError
+from ..errors import TransformError, require_tvm
 from .fragments import get_depth
 from .mma import SCOPE, register_intrinsic, require_architecture
 from .warpgroups import (
@@ -193,6 +193,7 @@ def get_wgmma_intrinsics(
                 f"compile for {ARCHITECTURE}, or use mma.sync",
             )
     _require_tile(tile)
+    require_tvm((0, 27), "TVMScript for wgmma")
     out = out or tile.acc
     each = f"{tile.rows}x{tile.columns}_by_{tile.each}_{tile.acc}"
     store = f"tirstep_wgmma_store_{tile.each}_{tile.acc}_as_{out}_{store_scope.replace('.', '_')}"

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range
-from tvm.sym import Analyzer
 from tvm.tirx import (
     EQ,
     Add,
@@ -35,7 +34,9 @@ from tvm.tirx import (
     const,
 )
 from tvm.tirx.analysis import undefined_vars
-from tvm_ffi import structural_equal, structural_walk
+from tvm_ffi import structural_equal
+
+from tirstep.tvm_compat import Analyzer, structural_walk
 
 from ..passes.pipeline import Around, lower_around
 from ..passes.serial import make_threads_serial

@@ -6,10 +6,10 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-import tvm_ffi
-from tvm.ir import Call, IRModule, TensorLoad
-from tvm.s_tir import SBlock, SBlockRealize
+from tvm.ir import IRModule
 from tvm.tirx import BufferStore, For, ForKind, IterVar, Select, Var
+
+from tirstep.tvm_compat import Call, SBlock, SBlockRealize, TensorLoad, structural_map
 
 from ..errors import Fault
 from ..fusion.evaluation import UnknownOperationError, evaluate
@@ -141,4 +141,4 @@ class _Trial:
                 return choice
             return choice.false_value if isinstance(choice, Select) else choice.args[2]
 
-        return tvm_ffi.structural_map(expression, [(Call, close), (Select, close)])
+        return structural_map(expression, [(Call, close), (Select, close)])

@@ -21,12 +21,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tvm.ir import Call, IRModule, TensorLoad
-from tvm.s_tir import SBlock
+from tvm.ir import IRModule
 from tvm.s_tir.transform import MergeSharedMemoryAllocations
-from tvm.sym import Analyzer
 from tvm.tirx import And, Broadcast, BufferStore, DeclBuffer, For, PrimFunc, Ramp, const
-from tvm_ffi import structural_equal, structural_map
+from tvm_ffi import structural_equal
+
+from tirstep.tvm_compat import Analyzer, Call, SBlock, TensorLoad, structural_map
 
 from ..passes.pipeline import lower_around
 from ..tir import (

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-import tvm_ffi
-from tvm.ir import Call, IRModule
-from tvm.s_tir import SBlock
+from tvm.ir import IRModule
 from tvm.tirx import For, ForKind, PrimFunc, Var
+
+from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_walk
 
 from ..errors import Fault
 from ..tir import cached_by_module, constant, find_all, get_axis, get_places, is_among
@@ -266,8 +266,8 @@ def _find_matrices(block: SBlock) -> list[Any]:
     """The tiles in shared memory that the instruction of a block reads by ldmatrix."""
     matched = [match.source.source for match in block.match_buffers]
     shared = [buffer for buffer in matched if str(buffer.scope()).startswith("shared")]
-    calls = find_all(block.body, Call) if shared else []
-    return shared if any("ldmatrix" in str(getattr(call.op, "name", "")) for call in calls) else []
+    calls = (get_op_name(call) for call in find_all(block.body, Call))
+    return shared if shared and any("ldmatrix" in name for name in calls) else []
 
 
 def _find_pitches(block: SBlock) -> list[tuple[Any, int]]:
@@ -373,5 +373,5 @@ def _count_points(blocks: list[Any], loops: list[Any], prefix: str, census: _Cen
 
 def _holds(loop: For, block: SBlock) -> bool:
     found: list[Any] = []
-    tvm_ffi.structural_walk(loop, [(SBlock, found.append)], order="pre")
+    structural_walk(loop, [(SBlock, found.append)], order="pre")
     return any(block.same_as(item) for item in found)

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from tvm.ir import Call, TensorLoad
-from tvm.sym import detect_linear_equation
 from tvm.tirx import Cast, FloatImm, For, ForKind, IntImm
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
+
+from tirstep.tvm_compat import Call, TensorLoad, detect_linear_equation
 
 from ..passes.uses import Use, Uses
 from ..tir import constant, find_all, is_among, is_choice, is_used

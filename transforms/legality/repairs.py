@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tvm.ir import IRModule, TensorLoad
+from tvm.ir import IRModule
 from tvm.tirx import BufferStore, For, IterVar, PrimFunc
+
+from tirstep.tvm_compat import TensorLoad
 
 from ..errors import Fault
 from ..tir import Place, cached_by_module, find_all, get_axis, get_places, get_regions, is_used

@@ -10,12 +10,21 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tvm.ir import Call, Range
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.ir import Range
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
 from tvm.tirx import For, IterVar
 from tvm_ffi import structural_equal
+
+from tirstep.tvm_compat import (
+    Analyzer,
+    Call,
+    SBlock,
+    SBlockRealize,
+    estimate_region_lower_bound,
+    estimate_region_upper_bound,
+    get_op_name,
+)
 
 from ..errors import TransformError
 from ..gpu_limits import MAX_EXTENTS, WARP
@@ -185,7 +194,7 @@ def _require_begun_parts(outer: list[For], node: For, realize: SBlockRealize, wh
     """
     block = realize.block
     is_begun = constant(realize.predicate) != 1 or len(block.reads) != 1
-    calls = [str(getattr(call.op, "name", "")) for call in find_all(block.body, Call)]
+    calls = [get_op_name(call) for call in find_all(block.body, Call)]
     powers = [name for name in calls if name.endswith(".exp")]
     if is_begun or len(block.writes) != 2 or not powers:
         return

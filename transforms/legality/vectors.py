@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tvm_ffi
-from tvm.ir import Call, Range, TensorLoad
-from tvm.s_tir import SBlock, Schedule
+from tvm.ir import Range
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.sym import Analyzer
 from tvm.tirx import (
     Add,
     BufferStore,
@@ -30,6 +29,8 @@ from tvm.tirx import (
     Var,
     const,
 )
+
+from tirstep.tvm_compat import Analyzer, Call, SBlock, TensorLoad, structural_map
 
 from ..queries import get_enclosing_loops, get_realize, get_root
 from ..tir import (
@@ -283,4 +284,4 @@ def _number_vectors(indices: list[Any], loop: For, analyzer: Analyzer) -> list[A
             numbered.append((total, known))
         return type(division)(known, division.b)
 
-    return [tvm_ffi.structural_map(index, ((FloorDiv, FloorMod), number)) for index in indices]
+    return [structural_map(index, ((FloorDiv, FloorMod), number)) for index in indices]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import tvm_ffi
 from tvm.tirx import AttrStmt, const
 from tvm.tirx.transform import prim_func_pass
+
+from tirstep.tvm_compat import structural_map
 
 from ..tir import constant, find_all
 
@@ -57,7 +58,7 @@ def CorrectAsyncWaits(  # noqa: N802 - a pass is named like TVM's
 
     if not right:
         return function
-    return function.with_body(tvm_ffi.structural_map(function.body, (AttrStmt, rewrite)))
+    return function.with_body(structural_map(function.body, (AttrStmt, rewrite)))
 
 
 def _find_waits(body: Any) -> list[_Wait]:

@@ -11,24 +11,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import tvm_ffi
-from tvm.ir import Call, Op, PointerType, TensorLoad
+from tvm.ir import Op, PointerType
 from tvm.tirx import (
     AllocBuffer,
     AttrStmt,
     Bind,
-    Break,
     BufferStore,
     CallEffectKind,
-    Continue,
     DeclBuffer,
     For,
     ForKind,
     IfThenElse,
-    Return,
     SeqStmt,
 )
 from tvm.tirx.transform import prim_func_pass
+
+from tirstep.tvm_compat import (
+    Break,
+    Call,
+    Continue,
+    Return,
+    TensorLoad,
+    get_op_name,
+    structural_map,
+)
 
 from ..tir import constant, find_all
 from .uses import SHARED, Slot, Variables, find_slot, is_barrier
@@ -67,7 +73,7 @@ def DropRedundantBarriers(  # noqa: N802 - a pass is named like TVM's
                 parts[place] = kept
         return SeqStmt(parts) if changed else sequence
 
-    body = tvm_ffi.structural_map(function.body, (SeqStmt, rewrite))
+    body = structural_map(function.body, (SeqStmt, rewrite))
     return function if body.same_as(function.body) else function.with_body(body)
 
 
@@ -90,7 +96,7 @@ def DropDoubledBarriers(  # noqa: N802 - a pass is named like TVM's
             return sequence
         return SeqStmt(kept) if len(kept) > 1 else kept[0]
 
-    body = tvm_ffi.structural_map(function.body, (SeqStmt, rewrite))
+    body = structural_map(function.body, (SeqStmt, rewrite))
     return function if body.same_as(function.body) else function.with_body(body)
 
 
@@ -103,7 +109,7 @@ def _is_doubled(parts: list[Any], place: int) -> bool:
 def is_proxy_fence(statement: Any) -> bool:
     """Whether a statement is ``fence.proxy.async``, which touches no memory."""
     call = getattr(statement, "value", None)
-    return isinstance(call, Call) and str(getattr(call.op, "name", "")) == _PROXY_FENCE
+    return isinstance(call, Call) and get_op_name(call) == _PROXY_FENCE
 
 
 def _is_quiet(statement: Any) -> bool:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Call, TensorLoad
-from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import (
     LT,
     AllocBuffer,
@@ -29,6 +27,8 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.transform import prim_func_pass
+
+from tirstep.tvm_compat import Analyzer, Call, TensorLoad, detect_linear_equation, structural_map
 
 from ..legality.vectors import begin_aligned
 from ..tir import constant, find_all, get_elements, get_operands, is_choice, is_used, substitute
@@ -110,7 +110,7 @@ def _replace(body: Any, smaller: dict[Any, tuple[Any, list[int]]]) -> Any:
         return BufferStore(made, node.value, at(node.indices, dimensions))
 
     callbacks = [(AllocBuffer, allocate), (TensorLoad, load), (BufferStore, store)]
-    return tvm_ffi.structural_map(body, callbacks, order="pre")
+    return structural_map(body, callbacks)
 
 
 @prim_func_pass(opt_level=0, name="tirstep.DropImpliedConditions")
@@ -139,7 +139,7 @@ def DropImpliedConditions(  # noqa: N802 - a pass is named like TVM's
             return node.args[2]
         return node
 
-    return function.with_body(tvm_ffi.structural_map(function.body, (Call, simplify)))
+    return function.with_body(structural_map(function.body, (Call, simplify)))
 
 
 def _exclude(one: Any, other: Any, analyzer: Analyzer) -> bool:
@@ -166,7 +166,7 @@ def SplitGuardedVectors(  # noqa: N802 - a pass is named like TVM's
         ``if i * 4 + 3 < n: for v in T.vectorized(4): body``
         ``else: for v in range(4): if i * 4 + v < n: body``
     """
-    return function.with_body(tvm_ffi.structural_map(function.body, (For, _split)))
+    return function.with_body(structural_map(function.body, (For, _split)))
 
 
 def _split(loop: Any) -> Any:

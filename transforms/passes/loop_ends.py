@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm_ffi
 from tvm.tirx import For
 from tvm.tirx.transform import prim_func_pass
+
+from tirstep.tvm_compat import structural_map
 
 from ..mask_bounds import ENDS_AT_MASK, read_masks
 from ..tir import find_all, is_among
@@ -43,4 +44,4 @@ def EndLoopsAtMasks(  # noqa: N802 - a pass is named like TVM's
             loop.step,
         )
 
-    return function.with_body(tvm_ffi.structural_map(function.body, (For, shorten)))
+    return function.with_body(structural_map(function.body, (For, shorten)))

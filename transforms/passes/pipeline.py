@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import tvm
 from tvm import s_tir, tirx
 from tvm.ir.instrument import pass_instrument
-from tvm.s_tir import SBlock
 from tvm.tirx import compilation_pipeline
+
+from tirstep.tvm_compat import SBlock
 
 from ..errors import query
 from ..tir import find_all

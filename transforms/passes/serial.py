@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tvm
-import tvm_ffi
 from tvm.tirx import For, ForKind, PrimFunc
+
+from tirstep.tvm_compat import structural_map
 
 STRIPPED = ("pragma_", "software_pipeline_")
 """Annotations for a GPU's code generator. LLVM took up to 28 s for unroll pragmas at odd shapes."""
@@ -30,7 +31,7 @@ def make_threads_serial(module: tvm.IRModule) -> tvm.IRModule:
         return For(loop.loop_var, loop.min, loop.extent, kind, loop.body, None, kept, loop.step)
 
     functions = {
-        variable: tvm_ffi.structural_map(function, (For, serial))
+        variable: structural_map(function, (For, serial))
         if isinstance(function, PrimFunc)
         else function
         for variable, function in module.functions_items()

@@ -9,9 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import tvm_ffi
-from tvm.ir import Call, TensorLoad
-from tvm.s_tir import SBlock, SBlockRealize
 from tvm.script import tirx as T
 from tvm.tirx import (
     GE,
@@ -28,6 +25,8 @@ from tvm.tirx import (
     decl_buffer,
 )
 from tvm.tirx.transform import prim_func_pass
+
+from tirstep.tvm_compat import Call, SBlock, SBlockRealize, TensorLoad, get_op_name, structural_map
 
 from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
@@ -86,13 +85,13 @@ def shrink_registers(body: Any) -> Any:
         shape = [1 if first else size for first, size in zip(firsts, buffer.shape, strict=True)]
         if any(firsts) and not any(_points_into(call, buffer) for call in calls):
             made[buffer] = decl_buffer(shape, buffer.dtype, buffer.name, scope="local")
-    return tvm_ffi.structural_map(body, (Var, lambda node: made.get(node, node)))
+    return structural_map(body, (Var, lambda node: made.get(node, node)))
 
 
 def _points_into(call: Call, buffer: Any) -> bool:
     """Whether a call takes a buffer's address, from where it may reach any element."""
     whole = [arg for arg in call.args if isinstance(arg, Var) and arg.same_as(buffer)]
-    if not str(getattr(call.op, "name", "")).endswith("address_of"):
+    if not get_op_name(call).endswith("address_of"):
         return bool(whole)
     return any(load.source.same_as(buffer) for load in find_all(call, TensorLoad))
 
@@ -100,7 +99,7 @@ def _points_into(call: Call, buffer: Any) -> bool:
 def replace_loop(body: Any, loop: For, made: Any) -> Any:
     """A statement with another one in a loop's place."""
     variable = loop.loop_var
-    return tvm_ffi.structural_map(
+    return structural_map(
         body, (For, lambda node: made if node.loop_var.same_as(variable) else node)
     )
 
@@ -166,7 +165,7 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
             return _with_extent(loop, extent + producers // inner, loop.body)
         return loop
 
-    return tvm_ffi.structural_map(body, (For, rewrite))
+    return structural_map(body, (For, rewrite))
 
 
 def _find_innermost(body: Any, loop: For) -> For:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Call, PointerType, Range, TensorLoad, TensorRegion
-from tvm.s_tir import SBlock, SBlockRealize
+from tvm.ir import PointerType, Range
 from tvm.script import tirx as T
 from tvm.tirx import (
     LT,
@@ -34,6 +33,16 @@ from tvm.tirx import (
     SeqStmt,
     Var,
     decl_buffer,
+)
+
+from tirstep.tvm_compat import (
+    Call,
+    SBlock,
+    SBlockRealize,
+    TensorLoad,
+    TensorRegion,
+    get_op_name,
+    structural_map,
 )
 
 from ..errors import TransformError
@@ -317,9 +326,7 @@ def make_tensor_map(variable: Any, tile: TmaTile) -> list[Any]:
 def substitute_step(index: Any, variable: Any, step: Any) -> Any:
     """An index in another iteration."""
     value = IntImm("int32", step) if isinstance(step, int) else step
-    return tvm_ffi.structural_map(
-        index, (Var, lambda node: value if node.same_as(variable) else node)
-    )
+    return structural_map(index, (Var, lambda node: value if node.same_as(variable) else node))
 
 
 def drop_fences(parts: list[Any]) -> list[Any]:
@@ -343,7 +350,7 @@ def drop_fences(parts: list[Any]) -> list[Any]:
         ]
         return join(kept) if fences and kept else sequence
 
-    return [tvm_ffi.structural_map(part, (SeqStmt, rewrite)) for part in parts]
+    return [structural_map(part, (SeqStmt, rewrite)) for part in parts]
 
 
 def use_stage(statement: Any, stages: dict[Any, Any], stage: Any) -> Any:
@@ -372,17 +379,17 @@ def use_stage(statement: Any, stages: dict[Any, Any], stage: Any) -> Any:
         (TensorRegion, region),
         (Call, lambda node: _point_into(node, stages, stage)),
     ]
-    return tvm_ffi.structural_map(statement, callbacks)
+    return structural_map(statement, callbacks)
 
 
 def _reads(statement: Any, buffer: Any) -> bool:
     """Whether threads read a buffer themselves, other than to describe it to wgmma."""
 
     def skip(call: Any) -> Any:
-        name = str(getattr(call.op, "name", ""))
+        name = get_op_name(call)
         return IntImm("int32", 0) if name.endswith("encode_matrix_descriptor") else call
 
-    left = tvm_ffi.structural_map(statement, (Call, skip))
+    left = structural_map(statement, (Call, skip))
     loaded = [load.source for load in find_all(left, TensorLoad)]
     pointers = [each for call in find_all(left, Call) for each in call.args]
     return any(is_among(each, (buffer, buffer.data)) for each in (*loaded, *pointers))
@@ -390,7 +397,7 @@ def _reads(statement: Any, buffer: Any) -> bool:
 
 def _point_into(call: Any, stages: dict[Any, Any], stage: Any) -> Any:
     """A pointer into a buffer, in a stage of it."""
-    name = str(getattr(call.op, "name", ""))
+    name = get_op_name(call)
     if name != "tirx.tvm_access_ptr":
         return call
     for buffer, made in stages.items():

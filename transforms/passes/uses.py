@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import tvm_ffi
-from tvm.ir import Call, Range, TensorLoad
-from tvm.sym import Analyzer, detect_linear_equation
+from tvm.ir import Range
 from tvm.tirx import (
     And,
     AttrStmt,
@@ -27,6 +26,8 @@ from tvm.tirx import (
     Var,
 )
 from tvm.tirx.analysis import undefined_vars
+
+from tirstep.tvm_compat import Analyzer, Call, TensorLoad, detect_linear_equation, structural_map
 
 from ..tir import constant, find_all, get_operands, is_choice, is_used, substitute
 
@@ -130,7 +131,7 @@ def _find_ends(index: Any) -> list[Any]:
 def _find_size(index: Any, term: FloorMod, loop: For, variables: Variables) -> int | None:
     """The size of a slot, where an index is ``term * size`` and a rest that is less than that."""
     place = Var("slot", str(term.ty.dtype))
-    named = tvm_ffi.structural_map(
+    named = structural_map(
         index, (FloorMod, lambda node: place if tvm_ffi.structural_equal(node, term) else node)
     )
     linear = detect_linear_equation(named, [place])

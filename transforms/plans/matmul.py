@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Add, BufferStore, Cast, IterVar, Mul
+
+from tirstep.tvm_compat import TensorLoad
 
 from ..decorators import composite
 from ..inlining import inline_chain, inline_epilogue

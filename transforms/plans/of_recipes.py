@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm.s_tir import SBlock, Schedule, ScheduleError
+from tvm.s_tir import Schedule, ScheduleError
 from tvm.tirx import PrimFunc
+
+from tirstep.tvm_compat import SBlock, structural_map
 
 from ..errors import TransformError, describe_error
 from ..queries import get_sblock_name
@@ -130,4 +131,4 @@ def rename_sblocks(function: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
             node.span,
         )
 
-    return function.with_body(tvm_ffi.structural_map(function.body, (SBlock, rename)))
+    return function.with_body(structural_map(function.body, (SBlock, rename)))

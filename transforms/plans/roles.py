@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import IterVar
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
+
+from tirstep.tvm_compat import SBlock
 
 from ..errors import TransformError
 from ..inlining import try_inlining

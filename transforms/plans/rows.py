@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm.ir import Call, TensorLoad
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Add, BufferStore, Max, Min, Mul
+
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name
 
 from ..decorators import composite
 from ..errors import TransformError
@@ -91,7 +92,7 @@ def find_row_axes(sch: Schedule, blocks: Sequence[SBlockRV]) -> list[int]:
 
 def _is_dear(sch: Schedule, block: SBlockRV) -> bool:
     """Whether a block computes what costs more than its store and load, for several readers."""
-    calls = {str(getattr(it.op, "name", "")) for it in find_all(sch.get(block).body, Call)}
+    calls = {get_op_name(it) for it in find_all(sch.get(block).body, Call)}
     called = {name.rpartition(".")[2] for name in calls}
     return bool(called & set(_DEAR)) and len(sch.get_consumers(block)) > 1
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 from tvm.tirx import PrimFunc
+
+from tirstep.tvm_compat import SBlock
 
 from ..errors import TransformError
 from ..tir import find_all

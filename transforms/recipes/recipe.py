@@ -25,9 +25,11 @@ from typing import (
 )
 
 import tvm
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV, Trace
 from tvm.tirx import PrimFunc
+
+from tirstep.tvm_compat import SBlock
 
 from ..arguments import UnfitError, read_arguments, show
 from ..decorators import asked_together

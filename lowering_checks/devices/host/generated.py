@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
-from tvm.ir import Call
 from tvm.tirx import AllocBuffer, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES
 from tirstep.transforms.tir import constant, find_all
+from tirstep.tvm_compat import Analyzer, Call
 
 from ...compile.compiling import TARGET, compile_module
 from ...compile.instruments import Snapshot
@@ -60,7 +60,7 @@ class Generated:
     @property
     def dynamic_bytes(self) -> int:
         """The most dynamic shared memory of a launch; what a GPU has where it is symbolic."""
-        launches = find_launches(self.lowered["main"].body)
+        launches = find_launches(self.lowered["main"].body, find_kernels(self.lowered))
         known = [constant(launch.extents.get(DYNAMIC_SHARED, 0)) for launch in launches]
         return max(
             (MAX_SHARED_BYTES["shared.dyn"] if size is None else size for size in known), default=0
@@ -178,7 +178,7 @@ class HostPart:
         self.buffers.append(HostBuffer(name, shape, item_bytes, data))
 
     def _call(self, call: Any) -> None:
-        launch = read_launch(call)
+        launch = read_launch(call, find_kernels(self._lowered))
         if launch is None:
             return
         name = launch.kernel
@@ -215,7 +215,7 @@ class HostPart:
     def _evaluate(self, expression: Any) -> int:
         if (known := constant(expression)) is not None:
             return known
-        analyzer = tvm.sym.Analyzer()
+        analyzer = Analyzer()
         for variable, value in self._values.items():
             analyzer.bind(variable, tvm.tirx.IntImm(str(variable.ty), value))
         result = constant(analyzer.simplify(expression))

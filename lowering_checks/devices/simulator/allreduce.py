@@ -13,9 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-import tvm_ffi
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import (
     Bind,
     BufferLoad,
@@ -28,6 +25,8 @@ from tvm.tirx import (
     Var,
     decl_buffer,
 )
+
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name, structural_map
 
 from .run_state import UnsupportedError
 
@@ -51,7 +50,7 @@ def integer(value: int) -> Any:
 
 def is_allreduce(value: Any) -> bool:
     """Whether an expression is a reduction over threads."""
-    return isinstance(value, Call) and str(getattr(value.op, "name", "")) == NAME
+    return isinstance(value, Call) and get_op_name(value) == NAME
 
 
 def make_allreduce(
@@ -104,7 +103,7 @@ def _combine_one_by_one(
     known = dict(zip(reducer.lhs, [BufferLoad(cell, [place]) for cell in cells], strict=True))
     known.update(zip(reducer.rhs, own, strict=True))
     sums = [
-        tvm_ffi.structural_map(result, (Var, lambda variable: known.get(variable, variable)))
+        structural_map(result, (Var, lambda variable: known.get(variable, variable)))
         for result in reducer.result
     ]
     # All are computed before one is stored: a maximum's place depends on the maximum.

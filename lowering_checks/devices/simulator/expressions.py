@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tirstep.transforms.tir import constant
+from tirstep.tvm_compat import get_op_name
 
 from ..device import Array
 from .async_copies import ASYNC_COPIES
@@ -283,7 +284,7 @@ def _address_of(node: Any) -> Evaluate:
 
 def _point_to_element(load: Any) -> Evaluate:
     """Where an element lies that is loaded; of one as other bits, where those lie."""
-    while type(load).__name__ == "Call" and str(load.op.name).endswith("reinterpret"):
+    while type(load).__name__ == "Call" and get_op_name(load).endswith("reinterpret"):
         load = load.args[0]
     buffer, index = load.source, _translate_index(load)
 
@@ -297,7 +298,7 @@ def _point_to_element(load: Any) -> Evaluate:
 
 
 def _call(node: Any) -> Evaluate:
-    full_name = str(getattr(node.op, "name", node.op)).removeprefix("tirx.")
+    full_name = (get_op_name(node) or str(node.op)).removeprefix("tirx.")
     name = full_name.rsplit(".", 1)[-1]
     if name == "if_then_else":
         return _if_then_else(node)

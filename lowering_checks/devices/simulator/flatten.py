@@ -15,9 +15,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.ir import Call, PrimType
-from tvm.ir.expr import TensorLoad
-from tvm.s_tir import SBlock
+from tvm.ir import PrimType
 from tvm.tirx import (
     AllocBuffer,
     AttrStmt,
@@ -38,6 +36,14 @@ from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS
 from tirstep.transforms.tir import constant, find_all, get_elements
+from tirstep.tvm_compat import (
+    Call,
+    SBlock,
+    TensorLoad,
+    detect_iter_map,
+    get_op_name,
+    structural_map,
+)
 
 from ..device import BLOCK_AXES, THREAD_AXES, is_scalar
 from .allreduce import Axis, integer, is_allreduce, make_allreduce
@@ -106,7 +112,7 @@ class _Flattener:
         return maker(node)
 
     def expression(self, node: Any) -> Any:
-        return tvm_ffi.structural_map(node, [(TensorLoad, self._load), (Call, self._point)])
+        return structural_map(node, [(TensorLoad, self._load), (Call, self._point)])
 
     def _flatten_seqstmt(self, node: Any) -> Any:
         return _sequence([self.statement(statement) for statement in node.seq])
@@ -292,7 +298,7 @@ def _find_accessed(body: Any) -> list[Var]:
 
 def _find_buffer_argument(call: Any) -> int | None:
     """Which argument of a call is a buffer, taken for its address; None for other calls."""
-    name = str(getattr(call.op, "name", ""))
+    name = get_op_name(call)
     place = {"tirx.buffer_data": 0, "tirx.tvm_access_ptr": 1}.get(name)
     return place if place is not None and isinstance(call.args[place], Var) else None
 
@@ -453,7 +459,7 @@ def _find_apart(realize: Any, nest: list[For]) -> set[Var]:
         ranges = {
             loop.loop_var: tvm.ir.Range(0, loop.extent) for loop in nest if loop.loop_var in used
         }
-        if not used or not tvm.sym.detect_iter_map(first, ranges, check_level="bijective").indices:
+        if not used or not detect_iter_map(first, ranges, check_level="bijective").indices:
             return set()
         apart &= used
     return apart

@@ -14,11 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, Var
 
 from tirstep.transforms.tir import constant, find_all
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name
 
 from .memory import count_lanes, get_numpy_dtype
 
@@ -49,7 +48,7 @@ def _find_pointed_to(body: Any) -> set[Var]:
     return {
         base
         for call in find_all(body, Call)
-        if getattr(call.op, "name", "") == "tirx.tvm_access_ptr"
+        if get_op_name(call) == "tirx.tvm_access_ptr"
         and (constant(call.args[4]) or 0) & _WRITES
         and (base := find_base(call.args[1])) is not None
     }

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm.ir import Call, Range, TensorLoad
-from tvm.sym import Analyzer
+from tvm.ir import Range
 from tvm.tirx import (
     Add,
     AttrStmt,
@@ -29,6 +28,7 @@ from tvm.tirx import (
 )
 
 from tirstep.transforms.tir import constant, find_all, is_choice, is_used, substitute
+from tirstep.tvm_compat import Analyzer, Call, TensorLoad, get_op_name
 
 SPAN = 128
 """Bytes: of the banks of shared memory, and a multiple of a sector's."""
@@ -145,7 +145,7 @@ def _is_integer(expression: Any) -> bool:
 
 
 def _name(call: Any) -> str:
-    return str(getattr(call.op, "name", ""))
+    return get_op_name(call)
 
 
 def _find_period(loop: Any, bound: _Bindings) -> Period | None:

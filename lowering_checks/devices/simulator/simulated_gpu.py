@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
-from tvm.ir import Call
 from tvm.tirx import AttrStmt, Bind, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import constant, find_all
+from tirstep.tvm_compat import Call, get_op_name
 
 from ..device import (
     BLOCK_AXES,
@@ -146,7 +146,7 @@ class SimulatedGpu:
         run, counts = self.kernels[body], self.state.counts
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
         self.periods = find_periods(body) if self.first_only else {}
-        names = (str(getattr(call.op, "name", "")) for call in find_all(body, Call))
+        names = (get_op_name(call) for call in find_all(body, Call))
         self.state.has_proxies = any(name.removeprefix("tirx.") in PROXIES for name in names)
         for shadow in self._shadows:
             shadow.begin_launch()

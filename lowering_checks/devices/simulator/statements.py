@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tvm.ir import Call
 from tvm.tirx import Broadcast
 
 from tirstep.transforms.tir import constant, find_all
+from tirstep.tvm_compat import Call, get_op_name
 
 from ..device import Array
 from .async_copies import CP_ASYNC
@@ -207,7 +207,7 @@ def _branch(node: Any) -> Execute:
 
 def _waits(statement: Any) -> bool:
     """Whether threads wait for mbarriers in a statement."""
-    names = (str(getattr(call.op, "name", "")) for call in find_all(statement, Call))
+    names = (get_op_name(call) for call in find_all(statement, Call))
     return any(name.endswith("mbarrier_wait") for name in names)
 
 

@@ -15,8 +15,6 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.ir import Call
-from tvm.ir.expr import TensorLoad
 from tvm.tirx import (
     AttrStmt,
     Bind,
@@ -31,6 +29,7 @@ from tvm.tirx import (
 )
 
 from tirstep.transforms.tir import constant, find_all
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name, structural_map
 
 from .memory import count_lanes
 from .operators import BITWISE, FUNCTIONS
@@ -185,7 +184,7 @@ class _Region:
                 if node.var in bound:
                     return None
                 bound[node.var] = _substitute(node.value, bound)
-        if any(str(call.op.name).rsplit(".", 1)[-1] not in _PURE for call in _find_calls(body)):
+        if any(get_op_name(call).rsplit(".", 1)[-1] not in _PURE for call in _find_calls(body)):
             return None
         stores = find_all(body, BufferStore)
         loads = find_all(body, TensorLoad)
@@ -248,7 +247,7 @@ def _find_calls(body: Any) -> list[Any]:
 def _substitute(expression: Any, bound: Mapping[Var, Any]) -> Any:
     if not bound:
         return expression
-    return tvm_ffi.structural_map(expression, (Var, lambda variable: bound.get(variable, variable)))
+    return structural_map(expression, (Var, lambda variable: bound.get(variable, variable)))
 
 
 def _find_variables(expression: Any) -> set[Var]:

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import pebble
 import tvm
-from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import PrimFunc
 
 from tirstep.lowering_checks import run_recipe
@@ -33,6 +32,7 @@ from tirstep.modules import KernelError, get_kernel
 from tirstep.programs.naming import is_program
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe, find_recipe
+from tirstep.tvm_compat import SBlock, SBlockRealize
 
 from . import BenchError, find_last_line
 from .compile_cache import installed

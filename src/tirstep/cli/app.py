@@ -33,6 +33,8 @@ COMMANDS = (
     "export",
     "golden",
     "serve",
+    "record",
+    "upgrade-report",
 )
 
 app = typer.Typer(
@@ -46,8 +48,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-_MODULES = {"list": "listing", "pass": "pass_"}
-"""A module `list` would hide the type in its package, and `pass` is no name."""
+_MODULES = {"list": "listing", "pass": "pass_", "upgrade-report": "upgrade_report"}
+"""A module `list` would hide the type in its package, and the others are no names."""
 for _name in COMMANDS:
     _module = import_module(f".{_MODULES.get(_name, _name)}", __package__)
     app.command(_name)(_module.command)

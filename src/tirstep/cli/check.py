@@ -78,7 +78,7 @@ def command(
     runs: Runs = None,
     json: Json = False,
 ) -> int:
-    """Hold each step against its golden, and its numbers against NumPy.
+    """Hold each step against its golden and against NumPy.
 
     The last step is judged in other runs, too: at odd shapes, in narrower types, with other knobs
     and tails, as they are drawn from the seed.

@@ -78,7 +78,7 @@ def command(
     config: Config = None,
     function: FunctionName = None,
 ) -> int:
-    """Write a recipe as a git repository with a commit for each step.
+    """Write a recipe as a git repository, a commit a step.
 
     module.py is the step's TIR, kernel.cu its device source, facts.txt its facts, and the message
     has the lines of the trace. So git log -p, git blame, git diff and git bisect run work on a

@@ -43,7 +43,7 @@ def command(
     steps: Annotated[bool, typer.Option("--steps", help="With the steps of every recipe.")] = False,
     json: Json = False,
 ) -> int:
-    """List kernels, ladders and recipes, with their knobs and steps.
+    """List kernels, ladders and recipes, with knobs and steps.
 
     Of a file: the kernels, recipes, schedules, modules, functions and passes in it, and what each
     can be given to. A file of Python is run for that, as an import runs it; TVMScript as .script()

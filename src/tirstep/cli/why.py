@@ -77,7 +77,7 @@ def command(
         ),
     ] = 120,
 ) -> int:
-    """Name the step, or the pass of TVM, that makes a recipe wrong.
+    """Name the step, or pass of TVM, that makes a recipe wrong.
 
     Every step is run as it stands, and then as TVM lowers it. The first bad one is printed with its
     diff, and written as a script that shows it with TVM and NumPy alone.

@@ -16,6 +16,7 @@ from tirstep.lowering_checks.compile.passes import Pass as RunPass
 from tirstep.lowering_checks.facts import compile_facts, facts_of_lowering
 from tirstep.transforms.passes.uses import is_barrier
 from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import structural_map
 
 from .trying import Trial, find_marked, have_same_bits
 
@@ -117,7 +118,7 @@ def drop_barriers(module: tvm.IRModule) -> tvm.IRModule:
         return SeqStmt(kept) if kept else Evaluate(tvm.tirx.const(0, "int32"))
 
     functions = {
-        name: tvm_ffi.structural_map(function, (SeqStmt, drop))
+        name: structural_map(function, (SeqStmt, drop))
         for name, function in module.functions_items()
     }
     return tvm.IRModule(functions)

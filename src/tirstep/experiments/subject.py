@@ -11,8 +11,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
-import tvm_ffi
-from tvm.s_tir import SBlock
 
 from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.compile.compiling import MAIN, TARGET
@@ -30,6 +28,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.passes.pipeline import KEY as PIPELINE_KEY
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all, get_axis
+from tirstep.tvm_compat import SBlock, structural_map
 
 HOST = "llvm"
 WRONG_AS_IT_STANDS = "it is wrong as it stands"
@@ -205,7 +204,7 @@ def ask_for_default(subject: Subject) -> Subject:
         )
 
     functions = {
-        name: tvm_ffi.structural_map(function, (SBlock, drop))
+        name: structural_map(function, (SBlock, drop))
         for name, function in subject.module.functions_items()
     }
     return replace(subject, module=tvm.IRModule(functions))

@@ -164,8 +164,9 @@ def find_calls(module: tvm.IRModule) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _list_bound_calls(function: Any) -> Iterator[tuple[str, str]]:
-    import tvm_ffi
     from tvm import relax
+
+    from tirstep.tvm_compat import structural_walk
 
     found: list[tuple[str, str]] = []
 
@@ -179,5 +180,5 @@ def _list_bound_calls(function: Any) -> Iterator[tuple[str, str]]:
                 if isinstance(it, tvm.ir.GlobalVar)
             )
 
-    tvm_ffi.structural_walk(function, (relax.VarBinding, visit))
+    structural_walk(function, (relax.VarBinding, visit))
     yield from found

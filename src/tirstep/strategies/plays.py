@@ -13,7 +13,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For, SeqStmt
 
@@ -24,6 +24,7 @@ from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries, tir
 from tirstep.transforms.recipes import RECIPES
+from tirstep.tvm_compat import SBlock, SBlockRealize
 
 PREFIX = "prefix"
 INT32 = 2**31 - 1

@@ -21,6 +21,7 @@ from tvm.tirx import AllocBuffer, Bind, BufferStore, Evaluate, For, IfThenElse, 
 
 from tirstep.lowering_checks.compile.passes import Lowering
 from tirstep.transforms.tir import find_all, find_location
+from tirstep.tvm_compat import structural_map
 
 ORIGIN = "tirstep: a line of the step"
 TAG = "tirstep-store-"
@@ -67,7 +68,7 @@ def note_lines(module: tvm.IRModule) -> tuple[tvm.IRModule, StepLines]:
 
     noted = tvm.IRModule(
         {
-            name.name_hint: tvm_ffi.structural_map(function, (BufferStore, note))
+            name.name_hint: structural_map(function, (BufferStore, note))
             for name, function in module.functions_items()
         }
     )
@@ -135,7 +136,7 @@ def link_source(lowering: Lowering, step: StepLines) -> tuple[int, ...]:
     statements: list[Any] = []
     marked = tvm.IRModule(
         {
-            name: tvm_ffi.structural_map(function, _make_marker(statements))
+            name: structural_map(function, _make_marker(statements))
             for name, function in module.functions_items()
         },
         attrs=module.attrs,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
-from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import For, IfThenElse, IterVar, SeqStmt
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.tir import constant, find_all, get_axis, get_kind
+from tirstep.tvm_compat import SBlock, SBlockRealize
 
 
 @dataclass(frozen=True)

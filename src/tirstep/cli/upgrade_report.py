@@ -1,0 +1,166 @@
+"""``tirstep upgrade-report``: what recipes become under another TVM, sorted by how much it matters.
+
+Two TVMs are never in one process: each side is a record, which a Python of that side writes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .catalogue import require_either
+from .formatting import count
+from .record import RECORD, RecordedRecipes
+from .request import FunctionName, Json
+from .wrong_use import UseError
+
+if TYPE_CHECKING:
+    from tirstep.lowering_checks.records import Record
+    from tirstep.lowering_checks.upgrades import Upgrade
+
+    from .screen import Screen
+
+_SHOWN = 2
+"""How many details of a change stand in the table; --json has all."""
+_STYLES = {"behaviour": "bold red", "structure": "yellow", "new": "green"}
+
+
+def command(
+    old: Annotated[
+        str,
+        typer.Argument(
+            metavar="OLD",
+            help="A folder of tirstep record, or the Python or environment to run it.",
+        ),
+    ],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The same, under the newer TVM.")],
+    recipes: RecordedRecipes = None,
+    function: FunctionName = None,
+    json: Json = False,
+) -> int:
+    """Say what changes in recipes from one TVM to another.
+
+    Each step that changed is of one kind: spelling, where NEW reads OLD's text as the same program;
+    normalisation, where TVM's simplifier makes the two the same; structure; or behaviour: other
+    numbers on the simulator, other facts of the lowering, such as barriers, or a refusal. Run it
+    with NEW's tirstep, which reads both texts. Exit code 1 where behaviour changed.
+    """
+    from .screen import Screen
+
+    for name in recipes or []:
+        require_either(name)
+    words = [*(recipes or []), *(["--function", function] if function else [])]
+    screen = Screen(quiet=json)
+    with screen.working(), tempfile.TemporaryDirectory(prefix="tirstep-") as room:
+        records = []
+        for side, place in (("OLD", old), ("NEW", new)):
+            screen.doing(f"{side}: {place}")
+            records.append(_get_record(side, Path(place), Path(room) / side, words))
+        upgrade = _compare(*records)
+    if json:
+        _print_keys(upgrade)
+    else:
+        _show(screen, upgrade)
+    return 1 if upgrade.of_kind("behaviour") else 0
+
+
+def _get_record(side: str, place: Path, room: Path, words: Sequence[str]) -> Record:
+    """The record of a side, written now where `place` is no record but a Python."""
+    from tirstep.lowering_checks.records import read_record
+
+    python = find_python(place)
+    if python is None and not place.is_dir():
+        raise UseError(
+            f"{side} {place} is no folder and no Python; give a folder of `tirstep record`, or the "
+            "Python of an environment with tirstep and that TVM"
+        )
+    if python is None:
+        if words:
+            raise UseError(f"{side} {place} is a record; name recipes where it is written")
+        return read_record(place)
+    _run_record(side, python, room, words)
+    return read_record(room)
+
+
+def find_python(place: Path) -> Path | None:
+    """The Python that is meant, by itself or by its environment; None for a record."""
+    if place.is_file():
+        return place.absolute()
+    python = place / "bin" / "python"
+    is_python = python.is_file() and not (place / RECORD).is_file()
+    return python.absolute() if is_python else None
+
+
+def _run_record(side: str, python: Path, room: Path, words: Sequence[str]) -> None:
+    command = [str(python), "-m", "tirstep", "record", str(room), *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        raise UseError(f"{side}: {python} does not run: {error.strerror}") from error
+    if done.returncode < 0:
+        raise UseError(f"{side}: {python} was ended by signal {-done.returncode}; run it again")
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise UseError(f"{side}: {python} -m tirstep record failed: {said[-1]}")
+
+
+def _compare(old: Record, new: Record) -> Upgrade:
+    import tvm
+
+    from tirstep.lowering_checks.upgrades import compare_records
+
+    if new.tvm != tvm.__version__:
+        raise UseError(
+            f"NEW is of TVM {new.tvm}, and this is TVM {tvm.__version__}, which would read its "
+            "text in another way; run the command with NEW's Python"
+        )
+    return compare_records(old, new)
+
+
+def _show(screen: Screen, upgrade: Upgrade) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    changes = upgrade.changes
+    if changes:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for header in ("recipe", "step", "kind", "what"):
+            table.add_column(header, no_wrap=header != "what")
+        for change in changes:
+            told = list(change.details[:_SHOWN])
+            if len(change.details) > _SHOWN:
+                told.append(f"and {len(change.details) - _SHOWN} more")
+            kind = Text(change.kind, _STYLES.get(change.kind, ""))
+            table.add_row(Text(change.recipe), Text(change.step), kind, Text("; ".join(told)))
+        screen.table(table)
+        screen.line()
+    counts = Counter(change.kind for change in changes)
+    summary = ", ".join(f"{number} {kind}" for kind, number in counts.items()) or "all the same"
+    steps = count(upgrade.count, "step")
+    screen.line((f"TVM {upgrade.old} to {upgrade.new}", "bold"), f"  {steps}: {summary}")
+
+
+def _print_keys(upgrade: Upgrade) -> None:
+    from .json_output import print_document
+
+    print_document(
+        "upgrade-report",
+        old=upgrade.old,
+        new=upgrade.new,
+        steps=upgrade.count,
+        changes=[
+            {
+                "recipe": change.recipe,
+                "step": change.step,
+                "kind": change.kind,
+                "details": list(change.details),
+            }
+            for change in upgrade.changes
+        ],
+    )

@@ -1,0 +1,176 @@
+"""What moved or was renamed in TVM between 0.25 and 0.27, under the names of 0.27.
+
+This module alone asks which TVM there is. What is the same in all versions is imported from TVM
+itself; what is not is imported from here, and no other module has a second way for an older TVM.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import tvm
+
+TVM = tuple(int(part) for part in tvm.__version__.split(".")[:2])
+
+if TVM >= (0, 27):
+    from tvm.ir import Call, TensorLoad, TensorRegion
+    from tvm.s_tir import SBlock, SBlockRealize
+    from tvm.script import tirx as _T
+    from tvm.sym import (
+        Analyzer,
+        detect_iter_map,
+        detect_linear_equation,
+        estimate_region_lower_bound,
+        estimate_region_upper_bound,
+    )
+    from tvm.sym.iter_affine_map import IterMapLevel
+    from tvm.tirx import Break, Continue, Return
+    from tvm.tirx.buffer import BufferType
+    from tvm_ffi import structural_map, structural_walk
+
+    ptx_legacy = _T.ptx_legacy
+else:
+    from tvm.arith import (
+        Analyzer,
+        detect_iter_map,
+        detect_linear_equation,
+        estimate_region_lower_bound,
+        estimate_region_upper_bound,
+    )
+    from tvm.arith.iter_affine_map import IterMapLevel
+    from tvm.ir import Call, Node, Range
+    from tvm.script import tirx as _T
+    from tvm.tirx import Break, Continue, Evaluate, PrimFunc, Return, SBlock, SBlockRealize, Stmt
+    from tvm.tirx import BufferLoad as TensorLoad
+    from tvm.tirx import BufferRegion as TensorRegion
+    from tvm.tirx.buffer import BufferType
+    from tvm.tirx.stmt_functor import ir_transform
+    from tvm_ffi import structural_walk
+
+    ptx_legacy = SimpleNamespace(ldmatrix=_T.ptx.ldmatrix_legacy, mma=_T.ptx.mma.legacy)
+
+    # The attribute `source` of 0.27; nothing that these classes have is replaced.
+    for _class in (TensorLoad, TensorRegion):
+        _class.source = property(lambda self: self.buffer)
+
+    def structural_map(root: Any, callbacks: Any) -> Any:  # type: ignore[misc]
+        """The tree with each node of a kind replaced by what the callback of its kind returns.
+
+        Parameters
+        ----------
+        root : PrimFunc, Stmt, Expr or Range
+            Of a function the body is mapped.
+        callbacks
+            ``(kind, callback)``, ``((kind, ...), callback)``, or a list of these. A callback sees a
+            node whose parts were mapped already.
+        """
+        if isinstance(root, PrimFunc):
+            return root.with_body(structural_map(root.body, callbacks))
+        if isinstance(root, Range):
+            ends = (structural_map(end, callbacks) for end in (root.min, root.extent))
+            return Range.from_min_extent(*ends)
+        if isinstance(root, Stmt):
+            pairs = list(_list_pairs([callbacks]))
+            names = [kind.__tvm_ffi_type_info__.type_key for kinds, _ in pairs for kind in kinds]
+
+            def replace(node: Any) -> Any:
+                return next(call(node) for kinds, call in pairs if isinstance(node, kinds))
+
+            return ir_transform(root, None, replace, names)
+        is_expression = isinstance(root, Node)
+        return structural_map(Evaluate(root), callbacks).value if is_expression else root
+
+    def _list_pairs(callbacks: Any) -> Iterator[tuple[tuple[Any, ...], Callable[[Any], Any]]]:
+        for each in callbacks:
+            match each:
+                case (type() as kind, call) if callable(call):
+                    yield (kind,), call
+                case ((type(), *_) as kinds, call) if callable(call):
+                    yield tuple(kinds), call
+                case _:
+                    yield from _list_pairs(each)
+
+
+_LAUNCH_PARAMS = "tirx.kernel_launch_params"
+
+# Operators by the names of an older version, under those of 0.27.
+_RENAMED = {
+    f"tirx.{name}": f"prim.{name}"
+    for name in ("ceil", "clz", "if_then_else", "likely", "log2", "vscale")
+} | {
+    "tirx.ptx.cp_async_raw": "tirx.s_tir.cp_async_raw",
+    "tirx.ptx.ldg32": "tirx.s_tir.ldg32",
+    "tirx.ptx.ldmatrix_legacy": "tirx.ptx_legacy.ldmatrix",
+    "tirx.ptx.mma_legacy": "tirx.ptx_legacy.mma",
+}
+_OLD_NAMES = {new: old for old, new in _RENAMED.items()}
+
+
+_SPELLINGS = {
+    "T.ptx.ldmatrix_legacy": "T.ptx_legacy.ldmatrix",
+    "T.ptx.mma.legacy": "T.ptx_legacy.mma",
+}
+"""What 0.26 prints, and how 0.27 spells it."""
+
+
+def spell_as_newer(text: str) -> tuple[str, list[str]]:
+    """TVMScript of an older version in the words of the newer one, and what was spelt otherwise."""
+    changed = []
+    for old, new in _SPELLINGS.items():
+        if f"{old}(" in text and TVM >= (0, 27):
+            text = text.replace(f"{old}(", f"{new}(")
+            changed.append(f"{old} is now {new}")
+    return text, changed
+
+
+def get_op_name(call: Any) -> str:
+    """The name that 0.27 gives the operator of a call, as ``tirx.tvm_access_ptr``; of a function
+    of the module, or of none, the empty string."""
+    name = str(getattr(call.op, "name", ""))
+    return name if TVM >= (0, 27) else _RENAMED.get(name, name)
+
+
+def get_launch_tags(call: Any, kernels: Mapping[str, Any]) -> list[str] | None:
+    """The thread axes whose extents are the last arguments of a launch; None of any other call.
+
+    Before 0.27 a launch is a call of a packed function with the kernel's name.
+    """
+    name = get_op_name(call)
+    if name == "tirx.call_ffi_kernel":
+        return [str(tag) for tag in call.attrs.launch_params]
+    if TVM >= (0, 27) or name != "tirx.tvm_call_packed":
+        return None
+    kernel = kernels.get(str(getattr(call.args[0], "value", "")))
+    return None if kernel is None else [str(tag) for tag in kernel.attrs[_LAUNCH_PARAMS]]
+
+
+def get_old_op_name(name: str) -> str:
+    """What this TVM calls an operator of 0.27, for what is registered by name."""
+    return name if TVM >= (0, 27) else _OLD_NAMES.get(name, name)
+
+
+__all__ = [
+    "TVM",
+    "Analyzer",
+    "Break",
+    "BufferType",
+    "Call",
+    "Continue",
+    "IterMapLevel",
+    "Return",
+    "SBlock",
+    "SBlockRealize",
+    "TensorLoad",
+    "TensorRegion",
+    "detect_iter_map",
+    "detect_linear_equation",
+    "estimate_region_lower_bound",
+    "estimate_region_upper_bound",
+    "get_launch_tags",
+    "get_old_op_name",
+    "get_op_name",
+    "ptx_legacy",
+    "spell_as_newer",
+    "structural_map",
+    "structural_walk",
+]
