@@ -227,6 +227,31 @@ def test_a_vector_of_pieces_of_rows_need_not_be_aligned() -> None:
     assert result.findings == []
 
 
+@I.ir_module
+class LongerRows:
+    """Rows of seven in rows of eight, in vectors of four: some of them happen to be neighbours."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((28,), "float32"), C: T.Buffer((28,), "float32")):
+        rows = T.alloc_buffer((4, 4, 2), scope="shared")
+        for tx in T.thread_binding(7, thread="threadIdx.x"):
+            for lane in T.vectorized(4):
+                rows[(tx * 4 + lane) // 7, (tx * 4 + lane) % 7 // 2, (tx * 4 + lane) % 7 % 2] = A[
+                    tx * 4 + lane
+                ]
+            for lane in range(4):
+                C[tx * 4 + lane] = rows[
+                    (tx * 4 + lane) // 7, (tx * 4 + lane) % 7 // 2, (tx * 4 + lane) % 7 % 2
+                ]
+
+
+def test_what_is_no_vector_to_the_code_generator_need_not_be_aligned() -> None:
+    values = np.arange(28, dtype="float32")
+    result = simulate(LongerRows, [values, np.full(28, np.nan, "float32")])
+    assert result.arguments[1].tolist() == values.tolist()
+    assert result.findings == []
+
+
 def test_of_a_vector_in_one_place_the_last_lane_stays() -> None:
     @I.ir_module
     class Sum:

@@ -45,6 +45,10 @@ class Memory:
         """Store values at an index, for the lanes of a mask."""
         raise NotImplementedError
 
+    def store_elements(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+        """The same, one element of a vector after the other: no place has to be aligned."""
+        self.store(index, value, mask, location)
+
     def begin_store(self, index: Any, value: Any, mask: Array | None, location: str) -> Arrive:
         """Begin a store that hardware does asynchronously."""
         raise UnsupportedError(

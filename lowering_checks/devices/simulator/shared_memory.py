@@ -139,7 +139,13 @@ class SharedMemory(Memory):
         return self.data[access.elements]
 
     def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
-        access, values = self._prepare_store(index, value, mask, location)
+        self._store(*self._prepare_store(index, value, mask, location))
+
+    def store_elements(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+        access = self._locate_cells(STORE, index, mask, location)
+        self._store(access, self._convert(access, value))
+
+    def _store(self, access: _CellAccess, values: Array) -> None:
         changes = self._check_store(access, values)
         at, new = access.pick_elements(values)
         self.data[at] = new
@@ -302,7 +308,10 @@ class SharedMemory(Memory):
     ) -> tuple[_CellAccess, Array]:
         access = self._locate_cells(STORE, index, mask, location)
         self._check_aligned(access)
-        return access, np.broadcast_to(value, access.elements.shape).astype(self.dtype, copy=False)
+        return access, self._convert(access, value)
+
+    def _convert(self, access: _CellAccess, value: Any) -> Array:
+        return np.broadcast_to(value, access.elements.shape).astype(self.dtype, copy=False)
 
     def _check_store(self, access: _CellAccess, values: Array) -> Array:
         """No other thread may access the cells at the same time, unless nothing changes.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tvm.tirx import Broadcast
+from tvm.tirx import Broadcast, Ramp
 
 from tirstep.transforms.tir import constant, find_all
 from tirstep.tvm_compat import Call, get_op_name
@@ -215,13 +215,17 @@ def _store(node: Any) -> Execute:
     index, value, buffer = translate(node.indices[0]), translate(node.value), node.buffer
     location = get_location(node)
     is_one_place = isinstance(node.indices[0], Broadcast)  # of all lanes, of which the last stays
+    # TVM's code generator makes a vector of a ramp alone.
+    is_vector = isinstance(node.indices[0], Ramp)
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         gpu.location = location
         stored = value(gpu, mask)
         if is_one_place and np.ndim(stored):
             stored = stored[..., -1:]
-        gpu.memories[buffer].store(index(gpu, mask), stored, mask, location)
+        memory = gpu.memories[buffer]
+        store = memory.store if is_vector else memory.store_elements
+        store(index(gpu, mask), stored, mask, location)
 
     return run
 
