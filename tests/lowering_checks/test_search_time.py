@@ -80,9 +80,8 @@ def tell(gpu):
     return require_time(gpu)
 
 interpreter._StructuredGpu.require_time = tell
-from tirstep.__main__ import main
-sys.argv = ["tirstep", "why", {program!r}]
-sys.exit(main())
+from tirstep.cli import main
+sys.exit(main(["why", {program!r}]))
 """
 PROGRAM = """
 import sys

@@ -12,6 +12,7 @@ from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.modules import (
     Problem,
     depthwise_conv2d,
+    layer_norm,
     relu,
     softmax,
     transpose,
@@ -172,3 +173,29 @@ def test_a_loop_of_an_extent_that_is_no_constant_goes_no_further():
     recipe = RECIPES["conv1d_folded"]
     run = run_recipe(recipe, {"m": 172, "n": 30}, options=options, config=config)
     assert find_tight_rooms(run.steps[-1].module) == []
+
+
+def cache_rows(length: int) -> tuple[Problem, Schedule]:
+    """A row of a thread block in registers, of which each of 8 threads has a part."""
+    problem = layer_norm.problem(m=3, n=length)
+    sch = Schedule(problem.module)
+    RECIPES["layer_norm_cached"](sch, threads=8, tail="guard")
+    return problem, sch
+
+
+def test_a_guard_that_lets_one_iteration_in_does_not_leak_its_loop() -> None:
+    """TVM takes ``(thread + i) % 8`` in an iteration for where the registers begin, and writes i
+    where there is none.
+    """
+    problem, sch = cache_rows(7)
+    loop = sch.get_loops(sch.get_sblock("A_local"))[-1]
+    with refuses(sch, "would use loop 'ax1_1_1' behind its end"):
+        split_loop(sch, loop, inner=8, tail="guard")
+    sch.split(loop, [None, 8])
+    assert "uninitialized read: load of A_local" in find_wrong(problem, sch)
+
+
+def test_a_guard_that_lets_several_iterations_in_is_right() -> None:
+    problem, sch = cache_rows(14)
+    split_loop(sch, sch.get_loops(sch.get_sblock("A_local"))[-1], inner=8, tail="guard")
+    assert find_wrong(problem, sch) == ""

@@ -16,18 +16,15 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range
 from tvm.tirx import (
     EQ,
-    Add,
     And,
     BufferStore,
     Evaluate,
-    FloorDiv,
-    FloorMod,
     For,
     ForKind,
     Sub,
@@ -36,7 +33,7 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
-from tirstep.tvm_compat import Analyzer, structural_walk
+from tirstep.tvm_compat import Analyzer, structural_map
 
 from ..passes.pipeline import Around, lower_around
 from ..passes.serial import make_threads_serial
@@ -48,7 +45,6 @@ from ..tir import (
     constant,
     find_accesses,
     find_all,
-    find_conditions,
     get_axis,
     get_elements,
     get_places,
@@ -60,6 +56,14 @@ from ..tir import (
 from .descending import is_descending
 from .enumeration import choose_values, compile_expressions, escapes, varies_along
 from .pipelines import STAGE
+from .quotients import (
+    Quotients,
+    divides,
+    find_all_quotients,
+    find_quotients,
+    is_pinned,
+    is_thread,
+)
 from .races import find_races
 from .vectors import find_place
 
@@ -72,21 +76,6 @@ _FLATTENING = "tirx.FlattenBuffer"
 _SYNCHRONIZING = "s_tir.ThreadSync"
 
 
-class _Quotient(NamedTuple):
-    """A quotient or a remainder in an index of a block, in loop variables.
-
-    Attributes
-    ----------
-    shift : the constant in the sum that is divided
-    is_strange : whether TVM may take its value in one thread for that in all; of shared memory only
-    """
-
-    buffer: Any
-    expression: Any
-    shift: int
-    is_strange: bool
-
-
 class _Doubts(NamedTuple):
     """Why a module may become something else, by what has to be watched to know.
 
@@ -94,18 +83,20 @@ class _Doubts(NamedTuple):
     ----------
     splits_rooms, shifts : whether rooms may be split, and indices changed
     tight : the names of the buffers whose rooms may be too small
+    leaks : whether a loop's variable may be used behind the loop
     shares, unrolls : whether barriers may be missing, and whether for loops that are unrolled
     """
 
     splits_rooms: bool
     shifts: bool
     tight: tuple[str, ...]
+    leaks: bool
     shares: bool
     unrolls: bool
 
     def name_passes(self) -> tuple[str, ...]:
         """The passes to be watched."""
-        names = [_COMPACTING] * (self.splits_rooms or bool(self.tight))
+        names = [_COMPACTING] * (self.splits_rooms or bool(self.tight) or self.leaks)
         names += [_FLATTENING] * self.shifts
         return (*names, *[_SYNCHRONIZING] * 2 * self.shares)
 
@@ -114,13 +105,14 @@ class _Doubts(NamedTuple):
 def _doubt(module: IRModule, *, is_last: bool = False) -> _Doubts:
     """What is not certain about a module; most are not lowered at all."""
     bodies = [function.body for _, function in module.functions_items()]
-    read = [_find_all_quotients(body) for body in bodies]
+    read = [find_all_quotients(body) for body in bodies]
     moved = [_find_moved(body, each) for body, each in zip(bodies, read, strict=True)]
     unrolls = any(map(_unrolls_stores, bodies))
     return _Doubts(
         any(map(_may_split_rooms, read)),
         any(map(_has_shifted_quotients, read)),
         tuple(str(buffer.name) for buffers in moved for buffer in buffers),
+        any(map(_may_leak, read)),
         unrolls or any(_may_share(body, is_last) for body in bodies),
         unrolls,
     )
@@ -276,20 +268,7 @@ def find_changed_indices(module: IRModule) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-_Quotients = list[tuple[Place, tuple[_Quotient, ...]]]
-"""Those of each block that has some, in program order."""
-
-
-def _find_all_quotients(body: Any) -> _Quotients:
-    read = (
-        (place, _read_quotients(place.key, _find_threads(place)))
-        for place in get_places(body)
-        if place.is_innermost
-    )
-    return [(place, quotients) for place, quotients in read if quotients]
-
-
-def _has_shifted_quotients(read: _Quotients) -> bool:
+def _has_shifted_quotients(read: Quotients) -> bool:
     """Whether a buffer's indices divide sums with several constants, or may do so in a pipeline.
 
     Or sums that get smaller as a loop goes on.
@@ -307,97 +286,9 @@ def _has_shifted_quotients(read: _Quotients) -> bool:
     return False
 
 
-@functools.lru_cache(maxsize=256)  # a transform leaves most blocks as they are
-def _read_quotients(
-    place: tuple[Any, ...], threads: tuple[tuple[Any, int], ...]
-) -> tuple[_Quotient, ...]:
-    """The quotients in the indices of a block that holds no others."""
-    block, items, guards = place
-    if not (_divides(block.body) or _divides(tuple(value for _, value in items))):
-        return ()
-    named, found = dict(items), []
-    stores = len(find_all(block.body, BufferStore))
-    for at, (buffer, indices) in enumerate(get_elements(block.body)):
-        quotients = _find_quotients([substitute(index, named) for index in indices])
-        is_shared = bool(quotients) and buffer.scope().startswith("shared")
-        conditions: list[Any] = []
-        if is_shared and threads:
-            inner = find_conditions(block.body, indices) if at >= stores else []
-            conditions = [*guards, *(substitute(condition, named) for condition in inner)]
-        for quotient in quotients:
-            is_strange = is_shared and _is_strange(quotient, threads, conditions)
-            found.append(_Quotient(buffer, quotient, _find_shift(quotient.a), is_strange))
-    return tuple(found)
-
-
-def _is_strange(quotient: Any, threads: tuple[tuple[Any, int], ...], conditions: list[Any]) -> bool:
-    """Whether TVM may take a quotient's value in one thread for that in all."""
-    moving = [item for item in threads if is_used(item[0], quotient)]
-    return bool(moving) and (
-        _is_uneven(quotient) or any(_is_pinned(conditions, *item) for item in moving)
-    )
-
-
-@functools.lru_cache(maxsize=1024)
-def _divides(node: Any) -> bool:
-    """Whether there is a quotient or a remainder in a statement or in expressions."""
-    found: list[Any] = []
-    structural_walk(node, [((FloorDiv, FloorMod), found.append)], order="pre")
-    return bool(found)
-
-
-def _find_threads(place: Place) -> tuple[tuple[Any, int], ...]:
-    """The variables of several threads around a block, and how many these are."""
-    return tuple(
-        (loop.loop_var, constant(loop.extent) or 0)
-        for loop in place.loops
-        if _is_thread(loop) and constant(loop.extent) != 1
-    )
-
-
-def _is_uneven(quotient: Any) -> bool:
-    """Whether it divides a remainder whose divisor it does not divide, as in ``i % 5 % 4``."""
-    divisor = constant(quotient.b)
-    return divisor is None or any(
-        (constant(inner.b) or 1) % divisor for inner in find_all(quotient.a, FloorMod)
-    )
-
-
-def _is_pinned(conditions: list[Any], thread: Any, count: int) -> bool:
-    """Whether conditions let one thread in, where all else is zero: ``thread * 4 < 3``, say."""
-    asked = [condition for condition in conditions if is_used(thread, condition)]
-    if not asked:
-        return False
-    try:
-        holds = compile_expressions((), asked, [thread])
-        return sum(holds(value) is not None for value in range(count)) <= 1
-    except (TypeError, ZeroDivisionError):  # of an open size of 0, say
-        return True
-
-
-def _find_quotients(indices: Iterable[Any]) -> list[Any]:
-    """Of each index the remainders, then the quotients."""
-    found: list[Any] = []
-    for index in indices:
-        divided: list[Any] = []
-        kinds = [(FloorMod, found.append), (FloorDiv, divided.append)]
-        structural_walk(index, kinds, order="pre")
-        found += divided
-    return found
-
-
-def _find_shift(expression: Any) -> int:
-    """The constant in a sum."""
-    if isinstance(expression, Add):
-        return _find_shift(expression.a) + _find_shift(expression.b)
-    if isinstance(expression, Sub):
-        return _find_shift(expression.a) - _find_shift(expression.b)
-    return constant(expression) or 0
-
-
 def _differ(old: Use, new: Use, ranges: dict[Any, Range]) -> bool:
     """Whether an element lies elsewhere in the buffer of one dimension, in a loop's iteration."""
-    dividends = [quotient.a for quotient in _find_quotients(old.indices)]
+    dividends = [quotient.a for quotient in find_quotients(old.indices)]
     is_one = all(structural_equal(dividend, dividends[0]) for dividend in dividends)
     if is_one and not any(map(is_descending, dividends)):
         return False
@@ -433,8 +324,8 @@ def find_split_rooms(module: IRModule) -> list[str]:
     found = []
     for variable, function in around.before.functions_items():
         loops = find_all(function.body, For)
-        threads = [loop for loop in loops if _is_thread(loop)]
-        others = [loop for loop in loops if not _is_thread(loop)]
+        threads = [loop for loop in loops if is_thread(loop)]
+        others = [loop for loop in loops if not is_thread(loop)]
         elements = (get_elements(each.body) for each in (function, around.after[variable]))
         tried: list[tuple[Any, bool]] = []
         for (buffer, old), (_, new) in zip(*elements, strict=True):
@@ -458,11 +349,7 @@ def _find_begin(index: Any, smaller: Any) -> Any:
     return index - smaller
 
 
-def _is_thread(loop: For) -> bool:
-    return (get_axis(loop) or "").startswith("threadIdx")
-
-
-def _may_split_rooms(read: _Quotients) -> bool:
+def _may_split_rooms(read: Quotients) -> bool:
     return any(quotient.is_strange for _, quotients in read for quotient in quotients)
 
 
@@ -494,13 +381,63 @@ def find_tight_rooms(module: IRModule) -> list[str]:
     return list(dict.fromkeys(map(str, found)))
 
 
+@cached_by_module(4)
+def find_leaked_variables(module: IRModule) -> list[str]:
+    """The loops, by name, whose variable TVM uses behind their end.
+
+    Of ``(t + i) % 8`` in a loop over i whose guard lets its first iteration in alone, TVM takes
+    the value in an iteration for where a buffer begins, and writes it where there is no i. Empty
+    where it does not lower.
+    """
+    doubts = _doubt(module)
+    around = _watch(module, _COMPACTING, doubts) if doubts.leaks else None
+    if around is None:
+        return []
+    found = []
+    for _, function in around.after.functions_items():
+        loops = [loop for loop in find_all(function.body, For) if constant(loop.extent) != 1]
+        found += [
+            str(loop.loop_var.name)
+            for loop in loops
+            if not is_thread(loop) and _is_used_behind(loop.loop_var, function.body)
+        ]
+    return list(dict.fromkeys(found))
+
+
+def _is_used_behind(variable: Any, body: Any) -> bool:
+    """Whether a loop's variable is used in a statement outside of its loop."""
+
+    def leave_out(loop: For) -> Any:
+        return Evaluate(0) if loop.loop_var.same_as(variable) else loop
+
+    return is_among(variable, undefined_vars(structural_map(body, (For, leave_out))))
+
+
+def _may_leak(read: Quotients) -> bool:
+    """Whether a guard lets one iteration of a loop in, of whose variable an index is a quotient."""
+    for place, quotients in read:
+        _, _, guards = place.key
+        local = [it.expression for it in quotients if it.buffer.scope() != "global"]
+        for loop in place.loops if local and guards else ():
+            extent = constant(loop.extent)
+            if (
+                extent == 1
+                or is_thread(loop)
+                or not any(is_used(loop.loop_var, it) for it in local)
+            ):
+                continue
+            if extent is None or is_pinned(list(guards), loop.loop_var, extent):
+                return True
+    return False
+
+
 def _reaches_out(access: Access) -> bool:
     """Whether a block uses an element of registers or shared memory that does not exist."""
     if access.pattern.is_conditional:
         return False
     inside = []
     for part, extent in zip(access.ranges, access.buffer.shape, strict=True):
-        if _divides(part.min):
+        if divides(part.min):
             inside += [part.min >= 0, part.min <= extent - part.extent]
     if not inside:
         return False
@@ -516,7 +453,7 @@ def _reaches_out(access: Access) -> bool:
     return all(constant(loop.min) == 0 for loop in loops) and escapes(is_let, is_inside, loops)
 
 
-def _find_moved(body: Any, read: _Quotients) -> list[Any]:
+def _find_moved(body: Any, read: Quotients) -> list[Any]:
     """The buffers of which a loop around all uses moves what is divided, by a rest."""
     rooms = [
         quotient
@@ -547,7 +484,7 @@ def _find_moved(body: Any, read: _Quotients) -> list[Any]:
 def _find_outer(loops: tuple[For, ...], *, is_shared: bool) -> Iterator[Any]:
     """The variables of loops of several iterations, that are not of threads with common memory."""
     for loop in loops:
-        if constant(loop.extent) != 1 and not (is_shared and _is_thread(loop)):
+        if constant(loop.extent) != 1 and not (is_shared and is_thread(loop)):
             yield loop.loop_var
 
 

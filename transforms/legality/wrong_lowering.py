@@ -17,6 +17,7 @@ from .descending import find_negative_divisors
 from .lifetimes import LostRead, find_lost_reads
 from .lowered_memory import (
     find_changed_indices,
+    find_leaked_variables,
     find_missing_barriers,
     find_split_rooms,
     find_tight_rooms,
@@ -200,6 +201,14 @@ def _blame_tight_room(name: str) -> Fault:
     )
 
 
+def _blame_variable(name: str) -> Fault:
+    return Fault(
+        f"TVM would use loop '{name}' behind its end: of the one iteration that its guard lets in "
+        "it takes the index for where a buffer begins",
+        "split by a factor that is no longer than the loop, or leave it as it is",
+    )
+
+
 def _blame_barrier(name: str) -> Fault:
     return Fault(
         f"threads would share elements of the shared buffer '{name}' with no barrier between: "
@@ -227,5 +236,6 @@ _BEHIND_READS = (
     _Net(find_changed_indices, _blame_indices),
     _Net(find_split_rooms, _blame_split_room),
     _Net(find_tight_rooms, _blame_tight_room),
+    _Net(find_leaked_variables, _blame_variable),
     _Net(find_missing_barriers, _blame_barrier),
 )

@@ -341,12 +341,16 @@ class SimulatedGpu:
         """Make a buffer that lies in another one, from its beginning."""
         lanes, size = count_lanes(buffer.dtype), self._count_scalars(buffer)
         memory, dtype = address.memory, get_numpy_dtype(buffer.dtype)
-        low = self._layout.offsets.get(buffer)
+        low = self._find_beginning(buffer)
         if low is None:  # then all that the other one has
             low, size = 0, memory.size * memory.dtype.itemsize // dtype.itemsize
         buffer_id = self._layout.buffer_ids.get(buffer, 0)
         view = memory.view(str(buffer.name), dtype, size, low, buffer_id)
         self.memories[buffer] = VectorMemory(view, lanes) if lanes > 1 else view
+
+    def _find_beginning(self, buffer: Var) -> int | None:
+        """The first element of a view of merged memory; None where it is not known."""
+        return self._layout.offsets.get(buffer)
 
     def _count_scalars(self, buffer: Var) -> int:
         extents = (self.evaluate(extent) for extent in buffer.shape)

@@ -10,6 +10,7 @@ side has ended.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -50,7 +51,10 @@ def is_guarded(argv: Sequence[str]) -> bool:
     """Whether a command line is to run in a process of its own, and this is not that one yet."""
     if not argv or SOCKET in os.environ:
         return False
-    return argv[0] == PASS or (argv[0] in JUDGES and any(map(is_program, argv[1:])))
+    # Behind an option there is its value, the file of a report, say.
+    pairs = itertools.pairwise(argv)
+    named = [word for before, word in pairs if not before.startswith("-")]
+    return argv[0] == PASS or (argv[0] in JUDGES and any(map(is_program, named)))
 
 
 def run_guarded(argv: Sequence[str]) -> int:

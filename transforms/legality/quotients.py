@@ -1,0 +1,144 @@
+"""Quotients and remainders in indices of blocks, which TVM gets wrong in small buffers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tvm.tirx import Add, BufferStore, FloorDiv, FloorMod, For, Sub
+
+from tirstep.tvm_compat import structural_walk
+
+from ..tir import (
+    Place,
+    constant,
+    find_all,
+    find_conditions,
+    get_axis,
+    get_elements,
+    get_places,
+    is_used,
+    substitute,
+)
+from .enumeration import compile_expressions
+
+
+class Quotient(NamedTuple):
+    """A quotient or a remainder in an index of a block, in loop variables.
+
+    Attributes
+    ----------
+    shift : the constant in the sum that is divided
+    is_strange : whether TVM may take its value in one thread for that in all; of shared memory only
+    """
+
+    buffer: Any
+    expression: Any
+    shift: int
+    is_strange: bool
+
+
+Quotients = list[tuple[Place, tuple[Quotient, ...]]]
+"""Those of each block that has some, in program order."""
+
+
+def find_all_quotients(body: Any) -> Quotients:
+    read = (
+        (place, _read_quotients(place.key, _find_threads(place)))
+        for place in get_places(body)
+        if place.is_innermost
+    )
+    return [(place, quotients) for place, quotients in read if quotients]
+
+
+@functools.lru_cache(maxsize=256)  # a transform leaves most blocks as they are
+def _read_quotients(
+    place: tuple[Any, ...], threads: tuple[tuple[Any, int], ...]
+) -> tuple[Quotient, ...]:
+    """The quotients in the indices of a block that holds no others."""
+    block, items, guards = place
+    if not (divides(block.body) or divides(tuple(value for _, value in items))):
+        return ()
+    named, found = dict(items), []
+    stores = len(find_all(block.body, BufferStore))
+    for at, (buffer, indices) in enumerate(get_elements(block.body)):
+        quotients = find_quotients([substitute(index, named) for index in indices])
+        is_shared = bool(quotients) and buffer.scope().startswith("shared")
+        conditions: list[Any] = []
+        if is_shared and threads:
+            inner = find_conditions(block.body, indices) if at >= stores else []
+            conditions = [*guards, *(substitute(condition, named) for condition in inner)]
+        for quotient in quotients:
+            is_strange = is_shared and _is_strange(quotient, threads, conditions)
+            found.append(Quotient(buffer, quotient, _find_shift(quotient.a), is_strange))
+    return tuple(found)
+
+
+def _is_strange(quotient: Any, threads: tuple[tuple[Any, int], ...], conditions: list[Any]) -> bool:
+    """Whether TVM may take a quotient's value in one thread for that in all."""
+    moving = [item for item in threads if is_used(item[0], quotient)]
+    return bool(moving) and (
+        _is_uneven(quotient) or any(is_pinned(conditions, *item) for item in moving)
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def divides(node: Any) -> bool:
+    """Whether there is a quotient or a remainder in a statement or in expressions."""
+    found: list[Any] = []
+    structural_walk(node, [((FloorDiv, FloorMod), found.append)], order="pre")
+    return bool(found)
+
+
+def _find_threads(place: Place) -> tuple[tuple[Any, int], ...]:
+    """The variables of several threads around a block, and how many these are."""
+    return tuple(
+        (loop.loop_var, constant(loop.extent) or 0)
+        for loop in place.loops
+        if is_thread(loop) and constant(loop.extent) != 1
+    )
+
+
+def _is_uneven(quotient: Any) -> bool:
+    """Whether it divides a remainder whose divisor it does not divide, as in ``i % 5 % 4``."""
+    divisor = constant(quotient.b)
+    return divisor is None or any(
+        (constant(inner.b) or 1) % divisor for inner in find_all(quotient.a, FloorMod)
+    )
+
+
+def is_pinned(conditions: list[Any], thread: Any, count: int) -> bool:
+    """Whether conditions let one thread in, where all else is zero: ``thread * 4 < 3``, say."""
+    asked = [condition for condition in conditions if is_used(thread, condition)]
+    if not asked:
+        return False
+    try:
+        holds = compile_expressions((), asked, [thread])
+        return sum(holds(value) is not None for value in range(count)) <= 1
+    except (TypeError, ZeroDivisionError):  # of an open size of 0, say
+        return True
+
+
+def find_quotients(indices: Iterable[Any]) -> list[Any]:
+    """Of each index the remainders, then the quotients."""
+    found: list[Any] = []
+    for index in indices:
+        divided: list[Any] = []
+        kinds = [(FloorMod, found.append), (FloorDiv, divided.append)]
+        structural_walk(index, kinds, order="pre")
+        found += divided
+    return found
+
+
+def _find_shift(expression: Any) -> int:
+    """The constant in a sum."""
+    if isinstance(expression, Add):
+        return _find_shift(expression.a) + _find_shift(expression.b)
+    if isinstance(expression, Sub):
+        return _find_shift(expression.a) - _find_shift(expression.b)
+    return constant(expression) or 0
+
+
+def is_thread(loop: For) -> bool:
+    return (get_axis(loop) or "").startswith("threadIdx")
