@@ -28,6 +28,7 @@ from tvm.tirx import (
     For,
     ForKind,
     Sub,
+    Var,
     const,
 )
 from tvm.tirx.analysis import undefined_vars
@@ -410,7 +411,7 @@ def _is_used_behind(variable: Any, body: Any) -> bool:
     def leave_out(loop: For) -> Any:
         return Evaluate(0) if loop.loop_var.same_as(variable) else loop
 
-    return is_among(variable, undefined_vars(structural_map(body, (For, leave_out))))
+    return is_among(variable, find_all(structural_map(body, (For, leave_out)), Var))
 
 
 def _may_leak(read: Quotients) -> bool:
