@@ -5,9 +5,11 @@ import pytest
 import tvm
 from edits import edit
 from pipelines import tensor_core_matmul
+from tvm.s_tir import Schedule
 from tvm.tirx import BufferStore, Evaluate, For, call_intrin
 from warps import load_bytes_transposed, load_once, multiply_in_warp_memory, multiply_once
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.devices.simulator import lower, simulate, simulate_lowered
 from tirstep.modules import matmul
@@ -224,3 +226,45 @@ def test_counts_see_matrix_instructions_and_bank_conflicts() -> None:
     assert plain.matrix_loads == 4 * 8 * 4
     assert plain.scopes["shared"].bank_conflicts > 3 * plain.matrix_loads
     assert swizzled.scopes["shared"].bank_conflicts == 0
+
+
+def test_a_pair_of_sums_in_a_row_of_odd_length_is_misaligned() -> None:
+    """Its index is a ramp plus nothing, which is a vector to TVM's code generator all the same."""
+    problem = matmul.problem(32, 32, 16, dtype="float16", transpose_b=True)
+    sch = Schedule(problem.module)
+
+    def get_loop(name: str, index: int):
+        return sch.get_loops(sch.get_sblock(name))[index]
+
+    tr.tile_in_fragments(
+        sch, sch.get_sblock("C"), tile=(32, 16), warp=(16, 16), tile_k=16, depth=16, swizzle=1
+    )
+    loops = get_loop("C_o", 0), get_loop("C_o", 1)
+    tr.store_through_shared(sch, sch.get_sblock("C_o"), *loops, columns=16, warps=2, vector=1)
+    sums = "C_shared.dyn_local"
+    tr.pad_shared_rows(sch, sch.get_sblock(sums), elements=1)
+    for operand in (0, 1):
+        tr.stage_fragments_at(
+            sch,
+            sch.get_sblock("C_o"),
+            get_loop("C_o", 2),
+            operand=operand,
+            warps=2,
+            vector=2,
+            layout="rows",
+            tail="refuse",
+        )
+        tr.cache_read_at(
+            sch, sch.get_sblock("C_o"), get_loop("C_o", 3), operand=operand, scope="local"
+        )
+    tr.decompose_reduction_at(sch, sch.get_sblock("C_o"), get_loop("C_o", 2))
+    tr.tensorize_fragments(
+        sch,
+        sch.get_sblock("C_o_update"),
+        [sch.get_sblock(f"{name}_shared.dyn_local") for name in "AB"],
+        sch.get_sblock("C_o_init"),
+        sch.get_sblock(sums),
+        tf32=False,
+    )
+    (finding, *_) = check_numbers(problem, sch.mod, SIMULATOR, where="here")
+    assert "misaligned access: vector access at C_shared.dyn[17] by thread (4, " in str(finding)

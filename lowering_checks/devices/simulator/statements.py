@@ -10,7 +10,7 @@ import numpy as np
 from tvm.tirx import Broadcast, Ramp
 
 from tirstep.transforms.tir import constant, find_all
-from tirstep.tvm_compat import Call, get_op_name
+from tirstep.tvm_compat import Analyzer, Call, get_op_name
 
 from ..device import Array
 from .async_copies import CP_ASYNC
@@ -216,7 +216,7 @@ def _store(node: Any) -> Execute:
     location = get_location(node)
     is_one_place = isinstance(node.indices[0], Broadcast)  # of all lanes, of which the last stays
     # TVM's code generator makes a vector of a ramp alone.
-    is_vector = isinstance(node.indices[0], Ramp)
+    is_vector = isinstance(Analyzer().simplify(node.indices[0]), Ramp)
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         gpu.location = location
