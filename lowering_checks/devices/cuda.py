@@ -81,11 +81,9 @@ class CudaDevice(Device):
             with convert_tvm_errors("the kernel does not run"):
                 if self._has_guard_zones:
                     return run_in_guard_zones(call, names, arguments, self._device, scalars=scalars)
-                given = self._upload(arguments, parameters)
+                given = upload(arguments, parameters, self._device)
                 call(*given)
-                return [
-                    np.asarray(each.numpy() if hasattr(each, "numpy") else each) for each in given
-                ], ()
+                return download(given), ()
 
         return Program(run, parameters)
 
@@ -97,24 +95,35 @@ class CudaDevice(Device):
         module = name_main(module)
         executable = self._compile(module)
         with convert_tvm_errors("the kernel cannot be timed"):
-            tensors = self._upload(arguments, module[MAIN].params)
-            timer = executable.mod.time_evaluator(
-                MAIN, self._device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
-            )
-            results = np.array(timer(*tensors).results)
-        lower, median, upper = np.percentile(results, [25, 50, 75])
-        return Timing(float(median), float(lower), float(upper), len(results))
-
-    def _upload(self, arguments: Sequence[Array], parameters: Sequence[Any]) -> list[Any]:
-        """Tensors on the GPU; numbers as they are."""
-        return [
-            array.item()
-            if is_scalar(parameter)
-            else tvm.runtime.tensor(np.asarray(array, order="C"), self._device)
-            for array, parameter in zip(arguments, parameters, strict=True)
-        ]
+            tensors = upload(arguments, module[MAIN].params, self._device)
+            return measure(executable.mod, self._device, tensors)
 
     def _compile(self, module: tvm.IRModule) -> Any:
         require_launchable(self, module)
         with convert_tvm_errors("CUDA does not compile the module"):
             return compile_module(module, self._target)
+
+
+def upload(arguments: Sequence[Array], parameters: Sequence[Any], device: Any) -> list[Any]:
+    """Tensors on TVM's device; numbers as they are."""
+    return [
+        array.item()
+        if is_scalar(parameter)
+        else tvm.runtime.tensor(np.asarray(array, order="C"), device)
+        for array, parameter in zip(arguments, parameters, strict=True)
+    ]
+
+
+def download(tensors: Sequence[Any]) -> Arrays:
+    """What `upload` made, as arrays again."""
+    return [np.asarray(each.numpy() if hasattr(each, "numpy") else each) for each in tensors]
+
+
+def measure(module: Any, device: Any, tensors: Sequence[Any]) -> Timing:
+    """Time the function of a module of TVM's runtime, on the device where its tensors are."""
+    timer = module.time_evaluator(
+        MAIN, device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
+    )
+    results = np.array(timer(*tensors).results)
+    lower, median, upper = np.percentile(results, [25, 50, 75])
+    return Timing(float(median), float(lower), float(upper), len(results))

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import numpy as np
 import tvm
 from tvm import rpc
 from tvm.rpc.base import RPC_TRACKER_MAGIC
@@ -29,7 +28,7 @@ from tirstep.transforms.passes.serial import make_threads_serial
 
 from ..compile.compiling import MAIN, compile_module, name_main
 from .cpu import CpuDevice
-from .cuda import REPEATS, SHORTEST_REPEAT_MS
+from .cuda import download, measure, upload
 from .device import (
     Array,
     Arrays,
@@ -39,7 +38,6 @@ from .device import (
     Program,
     Timing,
     convert_tvm_errors,
-    is_scalar,
     require_launchable,
 )
 
@@ -109,7 +107,6 @@ class RpcDevice(Device):
 
     def __init__(self, address: RpcAddress) -> None:
         self.name, self.address = str(address), address
-        self._peer = _find_peer(address)
         with self._connect() as session:
             has_gpu = bool(session.cuda(0).exist)
             self._kind = address.kind or ("cuda" if has_gpu else "cpu")
@@ -143,10 +140,10 @@ class RpcDevice(Device):
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             with self._load(library) as (loaded, device):
-                tensors = _upload(arguments, parameters, device)
+                tensors = upload(arguments, parameters, device)
                 loaded[MAIN](*tensors)
                 device.sync()
-                return [_download(tensor) for tensor in tensors], ()
+                return download(tensors), ()
 
         return Program(run, parameters)
 
@@ -156,13 +153,7 @@ class RpcDevice(Device):
             return super().time(module, arguments)
         module = name_main(module)
         with self._load(self._compile(module)) as (loaded, device):
-            tensors = _upload(arguments, module[MAIN].params, device)
-            timer = loaded.time_evaluator(
-                MAIN, device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
-            )
-            results = np.array(timer(*tensors).results)
-        lower, median, upper = np.percentile(results, [25, 50, 75])
-        return Timing(float(median), float(lower), float(upper), len(results))
+            return measure(loaded, device, upload(arguments, module[MAIN].params, device))
 
     def _compile(self, module: tvm.IRModule) -> bytes:
         """Object files that the server links."""
@@ -191,8 +182,8 @@ class RpcDevice(Device):
     def _connect(self) -> Iterator[Any]:
         """A session, which ends with its last tensor."""
         address = self.address
-        if self._peer == _SERVER:
-            _require_free(address)
+        # TVM's client would wait for ever for what is gone or busy.
+        if _find_peer(address) == _SERVER:
             connect = functools.partial(rpc.connect, address.host, address.port, address.key)
         else:
             tracker = _connect_tracker(address)
@@ -228,15 +219,8 @@ def _find_peer(address: RpcAddress) -> str:
     return _TRACKER if answer == struct.pack("<i", RPC_TRACKER_MAGIC) else _SERVER
 
 
-def _require_free(address: RpcAddress) -> None:
-    """Raise `DeviceError` where a server is gone or busy: TVM would wait for it for ever."""
-    if _find_peer(address) != _SERVER:
-        raise DeviceError(f"a tracker listens at {address} now; name the device again")
-
-
 def _connect_tracker(address: RpcAddress) -> Any:
     """A tracker that has a free server of the key: for others a request would wait for ever."""
-    _find_peer(address)  # gone, it would be tried for a minute
     tracker = rpc.connect_tracker(address.host, address.port)
     end = time.monotonic() + ANSWER_SECONDS
     while True:
@@ -256,17 +240,3 @@ def _connect_tracker(address: RpcAddress) -> Any:
                 "another: tirstep serve --tracker"
             )
         time.sleep(0.1)
-
-
-def _upload(arguments: Sequence[Array], parameters: Sequence[Any], device: Any) -> list[Any]:
-    """Tensors on the server; numbers as they are."""
-    return [
-        array.item()
-        if is_scalar(parameter)
-        else tvm.runtime.tensor(np.asarray(array, order="C"), device)
-        for array, parameter in zip(arguments, parameters, strict=True)
-    ]
-
-
-def _download(tensor: Any) -> Array:
-    return np.asarray(tensor.numpy() if hasattr(tensor, "numpy") else tensor)

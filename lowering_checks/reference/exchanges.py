@@ -8,15 +8,15 @@ how the reference runs, would load what nobody has stored yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
+from tvm.ir import Range
 from tvm.tirx import For, Var
 
-from tirstep.transforms.tir import find_all, get_axis
-from tirstep.tvm_compat import TensorLoad, structural_map
+from tirstep.transforms.tir import find_all, get_axis, substitute
+from tirstep.tvm_compat import Analyzer, IntervalSet, TensorLoad
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def _find_accesses(
         yield from _find_accesses(node.body, (*loops, node), bound)
     elif kind == "SBlockRealize":
         pairs = zip(node.block.iter_vars, node.iter_values, strict=True)
-        inner = {**bound, **{it.var: _inline(value, bound) for it, value in pairs}}
+        inner = {**bound, **{it.var: substitute(value, bound) for it, value in pairs}}
         for part in (node.block.init, node.block.body):
             if part is not None:
                 yield from _find_accesses(part, loops, inner)
@@ -62,7 +62,7 @@ def _find_accesses(
             if case is not None:
                 yield from _find_accesses(case, loops, bound)
     elif kind == "Bind":
-        bound[node.var] = _inline(node.value, bound)
+        bound[node.var] = substitute(node.value, bound)
         yield from _find_loads(node.value, loops, bound)
     elif kind == "BufferStore":
         yield from _take(True, node.buffer, node.indices, loops, bound)
@@ -73,21 +73,17 @@ def _find_accesses(
 
 
 def _find_loads(
-    expression: Any, loops: tuple[Any, ...], bound: Mapping[Any, Any]
+    expression: Any, loops: tuple[Any, ...], bound: dict[Any, Any]
 ) -> Iterator[tuple[bool, _Access]]:
     for load in find_all(expression, TensorLoad):
         yield from _take(False, load.source, load.indices, loops, bound)
 
 
 def _take(
-    is_store: bool, buffer: Any, indices: Any, loops: tuple[Any, ...], bound: Mapping[Any, Any]
+    is_store: bool, buffer: Any, indices: Any, loops: tuple[Any, ...], bound: dict[Any, Any]
 ) -> Iterator[tuple[bool, _Access]]:
     if str(buffer.scope()).startswith("shared"):
-        yield is_store, _Access(buffer, tuple(_inline(it, bound) for it in indices), loops)
-
-
-def _inline(expression: Any, bound: Mapping[Any, Any]) -> Any:
-    return structural_map(expression, (Var, lambda variable: bound.get(variable, variable)))
+        yield is_store, _Access(buffer, tuple(substitute(it, bound) for it in indices), loops)
 
 
 def _get_common(store: _Access, load: _Access) -> list[For]:
@@ -109,9 +105,9 @@ def _meet(store: _Access, load: _Access) -> bool:
 def _covers(store: _Access, load: _Access) -> bool:
     """Whether each thread loads, in one iteration of the common loops, what it has stored there."""
     common = _get_common(store, load)
-    analyzer = tvm.sym.Analyzer()
+    analyzer = Analyzer()
     for loop in common:
-        analyzer.bind(loop.loop_var, tvm.ir.Range.from_min_extent(loop.min, loop.extent))
+        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
     pairs = zip(store.indices, load.indices, strict=True)
     return all(
         _lies_within(
@@ -124,10 +120,10 @@ def _covers(store: _Access, load: _Access) -> bool:
 def _get_ends(access: _Access, index: Any, first: int) -> Any:
     """The range of an index over the loops that are its own, in terms of the common ones."""
     own = {
-        loop.loop_var: tvm.sym.IntervalSet(loop.min, loop.min + loop.extent - 1)
+        loop.loop_var: IntervalSet(loop.min, loop.min + loop.extent - 1)
         for loop in access.loops[first:]
     }
-    return tvm.sym.Analyzer().int_set(index, own)
+    return Analyzer().int_set(index, own)
 
 
 def _lies_within(analyzer: Any, inner: Any, outer: Any) -> bool:

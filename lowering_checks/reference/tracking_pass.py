@@ -28,7 +28,7 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.tir import constant, find_all
-from tirstep.tvm_compat import Call, TensorLoad
+from tirstep.tvm_compat import Analyzer, Call, TensorLoad
 
 from ..compile.compiling import make_main
 from ..devices.device import is_scalar
@@ -146,7 +146,7 @@ class _TrackingPass(ConditionTracking):
         self.shaky = find_shaky_buffers(self.body)
         self.accumulated = find_accumulated(self.body)
         self.bound_loads: dict[Any, list[Any]] = {}
-        self.analyzer = tvm.sym.Analyzer()
+        self.analyzer = Analyzer()
         self.places: list[str] = []
         self.unsure = 0  # of what may be computed in vain: a condition, and what it decides over
 

@@ -18,6 +18,7 @@ if TVM >= (0, 27):
     from tvm.script import tirx as _T
     from tvm.sym import (
         Analyzer,
+        IntervalSet,
         detect_iter_map,
         detect_linear_equation,
         estimate_region_lower_bound,
@@ -32,6 +33,7 @@ if TVM >= (0, 27):
 else:
     from tvm.arith import (
         Analyzer,
+        IntervalSet,
         detect_iter_map,
         detect_linear_equation,
         estimate_region_lower_bound,
@@ -156,6 +158,7 @@ __all__ = [
     "BufferType",
     "Call",
     "Continue",
+    "IntervalSet",
     "IterMapLevel",
     "Return",
     "SBlock",

@@ -15,7 +15,7 @@ from tirstep.tvm_compat import Analyzer, Call, get_op_name
 from ..device import Array
 from .async_copies import CP_ASYNC
 from .expressions import Address, Evaluate, restrict, translate
-from .memory import get_numpy_dtype
+from .memory import count_lanes, get_numpy_dtype
 from .operators import as_stored, is_narrow
 from .run_state import UnsupportedError, get_location
 from .wide_loops import is_wide
@@ -216,7 +216,9 @@ def _store(node: Any) -> Execute:
     location = get_location(node)
     is_one_place = isinstance(node.indices[0], Broadcast)  # of all lanes, of which the last stays
     # TVM's code generator makes a vector of a ramp alone.
-    is_vector = isinstance(Analyzer().simplify(node.indices[0]), Ramp)
+    is_vector = count_lanes(node.indices[0].ty.dtype) == 1 or isinstance(
+        Analyzer().simplify(node.indices[0]), Ramp
+    )
 
     def run(gpu: SimulatedGpu, mask: Array | None) -> None:
         gpu.location = location

@@ -9,11 +9,10 @@ iteration accesses an element of what another one stores to.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 import tvm_ffi
 from tvm.tirx import (
     AttrStmt,
@@ -28,8 +27,8 @@ from tvm.tirx import (
     Var,
 )
 
-from tirstep.transforms.tir import constant, find_all
-from tirstep.tvm_compat import Call, TensorLoad, get_op_name, structural_map
+from tirstep.transforms.tir import constant, find_all, substitute
+from tirstep.tvm_compat import Call, TensorLoad, detect_linear_equation, get_op_name
 
 from .memory import count_lanes
 from .operators import BITWISE, FUNCTIONS
@@ -183,7 +182,7 @@ class _Region:
             if isinstance(node, Bind):
                 if node.var in bound:
                     return None
-                bound[node.var] = _substitute(node.value, bound)
+                bound[node.var] = substitute(node.value, bound)
         if any(get_op_name(call).rsplit(".", 1)[-1] not in _PURE for call in _find_calls(body)):
             return None
         stores = find_all(body, BufferStore)
@@ -194,10 +193,10 @@ class _Region:
             indices += [load.indices for load in loads if load.source.same_as(buffer)]
             if any(len(index) != 1 for index in indices):
                 return None
-            places.append(tuple(_substitute(index[0], bound) for index in indices))
+            places.append(tuple(substitute(index[0], bound) for index in indices))
         loops = tuple(find_all(body, For))
         extents = tuple(
-            _substitute(size, bound) for each in loops for size in (each.min, each.extent)
+            substitute(size, bound) for each in loops for size in (each.min, each.extent)
         )
         return cls(loops, stored, tuple(places), extents)
 
@@ -244,12 +243,6 @@ def _find_calls(body: Any) -> list[Any]:
     return [call for call in find_all(body, Call) if not _is_barrier(call)]
 
 
-def _substitute(expression: Any, bound: Mapping[Var, Any]) -> Any:
-    if not bound:
-        return expression
-    return structural_map(expression, (Var, lambda variable: bound.get(variable, variable)))
-
-
 def _find_variables(expression: Any) -> set[Var]:
     return set(find_all(expression, Var))
 
@@ -272,7 +265,7 @@ def _is_apart(indices: Sequence[Any], wide: Sequence[For], inner: Sequence[For])
         return False
     if any(constant(each.extent) is None for each in loops):
         return False
-    terms = tvm.sym.detect_linear_equation(first, [each.loop_var for each in loops])
+    terms = detect_linear_equation(first, [each.loop_var for each in loops])
     if len(terms) != len(loops) + 1:
         return False
     steps = [abs(constant(term) or 0) for term in list(terms)[:-1]]
