@@ -20,7 +20,9 @@ from .steps import Run, step_label
 
 VERSION_FILE = "TVM_VERSION"
 INPUTS = "inputs"
-REWRITE = "if that is meant, rewrite the goldens with `make golden` and read the change in git"
+REWRITE = (
+    "if that is meant, rewrite the goldens with `tirstep golden --write` and read the change in git"
+)
 _GOLDEN = re.compile(r"\d\d_\w+\.py|\.tirstep-\w+" + re.escape(PARTIAL))
 """Names of what `GoldenStore.write` makes, and of what it leaves where it is killed."""
 _INPUT = re.compile(r"\w+_(\d+(x\d+)*(_\w+)?|module)\.py|\.tirstep-\w+" + re.escape(PARTIAL))
@@ -50,7 +52,7 @@ class GoldenStore:
             return []
         message = (
             f"the goldens were written by TVM {written}, and TVM {tvm.__version__} is installed; "
-            f"install apache-tvm=={written}, or rewrite them with `make golden`"
+            f"install apache-tvm=={written}, or rewrite them with `tirstep golden --write`"
         )
         return [Finding("golden", str(self.root.name), message)]
 
@@ -70,7 +72,8 @@ class GoldenStore:
             if path not in made and path != self.root / VERSION_FILE:
                 names = _INPUT if path.parent.name == INPUTS else _GOLDEN
                 is_golden = path.parent in folders and names.fullmatch(path.name)
-                advice = "delete it, or run `make golden`" if is_golden else "delete or move it"
+                remove = "delete it, or run `tirstep golden --write`"
+                advice = remove if is_golden else "delete or move it"
                 message = f"no step of any recipe makes this file; {advice}"
                 where = path.relative_to(self.root).as_posix()
                 findings.append(Finding("golden", where, message))
@@ -89,7 +92,7 @@ class GoldenStore:
         if is_under_ci(environment):
             raise CheckError(
                 "goldens are not rewritten under CI (the environment has CI set); run "
-                "`make golden` on your machine and commit what it changed"
+                "`tirstep golden --write` on your machine and commit what it changed"
             )
         runs = list(runs)
         texts = {

@@ -18,6 +18,7 @@ from tvm.tirx import For
 
 from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 from tirstep.transforms.legality.merged_memory import find_overwritten
+from tirstep.transforms.legality.own_lanes import stay_in_lanes
 from tirstep.transforms.tir import (
     Place,
     constant,
@@ -329,7 +330,12 @@ def _find_foreign_reads(kernel: _Kernel, kernels: list[_Kernel]) -> Iterator[str
             continue
         writes = [write for write in kernel.writes if write.has_buffer_of(read)]
         is_update = any(write.has_block_of(read) for write in writes)
-        others = [write for write in writes if not write.has_block_of(read)]
+        others = [
+            write
+            for write in writes
+            if not write.has_block_of(read)
+            and not stay_in_lanes(read.buffer, write.place, read.place)
+        ]
         begins = read.place.block.init is not None
         if not others and not (is_update and begins):
             yield from _find_other_kernel(read, kernel, kernels)

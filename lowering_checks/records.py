@@ -15,7 +15,7 @@ from typing import Any
 
 import tvm
 
-from tirstep.files import write_file
+from tirstep.files import made_aside, write_file
 from tirstep.modules import KernelError
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe, Step
@@ -98,8 +98,18 @@ def _record_step(run: Run, step: Step) -> RecordedStep:
 
 
 def write_record(folder: Path, recipes: Iterable[tuple[str, RecordedRecipe]]) -> Record:
-    """Write the recipes into a folder as they come, and the record when they are all there."""
-    (folder / RECORD).unlink(missing_ok=True)
+    """Write the recipes into a folder as they come, and the record when they are all there.
+
+    A record that stands there stays until then.
+    """
+    if (folder / RECORD).exists():
+        with made_aside(folder) as made:
+            return _write_record(made, recipes)
+    folder.mkdir(parents=True, exist_ok=True)
+    return _write_record(folder, recipes)
+
+
+def _write_record(folder: Path, recipes: Iterable[tuple[str, RecordedRecipe]]) -> Record:
     kept = {}
     for name, recipe in recipes:
         (folder / name).mkdir(parents=True, exist_ok=True)

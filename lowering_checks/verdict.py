@@ -105,7 +105,12 @@ def judge_run(
         try:
             verdict = next(judged)
         except ERRORS as error:
-            yield _fail(run, step, _name_place(device.name, run), str(error))
+            # What cannot be judged has been run nowhere.
+            is_refused = run.problem.find_refusal() is not None
+            place = (
+                "no device: it cannot be judged" if is_refused else _name_place(device.name, run)
+            )
+            yield _fail(run, step, place, str(error))
             return
         is_right = is_right and not verdict.numbers
         yield verdict

@@ -163,8 +163,8 @@ QUERIES = (
     ),
     terms=lambda keys, dim, **_: keys + dim,
     elements=lambda batch, heads, queries, keys, dim, *, group, **_: (
-        batch * max(heads * queries * max(keys, dim), heads // group * keys * dim)
-    ),
+        batch * dim * max(heads * queries, heads // group * keys)
+    ),  # and the scores, where a schedule keeps them in global memory, which it asks itself
     accumulators=FLOATS_IN_FLOAT32,
     choices={"causal": (False, True)},
     refuse=_refuse_masks,
@@ -343,7 +343,8 @@ def _by_batch(
     error=_decode_error,
     corners=QUERIES,
     beside=_mark_keys,
-    ranges=lambda keys, **_: {3: (1, keys)},
+    ranges=lambda keys, *, full, **_: {3: (keys if full else 1, keys)},
+    may_be_large=True,
     has_matrices=True,
     flops=lambda batch, heads, keys, dim, **_: 4 * batch * heads * keys * dim,
     terms=lambda keys, dim, **_: keys + dim,
@@ -352,6 +353,7 @@ def _by_batch(
     ),
     accumulators=FLOATS_IN_FLOAT32,
     refuse=_refuse_options,
+    choices={"full": (False, True)},
 )
 def decode_attention(
     batch: int,
@@ -364,22 +366,27 @@ def decode_attention(
     out: str | None = None,
     group: int = 1,
     scale: float | None = None,
+    full: bool = False,
 ) -> tvm.IRModule:
     """Y = softmax(scale Q K^T) V of one query for each head, the next token's of a sequence.
 
     Q and Y are (batch, heads, 1, dim), K and V (batch, heads / group, keys, dim). Of the keys of
-    sequence b the first lengths(b) count: int32, from 1 to `keys`. Blocks and options are those of
-    `attention`.
+    sequence b the first lengths(b) count: int32, from 1 to `keys`; with `full` all lengths are
+    `keys`, and no key is masked. Blocks and the other options are those of `attention`. Tensors may
+    be larger than indices of 32 bits, which are int64 then.
 
     4 * dim operations for each head and key, as if all sequences were of full length. Raises
     `KernelError` for bad sizes, dtype, acc, out, group or scale.
     """
 
     def mask(place: Any, value: Any, other: Any) -> Any:
+        if full:
+            return value
         sequence, _, key, lengths = place
         return T.if_then_else(key < lengths[sequence], value, other)
 
-    sizes = (batch, heads, 1, keys, dim, group)
+    one: Any = 1 if isinstance(keys, int) else T.IntImm("int64", 1)  # as the other sizes
+    sizes = (batch, heads, one, keys, dim, group)
     return _decode(sizes, (dtype, acc, out), mask, _write_scale(scale, dim))
 
 

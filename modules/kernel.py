@@ -30,6 +30,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 import tvm
+from tvm import tirx
 from tvm.tirx import BufferStore
 
 from tirstep.modules import corners, numeric
@@ -43,10 +44,11 @@ from tirstep.modules.validation import (
     check_elements,
     check_symbolic,
     nearest,
+    needs_long_indices,
     take_options,
     take_sizes,
 )
-from tirstep.tvm_compat import BufferType, structural_walk
+from tirstep.tvm_compat import BufferType, TensorLoad, structural_walk
 
 Given = ParamSpec("Given")
 
@@ -81,6 +83,8 @@ class Meaning:
     # Of integer inputs that are no numbers to sum, such as lengths: by place, the least and the
     # largest value. For kernels with an `error`.
     ranges: Callable[..., Mapping[int, tuple[int, int]]] = lambda **_: {}
+    # Whether its tensors may be larger than indices of 32 bits: loops and indices are int64 then.
+    may_be_large: bool = False
     has_matrices: bool = False  # whether a first input of several dimensions is one of matrices
     is_bitwise: bool = False  # whether the output is its inputs' elements, moved, to the bit
     has_signed_zeros: bool = False  # whether an output that is 0 has the reference's sign
@@ -204,7 +208,9 @@ class Kernel:
         )
         if sentence := self.ask("refuse", **taken, **chosen):
             raise KernelError(f"{self.name}: {sentence}")
-        check_elements(self.name, taken, self.count("elements", **taken, **chosen))
+        elements = self.count("elements", **taken, **chosen)
+        if not rules.may_be_large:
+            check_elements(self.name, taken, elements)
         return Problem(self, MappingProxyType(taken), MappingProxyType(chosen), tuple(symbolic))
 
     def ask(self, rule: str, *arrays: Array, **constants: Any) -> Any:
@@ -252,6 +258,12 @@ class Problem(AnyProblem):
         if self.symbolic:
             named["symbolic"] = " ".join(self.symbolic)
         return f"{self.kernel.name}({', '.join(f'{key}={value}' for key, value in named.items())})"
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a tensor has more elements than indices of 32 bits reach."""
+        counted = self.kernel.count("elements", **self.shape, **self.options)
+        return self.kernel.meaning.may_be_large and needs_long_indices(counted)
 
     @functools.cached_property
     def module(self) -> tvm.IRModule:
@@ -460,10 +472,27 @@ class Problem(AnyProblem):
 
     def planted_inputs(self, seed: int) -> list[list[Array]]:
         """`float_inputs`, with corner cases in them where the kernel sums products: as one input,
-        or as several where its rows are too few for all.
+        or as several where its rows are too few for all. Of a kernel without corner cases that
+        takes maxima or compares, the same in rising and in falling order, too.
         """
         drawn = self.float_inputs(seed)
-        return corners.plant_corners(self, drawn, seed) if self.is_exact else [drawn]
+        planted = corners.plant_corners(self, drawn, seed) if self.is_exact else [drawn]
+        if self.kernel.meaning.corners or not _chooses(self.module):
+            return planted
+        free = [place for place in range(len(self.inputs)) if place not in self.ranges]
+        return [*planted, *numeric.arrange(drawn, free)]
+
+
+def _chooses(module: tvm.IRModule) -> bool:
+    """Whether it takes the larger or the smaller of two values, or compares what it loads."""
+    loads: list[Any] = []
+
+    def look(node: Any) -> None:
+        structural_walk(node, [(TensorLoad, loads.append)], order="pre")
+
+    kinds = (tirx.Max, tirx.Min, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+    structural_walk(module["main"].body, [(kind, look) for kind in kinds], order="pre")
+    return bool(loads)
 
 
 def _describe_parameter(parameter: Any) -> Tensor:
@@ -478,7 +507,7 @@ def _describe_parameter(parameter: Any) -> Tensor:
 def _make_module(problem: Problem, factory: Callable[..., tvm.IRModule]) -> tvm.IRModule:
     """What a kernel's factory makes; parsing it again takes ten milliseconds and more."""
     sizes: list[Any] = list(problem.shape.values())
-    if problem.symbolic:
+    if problem.symbolic or problem.is_large:
         # All int64: TVM 0.27 does not lower every module whose indices have both types.
         sizes = [
             tvm.tirx.Var(name, "int64")
@@ -494,7 +523,9 @@ def _make_module(problem: Problem, factory: Callable[..., tvm.IRModule]) -> tvm.
         kind = "a PrimFunc" if isinstance(made, tvm.tirx.PrimFunc) else type(made).__name__
         raise KernelError(f"{name}: it returns {kind}; return the class under @I.ir_module")
     found = [str(var.name_hint) for var in made.get_global_vars()]
-    if "main" not in found:
+    if "main" in found:
+        return made
+    if len(found) != 1 or not isinstance(made[found[0]], tvm.tirx.PrimFunc):
         listed = ", ".join(found) or "nothing"
         raise KernelError(f"{name}: its module has {listed}; call the function main")
-    return made
+    return tvm.IRModule({"main": made[found[0]].with_attr("global_symbol", "main")})

@@ -186,6 +186,26 @@ def draw_floats(rng: np.random.Generator, shape: tuple[int, ...], facts: DType) 
 _CLEARED, _SET = np.uint32(2**15 | 2**12), np.uint32(2**14 | 2**13 | 2**11)
 
 
+def arrange(inputs: Sequence[Array], places: Sequence[int]) -> list[list[Array]]:
+    """The inputs with the numbers of some in rising order, and with those in falling order.
+
+    A maximum or a minimum is at an end of whatever rows it is taken of then, which it seldom is of
+    random numbers: a loop that leaves out its first or last iteration shows.
+    """
+    if all(inputs[place].size < 2 for place in places):
+        return []
+    arranged = []
+    for step in (1, -1):
+        changed = list(inputs)
+        for place in places:
+            array = inputs[place]
+            doubles = array.reshape(-1).astype(np.float64)  # NumPy sorts no float8
+            order = np.argsort(doubles, kind="stable")[::step]
+            changed[place] = array.reshape(-1)[order].reshape(array.shape)
+        arranged.append(changed)
+    return arranged
+
+
 def lie_between(values: Array) -> Array:
     """Numbers like others, as float32, but so far between two of bfloat16, and between two of
     float16 or TF32, that rounding to either changes each, and always towards zero.

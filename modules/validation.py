@@ -126,12 +126,17 @@ def _check_choice(
 
 def check_elements(who: str, sizes: Mapping[str, int], elements: int) -> None:
     """Refuse sizes that give a tensor of so many elements that int32 indices overflow."""
-    if elements >= _TOO_MANY_ELEMENTS:
+    if needs_long_indices(elements):
         listed = ", ".join(f"{name}={value}" for name, value in sizes.items())
         raise KernelError(
             f"{who}: {listed} make a tensor of {elements} elements, and indices of 32 bits end at "
             f"{_TOO_MANY_ELEMENTS - 1}; choose smaller sizes"
         )
+
+
+def needs_long_indices(elements: int) -> bool:
+    """Whether a tensor has so many elements that int32 indices overflow."""
+    return elements >= _TOO_MANY_ELEMENTS
 
 
 def _listed(names: Sequence[str], last: str = "and") -> str:

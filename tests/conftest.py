@@ -92,8 +92,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _find_recipe(item: pytest.Item) -> str:
     """The name of the recipe that a test is given, itself or by name; empty without one."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    given = parameters.get("recipe", parameters.get("name"))
-    name = given.name if isinstance(given, Recipe) else given
+    given = next((each for each in parameters.values() if isinstance(each, Recipe)), None)
+    name = given.name if given is not None else parameters.get("recipe", parameters.get("name"))
     return name if isinstance(name, str) and name in RECIPES else ""
 
 

@@ -9,9 +9,10 @@ threads of its kernel, on the simulator and on the other devices named. At the f
 ends with exit code 1 and a program that reproduces it, with as few calls as do; with
 ``--keep-going`` it collects them. Trials are played in worker processes: one that dies, of a
 program that writes where it may not, of too much memory or of too much time, is a finding of its
-trial, and with ``--keep-going`` another worker goes on behind it. ``--trial N`` plays one trial
-again, in this process. ``--only`` draws one kernel, or "fragments" or "warpgroups": products of
-whole fragments, or whole tiles of a warpgroup, in the types of tensor cores.
+trial, and with ``--keep-going`` another worker goes on behind it. A trial of a minute or more is
+told as slow. ``--trial N`` plays one trial again, in this process. ``--only`` draws one kernel, or
+"fragments" or "warpgroups": products of whole fragments, or whole tiles of a warpgroup, in the
+types of tensor cores; or "quads": attention of whole fragments.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from tirstep.strategies.players import (
     draw_fragments,
     draw_huge,
     draw_problem,
+    draw_quads,
     draw_warpgroups,
 )
 from tirstep.strategies.plays import (
@@ -56,9 +58,10 @@ from tirstep.strategies.plays import (
     write_script,
 )
 
-PARTS = {"fragments": draw_fragments, "warpgroups": draw_warpgroups}
+PARTS = {"fragments": draw_fragments, "warpgroups": draw_warpgroups, "quads": draw_quads}
 HUGE_ONES = 20  # one trial of so many is of a huge problem
 LONGEST = 600  # seconds of a trial, after which the process ends with its stack
+SLOW = 60  # seconds of a trial, from which on it is told: nothing may take so long
 OFTEN = 60  # seconds between two lines of progress
 GIBIBYTES = 8  # of memory, in each worker
 
@@ -127,8 +130,7 @@ class Session:
         fewer = shorten(play.problem, calls, lambda other: self._is_wrong(other, wrong.kind))
         path = self.folder / f"{self.seed}-{trial}.py"
         path.write_text(write_script(wrong, play.problem, fewer, self.devices), "utf-8")
-        only = f" --only {self.only}" if self.only else ""
-        again = f"{Path(__file__).name} {self.seed} 0 --trial {trial}{only}"
+        again = say_again(self.seed, trial, self.only)
         log = "\n".join(f"  {call}" for call in fewer)
         text = f"{wrong}\n{play.problem}\n{log}\n  again: {again}\n  program: {path}"
         self.wrong.append(text)
@@ -165,6 +167,12 @@ def summarize(seed: str, counts: Counter[str], seconds: float, wrong: int) -> st
     )
 
 
+def say_again(seed: str, trial: int, only: str) -> str:
+    """The command that plays one trial again."""
+    part = f" --only {only}" if only else ""
+    return f"{Path(__file__).name} {seed} 0 --trial {trial}{part}"
+
+
 def get_notes(folder: Path, seed: str) -> Path:
     """Where a worker writes down what it does, for the process that watches over it."""
     return folder / f"notes-{seed}.json"
@@ -181,7 +189,12 @@ def play_here(wishes: argparse.Namespace) -> int:
             break
         session.note(trial)
         faulthandler.dump_traceback_later(LONGEST, exit=True)  # TVM cannot be interrupted
+        trial_begin = time.monotonic()
         session.play(trial)
+        if (spent := time.monotonic() - trial_begin) >= SLOW:
+            session.counts["slow"] += 1
+            again = say_again(wishes.seed, trial, wishes.only)
+            print(f"slow: trial {trial} took {spent:.0f} s\n  again: {again}", flush=True)
         if session.wrong and not wishes.keep_going:
             break
         if time.monotonic() - last >= OFTEN:
@@ -258,8 +271,7 @@ class Crew:
         died = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         if trial is None:
             raise RuntimeError(f"the worker of seed {seed} ended with {died}, in no trial")
-        only = f" --only {self.wishes.only}" if self.wishes.only else ""
-        again = f"{Path(__file__).name} {seed} 0 --trial {trial}{only}"
+        again = say_again(seed, trial, self.wishes.only)
         print(f"died: trial {trial} of seed {seed} ended with {died}\n  again: {again}", flush=True)
         if self.wishes.keep_going and time.monotonic() < self._end:
             self._begin(seed, trial + 1)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from tvm.s_tir import Schedule
@@ -251,4 +252,14 @@ def test_a_crash_ends_a_run_that_is_not_to_go_on(tmp_path):
     code, said = run_with_a_crash(tmp_path)
     assert code == 1, said
     assert "ended with signal SIGSEGV" in said
-    assert re.search(r"^seed 6: [0-3] trials in .* 1 wrong$", said, re.MULTILINE), said
+    assert re.search(r"^seed 6: [0-4] trials in .* 1 wrong$", said, re.MULTILINE), said
+
+
+def test_a_slow_trial_is_told(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(fuzz_schedules, "SLOW", 0)
+    monkeypatch.setattr(fuzz_schedules, "faulthandler", Mock())  # pytest has a timer of its own
+    arguments = ["slow", "0", "--trial", "3", "--only", "vector_add", "--folder", str(tmp_path)]
+    assert fuzz_schedules.main(arguments) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"slow: trial 3 took \d+ s\n", told)
+    assert "again: fuzz_schedules.py slow 0 --trial 3 --only vector_add\n" in told

@@ -11,6 +11,7 @@ from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
 
+from .beginnings import begin_before_loop
 from .binding import Tile, bind_batch, bind_loop, tile_block
 from .bulk_copies import prefetch_by_tma, specialize_warps
 from .caching import (
@@ -19,8 +20,10 @@ from .caching import (
     cache_write_at,
 )
 from .errors import TransformError
+from .exponentials import use_powers_of_two
 from .fetching import fetch_cooperatively, stage_operand_at
 from .fusion.fuse import FusedReductions, fuse_reductions
+from .fusion.split import SplitReductions, split_reductions
 from .inlining import inline_epilogue, inline_producers
 from .layout import (
     Padding,
@@ -38,7 +41,7 @@ from .loops import (
     suggest_unrolling,
     unroll_loop,
 )
-from .masks import end_loop_at_mask
+from .masks import end_loop_at_mask, split_loop_at_mask
 from .pass_options import set_pass_option, set_pipeline
 from .passes.pipeline import get_pass_options, get_pipeline
 from .pipelining import (
@@ -50,6 +53,14 @@ from .placement import (
     compute_block_at,
     fuse_epilogue_at,
     reverse_compute_block_at,
+)
+from .quads import (
+    FragmentProduct,
+    lay_in_quads,
+    round_operand,
+    spread_over_quads,
+    tensorize_in_quads,
+    tile_product,
 )
 from .queries import find_epilogue, get_reduction_loops, get_spatial_loops
 from .reduction import (
@@ -83,12 +94,14 @@ from .warpgroups import (
 )
 
 __all__ = [
+    "FragmentProduct",
     "FragmentTile",
     "FusedReductions",
     "Padding",
     "PartialSums",
     "SharedStore",
     "Split",
+    "SplitReductions",
     "Spread",
     "Tile",
     "TransformError",
@@ -96,6 +109,7 @@ __all__ = [
     "WarpgroupTile",
     "accumulate_in_registers",
     "align_vectors",
+    "begin_before_loop",
     "bind_batch",
     "bind_loop",
     "cache_read_at",
@@ -118,6 +132,7 @@ __all__ = [
     "inline_producers",
     "keep_in_registers",
     "lay_in_panels",
+    "lay_in_quads",
     "pad_block",
     "pad_shared_rows",
     "prefetch_asynchronously",
@@ -127,11 +142,15 @@ __all__ = [
     "reorder_loops",
     "reverse_compute_block_at",
     "rfactor_reduction",
+    "round_operand",
     "set_pass_option",
     "set_pipeline",
     "specialize_warps",
     "split_loop",
+    "split_loop_at_mask",
     "split_reduction",
+    "split_reductions",
+    "spread_over_quads",
     "spread_over_threads",
     "stage_fragments_at",
     "stage_operand_at",
@@ -139,13 +158,16 @@ __all__ = [
     "store_through_shared",
     "suggest_unrolling",
     "tensorize_fragments",
+    "tensorize_in_quads",
     "tensorize_warpgroups",
     "tile_block",
     "tile_in_fragments",
     "tile_in_warpgroups",
     "tile_in_warps",
+    "tile_product",
     "transpose_tile",
     "unroll_loop",
+    "use_powers_of_two",
     "vectorize_copy",
     "vectorize_loop",
 ]

@@ -75,6 +75,18 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
             f"loop '{name}': thread axis '{axis}' does not exist",
             f"use one of {', '.join(THREAD_AXES)}",
         )
+    require_bindable(sch, loop, axis, max_threads)
+    trial = sch.copy()
+    trial.bind(loop, axis)
+    require_own_registers(trial, loop)
+    require_virtual_threads_around_all(trial, loop)
+    sch.bind(loop, axis)
+
+
+def require_bindable(
+    sch: Schedule, loop: LoopRV, axis: str, max_threads: int = MAX_THREADS
+) -> None:
+    """Refuse what `bind_loop` refuses, but for what only shows once the loop is bound."""
     require_serial(sch, loop)
     _require_no_pipeline(sch, loop)
     if not axis.startswith("blockIdx"):
@@ -85,11 +97,6 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
     require_axis_limit(sch, loop, axis)
     if axis.startswith("threadIdx"):
         require_sound_reduction(sch, loop)
-    trial = sch.copy()
-    trial.bind(loop, axis)
-    require_own_registers(trial, loop)
-    require_virtual_threads_around_all(trial, loop)
-    sch.bind(loop, axis)
 
 
 def _require_no_pipeline(sch: Schedule, loop: LoopRV) -> None:

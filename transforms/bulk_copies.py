@@ -9,12 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tvm.ir import Range
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For
-
-from tirstep.tvm_compat import Analyzer
 
 from .decorators import composite
 from .errors import TransformError, require_tvm
@@ -32,7 +29,7 @@ from .queries import (
     get_realize,
     get_sblock_name,
 )
-from .tir import constant, find_all, get_axis, substitute
+from .tir import bind_ranges, constant, find_all, get_axis, substitute
 from .tma_tiles import ATOM, TMA_COPY, TMA_IN_FLIGHT, TMA_ROLES, TMA_STAGES, CopyShape, measure_copy
 
 MIN_ARCH = 90
@@ -203,9 +200,7 @@ def _measure_copy(sch: Schedule, copy: SBlockRV) -> CopyShape:
             "leave the rows without padding, and exchange their chunks where banks conflict",
         )
     own = [sch.get(loop) for loop in get_own_loops(sch, copy)]
-    analyzer = Analyzer()
-    for loop in own:
-        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+    analyzer = bind_ranges(own)
     first = {loop.loop_var: loop.min for loop in own}
     extents = {}
     for iterator, value in zip(block.iter_vars, realize.iter_values, strict=True):

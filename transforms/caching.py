@@ -61,9 +61,18 @@ def cache_read_at(
 
 
 def place_copy_at(
-    sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int, scope: str
+    sch: Schedule,
+    block: SBlockRV,
+    loop: LoopRV,
+    *,
+    operand: int,
+    scope: str,
+    comes_first: bool = False,
 ) -> SBlockRV:
-    """`cache_read_at` of an operand that may lie in registers of threads which fetch it then."""
+    """`cache_read_at` of an operand that may lie in registers of threads which fetch it then.
+
+    With `comes_first` the copy stands in front of all else in the loop, as far as it can.
+    """
     _require_scope(scope)
     reads = [str(region.source.name) for region in sch.get(block).reads]
     if not 0 <= operand < len(reads):
@@ -76,7 +85,7 @@ def place_copy_at(
     _require_no_async_copy(sch, block)
     require_scalar_place(sch, loop)
     copy = sch.cache_read(block, operand, scope, *_find_consumers(sch, block, loop, operand))
-    sch.compute_at(copy, loop, preserve_unit_loops=True)
+    sch.compute_at(copy, loop, preserve_unit_loops=True, index=-2 if comes_first else -1)
     require_virtual_threads_around_all(sch, copy)
     return copy
 

@@ -15,7 +15,7 @@ from tvm.error import InternalError
 from tvm.s_tir import Schedule
 
 from .errors import NO_COPY, Options, Result, TransformError, describe_error, read_call, run_call
-from .legality.net import find_fault
+from .legality.net import find_fault, inlines
 
 
 def transform(
@@ -33,6 +33,7 @@ def transform(
         bound = read_call(function, args, options)
         sch, around = next(iter(bound.arguments.values())), _under_way.get()
         if around is not None and around.schedule is sch:
+            around.note(function)
             return run_call(function, bound)
         held = _postponed.get()
         if held is not None and held.schedule is sch:
@@ -64,11 +65,25 @@ class _Attempt:
     schedule : that it changes
     is_careful : whether the composites within are tried on a copy first, too
     is_spoiled : whether one within was refused half-way, and the schedule with it
+    is_inlining : whether a transform within declares that it inlines blocks
     """
 
     schedule: Schedule
     is_careful: bool
     is_spoiled: bool = False
+    is_inlining: bool = False
+
+    def note(self, function: Callable[..., object]) -> None:
+        """Note a transform within."""
+        self.is_inlining = self.is_inlining or hasattr(function, "inlines")
+
+    def declare(self, function: Callable[..., Result]) -> Callable[..., Result]:
+        """The composite, with what those within declare."""
+        if not self.is_inlining or hasattr(function, "inlines"):
+            return function
+        return inlines(
+            functools.wraps(function)(lambda *args, **options: function(*args, **options))
+        )
 
 
 _under_way: ContextVar[_Attempt | None] = ContextVar("_under_way", default=None)
@@ -87,6 +102,8 @@ def composite(
     def tried_first(*args: Any, **options: Any) -> Result:
         bound = read_call(function, args, options)
         sch, around = next(iter(bound.arguments.values())), _under_way.get()
+        if around is not None and around.schedule is sch:
+            around.note(function)
         if around is not None and around.schedule is sch and not around.is_careful:
             try:
                 return run_call(function, bound)
@@ -100,10 +117,11 @@ def composite(
         if attempt.is_spoiled:  # and went on, from what a refusal had left half-done
             attempt, result = _try_on_copy(function, sch.copy(), bound, is_careful=True)
         held, was = _postponed.get(), _State.of(sch)
+        declared = attempt.declare(function)
         if held is not None and held.schedule is sch:
-            held.note(function, was, attempt.schedule)
+            held.note(declared, was, attempt.schedule)
         else:
-            _require_sound(function, was, attempt.schedule)
+            _require_sound(declared, was, attempt.schedule)
         _adopt(sch, attempt.schedule)
         return result
 
@@ -229,8 +247,9 @@ def _run_untried(
     """Run a composite on a schedule that cannot be copied; its refusal says what has changed."""
     was = _State.of(sch)
     try:
-        result = _run_within(_Attempt(sch, False), function, bound)
-        _require_sound(function, was, sch)
+        attempt = _Attempt(sch, False)
+        result = _run_within(attempt, function, bound)
+        _require_sound(attempt.declare(function), was, sch)
     except TransformError as error:
         _tell_change(error, was, sch)
         raise

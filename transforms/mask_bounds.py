@@ -6,23 +6,42 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm.tirx import GE, GT, LE, LT, And, For, Select, const
+from tvm.tirx import GE, GT, LE, LT, And, BufferStore, For, Select, const
 from tvm.tirx import max as larger
 from tvm.tirx import min as smaller
 
-from tirstep.tvm_compat import Analyzer, Call, SBlockRealize, detect_linear_equation
+from tirstep.tvm_compat import (
+    Analyzer,
+    Call,
+    SBlock,
+    SBlockRealize,
+    TensorLoad,
+    detect_linear_equation,
+)
 
-from .tir import constant, find_all, get_axis, get_operands, is_among, is_choice, substitute
+from .tir import (
+    bind_ranges,
+    constant,
+    find_all,
+    get_axis,
+    get_operands,
+    is_among,
+    is_choice,
+    is_used,
+    substitute,
+)
 
 ENDS_AT_MASK = "tirstep_ends_at_mask"
 """The annotation of a loop that the pass EndLoopsAtMasks ends early."""
+SPLITS_AT_MASKS = "tirstep_splits_at_masks"
+"""The annotation of a loop that the pass SplitLoopsAtMasks splits."""
 
 
 def read_masks(loop: For, around: list[For]) -> Masks:
     """The masks under a loop, of which some of `around` are the threads of a block."""
     threads = [each for each in around if (get_axis(each) or "").startswith("threadIdx")]
     inner = [each for each in find_all(loop.body, For) if not is_among(each, threads)]
-    return Masks(loop, [*threads, *inner])
+    return Masks(loop, [*threads, *inner], around)
 
 
 @dataclass
@@ -32,10 +51,12 @@ class Masks:
     Attributes
     ----------
     inside : the loops of which a bound must hold for all iterations
+    around : those around the loop
     """
 
     loop: For
     inside: list[For]
+    around: list[For]
     hiding: list[Any] = field(default_factory=list)
 
     def count_iterations(self) -> Any | None:
@@ -84,7 +105,28 @@ class Masks:
             if last is None:
                 return None
             rest = rest + each.min * factor + min(0, (factor or 0) * (last - 1))
-        return (least - rest + step - 1) // step
+        bound = (least - rest + step - 1) // step
+        return bound if is_known_before(bound, self.loop, self.around) else None
+
+
+def is_known_before(bound: Any, loop: For, around: list[For]) -> bool:
+    """Whether a bound is known in front of its loop: what it loads is there, and nothing under the
+    loop stores it; its loops are those around.
+    """
+    own = [loop, *find_all(loop.body, For)]
+    if any(is_used(each.loop_var, bound) for each in own):
+        return False
+    stored = [store.buffer for store in find_all(loop.body, BufferStore)]
+    stored += [region.source for block in find_all(loop.body, SBlock) for region in block.writes]
+    analyzer = bind_ranges(around)
+    return not any(
+        is_among(load.source, stored)
+        or not all(
+            analyzer.can_prove(And(index >= 0, index < size))
+            for index, size in zip(load.indices, load.source.shape, strict=True)
+        )
+        for load in find_all(bound, TensorLoad)
+    )
 
 
 def find_choices(block: Any) -> list[Any]:

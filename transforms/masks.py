@@ -9,7 +9,7 @@ from .decorators import composite
 from .errors import TransformError
 from .legality.masks import find_end_fault
 from .loops import require_constant, require_serial
-from .mask_bounds import ENDS_AT_MASK
+from .mask_bounds import ENDS_AT_MASK, SPLITS_AT_MASKS, read_masks
 from .pass_options import set_pipeline
 from .queries import get_enclosing_loops, get_loop_name, get_root
 from .tir import constant
@@ -46,4 +46,30 @@ def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
     if fault is not None:
         raise TransformError(fault.problem, fault.advice)
     sch.annotate(loop, ENDS_AT_MASK, 1)
+    set_pipeline(sch)
+
+
+@composite
+def split_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
+    """Let the first iterations of a loop, of which masks hide nothing, do without them.
+
+    Masks are conditions of ``if_then_else``. The loop is marked, and split once
+    pipelines are lowered, so that the copies of a pipeline go on from one part to the other.
+
+    rewrite: ``for j_0 in n: (for j_1 in 4: m = max(m, x[j] if j_0 * 4 + j_1 <= i_0 * 8 + i_1 else
+        least))`` -> ``for j_0 in (i_0 * 8 - 3) // 4 + 1: (for j_1 in 4: m = max(m, x[j]))`` and the
+        rest as it was, when the module is lowered
+    consumes: nothing
+    requires: a serial loop of a constant extent that begins at 0, and a condition under it that
+        holds up to some iteration
+    """
+    require_serial(sch, loop)
+    require_constant(sch, loop)
+    node = sch.get(loop)
+    if read_masks(node, get_enclosing_loops(sch, loop)).count_iterations() is None:
+        raise TransformError(
+            f"no condition under loop '{get_loop_name(sch, loop)}' holds up to some iteration",
+            "leave the loop as it is, or choose the serial loop over what a mask hides",
+        )
+    sch.annotate(loop, SPLITS_AT_MASKS, 1)
     set_pipeline(sch)

@@ -17,6 +17,7 @@ from tvm.s_tir.schedule import SBlockRV
 from .arguments import Int64
 from .decorators import composite
 from .errors import TransformError
+from .legality.own_lanes import OWN_LANES
 from .passes.pipeline import KEY, PIPELINE, PIPELINES, PREFIX
 
 
@@ -72,11 +73,12 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
     """Note that the module is to be lowered with a pipeline of tirstep, or with TVM's own again.
 
     ``tvm.compile(sch.mod, target, tir_pipeline=get_pipeline(sch.mod))`` lowers it so; the devices
-    of tirstep do it by themselves. Without it the module is as right, and may be slower.
+    of tirstep do it by themselves. Without it most modules are as right, and may be slower.
 
     rewrite: root block -> root block with ``T.sblock_attr({"tir_pipeline": name})``
     consumes: nothing
-    requires: "tirstep" or "default"; a schedule that works on one function
+    requires: "tirstep" or "default"; a schedule that works on one function; "tirstep" where
+        `lay_in_quads` laid out fragments: lanes find their own rows in no other pipeline
     """
     if name not in PIPELINES:
         raise TransformError(
@@ -84,6 +86,11 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
             f"use one of {', '.join(PIPELINES)}",
         )
     root = require_root(sch)
+    if name != PIPELINE and OWN_LANES in sch.get(root).annotations:
+        raise TransformError(
+            f"fragments that lay_in_quads has laid out are other ones in the pipeline {name!r}",
+            f"keep the pipeline {PIPELINE!r}",
+        )
     if KEY in sch.get(root).annotations:
         sch.unannotate(root, KEY)
     sch.annotate(root, KEY, name)

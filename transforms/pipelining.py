@@ -105,18 +105,21 @@ def prefetch_asynchronously(
     rewrite: ``for k: A_shared = A[k]; compute(k)`` -> ``for k: copy A[k + stages - 1]; wait for
         A[k]; compute(k)``, when the module is lowered
     consumes: nothing
-    requires: what `prefetch_through_registers` requires; stages from 2 to the iterations of the
-        loop; vectors of neighbours in the source and in the tile (TVM copies others); something to
-        copy in each iteration (TVM leaves out the groups of others, and counts them when it
-        waits); for `fragments_first` a computation that `prefetch_fragments` made a pipeline, and 3
-        stages or more; for `products_first` one that is none, and 3 stages or more; no
-        `suggest_unrolling` of the loop or around it
+    requires: what `prefetch_through_registers` requires, but that any number of statements may
+        compute without shared memory of their own, where neither `fragments_first` nor
+        `products_first` is given; stages from 2 to the iterations of the loop; vectors of
+        neighbours in the source and in the tile (TVM copies others); something to copy in each
+        iteration (TVM leaves out the groups of others, and counts them when it waits); for
+        `fragments_first` a computation that `prefetch_fragments` made a pipeline, and 3 stages or
+        more; for `products_first` one that is none, and 3 stages or more; no `suggest_unrolling`
+        of the loop or around it
     """
     parts = require_pipeline(sch, loop)
-    require_copies(sch, loop, copies, parts)
+    require_copies(sch, loop, copies, parts, takes_more=not (fragments_first or products_first))
     _require_stages(sch, loop, stages)
     _require_counted(sch, loop)
-    last, rest, count = stages - 1, count_statements(parts[-1]), len(copies)
+    last, count = stages - 1, len(copies)
+    rest = sum(count_statements(part) for part in parts[count:])
     if fragments_first:
         _require_fragments(sch, loop, rest, stages)
         sch.annotate(loop, STAGE, [0] * count + [last - 1, last, last])
@@ -237,9 +240,16 @@ def require_registers(parts: list[Any]) -> list[SBlock]:
 
 
 def require_copies(
-    sch: Schedule, loop: LoopRV, copies: Sequence[SBlockRV], parts: list[Any]
+    sch: Schedule,
+    loop: LoopRV,
+    copies: Sequence[SBlockRV],
+    parts: list[Any],
+    *,
+    takes_more: bool = False,
 ) -> None:
-    """Refuse a loop that is not the copies into shared memory, and one statement that computes."""
+    """Refuse a loop that is not the copies into shared memory, and one statement that computes, or
+    with `takes_more` any number of these, which write no shared memory.
+    """
     name = get_loop_name(sch, loop)
     for index, copy in enumerate(copies):
         scope = str(require_copy(sch, copy).source.scope())
@@ -256,13 +266,22 @@ def require_copies(
                 "name the copies that stand first in the loop, in their order",
             )
         _require_one_store(sch.get(copy))
-    if not copies or len(parts) != len(copies) + 1:
+    rest = parts[len(copies) :]
+    computes = len(rest) == 1 or (takes_more and len(rest) > 1 and not _writes_shared(rest))
+    if not copies or not computes:
         raise TransformError(
             f"loop '{name}' has {len(parts)} statements for {len(copies)} copies",
             "name all copies of the loop; one statement that computes follows them "
             "(decompose the reduction outside of the loop first)",
         )
     require_own_tiles(sch, loop, [sch.get(copy) for copy in copies])
+
+
+def _writes_shared(parts: list[Any]) -> bool:
+    """Whether statements write shared memory, as copies do that are not named."""
+    blocks = [block for part in parts for block in find_all(part, SBlock)]
+    written = [region.source for block in blocks for region in block.writes]
+    return any(str(buffer.scope()).startswith("shared") for buffer in written)
 
 
 def require_own_tiles(sch: Schedule, loop: LoopRV, copies: list[SBlock]) -> None:

@@ -27,6 +27,7 @@ from .queries import (
     is_around,
     is_reduction,
 )
+from .rewriting import edit_block, replace_blocks
 from .tir import constant, get_axis, get_fed_iterators
 
 FLOAT = "float32"
@@ -103,6 +104,11 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
             )
     init = sch.decompose_reduction(block, loop)
     require_single_terms(sch, block, name)
+    old = [sch.get(init), sch.get(block)]
+    new = [edit_block(node, node.body) for node in old]
+    if len(new[0].writes) != len(old[0].writes):  # TVM says that it writes all that the block does
+        made = dict(zip(old, new, strict=True))
+        replace_blocks(sch, init, made, [], who="decompose_reduction_at")
     return init
 
 

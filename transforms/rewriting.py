@@ -15,6 +15,7 @@ from tvm.s_tir.schedule.instruction import Instruction, InstructionKind
 from tvm.tirx import (
     BufferRegion,
     BufferStore,
+    Evaluate,
     For,
     ForKind,
     IntImm,
@@ -26,8 +27,9 @@ from tvm.tirx import (
     decl_buffer,
 )
 
-from tirstep.tvm_compat import SBlock, SBlockRealize
+from tirstep.tvm_compat import SBlock, SBlockRealize, TensorLoad
 
+from .errors import TransformError
 from .queries import get_root
 from .tir import find_all, get_regions, is_among
 
@@ -37,8 +39,10 @@ _PROBE = "tirstep_probe"
 def get_scope(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
     """The sref of the block around a handle, in which its dependences are."""
     sref = sch.get_sref(handle).parent
-    while not isinstance(sref.stmt, SBlock):
+    while sref is not None and not isinstance(sref.stmt, SBlock):
         sref = sref.parent
+    if sref is None:
+        raise TransformError("the root block is in no other one", "pass a block inside of it")
     return sref
 
 
@@ -74,6 +78,89 @@ def edit_scope(scope: SBlock, body: Any, new_buffers: list[Any]) -> SBlock:
     used = [region.source for block in blocks for region in get_regions(block)]
     buffers = [buffer for buffer in (*scope.alloc_buffers, *new_buffers) if is_among(buffer, used)]
     return _copy(scope, body, buffers)
+
+
+def edit_block(block: SBlock, body: Any, replaced: tuple[Any, Any] | None = None) -> SBlock:
+    """A block with another body, which uses one buffer in another one's place.
+
+    It reads what its body loads, or its initialization, and writes what they store; of a block that
+    is one buffer's view, or has an instruction, all that is stated is kept.
+    """
+    old, new = replaced or (None, None)
+
+    def rename(regions: Any) -> list[Any]:
+        return [
+            BufferRegion(new, region.region) if region.source.same_as(old) else region
+            for region in regions
+        ]
+
+    reads, writes = rename(block.reads), rename(block.writes)
+    parts = [body] if block.init is None else [body, block.init]
+    if not block.match_buffers and not find_all(body, Evaluate):
+        loaded = [load.source for part in parts for load in find_all(part, TensorLoad)]
+        reads = [region for region in reads if is_among(region.source, loaded)]
+        stored = [store.buffer for part in parts for store in find_all(part, BufferStore)]
+        writes = [region for region in writes if is_among(region.source, stored)]
+    return SBlock(
+        block.iter_vars,
+        reads,
+        writes,
+        block.name_hint,
+        body,
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )
+
+
+def replace_blocks(
+    sch: Schedule, block: SBlockRV, made: dict[SBlock, SBlock], buffers: list[Any], *, who: str
+) -> None:
+    """Put other blocks in the place of some in the scope of one; `buffers` are new ones."""
+
+    def rebuild(node: Any) -> Any:
+        if isinstance(node, For):
+            body = rebuild(node.body)
+            return node if body.same_as(node.body) else with_body(node, body)
+        if isinstance(node, SeqStmt):
+            parts = [rebuild(part) for part in node.seq]
+            same = all(a.same_as(b) for a, b in zip(parts, node.seq, strict=True))
+            return node if same else SeqStmt(parts)
+        if isinstance(node, SBlockRealize) and node.block in made:
+            return SBlockRealize(node.iter_values, node.predicate, made[node.block])
+        return node
+
+    scope = get_scope(sch, block).stmt
+    replace_scope(sch, block, edit_scope(scope, rebuild(scope.body), buffers), made, who=who)
+
+
+def with_body(loop: For, body: Any) -> For:
+    """A loop with another body."""
+    return For(
+        loop.loop_var,
+        loop.min,
+        loop.extent,
+        loop.kind,
+        body,
+        loop.thread_binding,
+        loop.annotations,
+        loop.step,
+    )
+
+
+def with_annotations(loop: For, annotations: dict[str, Any]) -> For:
+    """A loop with other annotations."""
+    return For(
+        loop.loop_var,
+        loop.min,
+        loop.extent,
+        loop.kind,
+        loop.body,
+        loop.thread_binding,
+        annotations,
+        loop.step,
+    )
 
 
 def _copy(scope: SBlock, body: Any, buffers: list[Any]) -> SBlock:

@@ -32,6 +32,9 @@ from .queries import (
 from .tir import find_all, get_axis, get_iterator_values, substitute
 from .vectorize import LANES, MAX_VECTOR_BYTES, vectorize_loop
 
+LAST, FIRST = -1, -2
+"""TVM's numbers for places under a loop: right before the first reader, and before all else."""
+
 
 class Spread(NamedTuple):
     """The loops of a row that is spread over threads, outermost first."""
@@ -114,11 +117,14 @@ def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
 
 
 @composite
-def cache_row_at(sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int) -> SBlockRV:
+def cache_row_at(
+    sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int, ahead: bool = False
+) -> SBlockRV:
     """Copy what threads read of an operand under a loop into their registers, once for all readers.
 
     Each thread copies the elements that it reads itself, by vectors as long as those in which
-    `block` takes them (`spread_over_threads`).
+    `block` takes them (`spread_over_threads`). It comes right before its first reader, or, `ahead`,
+    before all else under the loop: so its loads are on their way while that is computed.
 
     rewrite: ``for i: (for k: S += A[i, k]); (for k: B[i, k] = A[i, k] / S)`` ->
         ``for i: (for k: A_local[...] = A[i, k]); (for k: S += A_local[...]); ...``
@@ -148,7 +154,7 @@ def cache_row_at(sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int) 
     copy = sch.cache_read(
         block, operand, "local", get_readers_under(sch, loop, reads[operand].source)
     )
-    sch.compute_at(copy, loop, preserve_unit_loops=True)
+    sch.compute_at(copy, loop, preserve_unit_loops=True, index=FIRST if ahead else LAST)
     _lay_out(sch, copy, share)
     spread = spread_over_threads(
         sch, copy, threads=share.threads, vector=share.vector, tail="guard"

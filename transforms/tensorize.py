@@ -24,7 +24,7 @@ from .errors import TransformError
 from .fetching import can_inline_producers, fetch_by_threads
 from .gpu_limits import MAX_THREADS, WARP
 from .inlining import inline_producers
-from .intrinsics.fragments import SIDE, get_depth, place_in_fragment
+from .intrinsics.fragments import QUAD, SIDE, get_depth, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
 from .layout import lay_in_panels, pad_shared_rows
 from .legality.lifetimes import require_computed
@@ -184,6 +184,8 @@ def stage_fragments_at(
     vector: int,
     layout: TileLayout = "rows",
     panels: bool = False,
+    in_quads: bool = False,
+    comes_first: bool = False,
     tail: Tail = "refuse",
 ) -> SBlockRV:
     """Stage an operand's tile in shared memory, fetched by all lanes of all warps together.
@@ -192,8 +194,10 @@ def stage_fragments_at(
     their chunks of 16 bytes exchanged by the row ("swizzled"), either of which lets the eight rows
     that ldmatrix reads at once lie in different banks. Rows are swizzled by `tensorize_fragments`,
     on both sides at once. With `panels`, swizzled rows of more than 128 bytes are cut into panels
-    of that length, one behind the other, as `prefetch_by_tma` copies them. A producer that can be
-    inlined is: zeros of a padding become part of the fetch.
+    of that length, one behind the other, as `prefetch_by_tma` copies them. With `in_quads` lanes
+    are 8 on threadIdx.y by 4 on threadIdx.x, and warps on threadIdx.z. With `comes_first` the copy
+    stands in front of all else in the loop, as a pipeline wants it. A producer that can be inlined
+    is: zeros of a padding become part of the fetch.
 
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_0: for f_1 in threadIdx.y: for f_2 in
         threadIdx.x: for f_3 in T.vectorized(vector): A_shared[...] = A[...]); C += A_shared[...]``
@@ -203,7 +207,7 @@ def stage_fragments_at(
         have threadIdx.x yet; rows of more than 16 bytes to pad; to swizzle elements of 16 bits,
         rows of a multiple of 64 bytes, and vectors of 16 bytes at most
     """
-    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE)
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE, comes_first=comes_first)
     if can_inline_producers(sch, copy):
         inline_producers(sch, copy)
     if layout == "padded":
@@ -214,7 +218,8 @@ def stage_fragments_at(
         sch.annotate(copy, _WANTED, 1)
         if panels and (find_row_length(sch, copy) or 0) > (width := _find_panel_width(sch, copy)):
             sch.annotate(copy, _PANELS, width)
-    fetch_by_threads(sch, copy, (warps, WARP), vector=vector, tail=tail)
+    lanes = (WARP // QUAD, QUAD) if in_quads else (WARP,)
+    fetch_by_threads(sch, copy, (warps, *lanes), vector=vector, tail=tail)
     return copy
 
 
@@ -282,7 +287,7 @@ def tensorize_fragments(
         fragments, without predicates; types that mma.sync multiplies, and an architecture that has
         it, where `arch` is given; of float32 operands, which keep 10 bits of 23, `tf32`
     """
-    _require_product(sch, block)
+    require_product(sch, block, "tile_in_fragments")
     _require_roles(sch, block, loads, zeros, store)
     if not tf32 and str(sch.get(block).reads[-1].source.dtype) == "float32":
         raise TransformError(
@@ -291,15 +296,15 @@ def tensorize_fragments(
         )
     intrinsics = _find_intrinsics(sch, block, loads, store, arch)
     names = (intrinsics.load_a, intrinsics.load_b, intrinsics.store)
-    is_transposed = _is_transposed(sch, block)
+    is_transposed = has_transposed_b(sch, block)
     bits = sch.get(loads[0]).writes[0].source.dtype.bits
     for role, handle, name in zip("ABC", (*loads, store), names, strict=True):
-        shape = _get_tile_shape(role, intrinsics.depth, is_transposed)
-        _require_whole_fragments(sch, handle, shape)
-        _lay_in_fragments(sch, handle, role, bits, is_transposed)
+        shape = get_tile_shape(role, intrinsics.depth, is_transposed)
+        require_whole_fragments(sch, handle, shape)
+        lay_in_fragments(sch, handle, role, bits, is_transposed)
         alignment = sch.get(handle).annotations.get("buffer_dim_align", [])
-        fragment = sch.blockize(_tile_copy(sch, handle, shape))
-        _swizzle_wanted(sch, fragment)
+        fragment = sch.blockize(tile_copy(sch, handle, shape))
+        swizzle_wanted(sch, fragment)
         for dimension in alignment:
             sch.storage_align(fragment, *map(int, dimension))
         sch.tensorize(fragment, name)
@@ -412,10 +417,10 @@ def _require_tile_loops(
         )
 
 
-def _require_product(sch: Schedule, block: SBlockRV) -> None:
+def require_product(sch: Schedule, block: SBlockRV, tiling: str) -> None:
     """Refuse a block that is no fragment's product, whose zeros are a block of their own."""
     node, name = sch.get(block), get_sblock_name(sch, block)
-    inner, advice = find_all(node.body, SBlock), "pass the block that tile_in_fragments returned"
+    inner, advice = find_all(node.body, SBlock), f"pass the block that {tiling} returned"
     if len(inner) != 1 or len(node.writes) != 1 or len(node.reads) < 2:
         raise TransformError(f"block '{name}' is no product of fragments", advice)
     if node.init is not None or inner[0].init is not None:
@@ -438,26 +443,31 @@ def _require_roles(
     product = sch.get(block)
     sums, operands = product.writes[0].source, [region.source for region in product.reads[-2:]]
     for role, load, operand in zip("AB", loads, operands, strict=True):
-        if not _get_copied(sch, load)[1].same_as(operand):
+        if not get_copied(sch, load)[1].same_as(operand):
             raise TransformError(
                 f"block '{get_sblock_name(sch, load)}' does not write '{operand.name}', the "
                 f"product's {role}",
                 "pass the blocks that cache_read_at returned for its operands 0 and 1, in order",
             )
-    writes = sch.get(zeros).writes
-    if sch.get(zeros).reads or len(writes) != 1 or not writes[0].source.same_as(sums):
-        raise TransformError(
-            f"block '{get_sblock_name(sch, zeros)}' does not zero '{sums.name}', and nothing else",
-            "pass the block that decompose_reduction_at returned",
-        )
-    if not _get_copied(sch, store)[0].same_as(sums):
+    require_zeros(sch, zeros, sums)
+    if not get_copied(sch, store)[0].same_as(sums):
         raise TransformError(
             f"block '{get_sblock_name(sch, store)}' does not store '{sums.name}'",
             "pass the block that accumulate_in_registers or store_through_shared returned",
         )
 
 
-def _get_copied(sch: Schedule, block: SBlockRV) -> tuple[Any, Any]:
+def require_zeros(sch: Schedule, zeros: SBlockRV, sums: Any) -> None:
+    """Refuse a block that does not begin sums, and nothing else."""
+    writes = sch.get(zeros).writes
+    if sch.get(zeros).reads or len(writes) != 1 or not writes[0].source.same_as(sums):
+        raise TransformError(
+            f"block '{get_sblock_name(sch, zeros)}' does not zero '{sums.name}', and nothing else",
+            "pass the block that decompose_reduction_at returned",
+        )
+
+
+def get_copied(sch: Schedule, block: SBlockRV) -> tuple[Any, Any]:
     """The one buffer that a copy reads, and the one that it writes."""
     reads, writes = sch.get(block).reads, sch.get(block).writes
     if len(reads) != 1 or len(writes) != 1:
@@ -473,7 +483,7 @@ def _find_intrinsics(
     sch: Schedule, block: SBlockRV, loads: Sequence[SBlockRV], store: SBlockRV, arch: str | None
 ) -> MmaIntrinsics:
     for load in loads:
-        source, target = _get_copied(sch, load)
+        source, target = get_copied(sch, load)
         if (source.scope(), target.scope()) != ("shared.dyn", "local"):
             raise TransformError(
                 f"block '{get_sblock_name(sch, load)}' copies '{source.name}' in scope "
@@ -485,7 +495,7 @@ def _find_intrinsics(
         str(sch.get(loads[0]).writes[0].source.dtype),
         str(sums.dtype),
         out=str(result.dtype),
-        transpose_b=_is_transposed(sch, block),
+        transpose_b=has_transposed_b(sch, block),
         store_scope=str(result.scope()),
         arch=arch,
     )
@@ -502,7 +512,7 @@ def _lay_in_wanted_panels(sch: Schedule, load: SBlockRV) -> None:
 
 def require_register_store(sch: Schedule, store: SBlockRV) -> tuple[Any, Any]:
     """The buffers of a block that stores registers to memory; refuse any other block."""
-    sums, result = _get_copied(sch, store)
+    sums, result = get_copied(sch, store)
     if str(result.scope()) not in ("global", SCOPE) or str(sums.scope()) != "local":
         raise TransformError(
             f"block '{get_sblock_name(sch, store)}' stores '{sums.name}' of scope "
@@ -512,7 +522,7 @@ def require_register_store(sch: Schedule, store: SBlockRV) -> tuple[Any, Any]:
     return sums, result
 
 
-def _swizzle_wanted(sch: Schedule, fragment: SBlockRV) -> None:
+def swizzle_wanted(sch: Schedule, fragment: SBlockRV) -> None:
     """Swizzle what a load reads where that was wanted, in the load and in the copy."""
     for copy in sch.get_producers(fragment):
         if _WANTED in sch.get(copy).annotations:
@@ -521,7 +531,7 @@ def _swizzle_wanted(sch: Schedule, fragment: SBlockRV) -> None:
                 sch.annotate(block, SWIZZLE, 1)
 
 
-def _is_transposed(sch: Schedule, block: SBlockRV) -> bool:
+def has_transposed_b(sch: Schedule, block: SBlockRV) -> bool:
     """Whether B is (columns, k): its last index is the reduction's."""
     inner = find_all(sch.get(block).body, SBlock)[0]
     reduced = [item.var for item in inner.iter_vars if item.iter_type == item.CommReduce]
@@ -529,13 +539,13 @@ def _is_transposed(sch: Schedule, block: SBlockRV) -> bool:
     return any(is_used(variable, last) for variable in reduced)
 
 
-def _get_tile_shape(role: str, depth: int, is_transposed: bool) -> tuple[int, int]:
+def get_tile_shape(role: str, depth: int, is_transposed: bool) -> tuple[int, int]:
     if role == "C":
         return SIDE, SIDE
     return (depth, SIDE) if role == "B" and not is_transposed else (SIDE, depth)
 
 
-def _require_whole_fragments(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> None:
+def require_whole_fragments(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> None:
     """Refuse a copy whose tile has a predicate, or is no multiple of a fragment."""
     loops = sch.get_loops(handle)[-2:]
     extents = [get_extent(sch, loop) for loop in loops]
@@ -554,7 +564,7 @@ def _require_whole_fragments(sch: Schedule, handle: SBlockRV, shape: tuple[int, 
         )
 
 
-def _lay_in_fragments(
+def lay_in_fragments(
     sch: Schedule, handle: SBlockRV, role: Any, bits: int, is_transposed: bool
 ) -> None:
     """Give the registers of a copy the layout (rows // 16, columns // 16, lane, element).
@@ -562,7 +572,7 @@ def _lay_in_fragments(
     What it reads gets the panels that were wanted.
     """
     flips = role == "B" and is_transposed
-    shape = _get_tile_shape(role, get_depth(bits), is_transposed)
+    shape = get_tile_shape(role, get_depth(bits), is_transposed)
 
     def place(*at: Any) -> tuple[Any, ...]:
         *front, row, column = at
@@ -574,7 +584,7 @@ def _lay_in_fragments(
     _lay_in_wanted_panels(sch, handle)
 
 
-def _tile_copy(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> LoopRV:
+def tile_copy(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> LoopRV:
     """Split a copy's own two loops into fragments, which are unrolled; the loop of one of them."""
     rows, columns = sch.get_loops(handle)[-2:]
     i, row = sch.split(rows, [None, shape[0]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -83,6 +83,14 @@ def find_location(node: Any) -> tuple[str, int] | None:
     return None if span is None else (str(span.source_name.name), int(span.line))
 
 
+def bind_ranges(loops: Iterable[For]) -> Analyzer:
+    """An analyzer that knows the ranges of loops."""
+    analyzer = Analyzer()
+    for loop in loops:
+        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+    return analyzer
+
+
 def constant(expression: Any) -> int | None:
     """The value of an integer constant of TVM; None for anything else."""
     value = getattr(expression, "value", expression)
@@ -145,6 +153,15 @@ def get_operands(condition: Any, kind: Any) -> Iterator[Any]:
         yield from get_operands(condition.b, kind)
     else:
         yield condition
+
+
+def get_loops_around(loop: For, loops: Iterable[For]) -> list[For]:
+    """Those of some loops that stand around one, which may have another body by now."""
+    return [
+        each
+        for each in loops
+        if any(inner.loop_var.same_as(loop.loop_var) for inner in find_all(each.body, For))
+    ]
 
 
 def get_fed_iterators(realize: SBlockRealize, loop: For) -> Iterator[IterVar]:
@@ -223,9 +240,7 @@ class Place(NamedTuple):
 
     def find_real_guards(self) -> list[Any]:
         """The guards that the extents of the loops do not imply."""
-        analyzer = Analyzer()
-        for loop in self.loops:
-            analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+        analyzer = bind_ranges(self.loops)
         return [guard for guard in self.guards if not analyzer.can_prove(guard)]
 
     def is_fed(self, loop: For) -> bool:

@@ -23,6 +23,8 @@ from .tir import constant, find_all, get_places, get_regions
 
 LANES = (2, 4, 8, 16)
 MAX_VECTOR_BYTES = 16
+WIDEST = 8
+"""Elements of a vector that recipes ask for, at most: 16 bytes of half precision."""
 
 
 @transform

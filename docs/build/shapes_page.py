@@ -1,5 +1,7 @@
 """Writes docs/shapes.md and its plots: what is chosen at drawn shapes, and how fast it is.
 
+Products come out of sets of times, rows and elements out of a run of the suite row-shapes.
+
 ``python docs/build/shapes_page.py`` writes them out of benchmarks/results and the costs; a test
 holds them to these.
 """
@@ -15,8 +17,18 @@ from pathlib import Path
 from pages import write_table
 from plots import Drawing
 
+from tirstep.bench.peers import PEERS
+from tirstep.bench.results import Case, read_run
 from tirstep.bench.shape_runs import TimedShape, list_times, read_set
-from tirstep.bench.shapes import CALIBRATION, MORE
+from tirstep.bench.shapes import (
+    CALIBRATION,
+    LONGEST_ROW,
+    MORE,
+    MOST_ELEMENTS,
+    MOST_ROWS,
+    PLANES,
+    SHORTEST_ROW,
+)
 from tirstep.files import write_file
 from tirstep.transforms.recipes.costs import FOLDER, read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles
@@ -46,6 +58,33 @@ Those that the model is judged by were not among those that it was fitted to: {d
 drawn, too, and {more} more, six by hand and the others with odd rows of many results. `make
 bench-shapes` measures, fits and writes this page; caches are cold, as in
 [all times](benchmarks.md).
+
+"""
+
+
+ROWS = "bench-nvidia-h200-row-shapes.json"
+PRODUCTS = "bench-nvidia-h200-product-shapes.json"
+LEAST_OF_PRODUCTS = 0.8
+PRODUCTS_HEAD = """
+
+## The test shapes in two types
+
+`tirstep bench product-shapes` times what is chosen at the {shapes} test shapes in one run beside
+PyTorch: float32 by `matmul_best`, bfloat16 by `matmul_wgmma_best`.
+
+"""
+NOTHING = 0.01
+LEAST_OF_ROWS = 0.97
+"""Of the faster of PyTorch and Triton, that each row and each elementwise kernel shall reach."""
+ROWS_HEAD = """
+
+## Rows and elements
+
+`tirstep bench row-shapes` draws {planes} planes, of {shortest} to {longest} elements a row and 1 to
+{most} rows, evenly by their logarithms, at most 2^{elements} elements: each for one of {kernels}
+kernels in three types, with the recipe that ends in "best" and chooses by rules. No rule was made
+with these shapes. Triton's programs hold a whole row, of up to 65,536 elements. Ratios are of the
+faster of PyTorch and Triton.
 
 """
 
@@ -93,7 +132,71 @@ def make_page(sets: Mapping[str, Sequence[TimedShape]], plots: Sequence[str]) ->
     head = ["m×n×k", "config", "us", "PyTorch, us", "ratio"]
     lines = [_describe(each) for each in slowest]
     title = f"\n\n## The {SLOWEST} slowest beside PyTorch\n\n"
-    return text + title + write_table(head, lines, right=3) + "\n"
+    text += title + write_table(head, lines, right=3) + "\n"
+    text += make_products_part(RESULTS / PRODUCTS)
+    return text + make_rows_part(RESULTS / ROWS)
+
+
+def make_products_part(file: Path) -> str:
+    """The part of the test shapes in several types; nothing without a run."""
+    if not file.is_file():
+        return ""
+    cases = [case for case in read_run(file).cases if not case.skipped]
+    text = PRODUCTS_HEAD.format(shapes=len({case.shape_text for case in cases}))
+    return text + tabulate(cases, "dtype", LEAST_OF_PRODUCTS)
+
+
+def make_rows_part(file: Path) -> str:
+    """The part of rows and elements; nothing without a run."""
+    if not file.is_file():
+        return ""
+    cases = [case for case in read_run(file).cases if not case.skipped]
+    numbers = {
+        "planes": PLANES,
+        "shortest": SHORTEST_ROW,
+        "longest": f"{LONGEST_ROW:,}",
+        "most": f"{MOST_ROWS:,}",
+        "elements": MOST_ELEMENTS.bit_length() - 1,
+        "kernels": len({case.kernel for case in cases}),
+    }
+    return ROWS_HEAD.format(**numbers) + tabulate(cases, "kernel", LEAST_OF_ROWS)
+
+
+def tabulate(cases: Sequence[Case], by: str, least: float) -> str:
+    """Ratios by kernel or type, and the slowest cases."""
+    ratios = {case.title: find_ratio(case) for case in cases}
+    lines = []
+    for name in (*dict.fromkeys(getattr(case, by) for case in cases), "all"):
+        found = [ratios[case.title] for case in cases if name in (getattr(case, by), "all")]
+        below = sum(it < least for it in found)
+        lines.append([name, str(len(found)), f"{mean(found):.2f}", f"{min(found):.2f}", str(below)])
+    head = [by, "cases", "geometric mean", "lowest", f"below {least}"]
+    slowest = sorted(cases, key=lambda case: ratios[case.title])[:SLOWEST]
+    rows = [[case.title, f"{ratios[case.title]:.2f}", *_get_times(case)] for case in slowest]
+    peers = [name for name in PEERS if any(name in case_times(case) for case in cases)]
+    columns = ["slowest cases", "ratio", "ours, us", *(f"{name}, us" for name in peers)]
+    shown = [row[: len(columns)] for row in rows]
+    tables = write_table(head, lines, right=4), write_table(columns, shown, right=len(columns) - 1)
+    return "\n\n".join(tables) + "\n"
+
+
+def find_ratio(case: Case) -> float:
+    """The time of the faster peer over that of the recipe; hardly anything where that has none."""
+    peers = [us for name, us in case_times(case).items() if name in PEERS]
+    ours = [us for name, us in case_times(case).items() if name not in PEERS]
+    return min(peers) / ours[0] if peers and ours else NOTHING
+
+
+def case_times(case: Case) -> dict[str, float]:
+    """Microseconds by recipe and peer."""
+    return {it.candidate: it.time.median_us for it in case.outcomes if it.time is not None}
+
+
+def _get_times(case: Case) -> list[str]:
+    times = case_times(case)
+    ours = next((us for name, us in times.items() if name not in PEERS), None)
+    found = [ours, times.get("torch"), times.get("triton")]
+    return ["–" if us is None else f"{us:,.1f}" for us in found]
 
 
 def _describe_test(test: Sequence[TimedShape]) -> list[list[str]]:

@@ -34,6 +34,7 @@ from ..devices.host import Generated, HostDevice
 from ..devices.simulator.interpreter import Interpreter, count_stores
 from ..finding import Finding
 from .stages import COMPACTS, HOST_ALONE, ORDERS_THREADS, Stage, find_stages
+from .states import State
 from .transition import bisect
 
 Check = Callable[[tvm.IRModule, Device], list[Finding]]
@@ -90,6 +91,7 @@ class FirstBadState:
     not_run : what stands between them as well and could not be judged, each with the reason
     source : what was generated, where that is wrong and no pass before it
     before : the module of `right`
+    states : what the interpreter ran of both, for a pass alone
     """
 
     stage: Stage | None
@@ -100,6 +102,7 @@ class FirstBadState:
     not_run: tuple[str, ...] = ()
     source: str = ""
     before: tvm.IRModule | None = None
+    states: tuple[State, State] | None = None
 
 
 @dataclass(frozen=True)
@@ -423,7 +426,12 @@ class ModuleBisection:
             )
         is_exact = not between and right is not None and right.device == Interpreter.name
         before = stages[low].module if low >= 0 else self.module
-        return FirstBadState(stage, found[0], right, wrong, is_exact, tuple(between), "", before)
+        states = None
+        if right is not None and right.device == Interpreter.name:
+            states = (_get_state(stages[low]) if low >= 0 else State(before), _get_state(stage))
+        return FirstBadState(
+            stage, found[0], right, wrong, is_exact, tuple(between), "", before, states
+        )
 
     def _describe_right(self, stage: Stage | None) -> JudgedState | None:
         if stage is None:
@@ -490,6 +498,12 @@ def _get_generated(lowering: Lowering) -> Generated | None:
     if lowering.language != "cuda" or lowering.executable is None or not split:
         return None
     return Generated(lowering.source, split[-1])
+
+
+def _get_state(stage: Stage) -> State:
+    """What the interpreter runs of a stage that was judged."""
+    assert stage.program is not None
+    return State(stage.program, stage.is_in_order, stage.is_compact)
 
 
 def _make_interpreter(stage: Stage) -> Interpreter:

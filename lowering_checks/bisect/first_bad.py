@@ -22,12 +22,14 @@ from ..compile.passes import explain_failure
 from ..devices import find_unbound_sblocks
 from ..devices.cpu import CpuDevice
 from ..devices.device import Device, DeviceError
+from ..devices.simulator.interpreter import Interpreter
 from ..diff import Diff, diff_modules
 from ..finding import CheckError, Finding
 from ..numeric import Bound, check_numbers, compare_outputs
 from ..steps import Run, step_label
 from .bisection import (
     AS_LOWERED,
+    AS_SCHEDULED,
     HOST,
     TIMEOUT,
     FailedLowering,
@@ -36,6 +38,7 @@ from .bisection import (
     ModuleBisection,
     bisect_module,
 )
+from .states import State
 
 UNKNOWN_START = "the start, of which nothing could be run,"
 Kind: TypeAlias = Literal["step", "pass", "between", "refused"]
@@ -70,6 +73,7 @@ class FirstBad:
     source : the CUDA source, where that is wrong and no pass before it
     is_pass : `number` and `name` are of a pass, and not of a step
     arguments, outputs : where a module was given: its arguments, and the places of the outputs
+    states : `right` and `wrong`, where the interpreter judged both
     """
 
     kind: Kind
@@ -91,6 +95,7 @@ class FirstBad:
     is_pass: bool
     arguments: tuple[Array, ...] = field(default=(), repr=False, compare=False)
     outputs: tuple[int, ...] = ()
+    states: tuple[State, State] | None = field(default=None, repr=False, compare=False)
 
     @property
     def label(self) -> str:
@@ -340,7 +345,16 @@ class _RunBisection:
             not_run=tuple(dict.fromkeys(not_run)),
             source=state.source,
             is_pass=stage is not None,
+            states=self._find_states(step, state) if is_exact else state.states,
         )
+
+    def _find_states(self, step: Step, state: FirstBadState) -> tuple[State, State] | None:
+        """The states of two steps that the interpreter ran, or those of the passes."""
+        last = self.scheduled
+        is_step = state.stage is None and state.wrong.state == AS_SCHEDULED
+        if not is_step or last is None or state.wrong.device != Interpreter.name:
+            return state.states
+        return State(last[0].module), State(step.module)
 
     def _find_last_right(
         self,

@@ -1,4 +1,4 @@
-"""Writes a script that shows a first bad step or pass with TVM and NumPy alone.
+"""Writes a script that shows a first bad step or pass, with TVM and NumPy alone where these can.
 
 The parts of the script stand at the end of this file.
 """
@@ -29,12 +29,16 @@ from ..steps import step_label
 from .bisection import CODE_GENERATION, HOST
 from .first_bad import FirstBad
 from .script_case import ScriptCase, find_case, find_case_of_kernel, plan_case
+from .states import STATES, State
 
 PREFIXES = ("tirx.", "s_tir.")
 """Of the names of TVM's own passes."""
 SECONDS = 300.0
 """How long a reproducer may run."""
-_SHOWN = re.compile(r"[1-9]\d* of \d+ elements are wrong$|TVM refuses the module: ")
+_SHOWN = re.compile(
+    r"[1-9]\d* of \d+ elements are wrong$|TVM refuses the module: |"
+    r"the interpreter finds: "
+)
 VALUES = 256
 """How many right values are written down where a kernel itself is wrong."""
 
@@ -44,7 +48,8 @@ def write_reproducer(bad: FirstBad, path: Path) -> None:
 
     It holds the kernel and the scheduled module as TVMScript, runs both, and ends with an
     assertion that fails. Where a CPU does not show the wrong result, it takes a GPU; without one,
-    and for a pass that is none of TVM's own, it prints what changed and ends with 2. See
+    and for a pass that is none of TVM's own, it runs tirstep's interpreter on the states before and
+    after, where that judged them (`State`), or else prints what changed and ends with 2. See
     `run_reproducer`. Raises `CheckError` for a file that this function did not write,
     and where the kernel is not known.
     """
@@ -143,7 +148,11 @@ def _choose_case(bad: FirstBad, serial: tvm.IRModule) -> tuple[ScriptCase, bool]
 def _make_end(bad: FirstBad, case: ScriptCase, *, on_cpu: bool) -> list[str]:
     """What the script does with its modules."""
     target = bad.target
-    if reason := _explain_custom(bad):
+    reason = _explain_custom(bad)
+    if reason and bad.states is not None and bad.kind != "refused":
+        run = case.write() + RUN_KERNEL + f"print(DIFF)\nprint({reason!r})\n"
+        return [run, _write_states(bad.states, case)]
+    if reason:
         return [CUSTOM_PASS.format(reason=reason)]
     if bad.kind == "refused":
         return [REFUSED.format(target=target)]
@@ -154,8 +163,17 @@ def _make_end(bad: FirstBad, case: ScriptCase, *, on_cpu: bool) -> list[str]:
         change = SHOW_SOURCE.format(target=target)
     elif bad.is_pass and bad.name != CODE_GENERATION:
         change = WATCH_PASS.format(name=bad.name, number=bad.number, target=target)
+    if bad.states is not None and not on_cpu:
+        return [run, change, _write_states(bad.states, case)]
     end = END_OF_NUMBERS if bad.finding.check == "numbers" else END_OF_FAULTS
     return [run, change, COMPARE.format(bounds=_spell(case.bounds)), end]
+
+
+def _write_states(states: tuple[State, State], case: ScriptCase) -> str:
+    before, after = states
+    return STATES.format(
+        bounds=_spell(case.bounds), before=before.write("BEFORE"), after=after.write("AFTER")
+    )
 
 
 def _make_script_of_kernel(bad: FirstBad, problem: AnyProblem) -> str:
@@ -292,6 +310,13 @@ RUN_ON_GPU = (
 kernel, module = from_source(KERNEL), from_source(MODULE)
 right = run(kernel, "llvm", tvm.cpu(), {{}})
 wrong = run(module, TARGET, tvm.cuda(), OPTIONS) if tvm.cuda().exist else None
+"""
+)
+
+RUN_KERNEL = (
+    ARGUMENTS
+    + """kernel = from_source(KERNEL)
+right, wrong = run(kernel, "llvm", tvm.cpu(), {}), None
 """
 )
 

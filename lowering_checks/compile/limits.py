@@ -19,6 +19,7 @@ from typing import Any
 import tvm
 from tvm.tirx import BufferStore, Evaluate, For, ForKind
 
+from tirstep.transforms.legality.vectors import LARGEST
 from tirstep.transforms.tir import constant, get_axis
 
 from ..devices.device import DeviceError
@@ -65,12 +66,16 @@ def require_compilable(module: tvm.IRModule) -> None:
         _require_short_vectors(body, where, ())
         copies = count_copies(body)
         if copies.statements > limit and copies.loops:
+            advice = (
+                "unroll smaller loops, leave them to NVIDIA's compiler with suggest_unrolling, or "
+                f"raise the limit with the environment variable {STATEMENTS_VARIABLE}"
+            )
+            if copies.statements > LARGEST:
+                advice = "split the longest, whose statements TVM counts in 32 bits"
             raise DeviceError(
                 f"{where} would have {copies.statements} statements once TVM has copied them, "
                 f"one of them {copies.largest} times by the loops {_name(copies.loops)}, and more "
-                f"than {limit:g} take minutes to compile; unroll smaller loops, leave them to "
-                "NVIDIA's compiler with suggest_unrolling, or raise the limit with the environment "
-                f"variable {STATEMENTS_VARIABLE}"
+                f"than {limit:g} take minutes to compile; {advice}"
             )
 
 
@@ -179,7 +184,8 @@ def _visit_loop(loop: For, scope: _Scope) -> _Part:
         and extent is not None
         and part.serial_depth == 0
         and part.unrolled_depth <= _MAX_AUTO_DEPTH
-        and extent * part.steps <= scope.max_step
+        and extent <= LARGEST
+        and not scope.max_step < extent * part.steps <= LARGEST  # beyond, it may wrap around
     )
     if not is_unrolled:
         return replace(part, serial_depth=part.serial_depth + 1)

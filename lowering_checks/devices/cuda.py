@@ -28,8 +28,10 @@ from .device import (
 )
 from .guard_zones import run_in_guard_zones
 
-REPEATS = 20
+REPEATS, FEWEST_REPEATS = 20, 3
 SHORTEST_REPEAT_MS = 2
+LONGEST_SECONDS = 1.0
+"""What all repeats of a slow function may take together, but for the fewest."""
 
 
 @functools.cache
@@ -120,9 +122,18 @@ def download(tensors: Sequence[Any]) -> Arrays:
 
 
 def measure(module: Any, device: Any, tensors: Sequence[Any]) -> Timing:
-    """Time the function of a module of TVM's runtime, on the device where its tensors are."""
+    """Time the function of a module of TVM's runtime, on the device where its tensors are.
+
+    A function that takes long is timed less often.
+    """
+    brief = module.time_evaluator(MAIN, device, number=1, repeat=1)
+    most = int(LONGEST_SECONDS / max(brief(*tensors).results[0], 1e-9))
     timer = module.time_evaluator(
-        MAIN, device, number=1, repeat=REPEATS, min_repeat_ms=SHORTEST_REPEAT_MS
+        MAIN,
+        device,
+        number=1,
+        repeat=min(max(most, FEWEST_REPEATS), REPEATS),
+        min_repeat_ms=SHORTEST_REPEAT_MS,
     )
     results = np.array(timer(*tensors).results)
     lower, median, upper = np.percentile(results, [25, 50, 75])

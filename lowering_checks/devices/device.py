@@ -30,6 +30,7 @@ MAX_LOCAL_BYTES = 512 << 10
 """Of a thread, its registers and its local memory (CUDA C++ Programming Guide, "Compute
 Capabilities")."""
 _TVM_MARK = "__tvm_ffi_error__"
+_CALLING = " when calling:"
 _REASONS = ("Error message:", "Check failed:", "InternalError: Check failed:")
 """How the line begins at which TVM's reason begins, behind or before a program."""
 _NO_PROSE = (
@@ -333,6 +334,9 @@ def convert_tvm_errors(sentence: str) -> Iterator[None]:
 def get_reason(error: Exception) -> str:
     """TVM's own reason, on one line: not the program that it prints before or behind it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    called = next((at for at, line in enumerate(lines) if line.endswith(_CALLING)), None)
+    if called is not None:  # what is wrong, the function with all its arguments, what it wants
+        return ": ".join([lines[called].removesuffix(_CALLING), *lines[called + 2 :]])
     for start in _REASONS:
         first = next((number for number, line in enumerate(lines) if line.startswith(start)), None)
         if first is not None:

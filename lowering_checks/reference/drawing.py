@@ -14,7 +14,7 @@ import numpy as np
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import DType, dtype_facts
-from tirstep.modules.numeric import Array, draw_floats, draw_whole_numbers
+from tirstep.modules.numeric import Array, arrange, draw_floats, draw_whole_numbers
 
 from .evaluation import Answer
 
@@ -38,12 +38,14 @@ class InputMaker:
     ranges : of integers that are used as indices, by name
     is_deciding : the program compares floats: no two of a tensor are equal then, if its type has
         as many
+    is_choosing : it takes maxima or minima of what it loads, or compares that
     measure : what the program comes to on inputs
     """
 
     tensors: Sequence[Tensor]
     ranges: Mapping[str, tuple[int, int]]
     is_deciding: bool
+    is_choosing: bool
     measure: Measure
 
     def probe(self) -> Inputs:
@@ -166,7 +168,8 @@ class InputMaker:
     def plant(self, inputs: Inputs, seed: int) -> list[Inputs]:
         """The same inputs with special values: with zeros, large and small numbers among them; and
         with rows of negative and of positive numbers alone, of which the largest tells where it
-        started. Without those of which less is known of what they come to.
+        started; and, where it takes maxima or compares, in rising and in falling order. Without
+        those of which less is known of what they come to.
         """
         rng = np.random.default_rng([seed, 7])
         known = min(self.measure(inputs).known, FEW)
@@ -181,7 +184,9 @@ class InputMaker:
             is_changed = any(now is not before for now, before in zip(changed, inputs, strict=True))
             if is_changed and self.measure(changed).known >= known:
                 planted.append(changed)
-        return planted
+        free = [place for place, each in enumerate(self.tensors) if self._is_data(each)]
+        arranged = arrange(inputs, free) if self.is_choosing else []
+        return planted + [each for each in arranged if self.measure(each).known >= known]
 
 
 def _plant_sizes(rng: np.random.Generator, values: Array) -> Array:

@@ -16,11 +16,11 @@ from tirstep.modules import KernelError, Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.transforms.tir import find_all
+from tirstep.transforms.tir import constant, find_all
 from tirstep.tvm_compat import Call, TensorLoad
 
 from ..compile.compiling import MAIN
-from ..devices.device import DeviceError, convert_tvm_errors
+from ..devices.device import DeviceError, convert_tvm_errors, is_scalar
 from ..devices.simulator.flatten import flatten
 from ..devices.simulator.run_state import UnsupportedError
 from .exchanges import find_exchange
@@ -181,6 +181,12 @@ def _make_part(name: str, array: Array, dtype: str) -> Array:
 
 
 def _track(function: Any) -> TrackedFunction:
+    for parameter in function.params:
+        if not is_scalar(parameter) and not _is_compact(parameter):
+            raise RefusedError(
+                f"the elements of its parameter {parameter.name} have strides, or an offset, that "
+                "no arguments are made with; give it a buffer without"
+            )
     for call in find_all(function.body, Call):
         if any(word in get_call_name(call) for word in _SYNCHRONIZES):
             refuse_call(call)
@@ -191,6 +197,17 @@ def _track(function: Any) -> TrackedFunction:
     loaded = {load.source for load in find_all(flat.body, TensorLoad)}
     plain = frozenset(place for place, buffer in enumerate(flat.parameters) if buffer not in loaded)
     return track_function(flat.body, flat.parameters, plain)
+
+
+def _is_compact(buffer: Any) -> bool:
+    """Whether the elements of a buffer lie one after another, from its beginning on."""
+    expected: list[int] = []
+    step = 1
+    for extent in reversed(buffer.shape):
+        expected.insert(0, step)
+        step *= constant(extent) or 1
+    strides = [constant(stride) for stride in buffer.strides]
+    return constant(buffer.elem_offset) == 0 and strides in ([], expected)
 
 
 def _get_units(values: Array) -> Array:

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tvm.ir import Range
 from tvm.tirx import For, Var
 
-from tirstep.transforms.tir import find_all, get_axis, substitute
+from tirstep.transforms.tir import bind_ranges, find_all, get_axis, substitute
 from tirstep.tvm_compat import Analyzer, IntervalSet, TensorLoad
 
 
@@ -105,9 +104,7 @@ def _meet(store: _Access, load: _Access) -> bool:
 def _covers(store: _Access, load: _Access) -> bool:
     """Whether each thread loads, in one iteration of the common loops, what it has stored there."""
     common = _get_common(store, load)
-    analyzer = Analyzer()
-    for loop in common:
-        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+    analyzer = bind_ranges(common)
     pairs = zip(store.indices, load.indices, strict=True)
     return all(
         _lies_within(

@@ -19,6 +19,7 @@ from tirstep.modules.validation import check_symbolic
 
 from ..compile.compiling import make_main
 from ..devices.device import blank
+from .data_dependence import chooses_by_data
 from .drawing import InputMaker
 from .evaluation import Answer, Evaluation
 from .functions import (
@@ -182,7 +183,11 @@ class ModuleProblem(AnyProblem):
 
     def _make(self, tensors: Sequence[Tensor]) -> InputMaker:
         return InputMaker(
-            tensors, self._ranges, self._evaluation.is_deciding, lambda inputs: self.answer(inputs)
+            tensors,
+            self._ranges,
+            self._evaluation.is_deciding,
+            chooses_by_data(self.function.body),
+            lambda inputs: self.answer(inputs),
         )
 
     @functools.cached_property

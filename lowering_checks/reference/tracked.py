@@ -396,7 +396,7 @@ class Tracker:
         if not first.is_float:
             magnitude = self.larger(first.magnitude, second.magnitude)
             error = self.larger(first.error, second.error)
-            return self.name(Tracked(value, first.dtype, magnitude, error=error))
+            return self._chosen(value, first.dtype, magnitude, error)
         error = self.let(self.larger(first.error, second.error))
         unit = self.let(self.smaller(first.unit, second.unit))
         return self._term(Tracked(value, first.dtype, 0.0, 0.0, error, unit), error)
@@ -413,9 +413,16 @@ class Tracker:
         error = self.let(error)
         if not first.is_float:
             magnitude = choose(holds, first.magnitude, second.magnitude)
-            return self.name(Tracked(value, first.dtype, magnitude, error=error))
+            return self._chosen(value, first.dtype, magnitude, error)
         unit = self.let(choose(holds, first.unit, second.unit))
         return self._term(Tracked(value, first.dtype, 0.0, 0.0, error, unit), error)
+
+    def _chosen(self, value: Any, dtype: str, magnitude: Any, error: Any) -> Tracked:
+        """One of two integers, which is no sum: as large as it is, unless either overflowed."""
+        overflows = self.let(lift(magnitude) > number(get_facts(dtype).largest))
+        size = plus(self.absolute(tirx.Cast(DOUBLE, value)), error)
+        settled = choose(overflows, magnitude, self.let(size))
+        return self.name(Tracked(value, dtype, settled, error=error))
 
     def as_double(self, value: Tracked) -> Any:
         """The value in float64."""

@@ -384,11 +384,19 @@ class _TrackingPass(ConditionTracking):
         self.add(IfThenElse(condition, loop, None))
 
     def _note_overflow(self, value: Tracked) -> None:
-        """Keep the largest ratio of a magnitude to what its type holds."""
+        """Keep the largest ratio of a magnitude to what its type holds.
+
+        A sum below 0 has no partial sum above half of its magnitude, so that the type's least
+        number bounds it.
+        """
         if isinstance(value.magnitude, float):
             return
-        place = STATUS.index("overflow")
-        ratio = self.let(value.magnitude * number(1 / get_facts(value.dtype).largest))
+        place, facts = STATUS.index("overflow"), get_facts(value.dtype)
+        share: Any = number(1 / facts.largest)
+        if facts.smallest < 0:
+            is_negative = self.tracker.as_double(value) < number(0)
+            share = Select(is_negative, number(-1 / facts.smallest), share)
+        ratio = self.let(value.magnitude * share)
         before = BufferLoad(self.status, [place])
         self.add(IfThenElse(ratio > before, BufferStore(self.status, ratio, [place]), None))
 

@@ -10,7 +10,9 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +69,36 @@ def require_writable(file: Path) -> None:
         place, _ = _find_place(file)
         if place is not None:
             _write_partial(place.parent, bytes(PROBE_BYTES), None, durable=True).unlink()
+
+
+@contextlib.contextmanager
+def made_aside(folder: Path) -> Iterator[Path]:
+    """An empty folder beside another one, whose place it takes when this ends without an error.
+
+    What stood there goes away last: until then it lies beside it, where it is found again if this
+    process is killed. Raises `OSError`.
+    """
+    place = Path(os.path.realpath(folder))
+    with tempfile.TemporaryDirectory(prefix=".tirstep-", dir=place.parent) as scratch:
+        made = Path(scratch, "made")
+        made.mkdir()
+        yield made
+        _put_folder(made, place)
+
+
+def _put_folder(made: Path, place: Path) -> None:
+    aside = place.with_name(f".{place.name[:60]}.before-{secrets.token_hex(4)}")
+    had_one = place.exists()
+    try:
+        if had_one:
+            os.replace(place, aside)
+        os.replace(made, place)
+    except BaseException:
+        if aside.exists() and not place.exists():
+            os.replace(aside, place)
+        raise
+    if had_one:
+        shutil.rmtree(aside)
 
 
 @contextlib.contextmanager

@@ -76,3 +76,19 @@ def test_what_is_too_large_is_not_worked_out(
     assert sorted(drawn) == [32, 64]
     assert [bool(case.skipped) for case in run.cases] == [False, True, False]
     assert [outcome.status for case in run.cases for outcome in case.outcomes] == ["ok", "ok"]
+
+
+def test_nobody_waits_for_references_at_the_end():
+    """Else Ctrl-C waits for NumPy, which may be minutes from its end."""
+    stop, daemons = threading.Event(), list[bool]()
+
+    def work_out(place: int) -> Reference:
+        daemons.append(threading.current_thread().daemon)
+        stop.wait(60)
+        return Reference(row_sum.problem(place + 1, 2), ())
+
+    found = look_ahead(range(AHEAD + 1), work_out)
+    next(found)
+    found.close()
+    assert daemons == [True] * (AHEAD + 1)
+    stop.set()

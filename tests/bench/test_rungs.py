@@ -18,7 +18,10 @@ NOT_MEASURED = {
     "rms_norm_matmul",
     "attention",
     "attention_causal",
+    "attention_mma",
+    "attention_mma_causal",
     "decode_attention",
+    "matmul_skinny",
 }
 """Ladders that are younger than the stored run: the next one has them."""
 FAST = {

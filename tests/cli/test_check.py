@@ -282,3 +282,37 @@ def test_check_as_json(command: Command, goldens: Path):
     assert set(finding) == {"check", "where", "source", "message", "detail"}
     assert finding["where"] == "vector_add_bound 01_split"
     assert re.fullmatch(r"elementwise\.py:\d+", finding["source"])
+
+
+QUOTIENTS = """
+from tvm.script import tirx as T
+from tirstep.transforms import split_loop
+
+
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((32,), "float32"), Y: T.Buffer((32,), "float32")):
+    for i in range(32):
+        with T.sblock("Y"):
+            vi = T.axis.spatial(32, i)
+            Y[vi] = A[(31 - vi) // 4 + 8]
+
+
+def halves(sch):
+    split_loop(sch, sch.get_loops(sch.get_sblock("Y"))[0], inner=8)
+    yield "split"
+"""
+
+
+def test_a_program_that_tvm_gets_wrong_is_told_at_its_input_and_not_at_a_step(
+    command: Command, tmp_path: Path
+):
+    """A transform answers for what it brings about: here it mends what was wrong before."""
+    file = tmp_path / "quotients.py"
+    file.write_text(QUOTIENTS)
+    result = command("check", f"{file}:halves")
+    assert result.code == 1
+    assert "  00_input   golden none     numbers failed on cpu\n" in result.out
+    assert "  01_split   golden none     numbers ok on cpu\n" in result.out
+    found = command("why", f"{file}:halves", "-o", tmp_path / "why.py")
+    assert "tirx.FlattenBuffer" in found.out.splitlines()[0]
+    assert "00_input is right as it stands, and wrong after this pass of TVM" in found.out

@@ -35,6 +35,19 @@ def test_what_a_search_found_is_told(command: Command):
 
 
 @pytest.mark.parametrize(
+    ("shape", "dtype"), [("1x4096x4096", "float32"), ("5x777x3001", "bfloat16")]
+)
+def test_few_rows_that_no_tile_is_for_are_told(command: Command, shape: str, dtype: str):
+    argv = ["choose", "matmul", "--shape", shape, "--dtype", dtype, "--best", "1"]
+    told = command(*argv).out.splitlines()[1:3]
+    assert told[0].strip() == (
+        "of so few rows none is a tile: this is taken, of the ladder matmul_skinny:"
+    )
+    assert "depth=8" in told[1]
+    assert json.loads(command(*argv, "--json").out)["few_rows"]["depth"] == 8
+
+
+@pytest.mark.parametrize(
     ("argv", "sentence"),
     [
         (["relu"], "no model chooses for relu"),

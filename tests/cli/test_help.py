@@ -102,7 +102,9 @@ def test_completion_imports_no_tvm():
     script = WITHOUT_TVM.format(argvs=[[]]).replace(', "rich"', "")
     script = script.replace("    main(argv)", COMPLETING)
     done = complete(script, COMP_WORDS="tirstep check relu_b", COMP_CWORD="2")
-    assert (done.returncode, done.stdout) == (0, "relu_bound\nrelu_batches\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "relu_bound\nrelu_batches\nrelu_best\n"), (
+        done.stderr
+    )
 
 
 COMPLETING = """    try:

@@ -10,7 +10,7 @@ from ladder_pages import LONGEST_SHOWN, GoldenProgram, describe_limit, find_diff
 from ncu_profile import ProfileRun, RecipeProfile, read_table, write_profile
 from ncu_table import make_table
 
-from tirstep.bench.cases import RUNGS, SUITES, TUTORIAL
+from tirstep.bench.cases import NOT_MEASURED, RUNGS, SUITES, TUTORIAL
 from tirstep.bench.results import BenchRun, Case, Ceilings, Outcome, Time, write_run
 from tirstep.transforms.recipes import LADDERS
 
@@ -211,7 +211,7 @@ def test_the_tables_of_all_suites(fill_documents: Command, tree: Path):
     speed = tree / "docs" / "speed.md"
     speed.parent.mkdir()
     speed.write_text("<!-- begin plots-matmul -->\n<!-- end plots-matmul -->\n")
-    suites = tuple(name for name in SUITES if name != RUNGS)
+    suites = tuple(name for name in SUITES if name not in (RUNGS, *NOT_MEASURED))
     timed = tuple(name for name in suites if name != TUTORIAL)
     readme = tree / "README.md"
     marks = "\n".join(

@@ -47,7 +47,14 @@ def test_list_tells_ladders_apart_and_what_a_rung_adds(command: Command):
     result = command("list", "matmul")
     ladders = [line.split()[1] for line in result.out.splitlines() if line.startswith("  ladder")]
     tensor_cores = ["matmul_mma", "matmul_wgmma"]
-    assert ladders == ["gemm-tutorial", "step-by-step", "blocking", *tensor_cores, "matmul"]
+    assert ladders == [
+        "gemm-tutorial",
+        "step-by-step",
+        "blocking",
+        *tensor_cores,
+        "matmul_skinny",
+        "matmul",
+    ]
     assert "matmul_strips       strided=true  Adjacent threads read" in result.out
     blocking = command("list", "blocking").out
     assert "matmul_local_blocking" in blocking

@@ -64,6 +64,31 @@ def turn(C: T.Buffer((4,), "int32")):
 """
 
 
+NAMED = """
+import tvm
+from tvm.tirx import BufferStore, FloatImm
+from tirstep.experiments import pass_experiment
+from tirstep.tvm_compat import structural_map
+
+
+def edit(module, change):
+    functions = {
+        name.name_hint: structural_map(function, (BufferStore, change))
+        for name, function in module.functions_items()
+    }
+    return tvm.IRModule(functions)
+
+
+def emulate(node):
+    return BufferStore(node.buffer, FloatImm("float32", 1), node.indices)
+
+
+@pass_experiment(after="s_tir.LowerInitBlock")
+def lower(module):
+    return edit(module, emulate)
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "right.py").write_text(RIGHT)
@@ -100,6 +125,31 @@ def test_a_wrong_pass_is_told_with_a_script_that_shows_it(command: Command, fold
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "WRONG: " in done.stdout
+
+
+def test_a_pass_may_have_any_names_and_call_tirstep(command: Command, folder: Path):
+    """Its helpers are called as those of the script are; what it calls of tirstep is imported."""
+    (folder / "named.py").write_text(NAMED)
+    result = command("pass", "named.py:lower", "module.py:double", "-o", "small.py")
+    assert result.code == 1
+    assert "the script shows it: WRONG: " in result.out
+    text = (folder / "small.py").read_text()
+    assert "from tirstep.tvm_compat import structural_map" in text
+    assert "pass_experiment" not in text
+    assert "with Python, NumPy, tirstep and apache-tvm" in text
+
+
+def test_a_file_of_another_hand_stays_and_is_told_before_the_work(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tirstep.experiments.try_change", lambda *_, **__: pytest.fail("worked"))
+    (folder / "thesis").write_text("years")
+    for option, said in (("-o", "is no script of tirstep pass's"), ("--report", "is no report")):
+        result = command("pass", f"{WRONG}:sort_operands", "module.py:double", option, "thesis")
+        assert (result.code, result.out) == (2, "")
+        assert f"thesis {said}" in result.err
+        assert "it stays: give " in result.err
+    assert (folder / "thesis").read_text() == "years"
 
 
 def test_facts_that_differ_are_told(command: Command, folder: Path):
@@ -149,7 +199,7 @@ def test_a_pipeline_that_hides_its_passes_is_made_small_without_a_script(
 
 
 def test_the_corpus_is_searched_and_goes_on_from_its_state(command: Command, folder: Path):
-    words = ["pass", f"{WRONG}:hoist_store", "--seed", 11]
+    words = ["pass", f"{WRONG}:hoist_store", "--seed", 5]
     words += ["--corpus", 8, "--state", "state.jsonl", "--json"]
     result = command(*words)
     document = result.document

@@ -1,10 +1,17 @@
 """What the audit says is the pass that is wrong, where its result cannot be interpreted."""
 
-import pytest
+from dataclasses import replace
 
-from tirstep.experiments import Corpus, make_subject
+import pytest
+from tvm.s_tir import Schedule
+
+from tirstep.experiments import Corpus, list_steps, make_subject
 from tirstep.experiments.audit import SHARES_PLACES, audit_subject, audit_trial
+from tirstep.lowering_checks.steps import run_golden
 from tirstep.strategies.program_text import parse_program
+from tirstep.transforms import set_pipeline
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.tma_tiles import TMA_STAGES
 
 SHARING = """
 # from tvm.script import tirx as T
@@ -36,12 +43,21 @@ def test_what_is_wrong_in_the_end_is_one_of_two_passes(trial: int, name: str):
     assert (found.status, found.at, found.what) == ("wrong", name, "race")
 
 
-@pytest.mark.parametrize(
-    ("trial", "status", "reason"),
-    [(137, "unjudged", "a CPU does not have the instruction"), (181, "left out", "tirstep.Lower")],
-)
-def test_what_is_no_refusal_of_tvm(trial: int, status: str, reason: str):
-    """Instructions of a GPU beside a loop that nothing binds, and a pass that is not TVM's."""
-    found = audit_trial(Corpus(0), trial)
-    assert (found.status, found.at) == (status, "")
-    assert found.reason.startswith(reason)
+def test_a_gpu_s_instruction_beside_loops_that_nothing_binds_is_not_judged() -> None:
+    """It is no program of a CPU, which is no refusal of TVM."""
+    steps = list_steps(run_golden(RECIPES["matmul_mma_split_k"]))
+    (subject,) = [step for step in steps if "09_fragments_ahead" in step.label]
+    found = audit_subject(subject)
+    assert (found.target, found.status, found.at) == ("llvm", "unjudged", "")
+    assert found.reason.startswith("a CPU does not have the instruction")
+
+
+def test_what_a_pass_of_tirstep_refuses_is_left_out() -> None:
+    """It is no refusal of TVM either: here, a pipeline of bulk copies in a loop without any."""
+    (*_, last) = list_steps(run_golden(RECIPES["matmul_shared"]))
+    sch = Schedule(last.module)
+    sch.annotate(sch.get_loops(sch.get_sblock("C_update"))[-2], TMA_STAGES, 2)
+    set_pipeline(sch)
+    found = audit_subject(replace(last, module=sch.mod))
+    assert (found.status, found.at) == ("left out", "")
+    assert found.reason.startswith("tirstep.LowerTmaPipelines refuses it")

@@ -19,6 +19,8 @@ from tirstep.lowering_checks.steps import run_golden
 from tirstep.transforms import passes
 from tirstep.transforms.recipes import RECIPES
 
+CORRECTING = ("CorrectAsyncWaits", "UseOwnLanes")
+
 
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_pass_of_ours_keeps_its_promises(name: str):
@@ -33,9 +35,20 @@ def test_a_pass_of_ours_does_what_its_golden_says(name: str):
 
 
 def test_every_pass_of_ours_is_held():
-    """But for the one that corrects what is wrong before: test_async_waits.py holds that."""
+    """But for those without which a module is wrong: test_async_waits.py holds one, the next test
+    the other.
+    """
     ours = {name for name in passes.__all__ if name[0].isupper() and not name.isupper()}
-    assert ours == {*DECLARED, "CorrectAsyncWaits"}
+    assert ours == {*DECLARED, *CORRECTING}
+
+
+def test_without_the_lanes_of_fragments_a_module_is_refused() -> None:
+    """Elements of fragments have rows that a thread's registers do not have."""
+    (*_, last) = list_steps(run_golden(RECIPES["attention_mma"]))
+    with Experiment("drop", [Edit("drop", "UseOwnLanes")]) as experiment:
+        trial = try_change(experiment, last, TryOptions((), with_facts=False))
+    assert trial.status == "refused"
+    assert trial.reason
 
 
 def test_a_pass_of_ours_is_a_place() -> None:
@@ -70,4 +83,4 @@ def test_a_pass_of_ours_is_a_place() -> None:
 
 def test_the_passes_of_ours_are_all_places() -> None:
     names = {name.partition(".")[2] for name in list_own_passes()}
-    assert names == {*DECLARED, "CorrectAsyncWaits"}
+    assert names == {*DECLARED, *CORRECTING}

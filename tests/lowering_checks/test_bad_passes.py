@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
+from pathlib import Path
 from types import FunctionType
 
 import numpy as np
@@ -54,6 +55,8 @@ from tirstep.lowering_checks.bisect import (
     FirstBad,
     bisect_run,
     find_bad_pass,
+    run_reproducer,
+    write_reproducer,
 )
 from tirstep.lowering_checks.bisect.stages import find_stages
 from tirstep.lowering_checks.compile.passes import lower_through_passes
@@ -515,15 +518,25 @@ TENSOR_CORES: list[tuple[str, str, Change, int]] = [
 
 
 @pytest.mark.parametrize(("name", "behind", "change", "which"), TENSOR_CORES)
-def test_a_wrong_pass_for_tensor_cores_is_named(
-    monkeypatch: pytest.MonkeyPatch, name: str, behind: str, change: Change, which: int
+def test_a_wrong_pass_for_tensor_cores_is_named_and_its_script_shows_it(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
+    behind: str,
+    change: Change,
+    which: int,
 ) -> None:
+    """TVM alone runs no pass of a user's, and no CPU a tensor core: the interpreter runs both."""
     run = at_last_step(name)
     plant(monkeypatch, behind, only_at_tensor_cores(change), which=which)
     found = bisect_run(run).first_bad
     assert found is not None
     assert (found.kind, found.name, found.not_run) == ("pass", NAME, ())
     assert found.step is run.steps[-1]
+    write_reproducer(found, tmp_path / "why.py")
+    shown = run_reproducer(tmp_path / "why.py")
+    assert shown.is_shown, shown.text
+    assert re.search(r"elements are wrong|the interpreter finds: (race|out of bounds)", shown.text)
 
 
 def test_nothing_is_wrong_with_tensor_cores_in_any_stage() -> None:

@@ -1,5 +1,7 @@
 """Devices: which is taken, what it refuses, and what serial threads mean."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tvm
@@ -16,6 +18,8 @@ from tirstep.lowering_checks.devices import (
     is_cuda_available,
     run,
 )
+from tirstep.lowering_checks.devices.cuda import measure
+from tirstep.lowering_checks.devices.device import Timing
 from tirstep.modules import get_kernel, matmul, vector_add
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.recipes import LADDERS, RECIPES
@@ -76,6 +80,17 @@ def test_the_cpu_has_no_clock() -> None:
     assert not device.has_clock
     with pytest.raises(DeviceError, match="say nothing about a GPU"):
         device.time(vector_add(8), [])
+
+
+@pytest.mark.parametrize(("seconds", "repeats"), [(1e-5, 20), (0.1, 10), (4.0, 3)])
+def test_a_slow_function_is_timed_less_often(seconds: float, repeats: int) -> None:
+    class Module:
+        """Takes so many seconds for each call, as TVM's evaluator says it."""
+
+        def time_evaluator(self, name, device, *, number, repeat, min_repeat_ms=0):
+            return lambda *tensors: SimpleNamespace(results=[seconds] * repeat)
+
+    assert measure(Module(), None, []) == Timing(seconds, seconds, seconds, repeats)
 
 
 def test_outputs_start_as_nan() -> None:

@@ -4,7 +4,7 @@ import pytest
 import tvm
 from tvm.ir.instrument import pass_instrument
 from tvm.s_tir import Schedule
-from tvm.tirx import BufferStore
+from tvm.tirx import BufferStore, For, ForKind
 
 from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.lowering_checks.compile.compiling import compile_module
@@ -15,7 +15,7 @@ from tirstep.lowering_checks.compile.limits import (
     require_compilable,
 )
 from tirstep.lowering_checks.compile.passes import lower_through_passes
-from tirstep.modules import matmul
+from tirstep.modules import matmul, row_sum
 from tirstep.transforms.tir import find_all
 
 TARGET = "nvidia/nvidia-h100"
@@ -123,6 +123,30 @@ def test_every_device_refuses_thousands_of_copies(device: str) -> None:
     with pytest.raises(DeviceError, match=SENTENCE) as caught:
         get_device(device).compile(unrolled(64, 64))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_taken"), [(2**31 - 1, False), (2**30, False), (2**30 - 1, True)]
+)
+def test_a_loop_whose_statements_tvm_counts_beyond_32_bits(columns: int, is_taken: bool) -> None:
+    """TVM's pass takes it for one of few: here it is told to copy none, and marks it alone."""
+    module = row_sum(1, columns)
+    lowered = tvm.s_tir.transform.LowerInitBlock()(module)
+    leaving = {"tirx.UnrollLoop": {"explicit_unroll": 0}}
+    with tvm.transform.PassContext(config=leaving):
+        marked = tvm.tirx.transform.UnrollLoop()(lowered)
+    *_, loop = find_all(marked["main"].body, For)
+    assert (loop.kind == ForKind.UNROLLED) == (not is_taken)
+    if is_taken:
+        require_compilable(module)
+        return
+    with pytest.raises(
+        DeviceError,
+        match=rf"would have {2 * columns} statements once TVM has copied them, one of them "
+        rf"{columns} times by the loops k={columns}, and more than 2048 take minutes to compile; "
+        "split the longest, whose statements TVM counts in 32 bits$",
+    ):
+        require_compilable(module)
 
 
 @pytest.mark.gpu

@@ -121,6 +121,44 @@ def test_a_wrong_module_is_found(name: str, right: str, wrong: str, what: str) -
     assert check_numbers(problem, planted, CpuDevice(), where=name), what
 
 
+@T.prim_func
+def largest(A: T.Buffer((2, 500), "float32"), C: T.Buffer((2,), "float32")) -> None:
+    for i in range(2):
+        C[i] = T.min_value("float32")
+        for j in range(500):
+            C[i] = T.max(C[i], A[i, j])
+
+
+@T.prim_func
+def saturated(A: T.Buffer((40,), "int32"), C: T.Buffer((40,), "int8")) -> None:
+    for i in range(40):
+        C[i] = T.Cast("int8", T.min(T.max(A[i], -128), 127))
+
+
+@pytest.mark.parametrize(
+    ("function", "right", "wrong"),
+    [
+        (largest, "range(500)", "range(499)"),
+        (largest, "range(500)", "range(1, 500)"),
+        (largest, "T.max(C[i]", "T.min(C[i]"),
+        (saturated, "T.max(A[i], -128)", "A[i]"),
+        (saturated, "T.min(T.max(A[i], -128), 127)", "T.max(A[i], -128)"),
+        (saturated, "-128", "-127"),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_only_extremes_show_is_found(
+    function: tvm.tirx.PrimFunc, right: str, wrong: str, seed: int
+) -> None:
+    """One column of 500 in a maximum, and integers beyond what they are clipped to."""
+    problem = ModuleKernel(tvm.IRModule({"main": function}), "function").problem()
+    assert not check_numbers(problem, problem.module, CpuDevice(), where="", seed=seed)
+    text = problem.module.script()
+    assert right in text
+    planted = tvm.script.from_source(text.replace(right, wrong))
+    assert check_numbers(problem, planted, CpuDevice(), where="", seed=seed)
+
+
 def test_a_missing_barrier_is_found() -> None:
     problem = make_problem("MatmulRelu")
     with tvm.target.Target("nvidia/nvidia-a100"):

@@ -505,3 +505,16 @@ def test_a_negative_extent_is_no_launch() -> None:
         "launch",
         "extent -1 of 'blockIdx.x' is negative",
     )
+
+
+def test_of_many_that_stored_the_same_a_few_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All threads of 16 GPU blocks store to one cell: asking all pairs took minutes a kernel."""
+    threads, asked = np.arange(1024), []
+    cells, begun = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
+    co_writers = CoWriters()
+    co_writers.add(cells, threads, time=1)
+    minimum = np.minimum
+    monkeypatch.setattr(np, "minimum", lambda *both: asked.append(both) or minimum(*both))
+    rivals = co_writers.find_rivals(cells, threads, begun, per_block=64)
+    assert rivals.tolist() == [1023] * 1023 + [1022], "the last one, and its neighbour for itself"
+    assert len(asked) == 2

@@ -11,9 +11,16 @@ from warps import load_bytes_transposed, load_once, multiply_in_warp_memory, mul
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
-from tirstep.lowering_checks.devices.simulator import lower, simulate, simulate_lowered
+from tirstep.lowering_checks.devices.simulator import (
+    lower,
+    merge_shared_memory,
+    simulate,
+    simulate_lowered,
+)
+from tirstep.lowering_checks.devices.simulator.merged_memory import get_origins
 from tirstep.modules import matmul
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 
 SIMULATOR = get_device("simulator")
@@ -242,7 +249,6 @@ def test_a_pair_of_sums_in_a_row_of_odd_length_is_misaligned() -> None:
     loops = get_loop("C_o", 0), get_loop("C_o", 1)
     tr.store_through_shared(sch, sch.get_sblock("C_o"), *loops, columns=16, warps=2, vector=1)
     sums = "C_shared.dyn_local"
-    tr.pad_shared_rows(sch, sch.get_sblock(sums), elements=1)
     for operand in (0, 1):
         tr.stage_fragments_at(
             sch,
@@ -266,5 +272,21 @@ def test_a_pair_of_sums_in_a_row_of_odd_length_is_misaligned() -> None:
         sch.get_sblock(sums),
         tf32=False,
     )
+    # What pad_shared_rows refuses to do.
+    sch.storage_align(sch.get_sblock(f"{sums}_o"), 0, axis=0, factor=16, offset=1)
     (finding, *_) = check_numbers(problem, sch.mod, SIMULATOR, where="here")
     assert "misaligned access: vector access at C_shared.dyn[17] by thread (4, " in str(finding)
+
+
+def test_a_tile_begins_where_merging_puts_it_and_not_at_the_index_of_the_next_fragment() -> None:
+    """Fragments ahead are read at k + 8, of a tile that begins at 0 and has no other index."""
+    problem = matmul.problem(32, 16, 128, dtype="tf32", transpose_b=True)
+    sch = Schedule(problem.module)
+    sizes = {"tile": (32, 16), "warp": (32, 16), "tile_k": 64, "stages": 3, "tail": "pad"}
+    for step in RECIPES["matmul_mma_rows"].run(sch, swizzle=1, **sizes):
+        if step.name == "fragments_ahead":
+            break
+    lowered = lower(sch.mod)
+    origins = get_origins(lowered["main"].body, merge_shared_memory(lowered)["main"].body)
+    assert {origin.begin for origin in origins.values()} == {0, 16 * (64 + 4)}
+    assert check_numbers(problem, sch.mod, SIMULATOR, where="here") == []

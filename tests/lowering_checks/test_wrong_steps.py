@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
@@ -159,16 +161,28 @@ def test_a_wrong_step_is_named(
     assert found.right.startswith(f"step {number - 1:02d}_")
 
 
-def test_a_script_that_needs_a_gpu_says_so_and_does_not_end_well(tmp_path: Path) -> None:
+def test_what_a_gpu_alone_shows_the_script_shows_on_the_interpreter(tmp_path: Path) -> None:
+    """And where there is no tirstep, it says so, and does not end well."""
+    script = tmp_path / "why.py"
     found = bisect_run(make_run(keep_a_copy_of_others)).first_bad
     assert found is not None
-    write_reproducer(found, tmp_path / "why.py")
+    write_reproducer(found, script)
+    shown = run_reproducer(script)
+    assert shown.is_shown, shown.text
+    if tvm.cuda().exist:
+        return
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "why.py")], capture_output=True, text=True
+        [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path
     )
-    assert done.returncode in (1, 2)
-    shown = "elements are wrong" if done.returncode == 1 else "There is no GPU here"
-    assert shown in done.stdout
+    printed = done.stdout.partition("Before, by tirstep's interpreter:")[2]
+    assert re.search(r"\n0 of \d+ elements are wrong\nAfter:\n", printed), printed
+    text = script.read_text().replace("from tirstep.", "from no_tirstep.")
+    script.write_text(text)
+    shown = run_reproducer(script)
+    assert (shown.is_shown, shown.text) == (
+        False,
+        "TVM alone does not show it here; with tirstep, this script runs its interpreter.",
+    )
 
 
 def make_refused(sch: Schedule) -> Iterator[str]:

@@ -124,7 +124,10 @@ def test_a_dtype_without_accumulators() -> None:
     [
         (lambda n: None, "it returns NoneType; return the class under @I.ir_module$"),
         (lambda n: minmax(n)["main"], "it returns a PrimFunc; return the class"),
-        (lambda n: tvm.IRModule({"f": minmax(n)["main"]}), "its module has f; call the function"),
+        (
+            lambda n: tvm.IRModule({"f": minmax(n)["main"], "g": minmax(n)["main"]}),
+            "its module has f, g; call the function",
+        ),
     ],
 )
 def test_a_factory_returns_a_module_with_a_main(factory: Any, sentence: str) -> None:
@@ -138,3 +141,42 @@ def test_what_a_kernel_means_is_asked_for() -> None:
         kernel(minmax)  # type: ignore[call-arg]
     with pytest.raises(KernelError, match=r"^kernel: flops and terms are missing; write"):
         kernel(reference=minmax, elements=minmax)  # type: ignore[call-arg]
+
+
+def highest(m: int, n: int) -> tvm.IRModule:
+    """The largest element of each row; the function has a name of its own."""
+
+    @I.ir_module
+    class Highest:
+        @T.prim_func(s_tir=True)
+        def highest(A: T.Buffer((m, n), "float32"), C: T.Buffer((m,), "float32")):
+            for i, k in T.grid(m, n):
+                with T.sblock("C"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        C[vi] = T.min_value("float32")
+                    C[vi] = T.max(C[vi], A[vi, vk])
+
+    return Highest
+
+
+HIGHEST = kernel(
+    reference=lambda a, **_: a.max(axis=1),
+    flops=lambda m, n, **_: m * n,
+    terms=lambda **_: 1,
+    elements=lambda m, n, **_: m * n,
+)(highest)
+
+
+def test_a_kernels_only_function_may_have_any_name() -> None:
+    problem = HIGHEST.problem(2, 500)
+    assert [str(each.name_hint) for each in problem.module.get_global_vars()] == ["main"]
+    assert not check_numbers(problem, problem.module, CpuDevice(), where="")
+
+
+def test_a_maximum_without_its_last_column_is_found() -> None:
+    problem = HIGHEST.problem(2, 500)
+    text = problem.module.script()
+    assert "T.grid(2, 500)" in text
+    wrong = tvm.script.from_source(text.replace("T.grid(2, 500)", "T.grid(2, 499)"))
+    assert check_numbers(problem, wrong, CpuDevice(), where="")

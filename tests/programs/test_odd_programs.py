@@ -1,5 +1,7 @@
 """Programs that nobody writes on purpose: odd ones are judged, malformed ones are a sentence."""
 
+import io
+import json
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,72 @@ def test_what_cannot_be_judged_is_a_sentence(
     told = capfd.readouterr()
     assert code in (1, 2)
     assert sentence in f"{told.out}{told.err}"
+
+
+STRIDED = """
+@T.prim_func
+def strided(a: T.handle, C: T.Buffer((4, 4), "float32")):
+    A = T.match_buffer(a, (4, 4), "float32", PLACE)
+    for i, j in T.grid(4, 4):
+        C[i, j] = A[i, j]
+
+
+@T.prim_func
+def plain(A: T.Buffer((4, 4), "float32"), C: T.Buffer((4, 4), "float32")):
+    for i, j in T.grid(4, 4):
+        C[i, j] = A[i, j]
+"""
+
+
+@pytest.mark.parametrize("place", ["strides=[8, 1]", "strides=[4, 1], elem_offset=4"])
+def test_strides_and_offsets_are_refused_where_numbers_are_asked_for(
+    folder: Path, capfd: pytest.CaptureFixture[str], place: str
+):
+    (folder / "f.py").write_text(HEAD + STRIDED.replace("PLACE", place))
+    assert main(["check", "f.py:strided"]) == 1
+    out = capfd.readouterr().out
+    assert "parameter A have strides, or an offset" in out
+    assert "numbers failed on no device: it cannot be judged" in out
+    assert main(["report", "f.py", "-o", "page.html"]) == 1  # with a page all the same
+    assert (folder / "page.html").is_file()
+    assert main(["facts", "f.py:strided"]) == 0
+    assert main(["check", "f.py:strided", "--reference", "f.py:plain"]) == 1
+    assert "the program does not run: Invalid A." in capfd.readouterr().out
+
+
+def test_strides_of_a_compact_buffer_are_none(folder: Path):
+    (folder / "f.py").write_text(HEAD + STRIDED.replace("PLACE", "strides=[4, 1]"))
+    assert main(["check", "f.py:strided"]) == 0
+
+
+def test_a_ladder_that_is_run_nowhere_names_no_device(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+):
+    body = 'B[i] = T.call_extern("float32", "f", A[i])'
+    (folder / "f.py").write_text(HEAD + FUNCTION.format(shape="(4,)", body=body))
+    main(["ladder", "f.py"])
+    out = capfd.readouterr().out
+    assert "failed on no device" in out
+    assert "numbers on no" not in out
+
+
+def test_one_program_of_standard_input_is_named(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    text = HEAD + STRIDED.replace("PLACE", "strides=[4, 1]")
+    for words in (["check", "-:plain"], ["list", "-:plain"]):
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        assert main(words) == 0
+        out = capfd.readouterr().out
+        assert "plain" in out
+        assert "strided" not in out
+
+
+def test_one_function_of_a_module_is_listed(folder: Path, capfd: pytest.CaptureFixture[str]):
+    (folder / "odd.py").write_text(ODD)
+    assert main(["list", "odd.py:Module.hidden", "--json"]) == 0
+    (found,) = json.loads(capfd.readouterr().out)["programs"]
+    assert (found["name"], found["functions"]) == ("Module.hidden", ["hidden"])
 
 
 def test_a_colon_without_a_file_is_a_sentence(capfd: pytest.CaptureFixture[str]):

@@ -11,6 +11,7 @@ from tirstep.lowering_checks import (
     run_recipe,
 )
 from tirstep.lowering_checks.facts import compile_facts, cuda_compilers, get_facts
+from tirstep.lowering_checks.facts.lowered import count_accesses
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul
 from tirstep.transforms import TransformError
@@ -158,6 +159,19 @@ def test_a_kernel_of_its_own_transposes(shape, options: dict, config: dict, devi
     assert names[1] == "B_transposed"
     assert ("next_tiles_by_tma" in names) == ("copies" in config)
     check(run, device)
+
+
+def test_the_kernel_that_transposes_reads_and_writes_side_by_side() -> None:
+    """What it moves is B twice: no sector of 32 bytes is touched for a part of it alone."""
+    sizes = {"m": 64, "n": 64, "k": 128}
+    config = {**SMALL, "tile_k": 32, "transpose": "kernel"}
+
+    def measure(transposed: bool) -> int:
+        options = {"dtype": "tf32", "transpose_b": transposed}
+        run = run_recipe(LAST, sizes, options=options, config=config)
+        return count_accesses(run.problem, run.steps[-1].module).traffic
+
+    assert measure(False) - measure(True) == 2 * 4 * sizes["n"] * sizes["k"]
 
 
 def test_threads_copy_what_is_transposed() -> None:

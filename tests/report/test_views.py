@@ -68,8 +68,11 @@ def test_machine_code_is_there_or_the_pane_says_why(visit: Open, report: Report)
         assert code.missing in opened.texts(".pane .empty")[0]
     else:
         assert opened.texts('.pane[data-pane="sass"] td.code') == list(code.text.lines)
-    before = visit("window_sum_shared/00_input/lines").texts(".pane .empty")
-    assert before[0].startswith("No CUDA: ")
+    before = visit("window_sum_shared/00_input/lines")
+    assert before.texts(".pane .empty")[0].startswith("No CUDA: ")
+    # What is missing takes no room beside what is there.
+    whole, pane = (before.page.locator(it).bounding_box() for it in (".panes", ".pane .codebox"))
+    assert pane["width"] > 0.95 * whole["width"]
 
 
 def test_several_words_find_lines_and_passes(visit: Open):

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import tvm
+from masked_sums import bind_masked_sum, make_masked_sum, see
+from tvm.s_tir import Schedule
+
 from tirstep.experiments import Declaration, Experiment, Subject, TryOptions, list_steps, try_change
-from tirstep.experiments.subject import ask_for_default
+from tirstep.experiments.subject import ask_for_default, make_subject
 from tirstep.files import write_file
 from tirstep.lowering_checks.steps import Run, run_golden, run_recipe
 from tirstep.transforms import passes
+from tirstep.transforms.masks import split_loop_at_mask
 from tirstep.transforms.recipes import RECIPES
 
 GOLDENS = Path(__file__).resolve().parents[1] / "golden_passes"
@@ -38,6 +43,9 @@ DECLARED = {
     "SplitGuardedVectors": Declaration(
         "before", "tirx.FlattenBuffer", (EXACT, "adds no barriers", "is done at once")
     ),
+    "SplitLoopsAtMasks": Declaration(
+        "before", "s_tir.LowerOpaqueBlock", (EXACT, "is done at once")
+    ),
 }
 """By name, in `tirstep.transforms.passes`."""
 CHANGED = {
@@ -48,8 +56,11 @@ CHANGED = {
     "EndLoopsAtMasks": ("attention_causal_ended",),
     "LowerTmaPipelines": ("matmul_mma_tma", "matmul_mma_tma_roles"),
     "SplitGuardedVectors": ("vector_add_vectors", "relu_vectors"),
+    "SplitLoopsAtMasks": (),
 }
-"""Recipes whose last steps they change, in TVM's own pipeline."""
+"""Recipes whose last steps they change, in TVM's own pipeline; none of a pass that needs another's
+work there, which has a subject of its own.
+"""
 
 
 def get_pass(name: str) -> object:
@@ -58,8 +69,17 @@ def get_pass(name: str) -> object:
 
 
 def list_subjects(name: str) -> list[Subject]:
-    """The last steps of its recipes, which ask for TVM's own pipeline."""
+    """The last steps of its recipes, which ask for TVM's own pipeline, or a masked sum."""
+    if name == "SplitLoopsAtMasks":
+        return [ask_for_default(make_subject("masked_sum", split_masked_sum()))]
     return [ask_for_default(list(list_steps(run_guarded(each)))[-1]) for each in CHANGED[name]]
+
+
+def split_masked_sum() -> tvm.IRModule:
+    """A sum up to the diagonal, of which whole tiles need no mask."""
+    sch = Schedule(make_masked_sum(see))
+    split_loop_at_mask(sch, bind_masked_sum(sch))
+    return sch.mod
 
 
 def run_guarded(name: str) -> Run:

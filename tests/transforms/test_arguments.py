@@ -49,6 +49,7 @@ GOOD = {
     "warpgroup": (64, 16),
     "warpgroups": 1,
     "columns": 16,
+    "rows": 0,
 }
 
 
@@ -79,6 +80,7 @@ def good(sch, block, name, parameter):
         "loop": loops[-1],
         "loops": loops[-2:],
         "copies": [block],
+        "consumers": [block],
         "loads": [block, block],
         "zeros": block,
         "store": block,

@@ -56,6 +56,22 @@ def test_a_transform_that_declares_what_it_inlines_is_not_refused():
     assert find_fault(lose_producer, sch.mod, other.mod) is None
 
 
+@pytest.mark.parametrize("decorate", [composite, transform])
+def test_a_composite_inlines_what_one_within_it_declares(decorate):
+    @decorate
+    @inlines
+    def inline_all(sch, block):
+        lose_producer(sch, block)
+
+    @composite
+    def inline_within(sch, block):
+        inline_all(sch, block)
+
+    sch = Schedule(Chain)
+    inline_within(sch, sch.get_sblock("C"))
+    assert not sch.get_producers(sch.get_sblock("C"))
+
+
 def make_chain(*, extent=8, size=8, writer=True, output=True, names=("P", "C")):
     """`Chain` with something broken; the loops' extent alone is, without a change of the blocks."""
     first, second = names

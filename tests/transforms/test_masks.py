@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tvm
+from masked_sums import bind_masked_sum, make_masked_sum, see
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import LoopRV
+from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import attention
-from tirstep.transforms import bind_loop, end_loop_at_mask, get_pipeline, split_loop, unroll_loop
+from tirstep.transforms import (
+    bind_loop,
+    end_loop_at_mask,
+    get_pipeline,
+    split_loop,
+    split_loop_at_mask,
+    unroll_loop,
+)
 from tirstep.transforms.recipes import RECIPES
-
-
-def make_masked_sum(term: object, first: int = 0) -> tvm.IRModule:
-    """B(16) = sums over the rows of A(16, 24) of a term of (i, k, A[i, k])."""
-
-    @I.ir_module
-    class MaskedSum:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((16, 24), "float32"), B: T.Buffer((16,), "float32")):
-            for i in range(16):
-                for k in range(first, 24):
-                    with T.sblock("B"):
-                        vi, vk = T.axis.remap("SR", [i, k])
-                        with T.init():
-                            B[vi] = T.float32(0)
-                        B[vi] = B[vi] + term(vi, vk, A[vi, vk])
-
-    return MaskedSum
 
 
 @I.ir_module
@@ -43,10 +35,6 @@ class MaskedCopy:
             with T.sblock("B"):
                 vi, vk = T.axis.remap("SS", [i, k])
                 B[vi, vk] = T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
-
-
-def see(i, k, value):
-    return T.if_then_else(k <= i, value, T.float32(0))
 
 
 Masked = make_masked_sum(see)
@@ -97,13 +85,26 @@ class Marked:
                                 B[vi] = B[vi] + T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
 
 
-def bind(sch: Schedule) -> LoopRV:
-    """A row for each thread; the loop over tiles of its elements."""
-    row, k = sch.get_loops(sch.get_sblock("B"))
-    outer, inner = split_loop(sch, row, inner=4)
-    bind_loop(sch, outer, axis="blockIdx.x")
-    bind_loop(sch, inner, axis="threadIdx.x")
-    return split_loop(sch, k, inner=4).outer
+@I.ir_module
+class MarkedToSplit:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((16, 24), "float32"), B: T.Buffer((16,), "float32")):
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"tir_pipeline": "tirstep"})
+            for i_0 in T.thread_binding(4, thread="blockIdx.x"):
+                for i_1 in T.thread_binding(4, thread="threadIdx.x"):
+                    for k_0 in T.serial(6, annotations={"tirstep_splits_at_masks": 1}):
+                        for k_1 in range(4):
+                            with T.sblock("B"):
+                                vi = T.axis.spatial(16, i_0 * 4 + i_1)
+                                vk = T.axis.reduce(24, k_0 * 4 + k_1)
+                                T.reads(A[vi, vk])
+                                T.writes(B[vi])
+                                with T.init():
+                                    B[vi] = T.float32(0)
+                                B[vi] = B[vi] + T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
 
 
 def get_source(module: tvm.IRModule) -> str:
@@ -113,7 +114,11 @@ def get_source(module: tvm.IRModule) -> str:
 
 
 def test_end_loop_at_mask_marks_a_loop() -> None:
-    check_pair(Masked, lambda sch: end_loop_at_mask(sch, bind(sch)), Marked)
+    check_pair(Masked, lambda sch: end_loop_at_mask(sch, bind_masked_sum(sch)), Marked)
+
+
+def test_split_loop_at_mask_marks_a_loop() -> None:
+    check_pair(Masked, lambda sch: split_loop_at_mask(sch, bind_masked_sum(sch)), MarkedToSplit)
 
 
 def test_a_block_ends_with_the_last_of_its_threads_and_reads_nothing_behind() -> None:
@@ -121,11 +126,161 @@ def test_a_block_ends_with_the_last_of_its_threads_and_reads_nothing_behind() ->
     values = np.random.default_rng(0).integers(-9, 9, (16, 24)).astype(np.float32)
     seen = np.tril(np.ones((16, 24), bool))
     inputs = np.where(np.arange(24) < 4 * (np.arange(16)[:, None] // 4 + 1), values, np.nan)
-    blank = np.full(16, np.nan, np.float32)
-    program = get_device("simulator").compile(Marked)
-    got = program([inputs.astype(np.float32), blank])[-1]
+    got = run_on_simulator(Marked, inputs)
     np.testing.assert_array_equal(got, np.where(seen, values, 0).sum(axis=1))
+
+
+def run_on_simulator(module: tvm.IRModule, inputs: np.ndarray) -> np.ndarray:
+    blank = np.full(16, np.nan, np.float32)
+    program = get_device("simulator").compile(module)
+    got = program([inputs.astype(np.float32), blank])[-1]
     assert not program.findings
+    return got
+
+
+@pytest.mark.parametrize(
+    "hides",
+    [
+        lambda i, k: k <= i,
+        lambda i, k: k < i + 5,
+        lambda i, k: i >= k,
+        lambda i, k: 2 * k < i,
+        lambda i, k: T.And(k <= i, k < 9),
+        lambda i, k: k <= i - 20,  # nothing is whole
+        lambda i, k: k <= i + 30,  # and nothing is hidden
+    ],
+)
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_loop_that_is_split_at_its_mask_computes_the_same(hides: object, ends: bool) -> None:
+    sch = Schedule(make_masked_sum(lambda i, k, value: T.if_then_else(hides(i, k), value, 0.0)))
+    loop = bind_masked_sum(sch)
+    if ends:
+        end_loop_at_mask(sch, loop)
+    split_loop_at_mask(sch, loop)
+    values = np.random.default_rng(0).integers(-9, 9, (16, 24)).astype(np.float32)
+    plain = make_masked_sum(lambda i, k, value: T.if_then_else(hides(i, k), value, 0.0))
+    want = get_device("cpu").compile(plain)([values, np.full(16, np.nan, np.float32)])[-1]
+    np.testing.assert_array_equal(run_on_simulator(sch.mod, values), want)
+
+
+def test_whole_tiles_are_not_masked() -> None:
+    sch = Schedule(Masked)
+    split_loop_at_mask(sch, bind_masked_sum(sch))
+    source = get_source(sch.mod)
+    # Of rows 4 b to 4 b + 3 the tiles in front of the b-th are whole: 4 elements each.
+    assert "k_0 < ((int)blockIdx.x); ++k_0" in source
+    whole, rest = source.split("k_0 < ((int)blockIdx.x); ++k_0")[1].split("for (", 2)[1:]
+    assert "condval" not in whole
+    assert "condval" in rest
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        lambda i, k, value: value,
+        lambda i, k, value: T.if_then_else(i <= k, value, T.float32(0)),
+        lambda i, k, value: T.if_then_else(k // 2 <= i, value, T.float32(0)),
+        lambda i, k, value: T.if_then_else(T.Or(k <= i, k < 3), value, T.float32(0)),
+    ],
+)
+def test_split_loop_at_mask_refuses_what_no_mask_hides_from_somewhere_on(term: object) -> None:
+    sch = Schedule(make_masked_sum(term))
+    loop = bind_masked_sum(sch)
+    with refuses(sch, "no condition under loop 'k_0' holds up to some iteration; leave"):
+        split_loop_at_mask(sch, loop)
+
+
+LIMITED = """
+@I.ir_module
+class Limited:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((16, 24), "float32"), L: T.Buffer((16,), "int32"), B: T.Buffer((16,), "float32")
+    ):
+        for i, k in T.grid(16, 24):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + T.if_then_else(vk < L[vi], A[vi, vk], T.float32(0))
+"""
+CHANGING = """
+@I.ir_module
+class Changing:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((16, 24), "float32"), L: T.Buffer((16,), "int32"), B: T.Buffer((16,), "float32")
+    ):
+        for i in range(16):
+            for k in range(24):
+                with T.sblock("L"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    L[vi] = vk // 4 * 4 + 2
+                with T.sblock("B"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + T.if_then_else(vk < L[vi], A[vi, vk], T.float32(0))
+"""
+BY_MARK = pytest.mark.parametrize("mark", [end_loop_at_mask, split_loop_at_mask])
+
+
+@BY_MARK
+def test_a_length_that_is_loaded_ends_or_splits_a_loop(mark: Callable[..., None]) -> None:
+    sch = Schedule(from_source(LIMITED))
+    row, k = sch.get_loops(sch.get_sblock("B"))
+    bind_loop(sch, row, axis="blockIdx.x")
+    mark(sch, k)
+    rng = np.random.default_rng(0)
+    values, lengths = rng.integers(-9, 9, (16, 24)), rng.integers(0, 25, 16)
+    program = get_device("simulator").compile(sch.mod)
+    inputs = [values.astype("float32"), lengths.astype("int32"), np.full(16, np.nan, "float32")]
+    seen = np.arange(24) < lengths[:, None]
+    np.testing.assert_array_equal(program(inputs)[-1], np.where(seen, values, 0).sum(axis=1))
+    assert not program.findings
+
+
+@BY_MARK
+def test_a_length_beyond_its_buffer_is_not_loaded(mark: Callable[..., None]) -> None:
+    """In front of the loop no guard keeps the rows from 16 on out."""
+    sch = Schedule(from_source(LIMITED))
+    row, k = sch.get_loops(sch.get_sblock("B"))
+    bind_loop(sch, split_loop(sch, row, inner=5, tail="guard").outer, axis="blockIdx.x")
+    with refuses(sch, "no condition under loop 'k'"):
+        mark(sch, k)
+
+
+@BY_MARK
+def test_a_length_that_changes_in_the_loop_is_not_known_before(mark: Callable[..., None]) -> None:
+    sch = Schedule(from_source(CHANGING))
+    row, k = sch.get_loops(sch.get_sblock("B"))
+    bind_loop(sch, row, axis="blockIdx.x")
+    with refuses(sch, "no condition under loop 'k'"):
+        mark(sch, k)
+
+
+def test_of_two_loops_that_are_marked_both_end() -> None:
+    sch = Schedule(Masked)
+    inner = split_loop(sch, bind_masked_sum(sch), inner=2).inner
+    outer = sch.get_loops(sch.get_sblock("B"))[2]
+    end_loop_at_mask(sch, inner)
+    end_loop_at_mask(sch, outer)
+    source = get_source(sch.mod)
+    assert "k_0_0 < 3" not in source
+    assert "k_0_1 < 2" not in source
+    values = np.random.default_rng(0).integers(-9, 9, (16, 24)).astype(np.float32)
+    want = np.tril(np.ones((16, 24))) * values
+    np.testing.assert_array_equal(run_on_simulator(sch.mod, values), want.sum(axis=1))
+
+
+def test_a_loop_that_is_marked_and_bound_later_stays_bound() -> None:
+    sch = Schedule(Masked)
+    loop = bind_masked_sum(sch)
+    split_loop_at_mask(sch, loop)
+    bind_loop(sch, loop, axis="threadIdx.y")
+    values = np.random.default_rng(0).integers(-9, 9, (16, 24)).astype(np.float32)
+    want = np.tril(np.ones((16, 24))) * values
+    np.testing.assert_array_equal(run_on_simulator(sch.mod, values), want.sum(axis=1))
 
 
 @pytest.mark.parametrize(
@@ -144,14 +299,14 @@ def test_a_block_ends_with_the_last_of_its_threads_and_reads_nothing_behind() ->
 )
 def test_end_loop_at_mask_refuses_what_could_not_end(term: object, sentence: str) -> None:
     sch = Schedule(make_masked_sum(term))
-    loop = bind(sch)
+    loop = bind_masked_sum(sch)
     with refuses(sch, sentence):
         end_loop_at_mask(sch, loop)
 
 
 def test_a_loop_that_is_bound_or_begins_elsewhere_is_refused() -> None:
     sch = Schedule(Masked)
-    loop = bind(sch)
+    loop = bind_masked_sum(sch)
     outer, *_ = sch.get_loops(sch.get_sblock("B"))
     with refuses(sch, "is already bound"):
         end_loop_at_mask(sch, outer)
@@ -173,7 +328,7 @@ def test_what_is_written_where_all_is_hidden_is_not_left_out() -> None:
 
 def test_what_comes_under_the_loop_later_must_change_nothing_either() -> None:
     sch = Schedule(Masked)
-    loop = bind(sch)
+    loop = bind_masked_sum(sch)
     end_loop_at_mask(sch, loop)
     with refuses(sch, "unroll|annotat|no condition"):
         unroll_loop(sch, loop)

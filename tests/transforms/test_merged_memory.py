@@ -4,6 +4,7 @@ import pytest
 from golden_runs import run_golden
 from pairs import refuses
 from tvm.s_tir import Schedule
+from tvm.tirx import Broadcast, Ramp, Var
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import matmul
@@ -18,7 +19,7 @@ from tirstep.transforms import (
     tensorize_fragments,
     tile_in_fragments,
 )
-from tirstep.transforms.legality.merged_memory import find_overlaps
+from tirstep.transforms.legality.merged_memory import find_offset, find_overlaps
 from tirstep.transforms.recipes import RECIPES
 
 OPTION = "tirx.disable_storage_rewrite"
@@ -72,3 +73,15 @@ def test_two_tiles_and_a_result_behind_them_are_no_overlap(name: str):
     set_pass_option(sch, name=OPTION, value=True)
     found = check_numbers(run.problem, sch.mod, get_device("simulator"), where="here")
     assert found == []
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_the_place_of_a_buffer_is_what_is_added_to_each_lane(lanes: int):
+    i, j = Var("i", "int32"), Var("j", "int32")
+    index = i * 8 + 8 if lanes == 1 else Ramp(i * 8 + 8, 1, lanes)
+    place = 1088 if lanes == 1 else Broadcast(1088, lanes)
+    assert find_offset(index, index) == 0
+    assert find_offset(index, index + place) == 1088
+    assert find_offset(index, place + index) == 1088
+    other = j * 8 + 8 if lanes == 1 else Ramp(j * 8 + 8, 1, lanes)
+    assert find_offset(index, other + place) is None

@@ -232,3 +232,36 @@ def test_a_module_is_lowered_once_for_all_questions_about_it(monkeypatch):
     assert find_missing_barriers(module) == ["S"]
     sync = "s_tir.ThreadSync"
     assert asked == [["s_tir.CompactBufferAllocation", "tirx.FlattenBuffer", sync, sync]]
+
+
+@pytest.mark.parametrize(("steps", "is_written_out"), [(64, True), (2**31 - 1, False)])
+def test_no_loop_is_written_out_where_tvm_would_do_so_by_mistake(
+    monkeypatch: pytest.MonkeyPatch, steps: int, is_written_out: bool
+):
+    """Two statements of 2**31 - 1 iterations are -2 to TVM, few enough to be unrolled."""
+
+    @I.ir_module
+    class Sums:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((steps,), "float32"), B: T.Buffer((16,), "float32")):
+            S = T.sblock_alloc_buffer((1,), scope="shared")
+            for tx in T.thread_binding(16, thread="threadIdx.x"):
+                for i in T.unroll(1):
+                    for k in range(steps):
+                        with T.sblock("S"):
+                            vi, vk = T.axis.remap("SR", [i, k])
+                            with T.init():
+                                S[vi] = T.float32(0)
+                            S[vi] = S[vi] + A[vk]
+                with T.sblock("B"):
+                    vt = T.axis.spatial(16, tx)
+                    B[vt] = S[0]
+
+    asked = []
+    monkeypatch.setattr(
+        lowered_memory,
+        "lower_around",
+        lambda module, names, *, unrolls: asked.append(unrolls) or {},
+    )
+    find_missing_barriers(Sums)
+    assert set(asked) == {is_written_out}

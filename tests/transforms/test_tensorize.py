@@ -399,7 +399,33 @@ def test_rows_that_ldmatrix_reads_begin_at_multiples_of_16_bytes(is_padded_first
 
     first, then = (pad, tensorize) if is_padded_first else (tensorize, pad)
     first(sch)
-    with refuses(sch, "the rows of 'A_shared.dyn' would be 66 bytes apart, and ldmatrix in block"):
+    with refuses(
+        sch, "the rows of 'A_shared.dyn' would begin at multiples of 2 bytes, and ldmatrix in block"
+    ):
         then(sch)
     if not is_padded_first:
         pad(sch, elements=8)
+
+
+@pytest.mark.parametrize("elements", [1, 3])
+def test_rows_of_sums_begin_where_mma_may_store_a_pair(elements: int) -> None:
+    sch = half()
+    made = tile(sch)
+    store, _ = store_through_shared(
+        sch, made.block, made.grid, made.warps, columns=32, warps=2, vector=1
+    )
+    for operand in range(2):
+        stage(sch, made, operand)
+    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
+    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    odd = sch.copy()
+    pad_shared_rows(odd, store, elements=elements)
+    with refuses(
+        odd,
+        r"the rows of 'C_shared.dyn' would begin at multiples of 4 bytes, and the instruction in "
+        r"block 'C_shared.dyn_local_o' stores vectors that begin at multiples of 8; pad by a "
+        "multiple of 8 bytes",
+    ):
+        tensorize_fragments(odd, made.block, loads, zeros, store)
+    pad_shared_rows(sch, store, elements=elements + 1)
+    tensorize_fragments(sch, made.block, loads, zeros, store)

@@ -11,8 +11,14 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import from_source
 
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.modules import Problem, row_sum, softmax
-from tirstep.transforms import bind_loop, cache_write_at, inline_producers, split_loop
+from tirstep.modules import Problem, layer_norm, row_sum, softmax
+from tirstep.transforms import (
+    bind_loop,
+    cache_write_at,
+    fuse_loops,
+    inline_producers,
+    split_loop,
+)
 from tirstep.transforms.legality.sums import find_unordered_sums
 from tirstep.transforms.recipes import RECIPES
 
@@ -203,3 +209,66 @@ def test_a_reader_that_knows_the_index_of_its_sums(steps: int):
         "TVM would store the sums of outputs that do not exist into '(total|top)_local'",
     ):
         inline_producers(sch, block)
+
+
+def test_a_sum_over_threads_behind_guards_that_tvm_cannot_solve():
+    """Its pass leaves the block alone, and each thread sums up into a register of its own."""
+    problem = layer_norm.problem(3, 7)
+    sch = Schedule(problem.module)
+    running = RECIPES["layer_norm_threads"].run(sch, threads=256, tail="guard")
+    for _ in range(2):
+        next(running)
+    mean = sch.get_sblock("mean")
+    split_loop(sch, sch.get_loops(mean)[2], inner=4, tail="guard")
+    fuse_loops(sch, sch.get_loops(mean)[1:4])
+    assert find_wrong(problem, sch.mod) == []
+    plain = sch.copy()
+    plain.split(plain.get_loops(mean)[1], [None, 2], preserve_unit_iters=True)
+    assert "which never stored to it: thread (0, 0, 0)" in find_wrong(problem, plain.mod)[0]
+    fused = sch.get_loops(mean)[1]
+    with refuses(
+        sch,
+        "split_loop: block 'mean' reduces over threads of 'threadIdx.x', which TVM does not see "
+        "behind guards that it cannot solve: each thread would store sums of its own; choose sizes",
+    ):
+        split_loop(sch, fused, inner=2, tail="guard")
+
+
+def make_halves() -> tvm.IRModule:
+    """Sums of the first rows and of the others, in blocks of their own that write one buffer."""
+    return from_source(
+        """
+@I.ir_module
+class Sums:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(2):
+            for k in range(8):
+                with T.sblock("first"):
+                    vi = T.axis.spatial(4, i)
+                    vk = T.axis.reduce(8, k)
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vk]
+            for k in range(8):
+                with T.sblock("others"):
+                    vi = T.axis.spatial(4, 2 + i)
+                    vk = T.axis.reduce(8, k)
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vk]
+"""
+    )
+
+
+def test_a_sum_over_threads_into_what_another_block_writes():
+    sch = Schedule(make_halves())
+    first = sch.get_sblock("first")
+    row, along = sch.get_loops(first)
+    sch.bind(row, "blockIdx.x")
+    sch.bind(sch.get_loops(sch.get_sblock("others"))[1], "threadIdx.x")
+    plain = sch.copy()
+    plain.bind(along, "threadIdx.x")
+    assert find_faults(plain.mod)
+    with refuses(sch, "bind_loop: block 'first' reduces over threads .* TVM does not see"):
+        bind_loop(sch, along, axis="threadIdx.x")

@@ -23,9 +23,9 @@ from tvm.tirx import (
 )
 from tvm.tirx import all as all_of
 
-from tirstep.tvm_compat import Analyzer, SBlock, TensorLoad, structural_map
+from tirstep.tvm_compat import SBlock, TensorLoad, structural_map
 
-from ..tir import constant, find_all, is_among, is_used, substitute
+from ..tir import bind_ranges, constant, find_all, is_among, is_used, substitute
 from .nests import Axis, build_nest, make_block, make_iterator, make_own_axis, read_chain
 from .reductions import Definition, Reduction, is_reduced, replace_buffer, uses_any
 from .repair import EARLIER, SHARE, Repair
@@ -68,11 +68,7 @@ class Fusion:
 
     def name(self, base: str) -> str:
         """A block's name that is not taken yet, which it is then."""
-        count, name = 1, base
-        while name in self.names:
-            name, count = f"{base}_{count}", count + 1
-        self.names.add(name)
-        return name
+        return take_name(self.names, base)
 
     def add_buffer(self, like: Any, name: str, extents: Sequence[Any] = ()) -> Any:
         """A new buffer of another one's shape, with more dimensions at its end."""
@@ -145,14 +141,21 @@ def find_inner(producer: Producer, reduced: Sequence[IterVar], values: dict[Any,
     return [loop for loop in producer.inner if any(is_used(loop.loop_var, it) for it in used)]
 
 
+def take_name(taken: set[str], base: str) -> str:
+    """A name that is not taken yet, which it is then."""
+    count, name = 1, base
+    while name in taken:
+        name, count = f"{base}_{count}", count + 1
+    taken.add(name)
+    return name
+
+
 def find_guards(
     items: Sequence[IterVar], values: dict[Any, Any], loops: Sequence[For]
 ) -> list[Any]:
     """The conditions under which the values that loops give to iterators are within their domains,
     without those that always hold."""
-    analyzer = Analyzer()
-    for loop in loops:
-        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+    analyzer = bind_ranges(loops)
     bounds = [
         values[item.var] < item.dom.min + item.dom.extent for item in items if item.var in values
     ]

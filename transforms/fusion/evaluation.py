@@ -7,10 +7,11 @@ and NaNs that a GPU would see; only roundings are finer.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from tvm.tirx import (
     EQ,
@@ -49,63 +50,101 @@ class UnknownOperationError(Exception):
     """An expression has an operation or a variable that is not known; its name is the message."""
 
 
-def evaluate(
-    expression: Any, values: dict[Any, float], load: Callable[[TensorLoad], float]
-) -> float:
+_Values: TypeAlias = Mapping[Any, float]
+_Load: TypeAlias = Callable[[TensorLoad], float]
+_Compute: TypeAlias = Callable[[_Values, _Load], Any]
+
+
+def evaluate(expression: Any, values: _Values, load: _Load) -> float:
     """The value of an expression, of its variables and what `load` says of each load."""
 
-    def visit(node: Any) -> Any:
-        value = compute(node)
-        largest = _LARGEST.get(str(node.ty.dtype))
-        if largest is not None and math.isfinite(value) and abs(value) > largest:
-            return math.copysign(INFINITY, value)
-        return value
+    return _compile(expression)(values, load)
 
-    def compute(node: Any) -> Any:
-        if isinstance(node, Var):
-            if node not in values:  # a parameter, an open size, or what a statement binds
-                raise UnknownOperationError(f"'{node.name}'")
-            return values[node]
-        if isinstance(node, TensorLoad):
-            return load(node)
-        if isinstance(node, Cast):
-            value = visit(node.value)
-            return _truncate(value) if "int" in str(node.ty.dtype) else value
-        if isinstance(node, Select):
-            return visit(node.true_value if visit(node.condition) else node.false_value)
-        if isinstance(node, Call):
-            if is_choice(node):
-                return visit(node.args[1] if visit(node.args[0]) else node.args[2])
-            return _call(node, [visit(argument) for argument in node.args])
-        if isinstance(node, Not):
-            return not visit(node.a)
-        function = next((_BINARY[kind] for kind in _BINARY if isinstance(node, kind)), None)
-        if function is not None:
-            return function(visit(node.a), visit(node.b))
-        value = getattr(node, "value", None)
-        if isinstance(value, (int, float)):
-            return value
-        raise UnknownOperationError(type(node).__name__)
 
-    return visit(expression)
+@functools.lru_cache(maxsize=512)  # each is evaluated on many drawn numbers
+def _compile(node: Any) -> _Compute:
+    """A node's value as a function; infinite where its type does not hold it."""
+    compute, largest = _read(node), _LARGEST.get(str(node.ty.dtype))
+    if largest is None:
+        return compute
+
+    def limit(values: _Values, load: _Load) -> Any:
+        value = compute(values, load)
+        return math.copysign(INFINITY, value) if largest < abs(value) < INFINITY else value
+
+    return limit
+
+
+def _read(node: Any) -> _Compute:
+    if isinstance(node, Var):
+        return functools.partial(_get_value, node)
+    if isinstance(node, TensorLoad):
+        return lambda values, load: load(node)
+    if isinstance(node, Cast):
+        inner = _compile(node.value)
+        if "int" in str(node.ty.dtype):
+            return lambda values, load: _truncate(inner(values, load))
+        return inner
+    if isinstance(node, Select):
+        return _choose(node.condition, node.true_value, node.false_value)
+    if isinstance(node, Call):
+        return _choose(*node.args) if is_choice(node) else _read_call(node)
+    if isinstance(node, Not):
+        inner = _compile(node.a)
+        return lambda values, load: not inner(values, load)
+    function = next((_BINARY[kind] for kind in _BINARY if isinstance(node, kind)), None)
+    if function is not None:
+        left, right = _compile(node.a), _compile(node.b)
+        return lambda values, load: function(left(values, load), right(values, load))
+    value = getattr(node, "value", None)
+    if isinstance(value, (int, float)):
+        return lambda values, load: value
+    return functools.partial(_refuse, type(node).__name__)
+
+
+def _get_value(variable: Var, values: _Values, _load: _Load) -> Any:
+    if variable not in values:  # a parameter, an open size, or what a statement binds
+        raise UnknownOperationError(f"'{variable.name}'")
+    return values[variable]
+
+
+def _choose(condition: Any, one: Any, other: Any) -> _Compute:
+    """The value of one of two nodes; the other one is not computed."""
+    asked, first, second = _compile(condition), _compile(one), _compile(other)
+
+    def choose(values: _Values, load: _Load) -> Any:
+        return first(values, load) if asked(values, load) else second(values, load)
+
+    return choose
+
+
+def _read_call(node: Any) -> _Compute:
+    name = get_operation(node)
+    function = _CALLS.get(name)
+    if function is None:
+        return functools.partial(_refuse, name or str(node.op))
+    arguments = [_compile(argument) for argument in node.args]
+
+    def call(values: _Values, load: _Load) -> Any:
+        given = [argument(values, load) for argument in arguments]
+        try:
+            return function(*given)
+        except OverflowError:
+            return INFINITY
+        except (ValueError, ZeroDivisionError):
+            return NAN
+
+    return call
+
+
+def _refuse(what: str, _values: _Values, _load: _Load) -> Any:
+    raise UnknownOperationError(what)
 
 
 def get_operation(node: Any) -> str:
     """The bare name of what a call computes, such as ``"exp"``; empty for another node."""
     name = getattr(getattr(node, "op", None), "name", "") if isinstance(node, Call) else ""
     return str(name).rpartition(".")[2]
-
-
-def _call(node: Any, arguments: list[float]) -> float:
-    name = get_operation(node)
-    if name not in _CALLS:
-        raise UnknownOperationError(name or str(node.op))
-    try:
-        return _CALLS[name](*arguments)
-    except OverflowError:
-        return INFINITY
-    except (ValueError, ZeroDivisionError):
-        return NAN
 
 
 def _truncate(value: float) -> float:

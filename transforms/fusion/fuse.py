@@ -7,24 +7,25 @@ Neptune compiler (2026); the online softmax (M. Milakov and N. Gimelshein, 2018)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For, SeqStmt, Var
 
-from tirstep.tvm_compat import SBlock, SBlockRealize
+from tirstep.tvm_compat import Analyzer, SBlock, SBlockRealize
 
 from ..decorators import composite
 from ..errors import TransformError
 from ..legality.net import inlines
 from ..queries import get_loop_name
-from ..rewriting import edit_scope, get_function, get_scope, replace_scope
+from ..rewriting import edit_scope, get_function, get_scope, replace_scope, with_body
 from ..tir import constant, find_all, is_among, substitute
 from .accumulators import add_consumer
 from .build import Fusion, add_definitions, add_producer
 from .factors import NoRepairError, Running
-from .nests import join_statements
+from .nests import join_statements, simplify_indices
 from .reductions import is_reduced, replace_loads, uses_any
 from .repair import Pair, Repair, find_repair
 from .sides import Consumer, Producer, match_iterators, read_consumer, read_producer
@@ -119,7 +120,7 @@ def _plan(scope: SBlock, producer: Producer, consumer: Consumer) -> Fusion:
         *_find_repair(producer, consumer, matched),
         matched,
         {str(block.name_hint) for block in find_all(scope, SBlock)},
-        _find_kept(scope, consumer),
+        find_kept(scope, [consumer]),
         producer.previous,
     )
 
@@ -128,31 +129,40 @@ def _find_repair(
     producer: Producer, consumer: Consumer, matched: dict[Any, Any]
 ) -> tuple[Repair, Var]:
     """The repair of the consumer, and what stands for the running value in its term."""
+    pair = make_pair(producer, consumer, matched)
+    try:
+        return find_repair(pair), pair.running.value
+    except NoRepairError as error:
+        raise refuse_repair(pair, error, "leave them two passes") from error
+
+
+def make_pair(producer: Producer, consumer: Consumer, matched: dict[Any, Any]) -> Pair:
+    """Both sides in the same iterators, `matched` being the consumer's in the producer's."""
     buffer, own = producer.buffer, consumer.reduction.block.iter_vars
     rows = {theirs: mine for mine, theirs in matched.items() if is_among(theirs, producer.rows)}
     terms = {mine: theirs for mine, theirs in matched.items() if not is_among(mine, rows.values())}
     running = Var(str(buffer.name), buffer.dtype)
     others = [item.var for item in producer.reduction.block.iter_vars if item.var not in rows]
     varying = [*others, *(item.var for item in own if is_reduced(item))]
-    term = replace_loads(consumer.term, buffer, running)
-    pair = Pair(
-        producer.reduction._replace(term=substitute(producer.reduction.term, rows)),
+    found = substitute(producer.reduction.term, rows)
+    return Pair(
+        producer.reduction._replace(term=simplify_indices(found, Analyzer())),
         consumer.reduction,
-        term,
+        replace_loads(consumer.term, buffer, running),
         Running(running, lambda expression: uses_any(expression, varying)),
         (*others, *(item.var for item in own)),
         terms,
         not consumer.definitions and _is_static(producer, consumer),
     )
-    try:
-        return find_repair(pair), running
-    except NoRepairError as error:
-        raise TransformError(
-            f"what block '{consumer.reduction.name}' has taken up cannot follow "
-            f"'{buffer.name}' of block '{producer.reduction.name}': its term's part "
-            f"{error.part} {error.reason}",
-            "leave them two passes, or write the term so that the rest is done to the result",
-        ) from error
+
+
+def refuse_repair(pair: Pair, error: NoRepairError, advice: str) -> TransformError:
+    """The refusal of two reductions without a repair, which names the part that has none."""
+    return TransformError(
+        f"what block '{pair.consumer.name}' has taken up cannot follow '{pair.running.value.name}' "
+        f"of block '{pair.producer.name}': its term's part {error.part} {error.reason}",
+        f"{advice}, or write the term so that the rest is done to the result",
+    )
 
 
 def _is_static(producer: Producer, consumer: Consumer) -> bool:
@@ -162,50 +172,39 @@ def _is_static(producer: Producer, consumer: Consumer) -> bool:
     return all(constant(extent) is not None for extent in (*reduced, *inner))
 
 
-def _find_kept(scope: SBlock, consumer: Consumer) -> list[SBlock]:
-    """The definitions that others than the consumer read, too."""
+def find_kept(scope: SBlock, consumers: Sequence[Consumer]) -> list[SBlock]:
+    """The definitions that others than the consumers read, too."""
     blocks = find_all(scope.body, SBlock)
-    leaving, kept = [consumer.reduction.block], []
-    for definition in reversed(consumer.definitions):
+    definitions = {it.block: it for consumer in consumers for it in consumer.definitions}
+    leaving, kept = [consumer.reduction.block for consumer in consumers], []
+    for block in reversed(blocks):  # readers first
+        if block not in definitions:
+            continue
+        buffer = definitions[block].buffer
         readers = [
-            block
-            for block in blocks
-            if any(region.source.same_as(definition.buffer) for region in block.reads)
+            each for each in blocks if any(region.source.same_as(buffer) for region in each.reads)
         ]
-        is_own = is_among(definition.buffer, scope.alloc_buffers)
+        is_own = is_among(buffer, scope.alloc_buffers)
         if is_own and all(is_among(reader, leaving) for reader in readers):
-            leaving.append(definition.block)
+            leaving.append(block)
         else:
-            kept.append(definition.block)
+            kept.append(block)
     return kept
 
 
 def _rebuild(node: Any, loop: For, statements: list[Any], moved: list[SBlock]) -> Any:
     """A scope's body with other statements in a loop, and without some blocks; None for nothing."""
     if node.same_as(loop):
-        return _with_body(node, join_statements(statements))
+        return with_body(node, join_statements(statements))
     if isinstance(node, SBlockRealize):
         return None if is_among(node.block, moved) else node
     if isinstance(node, For):
         body = _rebuild(node.body, loop, statements, moved)
         if body is None or body.same_as(node.body):
             return None if body is None else node
-        return _with_body(node, body)
+        return with_body(node, body)
     if isinstance(node, SeqStmt):
         parts = [_rebuild(each, loop, statements, moved) for each in node.seq]
         left = [part for part in parts if part is not None]
         return join_statements(left) if left else None
     return node
-
-
-def _with_body(loop: For, body: Any) -> For:
-    return For(
-        loop.loop_var,
-        loop.min,
-        loop.extent,
-        loop.kind,
-        body,
-        loop.thread_binding,
-        loop.annotations,
-        loop.step,
-    )

@@ -201,10 +201,12 @@ def _simplify(part: Any, iterators: Sequence[IterVar]) -> Any:
     analyzer = Analyzer()
     for item in iterators:
         analyzer.bind(item.var, item.dom)
-    return _simplify_indices(part, analyzer)
+    return simplify_indices(part, analyzer)
 
 
-def _simplify_indices(part: Any, analyzer: Analyzer) -> Any:
+def simplify_indices(part: Any, analyzer: Analyzer) -> Any:
+    """An expression or a statement whose loads have simple indices, the same for the same place."""
+
     def simplify(load: TensorLoad) -> Any:
         # An iterator of one iteration stays itself, as in the block's stores.
         indices = [

@@ -7,6 +7,7 @@ least finite number, so that no ``-inf - -inf`` makes a NaN (`Repair.refer`).
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,16 +18,19 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx import Var, const
 
-from tirstep.tvm_compat import TensorLoad
+from tirstep.tvm_compat import Analyzer, TensorLoad
 
 from ..tir import find_all, substitute
 from .evaluation import UnknownOperationError, evaluate
 from .factors import ANY, NoRepairError, Running, Scale, find_scale, find_shift
+from .nests import simplify_indices
 from .polynomials import find_derivatives
 from .reductions import Reduction
 
 _STEPS = 6
 """Terms of a drawn reduction."""
+_RANGE = 2
+"""Terms of a range, where it is split."""
 _SEEDS = 3
 _ENOUGH = 6
 """Drawn reductions that must have a finite result for a repair to count as tried."""
@@ -37,6 +41,8 @@ _COARSE = 1e-2
 _ROW = 2
 """What stands for the iterators of rows."""
 _NOTHING: Mapping[Any, float] = {}
+_Load = Callable[[int], Callable[[Any], float]]
+"""Drawn numbers: of a step, and there of a load."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,10 @@ class Pair:
     is_plain: bool
 
 
+Reduce = Callable[[Pair, _Load, Repair], float]
+"""The consumer's result on drawn numbers, found with a repair."""
+
+
 def find_repair(pair: Pair) -> Repair:
     """The repair of a consumer, derived and tried; raises `NoRepairError` where there is none."""
     try:
@@ -133,6 +143,14 @@ def find_repair(pair: Pair) -> Repair:
             return try_repair(pair, _repair_by_moments(pair))
         except NoRepairError:
             raise error from None
+
+
+def find_split_repair(pair: Pair) -> Repair:
+    """The repair of what a range of terms came to with its own value, derived and tried so.
+
+    Raises `NoRepairError` where there is none: sums of derivatives are not kept by range.
+    """
+    return try_repair(pair, derive_repair(pair), _reduce_by_ranges)
 
 
 def derive_repair(pair: Pair) -> Repair:
@@ -194,16 +212,17 @@ def _repair_by_scale(pair: Pair, scale: Scale, old: Var, new: Var) -> Repair:
     return Repair(scale.get_ratio(pair.running.value, old, new), "factor", old, new)
 
 
-def try_repair(pair: Pair, repair: Repair) -> Repair:
+def try_repair(pair: Pair, repair: Repair, reduce: Reduce | None = None) -> Repair:
     """The repair with the reference and the beginning that drawn numbers show to be right.
 
+    `reduce` finds the consumer's result with a repair; by rolling updates, without it.
     Raises `NoRepairError` where none gives the results of the two reductions one after the other.
     """
     wrong: str | None = "blocks between it would need to know the iteration"
     for reference in _find_references(pair, repair):
         for begins in (True, False):
             tried = replace(repair, reference=reference, begins=begins)
-            wrong = _find_wrong(pair, tried)
+            wrong = _find_wrong(pair, tried, reduce or _reduce_by_updates)
             if wrong is None:
                 return tried
     raise NoRepairError(
@@ -220,7 +239,7 @@ def _find_references(pair: Pair, repair: Repair) -> list[str]:
     return ["itself", "not 0"] if identity == 0 else ["itself"]
 
 
-def _find_wrong(pair: Pair, repair: Repair) -> str | None:
+def _find_wrong(pair: Pair, repair: Repair, reduce: Reduce) -> str | None:
     """The drawn numbers on which a repair does not give the result of the two reductions.
 
     Where the direct result is not finite, such as that of a row of nothing but -inf, there is
@@ -229,8 +248,7 @@ def _find_wrong(pair: Pair, repair: Repair) -> str | None:
     compared = 0
     for name, load in _draw_loads(pair):
         try:
-            wanted = _reduce(pair, load, repair, rolling=False)
-            got = _reduce(pair, load, repair, rolling=True)
+            wanted, got = _reduce_in_two_passes(pair, load), reduce(pair, load, repair)
         except UnknownOperationError as error:
             raise NoRepairError(
                 pair.term, f"has the operation '{error}', which is not evaluated on drawn numbers"
@@ -243,42 +261,96 @@ def _find_wrong(pair: Pair, repair: Repair) -> str | None:
     return None if compared >= _ENOUGH else "too few drawn numbers it has a finite result"
 
 
-def _reduce(
-    pair: Pair, load: Callable[[int], Callable[[Any], float]], repair: Repair, *, rolling: bool
-) -> float:
-    """The consumer's result: by rolling updates, or with the producer's final value."""
-    producer, consumer, running = pair.producer, pair.consumer, pair.running.value
-    old, new, found = (Var(name, producer.dtype) for name in ("old", "new", "found"))
-    before, taken = (Var(name, consumer.dtype) for name in ("before", "taken"))
-    iterators = [(item, pair.running.varying(item)) for item in pair.iterators]
+class _Calculator:
+    """Values of expressions of two reductions, at drawn numbers.
 
-    def calculate(expression: Any, step: int, values: Mapping[Any, float] = _NOTHING) -> float:
-        places = {item: step if varies else _ROW for item, varies in iterators}
-        return evaluate(expression, {**places, **values}, load(step))
+    Attributes
+    ----------
+    values : of the producer: what it begins with, and then after each step
+    """
 
-    moved, joined = producer.combine(old, found), consumer.combine(before, taken)
-    values = [calculate(producer.identity, 0)]
+    def __init__(self, pair: Pair, load: _Load, steps: Sequence[int]) -> None:
+        self.pair, self.load = pair, load
+        self.iterators = [(item, pair.running.varying(item)) for item in pair.iterators]
+        producer = pair.producer
+        old, found = (Var(name, producer.dtype) for name in ("old", "found"))
+        moved = producer.combine(old, found)
+        self.values = [self.calculate(producer.identity, 0)]
+        for step in steps:
+            item = self.calculate(producer.term, step)
+            self.values.append(self.calculate(moved, step, {old: self.values[-1], found: item}))
+
+    def calculate(
+        self, expression: Any, step: int, values: Mapping[Any, float] = _NOTHING
+    ) -> float:
+        """The value of an expression at a step."""
+        places = {item: step if varies else _ROW for item, varies in self.iterators}
+        return evaluate(expression, {**places, **values}, self.load(step))
+
+    def begin(self) -> float:
+        """What the consumer begins with."""
+        return self.calculate(self.pair.consumer.identity, 0)
+
+    def join(self, result: float, item: float, step: int) -> float:
+        """The consumer's result with one more term."""
+        consumer = self.pair.consumer
+        before, taken = (Var(name, consumer.dtype) for name in ("before", "taken"))
+        return self.calculate(consumer.combine(before, taken), step, {before: result, taken: item})
+
+
+def _place(term: Any, pair: Pair) -> Any:
+    """A consumer's term in the producer's iterators, its loads written as the producer's are."""
+    return simplify_indices(substitute(term, pair.terms), Analyzer())
+
+
+def _reduce_in_two_passes(pair: Pair, load: _Load) -> float:
+    """The consumer's result with the producer's final value."""
+    at, term = _Calculator(pair, load, range(_STEPS)), _place(pair.term, pair)
+    result = at.begin()
     for step in range(_STEPS):
-        item = calculate(producer.term, step)
-        values.append(calculate(moved, step, {old: values[-1], found: item}))
-    used_terms = (pair.term, *repair.derivatives) if rolling else (pair.term,)
-    terms = [substitute(term, pair.terms) for term in used_terms]
+        item = at.calculate(term, step, {pair.running.value: at.values[-1]})
+        result = at.join(result, item, step)
+    return result
+
+
+def _reduce_by_ranges(pair: Pair, load: _Load, repair: Repair) -> float:
+    """The consumer's result by ranges of terms, each with the producer's value of its own."""
+    running, term = pair.running.value, _place(pair.term, pair)
+    old, new = (Var(name, pair.producer.dtype) for name in ("old", "new"))
+    partial_result = Var("part", pair.consumer.dtype)
+    repaired = repair.apply([partial_result], old, new)
+    whole = _Calculator(pair, load, range(_STEPS))
+    result = whole.begin()
+    for first in range(0, _STEPS, _RANGE):
+        steps = range(first, first + _RANGE)
+        own = _Calculator(pair, load, steps)
+        part, value = own.begin(), own.values[-1]
+        for step in steps:
+            used = own.calculate(repair.refer(running), step, {running: value})
+            part = own.join(part, own.calculate(term, step, {running: used}), step)
+        known = {old: value, new: whole.values[-1], partial_result: part}
+        result = whole.join(result, whole.calculate(repaired, first, known), first)
+    return result
+
+
+def _reduce_by_updates(pair: Pair, load: _Load, repair: Repair) -> float:
+    """The consumer's result by rolling updates."""
+    consumer, running = pair.consumer, pair.running.value
+    old, new = (Var(name, pair.producer.dtype) for name in ("old", "new"))
+    at = _Calculator(pair, load, range(_STEPS))
+    terms = [_place(term, pair) for term in (pair.term, *repair.derivatives)]
     names = [Var(f"sum{order}", consumer.dtype) for order in range(len(terms))]
-    results = [calculate(consumer.identity, 0)] * len(terms)
+    results = [at.begin()] * len(terms)
     repaired = [repair.apply(names[order:], old, new) for order in range(len(terms))]
     for step in range(_STEPS):
         shares = {SHARE: _STEPS / (step + 1), EARLIER: _STEPS / step if step else math.nan}
-        at = values[step + 1] if rolling else values[-1]
-        if rolling and (step or repair.begins):
+        if step or repair.begins:
             known = dict(zip(names, results, strict=True))
-            known.update({old: values[step], new: at, **shares})
-            results = [calculate(expression, step, known) for expression in repaired]
-        used = calculate(repair.refer(running), step, {running: at, **shares}) if rolling else at
-        items = [calculate(term, step, {running: used}) for term in terms]
-        results = [
-            calculate(joined, step, {before: result, taken: item})
-            for result, item in zip(results, items, strict=True)
-        ]
+            known.update({old: at.values[step], new: at.values[step + 1], **shares})
+            results = [at.calculate(expression, step, known) for expression in repaired]
+        used = at.calculate(repair.refer(running), step, {running: at.values[step + 1], **shares})
+        items = [at.calculate(term, step, {running: used}) for term in terms]
+        results = [at.join(result, item, step) for result, item in zip(results, items, strict=True)]
     return results[0]
 
 
@@ -299,6 +371,10 @@ def _draw_loads(pair: Pair) -> Iterator[tuple[str, Callable[[int], Callable[[Any
             yield name, _Drawn(pair, read_first, draw, random.Random(seed)).at
 
 
+_spell = functools.lru_cache(maxsize=256)(str)
+"""A node as text, which TVM takes some time to write."""
+
+
 class _Drawn:
     """Numbers for all loads of two reductions, the same for the same load at the same step."""
 
@@ -312,11 +388,12 @@ class _Drawn:
 
     def _load(self, step: int, node: Any) -> float:
         varies = self.pair.running.varying(node)
-        key = (str(node), step if varies else -1)
+        name = _spell(node)
+        key = (name, step if varies else -1)
         if key not in self.known and self._counts(node):
             self.known[key] = self.generator.randint(0, _STEPS)
         elif key not in self.known:
-            is_first = varies and str(node) in self.first
+            is_first = varies and name in self.first
             self.known[key] = self.draw(self.generator, step, is_first)
         return self.known[key]
 

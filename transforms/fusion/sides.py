@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tvm.ir import Range
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import For, SeqStmt, Var
+from tvm.tirx import For, SeqStmt, Var, const
 from tvm.tirx import all as all_of
 
 from tirstep.tvm_compat import Analyzer, IterMapLevel, SBlock, TensorLoad, detect_iter_map
@@ -347,7 +347,7 @@ def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
     matched = _match_rows(producer, consumer)
     reduced = [item.var for item in consumer.reduction.iterators(reduced=True)]
     for variable in reduced:
-        found = _find_counterpart(variable, producer, consumer)
+        found = _find_counterpart(variable, producer, consumer, matched)
         if found is not None:
             matched[variable] = found
     if not any(variable in matched for variable in reduced):
@@ -439,16 +439,21 @@ def _get_extent(producer: Producer, row: Any) -> int | None:
     return constant(producer.get_domain(row).extent) if isinstance(row, Var) else 1
 
 
-def _find_counterpart(variable: Any, producer: Producer, consumer: Consumer) -> Any | None:
-    """What a reduced iterator of the consumer is, by a tensor that both read, or by its extent."""
-    rows = producer.rows
+def _find_counterpart(
+    variable: Any, producer: Producer, consumer: Consumer, matched: dict[Any, Any]
+) -> Any | None:
+    """What a reduced iterator of the consumer is, by a tensor that both read, or by its extent.
+
+    `matched` has the rows.
+    """
     for load in find_all(consumer.term, TensorLoad):
         for other in find_all(producer.reduction.term, TensorLoad):
             if not load.source.same_as(other.source):
                 continue
             for mine, theirs in zip(load.indices, other.indices, strict=True):
-                if mine.same_as(variable) and not uses_any(theirs, rows):
-                    return theirs
+                found = _solve(variable, mine, theirs, matched)
+                if found is not None and not uses_any(found, producer.rows):
+                    return found
     domain = next(
         item.dom
         for item in consumer.reduction.iterators(reduced=True)
@@ -460,6 +465,19 @@ def _find_counterpart(variable: Any, producer: Producer, consumer: Consumer) -> 
         if producer.previous is None and str(item.dom) == str(domain)
     ]
     return same[0] if len(same) == 1 else None
+
+
+def _solve(variable: Any, mine: Any, theirs: Any, matched: dict[Any, Any]) -> Any | None:
+    """What a variable is where two indices are the same: itself, or the one beside rows' part."""
+    if mine.same_as(variable):
+        return theirs
+    if not is_used(variable, mine):
+        return None
+    analyzer = Analyzer()
+    rest = analyzer.simplify(substitute(mine, {variable: const(0, variable.ty.dtype)}))
+    if not analyzer.can_prove_equal(mine, variable + rest):
+        return None
+    return analyzer.simplify(theirs - substitute(rest, matched))
 
 
 def get_value(expression: Any, chain: Chain) -> Any:

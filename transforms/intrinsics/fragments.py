@@ -18,6 +18,8 @@ Role = Literal["A", "B", "C"]
 """A (rows, k), B (k, columns) or the sums C (rows, columns)."""
 SIDE = 16
 """Rows and columns of the tile that a warp computes by one pair of instructions."""
+QUAD = 4
+"""Lanes that share a row of the sums."""
 ROW_BYTES = 32
 """Of a tile's row along k, in all types."""
 

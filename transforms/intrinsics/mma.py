@@ -15,12 +15,15 @@ import tvm
 from tvm.ir import register_op_attr
 from tvm.s_tir import TensorIntrin
 from tvm.script import tirx as T
+from tvm.tirx import For, IterVar, Var
 
-from tirstep.tvm_compat import get_old_op_name, ptx_legacy
+from tirstep.tvm_compat import get_old_op_name, ptx_legacy, structural_map
 
 from ..errors import TransformError
 from ..gpu_limits import WARP
+from ..tir import substitute
 from .fragments import (
+    QUAD,
     SIDE,
     Place,
     Role,
@@ -87,11 +90,14 @@ def get_mma_intrinsics(
     transpose_b: bool = False,
     store_scope: str = "global",
     arch: str | None = None,
+    in_quads: bool = False,
 ) -> MmaIntrinsics:
     """The intrinsics for a type of operands, one of sums and one of results, registered.
 
-    Raises `TransformError` for types that mma.sync does not multiply, and for an architecture, as
-    ``"sm_75"``, that does not have the instruction; without `arch` that is not asked.
+    With `in_quads` the lanes of a warp are 8 on threadIdx.y by 4 on threadIdx.x: the four that
+    share a row of the sums differ in threadIdx.x alone. Raises `TransformError` for types that
+    mma.sync does not multiply, and for an architecture, as ``"sm_75"``, that does not have the
+    instruction; without `arch` that is not asked.
     """
     _require_types(dtype, acc)
     _require_architecture(dtype, arch)
@@ -102,19 +108,18 @@ def get_mma_intrinsics(
     by_matrices = transpose_b or bits == 16
     load_b = f"tirstep_{'ldmatrix' if by_matrices else 'load'}_{b_name}_{dtype}"
     store = f"tirstep_mma_store_{acc}_as_{out}_{store_scope.replace('.', '_')}"
+    register = _register_in_quads if in_quads else register_intrinsic
     return MmaIntrinsics(
-        register_intrinsic(
-            f"tirstep_ldmatrix_a_{dtype}", lambda: _load_matrices(dtype, "A", False)
-        ),
-        register_intrinsic(
+        register(f"tirstep_ldmatrix_a_{dtype}", lambda: _load_matrices(dtype, "A", False)),
+        register(
             load_b,
             lambda: (
                 _load_matrices(dtype, "B", transpose_b) if by_matrices else _load_elements(dtype)
             ),
         ),
-        register_intrinsic(f"tirstep_mma_fill_{acc}", lambda: _fill(acc)),
-        register_intrinsic(f"tirstep_mma_{dtype}_{acc}", lambda: _multiply(dtype, acc)),
-        register_intrinsic(store, lambda: _store(acc, out, store_scope)),
+        register(f"tirstep_mma_fill_{acc}", lambda: _fill(acc)),
+        register(f"tirstep_mma_{dtype}_{acc}", lambda: _multiply(dtype, acc)),
+        register(store, lambda: _store(acc, out, store_scope)),
         get_depth(bits),
     )
 
@@ -159,6 +164,32 @@ def register_intrinsic(name: str, make: Callable[[], tuple[Any, Any]]) -> str:
     if TensorIntrin.get(name, allow_missing=True) is None:
         TensorIntrin.register(name, *make())
     return name
+
+
+def _register_in_quads(name: str, make: Callable[[], tuple[Any, Any]]) -> str:
+    def make_in_quads() -> tuple[Any, Any]:
+        description, function = make()
+        return description, _spread_in_quads(function)
+
+    return register_intrinsic(f"{name}_in_quads", make_in_quads)
+
+
+def _spread_in_quads(function: Any) -> Any:
+    """An implementation whose 32 lanes are 8 of threadIdx.y by 4 of threadIdx.x."""
+
+    def bind(loop: For, variable: Var, extent: int, axis: str, body: Any) -> For:
+        threads = IterVar(None, Var("", "int32"), IterVar.ThreadIndex, axis)  # as sch.bind does
+        return For(variable, 0, extent, loop.kind, body, threads, loop.annotations)
+
+    def spread(loop: For) -> For:
+        if loop.thread_binding is None:
+            return loop
+        row, column = Var("row", "int32"), Var("column", "int32")
+        body = substitute(loop.body, {loop.loop_var: row * QUAD + column})
+        inner = bind(loop, column, QUAD, "threadIdx.x", body)
+        return bind(loop, row, WARP // QUAD, "threadIdx.y", inner)
+
+    return function.with_body(structural_map(function.body, (For, spread)))
 
 
 def _place(role: Role, bits: int) -> Callable[[Any, Any], Place]:

@@ -230,10 +230,16 @@ def choose_values(loops: Sequence[Any], room: int = _MOST) -> list[list[int]]:
     for done, place in enumerate(sorted(range(len(extents)), key=extents.__getitem__)):
         extent = extents[place]
         share = min(extent, max(2, int(room ** (1 / (len(extents) - done)))))
-        first = share - share // 2
-        chosen[place] = [*range(first), *range(extent - share + first, extent)]
+        chosen[place] = choose_iterations(extent, share)
         room //= share
     return chosen
+
+
+def choose_iterations(extent: int, room: int = _MOST) -> list[int]:
+    """The iterations of one loop that are tried: all, or the first and the last ones."""
+    share = min(extent, room)
+    first = share - share // 2
+    return [*range(first), *range(extent - share + first, extent)]
 
 
 def read_expression(node: Any) -> Callable[[_Values], Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ from ..queries import get_outer_loops, get_realize, get_root, get_sblock_name
 from ..tir import (
     Access,
     Place,
+    bind_ranges,
     cached_by_module,
     constant,
     find_accesses,
@@ -46,13 +48,14 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .enumeration import choose_values, escapes, is_of, misses, read_expression
+from .enumeration import choose_values, compile_expressions, escapes, is_of, misses
 
 _MOST = 1 << 13
 """Iterations that are looked at for one reader: some hundredths of a second."""
+_ELEMENTS = 1 << 20
+"""Elements of these iterations: a second."""
 _LIVES = 8
 """Lives that are looked at: the first and the last ones of each loop."""
-_Values = dict[Any, int]
 _Description = tuple[list[Range], dict[Any, Range], Any]
 """A region in loop variables, the domains of the loops that vary, and a predicate."""
 
@@ -157,9 +160,7 @@ def _look_at(module: IRModule, function: PrimFunc, found: dict[tuple[str, str], 
 def _covers(write: _Use, read: _Use) -> bool:
     """Whether it can be shown that a writer writes all that is read in the same iteration."""
     shared = [loop for loop in write.loops if is_among(loop, read.loops)]
-    analyzer = Analyzer()
-    for loop in shared:
-        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+    analyzer = bind_ranges(shared)
     fixed = [loop.loop_var for loop in shared]
     for guard in write.access.guards:  # TVM's estimate takes account of those of other loops alone
         held = any(structural_equal(guard, own) for own in read.access.guards)
@@ -230,13 +231,12 @@ def _try_lives(read: _Use, writers: _Writers, life: tuple[Any, ...]) -> LostRead
         if is_among(loop.loop_var, life)
         or (_is_global(read) and get_axis(loop) and all(_is_in(loop, item) for item, _ in writers))
     ]
-    budget = _Budget(_MOST)
+    budget = _Budget()
     reads = _Visits(read, read, fixed, budget)
     writes = [(_Visits(item, read, fixed, budget), is_before) for item, is_before in writers]
     lives = list(itertools.product(*choose_values(fixed, _LIVES)))
     for place in sorted(range(len(lives)), key=lambda at: min(at, len(lives) - 1 - at)):
-        at = dict(zip([loop.loop_var for loop in fixed], lives[place], strict=True))
-        lost = _find_in_life(reads, writes, at)
+        lost = _find_in_life(reads, writes, lives[place])
         if lost is not None:
             buffer = read.access.buffer
             return LostRead(
@@ -259,18 +259,22 @@ def _is_in(loop: For, use: _Use) -> bool:
 
 
 def _find_in_life(
-    reads: _Visits, writes: list[tuple[_Visits, bool]], at: _Values
+    reads: _Visits, writes: list[tuple[_Visits, bool]], life: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     """The first element that is read and was not written before, in one life.
 
     Threads wait for each other between writing and reading; so of those, each may be the first.
     """
-    written = [(item, is_before, item.find_first(at)) for item, is_before in writes]
-    for element in reads.visit(at):
-        for one, is_before, first in written:
-            since, now = first.get(element), one.tell_time(at)
-            if since is not None and (since < now or (since == now and is_before)):
-                break
+    written = [
+        (item.find_first(life), item.place_clock(reads), is_before) for item, is_before in writes
+    ]
+    for element, at in reads.visit(life):
+        for first, clock, is_before in written:
+            since = first.get(element)
+            if since is not None:
+                now = tuple(at[place] for place in clock)
+                if since < now or (since == now and is_before):
+                    break
         else:
             return element
     return None
@@ -278,13 +282,15 @@ def _find_in_life(
 
 @dataclass
 class _Budget:
-    """How many elements may be looked at still."""
+    """How many iterations may be looked at still, and how many elements in them."""
 
-    left: int
+    iterations: int = _MOST
+    elements: int = _ELEMENTS
 
-    def take_one(self) -> None:
-        self.left -= 1
-        if self.left < 0:
+    def take_iteration(self, elements: int = 0) -> None:
+        self.iterations -= 1
+        self.elements -= elements
+        if self.iterations < 0 or self.elements < 0:
             raise _TooManyError
 
 
@@ -313,38 +319,57 @@ class _Visits:
         if None in (*sizes, *widths) or not all(map(functools.partial(is_of, known), needed)):
             raise _TooManyError
         self._widths, self._sizes = ([item or 0 for item in each] for each in (widths, sizes))
+        self._each = math.prod(self._widths)
+        self._loops = [loop.loop_var for loop in used]
+        begins = [part.min for part in access.ranges]
         try:
-            self._loops = [(loop.loop_var, read_expression(loop.extent)) for loop in used]
-            self._begins = [read_expression(part.min) for part in access.ranges]
-            self._guards = [read_expression(guard) for guard in access.guards]
+            self._begin = compile_expressions(begins, access.guards, known)
+            self._extents = [
+                constant(loop.extent) or compile_expressions([loop.extent], (), known)
+                for loop in used
+            ]
         except TypeError:
             raise _TooManyError from None
 
-    def tell_time(self, at: _Values) -> tuple[int, ...]:
-        """The time in an iteration."""
-        return tuple(at.get(variable, 0) for variable in self._clock)
+    def place_clock(self, other: _Visits) -> list[int]:
+        """The places of the clock's variables in iterations of another access; the last is 0."""
+        places = {variable: place for place, variable in enumerate(other._loops)}
+        return [places.get(variable, -1) for variable in self._clock]
 
-    def find_first(self, at: _Values) -> dict[tuple[int, ...], tuple[int, ...]]:
+    def find_first(self, life: tuple[int, ...]) -> dict[tuple[int, ...], tuple[int, ...]]:
         """The elements of a life, each with its earliest time."""
         found: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for element in self.visit(at):
-            now = self.tell_time(at)
+        clock = self.place_clock(self)
+        for element, at in self.visit(life):
+            now = tuple(at[place] for place in clock)
             found[element] = min(now, found.get(element, now))
         return found
 
-    def visit(self, at: _Values, depth: int = 0) -> Iterator[tuple[int, ...]]:
-        """The elements of a life, with the values of its loops in `at` while each is out."""
-        if depth < len(self._loops):
-            variable, extent = self._loops[depth]
-            for value in range(extent(at)):
-                at[variable] = value
-                yield from self.visit(at, depth + 1)
-            at.pop(variable, None)
+    def visit(self, life: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The elements of a life, each with the values of its loops and a 0 behind these."""
+        for iteration in self._iterate(life):
+            self._budget.take_iteration(self._each)
+            begins = self._begin(*iteration, *life)
+            if begins is not None:
+                for element in itertools.product(*map(_clip, begins, self._widths, self._sizes)):
+                    yield element, (*iteration, 0)
+
+    def _iterate(
+        self, life: tuple[int, ...], outer: tuple[int, ...] = ()
+    ) -> Iterator[tuple[int, ...]]:
+        """The iterations of a life, of loops whose extents may be known in outer ones alone."""
+        rest = self._extents[len(outer) :]
+        counts = [extent for extent in rest if isinstance(extent, int)]
+        if len(counts) == len(rest) and math.prod(counts) <= _MOST:
+            for inner in itertools.product(*map(range, counts)):
+                yield (*outer, *inner)
             return
-        self._budget.take_one()
-        if all(guard(at) for guard in self._guards):
-            begins = [begin(at) for begin in self._begins]
-            yield from itertools.product(*map(_clip, begins, self._widths, self._sizes))
+        inside = (0,) * len(rest)
+        (count,) = (rest[0],) if isinstance(rest[0], int) else rest[0](*outer, *inside, *life)
+        if not count:
+            self._budget.take_iteration()
+        for value in range(count):
+            yield from self._iterate(life, (*outer, value))
 
 
 def _clip(begin: int, width: int, size: int) -> Sequence[int]:
@@ -421,9 +446,7 @@ def _estimate_excess(
     have: _Description, need: _Description, shared: list[For], shape: Sequence[Any]
 ) -> tuple[bool, str]:
     """Whether TVM can estimate what a writer computes, and how a reader may use more than that."""
-    analyzer = Analyzer()
-    for loop in shared:
-        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+    analyzer = bind_ranges(shared)
     own = estimate_region_lower_bound(*have, analyzer)
     needed = estimate_region_upper_bound(*need, analyzer)
     for dimension, (mine, theirs) in enumerate(zip(own or [], needed or [], strict=False)):

@@ -66,7 +66,7 @@ from .quotients import (
     is_thread,
 )
 from .races import find_races
-from .vectors import find_place
+from .vectors import LARGEST, find_place
 
 _THREADS = 64
 """Threads that are evaluated before the module is lowered."""
@@ -173,7 +173,18 @@ def _unrolls_stores(body: Any) -> bool:
             store.buffer.scope().startswith("shared") for store in find_all(loop.body, BufferStore)
         )
     ]
-    return bool(loops) and math.prod(constant(loop.extent) or 1 for loop in loops) <= _UNROLLED
+    if not loops or math.prod(constant(loop.extent) or 1 for loop in loops) > _UNROLLED:
+        return False
+    return not any(map(_overflows, find_all(body, For)))
+
+
+def _overflows(loop: For) -> bool:
+    """Whether a serial loop is so long that TVM may take it for a short one, and write it out.
+
+    It counts the statements of all iterations in 32 bits.
+    """
+    statements = len(find_all(loop.body, BufferStore)) + len(find_all(loop.body, Evaluate))
+    return (constant(loop.extent) or 0) * statements * _UNROLLED > LARGEST
 
 
 def _may_share(body: Any, is_last: bool) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm.ir import IRModule
-from tvm.tirx import BufferStore, For, ForKind, IterVar, Select, Var
+from tvm.tirx import BufferLoad, BufferStore, Cast, For, ForKind, IterVar, Select, Var
 
-from tirstep.tvm_compat import Call, SBlock, SBlockRealize, TensorLoad, structural_map
+from tirstep.tvm_compat import Call, SBlock, SBlockRealize, TensorLoad, get_op_name, structural_map
 
 from ..errors import Fault
 from ..fusion.evaluation import UnknownOperationError, evaluate
@@ -75,6 +75,28 @@ def _find_private(body: Any, blocks: list[SBlockRealize]) -> list[Any]:
     return [buffer for buffer in allocated if not is_among(buffer, read)]
 
 
+def find_stores(block: SBlock) -> list[BufferStore]:
+    """What a block stores; of an instruction of tensor cores one element, at the first place."""
+    own = {match.buffer: match.source.source for match in block.match_buffers}
+    stores = [
+        BufferStore(own[store.buffer], store.value, [0] * len(own[store.buffer].shape))
+        if store.buffer in own
+        else store
+        for store in find_all(block.body, BufferStore)
+    ]
+    names = [get_op_name(call) for call in find_all(block.body, Call)] if own else []
+    if not any(name.endswith((".mma", ".ldmatrix")) for name in names):
+        return stores
+    target = block.writes[0].source
+    operands = [
+        Cast(target.dtype, BufferLoad(region.source, [0] * len(region.source.shape)))
+        for region in block.reads
+    ]
+    *sums, value = operands if len(operands) == 1 else (operands[0], operands[1] * operands[2])
+    value = sums[0] + value if sums else value
+    return [BufferStore(target, value, [0] * len(target.shape))]
+
+
 @dataclass
 class _Trial:
     """One iteration with all masks closed, on one number for each buffer.
@@ -113,7 +135,7 @@ class _Trial:
         )
         if block.init is not None and not goes_on:
             self._store(block.init, values)
-        for store in find_all(block.body, BufferStore):
+        for store in find_stores(block):
             self._store(store, values)
 
     def _store(self, store: BufferStore, values: dict[Any, float]) -> None:

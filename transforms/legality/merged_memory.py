@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 from tvm.ir import IRModule
 from tvm.s_tir.transform import MergeSharedMemoryAllocations
-from tvm.tirx import And, Broadcast, BufferStore, DeclBuffer, For, PrimFunc, Ramp, const
+from tvm.tirx import Add, And, Broadcast, BufferStore, DeclBuffer, For, PrimFunc, const
 from tvm_ffi import structural_equal
 
-from tirstep.tvm_compat import Analyzer, Call, SBlock, TensorLoad, structural_map
+from tirstep.tvm_compat import Analyzer, Call, SBlock, TensorLoad
 
 from ..passes.pipeline import lower_around
 from ..tir import (
@@ -264,7 +264,7 @@ def _shares_bytes(old: BufferStore, new: BufferStore, load: Any, moved: Any) -> 
         (old.indices[0], new.indices[0], new.buffer),
         (load.indices[0], moved.indices[0], moved.source),
     ):
-        begin, count = _find_offset(before, after), constant(buffer.shape[0])
+        begin, count = find_offset(before, after), constant(buffer.shape[0])
         if begin is None or count is None:
             return True  # nobody knows where it lies
         spans.append((begin * buffer.dtype.itemsize, (begin + count) * buffer.dtype.itemsize))
@@ -275,15 +275,14 @@ def _shares_bytes(old: BufferStore, new: BufferStore, load: Any, moved: Any) -> 
     return first < other_end and other < end and not is_own
 
 
-def _find_offset(before: Any, after: Any) -> int | None:
-    """The constant that was added to an index; None where it is another one."""
+def find_offset(before: Any, after: Any) -> int | None:
+    """The constant that was added to an index, to each lane of a vector's; None for another one."""
     if structural_equal(before, after):
         return 0
-    return constant(Analyzer().simplify(_take_first_lane(after) - _take_first_lane(before)))
-
-
-def _take_first_lane(index: Any) -> Any:
-    """Of the index of a vector that of its first element: TVM subtracts no vectors."""
-    return structural_map(
-        index, [(Ramp, lambda node: node.base), (Broadcast, lambda node: node.value)]
-    )
+    added: Any = None
+    if isinstance(after, Add):
+        sides = ((after.a, after.b), (after.b, after.a))
+        added = next((other for side, other in sides if structural_equal(side, before)), None)
+    if added is None:
+        added = Analyzer().simplify(after - before)
+    return constant(added.value if isinstance(added, Broadcast) else added)

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from tvm.ir import IRModule
-from tvm.tirx import For, ForKind, PrimFunc, Var
+from tvm.tirx import BufferStore, For, ForKind, PrimFunc, Var
 
 from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_walk
 
 from ..errors import Fault
 from ..tir import cached_by_module, constant, find_all, get_axis, get_places, is_among
+from .own_lanes import OWN_LANES, uses_own_lane
 from .wrong_lowering import find_wrong_lowering
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -65,7 +66,7 @@ class _Census(NamedTuple):
     unrolled: dict[str, str]
     mixed: dict[str, tuple[str, str]]
     swizzled: dict[str, tuple[str, str]]
-    skewed: dict[str, tuple[str, int]]
+    skewed: dict[str, tuple[int, str, int]]
 
 
 class _Facts(NamedTuple):
@@ -81,7 +82,7 @@ class _Facts(NamedTuple):
     has_lanes: bool
     tiles: list[Any]
     is_swizzled: bool
-    matrices: list[Any]
+    aligned: list[tuple[Any, str, int]]
     pitches: list[tuple[Any, int]]
 
 
@@ -117,7 +118,7 @@ def find_fault(
         _find_broken_sizes(old, new)
         or _find_moved_buffer(old, new)
         or _find_mixed_registers(old, new)
-        or _find_skewed_matrix(old, new)
+        or _find_skewed_tile(old, new)
         or _find_mixed_rows(old, new)
         or _find_unrolled_kernel(old, new)
     )
@@ -133,8 +134,10 @@ def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:
     for name, (runs, points) in new.short.items():
         if name not in old.short:
             return Fault(f"block '{name}' of {points} points would run {runs} times", advice)
+    # A copy of an intermediate tensor is no larger than what the kernel had before.
+    largest = max(old.large.values(), default=0)
     for name, elements in new.large.items():
-        if name not in old.large:
+        if name not in old.large and elements > largest:
             return Fault(
                 f"'{name}' would have {elements} elements, and indices of 32 bits end at "
                 f"{_LARGEST}",
@@ -177,13 +180,13 @@ def _find_mixed_rows(old: _Census, new: _Census) -> Fault | None:
     return None
 
 
-def _find_skewed_matrix(old: _Census, new: _Census) -> Fault | None:
-    for name, (instruction, pitch) in new.skewed.items():
+def _find_skewed_tile(old: _Census, new: _Census) -> Fault | None:
+    for name, (step, user, size) in new.skewed.items():
         if name not in old.skewed:
             return Fault(
-                f"the rows of '{name}' would be {pitch} bytes apart, and ldmatrix in block "
-                f"'{instruction}' reads rows that begin at multiples of {_MATRIX_BYTES}",
-                f"pad by a multiple of {_MATRIX_BYTES} bytes",
+                f"the rows of '{name}' would begin at multiples of {step} bytes, and {user} that "
+                f"begin at multiples of {size}",
+                f"pad by a multiple of {size} bytes",
             )
     return None
 
@@ -218,7 +221,8 @@ def _count(module: IRModule) -> _Census:
 
 
 def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
-    blocks = [place.block for place in get_places(function.body)]
+    places = get_places(function.body)
+    blocks = [place.block for place in places]
     loops = find_all(function.body, For)
     written: set[Any] = set()
     read: dict[Any, str] = {}
@@ -238,6 +242,11 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
     for buffer in read.keys() - written - parameters:
         census.unwritten[prefix + str(buffer.name)] = read[buffer]
     lanes = [(other.name, other.registers, other.has_lanes) for other in others]
+    if OWN_LANES in blocks[0].annotations and any(other.has_lanes for other in others):
+        lanes = [
+            (name, registers, has_lanes or uses_own_lane(place))
+            for (name, registers, has_lanes), place in zip(lanes, places[1:], strict=True)
+        ]
     tiles = [(other.name, other.tiles, other.is_swizzled) for other in others]
     for mixed, uses in ((census.mixed, lanes), (census.swizzled, tiles)):
         mixed.update((prefix + str(buffer.name), two) for buffer, two in _find_mixed(uses))
@@ -253,33 +262,45 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
 
 def _find_skewed(
     blocks: list[_Facts],
-) -> Iterator[tuple[Any, tuple[str, int]]]:
-    """The tiles that ldmatrix reads, with rows so many bytes apart that some begin elsewhere."""
-    read = {buffer: facts.name for facts in blocks for buffer in facts.matrices}
-    for facts in blocks if read else []:
-        for buffer, pitch in facts.pitches:
-            if buffer in read:
-                yield buffer, (read[buffer], pitch)
+) -> Iterator[tuple[Any, tuple[int, str, int]]]:
+    """The tiles of instructions whose rows begin at multiples of too few bytes."""
+    used = {item[0]: item for facts in blocks for item in facts.aligned}
+    for facts in blocks if used else []:
+        for buffer, step in facts.pitches:
+            _, user, size = used.get(buffer, (buffer, "", 1))
+            if step % size:
+                yield buffer, (step, user, size)
 
 
-def _find_matrices(block: SBlock) -> list[Any]:
-    """The tiles in shared memory that the instruction of a block reads by ldmatrix."""
-    matched = [match.source.source for match in block.match_buffers]
-    shared = [buffer for buffer in matched if str(buffer.scope()).startswith("shared")]
-    calls = (get_op_name(call) for call in find_all(block.body, Call))
-    return shared if shared and any("ldmatrix" in name for name in calls) else []
+def _find_aligned(block: SBlock) -> list[tuple[Any, str, int]]:
+    """The tiles in shared memory that the instruction of a block takes in wholes of some bytes."""
+    tiles = {match.buffer: match.source.source for match in block.match_buffers}
+    shared = {key: it for key, it in tiles.items() if str(it.scope()).startswith("shared")}
+    calls = [get_op_name(call) for call in (find_all(block.body, Call) if shared else ())]
+    name = f"in block '{block.name_hint}'" if shared else ""
+    if any("ldmatrix" in call for call in calls):
+        user = f"ldmatrix {name} reads rows"
+        return [(buffer, user, _MATRIX_BYTES) for buffer in shared.values()]
+    return [
+        (shared[store.buffer], f"the instruction {name} stores vectors", lanes * size)
+        for loop in (find_all(block.body, For) if shared else ())
+        if loop.kind == ForKind.VECTORIZED and (lanes := constant(loop.extent))
+        for store in find_all(loop.body, BufferStore)
+        if store.buffer in shared and (size := store.buffer.dtype.itemsize)
+    ]
 
 
 def _find_pitches(block: SBlock) -> list[tuple[Any, int]]:
-    """The buffers that a block writes with rows apart by no multiple of 16 bytes, and the bytes."""
+    """The buffers that a block writes whose rows it sets apart, and what divides their places.
+
+    In bytes: rows are apart by a multiple of the factor, and the offset.
+    """
     found = []
     for index, axis, factor, offset in block.annotations.get(ALIGNMENT, ()):
         buffer = block.writes[int(index)].source
         size = buffer.dtype.itemsize
         if int(axis) % len(buffer.shape) == len(buffer.shape) - 2:
-            pitch = (int(factor) + int(offset)) * size
-            if int(factor) * size % _MATRIX_BYTES or int(offset) * size % _MATRIX_BYTES:
-                found.append((buffer, pitch))
+            found.append((buffer, math.gcd(int(factor), int(offset)) * size))
     return found
 
 
@@ -300,7 +321,7 @@ def _read_block(block: SBlock) -> _Facts:
         bool(registers) and any(get_axis(loop) is not None for loop in find_all(block.body, For)),
         _find_used(block, "shared"),
         SWIZZLE in block.annotations,
-        _find_matrices(block),
+        _find_aligned(block),
         _find_pitches(block),
     )
 

@@ -7,6 +7,7 @@ comes later may take away what the annotation counts on.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ from .vectors import find_scattered, takes_neighbours
 STAGE = "software_pipeline_stage"
 ASYNC = "software_pipeline_async_stages"
 LOCAL_STAGE = "tirx.manifest_shared_memory_local_stage"
+_MOST = 1024
+"""Iterations that TVM writes out and that are asked for: some tenths of a second."""
 _EARLIER = "do this before the loop becomes a pipeline"
 
 
@@ -60,8 +63,7 @@ def _find_broken_pipelines(module: IRModule) -> Iterator[Fault]:
                 pipeline = _Pipeline.of(loop, places)
                 yield from _find_scattered_copies(pipeline.copies)
                 yield from _find_copies_of_one_thread(pipeline.copies, loop)
-                yield from _find_lost_groups(pipeline)
-                yield from _find_lost_waits(pipeline)
+                yield from _find_guarded(pipeline)
 
 
 def count_statements(part: Any) -> int:
@@ -138,6 +140,22 @@ def _find_copies_of_one_thread(copies: list[Place], pipeline: For) -> Iterator[F
                 break
 
 
+def _find_guarded(pipeline: _Pipeline) -> Iterator[Fault]:
+    """What guards make of a pipeline's groups and waits; refused where TVM writes out too many."""
+    if not (pipeline.asks(pipeline.copies) or pipeline.asks(pipeline.users)):
+        return
+    written = pipeline.count_written_out()
+    if written > _MOST:
+        yield Fault(
+            f"loop '{pipeline.loop.loop_var.name}' is a pipeline with guards of which TVM would "
+            f"write out {written} iterations, more than {_MOST}",
+            "prefetch fewer stages ahead, or unroll fewer iterations",
+        )
+        return
+    yield from _find_lost_groups(pipeline)
+    yield from _find_lost_waits(pipeline)
+
+
 def _find_lost_groups(pipeline: _Pipeline) -> Iterator[Fault]:
     """Iterations in which all copies of a pipeline are known not to run.
 
@@ -172,7 +190,7 @@ def _find_lost_waits(pipeline: _Pipeline) -> Iterator[Fault]:
     for values, piece in itertools.product(pipeline.find_unrolled_values(), pieces):
         if not pipeline.is_never(pipeline.users, piece, values):
             continue
-        for at in _part(piece):
+        for at in _part(piece) if len(piece) <= _MOST else [piece]:
             is_copied = not pipeline.is_never(pipeline.copies, at, values)
             if is_copied and pipeline.is_used_again(at, values):
                 yield Fault(
@@ -190,12 +208,24 @@ def _part(piece: range) -> list[range]:
     return [range(at, at + 1) for at in piece]
 
 
+def _count_ahead(loop: For, parts: list[Any]) -> int:
+    """How many of a pipeline's statements, which stand first, are of its first stage."""
+    stages = [int(stage) for stage in loop.annotations[STAGE]]
+    count = place = 0
+    for part in parts[:-1]:
+        if place >= len(stages) or stages[place] > 0:
+            break
+        place += count_statements(part)
+        count += 1
+    return count
+
+
 class _Pipeline(NamedTuple):
     """A pipeline of asynchronous copies.
 
     Attributes
     ----------
-    copies, users : the blocks of all statements but the last one, and of the last one
+    copies, users : the blocks of the statements of the first stage, and of all others
     extent : of the loop; 0 where it is not known
     ahead : how many iterations the copies are ahead of what is computed
     """
@@ -209,8 +239,9 @@ class _Pipeline(NamedTuple):
     @classmethod
     def of(cls, loop: For, places: list[Place]) -> _Pipeline:
         parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else [loop.body]
-        copying = [block for part in parts[:-1] for block in find_all(part, SBlock)]
-        using = find_all(parts[-1], SBlock)
+        count = _count_ahead(loop, parts)
+        copying = [block for part in parts[:count] for block in find_all(part, SBlock)]
+        using = [block for part in parts[count:] for block in find_all(part, SBlock)]
         extent = constant(loop.extent) or 0
         return cls(
             loop,
@@ -226,18 +257,28 @@ class _Pipeline(NamedTuple):
             return _part(piece)
         return [piece] if len(piece) else []
 
+    def count_written_out(self) -> int:
+        """The iterations that TVM writes out, and with guards of their own."""
+        is_unrolled = self.loop.kind == ForKind.UNROLLED
+        extents = [constant(loop.extent) or 0 for loop in self._find_unrolled()]
+        return (self.extent if is_unrolled else self.ahead) * math.prod(extents)
+
     def find_unrolled_values(self) -> Iterable[dict[For, range]]:
         """The values of the unrolled loops around the pipeline that guards in it ask for."""
+        unrolled = self._find_unrolled()
+        extents = [range(constant(item.extent) or 0) for item in unrolled]
+        for values in itertools.product(*extents):
+            yield {item: range(at, at + 1) for item, at in zip(unrolled, values, strict=True)}
+
+    def _find_unrolled(self) -> list[For]:
+        """The unrolled loops around the pipeline that guards in it ask for."""
         guards = [guard for place in (*self.copies, *self.users) for guard in place.guards]
-        unrolled = [
+        return [
             loop
             for loop in self._find_outer_loops()
             if loop.kind == ForKind.UNROLLED
             and any(is_used(loop.loop_var, each) for each in guards)
         ]
-        extents = [range(constant(item.extent) or 0) for item in unrolled]
-        for values in itertools.product(*extents):
-            yield {item: range(at, at + 1) for item, at in zip(unrolled, values, strict=True)}
 
     def _find_outer_loops(self) -> list[For]:
         loops = (*self.copies, *self.users)[0].loops
@@ -253,10 +294,14 @@ class _Pipeline(NamedTuple):
 
     def is_never(self, blocks: list[Place], piece: range, values: dict[For, range]) -> bool:
         """Whether blocks provably do not run in a piece of the loop, because of a guard on it."""
+        return self.asks(blocks) and all(
+            _excludes(block, {**values, self.loop: piece}) for block in blocks
+        )
+
+    def asks(self, blocks: list[Place]) -> bool:
+        """Whether each of some blocks has a guard on the loop."""
         return bool(blocks) and all(
-            any(is_used(self.loop.loop_var, guard) for guard in block.guards)
-            and _excludes(block, {**values, self.loop: piece})
-            for block in blocks
+            any(is_used(self.loop.loop_var, guard) for guard in block.guards) for block in blocks
         )
 
     def say_where(self, piece: range, values: dict[For, range]) -> str:

@@ -21,7 +21,7 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .enumeration import compile_expressions
+from .enumeration import choose_iterations, compile_expressions
 
 
 class Quotient(NamedTuple):
@@ -109,13 +109,17 @@ def _is_uneven(quotient: Any) -> bool:
 
 
 def is_pinned(conditions: list[Any], thread: Any, count: int) -> bool:
-    """Whether conditions let one thread in, where all else is zero: ``thread * 4 < 3``, say."""
+    """Whether conditions let one thread in, where all else is zero: ``thread * 4 < 3``, say.
+
+    Of many threads the first and the last ones are tried; where these are not let in, others may
+    be, and it is taken for so.
+    """
     asked = [condition for condition in conditions if is_used(thread, condition)]
     if not asked:
         return False
     try:
         holds = compile_expressions((), asked, [thread])
-        return sum(holds(value) is not None for value in range(count)) <= 1
+        return sum(holds(value) is not None for value in choose_iterations(count)) <= 1
     except (TypeError, ZeroDivisionError):  # of an open size of 0, say
         return True
 

@@ -23,6 +23,7 @@ from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import Call, TensorLoad, detect_linear_equation
 
+from ..gpu_limits import MAX_THREADS
 from ..passes.uses import Use, Uses
 from ..tir import constant, find_all, is_among, is_choice, is_used
 from .enumeration import choose_values, compile_expressions
@@ -51,7 +52,7 @@ def find_races(uses: Uses) -> Iterator[str]:
             if _Pair(uses, first, last).races():
                 yield str(first.buffer.name)
         except TypeError:
-            continue  # an expression that is not known, a loaded one, say
+            continue  # an expression that is not known, a loaded one, say, or too many threads
 
 
 def _needs_barrier(first: Use, last: Use) -> bool:
@@ -79,6 +80,8 @@ class _Pair:
         if any(constant(loop.min) != 0 for loop in (*first.loops, *last.loops)):
             raise TypeError("loops that begin elsewhere are not tried")
         extents = uses.threads[first.launch]
+        if math.prod(extents.values()) > MAX_THREADS:
+            raise TypeError("threads that no GPU takes are not tried")
         room = max(2, _ROOM // math.prod(extents.values()))
         self._chosen = [list(values) for values in choose_values(self.common, room)]
         asked = {id(use): self._find_asked(use) for use in (first, last)}

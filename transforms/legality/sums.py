@@ -30,6 +30,7 @@ from tirstep.tvm_compat import (
 
 from ..errors import Fault, TransformError
 from ..gpu_limits import WARP
+from ..passes.pipeline import lower_around
 from ..queries import get_outer_loops, get_realize, get_root, get_sblock_name
 from ..tir import (
     Access,
@@ -47,6 +48,7 @@ from .enumeration import begins_late, meets_again
 
 _AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _SYMMETRIC = (Add, Mul, Max, Min)
+_CROSS_THREAD = "s_tir.LowerCrossThreadReduction"
 _ORDERED = 3
 """So many threads add up in one step behind a barrier."""
 
@@ -112,15 +114,18 @@ def _is_reduced(iterator: IterVar) -> bool:
 def find_unordered_sums(module: IRModule) -> tuple[Fault, ...]:
     """Sums over threads that TVM would add up in a race."""
     functions = [item for _, item in module.functions_items() if isinstance(item, PrimFunc)]
-    return tuple(
-        fault
+    places = [
+        place
         for function in functions
         if _has_threads(function)
         for place in get_places(function.body)
         if _find_axes(place)
-        for find in (_find_unseen_threads, _find_turned_operands, _find_unordered_steps)
-        for fault in find(place)
-    )
+    ]
+    if not places:
+        return ()
+    steps = (_find_turned_operands, _find_unordered_steps)
+    found = (fault for place in places for find in steps for fault in find(place))
+    return (*_find_unseen_sums(module), *found)
 
 
 def _has_threads(function: PrimFunc) -> bool:
@@ -187,23 +192,37 @@ def _find_unordered_steps(place: Place) -> Iterator[Fault]:
     )
 
 
-def _find_unseen_threads(place: Place) -> Iterator[Fault]:
-    """A sum that TVM does not see to be one over threads, each of which would store it.
+def _find_unseen_sums(module: IRModule) -> Iterator[Fault]:
+    """Sums that TVM does not see to be over threads, each of which would store one of its own.
 
-    Its pass knows sums, products and quotients of loop variables, and no casts: those of loops of
-    different integer types that were fused.
+    Asked is its pass, which leaves a block alone whose iterators are no affine map of the loops
+    within the guard, of loops of different integer types that were fused, say, or whose buffer
+    another block writes. Nothing is found where TVM refuses the module.
     """
-    values = [(it.var, place.values[it.var]) for it in place.block.iter_vars]
-    for variable, value in values:
-        if find_all(value, Cast):
-            axes = " and ".join(f"'{axis}'" for axis in _AXES if axis in _find_axes(place))
-            yield Fault(
-                f"block '{place.name}' reduces over threads of {axes}, which TVM does not see "
-                f"where its iterator '{variable.name}' is the cast {value}: each thread would "
-                "store sums of its own",
-                "fuse loops of one integer type only, and bind the others on their own",
-            )
-            return
+    around = lower_around(module, [_CROSS_THREAD]).get(_CROSS_THREAD)
+    for _, function in around.after.functions_items() if around else ():
+        for place in get_places(function.body):
+            if _find_axes(place):
+                yield _blame_unseen(place)
+
+
+def _blame_unseen(place: Place) -> Fault:
+    axes = " and ".join(f"'{axis}'" for axis in _AXES if axis in _find_axes(place))
+    cast = next((item for item in place.values.items() if find_all(item[1], Cast)), None)
+    if cast is not None:
+        why = f"where its iterator '{cast[0].name}' is the cast {cast[1]}"
+        advice = "fuse loops of one integer type only, and bind the others on their own"
+    elif place.guards:
+        why = "behind guards that it cannot solve"
+        advice = "choose sizes that divide, or split and fuse fewer of its loops"
+    else:
+        why = "where other blocks write the same buffer, or loops overlap"
+        advice = "sum up in a buffer of its own (cache_write_at)"
+    return Fault(
+        f"block '{place.name}' reduces over threads of {axes}, which TVM does not see {why}: each "
+        "thread would store sums of its own",
+        advice,
+    )
 
 
 def _find_turned_operands(place: Place) -> Iterator[Fault]:

@@ -6,8 +6,10 @@ its kernel.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from tvm.ir import Range
@@ -40,6 +42,7 @@ from ..tir import (
     is_used,
     substitute,
 )
+from .own_lanes import drop_lane, stay_in_lanes
 
 
 def require_axis_free(sch: Schedule, loop: LoopRV, axis: str) -> None:
@@ -288,12 +291,36 @@ class RegisterLeak(NamedTuple):
     guard: str = ""
 
 
-class _Access(NamedTuple):
-    """What one block writes or reads of a buffer, in loop variables."""
+@dataclass(frozen=True)
+class _Access:
+    """What one block writes or reads of a buffer, in loop variables.
 
-    place: Place
-    buffer: Any
-    ranges: list[Range]
+    Attributes
+    ----------
+    key : what makes it the same in another module: its block, and what stands around that
+    """
+
+    key: tuple[Any, ...]
+    place: Place = field(compare=False)
+    buffer: Any = field(compare=False)
+    ranges: list[Range] = field(compare=False)
+
+    @classmethod
+    def of(cls, place: Place, kind: str, number: int) -> _Access:
+        """The access by a region of a block: of what it ``"reads"`` or ``"writes"``."""
+        region = getattr(place.block, kind)[number]
+        loops = (
+            (
+                loop.loop_var,
+                constant(loop.min) or loop.min,
+                constant(loop.extent) or loop.extent,
+                get_axis(loop),
+            )
+            for loop in place.loops
+        )
+        ranges = [substitute(each, place.values) for each in region.region]
+        begins = (constant(loop.min) or loop.min for loop in place.loops)
+        return cls((kind, number, *place.key, *loops, *begins), place, region.source, ranges)
 
     @property
     def block(self) -> SBlock:
@@ -354,14 +381,23 @@ def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak
     writes, reads = _find_accesses(places, "writes"), _find_accesses(places, "reads")
     for write in writes:
         for read in reads:
-            if read.buffer.same_as(write.buffer) and not read.block.same_as(write.block):
-                axis, guard = _find_leaking_axis(write, read), ""
-                if axis is None:
-                    axis, guard = _find_idle_axis(write, read)
-                if axis is not None:
-                    names = (write.place.name, read.place.name)
-                    return RegisterLeak(str(write.buffer.name), write.scope, axis, *names, guard)
+            if not read.buffer.same_as(write.buffer) or read.block.same_as(write.block):
+                continue
+            axis, guard = _find_leak(write, read)
+            if axis is not None:
+                names = (write.place.name, read.place.name)
+                return RegisterLeak(str(write.buffer.name), write.scope, axis, *names, guard)
     return None
+
+
+@functools.lru_cache(maxsize=2048)  # most of what one transform leaves is as it was before
+def _find_leak(write: _Access, read: _Access) -> tuple[str | None, str]:
+    """The axis over which a buffer leaks, and the guard that keeps its writers out."""
+    if stay_in_lanes(write.buffer, write.place, read.place):
+        write = replace(write, ranges=drop_lane(write.ranges))
+        read = replace(read, ranges=drop_lane(read.ranges))
+    axis = _find_leaking_axis(write, read)
+    return (axis, "") if axis is not None else _find_idle_axis(write, read)
 
 
 def _find_leaking_axis(write: _Access, read: _Access) -> str | None:
@@ -425,9 +461,9 @@ def _simplify(guard: Any, loops: Sequence[For], names: dict[Any, Any]) -> Any:
 
 def _find_accesses(places: list[Place], kind: str) -> list[_Access]:
     return [
-        _Access(place, region.source, [substitute(each, place.values) for each in region.region])
+        _Access.of(place, kind, number)
         for place in places
-        for region in getattr(place.block, kind)
+        for number, region in enumerate(getattr(place.block, kind))
         if region.source.scope() in ("local", "shared", "shared.dyn")
     ]
 
@@ -485,7 +521,8 @@ def _is_same(write: _Access, read: _Access, fixed: dict[Any, Any]) -> bool:
         return False
     renamed = {b.loop_var: a.loop_var for a, b in zip(ours, theirs, strict=True)}
     return all(
-        structural_equal(item, other)
+        structural_equal(item.min, other.min)
+        and Analyzer().can_prove_equal(item.extent, other.extent)  # of int32 or int64
         for item, other in zip(
             _place(write, fixed), _place(read, {**fixed, **renamed}), strict=True
         )
@@ -493,10 +530,19 @@ def _is_same(write: _Access, read: _Access, fixed: dict[Any, Any]) -> bool:
 
 
 def _find_own(access: _Access, fixed: dict[Any, Any]) -> list[For]:
-    """The loops of an access that are not fixed, and that run more than once."""
-    return [
-        loop for loop in access.loops if loop.loop_var not in fixed and constant(loop.extent) != 1
-    ]
+    """The loops of an access that are not fixed and decide what it touches, by dimension."""
+    ranges = _place(access, fixed)
+    used = {
+        loop.loop_var: [
+            at
+            for at, each in enumerate(ranges)
+            if is_used(loop.loop_var, each.min) or is_used(loop.loop_var, each.extent)
+        ]
+        for loop in access.loops
+        if loop.loop_var not in fixed
+    }
+    own = [loop for loop in access.loops if used.get(loop.loop_var)]
+    return sorted(own, key=lambda loop: used[loop.loop_var][0])
 
 
 def _place(access: _Access, names: dict[Any, Any]) -> list[Range]:
@@ -520,4 +566,4 @@ def _relax(access: _Access, fixed: dict[Any, Any]) -> tuple[list[Range], dict[An
         for loop in access.loops
         if loop.loop_var not in fixed
     }
-    return [substitute(each, fixed) for each in access.ranges], domains
+    return _place(access, fixed), domains

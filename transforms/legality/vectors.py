@@ -35,6 +35,7 @@ from tirstep.tvm_compat import Analyzer, Call, SBlock, TensorLoad, structural_ma
 from ..queries import get_enclosing_loops, get_realize, get_root
 from ..tir import (
     Place,
+    bind_ranges,
     constant,
     find_all,
     get_elements,
@@ -43,6 +44,7 @@ from ..tir import (
     is_used,
     substitute,
 )
+from .enumeration import choose_iterations
 
 REPEATED = {"float16": 8, "bfloat16": 8, "bool": 8}
 """The most elements of a vector of one value that TVM writes as CUDA's, by type; 4 of others.
@@ -51,6 +53,8 @@ Measured with nvcc 13.0: ``make_int4`` of 16 arguments is what TVM writes for 16
 """
 _MOST, _MOST_LOADED, _MOST_CONDITIONS = 4, {"int8": 2, "uint8": 2}, 4
 _FLOAT8, _COMPUTING = "float8", (Add, Sub, Mul, Div, Max, Min)
+_TRIED = 64
+"""Lanes that are compared with the first one; of more, the first and the last ones."""
 LARGEST = 2**31 - 1
 """What the analyzer does not bound says that it may be up to 2**63."""
 
@@ -64,9 +68,7 @@ def find_scattered(place: Place) -> Iterator[tuple[For, Any]]:
 
 def takes_neighbours(place: Place, loop: For) -> bool:
     """Whether a loop around a block goes along the last dimension of all its buffers, by ones."""
-    analyzer = Analyzer()
-    for each in place.loops:
-        analyzer.bind(each.loop_var, Range.from_min_extent(each.min, each.extent))
+    analyzer = bind_ranges(place.loops)
     return all(
         _are_neighbours([substitute(index, place.values) for index in indices], loop, analyzer)
         for _, indices in get_elements(place.block.body)
@@ -108,9 +110,7 @@ class _Lane(NamedTuple):
 
     @classmethod
     def of(cls, place: Place, loop: For) -> _Lane:
-        analyzer = Analyzer()
-        for each in place.loops:
-            analyzer.bind(each.loop_var, Range.from_min_extent(each.min, each.extent))
+        analyzer = bind_ranges(place.loops)
         return cls(loop, place, analyzer)
 
     def changes(self, expression: Any) -> bool:
@@ -211,9 +211,7 @@ def _find_vectors(
     loops: Sequence[For], block: SBlock, values: dict[Any, Any]
 ) -> Iterator[tuple[For, Any, list[Any], Analyzer]]:
     """The vectorized loops, with each element's buffer and its indices in loop variables alone."""
-    analyzer = Analyzer()
-    for loop in loops:
-        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+    analyzer = bind_ranges(loops)
     for loop in loops:
         if loop.kind == ForKind.VECTORIZED:
             for buffer, indices in get_elements(block.body):
@@ -243,7 +241,7 @@ def _are_neighbours(indices: list[Any], loop: For, analyzer: Analyzer) -> bool:
     for place, index in enumerate(_number_vectors(indices, loop, analyzer), start=1):
         step = 1 if place == len(indices) else 0
         first = _take_lane(index, loop, 0)
-        for lane in range(1, constant(loop.extent) or 1):
+        for lane in choose_iterations(constant(loop.extent) or 1, _TRIED)[1:]:
             other = _take_lane(index, loop, lane)
             if not analyzer.can_prove_equal(other - first, lane * step):
                 return False

@@ -14,6 +14,7 @@ from tvm.tirx import For, ForKind, PrimFunc
 from ..errors import Fault
 from ..tir import cached_by_module, find_all, get_places
 from .descending import find_negative_divisors
+from .descriptors import MisplacedTile, find_misplaced_tiles
 from .lifetimes import LostRead, find_lost_reads
 from .lowered_memory import (
     find_changed_indices,
@@ -164,6 +165,14 @@ def _blame_merged(two: tuple[str, str]) -> Fault:
     )
 
 
+def _blame_tile(tile: MisplacedTile) -> Fault:
+    return Fault(
+        f"TVM would put '{tile.buffer}', whose rows are swizzled in {tile.width} bytes, behind "
+        f"other buffers at no multiple of {tile.repeat} bytes of shared memory",
+        f"keep those in registers, or give each a multiple of {tile.repeat} bytes",
+    )
+
+
 def _blame_overwritten(lost: Overwritten) -> Fault:
     return Fault(
         f"TVM would keep '{lost.taker}' in the place of '{lost.buffer}', from which it is "
@@ -232,6 +241,7 @@ _READS = _Net(find_lost_reads, _blame_read)
 _BEHIND_READS = (
     _Net(find_overlaps, _blame_overlap),
     _Net(find_merged, _blame_merged),
+    _Net(find_misplaced_tiles, _blame_tile),
     _Net(find_overwritten, _blame_overwritten),
     _Net(find_changed_indices, _blame_indices),
     _Net(find_split_rooms, _blame_split_room),

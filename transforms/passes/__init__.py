@@ -8,6 +8,8 @@ from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
 from .loop_ends import EndLoopsAtMasks
+from .mask_splits import SplitLoopsAtMasks
+from .own_lanes import UseOwnLanes
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
 from .tma import LowerTmaPipelines
 
@@ -21,6 +23,8 @@ __all__ = [
     "EndLoopsAtMasks",
     "LowerTmaPipelines",
     "SplitGuardedVectors",
+    "SplitLoopsAtMasks",
+    "UseOwnLanes",
     "get_pass_options",
     "get_pipeline",
 ]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tvm.tirx import AttrStmt, const
+from tvm.tirx import AttrStmt, For, const
 from tvm.tirx.transform import prim_func_pass
 
-from tirstep.tvm_compat import structural_map
+from tirstep.tvm_compat import Analyzer, Call, get_op_name, structural_map
 
-from ..tir import constant, find_all
+from ..tir import bind_ranges, constant, find_all, is_choice
 
 WAIT, COMMIT = "async_wait_inflight_count", "async_commit_queue_scope"
 
@@ -37,13 +37,19 @@ def CorrectAsyncWaits(  # noqa: N802 - a pass is named like TVM's
     flight. Waiting for more copies than needed is right as well, so that the pass changes no
     result but those that were wrong.
 
+    In a loop that ends at a mask TVM chooses the number by where the loop ends: it becomes the
+    least one that may be chosen, as instructions want one that is known.
+
     rewrite: ``for k: (wait 4; compute(k); copy(k + 3)); wait 2; compute(...)`` ->
         ``for k: (wait 2; compute(k); copy(k + 3)); wait 2; compute(...)``
     """
     right: list[tuple[Any, int]] = []
     following: int | None = None
-    for wait in reversed(_find_waits(function.body)):
+    analyzer = bind_ranges(find_all(function.body, For))
+    for wait in reversed(_find_waits(function.body, analyzer)):
         count = wait.in_flight
+        if constant(wait.node.value) is None:
+            right.append((wait.node, count))
         if following is not None and wait.commits == 1 and count > following:
             count = following
             right.append((wait.node, count))
@@ -53,7 +59,7 @@ def CorrectAsyncWaits(  # noqa: N802 - a pass is named like TVM's
         counts = [count for wait, count in right if wait.same_as(node)]
         if not counts:
             return node
-        value = const(counts[0], node.value.ty.dtype)
+        value = const(min(counts), node.value.ty.dtype)
         return AttrStmt(node.node, node.attr_key, value, node.body, node.span)
 
     if not right:
@@ -61,12 +67,31 @@ def CorrectAsyncWaits(  # noqa: N802 - a pass is named like TVM's
     return function.with_body(structural_map(function.body, (AttrStmt, rewrite)))
 
 
-def _find_waits(body: Any) -> list[_Wait]:
+def _find_least(value: Any, analyzer: Analyzer) -> int:
+    """The least that a number of copies in flight can be."""
+    if not is_choice(value):
+        return constant(analyzer.simplify(value)) or 0
+    condition, first, second = value.args
+    if _holds(condition, analyzer):
+        return _find_least(first, analyzer)
+    return min(_find_least(first, analyzer), _find_least(second, analyzer))
+
+
+def _holds(condition: Any, analyzer: Analyzer) -> bool:
+    """Whether a condition holds always; TVM's analyzer proves nothing of a bitwise and."""
+    if isinstance(condition, Call) and get_op_name(condition).endswith("bitwise_and"):
+        return all(_holds(part, analyzer) for part in condition.args)  # as it is in TVM 0.26
+    if type(condition).__name__ == "BitwiseAnd":
+        return _holds(condition.a, analyzer) and _holds(condition.b, analyzer)
+    return bool(analyzer.can_prove(condition))
+
+
+def _find_waits(body: Any, analyzer: Analyzer) -> list[_Wait]:
     """The waits of a function in their order, those of a loop once."""
     found: list[_Wait] = []
     for node in _in_order(body):
         if node.attr_key == WAIT:
-            found.append(_Wait(node, constant(node.value) or 0, 0))
+            found.append(_Wait(node, _find_least(node.value, analyzer), 0))
         elif node.attr_key == COMMIT and found:
             found[-1] = found[-1]._replace(commits=found[-1].commits + 1)
     return found

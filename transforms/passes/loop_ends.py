@@ -10,7 +10,7 @@ from tvm.tirx.transform import prim_func_pass
 from tirstep.tvm_compat import structural_map
 
 from ..mask_bounds import ENDS_AT_MASK, read_masks
-from ..tir import find_all, is_among
+from ..tir import find_all, get_loops_around
 
 
 @prim_func_pass(opt_level=0, name="tirstep.EndLoopsAtMasks")
@@ -27,11 +27,16 @@ def EndLoopsAtMasks(  # noqa: N802 - a pass is named like TVM's
     """
     loops = find_all(function.body, For)
 
+    counts = {
+        loop.loop_var: read_masks(loop, get_loops_around(loop, loops)).count_iterations()
+        for loop in loops
+        if ENDS_AT_MASK in loop.annotations
+    }
+
     def shorten(loop: For) -> For:
         if ENDS_AT_MASK not in loop.annotations:
             return loop
-        around = [each for each in loops if is_among(loop, find_all(each.body, For))]
-        count = read_masks(loop, around).count_iterations()
+        count = counts[loop.loop_var]
         rest = {key: it for key, it in loop.annotations.items() if key != ENDS_AT_MASK}
         return For(
             loop.loop_var,

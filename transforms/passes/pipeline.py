@@ -24,6 +24,8 @@ from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
 from .loop_ends import EndLoopsAtMasks
+from .mask_splits import SplitLoopsAtMasks
+from .own_lanes import UseOwnLanes
 from .tma import LowerTmaPipelines
 
 PIPELINE = "tirstep"
@@ -86,13 +88,15 @@ def _with_own_options(lowering: Any) -> Any:
 def name_passes(pipeline: str) -> dict[str, Any]:
     """The names that are other ones in a pipeline than in TVM's own: none but in `PIPELINE`.
 
-    Loops end at masks as soon as reductions over threads are lowered. Bulk copies are made before
-    TVM swizzles indices. Three of our passes come directly before
-    FlattenBuffer, where buffers still have their dimensions and vectors are loops, the others
-    directly after the passes that put barriers in.
+    Loops end at masks as soon as reductions over threads are lowered. Lanes find their own rows of
+    fragments, and bulk copies are made, before TVM swizzles indices; loops are split at masks when
+    pipelines are loops. Three of our passes come directly before FlattenBuffer, where buffers still
+    have their dimensions and vectors are loops, the others directly after the passes that put
+    barriers in.
     """
     if pipeline != PIPELINE:
         return {}
+    before_swizzling = tvm.transform.Sequential([UseOwnLanes, LowerTmaPipelines])
     before_flattening = tvm.transform.Sequential(
         [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
     )
@@ -104,7 +108,8 @@ def name_passes(pipeline: str) -> dict[str, Any]:
             s_tir.transform,
             {
                 "LowerInitBlock": EndLoopsAtMasks,
-                "InjectPermutedLayout": LowerTmaPipelines,
+                "InjectPermutedLayout": before_swizzling,
+                "LowerOpaqueBlock": SplitLoopsAtMasks,
                 "LowerThreadAllreduce": after_barriers,
             },
         ),

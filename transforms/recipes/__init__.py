@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ..errors import TransformError
-from .attention import ATTENTION, ATTENTION_CAUSAL, DECODE_ATTENTION
+from .attention import ATTENTION, ATTENTION_CAUSAL
+from .attention_mma import ATTENTION_MMA, ATTENTION_MMA_CAUSAL
 from .chains import MLP_SWIGLU, RMS_NORM_MATMUL
 from .conv1d_fast import CONV1D
 from .conv2d import CONV2D
@@ -19,8 +20,10 @@ from .convolution import (
     depthwise_conv2d_outer_fusion,
     depthwise_conv2d_threads_2d,
 )
+from .decoding import DECODE_ATTENTION
 from .depthwise_fast import DEPTHWISE
 from .elementwise import GELU, RELU, VECTOR_ADD
+from .elementwise_best import ELEMENTWISE_BEST
 from .gemm_best import MATMUL
 from .ladder import Ladder, Rung
 from .matmul import (
@@ -43,6 +46,7 @@ from .products import BATCHED_MATMUL, MATMUL_BIAS_GELU, MATMUL_BIAS_RELU
 from .recipe import Example, Recipe, Step, recipe
 from .rows import ROWS
 from .rows_best import ROWS_BEST
+from .skinny import LADDER as MATMUL_SKINNY
 from .stencil import (
     conv1d_memory_hierarchy,
     conv1d_naive,
@@ -67,6 +71,7 @@ _ALL = (
     VECTOR_ADD,
     RELU,
     GELU,
+    *ELEMENTWISE_BEST,
     TRANSPOSE,
     *ROWS,
     *ROWS_BEST,
@@ -95,6 +100,7 @@ _ALL = (
     ),
     MATMUL_MMA,
     MATMUL_WGMMA,
+    MATMUL_SKINNY,
     MATMUL,  # the last of its kernel: its last recipe is for all types
     *MATMUL_BIAS_RELU,
     _order('the blocking of "GPU and hardware acceleration"', matmul_bias_relu_shared_blocking),
@@ -124,6 +130,8 @@ _ALL = (
     *CONV2D,
     MLP_SWIGLU,
     RMS_NORM_MATMUL,
+    ATTENTION_MMA,
+    ATTENTION_MMA_CAUSAL,
     ATTENTION_CAUSAL,
     ATTENTION,  # the last of its kernel: its recipes are for all
     DECODE_ATTENTION,

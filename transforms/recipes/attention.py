@@ -6,6 +6,7 @@ block of threads, and sums are repaired where the maximum of a row moves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,8 +31,9 @@ from ..tir import constant
 from .gemm import STATIC_SHARED_BYTES
 from .ladder import Family, Ladder, Pair, knob, pairs
 from .recipe import Example, get_sblocks
-from .unfused import ElementsConfig, TilesConfig, bind_elements, share_rows, tile_product
+from .unfused import TilesConfig, bind_elements, share_rows, tile_product
 
+LARGEST_INDEX = 2**31 - 1
 BLOCKS = "scores max exp sum weighted Y"
 SMALL_CONFIG = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 4}
 
@@ -47,6 +49,7 @@ class UnfusedConfig(TilesConfig):
 def schedule_unfused(sch: Schedule, config: UnfusedConfig) -> Iterator[str]:
     """Products, rows and what is between them in kernels of their own."""
     scores, largest, power, total, weighted, result = get_sblocks(sch)
+    _require_indices(sch, scores)
     if config.tiled:
         for block, name in ((scores, "scores"), (weighted, "values")):
             tile_product(sch, block, config)
@@ -63,6 +66,19 @@ def schedule_unfused(sch: Schedule, config: UnfusedConfig) -> Iterator[str]:
     for block in (*products, *rows, *([power] if config.stored else []), result):
         bind_elements(sch, block, config)
     yield "bound"
+
+
+def _require_indices(sch: Schedule, scores: SBlockRV) -> None:
+    """Refuse scores in global memory that indices of 32 bits do not reach."""
+    sizes = [constant(size) for size in sch.get(scores).writes[0].source.shape]
+    count = math.prod(size or 1 for size in sizes)
+    if count > LARGEST_INDEX:
+        raise TransformError(
+            "schedule_unfused",
+            f"the scores are {count} elements in global memory, and indices of 32 bits end at "
+            f"{LARGEST_INDEX}",
+            "use a recipe in one kernel, or choose smaller sizes",
+        )
 
 
 SMALL = {"batch": 1, "heads": 2, "queries": 12, "keys": 16, "dim": 8}
@@ -339,53 +355,4 @@ ATTENTION_CAUSAL = Ladder(
     "causal attention in one kernel",
     (causal, ended),
     SHAPE,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecodingConfig(ElementsConfig):
-    """Knobs of attention of one query, whose scores go through global memory."""
-
-    warps: bool = knob(False, "whether the threads of a warp share what is summed along a row")
-
-
-def schedule_decoding(sch: Schedule, config: DecodingConfig) -> Iterator[str]:
-    """One query for each head, in kernels for each block; a product of one row has no tiles."""
-    scores, largest, power, total, weighted, result = get_sblocks(sch)
-    rows = [scores, largest, total]
-    if config.warps:
-        for block in rows:
-            share_rows(sch, block, config)
-        yield "rows_shared"
-    for block in (*([] if config.warps else rows), weighted, power, result):
-        bind_elements(sch, block, config)
-    yield "bound"
-
-
-DECODED = {"batch": 16, "heads": 32, "keys": 8192, "dim": 128}
-DECODING = Family(
-    kernel="decode_attention",
-    config=DecodingConfig,
-    schedule=schedule_decoding,
-    blocks=(BLOCKS,),
-    default_example=Example(DECODED),
-    small=Example({"batch": 3, "heads": 2, "keys": 12, "dim": 4}, config={"threads": (2, 3)}),
-    tiles=("threads",),
-)
-one_by_one = DECODING.root(
-    "naive",
-    why="Each block of the program is a kernel, and each element has a thread",
-    expects={"bound": ("kernels == 6", "barriers == 0")},
-)
-by_warps = one_by_one.plus(
-    "warps",
-    warps=True,
-    why="A warp reads each key and shares each row, so that its threads read side by side",
-)
-DECODE_ATTENTION = Ladder(
-    "decode_attention",
-    "decode_attention",
-    "one query, a kernel for each block",
-    (one_by_one, by_warps),
-    DECODED,
 )

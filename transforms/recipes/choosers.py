@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from . import gemm_best, mma, wgmma
+from tvm.s_tir import Schedule
+
+from . import gemm_best, mma, skinny, wgmma
+from .gpus import Gpu
+from .skinny import SkinnyConfig
 from .time_model import Rank
 
 _RANKS: dict[str, Rank] = {
@@ -41,3 +45,11 @@ def list_choosers(kernel: str) -> list[Chooser]:
             table = "matmul" if kernel.startswith("matmul") else kernel
             found.append(Chooser(name, rank, "_".join(filter(None, (table, kind)))))
     return found
+
+
+def choose_few_rows(recipe: str, sch: Schedule, gpu: Gpu) -> SkinnyConfig | None:
+    """The config of the ladder matmul_skinny that a recipe takes in place of a tile, if any."""
+    if recipe == "matmul_best":
+        return gemm_best.choose_few_rows(sch, gpu)
+    read = {"matmul_mma_best": mma.read_sizes_of, "matmul_wgmma_best": wgmma.read_sizes_of}
+    return skinny.choose_for_odd_rows(sch, read[recipe](sch), gpu) if recipe in read else None

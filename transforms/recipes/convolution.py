@@ -13,7 +13,8 @@ from ..loops import Tail, fuse_loops, reorder_loops, split_loop
 from .recipe import Example, recipe
 
 EXAMPLE = Example({"b": 3, "c": 4, "h": 16, "w": 32, "k": 7})
-SMALL = Example({"b": 5, "c": 2, "h": 16, "w": 32, "k": 3})
+SMALL = Example({"b": 5, "c": 2, "h": 6, "w": 8, "k": 3})
+SMALL_TILES = Example(SMALL.shape, config={"rows": 3, "columns": 4})
 BLOCKS = ("padded Y",)
 
 
@@ -64,6 +65,7 @@ def depthwise_conv2d_fused_blocks(sch: Schedule) -> Iterator[str]:
 
 
 @convolution_tutorial(
+    golden=SMALL_TILES,
     choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
     expects={"bound": ("threads == 256", "guards == 2")},
 )
@@ -90,6 +92,7 @@ def depthwise_conv2d_threads_2d(
 
 
 @convolution_tutorial(
+    golden=SMALL_TILES,
     choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
     expects={"bound": ("threads == 256", "guards == 2")},
 )

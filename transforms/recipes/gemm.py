@@ -21,7 +21,7 @@ from ..caching import accumulate_in_registers, cache_read_at
 from ..fetching import can_inline_producers, fetch_cooperatively
 from ..inlining import inline_producers
 from ..layout import pad_block, pad_longer_rows, transpose_tile
-from ..loops import fuse_loops, split_loop, suggest_unrolling
+from ..loops import fuse_loops, split_loop, suggest_unrolling, unroll_loop
 from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
 from ..queries import find_row_length, get_extent, get_outer_loops, get_spatial_loops
@@ -46,8 +46,10 @@ SUMS_AT_ONCE = 16
 """Parts that a thread asks for before it adds the first of them."""
 WORD_BYTES = 4
 """Of a bank of shared memory."""
-COPY_THREADS = 256
-"""Of a block that copies an operand between zeros."""
+COPY_THREADS, COPY_EACH = 256, 8
+"""Of a block that copies an operand between zeros; and elements of a thread, all of whose loads are
+in flight at the same time.
+"""
 INDICES = 4
 """Of 64 bits, as open sizes have them, that CUDA has a vector type for."""
 STRIP = 4
@@ -249,9 +251,11 @@ def _copy_operands(sch: Schedule, block: SBlockRV) -> None:
             sch.compute_inline(copy)
             continue
         cells = fuse_loops(sch, sch.get_loops(copy))
-        blocks, threads = sch.split(cells, [None, COPY_THREADS])
+        blocks, each, threads = sch.split(cells, [None, COPY_EACH, COPY_THREADS])
+        sch.reorder(blocks, threads, each)
         bind_loop(sch, blocks, axis="blockIdx.x")
         bind_loop(sch, threads, axis="threadIdx.x")
+        unroll_loop(sch, each)
 
 
 def _limit_stages(sch: Schedule, block: SBlockRV, loop: LoopRV, config: GemmConfig) -> GemmConfig:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tvm.s_tir import Schedule
 
 from ..errors import TransformError
+from . import skinny
 from .costs import read_costs
 from .gemm import (
     GEMM,
@@ -35,10 +36,13 @@ from .gemm import (
 from .gpus import Gpu, read_gpu
 from .ladder import Ladder, read_pairs
 from .recipe import Example, recipe
+from .skinny import SkinnyConfig
 from .tile_choice import Sizes, read_sizes
 from .time_model import Product, Ranked, TileRate, choose, list_parts
 from .tuned import find_tuned, measure_distance
 
+_FEW_ROWS, _LONG = 2, 512
+"""Rows that are multiplied without tiles, along so long a k."""
 _NEAR = 0.1
 """How far a shape may be that a search found something for: sizes that differ by a few percent."""
 
@@ -60,17 +64,35 @@ class Tile(NamedTuple):
 def matmul_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
     """The config that a search found best for this shape, or else the fastest by a model of time.
 
-    Where its tiles do not divide the shape, zeros are padded as tiles are fetched. Knobs: device,
-    the name of a GPU, or its properties, as "multiprocessors=84 megahertz=1695 shared_kib=99
+    Where its tiles do not divide the shape, zeros are padded as tiles are fetched; one row or two
+    along a long k are multiplied without tiles, as by the ladder matmul_skinny. Knobs: device, the
+    name of a GPU, or its properties, as "multiprocessors=84 megahertz=1695 shared_kib=99
     gigabytes=936" (transforms/recipes/tuned/matmul.json has the searches, costs/matmul.json what
     the model was fitted to).
     """
-    yield from schedule(sch, choose_config(sch, device))
+    few = choose_few_rows(sch, read_gpu(device))
+    if few is None:
+        yield from schedule(sch, choose_config(sch, device))
+    else:
+        yield from skinny.schedule(sch, few)
+
+
+def choose_few_rows(sch: Schedule, gpu: Gpu) -> SkinnyConfig | None:
+    """The config without tiles, where that is faster and no search found a tile; else None."""
+    sizes = _read_sizes(sch)
+    is_long = sizes.m <= _FEW_ROWS and sizes.k >= _LONG
+    if not is_long or skinny.is_transposed(sch, sch.get_sblock("C")):
+        return None
+    return None if _find_tuned(sizes, gpu.name) else skinny.choose_config(sch, sizes, gpu)
+
+
+def _read_sizes(sch: Schedule) -> Sizes:
+    return read_sizes(sch, sch.get_sblock("C"), "matmul_best", "matmul_prefetched with sizes")
 
 
 def choose_config(sch: Schedule, device: str) -> GemmConfig:
     """The config of `matmul_best` for a schedule of matmul."""
-    sizes = read_sizes(sch, sch.get_sblock("C"), "matmul_best", "matmul_prefetched with sizes")
+    sizes = _read_sizes(sch)
     tuned = _find_tuned(sizes, device)
     if tuned is not None:
         for config in (tuned, replace(tuned, tail="pad")):

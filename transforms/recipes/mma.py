@@ -35,8 +35,9 @@ from ..tensorize import (
 )
 from ..tir import constant
 from ..tma_tiles import PITCH
+from . import skinny
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
-from .gpus import Gpu
+from .gpus import GPUS, H200, Gpu
 from .ladder import Family, Ladder, Pair, knob
 from .recipe import Example, recipe
 from .tile_choice import (
@@ -364,18 +365,24 @@ def matmul_mma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[s
     """The config that a search found best for a shape near this one, or else by a model of time.
 
     Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
-    are no multiples of 16 bytes, operands are copied between zeros before. Knobs: device, the name
+    are no multiples of 16 bytes, operands are copied between zeros before, but for up to 8 rows,
+    which the ladder matmul_skinny multiplies without tensor cores. Knobs: device, the name
     of the GPU that was searched on (transforms/recipes/tuned/matmul_mma.json has them all); where
     there was no search, a model of time chooses, for a GPU that it knows, or as for an H200.
     """
-    yield from schedule(sch, choose_mma_config(sch, device))
+    config = choose_mma_config(sch, device)
+    few = skinny.choose_for_odd_rows(sch, read_sizes_of(sch), GPUS.get(device, H200))
+    yield from schedule(sch, config) if few is None else skinny.schedule(sch, few)
 
 
 def choose_mma_config(sch: Schedule, device: str) -> MmaConfig:
     """The config of `matmul_mma_best` for a matmul; refuses sizes that are left open."""
-    total = sch.get_sblock("C")
-    sizes = read_sizes(sch, total, "matmul_mma_best", "matmul_mma_grouped")
-    return choose_for(sizes, "matmul_mma", device)
+    return choose_for(read_sizes_of(sch), "matmul_mma", device)
+
+
+def read_sizes_of(sch: Schedule) -> Sizes:
+    """The sizes of a matmul; refuses those that are left open."""
+    return read_sizes(sch, sch.get_sblock("C"), "matmul_mma_best", "matmul_mma_grouped")
 
 
 def choose_for(sizes: Sizes, table: str, device: str) -> MmaConfig:

@@ -16,6 +16,7 @@ from ..errors import TransformError
 from ..gpu_limits import MAX_THREADS, WARP
 from ..rows import find_vector
 from ..tir import constant
+from ..vectorize import WIDEST
 from .gpus import read_gpu
 from .ladder import Ladder
 from .recipe import Example, Recipe, get_sblocks, recipe
@@ -29,8 +30,6 @@ FULL_THREADS = 128
 """So many threads several short rows of a block have together, if there are rows enough."""
 FEW_WAVES, MOST_PARTS = 4, 128
 """Blocks of a multiprocessor that do not fill it; and parts of a row, at most."""
-WIDEST = 8
-"""Elements of a vector, at most: 16 bytes of half precision."""
 
 
 def _make_best(kernel: str, names: str) -> Recipe:

@@ -54,6 +54,11 @@ class Sizes(NamedTuple):
         return Product(self.m, self.n, self.k, self.dtype.itemsize, self.batch)
 
     @property
+    def has_whole_rows(self) -> bool:
+        """Whether rows along n and along k are whole vectors of 16 bytes."""
+        return all(it * self.dtype.itemsize % VECTOR_BYTES == 0 for it in (self.n, self.k))
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of the kernel."""
         return (*self.outer, self.m, self.n, self.k)
@@ -145,8 +150,9 @@ def choose_tail(sizes: Sizes, tile: Pair, depth: int) -> WholeTail:
     """What happens where a tile of so many steps of k does not divide."""
     if sizes.m % tile[0] == sizes.n % tile[1] == sizes.k % depth == 0:
         return "refuse"
-    is_whole = all(it * sizes.dtype.itemsize % VECTOR_BYTES == 0 for it in (sizes.n, sizes.k))
-    return "pad" if is_whole else "copy"  # without copies: whole vectors lie inside or outside
+    return (
+        "pad" if sizes.has_whole_rows else "copy"
+    )  # without copies: whole vectors lie inside or outside
 
 
 def choose_vector(dtype: Any, length: int, tail: WholeTail, *, is_async: bool) -> int:

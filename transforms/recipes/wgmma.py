@@ -34,8 +34,9 @@ from ..warpgroups import (
     tensorize_warpgroups,
     tile_in_warpgroups,
 )
+from . import skinny
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
-from .gpus import Gpu
+from .gpus import GPUS, H200, Gpu
 from .ladder import Family, Ladder, Pair, knob
 from .mma import TYPES, Copies, Store, choose_store, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
@@ -184,6 +185,8 @@ def transpose_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> None:
     """Let a kernel of its own transpose an operand, through tiles in shared memory."""
     copy = sch.cache_read(block, operand, "global")
     sch.transform_layout(copy, ("write", 0), lambda row, column: (column, row))
+    row, column = sch.get_loops(copy)
+    sch.reorder(column, row)  # as rows of the result lie, which threads write side by side
     config = TransposeConfig(tile=64, padding=1, vector=2, tail="guard")
     for _ in transpose_by_tiles(sch, copy, config):
         pass
@@ -415,18 +418,24 @@ def matmul_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
     """The config that a search found best for a shape near this one, or else by a model of time.
 
     Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
-    are no multiples of 16 bytes, operands are copied between zeros before. Knobs: device, the name
+    are no multiples of 16 bytes, operands are copied between zeros before, but for up to 8 rows,
+    which the ladder matmul_skinny multiplies without tensor cores. Knobs: device, the name
     of the GPU that was searched on (transforms/recipes/tuned/matmul_wgmma.json has them all); where
     there was no search, a model of time chooses, for a GPU that it knows, or as for an H200.
     """
-    yield from schedule(sch, choose_wgmma_config(sch, device))
+    config = choose_wgmma_config(sch, device)
+    few = skinny.choose_for_odd_rows(sch, read_sizes_of(sch), GPUS.get(device, H200))
+    yield from schedule(sch, config) if few is None else skinny.schedule(sch, few)
 
 
 def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:
     """The config of `matmul_wgmma_best` for a matmul; refuses sizes that are left open."""
-    total = sch.get_sblock("C")
-    sizes = read_sizes(sch, total, "matmul_wgmma_best", "matmul_wgmma_grouped")
-    return choose_for(sizes, "matmul_wgmma", device)
+    return choose_for(read_sizes_of(sch), "matmul_wgmma", device)
+
+
+def read_sizes_of(sch: Schedule) -> Sizes:
+    """The sizes of a matmul; refuses those that are left open."""
+    return read_sizes(sch, sch.get_sblock("C"), "matmul_wgmma_best", "matmul_wgmma_grouped")
 
 
 def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:

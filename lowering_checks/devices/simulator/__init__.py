@@ -123,9 +123,10 @@ class _Prepared:
     """A lowered module with what all its runs need."""
 
     def __init__(self, lowered: tvm.IRModule, *, merges: bool = True) -> None:
-        self._function = (merge_shared_memory(lowered) if merges else lowered)["main"]
+        merged = merge_shared_memory(lowered) if merges else lowered
+        self._function = merged["main"]
         self._written = find_written_buffers(self._function.body)
-        self._origins = get_origins(lowered["main"].body)
+        self._origins = get_origins(lowered["main"].body, self._function.body)
         self._kernels: dict[Any, Execute] = {}
 
     def run(

@@ -2,8 +2,8 @@
 shared memory that TVM has merged into one allocation of bytes.
 
 `MergeSharedMemoryAllocations` leaves views of the types that the buffers had, all of which begin
-where the allocation does. The place of each buffer is added to all its indices, as the last thing
-that is done to them, so that it can be read off there.
+where the allocation does. The place of each buffer is added to all its indices: it is what these
+have more than before. Of a module that came merged it is read off their outermost constants.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, Var
 
+from tirstep.transforms.legality.merged_memory import find_offset
 from tirstep.transforms.tir import constant, find_all
 from tirstep.tvm_compat import Call, TensorLoad, get_op_name
 
@@ -59,6 +60,13 @@ def find_base(data: Any) -> Var | None:
     return next(iter(find_all(data, Var)), None)
 
 
+class Origin(NamedTuple):
+    """What a view of merged memory was: the number of its buffer, and the element it begins at."""
+
+    buffer: int
+    begin: int | None
+
+
 @dataclass(frozen=True)
 class SharedLayout:
     """What a kernel's views say of its allocations.
@@ -75,11 +83,11 @@ class SharedLayout:
     buffer_ids: dict[Var, int]
 
 
-def get_shared_layout(body: Any, origins: Mapping[str, str]) -> SharedLayout:
+def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
     """The layout of a kernel's shared memory.
 
-    `origins` are names of views to names of the buffers that TVM has merged; without them it is not
-    known whether two views are one buffer or two.
+    `origins` are views to what TVM has merged; without them it is not known whether two views are
+    one buffer or two.
     """
     views: dict[Var, list[Var]] = {}
     for node in find_all(body, DeclBuffer):
@@ -98,15 +106,18 @@ def get_shared_layout(body: Any, origins: Mapping[str, str]) -> SharedLayout:
         if base.dtype == "uint8" and base not in indices:
             end = _count_elements(base)
             for buffer in buffers:
+                origin = origins.get(buffer)
                 offsets[buffer] = _find_offset(indices.get(buffer, []), buffer, end)
+                if origin is not None and origin.begin is not None:
+                    offsets[buffer] = origin.begin * count_lanes(buffer.dtype)
     known = {view: low for view, low in offsets.items() if low is not None}
     return SharedLayout(units, known, _number_overlapping(offsets, origins))
 
 
-def get_origins(body: Any) -> dict[str, str]:
-    """The names of buffers in dynamic shared memory before TVM merges them, and of their views.
+def get_origins(body: Any, merged: Any) -> dict[Var, Origin]:
+    """What the views of dynamic shared memory were before TVM merged it, by comparison of all uses.
 
-    Each is mapped to the name of its allocation. Empty where names do not tell buffers apart.
+    Empty where there is one buffer, or a module came merged.
     """
     allocated = [node.buffer for node in find_all(body, AllocBuffer)]
     bases = {buffer: buffer for buffer in allocated if str(buffer.scope()) == "shared.dyn"}
@@ -114,29 +125,61 @@ def get_origins(body: Any) -> dict[str, str]:
         base = find_base(node.data)
         if base in bases:
             bases[node.buffer] = bases[base]
-    names = {str(buffer.name): str(base.name) for buffer, base in bases.items()}
-    return names if len(set(bases.values())) > 1 and len(names) == len(bases) else {}
+    numbers = {base: number for number, base in enumerate(dict.fromkeys(bases.values()), 1)}
+    if len(numbers) < 2:
+        return {}
+    origins: dict[Var, Origin] = {}
+    for buffer, view, before, after in _pair_uses(body, merged):
+        if buffer in bases and _is_integer(before):
+            origin = Origin(numbers[bases[buffer]], find_offset(before, after))
+            same = origins.setdefault(view, origin) == origin
+            origins[view] = origin if same else Origin(origin.buffer, None)
+    return origins
+
+
+def _pair_uses(body: Any, merged: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """All uses of buffers: the buffer and its view in merged memory, and the index of each."""
+    for old, new in zip(find_all(body, BufferStore), find_all(merged, BufferStore), strict=True):
+        yield old.buffer, new.buffer, old.indices[0], new.indices[0]
+    for old, new in zip(find_all(body, TensorLoad), find_all(merged, TensorLoad), strict=True):
+        yield old.source, new.source, old.indices[0], new.indices[0]
+    calls = (
+        [call for call in find_all(each, Call) if not _is_data(call)] for each in (body, merged)
+    )
+    for old, new in zip(*calls, strict=True):
+        for place, data in enumerate(list(new.args)[:-1]):
+            if _is_data(data):
+                buffer = find_base(old.args[place])
+                yield buffer, data.args[0], old.args[place + 1], new.args[place + 1]
+
+
+def _is_data(argument: Any) -> bool:
+    """Whether an argument is the pointer to a buffer's elements."""
+    return getattr(getattr(argument, "op", None), "name", "") == "tirx.buffer_data"
+
+
+def _is_integer(index: Any) -> bool:
+    return "int" in str(getattr(getattr(index, "ty", None), "dtype", ""))
 
 
 def _number_overlapping(
-    offsets: Mapping[Var, int | None], origins: Mapping[str, str]
+    offsets: Mapping[Var, int | None], origins: Mapping[Var, Origin]
 ) -> dict[Var, int]:
     """Ids of the buffers whose places overlap, for all their views."""
-    places: dict[str, list[tuple[float, float]]] = {}
+    places: dict[int, list[tuple[float, float]]] = {}
     for view, low in offsets.items():
-        if (origin := origins.get(str(view.name))) is not None:
+        if view in origins:
             itemsize = get_numpy_dtype(view.dtype).itemsize
             size = _count_elements(view) * itemsize * count_lanes(view.dtype)
             place = (0, math.inf) if low is None else (low * itemsize, low * itemsize + size)
-            places.setdefault(origin, []).append(place)
+            places.setdefault(origins[view].buffer, []).append(place)
     overlapping = {
-        origin
-        for origin, other in itertools.permutations(places, 2)
-        if any(a < d and c < b for a, b in places[origin] for c, d in places[other])
+        buffer
+        for buffer, other in itertools.permutations(places, 2)
+        if any(a < d and c < b for a, b in places[buffer] for c, d in places[other])
     }
-    ids = {origin: number for number, origin in enumerate(sorted(overlapping), 1)}
-    numbered = ((view, ids.get(origins.get(str(view.name), ""))) for view in offsets)
-    return {view: number for view, number in numbered if number is not None}
+    numbers = {view: origin.buffer for view, origin in origins.items() if view in offsets}
+    return {view: number for view, number in numbers.items() if number in overlapping}
 
 
 def _count_elements(buffer: Var) -> int:
@@ -151,9 +194,8 @@ def _walk_uses(body: Any) -> Iterator[tuple[Var, Any]]:
         yield node.source, node.indices[0]
     for node in find_all(body, Call):
         for argument, following in itertools.zip_longest(node.args, list(node.args)[1:]):
-            if getattr(getattr(argument, "op", None), "name", "") == "tirx.buffer_data":
-                dtype = str(getattr(getattr(following, "ty", None), "dtype", ""))
-                yield argument.args[0], following if dtype.startswith("int") else None
+            if _is_data(argument):
+                yield argument.args[0], following if _is_integer(following) else None
 
 
 def _find_offset(indices: list[Any], view: Var, end: int) -> int | None:

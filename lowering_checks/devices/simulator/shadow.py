@@ -450,11 +450,14 @@ class CoWriters:
         order = np.argsort(known.cells, kind="stable")
         first = np.searchsorted(known.cells[order], cells, "left")
         left = np.searchsorted(known.cells[order], cells, "right") - first
-        for step in range(int(left.max(initial=0))):  # all pairs of a cell, one after the other
+        for step in reversed(range(int(left.max(initial=0)))):  # all pairs of a cell, in turn
             pair = order[np.minimum(first + step, order.size - 1)]
             thread = known.threads[pair]
             apart = (thread // per_block != threads // per_block) | (known.times[pair] >= since)
-            rivals = np.where((step < left) & (thread != threads) & apart, thread, rivals)
+            is_rival = (rivals == NO_THREAD) & (step < left) & (thread != threads) & apart
+            rivals = np.where(is_rival, thread, rivals)
+            if (rivals != NO_THREAD).all():  # of hundreds of threads two mostly tell
+                break
         return rivals
 
     def drop(self, cells: Array) -> None:

@@ -35,7 +35,7 @@ from .memory import (
     get_garbage,
     get_numpy_dtype,
 )
-from .merged_memory import SharedLayout, get_shared_layout
+from .merged_memory import Origin, SharedLayout, get_shared_layout
 from .periodic_loops import Period, find_periods
 from .run_state import Batch, RunState, UnsupportedError, count_places, split_grid
 from .shadow import Shadow
@@ -55,15 +55,15 @@ class SimulatedGpu:
 
     With `first_only`, no more than the first thread block of a launch runs, for its counts alone,
     and of a loop only what counts otherwise than before (`periodic_loops`). `kernels` are those
-    that were translated before, by their bodies. `origins` maps buffers in merged shared memory, by
-    name, to the buffers that they were before.
+    that were translated before, by their bodies. `origins` maps views of merged shared memory
+    to the buffers that they were before.
     """
 
     def __init__(
         self,
         *,
         first_only: bool = False,
-        origins: Mapping[str, str] | None = None,
+        origins: Mapping[Any, Origin] | None = None,
         kernels: dict[Any, Execute] | None = None,
     ) -> None:
         self.first_only, self.origins = first_only, origins or {}

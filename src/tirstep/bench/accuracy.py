@@ -6,9 +6,10 @@ The same code checks arrays of NumPy and tensors of PyTorch: `xp` is the module 
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -59,18 +60,29 @@ def look_ahead(
     items: Iterable[T], work_out: Callable[[T], Reference]
 ) -> Iterator[Callable[[], Reference]]:
     """What returns an item's reference, for each in order; those of later items are begun."""
-    with ThreadPoolExecutor(AHEAD) as pool:
-        coming: deque[Future[Reference]] = deque()
+    coming: deque[Future[Reference]] = deque()
+    for item in items:
+        coming.append(_begin(work_out, item))
+        if len(coming) > AHEAD:
+            yield coming.popleft().result
+    while coming:
+        yield coming.popleft().result
+
+
+def _begin(work_out: Callable[[T], Reference], item: T) -> Future[Reference]:
+    """Work a reference out in a thread that nobody waits for at the end: Ctrl-C ends a run at once,
+    and NumPy may be minutes from it.
+    """
+    future: Future[Reference] = Future()
+
+    def run() -> None:
         try:
-            for item in items:
-                coming.append(pool.submit(work_out, item))
-                if len(coming) > AHEAD:
-                    yield coming.popleft().result
-            while coming:
-                yield coming.popleft().result
-        finally:
-            for future in coming:
-                future.cancel()
+            future.set_result(work_out(item))
+        except BaseException as error:  # whoever asks for the result gets it
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,14 @@ from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
 
 from . import BenchError
 from .peers import CPU_PEERS, GPU_PEERS, PEERS, Peer
+from .shapes import draw_planes, draw_sets
 
+PRODUCT_SHAPES, ROW_SHAPES = "product-shapes", "row-shapes"
+"""The suites of drawn shapes."""
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
 
-NOT_MEASURED: tuple[str, ...] = ()
+NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES)
 """Suites that are younger than the stored runs: no document has their tables yet."""
 
 MEANINGS = ("causal",)
@@ -109,6 +112,21 @@ LINEAR = ((4096, 4096, 4096), (8192, 14336, 4096))
 CONV2D = ("conv2d_mma", "conv2d_wgmma", "conv2d_wgmma_best")
 
 
+ANY_ROWS = ("row_sum", "softmax", "layer_norm", "rms_norm", "matvec")
+ANY_ELEMENTS = ("relu", "gelu", "vector_add")
+
+
+def _list_row_shapes() -> Iterator[SuiteEntry]:
+    """Drawn rows, of all kernels by turns, and as many elements of those without rows."""
+    names = ANY_ROWS + ANY_ELEMENTS
+    types = ({"dtype": dtype} for dtype in ("float32", "float16", "bfloat16"))
+    options, peers = tuple(types), (PEERS["torch"], PEERS["triton"])
+    for number, plane in enumerate(draw_planes()):
+        # Every other plane has odd rows: a kernel has both.
+        kernel = names[(number + number // len(names)) % len(names)]
+        yield SuiteEntry(kernel, (plane,), options, (f"{kernel}_best",), peers)
+
+
 def _get_rung_options(recipe: Recipe) -> Mapping[str, object]:
     """The types that a ladder is timed in, and what its first recipe computes."""
     example = recipe.default_example.options
@@ -193,6 +211,12 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
                 "depthwise_conv2d", ((3, 4, 16, 32, 7), (4096, 4, 16, 32, 7)), recipes=("all",)
             ),
         ),
+        # What is chosen for any shape: these are drawn, and no rule was made for them.
+        PRODUCT_SHAPES: (
+            SuiteEntry("matmul", draw_sets().test, (FLOAT32,), ("matmul_best",), TORCH),
+            SuiteEntry("matmul", draw_sets().test, (BFLOAT16,), ("matmul_wgmma_best",), TORCH),
+        ),
+        ROW_SHAPES: tuple(_list_row_shapes()),
         TUTORIAL: (
             SuiteEntry(
                 "matmul",

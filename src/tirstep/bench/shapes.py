@@ -1,7 +1,8 @@
-"""Shapes of products drawn at random: one set to calibrate a model of time with, one to judge it.
+"""Shapes drawn at random: of products, and of rows.
 
-Each size is drawn between 1 and 16384, evenly by its logarithm; of every two shapes one has
-multiples of 64 alone. The same seed draws the same shapes, and no shape is in both sets.
+Of products one set is to calibrate a model of time with, and one to judge it: each size is drawn
+between 1 and 16384, evenly by its logarithm; of every two shapes one has multiples of 64 alone. The
+same seed draws the same shapes, and no shape is in both sets.
 """
 
 from __future__ import annotations
@@ -76,3 +77,27 @@ def draw_shapes(seed: int) -> Iterator[Sizes]:
 def _draw(dice: random.Random, unit: int) -> Sizes:
     m, n, k = (unit * round(math.exp(dice.uniform(0, math.log(LARGEST / unit)))) for _ in "mnk")
     return m, n, k
+
+
+Plane = tuple[int, int]
+"""Rows and their length."""
+PLANES, PLANES_SEED = 40, 17
+SHORTEST_ROW, LONGEST_ROW, MOST_ROWS = 128, 2**20, 10**6
+MOST_ELEMENTS = 2**25
+
+
+def draw_planes(seed: int = PLANES_SEED, count: int = PLANES) -> tuple[Plane, ...]:
+    """Rows from 128 to 2^20 elements long and up to 10^6 of them, evenly by their logarithms.
+
+    At most 2^25 elements; the lengths of every other plane are multiples of 64.
+    """
+    dice = random.Random(seed)
+    found: list[Plane] = []
+    while len(found) < count:
+        unit = 1 if len(found) % 2 else UNIT
+        rows = round(math.exp(dice.uniform(0, math.log(MOST_ROWS))))
+        length = math.exp(dice.uniform(math.log(SHORTEST_ROW), math.log(LONGEST_ROW)))
+        plane = rows, unit * round(length / unit)
+        if math.prod(plane) <= MOST_ELEMENTS and plane not in found:
+            found.append(plane)
+    return tuple(found)

@@ -13,6 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
+from tirstep.programs.naming import is_within_stdin
+
 COMMANDS = (
     "new",
     "list",
@@ -48,10 +50,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-_MODULES = {"list": "listing", "pass": "pass_", "upgrade-report": "upgrade_report"}
+MODULES = {"list": "listing", "pass": "pass_", "upgrade-report": "upgrade_report"}
 """A module `list` would hide the type in its package, and the others are no names."""
 for _name in COMMANDS:
-    _module = import_module(f".{_MODULES.get(_name, _name)}", __package__)
+    _module = import_module(f".{MODULES.get(_name, _name)}", __package__)
     app.command(_name)(_module.command)
 
 
@@ -59,11 +61,16 @@ def call(argv: list[str]) -> int:
     """Parse the arguments and run a command; its exit code. Errors are the caller's."""
     try:
         code = _get_command().main(
-            args=argv or ["--help"], prog_name="tirstep", standalone_mode=False
+            args=[*map(_keep_name, argv)] or ["--help"], prog_name="tirstep", standalone_mode=False
         )
     except typer.Abort:  # Ctrl-C, in some versions of typer
         raise KeyboardInterrupt from None
     return code if isinstance(code, int) else 0
+
+
+def _keep_name(word: str) -> str:
+    """``-:NAME``, a program of standard input, so that it is not taken for an option."""
+    return f" {word}" if is_within_stdin(word) else word
 
 
 @functools.cache

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes import Recipe
     from tirstep.transforms.recipes.choosers import Chooser
     from tirstep.transforms.recipes.gpus import Gpu
+    from tirstep.transforms.recipes.skinny import SkinnyConfig
     from tirstep.transforms.recipes.time_model import Choice, Ranked
 
     from .json_output import Document
@@ -66,7 +67,10 @@ def command(
     H200; for another GPU it is a guess out of its properties.
     """
     require_either(name)
+    from tvm.s_tir import Schedule
+
     from tirstep.transforms import TransformError
+    from tirstep.transforms.recipes.choosers import choose_few_rows
     from tirstep.transforms.recipes.forecast import read_product
     from tirstep.transforms.recipes.gpus import read_gpu
 
@@ -74,16 +78,14 @@ def command(
         gpu = read_gpu(device)
     except TransformError as error:
         raise UseError(f"--device {device}: {error}") from error
-    request = make_request(shape, dtype, option, None)
     chooser, recipe = _pick(name, dtype, gpu)
+    request = make_request(shape, dtype, option, None)
     problem = _make_problem(recipe, request.shape, {**request.options})
-    ranked = chooser.rank(read_product(problem), gpu)
+    ranked = _keep_best_of_tiles(chooser.rank(read_product(problem), gpu))
     searched = _find_searched(chooser, problem, gpu)
-    answer = _Answer(recipe, problem, gpu, _keep_best_of_tiles(ranked)[:best], searched)
-    if json:
-        answer.print_json()
-    else:
-        answer.print()
+    few = choose_few_rows(recipe.name, Schedule(problem.module), gpu)
+    answer = _Answer(recipe, problem, gpu, ranked[:best], searched, few)
+    (answer.print_json if json else answer.print)()
     return 0
 
 
@@ -180,13 +182,16 @@ def _explain(choice: Choice) -> str:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What is said: the configs, fastest first, and the one that a search found at the shape."""
+    """What is said: the configs, fastest first, and what is taken in their place: the one that a
+    search found at the shape, or for few rows one without tiles.
+    """
 
     recipe: Recipe
     problem: Problem
     gpu: Gpu
     shown: list[Ranked]
     searched: dict[str, object] | None
+    few: SkinnyConfig | None
 
     def print(self) -> None:
         from .screen import Screen
@@ -197,6 +202,11 @@ class _Answer:
         if self.searched is not None:
             screen.line("a search found a config at this shape, which is taken: ")
             screen.line((f"         {spell_config(self.searched)}", "dim"))
+        if self.few is not None:
+            screen.line(
+                "of so few rows none is a tile: this is taken, of the ladder matmul_skinny: "
+            )
+            screen.line((f"         {spell_config(_get_knobs(self.few))}", "dim"))
         for it in self.shown:
             screen.line((f"{it.choice.estimate.us:9,.1f} us", "bold"), f"  {_explain(it.choice)}")
             screen.line((f"              {spell_config(_get_knobs(it.config))}", "dim"))
@@ -214,5 +224,6 @@ class _Answer:
             options=dict(self.problem.options),
             device=vars(self.gpu),
             searched=self.searched,
+            few_rows=None if self.few is None else vars(self.few),
             choices=choices,
         )

@@ -7,16 +7,16 @@ user counts, no configuration, no templates, no signing, no line endings, no dat
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from tirstep.files import made_aside
 
 from .catalogue import require_recipe
 from .formatting import count, first_sentence, format_shape, get_dtype
@@ -126,17 +126,14 @@ def export_recipe(name: str, request: Request, folder: Path, *, target: str, for
     require_git()
     _require_room(folder, force)
     run = run_requested(recipe, request)
-    screen, place = Screen(), folder.absolute()
-    beside = tempfile.TemporaryDirectory(prefix=".tirstep-", dir=place.parent)
-    with screen.working(), beside as scratch:
-        made = Path(scratch) / "repository"
+    screen = Screen()
+    with screen.working(), made_aside(folder) as made:
         repository = Repository.create(made)
         for step in run.steps:
             screen.doing(f"lowering {run.label(step)}")
             files = make_files(run.problem, step, target)
             repository.commit(files, make_message(run, step), step.index)
         head = repository.head()
-        _put(made, place)
     commits = count(len(run.steps), "commit")
     screen.line((str(folder), "bold"), f"  {run.recipe.name}, {commits}, head {head[:12]}")
     return 0
@@ -210,25 +207,6 @@ def _require_room(folder: Path, force: bool) -> None:
         raise UseError(f"{folder} is an export already; replace it with --force")
 
 
-def _put(made: Path, folder: Path) -> None:
-    """Move what was made to its place; an export that stands there goes away last.
-
-    Until then it lies beside it, where it is found again if this process is killed.
-    """
-    aside = folder.with_name(f".{folder.name[:60]}.before-{secrets.token_hex(4)}")
-    had_one = folder.exists()
-    try:
-        if had_one:
-            os.replace(folder, aside)
-        os.replace(made, folder)
-    except BaseException:
-        if aside.exists() and not folder.exists():
-            os.replace(aside, folder)
-        raise
-    if had_one:
-        shutil.rmtree(aside)
-
-
 def require_git() -> str:
     """Where git is; raises `UseError` where it is missing."""
     found = shutil.which("git")
@@ -245,8 +223,7 @@ class Repository:
 
     @classmethod
     def create(cls, folder: Path) -> Repository:
-        """A new one in a folder that is not there yet, marked as ours."""
-        folder.mkdir()
+        """A new one in an empty folder, marked as ours."""
         repository = cls(folder)
         repository.call("init", "--quiet", "--template=", "--initial-branch=main")
         repository.call("config", MARK, "1")

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tirstep.files import write_file
+from tirstep.files import made_aside, write_file
 
 from .wrong_use import UseError
 
@@ -103,9 +103,9 @@ def export_replay(run: Run, form: str, folder: Path, *, force: bool) -> None:
     require_room(folder, form, force=force)
     files = make_files(run, form)
     _verify(run, files, form)
-    folder.mkdir(exist_ok=True)
-    for name, text in files.items():
-        write_file(folder / name, text)
+    with made_aside(folder) as made:
+        for name, text in files.items():
+            write_file(made / name, text)
 
 
 def require_room(folder: Path, form: str, *, force: bool) -> None:

@@ -99,7 +99,7 @@ def list_programs(text: str, *, as_json: bool) -> int:
     loaded = load_place(spelling.place)
     programs = find_programs(loaded)
     if spelling.names:
-        programs = [Picker(loaded, spelling, None).get_program(name) for name in spelling.names]
+        programs = [Picker(loaded, spelling, None).get_listed(name) for name in spelling.names]
     if as_json:
         print_document("list", programs=[_program_keys(found) for found in programs])
         return 0

@@ -143,7 +143,8 @@ def command(
 
     A module is run without the pass and with it, and its facts are compared: what the GPU gets. One
     that is not right without the pass is left out. A wrong one is made small, and written as a
-    script that shows it with TVM and NumPy alone. Exit code 1 if an answer changed.
+    script that shows it with TVM and NumPy alone. What the pass promises (pass_experiment) is
+    checked, too. Exit code 1 if an answer changed, or a promise is broken.
     """
     wish = PassWish({"after": after, "before": before, "replace": replace}, drop, pipeline)
     given = list(names or ())
@@ -208,12 +209,16 @@ class Tried:
 
 @dataclass(frozen=True)
 class Change:
-    """A change that was loaded: its edits, or what makes a pipeline, and the pass's source."""
+    """A change that was loaded: its edits, or what makes a pipeline, and the pass's source.
+
+    `promises` are what the pass declares besides right numbers.
+    """
 
     edits: Sequence[Edit]
     whole: Any
     source: PassSource
     title: str
+    promises: tuple[str, ...] = ()
 
 
 def load_change(tried: Tried) -> Change:
@@ -221,6 +226,7 @@ def load_change(tried: Tried) -> Change:
     from tirstep.experiments import Edit, ExperimentError, get_declaration
     from tirstep.experiments.counterexample import PassSource
     from tirstep.experiments.editing import make_whole
+    from tirstep.experiments.promises import NUMBERS
     from tirstep.experiments.user_file import load_value
 
     wish = tried.wish
@@ -231,8 +237,11 @@ def load_change(tried: Tried) -> Change:
         if wish.drop is not None:
             return Change((Edit("drop", wish.drop),), None, PassSource(), f"without {wish.drop}")
         value = load_value(tried.spec)
-        edit = _place(value, tried, get_declaration(value))
-        return Change((edit,), None, _read_source(tried.spec), f"{tried.name} {edit}")
+        declared = get_declaration(value)
+        edit = _place(value, tried, declared)
+        promises = () if declared is None else declared.promises
+        source, title = _read_source(tried.spec), f"{tried.name} {edit}"
+        return Change((edit,), None, source, title, tuple(p for p in promises if p != NUMBERS))
     except ExperimentError as error:
         raise UseError(str(error)) from None
 
@@ -274,12 +283,10 @@ def try_pass(
 
     from .facts import choose_architectures
     from .pass_screen import show_corpus, show_modules
-    from .report import require_replaceable
     from .screen import Screen
 
     change = load_change(tried)
-    if tried.report is not None:
-        require_replaceable(tried.report)
+    _require_places(tried)
     unknown = [name for name in devices or () if name not in DEVICES or name == "auto"]
     if unknown:
         raise UseError(f"--device {unknown[0]}: choose {', '.join(DEVICES[1:])}")
@@ -298,6 +305,22 @@ def try_pass(
             return code if is_all else 2
     except ExperimentError as error:
         raise UseError(str(error)) from None
+
+
+def _require_places(tried: Tried) -> None:
+    """Refuse, before the work, to write where that cannot or may not be."""
+    from tirstep.experiments import ExperimentError
+    from tirstep.experiments.counterexample import require_place
+
+    from .report import require_replaceable
+
+    if tried.report is not None:
+        require_replaceable(tried.report)
+    if tried.script is not None:
+        try:
+            require_place(tried.script)
+        except ExperimentError as error:
+            raise UseError(str(error)) from None
 
 
 def _try_all(

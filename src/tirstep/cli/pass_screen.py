@@ -13,6 +13,7 @@ from rich.text import Text
 
 from .formatting import count
 from .guarding import SMALLER, find_crash, get_trials_file, note_tried
+from .pass_promises import hold_over_corpus, hold_promises, promise_keys, show_promises
 
 if TYPE_CHECKING:
     from tirstep.experiments import Experiment, Trial, TryOptions
@@ -50,7 +51,9 @@ def show_modules(
     from .pass_report import write_pass_report
 
     bad = [each for each in trials if each.is_bad]
+    held = hold_promises([each for each in trials if not each.is_bad], change)
     _show_table(screen, trials, change.title)
+    show_promises(screen, held, change)
     _show_diffs(screen, trials if with_diff else bad[:1])
     found = None
     if bad:
@@ -66,12 +69,13 @@ def show_modules(
         print_document(
             "pass",
             change=change.title,
-            ok=not bad,
+            ok=not bad and not held.broken,
             counts=counts,
             modules=keys,
+            promises=promise_keys(held, change),
             counterexample=_counterexample_keys(found),
         )
-    return 1 if bad else 0
+    return 1 if bad or held.broken else 0
 
 
 def _show_diffs(screen: Screen, trials: Sequence[Trial]) -> None:
@@ -211,6 +215,8 @@ def show_corpus(
     records = _hunt_all(screen, experiment, tried, change)
     bad = [each for each in records if each.is_bad]
     _show_counts(screen, records, change.title, tried)
+    held = hold_over_corpus(screen, experiment, records, tried, change)
+    show_promises(screen, held, change)
     found = _shrink_one(screen, experiment, records, tried, change) if bad else None
     if tried.report is not None:
         shown = try_reported(screen, experiment, records, options, tried.seed)
@@ -220,12 +226,13 @@ def show_corpus(
             "pass",
             change=change.title,
             seed=tried.seed,
-            ok=not bad,
+            ok=not bad and not held.broken,
             counts=Counter(each.status for each in records),
             trials=[asdict(each) for each in records],
+            promises=promise_keys(held, change),
             counterexample=_counterexample_keys(found),
         )
-    return 1 if bad else 0
+    return 1 if bad or held.broken else 0
 
 
 def _hunt_all(

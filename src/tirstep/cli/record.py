@@ -87,5 +87,4 @@ def _write(folder: Path, recipes: Sequence[Recipe], screen: Screen) -> Record:
             screen.doing(f"recording {recipe.name}")
             yield recipe.name, record_recipe(recipe, device)
 
-    folder.mkdir(parents=True, exist_ok=True)
     return write_record(folder, record_each())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -242,12 +243,15 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
 def _explain(plan: SearchPlan, found: SearchResult) -> str:
     """Why there is no winner: the commonest reason, and the tail that would let sizes run."""
     ((kind, number),) = found.skipped.most_common(1)
-    sentence = f"{number} of {found.tried}, the first of them: {found.samples.get(kind, kind)}"
+    sample = found.samples.get(kind, kind)
+    sentence = f"{number} of {found.tried}, the first of them: {sample}"
     tails = [f"--set tail={tail}" for tail in plan.recipe.tails if tail != "refuse"]
     is_open = "tail" not in plan.fixed and "tail" not in plan.among
     if not (tails and is_open and any('tail="' in text for text in found.samples.values())):
         return sentence
     shape = format_shape(plan.problem.shape)
+    # Its own advice is that of a program.
+    sentence = sentence.replace(sample, re.sub(r"; [^\[]*(?=\[|$)", " ", sample, count=1).strip())
     return f"none of these sizes divides {shape}: pass {join_alternatives(tails)}; {sentence}"
 
 

@@ -20,6 +20,7 @@ from .formatting import format_shape, spell_config
 from .judging import Rung, compute_speedup, find_baseline, get_common_shape
 from .screen import WORD_STYLES, Screen, change_words
 
+NO_DEVICE = "no device"
 TOLD_BY_TEXT = ("_loads", "_stores", "load_bytes", "store_bytes")
 """So end the keys of numbers that are in a row of text, too."""
 
@@ -68,8 +69,8 @@ def show_ladder_table(
             "traffic: global memory that the last step touches, as a multiple of the least to move"
         )
         notes.append("the rest: of the first GPU block of its launches, a request for each warp")
-    devices = {place.split()[0] for rung in rungs for place in rung.checked_on}
-    for other in sorted(devices - {device.name}):
+    devices = {_name_device(place) for rung in rungs for place in rung.checked_on}
+    for other in sorted(devices - {device.name, NO_DEVICE}):
         skipped = f"steps that {device.name} cannot run yet"
         notes.append(f"numbers on {other}: of {skipped}, at the shape of their goldens")
     if notes:
@@ -128,6 +129,11 @@ def _golden(row: _Row) -> str:
     return "skipped" if row.rung.error is not None else golden_word(row.verdicts) or ""
 
 
+def _name_device(place: str) -> str:
+    """``cpu`` of ``cpu 64x48``; ``no device`` where a step was run nowhere, without the reason."""
+    return NO_DEVICE if place.startswith(NO_DEVICE) else place.split()[0]
+
+
 def _numbers(row: _Row) -> Text:
     rung = row.rung
     if rung.error is not None:
@@ -135,7 +141,7 @@ def _numbers(row: _Row) -> Text:
     if rung.own_findings and not row.is_step:
         return _styled("failed")
     places = [verdict.checked_on for verdict in row.verdicts] if row.is_step else rung.checked_on
-    devices = dict.fromkeys(place.split()[0] for place in places)
+    devices = dict.fromkeys(map(_name_device, places))
     cell = _styled(numbers_word(row.verdicts) or "")
     return cell.append(f" on {', '.join(devices)}", "dim") if devices else cell
 

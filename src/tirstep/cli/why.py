@@ -80,7 +80,8 @@ def command(
     """Name the step, or pass of TVM, that makes a recipe wrong.
 
     Every step is run as it stands, and then as TVM lowers it. The first bad one is printed with its
-    diff, and written as a script that shows it with TVM and NumPy alone.
+    diff, and written as a script that shows it: with TVM and NumPy alone, or with tirstep where
+    these do not show it here.
     """
     request = make_request(shape, dtype, option, config, seed=seed, function=function)
     request = replace(request, reference=reference)

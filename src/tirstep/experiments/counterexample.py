@@ -1,7 +1,8 @@
 """A counterexample: a small program, and a script that shows with TVM and NumPy that it goes wrong.
 
 The script runs TVM's own passes on the program, without the change of the pipeline and with it, and
-emulates what comes out (`emulator`, whose text it carries along). It needs no GPU and no tirstep.
+emulates what comes out (`emulator`, whose text it carries along). It needs no GPU, and tirstep only
+where the pass itself does.
 """
 
 from __future__ import annotations
@@ -39,33 +40,54 @@ class PassSource:
     ----------
     text : empty where no pass is put in
     name : of the pass in it
+    needs_tirstep : the pass itself calls what it imports from tirstep, so that this stays
     """
 
     text: str = ""
     name: str = ""
+    needs_tirstep: bool = False
 
 
 def read_source(path: Path, name: str) -> PassSource:
-    """The source of a pass in a file, for a machine without tirstep."""
+    """The source of a pass in a file, for a machine without tirstep where that can be."""
     text = path.read_text("utf-8")
-    lines = text.splitlines()
-    ours: set[str] = set()
-    gone: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in OURS:
-            ours.update(each.asname or each.name for each in node.names)
-            gone.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        elif isinstance(node, ast.Import) and node.names[0].name.split(".")[0] in OURS:
-            ours.add("tirstep")
-            gone.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    for node in ast.walk(ast.parse(text)):
-        for decorator in getattr(node, "decorator_list", ()):
-            used = {each.id for each in ast.walk(decorator) if isinstance(each, ast.Name)}
-            if used & ours:
-                gone.update(range(decorator.lineno, (decorator.end_lineno or 0) + 1))
-    kept = [line for number, line in enumerate(lines, 1) if number not in gone]
+    tree = ast.parse(text)
+    imports = {node: names for node in ast.walk(tree) if (names := _find_ours(node))}
+    ours = {each for names in imports.values() for each in names}
+    decorators = [
+        decorator
+        for node in ast.walk(tree)
+        for decorator in getattr(node, "decorator_list", ())
+        if ours & _find_names(decorator)
+    ]
+    in_decorators = {id(each) for decorator in decorators for each in ast.walk(decorator)}
+    used = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and id(node) not in in_decorators
+    }
+    dropped = [node for node, names in imports.items() if not names & used]
+    gone = {
+        line
+        for node in (*dropped, *decorators)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    kept = [line for number, line in enumerate(text.splitlines(), 1) if number not in gone]
     futures = [line for line in kept if not line.startswith("from __future__")]
-    return PassSource("\n".join(futures).strip() + "\n", name)
+    return PassSource("\n".join(futures).strip() + "\n", name, bool(ours & used))
+
+
+def _find_ours(node: ast.AST) -> set[str]:
+    """The names that a statement imports from tirstep."""
+    if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in OURS:
+        return {each.asname or each.name for each in node.names}
+    if isinstance(node, ast.Import) and node.names[0].name.split(".")[0] in OURS:
+        return {node.names[0].asname or "tirstep"}
+    return set()
+
+
+def _find_names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def make_script(
@@ -85,17 +107,22 @@ def make_script(
         )
     }
     emulated = inspect.getsource(emulator).partition('"""')[2].partition('"""')[2]
-    pass_text = source.text or "MADE = None\n"
-    made = f"\nMADE = {source.name}\n" if source.name else ""
+    pass_text = "MADE = None\n"
+    if source.name:
+        pass_text = f"{quote('PASS', source.text)}{LOAD}MADE = load(PASS).{source.name}\n"
     return "".join(
         [
-            HEAD.format(about=about.replace("\\", "/").replace('"""', "'''"), half=half),
+            HEAD.format(
+                about=about.replace("\\", "/").replace('"""', "'''"),
+                half=half,
+                needs=", NumPy, tirstep" if source.needs_tirstep else ", NumPy",
+            ),
             quote("PROGRAM", shrunk.text),
             "\n# What it is run on: values and type of each parameter.\n",
             f"ARRAYS = {pprint.pformat(arrays, width=96, compact=True)}\n",
             f"TARGET = {_get_target(shrunk.subject)!r}\n",
             f"PLACE, ANCHOR = {edit.place!r}, {edit.anchor!r}\n",
-            f"\n# {'-' * 20} the pass {'-' * 20}\n\n{pass_text}{made}",
+            f"\n# {'-' * 20} the pass {'-' * 20}\n\n{pass_text}",
             f"\n# {'-' * 20} TVM's passes, with it and without {'-' * 20}\n{PASSES}",
             f"\n# {'-' * 20} what they make, run {'-' * 20}\n",
             emulated if body is NUMBERS_END else "",
@@ -112,11 +139,21 @@ def _get_target(subject: Subject) -> str:
     return TARGET if subject.target == TARGET else "llvm"
 
 
-def write_script(path: Path, text: str) -> None:
-    """Write the script; raises `ExperimentError` where a file of another hand is in the way."""
+def require_place(path: Path) -> None:
+    """Raise, before the work, what `write_script` would raise after it.
+
+    `ExperimentError` where a file of another hand is in the way, and `OSError`.
+    """
     if not may_replace(path, FIRST_LINE):
-        raise ExperimentError(f"{path} is no script of tirstep pass's; give --script another name")
+        raise ExperimentError(
+            f"{path} is no script of tirstep pass's; it stays: give --script another name"
+        )
     require_writable(path)
+
+
+def write_script(path: Path, text: str) -> None:
+    """Write the script; raises what `require_place` does."""
+    require_place(path)
     write_file(path, text)
 
 
@@ -143,17 +180,33 @@ HEAD = (
     + '''
 """{about}
 
-Run it with Python, NumPy and apache-tvm 0.27. It ends with 1 where this shows, and with 0 where it
+Run it with Python{needs} and apache-tvm 0.27. It ends with 1 where this shows, and with 0 where it
 does not.
 """
 
 import inspect
+import linecache
 import sys
+import types
 {half}import tvm
 from tvm.script import from_source
 
 '''
 )
+
+LOAD = '''
+
+def load(text):
+    """The pass's file as a module of its own: none of its names is one of this script's."""
+    module = types.ModuleType("own_pass")
+    module.__file__ = "own_pass.py"
+    sys.modules["own_pass"] = module
+    linecache.cache["own_pass.py"] = (len(text), None, text.splitlines(True), "own_pass.py")
+    exec(compile(text, "own_pass.py", "exec"), module.__dict__)
+    return module
+
+
+'''
 
 PASSES = '''
 

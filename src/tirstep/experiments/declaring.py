@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tirstep.programs.found import DECLARED
+
 from .editing import PLACES, Edit, ExperimentError, get_pass, list_places
 from .promises import PROMISES
 
-ATTRIBUTE = "__experiment__"
 _Made = TypeVar("_Made")
 
 
@@ -52,7 +53,7 @@ def pass_experiment(
     require_declaration(declaration)
 
     def declare(value: _Made) -> _Made:
-        setattr(value, ATTRIBUTE, declaration)
+        setattr(value, DECLARED, declaration)
         return value
 
     return declare
@@ -71,5 +72,5 @@ def require_declaration(declaration: Declaration) -> None:
 
 def get_declaration(value: Any) -> Declaration | None:
     """What `pass_experiment` declared of a pass; None where it did not."""
-    found = getattr(value, ATTRIBUTE, None)
+    found = getattr(value, DECLARED, None)
     return found if isinstance(found, Declaration) else None

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tvm.ir.transform import Pass
+
 from .corpus import KINDS, Corpus, UndrawnError
 from .declaring import Declaration, get_declaration, require_declaration
 from .editing import Edit, ExperimentError
@@ -14,7 +16,7 @@ from .hunting import TrialRecord, shrink_subject
 from .promises import NUMBERS, PROMISES, UncheckedError
 from .quick import LEFT_OUT, UNCHANGED, try_quickly
 from .subject import Subject
-from .trying import Experiment, TryOptions, try_change
+from .trying import Experiment, Trial, TryOptions, try_change
 
 SECONDS = 30.0
 
@@ -102,9 +104,19 @@ def _find_broken(
     """The first promise that is broken, and how; right numbers are promised by all."""
     trial = try_change(experiment, subject, TryOptions((), with_facts=False))
     assert edit.made is not None
-    for promise in dict.fromkeys([NUMBERS, *promises]):
+    return find_broken_promise(trial, edit.made, [NUMBERS, *promises], unchecked)
+
+
+def find_broken_promise(
+    trial: Trial, made: Pass, promises: Sequence[str], unchecked: dict[str, str]
+) -> tuple[str, str] | None:
+    """The first promise that a pass broke on a module, and how; None where it kept all.
+
+    What cannot be checked here is noted in `unchecked`, with the reason.
+    """
+    for promise in dict.fromkeys(promises):
         try:
-            sentence = PROMISES[promise](trial, edit.made)
+            sentence = PROMISES[promise](trial, made)
         except UncheckedError as error:
             unchecked[promise] = str(error)
             continue

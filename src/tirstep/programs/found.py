@@ -21,6 +21,8 @@ from .program_error import show_path
 COMMANDS = (
     "check, why, steps, diff, compare, lower, source, facts, ladder, bench, report, export, golden"
 )
+DECLARED = "__experiment__"
+"""What `tirstep.experiments.pass_experiment` sets on a pass."""
 TAKEN_BY: Mapping[str, str] = {
     "kernel": f"{COMMANDS}; with --shape where it has no recipe",
     "recipe": f"{COMMANDS}, search",
@@ -29,7 +31,7 @@ TAKEN_BY: Mapping[str, str] = {
     "record": COMMANDS,
     "module": COMMANDS,
     "function": COMMANDS,
-    "pass": "pass, with --after NAME or the like",
+    "pass": "pass, with --after NAME or the like where it is not decorated with pass_experiment",
 }
 """What each kind of program can be given to."""
 
@@ -87,6 +89,8 @@ def _find_kind(value: object) -> str | None:
             return kind
     if isinstance(value, type):
         return "pass" if issubclass(value, Pass) else None
+    if inspect.isfunction(value) and hasattr(value, DECLARED):
+        return "pass"
     if type(value).__name__ == "Record":
         return "record"
     return "schedule" if inspect.isfunction(value) and takes_schedule(value) else None

@@ -261,6 +261,15 @@ class Picker:
         place = self.spelling.place
         raise ProgramError(f"{place} has no PrimFunc '{self.function}'; {hint}")
 
+    def get_listed(self, name: str) -> Found:
+        """A program by its name; of ``MODULE.FUNCTION`` the module, with this function alone."""
+        module, _, function = name.rpartition(".")
+        for found in self.programs:
+            if found.name == module and function in found.functions:
+                calls = None if found.calls is None else {function: found.calls[function]}
+                return dataclasses.replace(found, name=name, functions=(function,), calls=calls)
+        return self.get_program(name)
+
     def get_program(self, name: str) -> Found:
         programs = {found.name: found for found in self.programs}
         if name in programs:

@@ -16,7 +16,6 @@ from tirstep.transforms import queries, tir
 from tirstep.transforms.recipes import RECIPES
 from tirstep.tvm_compat import SBlock
 
-from .fragment_moves import FragmentMoves
 from .plays import (
     PREFIX,
     Block,
@@ -35,12 +34,15 @@ from .problems import (
     draw_fragments,
     draw_huge,
     draw_problem,
+    draw_quads,
     draw_warpgroups,
 )
+from .quad_moves import QuadMoves
 
 WEIGHTS = {
     "accumulate_in_registers": 3,
     "align_vectors": 2,
+    "begin_before_loop": 1,
     "bind_batch": 1,
     "bind_loop": 6,
     "cache_read_at": 5,
@@ -58,6 +60,7 @@ WEIGHTS = {
     "inline_producers": 2,
     "keep_in_registers": 3,
     "lay_in_panels": 1,
+    "lay_in_quads": 2,
     "pad_block": 2,
     "pad_shared_rows": 3,
     "prefetch_asynchronously": 3,
@@ -67,11 +70,15 @@ WEIGHTS = {
     "reorder_loops": 3,
     "reverse_compute_block_at": 4,
     "rfactor_reduction": 3,
+    "round_operand": 2,
     "set_pass_option": 1,
     "set_pipeline": 1,
     "specialize_warps": 2,
     "split_loop": 4,
+    "split_loop_at_mask": 1,
     "split_reduction": 3,
+    "split_reductions": 2,
+    "spread_over_quads": 2,
     "spread_over_threads": 4,
     "stage_fragments_at": 3,
     "stage_operand_at": 4,
@@ -79,13 +86,16 @@ WEIGHTS = {
     "store_through_shared": 2,
     "suggest_unrolling": 1,
     "tensorize_fragments": 3,
+    "tensorize_in_quads": 2,
     "tensorize_warpgroups": 1,
     "tile_block": 4,
     "tile_in_fragments": 2,
     "tile_in_warpgroups": 1,
     "tile_in_warps": 2,
+    "tile_product": 2,
     "transpose_tile": 2,
     "unroll_loop": 1,
+    "use_powers_of_two": 1,
     "vectorize_copy": 2,
     "vectorize_loop": 3,
 }
@@ -112,7 +122,7 @@ def _count_steps(name: str) -> int:
     return len(list(recipe.run(Schedule(problem.module), **example.config)))
 
 
-class Player(FragmentMoves):
+class Player(QuadMoves):
     """Draws the next call for a play."""
 
     def begin(self) -> None:
@@ -333,10 +343,26 @@ class Player(FragmentMoves):
     def do_end_loop_at_mask(self) -> Call:
         return Call("end_loop_at_mask", (self.loop(),))
 
+    def do_split_loop_at_mask(self) -> Call:
+        return Call("split_loop_at_mask", (self.loop(),))
+
+    def do_begin_before_loop(self) -> Call:
+        return self.of_place("begin_before_loop")
+
+    def do_use_powers_of_two(self) -> Call:
+        distributes = self.one((False, False, True), "distributes")
+        return self.of_block("use_powers_of_two", distributes=distributes)
+
     def do_fuse_reductions(self) -> Call:
         accumulate = self.one(("in place", "apart"), "accumulate")
         return Call(
             "fuse_reductions", (self.at, self.block(), self.loop()), {"accumulate": accumulate}
+        )
+
+    def do_split_reductions(self) -> Call:
+        consumers = [self.block() for _ in range(self.one((0, 1, 1, 2), "count"))]
+        return Call(
+            "split_reductions", (self.at, consumers), {"parts": self.one((2, 3, 4), "parts")}
         )
 
     def do_inline_producers(self) -> Call:
@@ -469,5 +495,6 @@ __all__ = [
     "draw_fragments",
     "draw_huge",
     "draw_problem",
+    "draw_quads",
     "draw_warpgroups",
 ]

@@ -88,7 +88,7 @@ def _show(place: Any) -> str:
     return str(place) if isinstance(place, (Block, Loop)) else repr(place)
 
 
-def prefix(sch: Schedule, recipe: str, steps: int, **sizes: object) -> None:
+def prefix(sch: Schedule, recipe: str, steps: int, /, **sizes: object) -> None:
     """The first steps of a recipe."""
     running = RECIPES[recipe].run(sch, **sizes)
     for _ in range(steps):
@@ -409,7 +409,7 @@ def loop(block, index):
     return sch.get_loops(block)[index]
 
 
-def prefix(sch, recipe, steps, **sizes):
+def prefix(sch, recipe, steps, /, **sizes):
     running = RECIPES[recipe].run(sch, **sizes)
     for _ in range(steps):
         next(running, None)

@@ -24,6 +24,13 @@ SIZES: dict[str, dict[str, Sequence[int]]] = {
     "softmax": {"m": FEW, "n": ROWS},
     "layer_norm": {"m": FEW, "n": ROWS},
     "rms_norm": {"m": FEW, "n": ROWS},
+    "attention": {
+        "batch": (1, 1, 2),
+        "heads": (1, 2),
+        "queries": (1, 4, 7, 8),
+        "keys": (8, 8, 12, 13),
+        "dim": (1, 3, 4, 8),
+    },
     "depthwise_conv2d": {"b": (1, 2), "c": (1, 2), "h": (1, 3, 6), "w": (1, 4, 8), "k": (1, 3)},
 }
 HUGE: tuple[tuple[str, dict[str, int]], ...] = (
@@ -40,6 +47,7 @@ OPTIONS: dict[str, dict[str, Sequence[Any]]] = {
     "matmul": {"transpose_b": (False, False, True)},
     "softmax": {"online": (False, True)},
     "conv1d": {"over": ("filter", "filter", "output", "padded")},
+    "attention": {"causal": (False, True, True), "scale": (None, None, 0.25)},
     "window_sum": {"width": (1, 2, 3, 5)},
 }
 WHOLE = {"m": (16, 32, 32, 64, 20), "n": (16, 32, 48, 64, 24), "k": (16, 32, 64, 96, 40)}
@@ -48,6 +56,13 @@ OF_FRAGMENTS: dict[str, Sequence[Any]] = {
     "transpose_b": (False, True),
 }
 WARPGROUPS = {"m": (64, 64, 128), "n": (8, 32, 64, 64), "k": (128, 192, 256)}
+OF_QUADS: dict[str, Sequence[Any]] = {
+    "dtype": ("float16", "bfloat16"),
+    "out": (None, "float32"),
+    "causal": (False, True, True),
+    "scale": (None, None, 0.25),
+}
+ATTENDED = {"batch": (1,), "heads": (1, 2), "queries": (32,), "keys": (32, 64), "dim": (16, 32)}
 DTYPES = ("float32", "float32", "float32", "float16", "int8")
 
 
@@ -72,12 +87,14 @@ def draw_problem(choice: Choice, name: str) -> Problem:
     """A small problem of a kernel: sizes of one element and odd ones among them.
 
     One in four of matmul's is of whole fragments of tensor cores, in a type that they multiply, and
-    one in eight of whole tiles of a warpgroup.
+    one in eight of whole tiles of a warpgroup; one in three of attention's is of whole fragments.
     """
     if name == "matmul":
         parts = choice.one([*[draw_fragments] * 2, draw_warpgroups, *[None] * 5], "whole parts")
         if parts is not None:
             return parts(choice)
+    if name == "attention" and choice.one((False, False, True), "whole fragments"):
+        return draw_quads(choice)
     kernel = get_kernel(name)
     sizes = {size: choice.one(values, size) for size, values in SIZES[name].items()}
     drawn = {key: choice.one(values, key) for key, values in OPTIONS.get(name, {}).items()}
@@ -103,6 +120,13 @@ def draw_warpgroups(choice: Choice) -> Problem:
     if str(drawn["dtype"]).startswith("float8"):
         drawn["acc"] = choice.one(("fp22", "fp22", "float32"), "acc")
     return get_kernel("matmul").problem(**sizes, **drawn)
+
+
+def draw_quads(choice: Choice) -> Problem:
+    """Attention of whole fragments, in half precision."""
+    sizes = {size: choice.one(values, size) for size, values in ATTENDED.items()}
+    drawn = {key: choice.one(values, key) for key, values in OF_QUADS.items()}
+    return get_kernel("attention").problem(**sizes, **drawn)
 
 
 def draw_huge(choice: Choice) -> Problem:

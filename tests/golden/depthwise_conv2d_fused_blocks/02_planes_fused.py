@@ -5,10 +5,10 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(X: T.Buffer((5, 2, 16, 32), "float32"), F: T.Buffer((2, 1, 3, 3), "float32"), Y: T.Buffer((5, 2, 16, 32), "float32")):
+    def main(X: T.Buffer((5, 2, 6, 8), "float32"), F: T.Buffer((2, 1, 3, 3), "float32"), Y: T.Buffer((5, 2, 6, 8), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        for b_c_fused, h, w, ry, rx in T.grid(10, 16, 32, 3, 3):
+        for b_c_fused, h, w, ry, rx in T.grid(10, 6, 8, 3, 3):
             with T.sblock("Y"):
                 vb = T.axis.spatial(5, b_c_fused // 2)
                 vc = T.axis.spatial(2, b_c_fused % 2)
@@ -17,4 +17,4 @@ class Module:
                 T.writes(Y[vb, vc, vh, vw])
                 with T.init():
                     Y[vb, vc, vh, vw] = T.float32(0.0)
-                Y[vb, vc, vh, vw] = Y[vb, vc, vh, vw] + T.if_then_else(vh + vy >= 1 and vh + vy < 17 and vw + vx >= 1 and vw + vx < 33, X[vb, vc, vh + vy - 1, vw + vx - 1], T.float32(0.0)) * F[vc, 0, vy, vx]
+                Y[vb, vc, vh, vw] = Y[vb, vc, vh, vw] + T.if_then_else(vh + vy >= 1 and vh + vy < 7 and vw + vx >= 1 and vw + vx < 9, X[vb, vc, vh + vy - 1, vw + vx - 1], T.float32(0.0)) * F[vc, 0, vy, vx]

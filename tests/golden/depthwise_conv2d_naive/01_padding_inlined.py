@@ -5,14 +5,14 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(X: T.Buffer((5, 2, 16, 32), "float32"), F: T.Buffer((2, 1, 3, 3), "float32"), Y: T.Buffer((5, 2, 16, 32), "float32")):
+    def main(X: T.Buffer((5, 2, 6, 8), "float32"), F: T.Buffer((2, 1, 3, 3), "float32"), Y: T.Buffer((5, 2, 6, 8), "float32")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        for b, c, h, w, ry, rx in T.grid(5, 2, 16, 32, 3, 3):
+        for b, c, h, w, ry, rx in T.grid(5, 2, 6, 8, 3, 3):
             with T.sblock("Y"):
                 vb, vc, vh, vw, vy, vx = T.axis.remap("SSSSRR", [b, c, h, w, ry, rx])
                 T.reads(X[vb, vc, vh + vy - 1, vw + vx - 1], F[vc, 0, vy, vx])
                 T.writes(Y[vb, vc, vh, vw])
                 with T.init():
                     Y[vb, vc, vh, vw] = T.float32(0.0)
-                Y[vb, vc, vh, vw] = Y[vb, vc, vh, vw] + T.if_then_else(vh + vy >= 1 and vh + vy < 17 and vw + vx >= 1 and vw + vx < 33, X[vb, vc, vh + vy - 1, vw + vx - 1], T.float32(0.0)) * F[vc, 0, vy, vx]
+                Y[vb, vc, vh, vw] = Y[vb, vc, vh, vw] + T.if_then_else(vh + vy >= 1 and vh + vy < 7 and vw + vx >= 1 and vw + vx < 9, X[vb, vc, vh + vy - 1, vw + vx - 1], T.float32(0.0)) * F[vc, 0, vy, vx]

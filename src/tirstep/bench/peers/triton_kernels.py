@@ -4,6 +4,7 @@ convolutions.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +16,7 @@ import triton.language as tl
 from tirstep.modules import Problem
 from tirstep.modules.roundings import EPSILON
 
+from .. import PeerMissing
 from . import Prepare
 
 
@@ -126,12 +128,28 @@ _MATMULS: Mapping[str, Prepare] = MappingProxyType({"matmul": _matmul})
 
 
 ROW_WARPS = (2, 4, 8, 16, 32)
+MOST_EACH = 64
+"""Elements of a row that a thread holds, at most: more compile for minutes, and spill."""
 
 
-def _tune_rows(function: Any) -> Any:
-    """Tune the warps of a program, which holds a whole row, for each length of rows."""
-    configs = [triton.Config({}, num_warps=warps) for warps in ROW_WARPS]
-    return triton.autotune(configs, key=["n"], do_bench=bench_briefly)(triton.jit(function))
+def _tune_rows(function: Any) -> Callable[[int], Any]:
+    """What tunes the warps of a program, which holds a whole row, for rows of up to so many
+    elements.
+    """
+    jitted = triton.jit(function)
+
+    @functools.cache
+    def tune(power: int) -> Any:
+        known = [warps for warps in ROW_WARPS if power <= MOST_EACH * 32 * warps]
+        if not known:
+            raise PeerMissing(
+                f"a program holds a whole row, and one of {power} elements compiles for minutes"
+            )
+        fitting = [warps for warps in known if 32 * warps <= power] or known[:1]
+        configs = [triton.Config({}, num_warps=warps) for warps in fitting]
+        return triton.autotune(configs, key=["n"], do_bench=bench_briefly)(jitted)
+
+    return tune
 
 
 def _row_sum_kernel(x, y, n, N: tl.constexpr):
@@ -195,11 +213,12 @@ _rms_norm = _tune_rows(_rms_norm_kernel)
 _matvec = _tune_rows(_matvec_kernel)
 
 
-def _prepare_rows(kernel: Any, *, with_eps: bool = False) -> Prepare:
+def _prepare_rows(tune: Callable[[int], Any], *, with_eps: bool = False) -> Prepare:
     def prepare(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
         x = inputs[0]
         rows, n = x.shape
         power = triton.next_power_of_2(n)
+        kernel = tune(power)
         eps = (EPSILON,) if with_eps else ()
         outputs = out if isinstance(out, tuple) else (out,)
 

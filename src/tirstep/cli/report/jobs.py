@@ -105,13 +105,22 @@ def _do_all(jobs: Sequence[RecipeJob], processes: int, screen: Screen) -> dict[s
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C is for this process alone: the ones that begin meanwhile never hear of it."""
+    """Ctrl-C is for this process alone, and at the end: those that begin meanwhile need all of
+    their beginning, and never hear of it.
+
+    What one thread blocks another one takes, and Python raises it in the main thread all the same.
+    """
     resource_tracker.ensure_running()  # which in Python 3.11 would let it through again
+    held: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+    if held:
+        raise KeyboardInterrupt
 
 
 def _end_with_parent() -> None:

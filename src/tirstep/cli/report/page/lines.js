@@ -39,7 +39,8 @@ function linesPanel({ step }) {
   const texts = paneTexts(step);
   const order = [...new Set(step.links ?? [])].filter(Boolean).sort((a, b) => a - b);
   const tint = new Map(order.map((line, at) => [line, at % TINTS]));
-  const panes = h("div", { class: "panes" }, PANES.map((pane) => paneBox(step, pane, texts[pane], tint)));
+  const there = PANES.filter((pane) => !texts[pane].missing).length;
+  const panes = h("div", { class: `panes of-${there}` }, PANES.map((pane) => paneBox(step, pane, texts[pane], tint)));
   panes.addEventListener("mouseover", (event) => tieLines(panes, step, event.target.closest("tr[data-line]")));
   panes.addEventListener("click", (event) => {
     const row = event.target.closest("tr[data-line]");
@@ -61,7 +62,7 @@ function linkedWords(step, texts) {
 
 function paneBox(step, pane, text, tint) {
   const title = h("h2", {}, text.title, text.note && h("small", {}, ` ${text.note}`));
-  if (text.missing) return h("section", { class: "pane" }, title, h("p", { class: "empty" }, `No ${text.title}: ${text.missing}.`));
+  if (text.missing) return h("section", { class: "pane missing" }, title, h("p", { class: "empty" }, `No ${text.title}: ${text.missing}.`));
   const rows = text.lines.map((line, at) => {
     const origin = originOf(step, pane, at + 1);
     return h("tr", { "data-line": at + 1, "data-pane": pane, class: origin ? `tied tint-${tint.get(origin)}` : null },

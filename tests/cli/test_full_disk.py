@@ -1,0 +1,197 @@
+"""Commands whose disk gets full at any moment: a sentence and 2, and what was there stays."""
+
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+from fake_machine import FakeMachine
+
+from tirstep.bench.compile_pool import CompileJob
+from tirstep.bench.machine import Launch
+from tirstep.cli.app import COMMANDS, MODULES
+from tirstep.lowering_checks.bisect.reproducer import Reproduction
+
+from .conftest import Command
+
+WRONG = '''
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+
+@I.ir_module
+class Twice:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.sblock("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = A[vi] + A[vi]
+
+
+def skips(sch):
+    """A thread alone computes, of two."""
+    (loop,) = sch.get_loops(sch.get_sblock("C"))
+    outer, inner = sch.split(loop, [4, 2])
+    sch.bind(outer, "threadIdx.x")
+    sch.bind(inner, "threadIdx.x")
+'''
+PASS = """
+def rename(module):
+    return module.with_attr("renamed", 1)
+"""
+GOLDEN = ("golden", "--write", "vector_add_bound", "relu_bound", "--golden-dir", "golden")
+BENCH = ("bench", "matmul", "--shape", "16x16x8", "--recipe", "matmul_naive", "--quick")
+SEARCH = ("search", "vector_add_bound", "--shape", "1024", "--limit", "1", "--into", "best.json")
+PASSES = ("pass", "own_pass.py:rename", "vector_add_bound", "--after", "s_tir.LowerInitBlock")
+# Each command that writes, the code with which it ends, and each how many-th moment is tried.
+CALLS = {
+    "new": (("new", "fresh"), 0, 1),
+    "golden": (GOLDEN, 0, 1),
+    "record": (("record", "record", "vector_add_bound"), 0, 1),
+    "report": (("report", "vector_add_bound", "--no-checks", "-o", "page.html"), 0, 1),
+    "why": (("why", "wrong.py:skips", "-o", "why.py"), 1, 3),
+    "trace": (("export", "vector_add_bound", "export", "--as", "trace", "--force"), 0, 19),
+    "git": (("export", "vector_add_bound", "export", "--force"), 0, 1),
+    "bench": ((*BENCH, "--json", "run.json"), 0, 1),
+    "bench --save": ((*BENCH, "--save", "runs"), 0, 1),
+    "search": (SEARCH, 0, 1),
+    "pass": ((*PASSES, "--state", "trials", "--report", "page.html"), 0, 3),
+}
+AT_MOST = 99
+ONCE = {"new"}
+"""What refuses a folder that is there."""
+ONE_BY_ONE = {"golden"}
+"""What writes many files, each of which is the old one or the new one."""
+
+
+class Disk:
+    """A disk that takes so many changes, and is full from then on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.room, self.changes = folder, AT_MOST, 0
+
+    def change(self, place: object = None) -> None:
+        self.changes += 1
+        if self.changes > self.room:
+            words = () if place is None else (os.fspath(place),)
+            raise OSError(errno.ENOSPC, "No space left on device", *words)
+
+    def read(self) -> dict[str, bytes]:
+        return {
+            path.relative_to(self.folder).as_posix(): path.read_bytes()
+            for path in self.folder.rglob("*")
+            if path.is_file() and not {".git", "cache", "temporary"} & {*path.parts}
+        }
+
+    def list_unfinished(self) -> list[Path]:
+        return [*self.folder.rglob(".tirstep-*"), *self.folder.rglob("*.lock")]
+
+
+def compile_none(jobs: list[CompileJob], *_: object, **__: object) -> list[str]:
+    """What other processes compile, for `QuickMachine`."""
+    for job in jobs:
+        Path(job.library).write_bytes(b"")
+    return [""] * len(jobs)
+
+
+class QuickMachine(FakeMachine):
+    """Loads what adds two vectors, and is faster than all that were made before."""
+
+    made = itertools.count(1)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = [1e-3 / next(self.made)] * AT_MOST
+
+    def load(self, library: Path, arguments: Sequence[Any]) -> Launch:
+        a, b, c = arguments
+        return lambda: np.add(a, b, out=c)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    """The working directory's, and that of the cache and of temporary files."""
+    disk = Disk(tmp_path)
+    for name, text in (("wrong.py", WRONG), ("own_pass.py", PASS)):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.chdir(tmp_path)
+    shown = Reproduction(True, "8 of 8 elements are wrong")
+    monkeypatch.setattr("tirstep.lowering_checks.bisect.run_reproducer", lambda _: shown)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    real: dict[str, Callable[..., Any]] = {
+        name: getattr(os, name) for name in ("open", "write", "mkdir", "fsync")
+    }
+
+    def open_(path: Any, flags: int, *rest: Any, **named: Any) -> int:
+        if flags & os.O_CREAT:
+            disk.change(path)
+        return real["open"](path, flags, *rest, **named)
+
+    def write(descriptor: int, data: Any) -> int:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            disk.change()
+        return real["write"](descriptor, data)
+
+    def mkdir(path: Any, *rest: Any, **named: Any) -> None:
+        if not os.path.isdir(path):
+            disk.change(path)
+        real["mkdir"](path, *rest, **named)
+
+    def fsync(descriptor: int) -> None:
+        disk.change()
+        real["fsync"](descriptor)
+
+    for name, wrapped in (("open", open_), ("write", write), ("mkdir", mkdir), ("fsync", fsync)):
+        monkeypatch.setattr(os, name, wrapped)
+    for module in ("bench", "search"):
+        monkeypatch.setattr(f"tirstep.cli.{module}.make_machine", lambda _: QuickMachine())
+    monkeypatch.setattr("tirstep.bench.search.compile_all", compile_none)
+    yield disk
+    monkeypatch.undo()
+
+
+def test_every_command_that_writes_is_here():
+    """Two read goldens."""
+    writers = set()
+    for name in COMMANDS:
+        module = import_module(f"tirstep.cli.{MODULES.get(name, name)}")
+        hints = get_type_hints(module.command)
+        writers |= {name for hint in hints.values() if "Path" in str(hint)}
+    assert writers - {"check", "ladder"} == {arguments[0] for arguments, _, _ in CALLS.values()}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_disk_that_gets_full_at_any_moment(command: Command, disk: Disk, name: str):
+    arguments, expected, stride = CALLS[name]
+    if name not in ONCE:
+        assert command(*arguments).code == expected
+    if name == "golden":  # which leaves alone what is as it was
+        for file in disk.folder.glob("golden/*/*.py"):
+            file.write_text(f"# older\n{file.read_text()}")
+    old, refused, states = disk.read(), 0, []
+    for room in range(0, AT_MOST, stride):
+        disk.room, disk.changes = room, 0
+        result = command(*arguments)
+        if result.code == expected:  # what is left to be written may be missing
+            break
+        refused += 1
+        assert (result.code, "wrote" in result.out) == (2, False), room
+        assert result.err.startswith("tirstep: "), room
+        assert result.err.count("\n") == 1, result.err
+        states.append(disk.read())
+    assert (result.code, refused > 1) == (expected, True)
+    new = disk.read() if name in ONE_BY_ONE else old
+    for room, state in enumerate(states):
+        assert state.keys() == old.keys(), room
+        assert all(text in (old[file], new[file]) for file, text in state.items()), room
+    assert disk.read().keys() >= old.keys()
+    assert disk.list_unfinished() == []

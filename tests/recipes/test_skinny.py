@@ -1,0 +1,63 @@
+"""Products of few rows: any shape and type is right, and what cannot be is refused."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tvm.s_tir import Schedule
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks.facts import compile_facts, get_facts
+from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
+from tirstep.modules import get_kernel
+from tirstep.transforms.recipes import RECIPES
+
+TYPES = ("float32", "float16", "bfloat16", "int8", "tf32", "float8_e4m3fn")
+LAST = RECIPES["matmul_skinny_split_k"]
+
+
+@settings(max_examples=12)
+@given(
+    shape=st.tuples(st.integers(1, 12), st.integers(1, 150), st.integers(1, 120)),
+    dtype=st.sampled_from(TYPES),
+    transposed=st.booleans(),
+    config=st.fixed_dictionaries(
+        {
+            "rows": st.sampled_from((2, 8)),
+            "threads": st.sampled_from((8, 32)),
+            "vector": st.sampled_from((1, 4, 8)),
+            "steps": st.sampled_from((1, 4, 8)),
+            "depth": st.sampled_from((1, 2, 8)),
+            "split_k": st.sampled_from((1, 3)),
+        }
+    ),
+)
+@example(
+    shape=(1, 61, 64),
+    dtype="bfloat16",
+    transposed=False,
+    config={"rows": 8, "threads": 8, "vector": 8, "steps": 2, "depth": 4, "split_k": 1},
+)
+def test_any_shape_is_right(shape, dtype, transposed, config):
+    problem = get_kernel("matmul").problem(*shape, dtype=dtype, transpose_b=transposed)
+    sch = Schedule(problem.module)
+    list(LAST.run(sch, **config, tail="pad"))
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where="skinny") == []
+
+
+def test_sums_of_half_precision_go_back_into_it():
+    problem = get_kernel("matmul").problem(3, 40, 64, dtype="bfloat16", out="bfloat16")
+    sch = Schedule(problem.module)
+    list(LAST.run(sch, threads=32, depth=8, steps=4, split_k=2, tail="pad"))
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where="skinny") == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_nothing_is_spilled(dtype):
+    sch = Schedule(get_kernel("matmul")(8, 4096, 4096, dtype=dtype))
+    list(LAST.run(sch, threads=32, depth=8, steps=4))
+    facts = get_facts(sch.mod)
+    try:
+        compiled = compile_facts(facts.source, "sm_90", facts.kernels)
+    except CompilerMissing as error:
+        pytest.skip(str(error))
+    assert (compiled.refusal, compiled.values()["spills"]) == (None, 0)

@@ -1,0 +1,177 @@
+"""Exponentials as powers of two: the pair, what is refused, and the numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from pairs import check_pair, refuses, run_on_cpu
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import softmax
+from tirstep.transforms import bind_loop, use_powers_of_two
+
+LOG2_E = 1.4426950408889634
+PLAIN = """
+@I.ir_module
+class Plain:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((8, 24), "float32"),
+        m: T.Buffer((8,), "float32"),
+        P: T.Buffer((8, 24), "float32"),
+    ):
+        for i, k in T.grid(8, 24):
+            with T.sblock("P"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                P[vi, vk] = T.exp((A[vi, vk] - m[vi]) * T.float32(0.5))
+"""
+
+
+def make(term: str) -> tvm.IRModule:
+    return from_source(PLAIN.replace("T.exp((A[vi, vk] - m[vi]) * T.float32(0.5))", term))
+
+
+def get_block(sch: Schedule) -> object:
+    return sch.get_sblock("P")
+
+
+@I.ir_module
+class Powers:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((8, 24), "float32"),
+        m: T.Buffer((8,), "float32"),
+        P: T.Buffer((8, 24), "float32"),
+    ):
+        for i, k in T.grid(8, 24):
+            with T.sblock("P"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                P[vi, vk] = T.exp2((A[vi, vk] - m[vi]) * T.float32(0.5 * LOG2_E))
+
+
+@I.ir_module
+class Distributed:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((8, 24), "float32"),
+        m: T.Buffer((8,), "float32"),
+        P: T.Buffer((8, 24), "float32"),
+    ):
+        for i, k in T.grid(8, 24):
+            with T.sblock("P"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                P[vi, vk] = T.exp2(
+                    A[vi, vk] * T.float32(0.5 * LOG2_E) - m[vi] * T.float32(0.5 * LOG2_E)
+                )
+
+
+@pytest.mark.parametrize(("distributes", "after"), [(False, Powers), (True, Distributed)])
+def test_use_powers_of_two_with_one_factor(distributes: bool, after: tvm.IRModule) -> None:
+    check_pair(
+        from_source(PLAIN),
+        lambda sch: use_powers_of_two(sch, get_block(sch), distributes=distributes),
+        after,
+        is_replayable=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("term", "distributes", "sentence"),
+    [
+        ("A[vi, vk] - m[vi]", False, "block 'P' computes no exponential; pass the block that has"),
+        ("T.exp2(A[vi, vk])", False, "block 'P' computes no exponential"),
+        (
+            'T.Cast("float32", T.exp(T.Cast("float16", A[vi, vk])))',
+            False,
+            "computes an exponential in float16; leave it as it is",
+        ),
+        (
+            'T.exp(A[vi, vk]) + T.Cast("float32", T.exp(T.Cast("float64", m[vi])))',
+            False,
+            "computes an exponential in float64",
+        ),
+        ("T.exp(A[vi, vk] * T.float32(3e38))", False, "factor 3e\\+38 of an exponent of block 'P'"),
+        ("T.exp(A[vi, vk] - m[vi])", True, "no difference times a factor of 0.693 at most; leave"),
+        ("T.exp(A[vi, vk] * T.float32(0.5))", True, "is no difference times a factor"),
+    ],
+)
+def test_use_powers_of_two_refuses(term: str, distributes: bool, sentence: str) -> None:
+    sch = Schedule(make(term))
+    block = get_block(sch)
+    with refuses(sch, sentence):
+        use_powers_of_two(sch, block, distributes=distributes)
+
+
+def test_use_powers_of_two_refuses_the_root_block() -> None:
+    sch = Schedule(from_source(PLAIN))
+    root = sch.get_sblock("root")
+    with refuses(sch, "use_powers_of_two: the root block is in no other one; pass a block inside"):
+        use_powers_of_two(sch, root)
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        "T.exp(T.exp(A[vi, vk]) * T.float32(0.25))",
+        "T.exp(A[vi, vk]) + T.exp(m[vi] * T.float32(-0.5))",
+        "T.if_then_else(vk <= vi, T.exp(T.float32(0.5) * A[vi, vk]), T.float32(0))",
+        "T.exp((A[vi, vk] - m[vi]) * T.float32(1e-45))",
+    ],
+)
+def test_all_exponentials_of_a_block_become_powers(term: str) -> None:
+    """One within another one stayed as it was."""
+    before = make(term)
+    sch = Schedule(before)
+    use_powers_of_two(sch, get_block(sch))
+    assert "T.exp(" not in sch.mod.script()
+    rng = np.random.default_rng(0)
+    inputs = [rng.uniform(-3, 3, shape).astype(np.float32) for shape in ((8, 24), (8,))]
+    want, got = (
+        run_on_cpu(module, *inputs, output=(8, 24), dtype="float32") for module in (before, sch.mod)
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_what_an_initialization_reads_is_stated_afterwards_too() -> None:
+    source = PLAIN.replace('remap("SS"', 'remap("SR"').replace(
+        "P[vi, vk] =",
+        "with T.init():\n                    P[vi, 0] = m[vi]\n                P[vi, 0] =",
+    )
+    source = source.replace("T.exp((", "P[vi, 0] + T.exp((").replace(" - m[vi])", " - A[vi, 0])")
+    sch = Schedule(from_source(source))
+    use_powers_of_two(sch, get_block(sch))
+    reads = {str(region.source.name) for region in sch.get(get_block(sch)).reads}
+    assert reads == {"A", "m"}
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_infinite_values_and_the_least_ones_are_as_before(scale: float) -> None:
+    least = np.finfo(np.float32).min
+    before = make(f"T.exp((A[vi, vk] - m[vi]) * T.float32({scale}))")
+    values = np.random.default_rng(0).choice([-np.inf, least, -100, 0, 3], (8, 24))
+    maxima = np.random.default_rng(1).choice([least, -100, 0, 3], 8)
+    inputs = values.astype(np.float32), maxima.astype(np.float32)
+    want = run_on_cpu(before, *inputs, output=(8, 24), dtype="float32")
+    for distributes in (False, True) if scale < 0.5 else (False,):
+        sch = Schedule(before)
+        use_powers_of_two(sch, get_block(sch), distributes=distributes)
+        got = run_on_cpu(sch.mod, *inputs, output=(8, 24), dtype="float32")
+        np.testing.assert_allclose(got, want, rtol=1e-4)
+
+
+def test_a_softmax_by_powers_of_two_stays_within_its_bound() -> None:
+    problem = softmax.problem(8, 40)
+    sch = Schedule(problem.module)
+    blocks = [sch.get(block) for block in sch.get_child_blocks(sch.get_sblock("root"))]
+    for node in blocks:
+        block = sch.get_sblock(node.name_hint)
+        if "T.exp(" in str(node.body):
+            use_powers_of_two(sch, block)
+        bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+    assert "T.exp2(" in sch.mod.script()
+    assert check_numbers(problem, sch.mod, get_device("cpu"), where="here") == []

@@ -1,0 +1,280 @@
+"""Products on tensor cores whose fragments stay in registers: alone, in chains, and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes  # noqa: F401 - NumPy then knows bfloat16
+import numpy as np
+import pytest
+import tvm
+from pairs import check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.script import from_source
+
+from tirstep.lowering_checks import get_device
+from tirstep.transforms import (
+    FragmentProduct,
+    bind_loop,
+    cache_read_at,
+    compute_block_at,
+    decompose_reduction_at,
+    lay_in_quads,
+    round_operand,
+    split_loop,
+    spread_over_quads,
+    stage_fragments_at,
+    tensorize_in_quads,
+    tile_product,
+    vectorize_loop,
+)
+from tirstep.transforms.decorators import composite
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "attention_mma"
+
+
+def read(step: str) -> tvm.IRModule:
+    return from_source((GOLDEN / f"{step}.py").read_text())
+
+
+def test_tensorize_in_quads_of_attention() -> None:
+    """Both products, and what lies between them, in a transform of one's own."""
+
+    @composite
+    def change(sch: Schedule) -> None:
+        scores, weighted = sch.get_sblock("scores_o"), sch.get_sblock("weighted_update_o")
+        names = ("Q_local", "K_shared.dyn_local", "V_shared.dyn_local")
+        loads = [sch.get_sblock(name) for name in names]
+        zeros = decompose_reduction_at(sch, scores, sch.get_loops(scores)[-3])
+        tensorize_in_quads(sch, scores, loads[:2], zeros)
+        tensorize_in_quads(sch, weighted, loads[2:], None)
+        names = ("Y", "weighted_init", "power_global", "sum", "sum_tile", "exp_running", "max")
+        for name in (*names, "max_tile"):
+            spread_over_quads(sch, sch.get_sblock(name), columns=name not in ("sum", "max"))
+        vectorize_loop(sch, sch.get_loops(sch.get_sblock("Y"))[-1])
+
+    check_pair(read("05_in_shared_memory"), change, read("06_tensorized"), is_verified=False)
+
+
+ONE = """
+@I.ir_module
+class One:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((32, 64), "{dtype}"),
+        B: T.Buffer({b}, "{dtype}"),
+        C: T.Buffer((32, 48), "{out}"),
+    ):
+        X = T.sblock_alloc_buffer((32, 48), "{acc}")
+        for i, j, k in T.grid(32, 48, 64):
+            with T.sblock("X"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    X[vi, vj] = T.{acc}(0)
+                X[vi, vj] = X[vi, vj] + T.Cast("{acc}", A[vi, vk]) * T.Cast("{acc}", B[{at}])
+        for i, j in T.grid(32, 48):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = {finish}
+"""
+STAGED = {"operand": 0, "warps": 2, "layout": "padded", "in_quads": True}
+
+
+def make_one(
+    dtype: str = "float16",
+    *,
+    acc: str = "float32",
+    finish: str = "T.max(X[vi, vj], T.float32(0))",
+    transposed: bool = False,
+) -> tvm.IRModule:
+    b, at = ("(48, 64)", "vj, vk") if transposed else ("(64, 48)", "vk, vj")
+    out = acc if finish == "X[vi, vj]" else "float32"
+    return from_source(ONE.format(dtype=dtype, acc=acc, finish=finish, b=b, at=at, out=out))
+
+
+def take_warps(sch: Schedule) -> LoopRV:
+    """16 rows of block C for each of two warps of one GPU block; the loop over these."""
+    rows = split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=16).outer
+    grid, warp = split_loop(sch, rows, inner=2)
+    bind_loop(sch, grid, axis="blockIdx.x")
+    bind_loop(sch, warp, axis="threadIdx.z")
+    return warp
+
+
+def load(sch: Schedule, product: FragmentProduct, operand: int, warp: LoopRV) -> SBlockRV:
+    """A copy of an operand into registers, by way of shared memory."""
+    place = product.column if operand else product.step
+    copy = cache_read_at(sch, product.block, place, operand=operand, scope="local")
+    vector = 16 // sch.get(copy).writes[0].source.dtype.itemsize
+    stage_fragments_at(sch, copy, warp, vector=vector, **STAGED)
+    return copy
+
+
+def prepare_one(
+    module: tvm.IRModule, *, lays: bool = True, spreads: bool = True, decomposes: bool = True
+) -> tuple[Schedule, SBlockRV, list[SBlockRV], SBlockRV]:
+    """All up to `tensorize_in_quads`; zeros are block C where the product is not decomposed."""
+    sch = Schedule(module)
+    warp, zeros = take_warps(sch), sch.get_sblock("C")
+    compute_block_at(sch, sch.get_sblock("X"), warp)
+    product = tile_product(sch, sch.get_sblock("X"))
+    if lays:
+        lay_in_quads(sch, product.block, rows=0, columns=1)
+    loads = [load(sch, product, operand, warp) for operand in (0, 1)]
+    if spreads:
+        spread_over_quads(sch, sch.get_sblock("C"))
+    if decomposes:
+        zeros = decompose_reduction_at(sch, product.block, product.step)
+    return sch, product.block, loads, zeros
+
+
+def check_numbers(before: tvm.IRModule, after: tvm.IRModule) -> None:
+    """Whole numbers, of which none is rounded."""
+    rng, found = np.random.default_rng(0), []
+    tensors = before["main"].params
+    shapes = [(tuple(map(int, it.shape)), np.dtype(str(it.dtype))) for it in tensors]
+    values = [rng.integers(-3, 4, shape).astype(dtype) for shape, dtype in shapes]
+    for name, module in (("cpu", before), ("simulator", after)):
+        program = get_device(name).compile(module)
+        found.append(program([*values[:-1], np.full_like(values[-1], 7)])[-1])
+        assert list(getattr(program, "findings", [])) == []
+    np.testing.assert_array_equal(found[1], found[0])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "acc", "finish"),
+    [
+        ("float16", "float32", "T.max(X[vi, vj], T.float32(0))"),
+        ("bfloat16", "float32", 'X[vi, vj] * T.Cast("float32", vi)'),
+        ("float16", "float16", "X[vi, vj]"),
+    ],
+)
+def test_one_product_and_what_uses_its_sums(
+    dtype: str, acc: str, finish: str, transposed: bool
+) -> None:
+    before = make_one(dtype, acc=acc, finish=finish, transposed=transposed)
+    sch, block, loads, zeros = prepare_one(before)
+    tensorize_in_quads(sch, block, loads[::-1] if transposed else loads, zeros)
+    check_numbers(before, sch.mod)
+
+
+CHAIN = """
+@I.ir_module
+class Chain:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((32, 32), "{dtype}"),
+        B: T.Buffer((32, 32), "{dtype}"),
+        V: T.Buffer((32, 48), "{dtype}"),
+        C: T.Buffer((32, 48), "float32"),
+    ):
+        X = T.sblock_alloc_buffer((32, 32))
+        P = T.sblock_alloc_buffer((32, 32))
+        Y = T.sblock_alloc_buffer((32, 48))
+        for i, j, k in T.grid(32, 32, 32):
+            with T.sblock("X"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    X[vi, vj] = T.float32(0)
+                X[vi, vj] = X[vi, vj] + T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vj, vk])
+        for i, j in T.grid(32, 32):
+            with T.sblock("P"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                P[vi, vj] = T.max(X[vi, vj], T.float32(0))
+        for i, j, k in T.grid(32, 48, 32):
+            with T.sblock("Y"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    Y[vi, vj] = T.float32(0)
+                Y[vi, vj] = Y[vi, vj] + T.Cast("float32", T.Cast("{dtype}", P[vi, vk])) * T.Cast(
+                    "float32", V[vk, vj])
+        for i, j in T.grid(32, 48):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = Y[vi, vj]
+"""
+
+
+def prepare_chain(module: tvm.IRModule) -> tuple[Schedule, Callable[[Schedule], None]]:
+    """All up to what goes on tensor cores and lanes, and that."""
+    sch = Schedule(module)
+    first, between, second, result = (sch.get_sblock(name) for name in "XPYC")
+    rounded = round_operand(sch, second, operand=0)
+    warp = take_warps(sch)
+    for block in (second, rounded, between, first):
+        compute_block_at(sch, block, warp)
+    products = tile_product(sch, first), tile_product(sch, second)
+    for block in (products[0].block, between, rounded, products[1].block):
+        lay_in_quads(sch, block, rows=0, columns=1)
+    values = load(sch, products[1], 1, warp)
+    loads = [load(sch, products[0], operand, warp) for operand in (0, 1)]
+    zeros = [decompose_reduction_at(sch, it.block, it.step) for it in products]
+
+    def finish(sch: Schedule) -> None:
+        tensorize_in_quads(sch, products[0].block, loads, zeros[0])
+        tensorize_in_quads(sch, products[1].block, [values], zeros[1])
+        for block in (result, rounded, between):
+            spread_over_quads(sch, block)
+
+    return sch, finish
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_chain_of_products_in_a_transform_of_one_s_own(dtype: str) -> None:
+    """What lies between is an operand as it is: it never leaves its lanes."""
+    before = from_source(CHAIN.format(dtype=dtype))
+    sch, finish = prepare_chain(before)
+    composite(finish)(sch)
+    assert "X_shared" not in sch.mod.script()
+    check_numbers(before, sch.mod)
+
+
+def test_tensorize_in_quads_refuses_one_product_of_a_chain_alone() -> None:
+    sch, finish = prepare_chain(from_source(CHAIN.format(dtype="float16")))
+    with refuses(sch, "lays 'X_local' out over the registers of a warp's lanes, and block 'P' wou"):
+        finish(sch)
+
+
+def test_tensorize_in_quads_refuses_readers_that_are_not_spread() -> None:
+    sch, block, loads, zeros = prepare_one(make_one(), spreads=False)
+    with refuses(sch, "and block 'C' would take them for its own"):
+        tensorize_in_quads(sch, block, loads, zeros)
+
+
+def test_tensorize_in_quads_refuses_sums_that_are_no_fragments() -> None:
+    sch, block, loads, zeros = prepare_one(make_one(), lays=False, spreads=False)
+    with refuses(sch, "'X' of block 'X_o_update' is no fragment in registers; lay it out with lay"):
+        tensorize_in_quads(sch, block, loads, zeros)
+
+
+def test_tensorize_in_quads_refuses_products_that_begin_their_sums() -> None:
+    sch, block, loads, zeros = prepare_one(make_one(), decomposes=False)
+    with refuses(sch, "block 'X_o' begins its own sums; decompose it"):
+        tensorize_in_quads(sch, block, loads, zeros)
+    with refuses(sch, "block 'C' is no product of fragments; pass the block that tile_product re"):
+        tensorize_in_quads(sch, zeros, loads, None)
+
+
+def test_tensorize_in_quads_refuses_other_loads_and_zeros() -> None:
+    sch, block, (a, b), zeros = prepare_one(make_one())
+    with refuses(sch, "none of 0 loads copies 'B_local', the B of block 'X_o_update'; cache it"):
+        tensorize_in_quads(sch, block, [], zeros)
+    with refuses(sch, "none of 1 loads copies 'B_local'"):
+        tensorize_in_quads(sch, block, [a], zeros)
+    with refuses(sch, "' of block 'X_o_update' is no fragment in registers; lay it out"):
+        tensorize_in_quads(sch, block, [b], zeros)
+    fetch, result = sch.get_producers(b)[0], sch.get_sblock("C")
+    with refuses(sch, "copies no operand of block 'X_o_update' from shared.dyn memory into reg"):
+        tensorize_in_quads(sch, block, [a, fetch], zeros)
+    with refuses(sch, "block 'C' does not zero 'X_local', and nothing else"):
+        tensorize_in_quads(sch, block, [a, b], result)
+
+
+@pytest.mark.parametrize(("dtype", "acc"), [("float32", "float32"), ("int8", "int32")])
+def test_tensorize_in_quads_refuses_operands_of_other_sizes(dtype: str, acc: str) -> None:
+    sch, block, loads, zeros = prepare_one(make_one(dtype, acc=acc, finish="X[vi, vj]"))
+    with refuses(sch, f"operands of {dtype} are not of 16 bits; use float16 or bfloat16"):
+        tensorize_in_quads(sch, block, loads, zeros)

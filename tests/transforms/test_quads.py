@@ -1,0 +1,495 @@
+"""Chains of products whose fragments stay in registers: pairs, numbers, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes  # noqa: F401 - NumPy then knows bfloat16
+import numpy as np
+import pytest
+import tvm
+from pairs import check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+
+from tirstep.lowering_checks import get_device
+from tirstep.transforms import (
+    FragmentProduct,
+    bind_loop,
+    cache_read_at,
+    compute_block_at,
+    decompose_reduction_at,
+    fetch_cooperatively,
+    lay_in_quads,
+    round_operand,
+    set_pipeline,
+    split_loop,
+    spread_over_quads,
+    tile_product,
+)
+
+MAIN = """
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main({parameters}):
+"""
+Tensors = dict[str, tuple[tuple[int, ...], str]]
+
+
+def make(tensors: Tensors, body: str) -> tvm.IRModule:
+    given = [f'{name}: T.Buffer({shape}, "{dtype}")' for name, (shape, dtype) in tensors.items()]
+    return from_source(MAIN.format(parameters=", ".join(given)) + body)
+
+
+def run(module: tvm.IRModule, tensors: Tensors, device: str = "simulator") -> np.ndarray:
+    """The last tensor, of whole numbers; nothing is found on the way."""
+    rng = np.random.default_rng(0)
+    values = [
+        rng.integers(-3, 4, shape).astype(np.dtype(dtype)) for shape, dtype in tensors.values()
+    ]
+    program = get_device(device).compile(module)
+    got = program([*values[:-1], np.full_like(values[-1], 7)])[-1]
+    assert list(getattr(program, "findings", [])) == []
+    return got
+
+
+def check_same(before: tvm.IRModule, after: tvm.IRModule, tensors: Tensors) -> None:
+    np.testing.assert_array_equal(run(after, tensors), run(before, tensors, "cpu"))
+
+
+ROUNDED = """
+        for i, j, k in T.grid(8, 8, 24):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + T.Cast("float32", T.Cast("float16", P[vi, vk])) * V[vk, vj]
+"""
+IN_FRONT = """
+        P_float16 = T.sblock_alloc_buffer((8, 24), "float16")
+        for ax0, ax1 in T.grid(8, 24):
+            with T.sblock("P_global"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                P_float16[v0, v1] = T.Cast("float16", P[v0, v1])
+"""
+OPERANDS: Tensors = {
+    "P": ((8, 24), "float32"),
+    "V": ((24, 8), "float32"),
+    "C": ((8, 8), "float32"),
+}
+
+
+def test_round_operand_in_a_block_in_front() -> None:
+    after = IN_FRONT + ROUNDED.replace('T.Cast("float16", P[vi, vk])', "P_float16[vi, vk]")
+    check_pair(
+        make(OPERANDS, ROUNDED),
+        lambda sch: round_operand(sch, sch.get_sblock("C"), operand=0),
+        make(OPERANDS, after),
+        is_replayable=False,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8"])
+def test_any_type_is_rounded_to(dtype: str) -> None:
+    before = make(OPERANDS, ROUNDED.replace("float16", dtype))
+    sch = Schedule(before)
+    round_operand(sch, sch.get_sblock("C"), operand=0)
+    np.testing.assert_array_equal(run(sch.mod, OPERANDS, "cpu"), run(before, OPERANDS, "cpu"))
+
+
+@pytest.mark.parametrize("scope", ["shared", "local"])
+def test_what_is_rounded_stays_in_its_memory(scope: str) -> None:
+    """In global memory there would be no room for it within a kernel."""
+    before = make(OPERANDS, ROUNDED)
+    sch = Schedule(before)
+    block = sch.get_sblock("C")
+    i, j, _ = sch.get_loops(block)
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, j, axis="threadIdx.x")
+    copy = cache_read_at(sch, block, i if scope == "shared" else j, operand=0, scope=scope)
+    if scope == "shared":
+        fetch_cooperatively(sch, copy, threads=8)
+    rounded = round_operand(sch, block, operand=0)
+    assert sch.get(rounded).writes[0].source.scope() == scope
+    if scope == "shared":
+        fetch_cooperatively(sch, rounded, threads=8)
+    check_same(before, sch.mod, OPERANDS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "operand", "sentence"),
+    [
+        ("", "", 2, "block 'C' has no operand 2, it reads 2 buffers; count the operands from 0"),
+        ("", "", -1, "block 'C' has no operand -1"),
+        ("", "", 1, "does not convert all that it reads of 'V' to one type; cache the operand"),
+        ("V[vk, vj]", "P[vi, vk]", 0, "does not convert all that it reads of 'P'"),
+        (
+            "V[vk, vj]",
+            'T.Cast("float32", T.Cast("bfloat16", P[vi, vk]))',
+            0,
+            "does not convert all that it reads of 'P' to one type",
+        ),
+        (
+            "C[vi, vj] = T.float32(0)",
+            'C[vi, vj] = T.Cast("float32", T.Cast("float16", P[vi, 0]))',
+            0,
+            "does not convert all that it reads of 'P'",
+        ),
+    ],
+)
+def test_round_operand_refuses(old: str, new: str, operand: int, sentence: str) -> None:
+    sch = Schedule(make(OPERANDS, ROUNDED.replace(old, new) if old else ROUNDED))
+    block = sch.get_sblock("C")
+    with refuses(sch, sentence):
+        round_operand(sch, block, operand=operand)
+
+
+def test_round_operand_refuses_a_block_of_blocks() -> None:
+    sch = Schedule(make(OPERANDS, ROUNDED))
+    outer = sch.blockize(sch.get_loops(sch.get_sblock("C"))[1])
+    with refuses(sch, "block 'C_o' holds other blocks; pass the one inside of it"):
+        round_operand(sch, outer, operand=0)
+
+
+PRODUCT = """
+        for i, j, k in T.grid(32, 48, 64):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
+TILED = """
+        for k_0, j_0, i_0 in T.grid(4, 3, 2):
+            with T.sblock("C_o"):
+                vi_o, vj_o, vk_o = T.axis.remap("SSR", [i_0, j_0, k_0])
+                T.reads(A[vi_o * 16:vi_o * 16 + 16, vk_o * 16:vk_o * 16 + 16],
+                        B[vk_o * 16:vk_o * 16 + 16, vj_o * 16:vj_o * 16 + 16])
+                T.writes(C[vi_o * 16:vi_o * 16 + 16, vj_o * 16:vj_o * 16 + 16])
+                with T.init():
+                    for i_1, j_1 in T.grid(16, 16):
+                        with T.sblock("C_init"):
+                            vi_i_init, vj_i_init = T.axis.remap("SS", [i_1, j_1])
+                            C[vi_o * 16 + vi_i_init, vj_o * 16 + vj_i_init] = T.float32(0)
+                for i_1, j_1, k_1 in T.grid(16, 16, 16):
+                    with T.sblock("C"):
+                        vi_i, vj_i, vk_i = T.axis.remap("SSR", [i_1, j_1, k_1])
+                        T.reads(C[vi_o * 16 + vi_i, vj_o * 16 + vj_i],
+                                A[vi_o * 16 + vi_i, vk_o * 16 + vk_i],
+                                B[vk_o * 16 + vk_i, vj_o * 16 + vj_i])
+                        T.writes(C[vi_o * 16 + vi_i, vj_o * 16 + vj_i])
+                        C[vi_o * 16 + vi_i, vj_o * 16 + vj_i] = (
+                            C[vi_o * 16 + vi_i, vj_o * 16 + vj_i]
+                            + A[vi_o * 16 + vi_i, vk_o * 16 + vk_i]
+                            * B[vk_o * 16 + vk_i, vj_o * 16 + vj_i])
+"""
+FACTORS: Tensors = {
+    "A": ((32, 64), "float32"),
+    "B": ((64, 48), "float32"),
+    "C": ((32, 48), "float32"),
+}
+
+
+def test_tile_product_into_fragments() -> None:
+    check_pair(
+        make(FACTORS, PRODUCT),
+        lambda sch: tile_product(sch, sch.get_sblock("C")),
+        make(FACTORS, TILED),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("T.float32(0)", "A[vi, vj]"),
+        ("C[vi, vj] + A[vi, vk] * B[vk, vj]", "T.max(C[vi, vj], A[vi, vk] * B[vk, vj])"),
+    ],
+)
+@pytest.mark.parametrize("decomposes", [False, True])
+def test_tiled_products_compute_the_same(old: str, new: str, decomposes: bool) -> None:
+    """Sums that begin with what only their initialization reads, and other reductions."""
+    before = make(FACTORS, PRODUCT.replace(old, new).replace("48, 64)", "48, 64)"))
+    sch = Schedule(before)
+    block = sch.get_sblock("C")
+    if decomposes:
+        i, j, k = sch.get_loops(block)
+        sch.reorder(k, i, j)
+        decompose_reduction_at(sch, block, k)
+    assert isinstance(tile_product(sch, block), FragmentProduct)
+    np.testing.assert_array_equal(run(sch.mod, FACTORS, "cpu"), run(before, FACTORS, "cpu"))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "sentence"),
+    [
+        (lambda sch, i, j, k: sch.split(k, [8, 8]), "has 2 spatial and 2 reduction loops of its"),
+        (lambda sch, i, j, k: sch.fuse(i, j), "has 1 spatial and 1 reduction loops of its own"),
+        (lambda sch, i, j, k: sch.vectorize(j), "loop 'j' is already vectorized"),
+        (
+            lambda sch, i, j, k: split_loop(sch, k, inner=24, tail="guard"),
+            "2 reduction loops of its own",
+        ),
+    ],
+)
+def test_tile_product_refuses_other_loops(prepare: Callable[..., Any], sentence: str) -> None:
+    sch = Schedule(make(FACTORS, PRODUCT))
+    block = sch.get_sblock("C")
+    prepare(sch, *sch.get_loops(block))
+    with refuses(sch, sentence):
+        tile_product(sch, block)
+
+
+def test_tile_product_refuses_what_fragments_do_not_divide() -> None:
+    sch = Schedule(make(FACTORS, PRODUCT.replace("48, 64)", "48, 40)")))
+    block = sch.get_sblock("C")
+    with refuses(sch, "loop 'k' runs 40 times, which the 16 of a fragment do not divide; pad"):
+        tile_product(sch, block)
+
+
+ELEMENTS = """
+        X = T.sblock_alloc_buffer(({m}, {n}), "{dtype}")
+        for i, j in T.grid({m}, {n}):
+            with T.sblock("X"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                X[vi, vj] = A[vi, vj] + B[vi, vj]
+        for i, j in T.grid({m}, {n}):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = {term}
+"""
+LAID_OUT = """
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({{"tir_pipeline": "tirstep", "tirstep_own_lanes": 1}})
+            X_local = T.sblock_alloc_buffer({shape}, scope="local")
+            for i, j in T.grid(32, 32):
+                with T.sblock("X"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    X_local[{place}] = A[vi, vj] + B[vi, vj]
+            for i, j in T.grid(32, 32):
+                with T.sblock("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = X_local[{place}]
+"""
+FRAGMENT = (
+    "vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2"
+)
+
+
+def make_elements(
+    term: str = "X[vi, vj]", *, m: int = 32, n: int = 32, dtype: str = "float32"
+) -> tuple[tvm.IRModule, Tensors]:
+    tensors = dict.fromkeys("ABC", ((m, n), dtype))
+    return make(tensors, ELEMENTS.format(m=m, n=n, dtype=dtype, term=term)), tensors
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "shape", "place"),
+    [
+        ({"rows": 0, "columns": 1}, (2, 2, 32, 8), FRAGMENT),
+        ({"rows": 0}, (4, 8, 32), "vi // 8, vi % 8, vj"),
+        ({"rows": 1}, (32, 4, 8), "vi, vj // 8, vj % 8"),
+    ],
+)
+def test_lay_in_quads_as_fragments_or_rows(dimensions: dict, shape: tuple, place: str) -> None:
+    before, tensors = make_elements()
+    after = make(tensors, LAID_OUT.format(shape=shape, place=place))
+    check_pair(before, lambda sch: lay_in_quads(sch, sch.get_sblock("X"), **dimensions), after)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64", "int32", "int8"])
+def test_elements_of_fragments_stay_in_their_lanes(dtype: str) -> None:
+    before, tensors = make_elements(dtype=dtype)
+    sch = Schedule(before)
+    lay_in_quads(sch, sch.get_sblock("X"), rows=0, columns=1)
+    place_in_one_kernel(sch, "X")
+    for name in "CX":
+        spread_over_quads(sch, sch.get_sblock(name))
+    check_same(before, sch.mod, tensors)
+
+
+def place_in_one_kernel(sch: Schedule, *names: str) -> None:
+    """16 rows of block C for each GPU block, with what they read."""
+    outer = split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=16).outer
+    bind_loop(sch, outer, axis="blockIdx.x")
+    for name in names:
+        compute_block_at(sch, sch.get_sblock(name), outer)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dimensions", "sentence"),
+    [
+        ({}, {"rows": 1, "columns": 0}, "'X' of 2 dimensions has no rows and columns in 1, 0"),
+        ({}, {"rows": 1, "columns": 1}, "has no rows and columns in 1, 1"),
+        ({}, {"rows": -2, "columns": -1}, "has no rows and columns in -2, -1"),
+        ({}, {"rows": 2}, "'X' of 2 dimensions has no rows and columns in 2; give the dimension"),
+        ({"m": 24}, {"rows": 0, "columns": 1}, "dimension 0 of 'X' has 24 elements, which 16 does"),
+        ({"n": 40}, {"rows": 0, "columns": 1}, "dimension 1 of 'X' has 40 elements, which 16 does"),
+        (
+            {"m": 20},
+            {"rows": 0},
+            "dimension 0 of 'X' has 20 elements, which 8 does not divide; pad",
+        ),
+    ],
+)
+def test_lay_in_quads_refuses_dimensions(sizes: dict, dimensions: dict, sentence: str) -> None:
+    sch = Schedule(make_elements(**sizes)[0])
+    block = sch.get_sblock("X")
+    with refuses(sch, sentence):
+        lay_in_quads(sch, block, **dimensions)
+
+
+def test_lay_in_quads_refuses_tensors_and_readers_that_count_down() -> None:
+    sch = Schedule(make_elements()[0])
+    block = sch.get_sblock("C")
+    with refuses(sch, "it is a tensor of the function's"):
+        lay_in_quads(sch, block, rows=0, columns=1)
+    sch = Schedule(make_elements("X[vi, 31 - vj]")[0])
+    block = sch.get_sblock("X")
+    with refuses(sch, "'X_local' is used at an index that goes down as a loop goes up"):
+        lay_in_quads(sch, block, rows=0, columns=1)
+
+
+def test_fragments_are_not_lowered_in_another_pipeline() -> None:
+    """Lanes would take the first rows of all fragments for their own: wrong numbers."""
+    sch = Schedule(make_elements()[0])
+    lay_in_quads(sch, sch.get_sblock("X"), rows=0, columns=1)
+    with refuses(sch, "fragments that lay_in_quads has laid out are other ones in the pipeline 'd"):
+        set_pipeline(sch, name="default")
+
+
+COPY = """
+        for i, j in T.grid(32, 32):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vi, vj]
+"""
+SPREAD = """
+        for i_0, i_1 in T.grid(2, 2):
+            for i_2 in T.thread_binding(8, thread="threadIdx.y"):
+                for j_0, j_1 in T.grid(2, 2):
+                    for j_2 in T.thread_binding(4, thread="threadIdx.x"):
+                        for j_3 in range(2):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(32, i_0 * 16 + i_1 * 8 + i_2)
+                                vj = T.axis.spatial(32, j_0 * 16 + j_1 * 8 + j_2 * 2 + j_3)
+                                C[vi, vj] = A[vi, vj]
+"""
+SPREAD_ROWS = """
+        for i in range(32):
+            for j_0, j_1 in T.grid(2, 2):
+                for j_2 in T.thread_binding(8, thread="threadIdx.y"):
+                    with T.sblock("C"):
+                        vi = T.axis.spatial(32, i)
+                        vj = T.axis.spatial(32, j_0 * 16 + j_1 * 8 + j_2)
+                        C[vi, vj] = A[vi, vj]
+"""
+COPIED: Tensors = {"A": ((32, 32), "float32"), "C": ((32, 32), "float32")}
+
+
+@pytest.mark.parametrize(("columns", "after"), [(True, SPREAD), (False, SPREAD_ROWS)])
+def test_spread_over_quads_of_lanes(columns: bool, after: str) -> None:
+    check_pair(
+        make(COPIED, COPY),
+        lambda sch: spread_over_quads(sch, sch.get_sblock("C"), columns=columns),
+        make(COPIED, after),
+    )
+
+
+SUMS = """
+        for i, j in T.grid(32, 32):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    C[vi] = T.{dtype}(0)
+                C[vi] = C[vi] + A[vi, vj]
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "float64"])
+def test_sums_along_rows_are_those_of_quads(dtype: str) -> None:
+    tensors: Tensors = {"A": ((32, 32), dtype), "C": ((32,), dtype)}
+    before = make(tensors, SUMS.format(dtype=dtype))
+    sch = Schedule(before)
+    spread_over_quads(sch, sch.get_sblock("C"))
+    check_same(before, sch.mod, tensors)
+
+
+SOFTMAX = """
+        m = T.sblock_alloc_buffer((32,))
+        e = T.sblock_alloc_buffer((32, 32))
+        s = T.sblock_alloc_buffer((32,))
+        for i, j in T.grid(32, 32):
+            with T.sblock("m"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    m[vi] = T.min_value("float32")
+                m[vi] = T.max(m[vi], A[vi, vj])
+        for i, j in T.grid(32, 32):
+            with T.sblock("e"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                e[vi, vj] = T.exp(A[vi, vj] - m[vi])
+        for i, j in T.grid(32, 32):
+            with T.sblock("s"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    s[vi] = T.float32(0)
+                s[vi] = s[vi] + e[vi, vj]
+        for i, j in T.grid(32, 32):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = e[vi, vj] / s[vi]
+"""
+
+
+def lay_softmax() -> tuple[tvm.IRModule, Schedule]:
+    """A softmax by hand, one warp for 16 rows, all between in registers."""
+    before = make(COPIED, SOFTMAX)
+    sch = Schedule(before)
+    place_in_one_kernel(sch, "s", "e", "m")
+    lay_in_quads(sch, sch.get_sblock("e"), rows=0, columns=1)
+    for name in "ms":
+        lay_in_quads(sch, sch.get_sblock(name), rows=0)
+    return before, sch
+
+
+def test_a_softmax_in_the_registers_of_quads() -> None:
+    before, sch = lay_softmax()
+    for name in "Csem":
+        spread_over_quads(sch, sch.get_sblock(name))
+    want = run(before, COPIED, "cpu")
+    np.testing.assert_allclose(run(sch.mod, COPIED), want, rtol=1e-5, atol=1e-7)
+
+
+def test_spread_over_quads_refuses_what_others_would_read() -> None:
+    _, sch = lay_softmax()
+    block = sch.get_sblock("m")
+    with refuses(sch, "the threads of 'threadIdx.y' write the register buffer 'm_local' in block"):
+        spread_over_quads(sch, block)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "columns", "sentence"),
+    [
+        (lambda sch, i, j: sch.fuse(i, j), True, "block 'C' has 1 loops of its own; place the"),
+        (lambda sch, i, j: sch.vectorize(j), True, "loop 'j' is already vectorized"),
+        (lambda sch, i, j: sch.bind(j, "threadIdx.x"), False, "is already bound to 'threadIdx.x'"),
+        (lambda sch, i, j: sch.split(j, [4, 8]), True, "loop 'j_0' runs 4 times, which the 16 of"),
+        (
+            lambda sch, i, j: sch.bind(sch.split(i, [2, 16])[0], "threadIdx.y"),
+            True,
+            "'threadIdx.y' already drives loop 'i_0' of block 'C'",
+        ),
+    ],
+)
+def test_spread_over_quads_refuses(
+    prepare: Callable[..., Any], columns: bool, sentence: str
+) -> None:
+    sch = Schedule(make(COPIED, COPY))
+    block = sch.get_sblock("C")
+    prepare(sch, *sch.get_loops(block))
+    with refuses(sch, sentence):
+        spread_over_quads(sch, block, columns=columns)

@@ -1,0 +1,353 @@
+"""Dependent reductions by ranges: pairs, numbers, what is fused of them, and what has no factor."""
+
+import numpy as np
+import pytest
+from pairs import assert_dead, check_pair, refuses, run_on_cpu
+from plain_attention import (
+    HEADS,
+    QUERIES,
+    WIDTH,
+    compute_attention,
+    draw_attention,
+    make_attention,
+)
+from reduction_pairs import LEAST, draw, make_pair, run_pair
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+from tvm.script import ir as I
+from tvm.script import tirx as T
+from tvm.tirx import min_value
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import softmax
+from tirstep.transforms import (
+    bind_loop,
+    compute_block_at,
+    fuse_reductions,
+    split_loop,
+    split_reductions,
+)
+from tirstep.transforms.fusion.factors import Scale
+
+SQUARE = "(a - m[vi] / T.float64(24)) * (a - m[vi] / T.float64(24))"
+
+# ---- Pairs
+
+
+@I.ir_module
+class Plain:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
+        m = T.sblock_alloc_buffer((5,))
+        for i, k in T.grid(5, 24):
+            with T.sblock("first"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    m[vi] = T.min_value("float32")
+                m[vi] = T.max(m[vi], A[vi, vk])
+        for i, k in T.grid(5, 24):
+            with T.sblock("second"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    s[vi] = T.float32(0)
+                s[vi] = s[vi] + T.exp(A[vi, vk] - m[vi])
+
+
+def find_blocks(sch: Schedule, *names: str):
+    return [sch.get_sblock(name) for name in names]
+
+
+def test_split_reductions_combines_ranges_by_the_factor() -> None:
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
+            m = T.sblock_alloc_buffer((5,))
+            m_part = T.sblock_alloc_buffer((5, 4))
+            s_part = T.sblock_alloc_buffer((5, 4))
+            for i, part, k in T.grid(5, 4, 6):
+                with T.sblock("first_part"):
+                    vi, vpart, vk = T.axis.remap("SSR", [i, part, k])
+                    with T.init():
+                        m_part[vi, vpart] = T.min_value("float32")
+                    m_part[vi, vpart] = T.max(m_part[vi, vpart], A[vi, vpart * 6 + vk])
+            for i, part in T.grid(5, 4):
+                with T.sblock("first"):
+                    vi, vpart = T.axis.remap("SR", [i, part])
+                    with T.init():
+                        m[vi] = T.min_value("float32")
+                    m[vi] = T.max(m[vi], m_part[vi, vpart])
+            for i, part, k in T.grid(5, 4, 6):
+                with T.sblock("second_part"):
+                    vi, vpart, vk = T.axis.remap("SSR", [i, part, k])
+                    with T.init():
+                        s_part[vi, vpart] = T.float32(0)
+                    s_part[vi, vpart] = s_part[vi, vpart] + T.exp(
+                        A[vi, vpart * 6 + vk] - m_part[vi, vpart]
+                    )
+            for i, part in T.grid(5, 4):
+                with T.sblock("second"):
+                    vi, vpart = T.axis.remap("SR", [i, part])
+                    with T.init():
+                        s[vi] = T.float32(0)
+                    s[vi] = s[vi] + s_part[vi, vpart] * T.exp(m_part[vi, vpart] - m[vi])
+
+    def change(sch: Schedule):
+        first, second = find_blocks(sch, "first", "second")
+        loops = sch.get_loops(first) + sch.get_loops(second)
+        parts, elements = split_reductions(sch, first, [second], parts=4)
+        assert elements == []
+        assert [sch.get(block).name_hint for block in parts] == ["first_part", "second_part"]
+        assert [sch.get(block).name_hint for block in (first, second)] == ["first", "second"]
+        assert_dead(sch, *loops)
+
+    check_pair(Plain, change, After, is_replayable=False)
+
+
+# ---- Numbers
+
+
+def split_pair(module, parts: int, *, fused: bool):
+    sch = Schedule(module)
+    first, second = find_blocks(sch, "first", "second")
+    (one, two), _ = split_reductions(sch, first, [second], parts=parts)
+    if fused:  # the ranges, and what combines them
+        fuse_reductions(sch, one, two, sch.get_loops(one)[-1])
+        fuse_reductions(sch, first, second, sch.get_loops(first)[-1])
+    return sch.mod
+
+
+@pytest.mark.parametrize(
+    ("producer", "use", "start"),
+    [
+        ("max", "s[vi] + T.exp(a - m[vi])", None),
+        ("max of -inf", "s[vi] + T.exp(a - m[vi]) * b", None),
+        ("max", "s[vi] + T.if_then_else(vk < vi + 3, T.exp(a - m[vi]), T.float64(0))", None),
+        ("max", "s[vi] + T.exp(T.if_then_else(vk < 9, a, T.float64('-inf')) - m[vi])", None),
+        ("max of -inf", "T.min(s[vi], T.exp(a - m[vi]))", "T.float64('inf')"),
+        ("min", "s[vi] + T.exp(m[vi] - a)", None),
+        ("squares", "s[vi] + b * T.rsqrt(m[vi] / T.float64(24) + T.float64(1e-5))", None),
+    ],
+)
+def test_ranges_give_what_two_passes_give(producer, use, start) -> None:
+    """Rows are masked so that whole ranges of them are nothing but -inf."""
+    module = make_pair(producer, use, *([start] if start else []))
+    inputs = draw(is_masked=producer.startswith("max"))
+    wanted = run_pair(module, inputs)
+    assert np.isfinite(wanted).all()
+    for parts, fused in ((2, False), (6, True), (12, False)):
+        got = run_pair(split_pair(module, parts, fused=fused), inputs)
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+
+
+def test_ranges_of_ranges_and_a_row_of_nothing_but_infinities() -> None:
+    """Such a row makes no NaN of others, and is 0 by itself: there is no -inf - -inf."""
+    module = make_pair("max of -inf", "s[vi] + T.exp(a - m[vi])")
+    inputs = draw(is_masked=True)
+    inputs[0][4, :] = -np.inf
+    sch = Schedule(module)
+    first, second = find_blocks(sch, "first", "second")
+    (one, two), _ = split_reductions(sch, first, [second], parts=4)
+    split_reductions(sch, one, [two], parts=3)
+    got, wanted = run_pair(sch.mod, inputs), run_pair(module, inputs)
+    np.testing.assert_allclose(got[:4], wanted[:4], rtol=1e-12)
+    assert got[4] == 0
+
+
+def test_one_reduction_by_itself() -> None:
+    module = make_pair("max", "s[vi] + T.exp(a - m[vi])")
+    sch = Schedule(module)
+    (part,), _ = split_reductions(sch, sch.get_sblock("first"), [], parts=3)
+    assert sch.get(part).name_hint == "first_part"
+    inputs = draw(is_masked=True)
+    np.testing.assert_array_equal(run_pair(sch.mod, inputs), run_pair(module, inputs))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_softmax_by_ranges_on_blocks_of_their_own(dtype: str) -> None:
+    """Its exponentials are read by others, too, and stay beside those of the ranges."""
+    problem = softmax.problem(6, 24, dtype=dtype)
+    sch = Schedule(problem.module)
+    largest, total, powers, output = find_blocks(sch, "max", "sum", "exp", "B")
+    (part, sums), (own,) = split_reductions(sch, largest, [total], parts=4)
+    assert sch.get(own).name_hint == "exp_part"
+    assert check_numbers(problem, sch.mod, get_device("cpu"), where="cpu") == []
+    fuse_reductions(sch, part, sums, split_loop(sch, sch.get_loops(part)[2], inner=2).outer)
+    fuse_reductions(sch, largest, total, sch.get_loops(largest)[1])
+    sch.compute_inline(powers)
+    for loop, axis in zip(sch.get_loops(part)[:2], ("blockIdx.y", "blockIdx.x"), strict=True):
+        bind_loop(sch, loop, axis=axis)
+    for block in (largest, output):
+        bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where="simulator") == []
+
+
+@pytest.mark.parametrize("least", [min_value("float32"), T.float32(-np.inf)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_by_ranges_of_keys(causal: bool, least) -> None:
+    """Both sums in one call; of causal attention whole ranges are hidden."""
+    sch = Schedule(make_attention(causal=causal, least=least))
+    largest, *sums = find_blocks(sch, "max", "sum", "weighted")
+    (part, *partial_sums), (powers,) = split_reductions(sch, largest, sums, parts=4)
+    assert sch.get(powers).name_hint == "exp"
+    check_attention(sch, causal=causal)
+    steps, _ = split_loop(sch, sch.get_loops(part)[-1], inner=2, tail="guard")
+    for block in partial_sums:
+        fuse_reductions(sch, part, block, steps)
+    compute_block_at(sch, sch.get_sblock("scores"), steps)
+    check_attention(sch, causal=causal)
+
+
+def check_attention(sch: Schedule, *, causal: bool) -> None:
+    inputs = draw_attention()
+    got = run_on_cpu(sch.mod, *inputs, output=(HEADS, QUERIES, WIDTH), dtype="float32")
+    wanted = compute_attention(inputs, causal=causal)
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+# ---- Planted bugs
+
+FACTOR = "T.exp(m_part[vi, vpart] - m[vi])"
+PLANTED = {
+    "factor left out": (f" * {FACTOR}", ""),
+    "factor inverted": (FACTOR, "T.exp(m[vi] - m_part[vi, vpart])"),
+    "factor twice": (FACTOR, f"{FACTOR} * {FACTOR}"),
+    "value of a range not used": ("T.max(m[vi], m_part[vi, vpart])", "T.max(m[vi], m_part[vi, 0])"),
+    "range read one early": ("A[vi, vpart * 6 + vk] - ", "A[vi, T.max(vpart * 6 + vk - 1, 0)] - "),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_dies_without_a_gpu(bug: str) -> None:
+    module = make_pair("max", "s[vi] + T.exp(a - m[vi])", dtype="float32")
+    text, (old, new) = split_pair(module, 4, fused=False).script(), PLANTED[bug]
+    assert text.count(old) == 1
+    inputs = draw("float32", is_masked=False)
+    wanted = run_pair(module, inputs)
+    np.testing.assert_allclose(run_pair(from_source(text), inputs), wanted, rtol=1e-5)
+    got = run_pair(from_source(text.replace(old, new)), inputs)
+    assert not np.allclose(got, wanted, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda scale, value, old, new: T.float64(1),
+        lambda scale, value, old, new: right(scale, value, new, old),
+        lambda scale, value, old, new: (
+            right(scale, value, old, new) * right(scale, value, old, new)
+        ),
+    ],
+    ids=["left out", "inverted", "twice"],
+)
+def test_split_reductions_refuses_a_factor_derived_wrongly(wrong, monkeypatch) -> None:
+    """The drawn numbers find it, before anything is changed."""
+    monkeypatch.setattr(Scale, "get_ratio", wrong)
+    sch = Schedule(Plain)
+    first, second = find_blocks(sch, "first", "second")
+    with refuses(sch, "changes by the factor .*, with which on .* it would give"):
+        split_reductions(sch, first, [second], parts=4)
+
+
+right = Scale.get_ratio
+
+
+# ---- What has no factor, and places that it does not take
+
+
+@pytest.mark.parametrize(
+    ("producer", "use", "start", "sentence"),
+    [
+        ("sum", f"s[vi] + {SQUARE}", None, "has parts that change by different factors"),
+        ("max", "s[vi] + T.tanh(a - m[vi])", None, r"T.tanh\(A\[vi, vk\] - m\) mixes both"),
+        ("max", "s[vi] + T.exp(a * m[vi])", None, "multiplies or divides what changes by what var"),
+        ("max", "s[vi] + T.if_then_else(a < m[vi], a, b)", None, "is a condition, which may be an"),
+        ("max", "s[vi] * T.exp(a - m[vi])", "T.float64(1)", "a product by as many factors as it"),
+        ("max", "s[vi] + T.exp(a - m[vi])", "T.float64(1)", "is what it begins with, and would be"),
+        ("max", "T.max(s[vi], T.max(a - m[vi], b))", LEAST, "change by different factors|summands"),
+        ("max", "s[vi] + b / m[vi]", None, "factor old / new, with which on .* it would give nan"),
+        ("max", "s[vi] + a * b", None, "block 'second' does not use what block 'first' computes"),
+    ],
+)
+def test_split_reductions_refuses_what_has_no_factor(producer, use, start, sentence) -> None:
+    sch = Schedule(make_pair(producer, use, *([start] if start else [])))
+    first, second = find_blocks(sch, "first", "second")
+    with refuses(sch, f"split_reductions: .*{sentence}"):
+        split_reductions(sch, first, [second], parts=4)
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        (1, "parts=1 is no number of ranges; use 2 or more"),
+        (5, "loop 'k' runs 24 times, which parts=5 does not divide; choose a divisor"),
+        (24, "parts=24 leaves ranges of one element each"),
+    ],
+)
+def test_split_reductions_refuses_numbers_of_ranges(parts: int, sentence: str) -> None:
+    sch = Schedule(Plain)
+    first, second = find_blocks(sch, "first", "second")
+    with refuses(sch, sentence):
+        split_reductions(sch, first, [second], parts=parts)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "sentence"),
+    [
+        (
+            lambda sch, one, two: split_loop(sch, sch.get_loops(one)[1], inner=6),
+            "block 'first' has 2 reduction loops, not one",
+        ),
+        (
+            lambda sch, one, two: split_loop(sch, sch.get_loops(two)[1], inner=6),
+            "the loops of block 'second' are not as they were written",
+        ),
+        (
+            lambda sch, one, two: bind_loop(sch, sch.get_loops(one)[0], axis="blockIdx.x"),
+            "loop 'i' of block 'first' is thread",
+        ),
+        (
+            lambda sch, one, two: fuse_reductions(sch, one, two, sch.get_loops(one)[1]),
+            "block 'first' has been fused already; split the reductions first",
+        ),
+    ],
+)
+def test_split_reductions_refuses_what_was_worked_on(prepare, sentence: str) -> None:
+    sch = Schedule(Plain)
+    first, second = find_blocks(sch, "first", "second")
+    prepare(sch, first, second)
+    with refuses(sch, f"split_reductions: .*{sentence}"):
+        split_reductions(sch, first, [second], parts=4)
+
+
+def test_split_reductions_refuses_elements_of_other_ranges() -> None:
+    sch = Schedule(from_source(SHIFTED))
+    first, second = find_blocks(sch, "first", "second")
+    with refuses(sch, "block 'second' reads 'p' at .*, which may lie in other ranges"):
+        split_reductions(sch, first, [second], parts=4)
+
+
+SHIFTED = """
+@I.ir_module
+class Shifted:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
+        m = T.sblock_alloc_buffer((5,))
+        p = T.sblock_alloc_buffer((5, 24))
+        for i, k in T.grid(5, 24):
+            with T.sblock("first"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    m[vi] = T.float32(0)
+                m[vi] = m[vi] + A[vi, vk] * A[vi, vk]
+        for i, k in T.grid(5, 24):
+            with T.sblock("between"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                p[vi, vk] = A[vi, vk] * T.rsqrt(m[vi] + T.float32(1))
+        for i, k in T.grid(5, 24):
+            with T.sblock("second"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    s[vi] = T.float32(0)
+                s[vi] = s[vi] + p[vi, 23 - vk]
+"""

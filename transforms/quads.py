@@ -1,0 +1,359 @@
+"""Chains of products on tensor cores: what lies between two products stays in fragments.
+
+The lanes of a warp are 8 on threadIdx.y by 4 on threadIdx.x, and its number is on threadIdx.z. A
+row of a fragment of sums then belongs to the four threads of a quad, which differ in threadIdx.x
+alone: a reduction along rows is one over threadIdx.x, what holds for a row is computed by all four,
+and all else are loops over the elements that a thread has itself. The fragment of sums, rounded to
+16 bits, is the fragment of the next product's left operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import BufferLoad, BufferStore, Cast, decl_buffer, floormod
+
+from tirstep.tvm_compat import SBlock, TensorLoad, structural_map
+
+from .binding import require_bindable
+from .decorators import composite
+from .errors import TransformError
+from .gpu_limits import WARP
+from .intrinsics.fragments import QUAD, SIDE, Role, place_in_fragment
+from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
+from .legality.net import inlines
+from .legality.own_lanes import OWN_LANES, has_lane_rows
+from .legality.threads import require_own_registers, require_virtual_threads_around_all
+from .loops import require_serial
+from .pass_options import require_root, set_pipeline
+from .queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
+from .rewriting import edit_block, replace_blocks
+from .tensorize import (
+    get_copied,
+    get_tile_shape,
+    has_transposed_b,
+    lay_in_fragments,
+    require_product,
+    require_whole_fragments,
+    require_zeros,
+    swizzle_wanted,
+    tile_copy,
+)
+from .tir import constant, find_all
+
+ROLES: tuple[Role, ...] = ("A", "B")
+ROWS = WARP // QUAD
+"""Of a fragment of sums, one for each quad; a tile has as many twice."""
+
+
+@composite
+@inlines
+def round_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
+    """Round what a block reads of an operand in a block of its own, in front of it.
+
+    Tensor cores take operands that are rounded already.
+
+    rewrite: ``for i, j, k: C[i, j] += float32(float16(P[i, k])) * V[k, j]`` ->
+        ``for i, k: P_float16[i, k] = float16(P[i, k])``
+        ``for i, j, k: C[i, j] += float32(P_float16[i, k]) * V[k, j]``
+    consumes: nothing
+    returns: the block that rounds; what it stores is in the operand's memory
+    requires: `operand` counts the buffers that the block reads, from 0; the block converts all that
+        it reads of it to one type, but not in its initialization, and holds no other blocks
+    """
+    name, reads = get_sblock_name(sch, block), list(sch.get(block).reads)
+    if not 0 <= operand < len(reads):
+        raise TransformError(
+            f"block '{name}' has no operand {operand}, it reads {len(reads)} buffers",
+            "count the operands from 0",
+        )
+    if find_all(sch.get(block).body, SBlock):
+        raise TransformError(f"block '{name}' holds other blocks", "pass the one inside of it")
+    dtype = _find_rounding(sch.get(block), reads[operand].source)
+    if dtype is None:
+        raise TransformError(
+            f"block '{name}' does not convert all that it reads of "
+            f"'{reads[operand].source.name}' to one type",
+            "cache the operand with cache_read_at instead",
+        )
+    copy = sch.cache_read(block, operand, str(reads[operand].source.scope()), [block])
+    old = sch.get(copy).writes[0].source
+    label = f"{reads[operand].source.name!s}_{dtype}"
+    new = decl_buffer(old.shape, dtype, label, scope=old.scope(), layout=None)
+
+    def keep_rounded(node: Cast) -> Any:
+        is_old = isinstance(node.value, TensorLoad) and node.value.source.same_as(old)
+        return BufferLoad(new, node.value.indices) if is_old else node
+
+    store = sch.get(copy).body
+    rounded = BufferStore(new, Cast(dtype, store.value), store.indices)
+    reader = structural_map(sch.get(block).body, (Cast, keep_rounded))
+    made = {
+        sch.get(copy): edit_block(sch.get(copy), rounded, (old, new)),
+        sch.get(block): edit_block(sch.get(block), reader, (old, new)),
+    }
+    replace_blocks(sch, block, made, [new], who="round_operand")
+    return copy
+
+
+def _find_rounding(block: SBlock, buffer: Any) -> str | None:
+    """The one type to which a block converts all that it loads of a buffer."""
+    loads = [load for load in find_all(block, TensorLoad) if load.source.same_as(buffer)]
+    casts = [
+        cast
+        for cast in find_all(block.body, Cast)
+        if isinstance(cast.value, TensorLoad) and cast.value.source.same_as(buffer)
+    ]
+    types = {str(cast.ty.dtype) for cast in casts}
+    return types.pop() if len(types) == 1 and len(casts) == len(loads) else None
+
+
+class FragmentProduct(NamedTuple):
+    """The block of one fragment's product, and loops around it.
+
+    Attributes
+    ----------
+    step : over the fragments of the reduction, the outermost
+    column : over those of the columns, under which a fragment of B is the same
+    """
+
+    block: SBlockRV
+    step: LoopRV
+    column: LoopRV
+
+
+@composite
+def tile_product(sch: Schedule, block: SBlockRV) -> FragmentProduct:
+    """Cut a product that a warp computes into fragments of 16×16×16.
+
+    Its last two own spatial loops are rows and columns, and its own reduction loop the steps.
+
+    rewrite: ``for i, j, k: C`` -> ``for k_0, j_0, i_0: sblock C_o: for i_1, j_1, k_1: C``
+    consumes: these loops
+    returns: the block of a fragment, and the two outer loops
+    requires: two spatial loops and one reduction loop of the block's own, serial, which 16 divides
+    """
+    name = get_sblock_name(sch, block)
+    own = get_own_loops(sch, block)
+    reductions = [loop for loop in own if is_reduction_loop(sch, block, loop)]
+    spatial = [loop for loop in own if not is_reduction_loop(sch, block, loop)][-2:]
+    if len(reductions) != 1 or len(spatial) != 2:
+        raise TransformError(
+            f"block '{name}' has {len(spatial)} spatial and {len(reductions)} reduction loops of "
+            "its own",
+            "tile a product of rows, columns and one reduction",
+        )
+    for loop in (*spatial, *reductions):
+        require_serial(sch, loop)
+        _require_whole_fragments(sch, loop)
+    node = sch.get(block)
+    stated = edit_block(node, node.body)
+    if node.init is None and len(stated.reads) != len(node.reads):
+        # What only the initialization read, before it became a block of its own.
+        replace_blocks(sch, block, {node: stated}, [], who="tile_product")
+    (i, row), (j, column), (k, step) = (
+        sch.split(loop, [None, SIDE]) for loop in (*spatial, *reductions)
+    )
+    sch.reorder(k, j, i, row, column, step)
+    return FragmentProduct(sch.blockize(row), k, j)
+
+
+def _require_whole_fragments(sch: Schedule, loop: LoopRV) -> None:
+    extent = sch.get(loop).extent
+    if constant(floormod(extent, SIDE)) != 0:
+        raise TransformError(
+            f"loop '{get_loop_name(sch, loop)}' runs {extent} times, which the {SIDE} of a "
+            "fragment do not divide",
+            "pad the block first with pad_block",
+        )
+
+
+@composite
+def lay_in_quads(sch: Schedule, block: SBlockRV, *, rows: int, columns: int | None = None) -> None:
+    """Keep what a block writes in registers, as fragments of sums are, or the rows of these.
+
+    `rows` and `columns` are the dimensions that are those of fragments; what has no columns holds
+    for a row, and is computed by each thread of a quad.
+
+    rewrite: ``P[i, j]`` -> ``P_local[i // 16, j // 16, lane, element]``, and ``m[i]`` ->
+        ``m_local[i // 8, i % 8]``
+    consumes: nothing
+    requires: a block that writes intermediate buffers with these dimensions, the last two or one of
+        rows, of which 16 divides both and 8 that of rows alone; readers that count upwards
+    """
+    for place, region in enumerate(list(sch.get(block).writes)):
+        _require_dimensions(region.source, (rows,) if columns is None else (rows, columns))
+        sch.set_scope(block, place, "local")
+
+        def place_row(*at: Any) -> tuple[Any, ...]:
+            return (*at[:rows], at[rows] // ROWS, at[rows] % ROWS, *at[rows + 1 :])
+
+        def place_element(*at: Any) -> tuple[Any, ...]:
+            i, j = at[rows], at[columns or 0]
+            front = [index for dimension, index in enumerate(at) if dimension < rows]
+            lane, element = place_in_fragment("C", i % SIDE, j % SIDE, bits=32)
+            return (*front, i // SIDE, j // SIDE, lane, element)
+
+        sch.transform_layout(
+            block, ("write", place), place_row if columns is None else place_element
+        )
+    root = require_root(sch)
+    if OWN_LANES not in sch.get(root).annotations:
+        sch.annotate(root, OWN_LANES, 1)
+        set_pipeline(sch)
+
+
+def _require_dimensions(buffer: Any, dimensions: tuple[int, ...]) -> None:
+    shape = list(buffer.shape)
+    is_last = len(dimensions) == 1 or dimensions == (len(shape) - 2, len(shape) - 1)
+    if not is_last or any(not 0 <= each < len(shape) for each in dimensions):
+        raise TransformError(
+            f"'{buffer.name}' of {len(shape)} dimensions has no rows and columns in "
+            f"{', '.join(map(str, dimensions))}",
+            "give the dimension of rows, or the last two",
+        )
+    part = ROWS if len(dimensions) == 1 else SIDE
+    for dimension in dimensions:
+        if constant(floormod(shape[dimension], part)) != 0:
+            raise TransformError(
+                f"dimension {dimension} of '{buffer.name}' has {shape[dimension]} elements, which "
+                f"{part} does not divide",
+                "pad the block first with pad_block",
+            )
+
+
+@composite
+def spread_over_quads(sch: Schedule, block: SBlockRV, *, columns: bool = True) -> None:
+    """Spread a block's last two loops over the lanes of a warp as fragments of sums are.
+
+    Without `columns` the last loop goes over rows alone, and all four threads of a quad do the
+    same. A reduction over columns becomes one over the threads of a quad.
+
+    rewrite: ``for i, j`` -> ``for i_0, i_1 in 2: for i_2 in threadIdx.y: for j_0, j_1 in 2: for
+        j_2 in threadIdx.x: for j_3 in 2``
+    consumes: these loops
+    requires: loops of the block's own, serial, which 16 divides; what `bind_loop` requires:
+        readers are spread before what they read
+    """
+    own = get_own_loops(sch, block)
+    if len(own) < 1 + columns:
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' has {len(own)} loops of its own",
+            "place the other blocks outside of its loops first",
+        )
+    for loop in own[-1 - columns :]:
+        require_serial(sch, loop)
+        _require_whole_fragments(sch, loop)
+    among = {"threadIdx.y": sch.split(own[-1 - columns], [None, 2, ROWS])[2]}
+    if columns:
+        among["threadIdx.x"] = sch.split(own[-1], [None, 2, QUAD, 2])[2]
+    for axis, loop in among.items():
+        require_bindable(sch, loop, axis)
+        sch.bind(loop, axis)
+    # Of both axes together: a lane is a place on both.
+    require_own_registers(sch, block)
+    require_virtual_threads_around_all(sch, block)
+
+
+@composite
+@inlines
+def tensorize_in_quads(
+    sch: Schedule,
+    block: SBlockRV,
+    loads: Sequence[SBlockRV],
+    zeros: SBlockRV | None,
+    *,
+    arch: str | None = None,
+) -> MmaIntrinsics:
+    """Let tensor cores multiply fragments, of which some are in registers from the start.
+
+    rewrite: ``for i, j, k: C_local += A_local * B_local`` -> ``for row in threadIdx.y: for column
+        in threadIdx.x: mma``, and so the loads and the zeros
+    consumes: the own loops of `loads`, and the blocks within `block` and `zeros`
+    returns: the names of the intrinsics
+    requires: a block that `tile_product` returned, which begins no sums itself and multiplies
+        operands of 16 bits; sums that `lay_in_quads` has laid out; `loads`, the copies of the
+        operands from ``shared.dyn`` memory into registers, but of an A that `lay_in_quads` has laid
+        out; `zeros`, the block that `decompose_reduction_at` returned, or None where the sums begin
+        with something else; readers of the sums that `spread_over_quads` has spread. What lies
+        between two products is spread together with both, in a transform of your own
+        (``tirstep.transforms.decorators.composite``): one at a time, threads would find in their
+        registers what belongs to others
+    """
+    _require_product(sch, block)
+    by_role = _find_loads(sch, block, loads)
+    _require_laid_out(sch, block, by_role)
+    if zeros is not None:
+        require_zeros(sch, zeros, sch.get(block).writes[0].source)
+    dtype, transposed = sch.get(block).reads[-1].source.dtype, has_transposed_b(sch, block)
+    intrinsics = get_mma_intrinsics(
+        str(dtype),
+        str(sch.get(block).writes[0].source.dtype),
+        transpose_b=transposed,
+        arch=arch,
+        in_quads=True,
+    )
+    names = {"A": intrinsics.load_a, "B": intrinsics.load_b}
+    for role, handle in by_role.items():
+        shape = get_tile_shape(role, SIDE, transposed)
+        require_whole_fragments(sch, handle, shape)
+        lay_in_fragments(sch, handle, role, SIDE, transposed)
+        fragment = sch.blockize(tile_copy(sch, handle, shape))
+        swizzle_wanted(sch, fragment)
+        sch.tensorize(fragment, names[role])
+    for part, name in ((block, intrinsics.multiply), (zeros, intrinsics.fill)):
+        if part is not None:
+            for loop in sch.get_loops(part)[-2:]:
+                sch.unroll(loop)
+            sch.tensorize(part, name)
+    return intrinsics
+
+
+def _require_product(sch: Schedule, block: SBlockRV) -> None:
+    """Refuse a block that is no product of fragments of 16 bits, or begins its own sums."""
+    require_product(sch, block, "tile_product")
+    dtype = sch.get(block).reads[-1].source.dtype
+    if dtype.bits != SIDE:
+        raise TransformError(f"operands of {dtype} are not of 16 bits", "use float16 or bfloat16")
+
+
+def _find_loads(sch: Schedule, block: SBlockRV, loads: Sequence[SBlockRV]) -> dict[Role, SBlockRV]:
+    """The copies of a product's operands by what they are."""
+    name, operands = get_sblock_name(sch, block), sch.get(block).reads[-2:]
+    found: dict[Role, SBlockRV] = {}
+    for load in loads:
+        source, target = get_copied(sch, load)
+        roles = [
+            role
+            for role, region in zip(ROLES, operands, strict=True)
+            if region.source.same_as(target)
+        ]
+        if not roles or (source.scope(), target.scope()) != (SCOPE, "local"):
+            raise TransformError(
+                f"block '{get_sblock_name(sch, load)}' copies no operand of block '{name}' from "
+                f"{SCOPE} memory into registers",
+                "pass the copies that cache_read_at placed for its operands",
+            )
+        found[roles[0]] = load
+    if "B" not in found:
+        raise TransformError(
+            f"none of {len(loads)} loads copies '{operands[1].source.name}', the B of block "
+            f"'{name}'",
+            f'cache it in scope "{SCOPE}" and then in "local", and pass that copy',
+        )
+    return found
+
+
+def _require_laid_out(sch: Schedule, block: SBlockRV, loads: Mapping[Role, SBlockRV]) -> None:
+    """Refuse sums, or an A that nothing loads, that are no fragments."""
+    sums, a, _ = (region.source for region in sch.get(block).reads)
+    for buffer in (sums, *([] if "A" in loads else [a])):
+        if not has_lane_rows(buffer) or constant(buffer.shape[-1]) != SIDE * SIDE // WARP:
+            raise TransformError(
+                f"'{buffer.name}' of block '{get_sblock_name(sch, block)}' is no fragment in "
+                "registers",
+                "lay it out with lay_in_quads, or pass the copy that loads it",
+            )

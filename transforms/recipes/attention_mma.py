@@ -1,0 +1,365 @@
+"""Attention in half precision on tensor cores by mma.sync: FlashAttention-2 as a schedule.
+
+What T. Dao wrote by hand (FlashAttention-2, 2023) comes out of the plain program: warps own rows of
+queries, the scores of a tile of keys never leave the registers of their warp, and as they are
+rounded they are the left operand of the second product. Tiles of keys and values come as those of a
+matmul (`mma`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from ..beginnings import begin_before_loop
+from ..binding import bind_loop
+from ..caching import cache_read_at
+from ..errors import TransformError
+from ..exponentials import use_powers_of_two
+from ..fusion.fuse import fuse_reductions
+from ..intrinsics.fragments import SIDE
+from ..loops import reorder_loops, split_loop, suggest_unrolling
+from ..masks import end_loop_at_mask, split_loop_at_mask
+from ..pipelining import prefetch_asynchronously
+from ..placement import compute_block_at, reverse_compute_block_at
+from ..quads import (
+    FragmentProduct,
+    lay_in_quads,
+    round_operand,
+    spread_over_quads,
+    tensorize_in_quads,
+    tile_product,
+)
+from ..queries import get_extent, get_own_loops, is_reduction_loop
+from ..reduction import decompose_reduction_at
+from ..tensorize import TileLayout, stage_fragments_at
+from ..tir import constant
+from ..vectorize import vectorize_loop
+from .attention import BLOCKS
+from .ladder import Family, Ladder, knob
+from .recipe import Example, get_sblocks
+
+Queries = Literal["registers", "shared"]
+"""Loaded once, or for each tile of keys."""
+Powers = Literal["e", "two", "two, distributed"]
+"""exp((x - m) * c), exp2((x - m) * d) or exp2(x * d - m * d) of scores x and their maximum m."""
+VECTOR = 8
+"""Elements of 16 bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionMmaConfig:
+    """Knobs of attention on tensor cores, whose tiles divide queries and keys, and 16 dim."""
+
+    warps: int = knob(4, "warps of a block, each with rows of its own", choices=(4, 8))
+    rows: int = knob(16, "queries of a warp, in fragments of 16", choices=(16, 32))
+    keys: int = knob(64, "keys and values of a tile, in fragments of 16", choices=(32, 64, 128))
+    queries: Queries = knob(
+        "registers",
+        "from where the fragments of queries come for each tile of keys",
+        choices=("registers", "shared"),
+    )
+    layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
+    powers: Powers = knob(
+        "e", "of what exponentials are powers, and whether their factor comes before a difference"
+    )
+    starts_before: bool = knob(
+        False, "whether what rows begin with is stored before the loop over tiles of keys"
+    )
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(2, 3))
+    ends_at_mask: bool = knob(
+        False, "whether tiles of keys that causality hides are left out; of causal attention"
+    )
+    splits_at_mask: bool = knob(
+        False, "whether tiles of which causality hides nothing do without masks; of the same"
+    )
+
+
+class Fused(NamedTuple):
+    """What the fusion leaves: the loops of warps and of tiles of keys, and the blocks.
+
+    Attributes
+    ----------
+    tile, largest : the maximum of a tile, and the one so far
+    power, rounded : exponentials, and as the second product takes them
+    part, total : the sum of a tile, and the one so far
+    weighted, result : the sums of values so far, and those divided by the total
+    """
+
+    warp: LoopRV
+    steps: LoopRV
+    scores: SBlockRV
+    tile: SBlockRV
+    largest: SBlockRV
+    power: SBlockRV
+    rounded: SBlockRV
+    part: SBlockRV
+    total: SBlockRV
+    weighted: SBlockRV
+    result: SBlockRV
+
+
+def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
+    """One kernel, whose warps keep scores, exponentials and results in fragments."""
+    blocks = get_sblocks(sch)
+    power, weighted = blocks[2], blocks[4]
+    _require_half(sch, weighted)
+    if config.powers != "e":
+        use_powers_of_two(sch, power, distributes=config.powers == "two, distributed")
+        yield "powers_of_two"
+    round_operand(sch, weighted, operand=0)
+    yield "exponentials_rounded"
+    fused = _fuse(sch, blocks, config)
+    yield "fused"
+    copies = yield from _compute_in_fragments(sch, fused, config)
+    if config.ends_at_mask:
+        end_loop_at_mask(sch, fused.steps)
+        yield "ends_at_mask"
+    if config.splits_at_mask:
+        split_loop_at_mask(sch, fused.steps)
+        yield "splits_at_mask"
+    stages = min(config.stages, get_extent(sch, fused.steps) or 1)
+    if stages > 1:
+        prefetch_asynchronously(sch, fused.steps, copies, stages=stages)
+        yield "next_tiles_asynchronously"
+
+
+def _fuse(sch: Schedule, blocks: Sequence[SBlockRV], config: AttentionMmaConfig) -> Fused:
+    """All blocks in one nest, under the loop over tiles of keys."""
+    scores, largest, _, total, weighted, result = blocks
+    batch, head, query, key = sch.get_loops(largest)
+    tiles, rest = split_loop(sch, query, inner=config.warps * config.rows)
+    warp, row = split_loop(sch, rest, inner=config.rows)
+    steps, _ = split_loop(sch, key, inner=config.keys)
+    reorder_loops(sch, [warp, steps, row])
+    (tile, part), _ = fuse_reductions(sch, largest, total, steps, accumulate="apart")
+    _, (power, rounded) = fuse_reductions(sch, largest, weighted, steps)
+    compute_block_at(sch, scores, steps)
+    reverse_compute_block_at(sch, result, warp)
+    axes = {"blockIdx.z": batch, "blockIdx.y": head, "blockIdx.x": tiles, "threadIdx.z": warp}
+    for axis, loop in axes.items():
+        bind_loop(sch, loop, axis=axis)
+    return Fused(warp, steps, scores, tile, largest, power, rounded, part, total, weighted, result)
+
+
+def _compute_in_fragments(
+    sch: Schedule, fused: Fused, config: AttentionMmaConfig
+) -> Generator[str, None, list[SBlockRV]]:
+    """Products on tensor cores, and between them what lanes compute in registers of their own.
+
+    Returns the copies of keys and values into shared memory.
+    """
+    repair = _take_out_repair(sch, fused.weighted)
+    products = tile_product(sch, fused.scores), tile_product(sch, fused.weighted)
+    yield "tiled"
+    for block in (fused.scores, fused.power, fused.rounded, fused.weighted):
+        lay_in_quads(sch, block, rows=2, columns=3)
+    for block in (fused.tile, fused.part, fused.largest, fused.total):
+        lay_in_quads(sch, block, rows=2)
+    yield "in_fragments"
+    loads, copies = _stage(sch, products, (fused.warp, fused.steps), config)
+    yield "in_shared_memory"
+    zeros = decompose_reduction_at(sch, products[0].block, products[0].step)
+    tensorize_in_quads(sch, products[0].block, loads[:2], zeros)
+    tensorize_in_quads(sch, products[1].block, loads[2:], None)
+    # In the same step: elements of fragments are where a lane finds its own, or nowhere.
+    of_rows = (fused.total, fused.largest)
+    elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
+    elements += [fused.part, fused.power, fused.largest, fused.tile]
+    for block in elements:
+        spread_over_quads(sch, block, columns=block not in of_rows)
+    vectorize_loop(sch, get_own_loops(sch, fused.result)[-1])
+    yield "tensorized"
+    for block in elements:
+        suggest_unrolling(sch, get_own_loops(sch, block)[0])
+    for product in products:
+        suggest_unrolling(sch, product.step)
+    yield "unrolled"
+    if config.starts_before:
+        _start_before(sch, fused, repair)
+        yield "started_before"
+    return copies
+
+
+def _require_half(sch: Schedule, weighted: SBlockRV) -> None:
+    values = sch.get(weighted).reads[-1].source
+    if values.dtype.bits != SIDE:
+        raise TransformError(
+            "attention_mma",
+            f"values of {values.dtype} are not of 16 bits",
+            "choose dtype=float16 or dtype=bfloat16",
+        )
+    if (constant(values.shape[-1]) or 0) % SIDE:
+        raise TransformError(
+            "attention_mma",
+            f"dim={values.shape[-1]} is no multiple of a fragment's {SIDE}",
+            f"choose a multiple of {SIDE}",
+        )
+
+
+def _take_out_repair(sch: Schedule, weighted: SBlockRV) -> SBlockRV:
+    """The block that repairs the sums where the maximum moves, in front of a tile's products."""
+    own = get_own_loops(sch, weighted)
+    steps = [loop for loop in own if is_reduction_loop(sch, weighted, loop)]
+    reorder_loops(sch, [*steps, *(loop for loop in own if loop not in steps)])
+    return decompose_reduction_at(sch, weighted, steps[0])
+
+
+def _start_before(sch: Schedule, fused: Fused, repair: SBlockRV) -> None:
+    """Store in front of the loop what results, maxima and sums begin with."""
+    begin_before_loop(sch, repair, fused.steps)
+    for block in (fused.largest, fused.total):
+        decompose_reduction_at(sch, block, fused.steps)
+
+
+def _stage(
+    sch: Schedule,
+    products: Sequence[FragmentProduct],
+    loops: tuple[LoopRV, LoopRV],
+    config: AttentionMmaConfig,
+) -> tuple[list[SBlockRV], list[SBlockRV]]:
+    """Bring queries, keys and values through shared memory into fragments.
+
+    Returns the loads of fragments, and the copies of keys and values in their order.
+    """
+    (warp, steps), (scores, weighted) = loops, products
+
+    def stage(block: SBlockRV, loop: LoopRV, operand: int) -> SBlockRV:
+        return stage_fragments_at(
+            sch,
+            block,
+            loop,
+            operand=operand,
+            warps=config.warps,
+            vector=VECTOR,
+            layout=config.layout,
+            in_quads=True,
+            comes_first=True,
+            tail="guard",
+        )
+
+    copies = [stage(weighted.block, steps, 2), stage(scores.block, steps, 1)]
+    values = cache_read_at(sch, weighted.block, weighted.column, operand=2, scope="local")
+    keys = cache_read_at(sch, scores.block, scores.column, operand=1, scope="local")
+    place = warp if config.queries == "registers" else scores.step
+    queries = cache_read_at(sch, scores.block, place, operand=0, scope="local")
+    stage(queries, warp, 0)
+    return [queries, keys, values], copies[::-1]
+
+
+SMALL = {"batch": 1, "heads": 2, "queries": 64, "keys": 64, "dim": 32}
+SHAPE = {"batch": 4, "heads": 16, "queries": 2048, "keys": 2048, "dim": 128}
+HALF = {"dtype": "bfloat16", "out": "bfloat16"}
+FRAGMENTS = Family(
+    kernel="attention",
+    config=AttentionMmaConfig,
+    schedule=schedule,
+    blocks=(BLOCKS,),
+    default_example=Example(SHAPE, options=HALF),
+    small=Example(SMALL, options=HALF, config={"warps": 2, "keys": 32}),
+    tiles=("warps", "rows", "keys"),
+    dtypes=("float16", "bfloat16"),
+    arch="sm_80",
+)
+WITH_FRAGMENTS = ("kernels == 1", "HMMA > 0 on sm_80", "LDSM > 0 on sm_80")
+ON_TENSOR_CORES = (*WITH_FRAGMENTS, "spills == 0 on sm_80", "spills == 0 on sm_90a")
+ASYNCHRONOUSLY = {"next_tiles_asynchronously": ("cp_async_bytes == 16", *ON_TENSOR_CORES)}
+FULL = {"next_tiles_asynchronously": ("cp_async_bytes == 16", *WITH_FRAGMENTS)}
+"""Of rungs that fill the registers of a thread, of which the compiler spills a few."""
+plain = FRAGMENTS.root(
+    "mma",
+    why="Tensor cores multiply; scores, exponentials and results are fragments in registers",
+    expects={"unrolled": ON_TENSOR_CORES},
+)
+swizzled = plain.plus(
+    "mma_swizzled",
+    layout="swizzled",
+    why="The eight rows that ldmatrix reads at once lie in different banks",
+)
+piped = swizzled.plus(
+    "mma_async",
+    stages=2,
+    why="The next tiles of keys and values are copied asynchronously",
+    expects=ASYNCHRONOUSLY,
+)
+two = piped.plus(
+    "mma_exp2",
+    powers="two",
+    why="One factor in front of the power of two that the GPU computes",
+)
+started = two.plus(
+    "mma_straight",
+    starts_before=True,
+    why="The loop over keys has no branch, so that exponentials and products overlap",
+    expects=FULL,
+)
+distributed = started.plus(
+    "mma_multiply_add",
+    powers="two, distributed",
+    why="An exponent is one multiplication and addition",
+    expects=ASYNCHRONOUSLY,
+)
+wide = distributed.plus(
+    "mma_padded",
+    layout="padded",
+    why="Rows that lie apart need no exchange of chunks, whose addresses take registers",
+)
+shared = wide.plus(
+    "mma_queries",
+    queries="shared",
+    why="Fragments of queries come from shared memory each time; sets up the next",
+)
+tall = shared.plus(
+    "mma_rows",
+    rows=32,
+    why="A warp reads half as many fragments of keys and values for each product",
+    expects=FULL,
+)
+ATTENTION_MMA = Ladder(
+    "attention_mma",
+    "attention",
+    "half precision on tensor cores, by mma.sync",
+    (plain, swizzled, piped, two, started, distributed, wide, shared, tall),
+    SHAPE,
+)
+CAUSAL = {"causal": True}
+CAUSAL_FRAGMENTS = replace(
+    FRAGMENTS,
+    default_example=replace(FRAGMENTS.default_example, options={**HALF, **CAUSAL}),
+    small=replace(FRAGMENTS.small, options={**HALF, **CAUSAL}),
+)
+causal = CAUSAL_FRAGMENTS.root(
+    "mma_causal",
+    rows=32,
+    queries="shared",
+    layout="padded",
+    stages=2,
+    powers="two, distributed",
+    starts_before=True,
+    why="All scores are computed, and those of keys behind a query are hidden",
+    expects=FULL,
+)
+ended = causal.plus(
+    "mma_causal_ended",
+    ends_at_mask=True,
+    why="A block ends at the last key that one of its queries sees: half of the tiles are never "
+    "computed",
+    expects=FULL,
+)
+parted = ended.plus(
+    "mma_causal_parted",
+    splits_at_mask=True,
+    why="Only the tiles on the diagonal are masked",
+    expects=FULL,
+)
+ATTENTION_MMA_CAUSAL = Ladder(
+    "attention_mma_causal",
+    "attention",
+    "causal attention on tensor cores, by mma.sync",
+    (causal, ended, parted),
+    SHAPE,
+)

@@ -1,0 +1,275 @@
+"""Products of few rows, whose time is that of reading B: columns on threads, and all rows in each.
+
+What shared memory would save, a second use of B, is not there: no two threads read the same of it.
+Of more rows than a thread has sums for, B is read several times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from ..binding import bind_loop
+from ..caching import accumulate_in_registers, cache_read_at
+from ..gpu_limits import WARP
+from ..inlining import inline_producers
+from ..layout import pad_block
+from ..loops import fuse_loops, reorder_loops, split_loop, unroll_loop
+from ..pass_options import set_pipeline
+from ..placement import compute_block_at
+from ..queries import get_extent, get_own_loops
+from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
+from ..rows import find_vector
+from ..tir import is_used
+from ..vectorize import WIDEST, vectorize_copy, vectorize_loop
+from ..warp_tiling import largest_divisor
+from .gemm import STATIC_SHARED_BYTES, SUM_VECTOR, add_parts, get_row_lengths
+from .gpus import Gpu
+from .ladder import Family, Ladder, knob
+from .recipe import Example
+from .tile_choice import VECTOR_BYTES, Sizes
+
+RESIDENT = 1024
+"""Threads of each multiprocessor that read at the same time."""
+FEW_ROWS = 8
+"""Of a product that is faster so than on tensor cores, where its operands would be copied."""
+FEW_BLOCKS, LONG = 8, 4096
+"""Blocks of columns, up to which more threads of a block share a k from so many on: fewer parts are
+added up then.
+"""
+MOST_PRODUCTS = 2048
+"""Of a thread for the rows of B that it has in flight, without a loop."""
+SHAPE = {"m": 4, "n": 8192, "k": 8192}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkinnyConfig:
+    """Knobs of a product whose rows are all in each thread.
+
+    With a tail of "refuse" threads * vector divides n, and steps * depth * split_k divides k.
+    """
+
+    rows: int = knob(
+        8, "rows of A that a thread has sums for, at most; more are on blocks of their own"
+    )
+    threads: int = knob(64, "threads of a block, on columns", choices=(32, 64))
+    vector: int = knob(1, "neighbouring columns of a thread, at most", choices=(2, 4, 8))
+    steps: int = knob(1, "rows of B that a thread has in flight", choices=(2, 4, 8, 16))
+    depth: int = knob(
+        1,
+        "rows of threads of a block, each with a slice of k, that add up in shared memory",
+        choices=(2, 4, 8, 16),
+    )
+    split_k: int = knob(
+        1, "slices of the reduction, each on blocks of its own", choices=(4, 8, 16, 32, 64)
+    )
+    tail: Literal["refuse", "pad"] = knob(
+        "refuse", "what happens where these do not divide: pad with zeros, as B is read"
+    )
+
+
+def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
+    """The steps of a config, on block "C" of matmul."""
+    total = sch.get_sblock("C")
+    vector = _find_vector(sch, total, config)
+    widths = _find_lanes_of_a(sch, total, config), vector
+    block = yield from _cut(sch, total, config, vector)
+    if config.depth > 1:
+        block = _share_columns(sch, block, config, vector)
+    else:
+        _bind_grid(sch, block, config, vector)
+    *_, rows, columns, _ = sch.get_loops(block)
+    threads, each = split_loop(sch, columns, inner=vector)
+    depth = split_reduction(sch, block, inner=config.steps)
+    reorder_loops(sch, [threads, depth.outer, depth.inner, rows, each])
+    bind_loop(sch, threads, axis="threadIdx.x")
+    yield "columns_on_threads"
+    result = accumulate_in_registers(sch, block, threads)
+    if config.tail != "refuse":
+        set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
+    vectorize_copy(sch, result, vector=math.gcd(vector, SUM_VECTOR))
+    for operand, lanes in enumerate(widths):
+        fragment = cache_read_at(sch, block, depth.outer, operand=operand, scope="local")
+        inline_producers(sch, fragment)
+        last = split_loop(sch, get_own_loops(sch, fragment)[-1], inner=lanes)
+        if lanes > 1:
+            vectorize_loop(sch, last.inner)
+        for loop in get_own_loops(sch, fragment)[:-1]:
+            unroll_loop(sch, loop)
+    yield "operands_in_registers"
+    for loop in (depth.inner, rows, each):
+        unroll_loop(sch, loop, limit=MOST_PRODUCTS)
+    decompose_reduction_at(sch, block, depth.outer)
+    yield "unrolled"
+    if config.split_k > 1:
+        add_parts(sch, total, config.tail)
+        yield "parts_added"
+
+
+def choose_config(sch: Schedule, sizes: Sizes, gpu: Gpu) -> SkinnyConfig:
+    """The config for few rows, by rules.
+
+    They are those of 434 measurements on an H200, of 1 to 8 rows by seven pairs of n and k, in
+    float32 and bfloat16.
+    """
+    node = sch.get(sch.get_sblock("C"))
+    vector = _find_lanes(node.reads[-1].source, sizes.n, WIDEST)
+    config = SkinnyConfig(threads=WARP, vector=WIDEST, depth=8, steps=4)
+    blocks = -(-sizes.n // (config.threads * vector))
+    if blocks <= FEW_BLOCKS and sizes.k >= LONG:
+        config = replace(config, depth=16)
+    wanted = round(gpu.multiprocessors * RESIDENT / (config.threads * config.depth) / blocks)
+    is_whole = sizes.k % (VECTOR_BYTES // sizes.dtype.itemsize) == 0
+    rounds = sizes.k // (2 * config.depth)
+    if sizes.m <= (4 if is_whole else 2) and rounds // 8 >= wanted:
+        config = replace(config, steps=8)
+    most = max(1, min(wanted, rounds // config.steps))
+    parts = 1 << min(round(math.log2(most)), max(rounds // config.steps, 1).bit_length() - 1)
+    divides = (
+        sizes.n % (config.threads * vector) == 0
+        and sizes.k % (config.steps * config.depth * parts) == 0
+    )
+    return replace(config, split_k=parts, tail="refuse" if divides else "pad")
+
+
+def choose_for_odd_rows(sch: Schedule, sizes: Sizes, gpu: Gpu) -> SkinnyConfig | None:
+    """The config in place of a tile of tensor cores, which takes copies of operands whose rows are
+    no multiples of 16 bytes; None where the tile is faster.
+    """
+    total = sch.get_sblock("C")
+    if sizes.has_whole_rows or sizes.m > FEW_ROWS or is_transposed(sch, total):
+        return None
+    return choose_config(sch, sizes, gpu)
+
+
+def is_transposed(sch: Schedule, total: SBlockRV) -> bool:
+    """Whether a row of B is along k, so that no vectors of it are columns."""
+    node = sch.get(total)
+    return is_used(node.iter_vars[-1].var, node.reads[-1].region[-1].min)
+
+
+def _cut(
+    sch: Schedule, total: SBlockRV, config: SkinnyConfig, vector: int
+) -> Generator[str, None, SBlockRV]:
+    """Pad with zeros, and cut k in slices; the block to tile."""
+    if config.tail == "pad":
+        multiples = 1, config.threads * vector, config.steps * config.depth * config.split_k
+        pad_block(sch, total, multiples=multiples)
+        yield "padded"
+    if config.split_k == 1:
+        return total
+    partial = rfactor_reduction(sch, total, parts=config.split_k)
+    yield "cut_in_parts"
+    return partial.block
+
+
+def _bind_grid(
+    sch: Schedule, block: SBlockRV, config: SkinnyConfig, vector: int
+) -> tuple[LoopRV, LoopRV, LoopRV]:
+    """Put columns, rows beyond those of a thread, and slices of k on GPU blocks.
+
+    Returns the loop of blocks, and those of rows and columns inside.
+    """
+    *slices, rows, wide, _ = sch.get_loops(block)
+    height = get_extent(sch, rows) or 1
+    most = largest_divisor(height, most=config.rows)
+    groups, rows = split_loop(sch, rows, inner=most)
+    blocks, columns = split_loop(sch, wide, inner=config.threads * vector)
+    reorder_loops(sch, [blocks, rows])
+    bind_loop(sch, groups, axis="blockIdx.z")
+    bind_loop(sch, blocks, axis="blockIdx.x")
+    for loop in slices:
+        bind_loop(sch, loop, axis="blockIdx.y")
+    return blocks, rows, columns
+
+
+def _share_columns(sch: Schedule, block: SBlockRV, config: SkinnyConfig, vector: int) -> SBlockRV:
+    """Give each row of a block's threads a slice of k, and add their sums in shared memory."""
+    slices = rfactor_reduction(sch, block, parts=config.depth)
+    blocks, rows, inside = _bind_grid(sch, block, config, vector)
+    cells = config.depth * (get_extent(sch, rows) or 1) * config.threads * vector
+    is_large = cells * sch.get(block).writes[0].source.dtype.itemsize > STATIC_SHARED_BYTES
+    sch.set_scope(slices.block, 0, "shared.dyn" if is_large else "shared")
+    compute_block_at(sch, slices.block, blocks)
+    cells = fuse_loops(sch, [rows, inside])
+    accumulate_in_registers(sch, block, cells)  # before the guard, which may stand around no crop
+    rest, columns = split_loop(sch, cells, inner=config.threads)
+    _, deep = split_loop(sch, rest, inner=config.depth, tail="guard")
+    bind_loop(sch, deep, axis="threadIdx.y")
+    bind_loop(sch, columns, axis="threadIdx.x")
+    bind_loop(sch, get_own_loops(sch, slices.block)[0], axis="threadIdx.y")
+    return slices.block
+
+
+def _find_vector(sch: Schedule, total: SBlockRV, config: SkinnyConfig) -> int:
+    """The columns of a vector: of whole ones is a row of B, which is not transposed."""
+    if is_transposed(sch, total):
+        return 1
+    length = get_row_lengths(sch, total)[1]
+    return _find_lanes(sch.get(total).reads[-1].source, length, config.vector)
+
+
+def _find_lanes_of_a(sch: Schedule, total: SBlockRV, config: SkinnyConfig) -> int:
+    """The elements of a vector of A, of which a thread takes `steps` side by side in each row."""
+    a = sch.get(total).reads[-2].source
+    return _find_lanes(a, math.gcd(get_row_lengths(sch, total)[0], config.steps), WIDEST)
+
+
+def _find_lanes(buffer: Any, length: int, most: int) -> int:
+    # TVM has CUDA's types for four elements of one byte at most, where there is a guard.
+    widest = min(most, 4) if buffer.dtype.itemsize == 1 else most
+    return find_vector(length, buffer.dtype, most=widest)
+
+
+SKINNY = Family(
+    kernel="matmul",
+    config=SkinnyConfig,
+    schedule=schedule,
+    blocks=("C", "C C_cast"),
+    default_example=Example(SHAPE),
+    small=Example({"m": 3, "n": 64, "k": 96}, config={"threads": 8}),
+    tiles=("threads",),
+)
+columns = SKINNY.root(
+    "skinny",
+    why="A thread sums a column of B, once for all rows of A",
+    expects={"unrolled": ("kernels == 1", "shared_bytes == 0", "vector_loads == 0")},
+)
+vectors = columns.plus(
+    "skinny_vectors",
+    vector=8,
+    why="One load moves 16 bytes of a row of B",
+    expects={"unrolled": ("vector_loads == 1", "scalar_stores == 0")},
+)
+batches = vectors.plus(
+    "skinny_batches",
+    steps=8,
+    why="Eight rows of B are in flight, and A is read in vectors, too",
+    golden={"steps": 4},
+    expects={"unrolled": ("scalar_loads == 0",)},
+)
+shared = batches.plus(
+    "skinny_shared",
+    depth=8,
+    why="Rows of threads of a block share k, and add their sums in shared memory",
+    golden={"depth": 2},
+)
+split = shared.plus(
+    "skinny_split_k",
+    split_k=8,
+    why="Slices of k fill all multiprocessors, however few the columns are",
+    golden={"split_k": 2},
+    expects={"unrolled": ("scalar_loads == 0",), "parts_added": ("kernels == 2",)},
+)
+LADDER = Ladder(
+    name="matmul_skinny",
+    kernel="matmul",
+    title="few rows: B is read once, by vectors",
+    recipes=(columns, vectors, batches, shared, split),
+    shape=SHAPE,
+)
