@@ -255,7 +255,7 @@ IN_EPILOGUES_AND_PADDING = (
         "padding",
         "the image ends one row early",
         DEPTHWISE,
-        Edit("vh + vy < 17", "vh + vy < 16"),
+        Edit("vh + vy < 7", "vh + vy < 6"),
     ),
     plant_scheduled(
         "row above the image",
