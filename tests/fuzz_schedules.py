@@ -40,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 from tirstep.modules import Problem
 from tirstep.strategies.players import (
     MOVES,
+    RARE,
     SIZES,
     Dice,
     Player,
@@ -47,6 +48,7 @@ from tirstep.strategies.players import (
     draw_huge,
     draw_problem,
     draw_quads,
+    draw_rare,
     draw_warpgroups,
 )
 from tirstep.strategies.plays import (
@@ -103,7 +105,13 @@ class Session:
     def _draw(self, choice: Dice) -> Problem:
         if self.only in PARTS:
             return PARTS[self.only](choice)
-        return draw_problem(choice, self.only or choice.one(list(SIZES), "kernel"))
+        if self.only in SIZES and self.only not in RARE:
+            return draw_problem(choice, self.only)
+        if self.only in RARE and self.only not in SIZES:
+            return draw_rare(choice, self.only)
+        is_rare = choice.one((False, False, True), "rare")
+        name = self.only or choice.one(list(RARE if is_rare else SIZES), "kernel")
+        return (draw_rare if is_rare else draw_problem)(choice, name)
 
     def note(self, trial: int | None) -> None:
         """Write down what has been seen, and the trial that now begins, if there is one more."""
@@ -306,7 +314,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--device", dest="devices", action="append", help="besides cpu, simulator")
     parser.add_argument("--keep-going", action="store_true", help="collect all that is wrong")
     parser.add_argument("--ignore", action="append", default=[], help="findings with this text")
-    parser.add_argument("--only", choices=[*SIZES, *PARTS], default="", help="draw these alone")
+    parser.add_argument(
+        "--only",
+        choices=[*dict.fromkeys((*SIZES, *RARE)), *PARTS],
+        default="",
+        help="draw these alone",
+    )
     parser.add_argument("--trial", type=int, help="play this one alone")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="for programs")
     parser.add_argument("--trials", type=int, help="end after so many, before the time is over")

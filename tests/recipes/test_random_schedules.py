@@ -13,7 +13,18 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tirstep import transforms as tr
-from tirstep.strategies.players import MOVES, SIZES, WEIGHTS, Dice, Player, draw_huge, draw_problem
+from tirstep.modules import kernels
+from tirstep.strategies.players import (
+    MOVES,
+    RARE,
+    SIZES,
+    WEIGHTS,
+    Dice,
+    Player,
+    draw_huge,
+    draw_problem,
+    draw_rare,
+)
 from tirstep.strategies.plays import LIMIT, TOO_LONG, Play, is_finished, judge, require_structure
 
 EXAMPLES = max(10, settings().max_examples)
@@ -87,6 +98,14 @@ def test_every_public_transform_has_a_move() -> None:
     assert {f"do_{name}" for name in transforms} == {
         name for name in dir(Player) if name.startswith("do_")
     }
+
+
+def test_every_kernel_is_drawn_by_the_long_fuzzer() -> None:
+    """A new kernel takes part, or this fails."""
+    assert {*SIZES, *RARE} == set(kernels())
+    for trial in range(20):
+        for name in RARE:
+            assert draw_rare(Dice(f"rare:{trial}"), name).kernel.name == name
 
 
 def test_most_random_schedules_can_be_launched() -> None:
