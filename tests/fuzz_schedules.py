@@ -92,8 +92,8 @@ class Session:
         play: Play | None = None
         try:
             choice = Dice(f"{self.seed}:{trial}")
-            is_huge = not self.only and choice.one(range(HUGE_ONES), "huge") == 0
-            play = Play(draw_huge(choice) if is_huge else self._draw(choice))
+            problem, is_huge = self.draw(choice)
+            play = Play(problem)
             self.counts["trials"] += 1
             Player(choice, play).play_all(choice.one(range(3, 40), "tries"))
             self._judge(play, is_huge)
@@ -101,6 +101,11 @@ class Session:
             self._report(trial, play, wrong)
         finally:
             self.counts.update(play.counts if play else {})
+
+    def draw(self, choice: Dice) -> tuple[Problem, bool]:
+        """A problem, and whether it is a huge one, which is not run."""
+        is_huge = not self.only and choice.one(range(HUGE_ONES), "huge") == 0
+        return (draw_huge(choice) if is_huge else self._draw(choice)), is_huge
 
     def _draw(self, choice: Dice) -> Problem:
         if self.only in PARTS:
