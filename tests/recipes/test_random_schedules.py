@@ -137,7 +137,7 @@ def test_most_random_schedules_can_be_launched() -> None:
         begun += any(call.name == PREFIX for call in play.calls)
         several += len(find_kernels(play.module)) > 1
         done.update({key: 1 for key in play.counts if key.startswith("done ")})
-    assert finished >= 22
-    assert begun >= 8
+    assert finished >= 33  # 28 are without the finishing phase
+    assert begun >= 12
     assert several >= 8
     assert len(done) > len(WEIGHTS) * 2 // 5  # the rest takes more than 39 schedules
