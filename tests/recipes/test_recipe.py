@@ -16,7 +16,7 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For
 
 from tirstep.lowering_checks import run_recipe
-from tirstep.modules import get_kernel, matmul, matmul_bias_relu, vector_add
+from tirstep.modules import depthwise_conv2d, get_kernel, matmul, matmul_bias_relu, vector_add
 from tirstep.transforms import TransformError, bind_loop, decorators, split_loop
 from tirstep.transforms.decorators import transform
 from tirstep.transforms.recipes import (
@@ -228,6 +228,20 @@ def test_a_module_with_other_blocks_is_refused_untouched() -> None:
     with pytest.raises(TransformError, match=sentence):
         RECIPES["matmul_naive"](sch)
     assert sch.mod.script() == before
+
+
+def test_what_tvm_refuses_of_a_primitive_is_a_refusal_of_the_recipe() -> None:
+    """decompose_padding wants sizes that are known; the recipe calls it itself."""
+    problem = depthwise_conv2d.problem(2, 1, 6, 1, 1, symbolic=("b", "c", "h", "k"))
+    running = RECIPES["depthwise_conv2d_planes"].run(
+        Schedule(problem.module), planes=8, tail="guard"
+    )
+    with pytest.raises(
+        TransformError,
+        match=r"^depthwise_conv2d_planes: TVM refuses: decompose_padding expect the block 'padded' "
+        r".*\[recipe depthwise_conv2d_planes, after step 'fragments_in_registers', ",
+    ):
+        list(running)
 
 
 def test_a_refusal_says_after_which_step_and_where() -> None:

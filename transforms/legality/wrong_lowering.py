@@ -26,6 +26,7 @@ from .lowered_memory import (
 )
 from .masks import find_broken_ends
 from .merged_memory import Overwritten, find_merged, find_overlaps, find_overwritten
+from .open_sizes import close_sizes
 from .pipelines import find_broken_pipelines
 from .repairs import find_broken_repairs
 from .sound import recall
@@ -130,6 +131,16 @@ def _by_problem(find: Callable[[IRModule], Iterable[Fault]]) -> _Net:
         return found
 
     return _Net(find_all_problems, lambda fault: fault)
+
+
+def _at_some_sizes(find: Callable[[IRModule], dict[Any, Any]]) -> Callable[[IRModule], Any]:
+    """What looks at sizes that a module leaves open, too, at some values of these."""
+
+    def look(module: IRModule) -> dict[Any, Any]:
+        found, closed = find(module), close_sizes(module)
+        return found if closed.same_as(module) else {**find(closed), **found}
+
+    return look
 
 
 def _blame_read(lost: LostRead) -> Fault:
@@ -247,7 +258,10 @@ _BEFORE_READS = (
     _by_problem(find_broken_ends),
     _by_problem(find_broken_repairs),
 )
-_READS = (_Net(find_lost_reads, _blame_read), _Net(find_outside, _blame_outside))
+_READS = (
+    _Net(_at_some_sizes(find_lost_reads), _blame_read),
+    _Net(_at_some_sizes(find_outside), _blame_outside),
+)
 _BEHIND_READS = (
     _Net(find_overlaps, _blame_overlap),
     _Net(find_merged, _blame_merged),

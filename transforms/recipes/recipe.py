@@ -25,15 +25,16 @@ from typing import (
 )
 
 import tvm
-from tvm.s_tir import Schedule
+from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV, Trace
 from tvm.tirx import PrimFunc
 
 from tirstep.tvm_compat import SBlock
 
+from ..advice import advise
 from ..arguments import UnfitError, read_arguments, show
 from ..decorators import asked_together
-from ..errors import TransformError
+from ..errors import TransformError, describe_error
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
 
@@ -222,10 +223,16 @@ class Recipe:
                 with asked_together(sch) if self._is_ours else contextlib.nullcontext():
                     name = next(generator, None)
             except TransformError as error:
-                error.recipe = error.recipe or self.name
-                error.step = error.step or last
-                error.line = error.line or self._failing_line(error, generator)
+                self._place(error, last, generator)
                 raise
+            except ScheduleError as error:
+                if not self._is_ours:
+                    raise
+                reason = describe_error(error)  # of one of TVM's own primitives
+                refusal = TransformError(self.name, f"TVM refuses: {reason}", advise(reason))
+                refusal.__traceback__ = error.__traceback__
+                self._place(refusal, last, generator)
+                raise refusal from error
             if name is None:
                 self._require_steps(index - 1)
                 return
@@ -240,6 +247,12 @@ class Recipe:
     def _is_ours(self) -> bool:
         """Whether its steps are tirstep's: of others, a refusal may be caught at its transform."""
         return str(getattr(self.body, "__module__", "")).startswith(_OURS)
+
+    def _place(self, error: TransformError, last: str, generator: Any) -> None:
+        """Have an error say where in the recipe it came: after which step, and at which line."""
+        error.recipe = error.recipe or self.name
+        error.step = error.step or last
+        error.line = error.line or self._failing_line(error, generator)
 
     def _line(self) -> str:
         return f"{self._file()}:{self.body.__code__.co_firstlineno}"
