@@ -14,7 +14,7 @@ from .request import PROGRAMS, FunctionName, Request, make_request, pick_recipes
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks.records import Record, RecordedRecipe
+    from tirstep.lowering_checks.upgrades import Record, RecordedRecipe
     from tirstep.transforms.recipes import Recipe
 
     from .screen import Screen
@@ -78,7 +78,7 @@ def require_record_or_empty(folder: Path) -> None:
 
 def _write(folder: Path, recipes: Sequence[Recipe], screen: Screen) -> Record:
     from tirstep.lowering_checks import get_device
-    from tirstep.lowering_checks.records import record_recipe, write_record
+    from tirstep.lowering_checks.upgrades import record_recipe, write_record
 
     device = get_device("simulator")
 

@@ -21,8 +21,7 @@ from .request import FunctionName, Json
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks.records import Record
-    from tirstep.lowering_checks.upgrades import Upgrade
+    from tirstep.lowering_checks.upgrades import Record, Upgrade
 
     from .screen import Screen
 
@@ -72,7 +71,7 @@ def command(
 
 def _get_record(side: str, place: Path, room: Path, words: Sequence[str]) -> Record:
     """The record of a side, written now where `place` is no record but a Python."""
-    from tirstep.lowering_checks.records import read_record
+    from tirstep.lowering_checks.upgrades import read_record
 
     python = find_python(place)
     if python is None and not place.is_dir():
