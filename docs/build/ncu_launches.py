@@ -18,7 +18,7 @@ import tvm
 
 from tirstep.bench import shorten
 from tirstep.bench.candidates import get_options
-from tirstep.bench.compile_cache import installed
+from tirstep.bench.compile_pool import installed
 from tirstep.bench.results import write_json
 from tirstep.lowering_checks import run_recipe
 from tirstep.lowering_checks.compile.compiling import compile_module

@@ -16,8 +16,7 @@ from ..recipes.elementwise import FlatConfig
 from ..recipes.gemm import GemmConfig
 from ..recipes.gemm_best import rank_configs
 from ..recipes.gpus import read_gpu
-from ..recipes.rows import RowConfig
-from ..recipes.rows_best import choose_config
+from ..recipes.rows import RowConfig, choose_config
 from ..recipes.tile_choice import Sizes
 from ..tir import constant
 from .roles import find_row_iterators
