@@ -11,25 +11,26 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import os
-import shutil
-from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-import tvm
-import tvm_ffi
-from tirstep.caches import find_cache, keep, take
 import itertools
 import json
 import multiprocessing
+import os
+import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, NamedTuple
+
 import pebble
+import tvm
+import tvm_ffi
 from tvm.tirx import PrimFunc
+
+from tirstep.caches import find_cache, keep, take
 from tirstep.lowering_checks import run_recipe
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.modules import KernelError, get_kernel
@@ -37,6 +38,7 @@ from tirstep.programs.naming import is_program
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe, find_recipe
 from tirstep.tvm_compat import SBlock, SBlockRealize
+
 from . import BenchError, find_last_line
 from .peers import PEERS
 

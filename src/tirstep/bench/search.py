@@ -21,8 +21,7 @@ from tirstep.transforms.recipes.forecast import Forecast
 from . import BenchError, PeerMissing
 from .accuracy import Reference
 from .candidates import describe_shortage, prepare_recipe
-from .compile_cache import installed
-from .compile_pool import CompileJob, compile_all, name_library
+from .compile_pool import CompileJob, compile_all, installed, name_library
 from .machine import Launch, Machine, Replay, find_first_error, require_alive
 from .peers import PEERS, Peer
 from .results import Time, summarize

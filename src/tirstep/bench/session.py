@@ -23,8 +23,7 @@ from .candidates import (
     get_options,
 )
 from .cases import PlannedCase
-from .compile_cache import installed
-from .compile_pool import CompileJob, compile_all, name_library
+from .compile_pool import CompileJob, compile_all, installed, name_library
 from .machine import Machine
 from .peers import PEERS, Peer
 from .results import BenchRun

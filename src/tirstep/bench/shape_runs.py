@@ -3,23 +3,26 @@
 A set of times is a JSON file, ``{gpu, versions, date, dtype, peer, cases: [{shape, peer_us, times:
 [{config, us}]}]}``, with the fastest config by the model first. Knobs of a config that are those of
 `RECIPE` are left out.
+
+To such times the costs of the model are fitted, by least squares of their logarithms. Costs and
+rates are varied by factors; each is held near where it began, so that what no time tells apart
+stays where it was. The steps are those of Levenberg and Marquardt (D. Marquardt, An algorithm for
+least-squares estimation of nonlinear parameters, 1963).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
-import numpy as np
-from tirstep.transforms.recipes.time_model import Costs, Product, TileRate, estimate
 import datetime
 import json
+import math
 import random
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+
 from tirstep.files import write_file
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import Problem, get_kernel
@@ -27,7 +30,8 @@ from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.gemm_best import Tile, rank_configs
 from tirstep.transforms.recipes.gpus import Gpu
 from tirstep.transforms.recipes.ladder import read_pairs
-from tirstep.transforms.recipes.time_model import Product, Ranked, TileRate
+from tirstep.transforms.recipes.time_model import Costs, Product, Ranked, TileRate, estimate
+
 from .accuracy import Reference
 from .candidates import prepare_recipe
 from .compile_pool import CompileJob, compile_all, installed, name_library

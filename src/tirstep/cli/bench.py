@@ -139,7 +139,7 @@ def _measure(
     choice: CaseChoice, seed: int, file: Path | None, folder: Path | None, function: str | None
 ) -> int:
     """Measure what is chosen; 1 if a recipe of ours was wrong or failed."""
-    from tirstep.bench.compile_cache import get_cache_folder
+    from tirstep.bench.compile_pool import get_cache_folder
     from tirstep.bench.results import write_run
     from tirstep.bench.run_case import Settings
     from tirstep.bench.session import run_bench

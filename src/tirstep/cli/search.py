@@ -150,7 +150,7 @@ def make_plans(
 
 def search_all(plans: Sequence[SearchPlan], seed: int, into: Path | None) -> int:
     """Search at each shape; 1 where no candidate was right."""
-    from tirstep.bench.compile_cache import get_cache_folder
+    from tirstep.bench.compile_pool import get_cache_folder
     from tirstep.bench.run_case import Settings
     from tirstep.bench.search import search
 

@@ -20,8 +20,7 @@ import tvm
 from tirstep.modules import Problem
 
 from .. import BenchError, PeerMissing
-from .default_schedules import schedule_by_default
-from .on_the_cpu import compute_reference, run_unscheduled
+from .any_kernel import compute_reference, run_unscheduled, schedule_by_default
 
 Prepare = Callable[[Sequence[Any], Any, Problem], Callable[[], Any]]
 """From inputs, output and problem to a launch, which returns a result if it is not the output.

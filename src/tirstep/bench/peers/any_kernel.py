@@ -1,18 +1,22 @@
-"""TVM's default schedules, dlight."""
+"""What computes any kernel: TVM's default schedules (dlight), NumPy, and TVM without a schedule."""
 
 from __future__ import annotations
 
-from typing import Any
-import tvm
-from tvm.s_tir import dlight
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+from tvm.s_tir import dlight
+
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import Problem
 from tirstep.modules.numeric import Array
+
 from .. import PeerMissing
+
 
 def schedule_by_default(module: tvm.IRModule, target: Any) -> tvm.IRModule:
     """Schedule a module with the first rule that fits it, and dlight's fallback where none does."""
