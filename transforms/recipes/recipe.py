@@ -182,7 +182,7 @@ class Recipe:
         Nothing changes. ``if (roles := recipe.matches(function)): print(roles.names)``; what comes
         instead is false, and says its `reason`.
         """
-        from ..plans.of_recipes import match_recipe
+        from ..plans.rules import match_recipe
 
         return match_recipe(self, function)
 
@@ -199,7 +199,7 @@ class Recipe:
         `choose` gives the config for a function, or None to leave it to the next rule. Sizes that
         tiles do not divide are padded or guarded, unless it says otherwise.
         """
-        from ..plans.of_recipes import make_recipe_rule
+        from ..plans.rules import make_recipe_rule
 
         return make_recipe_rule(self, match=match, choose=choose)
 
