@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tirstep.bench.cases import SEED, draw_sets
 from tirstep.bench.shape_runs import (
     BEGIN,
     Timed,
@@ -24,7 +25,6 @@ from tirstep.bench.shape_runs import (
     time_shapes,
     write_set,
 )
-from tirstep.bench.shapes import SEED, draw_sets
 from tirstep.files import write_file
 from tirstep.transforms.recipes.costs import FOLDER, read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles

@@ -10,6 +10,7 @@ from fake_machine import FakeMachine
 from shapes_page import make_files
 
 from tirstep.bench import shape_runs
+from tirstep.bench.cases import CALIBRATION, MORE, MOST_PRODUCTS, TEST, draw_sets, draw_shapes
 from tirstep.bench.shape_runs import (
     Timed,
     choose_configs,
@@ -23,7 +24,6 @@ from tirstep.bench.shape_runs import (
     time_shapes,
     write_set,
 )
-from tirstep.bench.shapes import CALIBRATION, MORE, MOST_PRODUCTS, TEST, draw_sets, draw_shapes
 from tirstep.transforms.recipes.costs import read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles
 from tirstep.transforms.recipes.gpus import H200

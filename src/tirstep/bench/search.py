@@ -20,12 +20,11 @@ from tirstep.transforms.recipes.forecast import Forecast
 
 from . import BenchError, PeerMissing
 from .accuracy import Reference
-from .candidates import describe_shortage, prepare_recipe
 from .compile_pool import CompileJob, compile_all, installed, name_library
 from .machine import Launch, Machine, Replay, find_first_error, require_alive
 from .peers import PEERS, Peer
 from .results import Time, summarize
-from .run_case import Settings, Tell
+from .run_case import Settings, Tell, describe_shortage, prepare_recipe
 
 Sizes = dict[str, object]
 

@@ -125,7 +125,7 @@ def make_plans(
     timeout: float,
 ) -> list[SearchPlan]:
     """What is to be searched, for each shape; all that is asked for must be possible."""
-    from tirstep.bench.candidates import require_timeable
+    from tirstep.bench.run_case import require_timeable
     from tirstep.bench.search import SearchPlan, get_choices
     from tirstep.modules import get_kernel
 
