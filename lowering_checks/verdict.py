@@ -1,26 +1,28 @@
 """Verdicts: what the checks say of each step of a run, and of the last one in other runs.
 
 `judge_run` yields them as it goes, and raises nothing: a step that cannot be judged has a finding.
+
+An example mostly divides into whole tiles, in one type, with one config. Other runs show what it
+does not, of tails, guards, types and knobs: `find_other_runs` draws a few of the same recipe, in
+all of which stays what was asked for.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import random
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
 from tirstep.modules import KernelError
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.gpu_limits import MAX_THREADS
-from tirstep.transforms.recipes import Recipe
-from .steps import Run, run_recipe
-import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from tirstep.transforms.recipes import Step
+from tirstep.transforms.recipes import Recipe, Step
+
 from .compile.passes import find_remedy
 from .devices import CpuDevice, Device, Timing
 from .devices.device import DeviceError, blank

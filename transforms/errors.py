@@ -13,10 +13,11 @@ from tvm.error import InternalError
 from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from tirstep.former_names import make_former_names
 from tirstep.tvm_compat import TVM
 
 from .arguments import UnfitError, read_arguments
-from .tir import find_location, make_former_names
+from .tir import find_location
 
 LOOK = "see the schedule with sch.show()"
 """Where the words are not known."""

@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from tirstep.former_names import make_former_names
+
 from .binding import bind_loop
 from .decorators import composite
 from .errors import TransformError
@@ -16,7 +18,6 @@ from .gpu_limits import WARP
 from .legality.sums import require_single_terms
 from .loops import Tail, require_countable, require_factors, require_serial
 from .queries import get_reduction_loops, get_sblock_name, get_spatial_loops
-from .tir import make_former_names
 
 Inner = Literal["columns", "rows"]
 """Which loop of a tile is the innermost."""

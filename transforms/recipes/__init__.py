@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from tirstep.former_names import add_former_modules
+
 from ..errors import TransformError
 from .attention import ATTENTION, ATTENTION_CAUSAL
 from .attention_mma import ATTENTION_MMA, ATTENTION_MMA_CAUSAL
@@ -159,6 +161,19 @@ __all__ = [
     "list_ladders",
     "recipe",
 ]
+
+add_former_modules(
+    __name__,
+    {
+        "conv1d_fast": "conv1d",
+        "convolution": "depthwise_conv2d",
+        "depthwise_fast": "depthwise_conv2d",
+        "matmul": "matmul_tutorials",
+        "matmul_blocking": "matmul_tutorials",
+        "rows_best": "rows",
+        "stencil": "conv1d",
+    },
+)
 
 
 def list_ladders(kernel: str) -> list[Ladder]:

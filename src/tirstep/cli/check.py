@@ -33,7 +33,7 @@ from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Finding, Run, Verdict
-    from tirstep.lowering_checks.other_runs import LimitedRuns
+    from tirstep.lowering_checks.verdict import LimitedRuns
     from tirstep.transforms.recipes import Recipe
 
     from .json_output import Document
@@ -199,7 +199,7 @@ def _check_recipe(rung: Rung, judge: Judge, screen: Screen, runs: int | None) ->
 
 
 def _list_others(run: Run, request: Request, runs: int | None) -> LimitedRuns:
-    from tirstep.lowering_checks.other_runs import LimitedRuns, find_other_runs
+    from tirstep.lowering_checks.verdict import LimitedRuns, find_other_runs
 
     found = find_other_runs(run, kept={*request.options, *request.config}, seed=request.seed)
     return LimitedRuns(found, SECONDS, RUNS) if runs is None else LimitedRuns(found, None, runs)

@@ -21,9 +21,8 @@ from tirstep.lowering_checks import (
     run_golden,
 )
 from tirstep.lowering_checks.devices import Timing
-from tirstep.lowering_checks.other_runs import OtherRun
 from tirstep.lowering_checks.steps import step_label
-from tirstep.lowering_checks.verdict import golden_word, numbers_word
+from tirstep.lowering_checks.verdict import OtherRun, golden_word, numbers_word
 from tirstep.modules import KernelError
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
