@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tvm.s_tir import Schedule
 
@@ -18,7 +19,7 @@ from ..fetching import stage_operand_at
 from ..layout import pad_block
 from ..loops import PaddedTail, Tail, reorder_loops, split_loop, unroll_loop
 from ..reduction import decompose_reduction_at, split_reduction
-from .expected_facts import SourcePattern
+from .expected_facts import SourcePattern, read_expectations
 from .recipe import Example, recipe
 
 GEMM = Example({"m": 1024, "n": 512, "k": 2048})
@@ -183,12 +184,7 @@ def matmul_rows_on_blocks(sch: Schedule) -> Iterator[str]:
     expects={"tiled_and_bound": ("threads == 256", "shared_bytes == 0")},
 )
 def matmul_tiled(
-    sch: Schedule,
-    *,
-    rows: int = 8,
-    columns: int = 32,
-    per_thread: int = 4,
-    tail: Tail = "refuse",
+    sch: Schedule, *, rows: int = 8, columns: int = 32, per_thread: int = 4, tail: Tail = "refuse"
 ) -> Iterator[str]:
     """A 32×32 tile of C for each block, four rows of one column for each thread (step 2).
 
@@ -370,40 +366,16 @@ def matmul_shared_blocking(
     yield "decomposed"
 
 
-@blocking(
+matmul_bias_relu_shared_blocking = replace(
+    matmul_shared_blocking,
+    name="matmul_bias_relu_shared_blocking",
+    doc="""Shared memory blocking whose threads add the bias and apply relu to their tiles of C.
+
+The steps and the sizes are those of matmul_shared_blocking; the epilogue D is what
+accumulate_in_registers finds after C.""",
     kernel="matmul_bias_relu",
     blocks=("C D",),
-    choices=matmul_shared_blocking.choices,
-    expects={
-        "decomposed": ("vector_loads == 2", "barriers_per_step == 2", "spills == 0 on sm_90a")
-    },
+    expects=read_expectations(
+        {"decomposed": ("vector_loads == 2", "barriers_per_step == 2", "spills == 0 on sm_90a")}
+    ),
 )
-def matmul_bias_relu_shared_blocking(
-    sch: Schedule,
-    *,
-    local_y: int = 8,
-    local_x: int = 8,
-    block_y: int = 8,
-    block_x: int = 8,
-    tile_k: int = 4,
-    vector: int = 4,
-    tail: PaddedTail = "refuse",
-) -> Iterator[str]:
-    """Shared memory blocking whose threads add the bias and apply relu to their tiles of C.
-
-    The steps are those of matmul_shared_blocking; the epilogue D is what
-    accumulate_in_registers finds after C.
-
-    Sizes: local_y, local_x, the tile of a thread; block_y, block_x, the threads of a block;
-    tile_k, the depth of the tiles of A and B; vector, the elements of one load.
-    """
-    yield from matmul_shared_blocking.body(
-        sch,
-        local_y=local_y,
-        local_x=local_x,
-        block_y=block_y,
-        block_x=block_x,
-        tile_k=tile_k,
-        vector=vector,
-        tail=tail,
-    )
