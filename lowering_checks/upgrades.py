@@ -69,7 +69,7 @@ class RecordedRecipe:
 
 
 @dataclass(frozen=True)
-class Record:
+class VersionRecord:
     """Recipes by name, under one version of TVM."""
 
     tvm: str
@@ -98,7 +98,7 @@ def _record_step(run: Run, step: Step) -> RecordedStep:
     return RecordedStep(step_label(step), print_module(step.module), facts)
 
 
-def write_record(folder: Path, recipes: Iterable[tuple[str, RecordedRecipe]]) -> Record:
+def write_record(folder: Path, recipes: Iterable[tuple[str, RecordedRecipe]]) -> VersionRecord:
     """Write the recipes into a folder as they come, and the record when they are all there.
 
     A record that stands there stays until then.
@@ -110,14 +110,14 @@ def write_record(folder: Path, recipes: Iterable[tuple[str, RecordedRecipe]]) ->
     return _write_record(folder, recipes)
 
 
-def _write_record(folder: Path, recipes: Iterable[tuple[str, RecordedRecipe]]) -> Record:
+def _write_record(folder: Path, recipes: Iterable[tuple[str, RecordedRecipe]]) -> VersionRecord:
     kept = {}
     for name, recipe in recipes:
         (folder / name).mkdir(parents=True, exist_ok=True)
         for step in recipe.steps:
             write_file(folder / name / f"{step.label}.py", step.text, durable=False)
         kept[name] = recipe
-    record = Record(tvm.__version__, kept)
+    record = VersionRecord(tvm.__version__, kept)
     document = asdict(record)
     for recipe_keys in document["recipes"].values():
         for step_keys in recipe_keys["steps"]:
@@ -126,7 +126,7 @@ def _write_record(folder: Path, recipes: Iterable[tuple[str, RecordedRecipe]]) -
     return record
 
 
-def read_record(folder: Path) -> Record:
+def read_record(folder: Path) -> VersionRecord:
     """Read a folder. Raises `CheckError` for one that is no record, or was not finished."""
     file = folder / RECORD
     if not file.is_file():
@@ -139,7 +139,7 @@ def read_record(folder: Path) -> Record:
         recipes = {
             name: _read_recipe(folder / name, keys) for name, keys in document["recipes"].items()
         }
-        return Record(document["tvm"], recipes)
+        return VersionRecord(document["tvm"], recipes)
     except (ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
         raise CheckError(
             f"{folder} is no whole record ({error}); write it again with `tirstep record`"
@@ -165,7 +165,7 @@ NEW = "new"
 
 
 @dataclass(frozen=True)
-class Change:
+class StepChange:
     """A step, or the numbers of a recipe, that are not what they were.
 
     Attributes
@@ -188,14 +188,14 @@ class Upgrade:
     old: str
     new: str
     count: int
-    changes: tuple[Change, ...]
+    changes: tuple[StepChange, ...]
 
-    def of_kind(self, kind: str) -> list[Change]:
+    def of_kind(self, kind: str) -> list[StepChange]:
         """The changes of one kind."""
         return [change for change in self.changes if change.kind == kind]
 
 
-def compare_records(old: Record, new: Record) -> Upgrade:
+def compare_records(old: VersionRecord, new: VersionRecord) -> Upgrade:
     """Sort what changed. TVMScript is read by the TVM that runs this, which should be the newer.
 
     A step is of the first kind that holds: behaviour, where its facts are others; spelling, where
@@ -217,24 +217,26 @@ def compare_records(old: Record, new: Record) -> Upgrade:
     return Upgrade(old.tvm, new.tvm, sum(map(len, shared)), tuple(changes))
 
 
-def _compare(name: str, old: RecordedRecipe | None, new: RecordedRecipe | None) -> Iterator[Change]:
+def _compare(
+    name: str, old: RecordedRecipe | None, new: RecordedRecipe | None
+) -> Iterator[StepChange]:
     if old is None or (old.refusal is not None and new is not None):
         if new is not None and new.refusal is None:
             why = old.refusal if old is not None else None
-            yield Change(name, "", NEW, (f"was refused: {why}" if why else "was not recorded",))
+            yield StepChange(name, "", NEW, (f"was refused: {why}" if why else "was not recorded",))
         return
     if new is None or new.refusal is not None:
         if old.refusal is None:
             why = f"is refused: {new.refusal}" if new is not None else "is not recorded"
-            yield Change(name, "", BEHAVIOUR, (why,))
+            yield StepChange(name, "", BEHAVIOUR, (why,))
         return
     if details := tuple(_find_other_numbers(old, new)):
-        yield Change(name, "", BEHAVIOUR, details)
+        yield StepChange(name, "", BEHAVIOUR, details)
     before, after = ({step.label: step for step in each.steps} for each in (old, new))
     for label in dict.fromkeys([*before, *after]):
         if label not in before or label not in after:
             told = "is no step any more" if label in before else "is a new step"
-            yield Change(name, label, STRUCTURE, (told,))
+            yield StepChange(name, label, STRUCTURE, (told,))
         elif (change := _sort(name, before[label], after[label])) is not None:
             yield change
 
@@ -249,13 +251,13 @@ def _find_other_numbers(old: RecordedRecipe, new: RecordedRecipe) -> Iterator[st
         yield f"runs on {new.checked_on}, and ran on {old.checked_on}"
 
 
-def _sort(recipe: str, old: RecordedStep, new: RecordedStep) -> Change | None:
+def _sort(recipe: str, old: RecordedStep, new: RecordedStep) -> StepChange | None:
     if details := tuple(_find_other_facts(old.facts, new.facts)):
-        return Change(recipe, old.label, BEHAVIOUR, details)
+        return StepChange(recipe, old.label, BEHAVIOUR, details)
     if old.text == new.text:
         return None
     kind, detail = _sort_text(old.text, new.text)
-    return Change(recipe, old.label, kind, (detail,))
+    return StepChange(recipe, old.label, kind, (detail,))
 
 
 def _find_other_facts(

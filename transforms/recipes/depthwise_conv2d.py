@@ -150,7 +150,7 @@ UNROLL = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
-class TileConfig:
+class DepthwiseConfig:
     """Knobs of a schedule with tiles of the padded image in shared memory."""
 
     threads: Pair = knob(
@@ -262,7 +262,7 @@ class _Loops(NamedTuple):
     threads: LoopRV
 
 
-def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
+def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
     """Tiles of the padded image in shared memory."""
     padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
     config = _fit(sch, block, config)
@@ -291,7 +291,7 @@ def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
     yield "decomposed"
 
 
-def _fit(sch: Schedule, block: SBlockRV, config: TileConfig) -> TileConfig:
+def _fit(sch: Schedule, block: SBlockRV, config: DepthwiseConfig) -> DepthwiseConfig:
     """Fewer planes and rows of pixels, as long as the grid has too few blocks."""
     (_, planes), thread_tile = fit_planes(
         sch,
@@ -304,7 +304,7 @@ def _fit(sch: Schedule, block: SBlockRV, config: TileConfig) -> TileConfig:
     return replace(config, planes=planes, thread_tile=thread_tile)
 
 
-def _tile(sch: Schedule, block: SBlockRV, config: TileConfig) -> _Loops:
+def _tile(sch: Schedule, block: SBlockRV, config: DepthwiseConfig) -> _Loops:
     image, channel, height, width, *reductions = sch.get_loops(block)
     channels, plane = split_loop(sch, channel, inner=config.planes)
     tiles, inside, pixels = split_pixels(
@@ -324,7 +324,7 @@ def _tile(sch: Schedule, block: SBlockRV, config: TileConfig) -> _Loops:
     return _Loops(tiles[1], together)
 
 
-def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: TileConfig) -> None:
+def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: DepthwiseConfig) -> None:
     """Zeros in vectors everywhere, then the image: neither asks for each pixel where it lies.
 
     The image comes through shared memory, too, in vectors as it lies. That is also what orders
@@ -434,7 +434,7 @@ def _tile_strips(sch: Schedule, block: SBlockRV, config: StripConfig) -> _StripL
 SMALL_FAST = {"b": 2, "c": 4, "h": 16, "w": 32, "k": 3}
 TILES = Family(
     kernel="depthwise_conv2d",
-    config=TileConfig,
+    config=DepthwiseConfig,
     schedule=schedule_tiles,
     blocks=BLOCKS,
     default_example=EXAMPLE,

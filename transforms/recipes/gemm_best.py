@@ -47,7 +47,7 @@ _NEAR = 0.1
 """How far a shape may be that a search found something for: sizes that differ by a few percent."""
 
 
-class Tile(NamedTuple):
+class MeasuredTile(NamedTuple):
     """A tile of the model: the config of its schedule, and its rates."""
 
     config: GemmConfig
@@ -132,12 +132,12 @@ def _complete(tile: GemmConfig, product: Product, parts: int) -> GemmConfig:
 
 
 @cache
-def list_tiles(size: int) -> tuple[Tile, ...]:
+def list_tiles(size: int) -> tuple[MeasuredTile, ...]:
     """The tiles of the model, for elements of so many bytes."""
     return tuple(_make_tile(entry, size) for entry in read_costs("matmul").tiles)
 
 
-def _make_tile(entry: Mapping[str, object], size: int) -> Tile:
+def _make_tile(entry: Mapping[str, object], size: int) -> MeasuredTile:
     knobs: Mapping[str, object] = entry["config"]  # type: ignore[assignment]
     config = _read_config({**inner_rows.config, **knobs})
     rate = describe_tile(config, size)._replace(
@@ -145,7 +145,7 @@ def _make_tile(entry: Mapping[str, object], size: int) -> Tile:
         crowded=float(entry["crowded"]),  # type: ignore[arg-type]
         registers=int(entry["registers"]),  # type: ignore[call-overload]
     )
-    return Tile(config, rate)
+    return MeasuredTile(config, rate)
 
 
 def describe_tile(config: GemmConfig, size: int) -> TileRate:

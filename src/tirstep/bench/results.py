@@ -214,7 +214,7 @@ def _is_of_bench(file: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Change:
+class TimeChange:
     """One candidate in one case of both runs.
 
     Attributes
@@ -245,7 +245,7 @@ class Change:
         return "slower" if self.after.lower_us > self.before.upper_us else "same"
 
 
-def compare_runs(before: BenchRun, after: BenchRun) -> list[Change]:
+def compare_runs(before: BenchRun, after: BenchRun) -> list[TimeChange]:
     """The changes in the order of the newer run; what only the older one has comes last.
 
     A candidate without a time in either run is left out.
@@ -253,7 +253,8 @@ def compare_runs(before: BenchRun, after: BenchRun) -> list[Change]:
     old, new = _index(before), _index(after)
     keys = [*new, *(key for key in old if key not in new)]
     changes = [
-        Change(key[0], key[1], _find_time(old.get(key)), _find_time(new.get(key))) for key in keys
+        TimeChange(key[0], key[1], _find_time(old.get(key)), _find_time(new.get(key)))
+        for key in keys
     ]
     return [change for change in changes if change.before is not None or change.after is not None]
 

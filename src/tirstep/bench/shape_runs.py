@@ -27,7 +27,7 @@ from tirstep.files import write_file
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import Problem, get_kernel
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.gemm_best import Tile, rank_configs
+from tirstep.transforms.recipes.gemm_best import MeasuredTile, rank_configs
 from tirstep.transforms.recipes.gpus import Gpu
 from tirstep.transforms.recipes.ladder import read_pairs
 from tirstep.transforms.recipes.time_model import Costs, Product, Ranked, TileRate, estimate
@@ -361,7 +361,7 @@ def _record(
     return machine.record(launch, problem.take_outputs(arguments))
 
 
-def list_times(shapes: Iterable[TimedShape], tiles: Sequence[Tile]) -> list[Timed]:
+def list_times(shapes: Iterable[TimedShape], tiles: Sequence[MeasuredTile]) -> list[Timed]:
     """The times that a model can be fitted to: those of its tiles."""
     places = {_get_tile_knobs(vars(tile.config)): place for place, tile in enumerate(tiles)}
     found = []

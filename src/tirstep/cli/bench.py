@@ -23,7 +23,7 @@ from .wrong_use import UseError
 if TYPE_CHECKING:
     from tirstep.bench.cases import CaseChoice, PlannedCase
     from tirstep.bench.machine import Machine
-    from tirstep.bench.results import BenchRun, Case, Change, Time
+    from tirstep.bench.results import BenchRun, Case, Time, TimeChange
 
     from .screen import Screen
 
@@ -251,7 +251,7 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _change_cells(change: Change) -> list[str]:
+def _change_cells(change: TimeChange) -> list[str]:
     from tirstep.bench.peers import show_name
     from tirstep.bench.tables import format_ratio
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes import Recipe
 
     from .json_output import Document
-    from .judging import Judge, Rung
+    from .judging import Judge, JudgedRecipe
     from .screen import Screen
 
 RUNS = 6
@@ -139,7 +139,7 @@ def check_recipes(
 
 def _check(
     names: Sequence[str], judge: Judge, screen: Screen, runs: int | None
-) -> tuple[list[Rung], Sequence[Finding]]:
+) -> tuple[list[JudgedRecipe], Sequence[Finding]]:
     """Judge the named recipes, or all of them, and the checks themselves.
 
     With all of them also goldens that no recipe makes are found.
@@ -171,7 +171,7 @@ def _check(
     return rungs, others
 
 
-def _check_recipe(rung: Rung, judge: Judge, screen: Screen, runs: int | None) -> None:
+def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | None) -> None:
     """Judge a recipe, with a line for each step and one for each other run."""
     from tirstep.lowering_checks.steps import step_label
 
@@ -248,7 +248,9 @@ def _show_findings_apart(screen: Screen, findings: Sequence[Finding]) -> None:
         show_findings(screen, findings)
 
 
-def _show_end(screen: Screen, rungs: Sequence[Rung], other_findings: int, request: Request) -> None:
+def _show_end(
+    screen: Screen, rungs: Sequence[JudgedRecipe], other_findings: int, request: Request
+) -> None:
     """How much was found, and the commands that find the first bad step of what is wrong."""
     from tirstep.lowering_checks.verdict import numbers_word
 

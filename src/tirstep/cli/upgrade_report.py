@@ -21,7 +21,7 @@ from .request import FunctionName, Json
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks.upgrades import Record, Upgrade
+    from tirstep.lowering_checks.upgrades import Upgrade, VersionRecord
 
     from .screen import Screen
 
@@ -69,7 +69,7 @@ def command(
     return 1 if upgrade.of_kind("behaviour") else 0
 
 
-def _get_record(side: str, place: Path, room: Path, words: Sequence[str]) -> Record:
+def _get_record(side: str, place: Path, room: Path, words: Sequence[str]) -> VersionRecord:
     """The record of a side, written now where `place` is no record but a Python."""
     from tirstep.lowering_checks.upgrades import read_record
 
@@ -109,7 +109,7 @@ def _run_record(side: str, python: Path, room: Path, words: Sequence[str]) -> No
         raise UseError(f"{side}: {python} -m tirstep record failed: {said[-1]}")
 
 
-def _compare(old: Record, new: Record) -> Upgrade:
+def _compare(old: VersionRecord, new: VersionRecord) -> Upgrade:
     import tvm
 
     from tirstep.lowering_checks.upgrades import compare_records
