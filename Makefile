@@ -84,7 +84,7 @@ check: $(STAMP) typing ## format, lint, types, direction of imports
 	$(PY) -m mypy
 	$(PYTEST) -q tests/test_import_direction.py
 
-golden: $(STAMP) ## write the golden files anew (the command refuses under CI), and the catalogue
+golden: $(STAMP) ## write the golden files again (the command refuses under CI), and the catalogue
 	$(VENV)/bin/tirstep golden --write --all
 	$(PY) -m tirstep.cli.catalogue
 
@@ -134,7 +134,7 @@ dist: $(STAMP) ## the sdist and the wheel in dist/, as an index would take them
 	$(PY) -m build --no-isolation --outdir dist .
 	$(PY) -m twine check --strict dist/*
 
-format: $(STAMP) ## format the code and mend what the linter can mend
+format: $(STAMP) ## format the code and fix what the linter can fix
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 

@@ -341,7 +341,7 @@ def make_inexact_softmax() -> tuple[Problem, tvm.IRModule]:
     problem = softmax.problem(2, 8)
     text, exact = problem.module.script(), "/ total[vi]"
     if text.count(exact) != 1:
-        raise ValueError(f"softmax has no {exact!r} to make inexact; mend the self-test")
+        raise ValueError(f"softmax has no {exact!r} to make inexact; fix the self-test")
     return problem, from_source(text.replace(exact, f"{exact} * T.float32(1.0 + 2.0**-16)"))
 
 
@@ -362,7 +362,7 @@ def find_blind_checks(*, seed: int = 0) -> list[Finding]:
     except (CheckError, DeviceError) as error:
         return [Finding("checks", "self-test", str(error))]
     return [
-        Finding("checks", "self-test", f"{what}; install tirstep anew, or report it")
+        Finding("checks", "self-test", f"{what}; install tirstep again, or report it")
         for what in (
             *(
                 f"the checks do not see {what}, which is planted: do not trust what they call good"

@@ -439,7 +439,7 @@ def few_terms(slot: CornerSlot) -> Array:
     values = np.zeros(slot.size)
     first = int(slot.rng.integers(slot.size))
     if slot.dtype.mantissa_bits < slot.summed_in.mantissa_bits:
-        # Of few bits itself: with two more, in the same part however a row is dealt out.
+        # Of few bits itself: with two more, in the same part however a row is distributed.
         others = np.array([first + 1, first + slot.size // 64 * 32]) % slot.size
         values[others] = np.abs(_draw_between(slot, 2)) / 64  # of one sign: they must not cancel
     values[first] = 128 * _draw_between(slot, 1)[0]
@@ -560,7 +560,7 @@ def first_key(slot: CornerSlot) -> Array:
     return _add(np.zeros(slot.size), FIRST, 4096.0)
 
 
-@corner("keys in front score less, so that the maximum grows: what was summed is scaled anew")
+@corner("keys in front score less, so that the maximum grows: what was summed is rescaled")
 def front_vanishes(slot: CornerSlot) -> Array:
     return _add(slot.row.copy(), FRONT, -8.0)
 

@@ -61,8 +61,8 @@ def tile_in_warps(
     block of threads apart: neighbouring threads then read neighbouring vectors of shared memory.
     `warp` are the rows and columns of threads in a warp, 32 together; without it a warp is 32
     threads side by side. `interleave` rows of a warp are numbered together, column by column: with
-    2, threads t and t ^ 1 share their columns, t and t ^ 2 their rows, and shared memory answers
-    such pairs at once where each thread reads 16 bytes (with more, pairs share columns alone).
+    2, threads t and t ^ 1 share their columns, t and t ^ 2 their rows, and such pairs take half the
+    wavefronts where each thread reads 16 bytes (with more, pairs share columns alone).
     `inner` and `inner_strips` say whether a thread goes through the columns or the rows, of a strip
     and of its strips, in the innermost loop: the operand of the other one stays the same from
     product to product. `swizzle` rows of tiles run column by column, so that tiles that run at the

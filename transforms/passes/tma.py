@@ -141,7 +141,7 @@ def _find_threads(body: Any, loop: For) -> list[tuple[Any, int]]:
 
 
 def give_roles(body: Any, pipeline: Pipeline) -> Any:
-    """A kernel in which warps of their own ask for a pipeline's tiles, and the others compute.
+    """A kernel in which warps of their own copy a pipeline's tiles, and the others compute.
 
     The thread axis that grows has those warps at its end. All other statements of the kernel are
     for the others alone, and stand under a condition each, so that barriers stand outside of it.

@@ -325,7 +325,7 @@ def _tile(sch: Schedule, block: SBlockRV, config: DepthwiseConfig) -> _Loops:
 
 
 def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: DepthwiseConfig) -> None:
-    """Zeros in vectors everywhere, then the image: neither asks for each pixel where it lies.
+    """Zeros in vectors everywhere, then the image: neither has a bounds check for each pixel.
 
     The image comes through shared memory, too, in vectors as it lies. That is also what orders
     the two: TVM puts a barrier between a write and a read, and none between two writes.

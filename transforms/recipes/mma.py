@@ -87,7 +87,7 @@ class MmaConfig:
     copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
     roles: bool = knob(
         False,
-        "whether a warp of its own asks the TMA for tiles, while the others compute",
+        "whether a warp of its own issues TMA copies, while the others compute",
         choices=(False, True),
     )
     prefetch_fragments: bool = knob(
@@ -329,14 +329,14 @@ ON_HOPPER = ("HMMA > 0 on sm_90a", "UTMALDG > 0 on sm_90a", "spills == 0 on sm_9
 tma = ahead.plus(
     "mma_tma",
     copies="tma",
-    why="One thread asks for whole tiles, and no others spend registers and instructions on it",
+    why="One thread copies whole tiles, and no others spend registers and instructions on it",
     expects={"next_tiles_by_tma": ON_HOPPER},
     changes={"arch": "sm_90"},
 )
 roles = tma.plus(
     "mma_tma_roles",
     roles=True,
-    why="Warps that compute wait for no others, but for tiles that a warp of its own asks for",
+    why="Warps that compute wait for no others, but for tiles that a warp of its own copies",
     expects={"warps_specialized": ON_HOPPER},
 )
 

@@ -35,7 +35,7 @@ from .ladder import Family, Ladder, Rung, knob
 from .recipe import Example, Recipe, get_sblocks, recipe
 
 SHARE_BYTES = 64
-"""Of a row, for each of its threads: less keeps too few loads on their way, more fills registers.
+"""Of a row, for each of its threads: less keeps too few loads in flight, more fills registers.
 Measured on an H200 for rows of 1024 to 8192 elements of four and two bytes."""
 BLOCK_THREADS = 64
 """So many threads a block has at least: it takes more than one warp to fill a multiprocessor."""

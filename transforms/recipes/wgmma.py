@@ -98,7 +98,7 @@ class WgmmaConfig:
     copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
     roles: bool = knob(
         False,
-        "whether a warpgroup of its own asks the TMA for tiles, while the others compute",
+        "whether a warpgroup of its own issues TMA copies, while the others compute",
         choices=(False, True),
     )
     in_flight: int = knob(
@@ -374,14 +374,14 @@ BY_TMA = (*ON_TENSOR_CORES, "UTMALDG > 0 on sm_90a")
 tma = rows.plus(
     "wgmma_tma",
     copies="tma",
-    why="One thread asks for whole tiles, in the swizzle that descriptors read, and no others "
+    why="One thread copies whole tiles, in the swizzle that descriptors read, and no others "
     "spend registers, instructions and fences on it",
     expects={"tensorized": BY_TMA},
 )
 roles = tma.plus(
     "wgmma_roles",
     roles=True,
-    why="Warpgroups that compute wait for no others, but for tiles that one of its own asks for",
+    why="Warpgroups that compute wait for no others, but for tiles that one of its own copies",
     expects={"warps_specialized": BY_TMA},
 )
 

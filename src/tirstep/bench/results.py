@@ -58,7 +58,7 @@ class Case:
     Attributes
     ----------
     flops, bytes : the least that it takes, by the kernel's own count
-    skipped : why nobody ran; empty if somebody did
+    skipped : why no candidate ran; empty if one did
     """
 
     suite: str
