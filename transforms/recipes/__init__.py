@@ -144,6 +144,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 FORMER_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "matmul_grouped": "matmul_swizzled",
+        **{f"matmul_{kind}_grouped": f"matmul_{kind}_block_swizzle" for kind in ("mma", "wgmma")},
         **{f"{kernel}_registers": f"{kernel}_vectors" for kernel in _NORMS},
     }
 )

@@ -306,13 +306,13 @@ first = ahead.plus(
     fragments_first=True,
     why="The products need not wait for shared memory at the begin of each tile",
 )
-grouped = first.plus(
-    "mma_grouped",
+block_swizzle = first.plus(
+    "mma_block_swizzle",
     swizzle=8,
     why="Blocks that run at the same time share rows of A and columns of B in the L2 cache",
     golden={"swizzle": 2},
 )
-rows = grouped.plus(
+rows = block_swizzle.plus(
     "mma_rows",
     store="shared",
     why="Whole rows of the result are written, from shared memory",
@@ -382,7 +382,7 @@ def choose_mma_config(sch: Schedule, device: str) -> MmaConfig:
 
 def read_sizes_of(sch: Schedule) -> Sizes:
     """The sizes of a matmul; refuses those that are left open."""
-    return read_sizes(sch, sch.get_sblock("C"), "matmul_mma_best", "matmul_mma_grouped")
+    return read_sizes(sch, sch.get_sblock("C"), "matmul_mma_best", "matmul_mma_block_swizzle")
 
 
 def choose_for(sizes: Sizes, table: str, device: str) -> MmaConfig:
@@ -423,7 +423,7 @@ MATMUL_MMA = Ladder(
         piped,
         ahead,
         first,
-        grouped,
+        block_swizzle,
         rows,
         split,
         tma,

@@ -350,13 +350,13 @@ wide = flying.plus(
     why="Each instruction multiplies 256 columns: fewer bytes of shared memory a product",
     golden={"tile": (64, 64)},
 )
-grouped = wide.plus(
-    "wgmma_grouped",
+block_swizzle = wide.plus(
+    "wgmma_block_swizzle",
     swizzle=8,
     why="Blocks that run at the same time share rows of A and columns of B in the L2 cache",
     golden={"swizzle": 2},
 )
-rows = grouped.plus(
+rows = block_swizzle.plus(
     "wgmma_rows",
     store="shared",
     why="Whole rows of the result are written, from shared memory",
@@ -435,7 +435,7 @@ def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:
 
 def read_sizes_of(sch: Schedule) -> Sizes:
     """The sizes of a matmul; refuses those that are left open."""
-    return read_sizes(sch, sch.get_sblock("C"), "matmul_wgmma_best", "matmul_wgmma_grouped")
+    return read_sizes(sch, sch.get_sblock("C"), "matmul_wgmma_best", "matmul_wgmma_block_swizzle")
 
 
 def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:
@@ -486,7 +486,7 @@ MATMUL_WGMMA = Ladder(
         piped,
         flying,
         wide,
-        grouped,
+        block_swizzle,
         rows,
         split,
         tma,
