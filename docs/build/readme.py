@@ -176,7 +176,7 @@ def _show_stale(screen: Screen, file: Path, text: str) -> None:
     screen.line((f"{file} is stale: ", "bold red"), "write it again with `make readme`")
 
 
-def fill_markers(text: str, writers: Mapping[str, Writer], who: str) -> str:
+def fill_markers(text: str, writers: Mapping[str, Writer], document: str) -> str:
     """Replace what stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``, per writer.
 
     Raises `UseError` unless every name has one pair of markers, and every marker a name. Nothing
@@ -186,13 +186,13 @@ def fill_markers(text: str, writers: Mapping[str, Writer], who: str) -> str:
     for name in writers:
         if [kind for kind, marked in marks if marked == name] != ["begin", "end"]:
             raise UseError(
-                f"{who} needs the lines <!-- begin {name} --> and <!-- end {name} -->, once each "
-                "and in this order; put them where the generated part belongs"
+                f"{document} needs the lines <!-- begin {name} --> and <!-- end {name} -->, once "
+                "each and in this order; put them where the generated part belongs"
             )
     for _, name in marks:
         if name not in writers:
             known = ", ".join(writers)
-            raise UseError(f"{who} has a marker of '{name}', which nothing fills; use {known}")
+            raise UseError(f"{document} has a marker of '{name}', which nothing fills; use {known}")
     for name, writer in writers.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         head, _, rest = text.partition(f"{begin}\n")

@@ -198,15 +198,15 @@ class Answer:
 class Evaluation:
     """A function, compiled for being run so. Raises `KernelError` for one that cannot be judged.
 
-    `who` is the kernel's name; `arguments` are the function's.
+    `kernel` is the kernel's name; `arguments` are the function's.
     """
 
-    def __init__(self, function: Any, arguments: Sequence[Tensor], who: str) -> None:
-        self.who, self.arguments = who, tuple(arguments)
+    def __init__(self, function: Any, arguments: Sequence[Tensor], kernel: str) -> None:
+        self.kernel, self.arguments = kernel, tuple(arguments)
         try:
             self.tracked = _track(function)
         except (RefusedError, UnsupportedError) as error:
-            raise KernelError(f"{who}: it cannot be judged: {error}") from error
+            raise KernelError(f"{kernel}: it cannot be judged: {error}") from error
 
         buffers = enumerate(self.tracked.buffers)
         self.stored = {place for place, each in buffers if each is not None and each.is_stored}
@@ -223,7 +223,7 @@ class Evaluation:
             with convert_tvm_errors("TVM does not compile the program in float64"):
                 return _compile(self.tracked.module)
         except DeviceError as error:
-            raise KernelError(f"{self.who}: it cannot be judged: {error}") from error
+            raise KernelError(f"{self.kernel}: it cannot be judged: {error}") from error
 
     def run(self, arguments: Sequence[Array]) -> Answer:
         """Run it on all arguments, in their order, of which outputs are as they are before."""

@@ -144,7 +144,7 @@ def to_document(run: BenchRun) -> dict[str, Any]:
     return {"command": "bench", "version": VERSION, **dataclasses.asdict(run)}
 
 
-def from_document(document: Any, who: str) -> BenchRun:
+def from_document(document: Any, source: str) -> BenchRun:
     """The run of a document; raises `BenchError` for any other document."""
     try:
         if document["command"] != "bench" or document["version"] != VERSION:
@@ -155,7 +155,7 @@ def from_document(document: Any, who: str) -> BenchRun:
         return BenchRun(**about, ceilings=ceilings, cases=cases)
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BenchError(
-            f"{who} is no document of tirstep bench in form {VERSION}; "
+            f"{source} is no document of tirstep bench in form {VERSION}; "
             "write it again on a GPU with: tirstep bench --json FILE"
         ) from None
 

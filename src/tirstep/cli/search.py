@@ -255,10 +255,10 @@ def _explain(plan: SearchPlan, found: SearchResult) -> str:
     return f"none of these sizes divides {shape}: pass {join_alternatives(tails)}; {sentence}"
 
 
-def _show_time(screen: Screen, who: str, time: Time | None) -> None:
+def _show_time(screen: Screen, name: str, time: Time | None) -> None:
     if time is not None:
         spread = f"{time.lower_us:,.1f} to {time.upper_us:,.1f}"
-        screen.line((f"{who:<9}", "dim"), f"{time.median_us:,.1f} us", (f"  {spread}", "dim"))
+        screen.line((f"{name:<9}", "dim"), f"{time.median_us:,.1f} us", (f"  {spread}", "dim"))
 
 
 def _keep(

@@ -1,4 +1,4 @@
-"""The peers: who else computes a kernel.
+"""The peers: what else computes a kernel, as baselines.
 
 `PEERS` is the one table of them: suites, tables, plots, the versions in a document and what is
 compiled ahead read it. A new peer is a module here and a row there. One for a single run needs
