@@ -253,13 +253,12 @@ def compare_runs(before: BenchRun, after: BenchRun) -> list[TimeChange]:
     old, new = _index(before), _index(after)
     keys = [*new, *(key for key in old if key not in new)]
     changes = [
-        TimeChange(key[0], key[1], _find_time(old.get(key)), _find_time(new.get(key)))
-        for key in keys
+        TimeChange(key[0], key[1], _get_time(old.get(key)), _get_time(new.get(key))) for key in keys
     ]
     return [change for change in changes if change.before is not None or change.after is not None]
 
 
-def find_differences(before: BenchRun, after: BenchRun) -> list[str]:
+def list_differences(before: BenchRun, after: BenchRun) -> list[str]:
     """What besides the code is not the same in both runs: devices and versions, in words."""
     found = []
     if before.device["name"] != after.device["name"]:
@@ -284,5 +283,5 @@ def _title(case: Case) -> str:
     return f"{case.title} {rest}" if rest else case.title
 
 
-def _find_time(outcome: Outcome | None) -> Time | None:
+def _get_time(outcome: Outcome | None) -> Time | None:
     return None if outcome is None else outcome.time

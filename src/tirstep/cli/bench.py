@@ -219,13 +219,13 @@ def show_comparison(old: Path, new: Path) -> int:
     """Compare two files, candidate by candidate."""
     from rich.table import Table
 
-    from tirstep.bench.results import compare_runs, find_differences, read_run
+    from tirstep.bench.results import compare_runs, list_differences, read_run
 
     from .screen import Screen
 
     before, after = read_run(old), read_run(new)
     screen = Screen()
-    for sentence in find_differences(before, after):
+    for sentence in list_differences(before, after):
         screen.line((sentence, "yellow"))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for header, justify in (
