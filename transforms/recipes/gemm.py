@@ -408,3 +408,17 @@ split = inner_rows.plus(
     searched=("prefetch_fragments", "inner_strips"),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
 )
+RUNGS = (
+    fragments,
+    strips,
+    deeper,
+    padded,
+    warps,
+    interleaved,
+    swizzled,
+    prefetched,
+    copied,
+    inner_rows,
+    split,
+)
+"""The fast ladder of matmul, slow to fast; `gemm_best` puts the recipe behind it that chooses."""

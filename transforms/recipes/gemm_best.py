@@ -18,20 +18,12 @@ from . import skinny
 from .costs import read_costs
 from .gemm import (
     GEMM,
+    RUNGS,
     STRIP,
     GemmConfig,
-    copied,
-    deeper,
-    fragments,
     inner_rows,
-    interleaved,
-    padded,
-    prefetched,
     schedule,
     split,
-    strips,
-    swizzled,
-    warps,
 )
 from .gpus import Gpu, read_gpu
 from .ladder import Ladder, read_pairs
@@ -202,19 +194,6 @@ MATMUL = Ladder(
     name="matmul",
     kernel="matmul",
     title="tiles in registers, fed by a pipeline, one knob a rung",
-    recipes=(
-        fragments,
-        strips,
-        deeper,
-        padded,
-        warps,
-        interleaved,
-        swizzled,
-        prefetched,
-        copied,
-        inner_rows,
-        split,
-        matmul_best,
-    ),
+    recipes=(*RUNGS, matmul_best),
     shape={"m": 4096, "n": 4096, "k": 4096},
 )
