@@ -118,9 +118,8 @@ readme: $(STAMP) ## fill README.md, speed and own-programs in docs, write docs/l
 screenshots: $(STAMP) ## the pictures of the report in docs/images, in Chromium (the extra `browser`)
 	$(PY) tests/support/screenshots.py
 
-pages: $(STAMP) ## write docs/transforms.md and docs/recipes.md from the sources
-	$(PY) docs/build/transforms_page.py
-	$(PY) docs/build/recipes_page.py
+pages: $(STAMP) ## write docs/transforms.md, docs/recipes.md and the table of docs/versions.md
+	$(PY) docs/build/pages.py
 	$(PY) docs/build/fragment_pictures.py
 
 docs: pages ## a site of docs with an API reference in build/site, in a .venv with the extra docs
