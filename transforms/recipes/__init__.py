@@ -166,6 +166,7 @@ __all__ = [
 add_former_modules(
     __name__,
     {
+        "choosers": "forecast",
         "conv1d_fast": "conv1d",
         "convolution": "depthwise_conv2d",
         "depthwise_fast": "depthwise_conv2d",
