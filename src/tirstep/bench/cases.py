@@ -9,7 +9,6 @@ is in both sets.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from tirstep.lowering_checks.finding import suggest
 from tirstep.modules import Kernel, Problem, get_kernel, kernels
 from tirstep.modules.dtypes import get_storage
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
@@ -411,13 +411,11 @@ def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]
                 f"tirstep.modules:{name} for its peers alone"
             )
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+            hint = suggest(name, known, f"there are {', '.join(known)}")
             raise BenchError(f"there is no suite and no kernel '{name}'; {hint}")
     for name in choice.recipes:
         if name not in RECIPES:
-            near = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else "see tirstep list"
+            hint = suggest(name, RECIPES, "see tirstep list")
             raise BenchError(f"there is no recipe '{name}'; {hint}")
 
 
