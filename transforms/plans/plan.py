@@ -16,7 +16,7 @@ from ..queries import get_sblock_name, is_reduction
 from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat
 from .matmul import choose_matmul, match_matmul, schedule_matmul
 from .roles import DEVICE, Mismatch, Roles, inline_others, is_bound, list_sblocks
-from .rows import choose_rows, match_rows, schedule_rows
+from .rows import choose_row_configs, match_rows, schedule_rows
 
 Match = Callable[[Schedule], Roles | Mismatch]
 
@@ -127,7 +127,7 @@ ROWS = Plan(
     "rows",
     match_rows,
     _run_rows,
-    lambda sch, roles, device, _: choose_rows(sch, roles.blocks, device=device),
+    lambda sch, roles, device, _: choose_row_configs(sch, roles.blocks, device=device),
 )
 FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda *_: choose_flat())
 PLANS = (MATMUL, ROWS, FLAT_PLAN)

@@ -174,7 +174,7 @@ def _bring_rows_in_front(sch: Schedule, block: SBlockRV, results: Sequence[objec
         sch.add_unit_loop(block)
 
 
-def choose_rows(
+def choose_row_configs(
     sch: Schedule, blocks: Sequence[SBlockRV], *, device: str = DEVICE
 ) -> list[RowConfig]:
     """Configs for rows: by the rules of the recipes for rows, and one of rows of any length."""

@@ -49,7 +49,7 @@ from .tile_choice import (
     rank_tiles,
     read_sizes,
     require_operands,
-    require_room,
+    require_shared_room,
 )
 from .time_model import Choice, Product, Ranked, TileRate
 
@@ -124,7 +124,7 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: MmaConfig) -> Itera
     """
     dtype = sch.get(total).reads[-1].source.dtype
     require_operands(sch, total, TYPES)
-    require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
+    require_shared_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
     depth, lengths = get_depth(dtype.bits), get_row_lengths(sch, total)
     store = choose_store(sch, total, config.store, config.tail)
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)

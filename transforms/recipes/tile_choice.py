@@ -167,7 +167,7 @@ def choose_vector(dtype: Any, length: int, tail: WholeTail, *, is_async: bool) -
     return math.gcd(widest, length) if tail == "pad" else widest
 
 
-def require_room(tile: Pair, tile_k: int, stages: int, size: int) -> None:
+def require_shared_room(tile: Pair, tile_k: int, stages: int, size: int) -> None:
     """Refuse stages of elements of `size` bytes that no GPU has the shared memory for."""
     tiles = sum(tile) * tile_k * size * stages
     if tiles > MAX_SHARED_BYTES["shared.dyn"]:

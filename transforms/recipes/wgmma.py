@@ -50,7 +50,7 @@ from .tile_choice import (
     read_sizes,
     require_narrow_sums,
     require_operands,
-    require_room,
+    require_shared_room,
 )
 from .time_model import Choice, Product, Ranked, TileRate
 from .transpose import TransposeConfig, transpose_by_tiles
@@ -146,7 +146,7 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
     down, across = config.warpgroups
     config = replace(config, warpgroups=(min(down, max(1, config.tile[0] // ROWS)), across))
     _require_warpgroups(config)
-    require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
+    require_shared_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
     is_batch = len(sch.get(total).iter_vars) > 3
     is_apart = config.transpose == "kernel" and not is_batch
     if is_apart and is_across_k(sch, total):

@@ -73,7 +73,7 @@ def _get_record(side: str, place: Path, room: Path, words: Sequence[str]) -> Ver
     """The record of a side, written now where `place` is no record but a Python."""
     from tirstep.lowering_checks.upgrades import read_record
 
-    python = find_python(place)
+    python = find_interpreter(place)
     if python is None and not place.is_dir():
         raise UseError(
             f"{side} {place} is no folder and no Python; give a folder of `tirstep record`, or the "
@@ -87,7 +87,7 @@ def _get_record(side: str, place: Path, room: Path, words: Sequence[str]) -> Ver
     return read_record(room)
 
 
-def find_python(place: Path) -> Path | None:
+def find_interpreter(place: Path) -> Path | None:
     """The Python that is meant, by itself or by its environment; None for a record."""
     if place.is_file():
         return place.absolute()
