@@ -266,7 +266,8 @@ class Recipe:
 
     def _require_new_name(self, name: object, names: set[str], line: str) -> None:
         """Refuse a step that could not be found by its name, nor have a golden of its own."""
-        problem, example = f"{line} yields {name!r}, which is no name of a step", "tiled"
+        shown = repr(name) if isinstance(name, str) else f"a value of type {type(name).__name__}"
+        problem, example = f"{line} yields {shown[:60]}, which is no name of a step", "tiled"
         if isinstance(name, str) and name in names:
             problem = f"{line} yields '{name}', and an earlier step has that name"
             example = next(new for i in itertools.count(2) if (new := f"{name}_{i}") not in names)
