@@ -97,12 +97,16 @@ def _show_table(screen: Screen, trials: Sequence[Trial], title: str) -> None:
             _spell_change(each),
             Text(each.status, STYLES.get(each.status, "yellow")),
             ran,
-            "; ".join(list_differences(each)) or each.reason[:100],
+            "; ".join(list_differences(each)) or _shorten(each.reason),
         )
     screen.line((title, "bold"))
     screen.table(table)
     counts = spell_counts(each.status for each in trials)
     screen.line((f"{count(len(trials), 'module')}: ", "dim"), counts)
+
+
+def _shorten(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def spell_counts(statuses: Iterable[str]) -> str:

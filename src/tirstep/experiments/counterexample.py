@@ -13,7 +13,7 @@ import pprint
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def read_source(path: Path, name: str) -> PassSource:
     if _leans_on(tree, module, folder):
         is_ours = any(_find_ours(node) for node in ast.walk(tree))
         return PassSource("", name, is_ours, module, str(folder))
-    imports = {node: names for node in ast.walk(tree) if (names := _find_ours(node))}
+    imports = {node: names for node in _walk_run(tree) if (names := _find_ours(node))}
     ours = {each for names in imports.values() for each in names}
     decorators = [
         decorator
@@ -123,6 +123,14 @@ def _leans_on(tree: ast.Module, module: str, folder: Path) -> bool:
     if is_in_package:
         return package in imported
     return any((folder / f"{each}.py").is_file() or (folder / each).is_dir() for each in imported)
+
+
+def _walk_run(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a file but what stands under ``if TYPE_CHECKING:``, which is never run."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
+            yield from _walk_run(child)
 
 
 def _find_ours(node: ast.AST) -> set[str]:

@@ -102,7 +102,11 @@ def _count_needed(value: Any) -> int:
 def _wrap_function(function: Callable[[tvm.IRModule], tvm.IRModule], name: str) -> Pass:
     @tvm.transform.module_pass(opt_level=0, name=name)
     def run(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        return function(module)
+        changed = function(module)
+        if not isinstance(changed, tvm.IRModule):
+            returned = "nothing" if changed is None else f"a value of type {type(changed).__name__}"
+            raise TypeError(f"it returns {returned}; let it return an IRModule")
+        return changed
 
     return run
 
