@@ -8,10 +8,11 @@ import tvm
 import tvm_ffi
 from tvm.tirx import Evaluate
 
-from tirstep.experiments import Edit, Experiment, emulator
+from tirstep.experiments import Corpus, Edit, Experiment, ExperimentError, emulator
 from tirstep.experiments.counterexample import read_source
 from tirstep.experiments.editing import get_pass
 from tirstep.experiments.hunting import (
+    HuntState,
     TrialRecord,
     shrink_subject,
     try_subject,
@@ -177,3 +178,27 @@ def test_the_emulator_runs_while_and_takes_numbers():
     arrays = [np.array([2, -1, 5], "int32"), np.array(7, "int32"), np.zeros(3, "int32")]
     emulator.emulate(flat["main"], arrays)
     assert arrays[2].tolist() == [11, 7, 17]
+
+
+def test_a_state_is_of_one_text_of_a_pass(tmp_path: Path):
+    """What the pass did before it was changed is no answer."""
+    path, corpus = tmp_path / "state.jsonl", Corpus(0)
+    HuntState(path, "mine", corpus, "one text").add(TrialRecord(0, "program", "", "wrong"))
+    assert HuntState(path, "mine", corpus, "one text").records[0].status == "wrong"
+    for digest in ("another text", ""):
+        with pytest.raises(ExperimentError, match="is of another text of this pass"):
+            HuntState(path, "mine", corpus, digest)
+    with pytest.raises(ExperimentError, match="is of another search"):
+        HuntState(path, "another", corpus, "one text")
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [("None", "it returns nothing; let it return an IRModule"), ("3", "a value of type int; let")],
+)
+def test_a_pass_that_returns_no_module_is_told_so(returned: str, told: str):
+    edit = Edit("after", "s_tir.ThreadSync", get_pass(eval(f"lambda module: {returned}"), "mine"))
+    with Experiment("mine", [edit]) as experiment:
+        found = try_subject(experiment, make_subject("scalar", parse_program(SCALAR)))
+    assert found.status == "refused"
+    assert told in found.reason

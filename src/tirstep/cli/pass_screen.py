@@ -177,7 +177,7 @@ def _write(
 ) -> Counterexample:
     from tirstep.experiments.hunting import write_counterexample
 
-    path = tried.script or Path(f"wrong_{tried.name}.py")
+    path = tried.script or Path(f"wrong_{tried.name.replace('#', '_')}.py")
     edits = experiment.edits
     return write_counterexample(found, edits, change.source, change.title, path)
 
@@ -246,7 +246,8 @@ def _hunt_all(
     from tirstep.experiments.hunting import HuntState, hunt
 
     corpus = Corpus(tried.seed)
-    state = HuntState(tried.state or get_trials_file(), change.title, corpus)
+    file = tried.state or get_trials_file()
+    state = HuntState(file, change.title, corpus, change.source.digest)
     trials = range(tried.first, tried.first + (tried.corpus or 0))
     records: list[TrialRecord] = []
     with screen.working():

@@ -8,6 +8,7 @@ where the pass itself does.
 from __future__ import annotations
 
 import ast
+import hashlib
 import inspect
 import pprint
 import signal
@@ -43,6 +44,7 @@ class PassSource:
     needs_tirstep : the pass itself calls what it imports from tirstep, so that this stays
     module, folder : where the file imports others that lie beside it, it is imported itself: as
         this module, from this folder; `text` is empty then
+    digest : of the file as it stands
     """
 
     text: str = ""
@@ -50,6 +52,7 @@ class PassSource:
     needs_tirstep: bool = False
     module: str = ""
     folder: str = ""
+    digest: str = ""
 
     @property
     def needs(self) -> str:
@@ -73,10 +76,11 @@ def read_source(path: Path, name: str) -> PassSource:
     """The source of a pass in a file, for a machine without tirstep where that can be."""
     text = path.read_text("utf-8")
     tree, lines = ast.parse(text), text.splitlines()
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     module, folder = _find_module(path.resolve())
     if _leans_on(tree, module, folder):
         is_ours = any(_find_ours(node) for node in ast.walk(tree))
-        return PassSource("", name, is_ours, module, str(folder))
+        return PassSource("", name, is_ours, module, str(folder), digest)
     imports = {node: names for node in _walk_run(tree) if (names := _find_ours(node))}
     ours = {each for names in imports.values() for each in names}
     decorators = [
@@ -89,7 +93,9 @@ def read_source(path: Path, name: str) -> PassSource:
     used = {
         node.id
         for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and id(node) not in in_decorators
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and id(node) not in in_decorators
     }
     kept = [node for node, names in imports.items() if names & used or not _is_alone(node, lines)]
     for node in (*decorators, *(node for node in imports if node not in kept)):
@@ -98,7 +104,7 @@ def read_source(path: Path, name: str) -> PassSource:
         lines[first:last] = [" " * node.col_offset + "pass" if is_block else ""] + [""] * (
             last - first - 1
         )
-    return PassSource("\n".join(lines).strip() + "\n", name, bool(kept))
+    return PassSource("\n".join(lines).strip() + "\n", name, bool(kept), digest=digest)
 
 
 def _find_module(path: Path) -> tuple[str, Path]:

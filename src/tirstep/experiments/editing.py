@@ -235,8 +235,9 @@ def make_whole(value: Any, name: str) -> Callable[[], tuple[Any, Any, Any]]:
         if isinstance(made, (list, tuple)):
             made = Sequential([get_pass(each) for each in made])
         if not isinstance(made, Pass):
+            kind = type(made).__name__
             raise ExperimentError(
-                f"{name} returns a {type(made).__name__}; let it return a list of passes"
+                f"{name} returns a value of type {kind}; let it return a list of passes"
             )
         host, device = (
             compilation_pipeline.finalize_host_passes,
