@@ -15,7 +15,7 @@ from .request import PROGRAMS, FunctionName, Request, make_request, pick_recipes
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks.records import Record, RecordedRecipe
+    from tirstep.lowering_checks.upgrades import RecordedRecipe, VersionRecord
     from tirstep.transforms.recipes import Recipe
 
     from .screen import Screen
@@ -96,9 +96,9 @@ def _require_own_folders(folder: Path) -> None:
             raise UseError(f"{path} is no part of the record there; move it, or give a new folder")
 
 
-def _write(folder: Path, recipes: Sequence[Recipe], screen: Screen) -> Record:
+def _write(folder: Path, recipes: Sequence[Recipe], screen: Screen) -> VersionRecord:
     from tirstep.lowering_checks import get_device
-    from tirstep.lowering_checks.records import record_recipe, write_record
+    from tirstep.lowering_checks.upgrades import record_recipe, write_record
 
     device = get_device("simulator")
 
