@@ -1,0 +1,145 @@
+"""A builder of MetaSchedule's whose processes know tirstep's reducers, pipelines and pass options.
+
+MetaSchedule's own compiles with TVM's pipeline alone, and its processes know no reducer beside
+sum, product, least and greatest, so that `softmax_online`, say, does not compile there. Each of
+them also reads all of TVM's intrinsics of tensors first, which takes half a minute.
+
+Its callback `RemoveBuildArtifact` removes the folder in which an artifact lies, with all that is in
+it: each artifact has a folder of its own here.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, TimeoutError
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pebble
+import tvm
+from tvm.ir.utils import derived_object
+from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
+
+from tirstep.bench import BenchError, find_last_line
+from tirstep.bench.compile_pool import spell_target
+from tirstep.lowering_checks.compile.compiling import compile_module
+from tirstep.programs.naming import is_program
+from tirstep.transforms.passes.serial import make_threads_serial
+
+LIBRARY = "kernel.so"
+CPU = "llvm"
+"""The kind of the targets on which threads run one after the other."""
+
+Result = TypeVar("Result")
+
+
+class Workers:
+    """Processes that may crash or hang alone; they start when the first work comes.
+
+    Parameters
+    ----------
+    number : of processes
+    limit : seconds that one call may take
+    program : a user's own file, which each process loads: its reducers are registered there
+    """
+
+    def __init__(self, number: int, limit: float, program: str = "") -> None:
+        self.number, self.limit, self._program = number, limit, program
+        self._pool: pebble.ProcessPool | None = None
+
+    def submit(self, function: Callable[..., Result], *arguments: object) -> Future[Result]:
+        """Call a function of a module in a process."""
+        if self._pool is None:
+            self._pool = pebble.ProcessPool(
+                max_workers=self.number,
+                initializer=_begin,
+                initargs=(self._program,),
+                context=multiprocessing.get_context("spawn"),  # TVM's threads survive no fork
+            )
+        return self._pool.schedule(function, arguments, timeout=self.limit)
+
+    def close(self) -> None:
+        """End all processes, whatever they do."""
+        if self._pool is not None:
+            self._pool.stop()
+            self._pool.join()
+            self._pool = None
+
+
+def take_result(future: Future[Result], limit: float, doing: str) -> tuple[Result | None, str]:
+    """What a call returned, or why it did not; begins with the kind of failure."""
+    try:
+        return future.result(), ""
+    except TimeoutError:
+        return None, f"took longer than {limit:g} s to {doing}"
+    except pebble.ProcessExpired as error:
+        return None, f"crashed: the process that was to {doing} it ended with {error.exitcode}"
+    except BrokenProcessPool as error:
+        raise BenchError(
+            "the processes that try candidates do not start; see what they say above, and let a "
+            'script of yours begin its work under: if __name__ == "__main__"'
+        ) from error
+    except Exception as error:  # TVM, compilers and linkers have errors of their own
+        return None, f"failed: {type(error).__name__}: {find_last_line(error)[:200]}"
+
+
+def make_builder(
+    folder: Path, *, jobs: int = 1, limit: float = 60.0, program: str = ""
+) -> RecipeBuilder:
+    """A builder for ``meta_schedule.tune_tir(..., builder=...)``.
+
+    Parameters
+    ----------
+    folder : where each artifact gets a folder of its own
+    jobs : processes
+    limit : seconds that one candidate may take
+    program : a user's own program, ``FILE.py:NAME``, that each process loads
+    """
+    return RecipeBuilder(folder, Workers(jobs, limit, program))
+
+
+@derived_object
+class RecipeBuilder(PyBuilder):
+    """Compiles candidates in processes, as their modules ask to be compiled.
+
+    For the CPU loops that are bound to threads become serial ones.
+    """
+
+    def __init__(self, folder: Path, workers: Workers) -> None:
+        super().__init__()
+        self.folder, self.workers = folder, workers
+
+    def build(self, build_inputs: Sequence[Any]) -> list[BuilderResult]:
+        """An artifact or a reason for each."""
+        futures = []
+        for each in build_inputs:
+            place = Path(tempfile.mkdtemp(prefix="candidate-", dir=self.folder))
+            module, target = tvm.ir.save_json(each.mod), spell_target(each.target)
+            futures.append(self.workers.submit(build, module, target, str(place / LIBRARY)))
+        taken = [take_result(future, self.workers.limit, "compile") for future in futures]
+        return [BuilderResult(path, reason or None) for path, reason in taken]
+
+
+def build(module: str, target: Mapping[str, object], library: str) -> str:
+    """Compile a module of TVM's JSON into a library; its path."""
+    loaded = tvm.ir.load_json(module)
+    if target["kind"] == CPU:
+        loaded = make_threads_serial(loaded)
+    compile_module(loaded, tvm.target.Target(dict(target))).export_library(library)
+    return library
+
+
+def _begin(program: str) -> None:
+    """A process imports this module, and with it the reducers; what compilers print is lost."""
+    if program and is_program(program):
+        from tirstep.programs.loading import load_place
+        from tirstep.programs.naming import read_spelling
+
+        load_place(read_spelling(program).place)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
