@@ -82,7 +82,7 @@ class RecipeSpace:
         if key not in self._known:
             self._known[key] = made = self._run(module, self.get_config(decisions))
             if made.reason:
-                kind = classify(made.reason)
+                kind = name_kind(made.reason)
                 self.refused[kind] += 1
                 self.samples.setdefault(kind, made.reason.partition(": ")[2])
         return self._known[key]
@@ -104,6 +104,11 @@ class RecipeSpace:
     def draw(self, rng: random.Random) -> dict[str, int]:
         """Decisions at random."""
         return {name: rng.randrange(len(values)) for name, values in self.choices.items()}
+
+
+def name_kind(reason: str) -> str:
+    """The kind of a reason: of a refusal the transform, of what else went wrong its first words."""
+    return classify(reason) if reason.startswith("refused") else reason.partition(": ")[0]
 
 
 def as_space(

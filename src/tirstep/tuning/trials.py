@@ -54,17 +54,22 @@ class Trials:
 
         Raises `BenchError` for a file that holds something else, which stays as it is.
         """
-        text = json.dumps(about, sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        name = "".join(letter if letter.isalnum() else "_" for letter in str(about["recipe"]))
-        trials = cls(database / FOLDER / f"{name[-60:]}-{digest}.jsonl", about)
+        trials = cls(cls.locate(database, about), about)
         trials._read()
         return trials
+
+    @staticmethod
+    def locate(database: Path, about: Mapping[str, object]) -> Path:
+        """The file, whose folder is made."""
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
+        name = "".join(letter if letter.isalnum() else "_" for letter in str(about["recipe"]))
+        folder = database / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{name[-60:]}-{digest}.jsonl"
 
     def add(self, trial: Trial) -> None:
         """Keep a trial; it is on the disk when this returns."""
         self.known.append(trial)
-        self.file.parent.mkdir(parents=True, exist_ok=True)
         with open(self.file, "ab") as stream:
             stream.write(_spell(trial).encode())
             stream.flush()
@@ -84,7 +89,6 @@ class Trials:
             return
         # What is not whole goes, so that the next line begins at its place.
         first = json.dumps({"format": FORMAT, **self.about}, sort_keys=True)
-        self.file.parent.mkdir(parents=True, exist_ok=True)
         write_file(self.file, "".join([f"{first}\n", *map(_spell, self.known)]))
 
 

@@ -22,13 +22,12 @@ from tvm.s_tir.meta_schedule.runner import RunnerInput
 from tvm.s_tir.schedule import Trace
 
 from tirstep.bench import BenchError
-from tirstep.bench.search import classify
 from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.rewriting import NO_REPLAY
 
 from .proposing import Decisions, Proposals
-from .space import Choices, Config, RecipeSpace, carry_out, make_decided
+from .space import Choices, Config, RecipeSpace, carry_out, make_decided, name_kind
 from .trials import Trial, Trials
 
 BATCH = 8
@@ -125,7 +124,7 @@ class TuneResult:
 
     def count_out(self, reason: str) -> None:
         """Count a candidate that is out."""
-        kind = classify(reason) if reason.startswith("refused") else reason.partition(": ")[0]
+        kind = name_kind(reason)
         self.out[kind] += 1
         self.samples.setdefault(kind, reason.partition(": ")[2] or reason)
 
