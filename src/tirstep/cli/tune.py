@@ -181,13 +181,13 @@ def _tune(plan: TunePlan, wanted: Wanted, trials: Any, screen: Screen) -> TuneRe
     from tirstep.tuning import make_builder, make_runner
     from tirstep.tuning.tuner import tune
 
-    program = plan.recipe.spelling
+    program, limit = plan.recipe.spelling, wanted.timeout
     with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
-        builder = make_builder(
-            Path(scratch), jobs=wanted.jobs, limit=wanted.timeout, program=program
-        )
+        builder = make_builder(Path(scratch), jobs=wanted.jobs, limit=limit, program=program)
+        # One process does both: it has nothing to compile while it times.
+        workers = builder.workers if wanted.jobs == 1 else None
         runner = make_runner(
-            plan.problem, limit=wanted.timeout, seed=wanted.seed, program=program
+            plan.problem, limit=limit, seed=wanted.seed, program=program, workers=workers
         )
         try:
             return tune(plan, builder, runner, trials, screen.doing)

@@ -43,12 +43,15 @@ database = JSONDatabase(work_dir=str(folder), allow_missing=False)
 target = tvm.target.Target("llvm")  # databases are not asked for a target
 if database.query_schedule(workload, target, "main") is None:
     sys.exit("TVM finds no schedule for the workload")
-record = database.get_all_tuning_records()[-1]
-sch = Schedule(workload)
-record.trace.apply_to_schedule(sch, remove_postproc=False)
+made = []
+for record in database.get_all_tuning_records():  # the fastest first
+    if structural_equal(record.workload.mod, workload):
+        sch = Schedule(workload)
+        record.trace.apply_to_schedule(sch, remove_postproc=False)
+        made.append(sch.mod)
 if any(name.partition(".")[0] == "tirstep" for name in sys.modules):
     sys.exit("it loads tirstep")
-if not structural_equal(sch.mod, expected):
+if not any(structural_equal(each, expected) for each in made):
     sys.exit("it makes another module")
 """
 
@@ -146,7 +149,7 @@ def _has_lines(file: Path) -> bool:
 
 
 def _verify(folder: Path, workload: tvm.IRModule, trace: Trace) -> None:
-    """Replay the last record in a process without tirstep."""
+    """Replay the records of a workload in a process without tirstep: one must be this trace's."""
     expected = tvm.s_tir.Schedule(workload)
     trace.apply_to_schedule(expected, remove_postproc=False)
     with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:

@@ -39,7 +39,12 @@ FLUSH = "cache_flush_cpu_non_first_arg"
 
 
 def make_runner(
-    problem: AnyProblem, *, limit: float = 60.0, seed: int = 0, program: str = ""
+    problem: AnyProblem,
+    *,
+    limit: float = 60.0,
+    seed: int = 0,
+    program: str = "",
+    workers: Workers | None = None,
 ) -> RecipeRunner:
     """A runner for ``meta_schedule.tune_tir(..., runner=...)``, for candidates of one problem.
 
@@ -48,8 +53,9 @@ def make_runner(
     limit : seconds that one run may take
     seed : of the random inputs
     program : a user's own program, ``FILE.py:NAME``, that the process loads
+    workers : processes of somebody else's, in place of one of its own
     """
-    return RecipeRunner(problem, Workers(1, limit, program), seed)
+    return RecipeRunner(problem, workers or Workers(1, limit, program), seed)
 
 
 class WorkerError(RuntimeError):

@@ -132,9 +132,10 @@ def read_choices(
     recipe: Recipe, among: Mapping[str, Sequence[object]], config: Mapping[str, object]
 ) -> Choices:
     """The values of each knob that is to be chosen; see `as_space`."""
-    recipe.require_config({**config, **dict.fromkeys(among)} if not recipe.words else config)
-    for name in among:
-        recipe.require_config({name: next(iter(among[name]), None)})
+    recipe.require_config(config)
+    for name, given in among.items():
+        for value in given or (recipe.config.get(name),):
+            recipe.require_config({name: value})
     defaults = {**recipe.config, **recipe.default_example.config}
     declared = {
         name: tuple(dict.fromkeys((defaults[name], *values)))
