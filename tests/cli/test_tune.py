@@ -46,8 +46,9 @@ def count_records(folder: Path) -> int:
     return len(JSONDatabase(work_dir=str(folder), allow_missing=False))
 
 
+@pytest.mark.usefixtures("inline")
 def test_a_recipe_of_a_users_file_in_half_precision(command: Command, tmp_path: Path) -> None:
-    """With processes, and the real check that TVM alone replays it."""
+    """tests/test_examples.py does this with processes, and replays what comes of it."""
     folder, table = tmp_path / "db", tmp_path / "best.json"
     arguments = (f"{OWN}:folded", "--dtype", "float16", "--set", "inner=2,4", "--trials", "3")
     result = command("tune", *arguments, *SMALL, "-o", folder, "--into", table)
@@ -158,8 +159,19 @@ def test_two_runs_of_one_recipe_do_not_mix(command: Command, tmp_path: Path) -> 
         ((f"{OWN}:folded", *SMALL, "--set", "outer=2"), "no recipe that is asked for has a size"),
         ((f"{OWN}:folded", "--shape", "64x2"), "--shape 64x2 has 2 sizes, and"),
         ((f"{OWN}:folded", "--shape", "n=64", "--target", "nowhere"), "no target 'nowhere'"),
-        (("matmul_tiled", *SMALL[2:], "--set", "rows=8", "--set", "columns=16", "--set",
-          "per_thread=1"), "has no choice left"),
+        (
+            (
+                "matmul_tiled",
+                *SMALL[2:],
+                "--set",
+                "rows=8",
+                "--set",
+                "columns=16",
+                "--set",
+                "per_thread=1",
+            ),
+            "has no choice left",
+        ),
     ],
 )
 def test_wrong_use_is_a_sentence(

@@ -91,7 +91,7 @@ def test_what_does_not_replay_is_not_written(
     other = database._CHECK.replace("made.append(sch.mod)", "made.append(workload)")
     assert other != database._CHECK
     monkeypatch.setattr(database, "_CHECK", other)
-    with pytest.raises(BenchError, match="does not replay with TVM alone: .*; the database is as"):
+    with pytest.raises(BenchError, match=r"does not replay with TVM alone: .*; the database is as"):
         add_record(tmp_path, workload, make_trace(workload), [1e-6], LLVM)
     assert read(tmp_path) == {}
 

@@ -36,7 +36,7 @@ STRATEGIES = {
 
 @pytest.fixture
 def without_intrinsics(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`TuneContext` reads all of TVM's intrinsics of tensors, half a minute's work; none is used."""
+    """`TuneContext` reads all intrinsics of tensors, half a minute's work; none is used."""
     name = "tvm.s_tir.tensor_intrin"
     monkeypatch.setitem(sys.modules, name, sys.modules.get(name, ModuleType(name)))
 

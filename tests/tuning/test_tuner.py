@@ -80,8 +80,10 @@ def test_a_wrong_candidate_is_timed_by_nobody_and_counted(tmp_path: Path) -> Non
     assert found.out == {"wrong": 3, "refused by split_loop": 2}
     assert found.tried == 6
     assert "C[" in found.samples["wrong"]
-    assert found.best is not None and found.best.config["fold"] == 1
-    assert found.seconds and found.default_seconds
+    assert found.best is not None
+    assert found.best.config["fold"] == 1
+    assert found.seconds
+    assert found.default_seconds
     expected = tuned_programs.folded.steps(plan.workload, **found.best.config)[-1].module
     fresh = Schedule(plan.workload)
     found.best.trace.apply_to_schedule(fresh, remove_postproc=False)
@@ -101,7 +103,8 @@ def test_half_precision_at_a_size_that_does_not_divide(tmp_path: Path) -> None:
     problem = tuned_programs.twice_plus_one.problem(n=50, dtype="float16")
     plan = make_plan(tuned_programs.folded, problem, trials=20)
     found = run_inline(plan, tmp_path)
-    assert found.best is not None and found.best.config == {"inner": 2, "fold": 1}
+    assert found.best is not None
+    assert found.best.config == {"inner": 2, "fold": 1}
     assert found.out == {"wrong": 1, "refused by split_loop": 6}
 
 
@@ -114,7 +117,9 @@ def test_a_recipe_that_never_fits_ends_with_the_reasons(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    plan = make_plan(find_recipe("matmul_tiled"), get_kernel("matmul").problem(64, 64, 32), trials=9)
+    plan = make_plan(
+        find_recipe("matmul_tiled"), get_kernel("matmul").problem(64, 64, 32), trials=9
+    )
     with pytest.raises(KeyboardInterrupt):
         run_inline(plan, tmp_path, ToldRunner(last=8 + 3), Unbuilt())  # in the finals
     kept = Trials.open(tmp_path, plan.describe()).known

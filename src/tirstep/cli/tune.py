@@ -92,7 +92,9 @@ def command(
     into: Annotated[
         Path | None,
         typer.Option(
-            "--into", metavar="FILE", help="A table of the best configs to put the winner into, too."
+            "--into",
+            metavar="FILE",
+            help="A table of the best configs to put the winner into, too.",
         ),
     ] = None,
 ) -> int:
@@ -112,7 +114,9 @@ def command(
 
         require_table(into)
     searches = make_plans(recipe, shape or [], request, among, None, timeout)
-    wanted = Wanted(output, _find_target(target), trials, seed, jobs or _count_cores(), timeout, into)
+    wanted = Wanted(
+        output, _find_target(target), trials, seed, jobs or _count_cores(), timeout, into
+    )
     _require_linker()
     return max(tune_one(search, wanted) for search in searches)
 

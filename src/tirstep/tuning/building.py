@@ -70,7 +70,7 @@ class Workers:
             self._pool = None
 
 
-def take_result(future: Future[Result], limit: float, doing: str) -> tuple[Result | None, str]:
+def take_result(future: Future[Any], limit: float, doing: str) -> tuple[Any, str]:
     """What a call returned, or why it did not; begins with the kind of failure."""
     try:
         return future.result(), ""

@@ -88,7 +88,9 @@ class RecipeRunner(PyRunner):
 
     def run(self, runner_inputs: Sequence[Any]) -> list[Any]:
         """A future for each, whose result is there: seconds, or a reason."""
-        return [_Done(self._run(str(it.artifact_path), str(it.device_type))) for it in runner_inputs]
+        return [
+            _Done(self._run(str(it.artifact_path), str(it.device_type))) for it in runner_inputs
+        ]
 
     def _run(self, path: str, kind: str) -> RunnerResult:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -163,7 +163,7 @@ class _Tuner:
                 kept = Trial(_as_json(candidate.config), candidate.program, seconds, reason)
                 self.trials.add(kept)
                 self._learn(candidate, kept)
-            self._report()
+                self._report()
         self.found.out.update(self.space.refused)
         self.found.samples.update(self.space.samples)
         self._decide()
@@ -230,18 +230,16 @@ class _Tuner:
 
     def _measure(
         self, batch: Sequence[Candidate]
-    ) -> list[tuple[Candidate, tuple[float, ...], str]]:
-        """The seconds of each candidate's runs, or why it is out."""
+    ) -> Iterator[tuple[Candidate, tuple[float, ...], str]]:
+        """The seconds of each candidate's runs, or why it is out, as they come."""
         target = self.plan.target
         built = self.builder.build([BuilderInput(it.sch.mod, target) for it in batch])
-        results = []
         for candidate, artifact in zip(batch, built, strict=True):
             reason = str(artifact.error_msg or "")
             seconds: tuple[float, ...] = ()
             if not reason:
                 seconds, reason = self._time(candidate, str(artifact.artifact_path))
-            results.append((candidate, seconds, _on_a_line(reason)))
-        return results
+            yield candidate, seconds, " ".join(reason.split())
 
     def _time(self, candidate: Candidate, artifact: str) -> tuple[tuple[float, ...], str]:
         info = ArgInfo.from_entry_func(candidate.sch.mod, remove_preproc=True)
@@ -314,7 +312,3 @@ def _refuse(recipe: Recipe, reason: str) -> NoReturn:
 
 def _as_json(config: Mapping[str, object]) -> dict[str, object]:
     return dict(json.loads(json.dumps(dict(config))))
-
-
-def _on_a_line(reason: str) -> str:
-    return " ".join(reason.split())
