@@ -6,18 +6,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tvm
 from inline_workers import InlineWorkers
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 
-from tirstep import tuning
 from tirstep.files import locked
-from tirstep.tuning import database
-from tirstep.tuning.building import RecipeBuilder
-from tirstep.tuning.running import RecipeRunner
+from tirstep.tuning import building, database
 from tirstep.tuning.trials import FOLDER
 
 from .conftest import Command
@@ -30,15 +26,7 @@ SMALL = ("--shape", "n=64", "--target", "llvm", "--jobs", "1")
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without processes that compile, run and verify, which take seconds to start."""
-
-    def make_builder(folder: Path, **_: Any) -> Any:
-        return RecipeBuilder(folder, InlineWorkers())
-
-    def make_runner(problem: Any, **options: Any) -> Any:
-        return RecipeRunner(problem, InlineWorkers(), options["seed"])
-
-    monkeypatch.setattr(tuning, "make_builder", make_builder)
-    monkeypatch.setattr(tuning, "make_runner", make_runner)
+    monkeypatch.setattr(building, "Workers", InlineWorkers)
     monkeypatch.setattr(database, "_verify", lambda *_: None)
 
 
@@ -94,14 +82,10 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {support!r})
 from inline_workers import InlineWorkers
-from tirstep import tuning
 from tirstep.cli import main
-from tirstep.tuning import database, trials
-from tirstep.tuning.building import RecipeBuilder
-from tirstep.tuning.running import RecipeRunner
+from tirstep.tuning import building, trials
 
-tuning.make_builder = lambda folder, **_: RecipeBuilder(folder, InlineWorkers())
-tuning.make_runner = lambda problem, **it: RecipeRunner(problem, InlineWorkers(), it["seed"])
+building.Workers = InlineWorkers
 add, left = trials.Trials.add, [3]
 
 

@@ -11,8 +11,8 @@ import tvm
 
 from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import Recipe
-from tirstep.tuning.building import RecipeBuilder
-from tirstep.tuning.running import RecipeRunner
+from tirstep.tuning.building import CandidateBuilder
+from tirstep.tuning.running import CandidateRunner
 from tirstep.tuning.space import read_choices
 from tirstep.tuning.tuner import TunePlan
 
@@ -23,6 +23,9 @@ class InlineWorkers:
     """Calls at once what other workers call in a process."""
 
     limit = 60.0
+
+    def __init__(self, *_: object) -> None:
+        """Whatever other workers are made of."""
 
     def submit(self, function: Callable[..., Any], *arguments: object) -> Future[Any]:
         future: Future[Any] = Future()
@@ -37,11 +40,11 @@ class InlineWorkers:
 
 
 def make_inline_builder(folder: Path) -> Any:
-    return RecipeBuilder(folder, InlineWorkers())
+    return CandidateBuilder(folder, InlineWorkers())
 
 
 def make_inline_runner(problem: AnyProblem, seed: int = 0) -> Any:
-    return RecipeRunner(problem, InlineWorkers(), seed)
+    return CandidateRunner(problem, InlineWorkers(), seed)
 
 
 def make_plan(

@@ -2,6 +2,8 @@
 leaves.
 """
 
+import os
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from tirstep.bench import BenchError
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe, recipe
-from tirstep.tuning.building import make_builder
+from tirstep.tuning.building import Workers, make_builder, take_result
 from tirstep.tuning.trials import Trials
 from tirstep.tuning.tuner import TunePlan, TuneResult, tune
 
@@ -246,6 +248,23 @@ def test_processes_of_the_builder_know_the_reducers_of_recipes(tmp_path: Path) -
     try:
         (built,) = builder.build([BuilderInput(module, target)])
     finally:
-        builder.workers.close()
+        builder.builder.workers.close()
     assert built.error_msg is None
     assert Path(str(built.artifact_path)).is_file()
+
+
+def test_a_process_that_crashes_or_hangs_costs_its_candidate_alone() -> None:
+    workers = Workers(1, limit=1.0)
+    try:
+        results = [
+            take_result(workers.submit(*call), workers.limit, "run")
+            for call in [(int, "x"), (os.abort,), (max, 1, 2), (time.sleep, 60)]
+        ]
+    finally:
+        workers.close()
+    assert results == [
+        (None, "failed: ValueError: invalid literal for int() with base 10: 'x'"),
+        (None, "crashed: the process that was to run it ended with -6"),
+        (2, ""),
+        (None, "took longer than 1 s to run"),
+    ]

@@ -188,7 +188,7 @@ def _write_database(module: Any, trace: Any) -> dict[str, str]:
     """The two files of a database of MetaSchedule's, with one workload and one record."""
     from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
 
-    from tirstep.tuning.database import mark_bools
+    from tirstep.programs.databases import mark_bools
 
     with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
         files = [Path(scratch) / name for name in (_WORKLOAD, _RECORD)]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 CPU = "llvm"
+LEAST_BATCH = 4
 
 
 def command(
@@ -153,6 +154,7 @@ def tune_one(search: SearchPlan, wanted: Wanted) -> int:
         choices,
         wanted.trials,
         wanted.seed,
+        max(LEAST_BATCH, 2 * wanted.jobs),
     )
     require_database(wanted.folder, plan.workload, plan.target)
     screen = Screen()
@@ -182,22 +184,22 @@ def tune_one(search: SearchPlan, wanted: Wanted) -> int:
 
 def _tune(plan: TunePlan, wanted: Wanted, trials: Any, screen: Screen) -> TuneResult:
     """Tune with a builder and a runner of their own, which end with it."""
-    from tirstep.tuning import make_builder, make_runner
-    from tirstep.tuning.tuner import tune
+    from tirstep.tuning import building, running, tuner
 
-    program, limit = plan.recipe.spelling, wanted.timeout
+    def start(number: int) -> Any:
+        return building.Workers(number, wanted.timeout, plan.recipe.spelling)
+
+    compiling = start(wanted.jobs)
+    # One process does both: it has nothing to compile while it times.
+    timing = compiling if wanted.jobs == 1 else start(1)
     with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
-        builder = make_builder(Path(scratch), jobs=wanted.jobs, limit=limit, program=program)
-        # One process does both: it has nothing to compile while it times.
-        workers = builder.workers if wanted.jobs == 1 else None
-        runner = make_runner(
-            plan.problem, limit=limit, seed=wanted.seed, program=program, workers=workers
-        )
+        builder = building.CandidateBuilder(Path(scratch), compiling)
+        runner = running.CandidateRunner(plan.problem, timing, wanted.seed)
         try:
-            return tune(plan, builder, runner, trials, screen.doing)
+            return tuner.tune(plan, builder, runner, trials, screen.doing)
         finally:
-            builder.workers.close()
-            runner.workers.close()
+            compiling.close()
+            timing.close()
 
 
 def _find_target(name: str) -> Any:

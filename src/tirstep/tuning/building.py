@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +29,8 @@ from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 from tirstep.bench import BenchError, find_last_line
 from tirstep.bench.compile_pool import spell_target
 from tirstep.lowering_checks.compile.compiling import compile_module
-from tirstep.programs.naming import is_program
+from tirstep.programs.loading import load_place
+from tirstep.programs.naming import is_program, read_spelling
 from tirstep.transforms.passes.serial import make_threads_serial
 
 LIBRARY = "kernel.so"
@@ -53,14 +56,21 @@ class Workers:
 
     def submit(self, function: Callable[..., Result], *arguments: object) -> Future[Result]:
         """Call a function of a module in a process."""
-        if self._pool is None:
-            self._pool = pebble.ProcessPool(
-                max_workers=self.number,
-                initializer=_begin,
-                initargs=(self._program,),
-                context=multiprocessing.get_context("spawn"),  # TVM's threads survive no fork
-            )
-        return self._pool.schedule(function, arguments, timeout=self.limit)
+        if self._pool is not None:
+            return self._pool.schedule(function, arguments, timeout=self.limit)
+        self._pool = pebble.ProcessPool(
+            max_workers=self.number,
+            initializer=_begin,
+            initargs=(self._program,),
+            context=multiprocessing.get_context("spawn"),  # TVM's threads survive no fork
+        )
+        # The threads that start processes, and these, leave Ctrl-C to who called: each process
+        # would tell where it was.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return self._pool.schedule(function, arguments, timeout=self.limit)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def close(self) -> None:
         """End all processes, whatever they do."""
@@ -87,9 +97,7 @@ def take_result(future: Future[Any], limit: float, doing: str) -> tuple[Any, str
         return None, f"failed: {type(error).__name__}: {find_last_line(error)[:200]}"
 
 
-def make_builder(
-    folder: Path, *, jobs: int = 1, limit: float = 60.0, program: str = ""
-) -> RecipeBuilder:
+def make_builder(folder: Path, *, jobs: int = 1, limit: float = 60.0, program: str = "") -> Any:
     """A builder for ``meta_schedule.tune_tir(..., builder=...)``.
 
     Parameters
@@ -99,19 +107,18 @@ def make_builder(
     limit : seconds that one candidate may take
     program : a user's own program, ``FILE.py:NAME``, that each process loads
     """
-    return RecipeBuilder(folder, Workers(jobs, limit, program))
+    return _MetaScheduleBuilder(CandidateBuilder(folder, Workers(jobs, limit, program)))
 
 
-@derived_object
-class RecipeBuilder(PyBuilder):
+@dataclass(frozen=True)
+class CandidateBuilder:
     """Compiles candidates in processes, as their modules ask to be compiled.
 
     For the CPU loops that are bound to threads become serial ones.
     """
 
-    def __init__(self, folder: Path, workers: Workers) -> None:
-        super().__init__()
-        self.folder, self.workers = folder, workers
+    folder: Path
+    workers: Workers
 
     def build(self, build_inputs: Sequence[Any]) -> list[BuilderResult]:
         """An artifact or a reason for each."""
@@ -124,6 +131,18 @@ class RecipeBuilder(PyBuilder):
         return [BuilderResult(path, reason or None) for path, reason in taken]
 
 
+@derived_object
+class _MetaScheduleBuilder(PyBuilder):
+    """A builder as an object of TVM's."""
+
+    def __init__(self, builder: CandidateBuilder) -> None:
+        super().__init__()
+        self.builder = builder
+
+    def build(self, build_inputs: Sequence[Any]) -> list[BuilderResult]:
+        return self.builder.build(build_inputs)
+
+
 def build(module: str, target: Mapping[str, object], library: str) -> str:
     """Compile a module of TVM's JSON into a library; its path."""
     loaded = tvm.ir.load_json(module)
@@ -134,12 +153,11 @@ def build(module: str, target: Mapping[str, object], library: str) -> str:
 
 
 def _begin(program: str) -> None:
-    """A process imports this module, and with it the reducers; what compilers print is lost."""
-    if program and is_program(program):
-        from tirstep.programs.loading import load_place
-        from tirstep.programs.naming import read_spelling
-
-        load_place(read_spelling(program).place)
+    """A process imports this module, and with it the reducers; what is printed there is lost, but
+    for what says why a program does not load.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(nowhere, stream)
+    os.dup2(nowhere, 1)
+    if program and is_program(program):
+        load_place(read_spelling(program).place)
+    os.dup2(nowhere, 2)

@@ -6,7 +6,6 @@ in a process of its own; only then do they take the place of the old ones.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from tvm_ffi import structural_equal
 
 from tirstep.bench import BenchError
 from tirstep.files import locked, require_writable, write_file
-from tirstep.programs.databases import load_database
+from tirstep.programs.databases import load_database, mark_bools
 
 WORKLOAD_FILE, RECORD_FILE = "database_workload.json", "database_tuning_record.json"
 _CHECK = """
@@ -119,16 +118,6 @@ def add_record(
         write_file(folder / WORKLOAD_FILE, _read(made / WORKLOAD_FILE))
         write_file(folder / RECORD_FILE, _read(made / RECORD_FILE))
     return True
-
-
-def mark_bools(record: str, trace: Trace) -> str:
-    """A record whose annotations are bools where they were, which TVM writes as 1 and 0."""
-    number, row = json.loads(record)
-    (instructions, _), *_ = row
-    for written, item in zip(instructions, trace.insts, strict=True):
-        if str(item.kind.name) == "Annotate" and isinstance(item.inputs[-1], bool):
-            written[1][-1] = bool(item.inputs[-1])
-    return json.dumps([number, row]) + "\n"
 
 
 def _copy(folder: Path, scratch: Path) -> JSONDatabase:

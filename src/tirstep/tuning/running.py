@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,7 @@ def make_runner(
     limit: float = 60.0,
     seed: int = 0,
     program: str = "",
-    workers: Workers | None = None,
-) -> RecipeRunner:
+) -> Any:
     """A runner for ``meta_schedule.tune_tir(..., runner=...)``, for candidates of one problem.
 
     Parameters
@@ -53,44 +53,39 @@ def make_runner(
     limit : seconds that one run may take
     seed : of the random inputs
     program : a user's own program, ``FILE.py:NAME``, that the process loads
-    workers : processes of somebody else's, in place of one of its own
     """
-    return RecipeRunner(problem, workers or Workers(1, limit, program), seed)
+    return _MetaScheduleRunner(CandidateRunner(problem, Workers(1, limit, program), seed))
 
 
 class WorkerError(RuntimeError):
     """A candidate did not run; the text begins with the kind of failure."""
 
 
-@derived_object
-class _Done(PyRunnerFuture):
-    """A result that is there already: candidates run one after the other."""
+@dataclass(frozen=True)
+class Done:
+    """A future whose result is there already: candidates run one after the other."""
 
-    def __init__(self, result: RunnerResult) -> None:
-        super().__init__()
-        self._result = result
+    outcome: RunnerResult
 
     def done(self) -> bool:
+        """It is."""
         return True
 
     def result(self) -> RunnerResult:
-        return self._result
+        """Seconds, or a reason."""
+        return self.outcome
 
 
-@derived_object
-class RecipeRunner(PyRunner):
+class CandidateRunner:
     """Checks candidates of one problem, and times those that are right."""
 
     def __init__(self, problem: AnyProblem, workers: Workers, seed: int) -> None:
-        super().__init__()
         self.problem, self.workers, self.seed = problem, workers, seed
         self.checked: set[str] = set()
 
-    def run(self, runner_inputs: Sequence[Any]) -> list[Any]:
-        """A future for each, whose result is there: seconds, or a reason."""
-        return [
-            _Done(self._run(str(it.artifact_path), str(it.device_type))) for it in runner_inputs
-        ]
+    def run(self, runner_inputs: Sequence[Any]) -> list[Done]:
+        """A future for each."""
+        return [Done(self._run(str(it.artifact_path), str(it.device_type))) for it in runner_inputs]
 
     def _run(self, path: str, kind: str) -> RunnerResult:
         try:
@@ -120,6 +115,33 @@ class RecipeRunner(PyRunner):
         if reason:
             raise WorkerError(reason)
         return result
+
+
+@derived_object
+class _MetaScheduleFuture(PyRunnerFuture):
+    """A future as an object of TVM's."""
+
+    def __init__(self, made: Done) -> None:
+        super().__init__()
+        self._made = made
+
+    def done(self) -> bool:
+        return self._made.done()
+
+    def result(self) -> RunnerResult:
+        return self._made.result()
+
+
+@derived_object
+class _MetaScheduleRunner(PyRunner):
+    """A runner as an object of TVM's."""
+
+    def __init__(self, runner: CandidateRunner) -> None:
+        super().__init__()
+        self.runner = runner
+
+    def run(self, runner_inputs: Sequence[Any]) -> list[Any]:
+        return [_MetaScheduleFuture(made) for made in self.runner.run(runner_inputs)]
 
 
 def compute(

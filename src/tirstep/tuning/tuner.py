@@ -30,8 +30,6 @@ from .proposing import Decisions, Proposals
 from .space import Choices, Config, RecipeSpace, carry_out, make_decided, name_kind
 from .trials import Trial, Trials
 
-BATCH = 8
-"""Candidates that are compiled before they are timed."""
 FINALISTS = 4
 FINAL_ROUNDS = 3
 MOST_REFUSED = 2000
@@ -53,6 +51,7 @@ class TunePlan:
     target : TVM's, for which candidates are compiled
     trials : how many configs are built and timed in all, those of earlier runs included
     seed : of the order in which configs come
+    batch : candidates that are compiled before they are timed
     """
 
     recipe: Recipe
@@ -62,6 +61,7 @@ class TunePlan:
     choices: Choices
     trials: int
     seed: int = 0
+    batch: int = 8
 
     @property
     def workload(self) -> tvm.IRModule:
@@ -132,8 +132,9 @@ class TuneResult:
 def tune(plan: TunePlan, builder: Any, runner: Any, trials: Trials, tell: Tell) -> TuneResult:
     """Try configs of a recipe, the promising ones first; each that is right is timed.
 
-    `builder` and `runner` are MetaSchedule's, or speak as they do; that what has a time is right is
-    the runner's to know (`make_runner`). Raises `BenchError` where a trace replays with tirstep
+    `builder` and `runner` are a `CandidateBuilder` and a `CandidateRunner`, or MetaSchedule's, which
+    speak as these do, but through TVM, where Ctrl-C becomes an error; that what has a time is right
+    is the runner's to know. Raises `BenchError` where a trace replays with tirstep
     alone.
     """
     return _Tuner(plan, builder, runner, trials, tell).run()
@@ -156,7 +157,7 @@ class _Tuner:
     def run(self) -> TuneResult:
         self._take_known()
         while self.found.tried < self.plan.trials:
-            batch = self._collect(min(BATCH, self.plan.trials - self.found.tried))
+            batch = self._collect(min(self.plan.batch, self.plan.trials - self.found.tried))
             if not batch:
                 break
             for candidate, seconds, reason in self._measure(batch):
@@ -171,6 +172,8 @@ class _Tuner:
 
     def _take_known(self) -> None:
         """What earlier runs have tried, as long as it is the same program still."""
+        if self.trials.known:
+            self.tell(f"reading {len(self.trials.known)} trials of an earlier run")
         for trial in self.trials.known:
             decisions = self._find_decisions(trial.config)
             candidate = None if decisions is None else self._make(decisions)
