@@ -37,67 +37,70 @@ CPU = "llvm"
 LEAST_BATCH = 4
 
 
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="DIR", help="The folder of the database; what is in it stays."
+    ),
+]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="SIZES",
+        help="The kernel's shape, 1024x512x2048; may be repeated. [default: those of the "
+        "recipe's tutorial]",
+    ),
+]
+TrialCount = Annotated[
+    int,
+    typer.Option(
+        "--trials",
+        metavar="N",
+        parser=at_least("--trials", 1, int),
+        help="Configs to build and time in all, those of an interrupted run included.",
+    ),
+]
+OrderSeed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        parser=at_least("--seed", 0, int),
+        help="Of the order of configs and of the inputs.",
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        metavar="N",
+        parser=at_least("--jobs", 1, int),
+        help="Processes that compile. [default: one a core]",
+    ),
+]
+Table = Annotated[
+    Path | None,
+    typer.Option(
+        "--into", metavar="FILE", help="A table of the best configs to put the winner into, too."
+    ),
+]
+
+
 def command(
     recipe: RecipeName,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="The folder of the database; what is in it stays.",
-        ),
-    ],
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--shape",
-            metavar="SIZES",
-            help="The kernel's shape, 1024x512x2048; may be repeated. [default: those of the "
-            "recipe's tutorial]",
-        ),
-    ] = None,
+    output: Output,
+    shape: Shapes = None,
     dtype: Dtype = None,
     option: KernelOptions = None,
     config: Config = None,
     function: FunctionName = None,
-    trials: Annotated[
-        int,
-        typer.Option(
-            "--trials",
-            metavar="N",
-            parser=at_least("--trials", 1, int),
-            help="Configs to build and time in all, those of an interrupted run included.",
-        ),
-    ] = 64,
+    trials: TrialCount = 64,
     target: TargetName = "cuda",
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            parser=at_least("--seed", 0, int),
-            help="Of the order of configs and of the inputs.",
-        ),
-    ] = 0,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            metavar="N",
-            parser=at_least("--jobs", 1, int),
-            help="Processes that compile. [default: one a core]",
-        ),
-    ] = None,
+    seed: OrderSeed = 0,
+    jobs: Jobs = None,
     timeout: Timeout = 60,
-    into: Annotated[
-        Path | None,
-        typer.Option(
-            "--into",
-            metavar="FILE",
-            help="A table of the best configs to put the winner into, too.",
-        ),
-    ] = None,
+    into: Table = None,
 ) -> int:
     """Tune a recipe's choices, for projects that use TVM's MetaSchedule.
 
@@ -138,24 +141,12 @@ class Wanted:
 def tune_one(search: SearchPlan, wanted: Wanted) -> int:
     """Tune at one shape; 1 where no candidate was right."""
     from tirstep.files import locked
-    from tirstep.tuning.database import add_record, require_database
-    from tirstep.tuning.space import read_choices
+    from tirstep.tuning.database import require_database
     from tirstep.tuning.trials import Trials
-    from tirstep.tuning.tuner import TunePlan
 
     from .screen import Screen
 
-    choices = read_choices(search.recipe, search.among, search.fixed)
-    plan = TunePlan(
-        search.recipe,
-        search.problem,
-        wanted.target,
-        dict(search.fixed),
-        choices,
-        wanted.trials,
-        wanted.seed,
-        max(LEAST_BATCH, 2 * wanted.jobs),
-    )
+    plan = _make_plan(search, wanted)
     require_database(wanted.folder, plan.workload, plan.target)
     screen = Screen()
     file = Trials.locate(wanted.folder, plan.describe())
@@ -171,15 +162,39 @@ def tune_one(search: SearchPlan, wanted: Wanted) -> int:
     _show(screen, search, plan, found)
     if found.best is None:
         return 1
-    best, folder = found.best, wanted.folder
-    with screen.working():
-        screen.doing("replaying it with TVM alone")
-        is_new = add_record(folder, plan.workload, best.trace, found.seconds, plan.target)
-    word = "wrote" if is_new else "it is already in"
-    screen.line((f"{word} {folder}", "green"), "  replayed with TVM alone")
+    _write(screen, wanted.folder, plan, found)
     if wanted.into is not None:
         _keep(screen, wanted.into, search, plan, found)
     return 0
+
+
+def _make_plan(search: SearchPlan, wanted: Wanted) -> TunePlan:
+    from tirstep.tuning.space import read_choices
+    from tirstep.tuning.tuner import TunePlan
+
+    return TunePlan(
+        search.recipe,
+        search.problem,
+        wanted.target,
+        dict(search.fixed),
+        read_choices(search.recipe, search.among, search.fixed),
+        wanted.trials,
+        wanted.seed,
+        max(LEAST_BATCH, 2 * wanted.jobs),
+    )
+
+
+def _write(screen: Screen, folder: Path, plan: TunePlan, found: TuneResult) -> None:
+    """Put the best into the database."""
+    from tirstep.tuning.database import add_record
+
+    assert found.best is not None
+    with screen.working():
+        screen.doing("replaying it with TVM alone")
+        trace = found.best.trace
+        is_new = add_record(folder, plan.workload, trace, found.seconds, plan.target)
+    word = "wrote" if is_new else "it is already in"
+    screen.line((f"{word} {folder}", "green"), "  replayed with TVM alone")
 
 
 def _tune(plan: TunePlan, wanted: Wanted, trials: Any, screen: Screen) -> TuneResult:

@@ -132,9 +132,9 @@ class TuneResult:
 def tune(plan: TunePlan, builder: Any, runner: Any, trials: Trials, tell: Tell) -> TuneResult:
     """Try configs of a recipe, the promising ones first; each that is right is timed.
 
-    `builder` and `runner` are a `CandidateBuilder` and a `CandidateRunner`, or MetaSchedule's, which
-    speak as these do, but through TVM, where Ctrl-C becomes an error; that what has a time is right
-    is the runner's to know. Raises `BenchError` where a trace replays with tirstep
+    `builder` and `runner` are a `CandidateBuilder` and a `CandidateRunner`, or MetaSchedule's,
+    which speak as they do, but through TVM, where Ctrl-C becomes an error; that what has a time is
+    right is the runner's to know. Raises `BenchError` where a trace replays with tirstep
     alone.
     """
     return _Tuner(plan, builder, runner, trials, tell).run()
