@@ -45,7 +45,7 @@ class Spread(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """How a row is dealt out: to so many threads, so many elements at a time."""
+    """How a row is distributed: to so many threads, so many elements at a time."""
 
     threads: int
     vector: int
@@ -124,7 +124,7 @@ def cache_row_at(
 
     Each thread copies the elements that it reads itself, by vectors as long as those in which
     `block` takes them (`spread_over_threads`). It comes right before its first reader, or, `ahead`,
-    before all else under the loop: so its loads are on their way while that is computed.
+    before all else under the loop: so its loads are in flight while that is computed.
 
     rewrite: ``for i: (for k: S += A[i, k]); (for k: B[i, k] = A[i, k] / S)`` ->
         ``for i: (for k: A_local[...] = A[i, k]); (for k: S += A_local[...]); ...``
@@ -195,7 +195,7 @@ def _require_one_nest(sch: Schedule, block: SBlockRV) -> None:
 
 
 def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> _Share | None:
-    """How threads of the block's own deal out the last dimension of a region; None if none do."""
+    """How threads of the block's own distribute the last dimension of a region; None if none do."""
     if not region.region:
         return None  # a scalar
     values = get_iterator_values(get_root(sch, block))

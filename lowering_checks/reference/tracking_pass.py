@@ -32,8 +32,9 @@ from tirstep.tvm_compat import Analyzer, Call, TensorLoad
 
 from ..compile.compiling import make_main
 from ..devices.device import is_scalar
-from .conditions import TRANSPARENT, ConditionTracking
-from .data_dependence import (
+from .conditions import (
+    TRANSPARENT,
+    ConditionTracking,
     find_accumulated,
     find_shaky_buffers,
     get_dtype,

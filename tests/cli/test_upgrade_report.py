@@ -10,7 +10,7 @@ import pytest
 import tvm
 
 from tirstep.lowering_checks import get_device
-from tirstep.lowering_checks.records import RECORD, record_recipe, write_record
+from tirstep.lowering_checks.upgrades import RECORD, record_recipe, write_record
 from tirstep.transforms.recipes import find_recipe
 
 from .conftest import Command

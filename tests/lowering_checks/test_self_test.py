@@ -9,8 +9,11 @@ from tvm.ir import Range
 
 from tirstep.lowering_checks import numeric, self_test
 from tirstep.lowering_checks.devices.simulator import async_copies
-from tirstep.lowering_checks.self_test import find_blind_checks
-from tirstep.lowering_checks.self_test_transforms import list_broken_passes, list_broken_refusals
+from tirstep.lowering_checks.self_test import (
+    find_blind_checks,
+    list_broken_passes,
+    list_broken_refusals,
+)
 from tirstep.modules import numeric as numbers
 from tirstep.transforms import decorators
 from tirstep.transforms.legality import threads

@@ -32,7 +32,7 @@ def server(page: Path) -> Iterator[PageServer]:
 
 def test_the_files_of_recipes_and_kernels_are_watched(page: Path):
     names = {path.name for path in list_files(page, ["mine.py:recipe", "--shape", "64"])}
-    assert {"mine.py", "stencil.py"} <= names
+    assert {"mine.py", "conv1d.py"} <= names
     found = list_files(page, [])
     assert found
     assert all(path.is_file() for path in found)

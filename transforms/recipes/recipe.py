@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import inspect
 import itertools
@@ -31,7 +30,7 @@ from tvm.tirx import PrimFunc
 
 from tirstep.tvm_compat import SBlock
 
-from ..arguments import UnfitError, read_arguments, show
+from ..arguments import UnfitError, read_arguments, show, suggest
 from ..decorators import asked_together
 from ..errors import TransformError
 from ..tir import find_all
@@ -182,7 +181,7 @@ class Recipe:
         Nothing changes. ``if (roles := recipe.matches(function)): print(roles.names)``; what comes
         instead is false, and says its `reason`.
         """
-        from ..plans.of_recipes import match_recipe
+        from ..plans.rules import match_recipe
 
         return match_recipe(self, function)
 
@@ -199,7 +198,7 @@ class Recipe:
         `choose` gives the config for a function, or None to leave it to the next rule. Sizes that
         tiles do not divide are padded or guarded, unless it says otherwise.
         """
-        from ..plans.of_recipes import make_recipe_rule
+        from ..plans.rules import make_recipe_rule
 
         return make_recipe_rule(self, match=match, choose=choose)
 
@@ -278,8 +277,7 @@ class Recipe:
         """Refuse knobs that this does not have, and words that they do not take."""
         for name in config:
             if name not in self.config:
-                near = difflib.get_close_matches(name, self.config, n=1)
-                hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(self.config)}"
+                hint = suggest(name, self.config, f"it has {', '.join(self.config)}")
                 raise TransformError(self.name, f"there is no size '{name}'", hint)
         for name, known in self.words.items():
             if name in config and config[name] not in known:
@@ -397,9 +395,7 @@ def _require_choices(choices: Mapping[str, object], body: str, known: Sequence[s
     """Refuse choices of a size that a recipe does not have, and those that are no tuple."""
     for name, values in choices.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            listed = ", ".join(known) or "none"
-            hint = f"did you mean '{near[0]}'?" if near else f"it has {listed}"
+            hint = suggest(name, known, f"it has {', '.join(known) or 'none'}")
             raise TransformError("recipe", f"'{body}' has no size '{name}' to choose", hint)
         if not isinstance(values, (tuple, list, range)):
             problem = f"the choices of '{name}' are {show(values)}, which is no tuple"

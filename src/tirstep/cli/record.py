@@ -14,7 +14,7 @@ from .request import PROGRAMS, FunctionName, Request, make_request, pick_recipes
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks.records import Record, RecordedRecipe
+    from tirstep.lowering_checks.upgrades import RecordedRecipe, VersionRecord
     from tirstep.transforms.recipes import Recipe
 
     from .screen import Screen
@@ -76,9 +76,9 @@ def require_record_or_empty(folder: Path) -> None:
         raise UseError(f"{folder} has other files; give a new folder, or one of a record")
 
 
-def _write(folder: Path, recipes: Sequence[Recipe], screen: Screen) -> Record:
+def _write(folder: Path, recipes: Sequence[Recipe], screen: Screen) -> VersionRecord:
     from tirstep.lowering_checks import get_device
-    from tirstep.lowering_checks.records import record_recipe, write_record
+    from tirstep.lowering_checks.upgrades import record_recipe, write_record
 
     device = get_device("simulator")
 

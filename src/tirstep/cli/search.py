@@ -125,7 +125,7 @@ def make_plans(
     timeout: float,
 ) -> list[SearchPlan]:
     """What is to be searched, for each shape; all that is asked for must be possible."""
-    from tirstep.bench.candidates import require_timeable
+    from tirstep.bench.run_case import require_timeable
     from tirstep.bench.search import SearchPlan, get_choices
     from tirstep.modules import get_kernel
 
@@ -150,7 +150,7 @@ def make_plans(
 
 def search_all(plans: Sequence[SearchPlan], seed: int, into: Path | None) -> int:
     """Search at each shape; 1 where no candidate was right."""
-    from tirstep.bench.compile_cache import get_cache_folder
+    from tirstep.bench.compile_pool import get_cache_folder
     from tirstep.bench.run_case import Settings
     from tirstep.bench.search import search
 
@@ -255,10 +255,10 @@ def explain_none(plan: SearchPlan, found: SearchResult) -> str:
     return f"none of these sizes divides {shape}: pass {join_alternatives(tails)}; {sentence}"
 
 
-def _show_time(screen: Screen, who: str, time: Time | None) -> None:
+def _show_time(screen: Screen, name: str, time: Time | None) -> None:
     if time is not None:
         spread = f"{time.lower_us:,.1f} to {time.upper_us:,.1f}"
-        screen.line((f"{who:<9}", "dim"), f"{time.median_us:,.1f} us", (f"  {spread}", "dim"))
+        screen.line((f"{name:<9}", "dim"), f"{time.median_us:,.1f} us", (f"  {spread}", "dim"))
 
 
 def _keep(

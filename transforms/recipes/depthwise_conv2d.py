@@ -1,15 +1,16 @@
-"""The fast schedules of depthwise_conv2d: tiles in shared memory, and strips in registers alone.
+"""Recipes of depthwise_conv2d: those of the tutorial, then the fast ladder.
 
-The tile with its halo in shared memory is that of V. Podlozhnyuk (Image convolution with CUDA,
-NVIDIA 2007); several outputs for each thread are V. Volkov's (Better performance at lower
-occupancy, GTC 2010). Going down a strip, a row of the image is loaded once and used for as many
-rows of results as the filter has: the register queue of P. Micikevicius (3D finite difference
-computation on GPUs using CUDA, GPGPU-2, 2009), which the CUDA compiler makes here of loops that are
-unrolled.
+The fast ones have tiles in shared memory, and strips in registers alone. The tile with its halo in
+shared memory is that of V. Podlozhnyuk (Image convolution with CUDA, NVIDIA 2007); several outputs
+for each thread are V. Volkov's (Better performance at lower occupancy, GTC 2010). Going down a
+strip, a row of the image is loaded once and used for as many rows of results as the filter has: the
+register queue of P. Micikevicius (3D finite difference computation on GPUs using CUDA, GPGPU-2,
+2009), which the CUDA compiler makes here of loops that are unrolled.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
 from ..fetching import fetch_cooperatively
+from ..inlining import inline_producers
 from ..layout import pad_shared_rows
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, suggest_unrolling
 from ..placement import compute_block_at
@@ -29,9 +31,117 @@ from ..reduction import decompose_reduction_at
 from ..rows import find_vector, spread_over_threads
 from ..vectorize import align_vectors, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
-from .convolution import BLOCKS, EXAMPLE
 from .ladder import Family, Ladder, Pair, knob, pairs
-from .recipe import Example
+from .recipe import Example, recipe
+
+EXAMPLE = Example({"b": 3, "c": 4, "h": 16, "w": 32, "k": 7})
+SMALL = Example({"b": 5, "c": 2, "h": 6, "w": 8, "k": 3})
+SMALL_TILES = Example(SMALL.shape, config={"rows": 3, "columns": 4})
+BLOCKS = ("padded Y",)
+
+
+convolution_tutorial = functools.partial(
+    recipe,
+    kernel="depthwise_conv2d",
+    blocks=BLOCKS,
+    default_example=EXAMPLE,
+    golden=SMALL,
+    symbolic=("b", "c", "h", "w"),
+)
+
+
+@convolution_tutorial(expects={"bound": ("blocks == 3", "guards == 2")})
+def depthwise_conv2d_naive(sch: Schedule) -> Iterator[str]:
+    """One image for each block of one thread; the padding is inlined."""
+    block = sch.get_sblock("Y")
+    inline_producers(sch, block)
+    yield "padding_inlined"
+    bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+    yield "bound"
+
+
+@convolution_tutorial(expects={"bound": ("blocks == 12", "guards == 2")})
+def depthwise_conv2d_blocks_2d(sch: Schedule) -> Iterator[str]:
+    """One channel of one image for each block: images on blockIdx.x, channels on blockIdx.y."""
+    block = sch.get_sblock("Y")
+    inline_producers(sch, block)
+    yield "padding_inlined"
+    image, channel = sch.get_loops(block)[:2]
+    bind_loop(sch, image, axis="blockIdx.x")
+    bind_loop(sch, channel, axis="blockIdx.y")
+    yield "bound"
+
+
+@convolution_tutorial(expects={"bound": ("blocks == 192", "guards == 2")})
+def depthwise_conv2d_fused_blocks(sch: Schedule) -> Iterator[str]:
+    """One row of pixels for each block: images and channels fused, rows on blockIdx.y."""
+    block = sch.get_sblock("Y")
+    inline_producers(sch, block)
+    yield "padding_inlined"
+    image, channel, row = sch.get_loops(block)[:3]
+    planes = fuse_loops(sch, [image, channel])
+    yield "planes_fused"
+    bind_loop(sch, planes, axis="blockIdx.x")
+    bind_loop(sch, row, axis="blockIdx.y")
+    yield "bound"
+
+
+@convolution_tutorial(
+    golden=SMALL_TILES,
+    choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
+    expects={"bound": ("threads == 256", "guards == 2")},
+)
+def depthwise_conv2d_threads_2d(
+    sch: Schedule, *, rows: int = 16, columns: int = 16, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """One pixel for each thread; the tiles of a row of tiles follow each other in one block.
+
+    Sizes: rows and columns of a tile of pixels, which are the threads of a block.
+    """
+    block = sch.get_sblock("Y")
+    inline_producers(sch, block)
+    yield "padding_inlined"
+    image, channel, row, column = sch.get_loops(block)[:4]
+    planes = fuse_loops(sch, [image, channel])
+    row_tile, row_inner = split_loop(sch, row, inner=rows, tail=tail)
+    column_inner = split_loop(sch, column, inner=columns, tail=tail).inner
+    yield "tiled"
+    bind_loop(sch, planes, axis="blockIdx.x")
+    bind_loop(sch, row_tile, axis="blockIdx.y")
+    bind_loop(sch, row_inner, axis="threadIdx.y")
+    bind_loop(sch, column_inner, axis="threadIdx.x")
+    yield "bound"
+
+
+@convolution_tutorial(
+    golden=SMALL_TILES,
+    choices={"rows": (4, 8, 16), "columns": (8, 16, 32)},
+    expects={"bound": ("threads == 256", "guards == 2")},
+)
+def depthwise_conv2d_outer_fusion(
+    sch: Schedule, *, rows: int = 16, columns: int = 16, tail: Tail = "refuse"
+) -> Iterator[str]:
+    """One tile of pixels for each block: the tiles of both directions fused on blockIdx.y.
+
+    Sizes: rows and columns of a tile of pixels, which are the threads of a block.
+    """
+    block = sch.get_sblock("Y")
+    inline_producers(sch, block)
+    yield "padding_inlined"
+    image, channel, row, column = sch.get_loops(block)[:4]
+    planes = fuse_loops(sch, [image, channel])
+    row_tile, row_inner = split_loop(sch, row, inner=rows, tail=tail)
+    column_tile, column_inner = split_loop(sch, column, inner=columns, tail=tail)
+    reorder_loops(sch, [row_tile, column_tile, row_inner, column_inner])
+    yield "tiled"
+    tiles = fuse_loops(sch, [row_tile, column_tile])
+    yield "tiles_fused"
+    bind_loop(sch, planes, axis="blockIdx.x")
+    bind_loop(sch, tiles, axis="blockIdx.y")
+    bind_loop(sch, row_inner, axis="threadIdx.y")
+    bind_loop(sch, column_inner, axis="threadIdx.x")
+    yield "bound"
+
 
 VECTOR = 4
 """Elements of a vector at most."""
@@ -40,7 +150,7 @@ UNROLL = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
-class TileConfig:
+class DepthwiseConfig:
     """Knobs of a schedule with tiles of the padded image in shared memory."""
 
     threads: Pair = knob(
@@ -152,7 +262,7 @@ class _Loops(NamedTuple):
     threads: LoopRV
 
 
-def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
+def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
     """Tiles of the padded image in shared memory."""
     padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
     config = _fit(sch, block, config)
@@ -181,7 +291,7 @@ def schedule_tiles(sch: Schedule, config: TileConfig) -> Iterator[str]:
     yield "decomposed"
 
 
-def _fit(sch: Schedule, block: SBlockRV, config: TileConfig) -> TileConfig:
+def _fit(sch: Schedule, block: SBlockRV, config: DepthwiseConfig) -> DepthwiseConfig:
     """Fewer planes and rows of pixels, as long as the grid has too few blocks."""
     (_, planes), thread_tile = fit_planes(
         sch,
@@ -194,7 +304,7 @@ def _fit(sch: Schedule, block: SBlockRV, config: TileConfig) -> TileConfig:
     return replace(config, planes=planes, thread_tile=thread_tile)
 
 
-def _tile(sch: Schedule, block: SBlockRV, config: TileConfig) -> _Loops:
+def _tile(sch: Schedule, block: SBlockRV, config: DepthwiseConfig) -> _Loops:
     image, channel, height, width, *reductions = sch.get_loops(block)
     channels, plane = split_loop(sch, channel, inner=config.planes)
     tiles, inside, pixels = split_pixels(
@@ -214,8 +324,8 @@ def _tile(sch: Schedule, block: SBlockRV, config: TileConfig) -> _Loops:
     return _Loops(tiles[1], together)
 
 
-def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: TileConfig) -> None:
-    """Zeros in vectors everywhere, then the image: neither asks for each pixel where it lies.
+def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: DepthwiseConfig) -> None:
+    """Zeros in vectors everywhere, then the image: neither has a bounds check for each pixel.
 
     The image comes through shared memory, too, in vectors as it lies. That is also what orders
     the two: TVM puts a barrier between a write and a read, and none between two writes.
@@ -321,14 +431,14 @@ def _tile_strips(sch: Schedule, block: SBlockRV, config: StripConfig) -> _StripL
     return _StripLoops(together, pixels[0], reductions[0])
 
 
-SMALL = {"b": 2, "c": 4, "h": 16, "w": 32, "k": 3}
+SMALL_FAST = {"b": 2, "c": 4, "h": 16, "w": 32, "k": 3}
 TILES = Family(
     kernel="depthwise_conv2d",
-    config=TileConfig,
+    config=DepthwiseConfig,
     schedule=schedule_tiles,
     blocks=BLOCKS,
     default_example=EXAMPLE,
-    small=Example(SMALL),
+    small=Example(SMALL_FAST),
     tiles=("threads",),
 )
 STRIPS = Family(
@@ -338,7 +448,7 @@ STRIPS = Family(
     blocks=BLOCKS,
     default_example=EXAMPLE,
     small=Example(
-        SMALL, config={"planes": 2, "threads": (1, 4), "thread_tile": (4, 4), "blocks": 1}
+        SMALL_FAST, config={"planes": 2, "threads": (1, 4), "thread_tile": (4, 4), "blocks": 1}
     ),
     tiles=("images", "planes", "threads", "thread_tile", "blocks"),
 )
