@@ -13,7 +13,7 @@ from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import Recipe
 from tirstep.tuning.building import CandidateBuilder
 from tirstep.tuning.running import CandidateRunner
-from tirstep.tuning.space import read_choices
+from tirstep.tuning.space import read_choices, read_fixed
 from tirstep.tuning.tuner import TunePlan
 
 LLVM = "llvm"
@@ -60,4 +60,5 @@ def make_plan(
     """A plan for a target of TVM's by its name."""
     choices = read_choices(recipe, among or {}, fixed or {})
     goal = tvm.target.Target(target)
-    return TunePlan(recipe, problem, goal, dict(fixed or {}), choices, trials, seed)
+    fixed = read_fixed(recipe, choices, fixed or {})
+    return TunePlan(recipe, problem, goal, fixed, choices, trials, seed)

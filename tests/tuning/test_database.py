@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import tuned_programs
 import tvm
+from tvm import relax
 from tvm.ir import assert_structural_equal
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 from tvm.s_tir.schedule import Trace
@@ -68,6 +69,26 @@ def test_other_workloads_and_records_stay(tmp_path: Path) -> None:
         module = found.query_ir_module(make_workload(n), LLVM, "main")
         expected = tuned_programs.folded.steps(make_workload(n), inner=4)[-1].module
         assert_structural_equal(module, expected)
+
+
+@pytest.mark.usefixtures("unverified")
+def test_a_relax_model_has_its_function_scheduled(tmp_path: Path) -> None:
+    workload = make_workload(64)
+    add_record(tmp_path, workload, make_trace(workload), [1e-6], LLVM)
+    # As Relax makes its functions: private, and without a word on aliases.
+    function = tuned_programs.twice_plus_one.problem(n=64).module["main"]
+    builder = relax.BlockBuilder()
+    called = builder.add_func(function.without_attr("global_symbol"), "twice_plus_one")
+    given = relax.Var("x", relax.TensorType((64,), "float32"))
+    with builder.function("forward", [given]):
+        result = relax.call_tir(called, (given,), relax.TensorType((64,), "float32"))
+        builder.emit_func_output(builder.emit(result))
+    with LLVM:
+        module = relax.transform.MetaScheduleApplyDatabase(str(tmp_path))(builder.get())
+    scheduled = module["twice_plus_one"]
+    assert scheduled.attrs["tirx.is_scheduled"]
+    expected = tuned_programs.folded.steps(workload, inner=4)[-1].module["main"]
+    assert_structural_equal(scheduled.body, expected.body, map_free_vars=True)
 
 
 @pytest.mark.usefixtures("unverified")

@@ -21,6 +21,7 @@ from tirstep.tuning.space import (
     make_decided,
     read_choices,
     read_decisions,
+    read_fixed,
 )
 
 TILED = find_recipe("matmul_tiled")
@@ -129,6 +130,15 @@ def test_a_space_without_a_config_that_fits_is_refused() -> None:
 def test_a_recipes_own_value_is_one_of_its_choices() -> None:
     assert make_space(tuned_programs.folded).choices == {"inner": (4, 2, 8, 24), "fold": (1, 2)}
     assert read_choices(tuned_programs.folded, {"inner": (2, 8)}, {"fold": 1}) == {"inner": (2, 8)}
+
+
+def test_what_is_no_choice_is_as_in_the_recipes_example() -> None:
+    """It takes 8 elements a thread, which divide nothing here, and guards its tail."""
+    space = as_space(find_recipe("gelu_persistent"), blocks=264).recipe_space
+    assert space.fixed == {"tail": "guard", "blocks": 264}
+    module = get_kernel("gelu").problem(1000).module
+    assert space.schedule(module, dict.fromkeys(space.choices, 0)).trace is not None
+    assert read_fixed(tuned_programs.folded, {}, {"inner": 2}) == {"inner": 2}
 
 
 def test_every_recipe_with_choices_makes_a_space() -> None:

@@ -169,15 +169,16 @@ def tune_one(search: SearchPlan, wanted: Wanted) -> int:
 
 
 def _make_plan(search: SearchPlan, wanted: Wanted) -> TunePlan:
-    from tirstep.tuning.space import read_choices
+    from tirstep.tuning.space import read_choices, read_fixed
     from tirstep.tuning.tuner import TunePlan
 
+    choices = read_choices(search.recipe, search.among, search.fixed)
     return TunePlan(
         search.recipe,
         search.problem,
         wanted.target,
-        dict(search.fixed),
-        read_choices(search.recipe, search.among, search.fixed),
+        read_fixed(search.recipe, choices, search.fixed),
+        choices,
         wanted.trials,
         wanted.seed,
         max(LEAST_BATCH, 2 * wanted.jobs),

@@ -125,7 +125,16 @@ def as_space(
     it is tuned, where a recipe fits with none of its configs.
     """
     choices = read_choices(recipe, among or {}, config)
-    return _Space(RecipeSpace(recipe, dict(config), choices))
+    return _Space(RecipeSpace(recipe, read_fixed(recipe, choices, config), choices))
+
+
+def read_fixed(recipe: Recipe, choices: Choices, config: Mapping[str, object]) -> Config:
+    """The knobs with one value: those of a config, and of the recipe's example what is no choice.
+
+    The persistent recipes, say, fit nowhere without the tail of their example.
+    """
+    own = recipe.default_example.config
+    return {**{name: value for name, value in own.items() if name not in choices}, **config}
 
 
 def read_choices(
