@@ -109,7 +109,7 @@ def test_what_does_not_replay_is_not_written(
 ) -> None:
     """As where the process that replays makes another module than this one expects."""
     workload = make_workload(64)
-    other = database._CHECK.replace("made.append(sch.mod)", "made.append(workload)")
+    other = database._CHECK.replace("sch = Schedule(workload)", "sch = Schedule(expected)")
     assert other != database._CHECK
     monkeypatch.setattr(database, "_CHECK", other)
     with pytest.raises(BenchError, match=r"does not replay with TVM alone: .*; the database is as"):

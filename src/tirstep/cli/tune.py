@@ -231,7 +231,8 @@ def _find_target(name: str) -> Any:
             f"there is no device for --target {name} here, and candidates are timed; tune on a "
             f"machine that has one, or with --target {CPU}, where threads run one after the other"
         )
-    return target
+    # As the GPU here is, and not as the one that `cuda` is taken for elsewhere.
+    return tvm.target.Target.from_device(tvm.cuda(0)) if name == "cuda" else target
 
 
 def _require_linker() -> None:
@@ -335,7 +336,10 @@ def _describe_device(plan: TunePlan) -> dict[str, object]:
     if kind == CPU:
         return {"name": "CPU", "architecture": platform.machine()}
     device = tvm.device(kind)
-    return {"name": str(device.device_name), "architecture": f"sm_{device.compute_version}"}
+    return {
+        "name": str(device.device_name),
+        "architecture": str(plan.target.attrs.get("arch", kind)),
+    }
 
 
 def _find_versions() -> dict[str, str]:

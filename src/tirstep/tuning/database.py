@@ -1,7 +1,7 @@
 """A database of MetaSchedule's that a project without tirstep applies.
 
-Two files of JSON lines in one folder. A record is put into copies of them, which TVM alone replays
-in a process of its own; only then do they take the place of the old ones.
+Two files of JSON lines in one folder. A record is replayed first, by TVM alone in a process of its
+own; then it is put into copies of the two files, which take their places.
 """
 
 from __future__ import annotations
@@ -42,15 +42,12 @@ database = JSONDatabase(work_dir=str(folder), allow_missing=False)
 target = tvm.target.Target("llvm")  # databases are not asked for a target
 if database.query_schedule(workload, target, "main") is None:
     sys.exit("TVM finds no schedule for the workload")
-made = []
-for record in database.get_all_tuning_records():  # the fastest first
-    if structural_equal(record.workload.mod, workload):
-        sch = Schedule(workload)
-        record.trace.apply_to_schedule(sch, remove_postproc=False)
-        made.append(sch.mod)
+(record,) = database.get_all_tuning_records()
+sch = Schedule(workload)
+record.trace.apply_to_schedule(sch, remove_postproc=False)
 if any(name.partition(".")[0] == "tirstep" for name in sys.modules):
     sys.exit("it loads tirstep")
-if not any(structural_equal(each, expected) for each in made):
+if not structural_equal(sch.mod, expected):
     sys.exit("it makes another module")
 """
 
@@ -100,24 +97,37 @@ def add_record(
     Other processes may do the same at the same time. Raises `BenchError` where it does not replay,
     and leaves the folder as it was.
     """
+    with tempfile.TemporaryDirectory(prefix="tirstep-") as alone:
+        _commit(JSONDatabase(work_dir=alone), Path(alone), workload, trace, seconds, target)
+        _verify(Path(alone), workload, trace)
     with locked(folder / RECORD_FILE), tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
-        made = Path(scratch)
-        before = _read(folder / RECORD_FILE)
-        database = _copy(folder, made)
-        committed = database.commit_workload(workload)
-        info = ArgInfo.from_entry_func(workload, remove_preproc=True)
-        record = TuningRecord(trace, committed, [*map(float, seconds)], target, info)
-        database.commit_tuning_record(record)
-        *_, last = _read(made / RECORD_FILE).splitlines()
-        line = mark_bools(last, trace)
+        made, before = Path(scratch), _read(folder / RECORD_FILE)
+        line = _commit(_copy(folder, made), made, workload, trace, seconds, target)
         if line in before.splitlines(keepends=True):
             return False
-        write_file(made / RECORD_FILE, before + line)
-        _verify(made, workload, trace)
         # A workload without a record is no harm, where this ends between the two.
         write_file(folder / WORKLOAD_FILE, _read(made / WORKLOAD_FILE))
-        write_file(folder / RECORD_FILE, _read(made / RECORD_FILE))
+        write_file(folder / RECORD_FILE, before + line)
     return True
+
+
+def _commit(
+    database: JSONDatabase,
+    folder: Path,
+    workload: tvm.IRModule,
+    trace: Trace,
+    seconds: Sequence[float],
+    target: Any,
+) -> str:
+    """Put a record into the files of a database; its line."""
+    info = ArgInfo.from_entry_func(workload, remove_preproc=True)
+    committed = database.commit_workload(workload)
+    record = TuningRecord(trace, committed, [*map(float, seconds)], target, info)
+    database.commit_tuning_record(record)
+    *others, last = _read(folder / RECORD_FILE).splitlines(keepends=True)
+    line = mark_bools(last, trace)
+    write_file(folder / RECORD_FILE, "".join([*others, line]), durable=False)
+    return line
 
 
 def _copy(folder: Path, scratch: Path) -> JSONDatabase:
@@ -138,7 +148,7 @@ def _has_lines(file: Path) -> bool:
 
 
 def _verify(folder: Path, workload: tvm.IRModule, trace: Trace) -> None:
-    """Replay the records of a workload in a process without tirstep: one must be this trace's."""
+    """Replay the one record of a database in a process without tirstep."""
     expected = tvm.s_tir.Schedule(workload)
     trace.apply_to_schedule(expected, remove_postproc=False)
     with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:

@@ -13,7 +13,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.runner import PyRunner, PyRunnerFuture, RunnerResult
@@ -26,7 +25,7 @@ from tirstep.lowering_checks.devices.device import (
     get_reason,
     is_tvm_error,
 )
-from tirstep.lowering_checks.devices.guard_zones import run_in_guard_zones
+from tirstep.lowering_checks.devices.guard_zones import GuardedTensor, run_in_guard_zones
 from tirstep.lowering_checks.numeric import check_program
 from tirstep.modules import AnyProblem
 
@@ -154,7 +153,8 @@ def compute(
 def measure(path: str, kind: str, arguments: Arrays) -> list[float]:
     """Seconds of a library, `REPEATS` of them."""
     device = tvm.device(kind)
-    given = [tvm.runtime.tensor(np.ascontiguousarray(it), device) for it in arguments]
+    guarded = [GuardedTensor(str(at), it, at, device) for at, it in enumerate(arguments)]
+    given = [each.tensor for each in guarded]
     flush = {"f_preproc": FLUSH} if kind == "cpu" else {}
     module = tvm.runtime.load_module(path)
     timer = module.time_evaluator(
