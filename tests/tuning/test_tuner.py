@@ -12,17 +12,18 @@ import pytest
 import tuned_programs
 import tvm
 from golden_runs import run_golden
-from inline_workers import make_inline_builder, make_inline_runner, make_plan
+from inline_workers import InlineWorkers, make_inline_builder, make_inline_runner, make_plan
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.builder import BuilderInput
-from tvm.s_tir.meta_schedule.runner import RunnerResult
+from tvm.s_tir.meta_schedule.runner import RunnerInput, RunnerResult
 
 from tirstep.bench import BenchError
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe, recipe
 from tirstep.tuning.building import Workers, make_builder, take_result
+from tirstep.tuning.running import CandidateRunner
 from tirstep.tuning.trials import Trials
 from tirstep.tuning.tuner import TunePlan, TuneResult, tune
 
@@ -251,6 +252,20 @@ def test_processes_of_the_builder_know_the_reducers_of_recipes(tmp_path: Path) -
         builder.builder.workers.close()
     assert built.error_msg is None
     assert Path(str(built.artifact_path)).is_file()
+
+
+def test_a_fault_on_a_gpu_ends_the_process_that_had_it() -> None:
+    closed: list[str] = []
+
+    class Counted(InlineWorkers):
+        def close(self) -> None:
+            closed.append("closed")
+
+    runner = CandidateRunner(PROBLEM, Counted(), 0)
+    for kind, count in (("cpu", 0), ("cuda", 1)):
+        (future,) = runner.run([RunnerInput("nowhere.so", kind, [])])
+        assert str(future.result().error_msg).startswith("failed: ")
+        assert len(closed) == count
 
 
 def test_a_process_that_crashes_or_hangs_costs_its_candidate_alone() -> None:

@@ -96,6 +96,8 @@ class CandidateRunner:
             arguments = self.problem.make_arguments(inputs, blanks)
             return RunnerResult(self._call(measure, "run", path, kind, arguments), None)
         except WorkerError as error:
+            if kind != "cpu":
+                self.workers.close()  # a fault on a GPU leaves its process unusable
             return RunnerResult(None, str(error))
 
     def _find_error(self, path: str, kind: str) -> str:
