@@ -107,7 +107,7 @@ sys.exit(main())
 
 @pytest.mark.usefixtures("inline")
 def test_a_run_that_is_killed_loses_nothing(command: Command, tmp_path: Path) -> None:
-    line = ["tune", f"{OWN}:folded", *SMALL, "--trials", "5", "-o", str(tmp_path)]
+    line = ["tune", f"{OWN}:folded", *SMALL, "--set", "fold=1", "-o", str(tmp_path)]
     script = KILLED.format(support=str(SUPPORT))
     done = subprocess.run(
         [sys.executable, "-c", script, *line], capture_output=True, check=False, cwd=tmp_path
@@ -115,7 +115,7 @@ def test_a_run_that_is_killed_loses_nothing(command: Command, tmp_path: Path) ->
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     again = command(*line)
     assert (again.code, again.err) == (0, "")
-    assert "tried 5 candidates of 8, 2 of them by an earlier run" in again.out
+    assert "tried 3 candidates of 4, 2 of them by an earlier run" in again.out
     assert count_records(tmp_path) == 1
 
 

@@ -2,6 +2,7 @@
 leaves.
 """
 
+import dataclasses
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -144,6 +145,49 @@ def test_trials_of_another_program_do_not_count(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace('"program": "', '"program": "0'))
     found = run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
     assert (found.tried, found.kept, found.stale) == (3, 0, 3)
+
+
+def test_what_was_out_of_a_users_recipe_is_tried_again(tmp_path: Path) -> None:
+    """Its reference may have been wrong; a recipe of tirstep's is not tried again."""
+
+    class NeverRight:
+        def run(self, inputs: Sequence[Any]) -> list[Told]:
+            return [Told(None, "wrong: C[0] is 1")]
+
+    for spelling, kept in (("mine.py:folded", 0), ("", 2)):
+        folder = tmp_path / f"kept_{kept}"
+        folder.mkdir()
+        mine = dataclasses.replace(tuned_programs.folded, spelling=spelling)
+        plan = make_plan(mine, PROBLEM, trials=2, fixed={"fold": 1})
+        assert run_inline(plan, folder, NeverRight(), Unbuilt()).out["wrong"] == 2
+        found = run_inline(plan, folder, ToldRunner(), Unbuilt())
+        assert (found.tried, found.kept, found.stale) == (2, kept, 0)
+        assert (found.best is None) == (kept == 2)
+
+
+def test_what_goes_wrong_in_the_last_rounds_does_not_win(tmp_path: Path) -> None:
+    """As a race does, which is right at times: the fastest one fails in the second round."""
+
+    class Listed:
+        def __init__(self, seconds: Sequence[float]) -> None:
+            self.seconds = [*seconds]
+
+        def run(self, inputs: Sequence[Any]) -> list[Told]:
+            seconds = self.seconds.pop(0)
+            return [Told([seconds]) if seconds else Told(None, "wrong: C[0] is 1")]
+
+    plan = make_plan(tuned_programs.folded, PROBLEM, trials=3, fixed={"fold": 1})
+    best = []
+    # Three trials, the last one the fastest; then rounds of three, the fastest first.
+    for number, rounds in enumerate(([1, 2, 3] * 3, [1, 2, 3, 0, 2, 3, 2, 3])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found = run_inline(plan, folder, Listed([3, 2, 1, *rounds]), Unbuilt())
+        assert found.best is not None
+        best.append((found.best.program, found.seconds, found.out["wrong"]))
+    (right, seconds, _), (other, slower, wrong) = best
+    assert right != other
+    assert (seconds, slower, wrong) == ((1, 1, 1), (2, 2, 2), 1)
 
 
 def test_the_program_of_another_config_is_not_tried_again(tmp_path: Path) -> None:

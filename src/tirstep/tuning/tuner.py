@@ -171,12 +171,17 @@ class _Tuner:
         return self.found
 
     def _take_known(self) -> None:
-        """What earlier runs have tried, as long as it is the same program still."""
+        """What earlier runs have tried, as long as it is the same program still.
+
+        What was out of a user's own recipe is tried again: its reference may have been wrong.
+        """
         if self.trials.known:
             self.tell(f"reading {len(self.trials.known)} trials of an earlier run")
         for trial in self.trials.known:
             decisions = self._find_decisions(trial.config)
-            candidate = None if decisions is None else self._make(decisions)
+            if decisions is None or (trial.reason and self.plan.recipe.spelling):
+                continue
+            candidate = self._make(decisions)
             if candidate is None or candidate.program != trial.program:
                 self.found.stale += 1
                 continue
@@ -282,21 +287,32 @@ class _Tuner:
         if not finalists:
             return
         self.tell(f"timing {len(finalists)} finalists")
-        target = self.plan.target
-        built = self.builder.build([BuilderInput(it.sch.mod, target) for it in finalists])
-        times: list[list[float]] = [[] for _ in finalists]
-        for _ in range(FINAL_ROUNDS):
-            for each, candidate, artifact in zip(times, finalists, built, strict=True):
-                if artifact.artifact_path is not None:
-                    each.extend(self._time(candidate, str(artifact.artifact_path))[0])
-        timed = [(statistics.median(it), at) for at, it in enumerate(times) if it]
+        timed = self._time_in_turns(finalists)
         if not timed:
             return
-        _, place = min(timed)
-        self.found.best, self.found.seconds = finalists[place], tuple(times[place])
-        for candidate, each in zip(finalists, times, strict=True):
+        self.found.best, self.found.seconds = min(timed, key=lambda it: statistics.median(it[1]))
+        for candidate, seconds in timed:
             if candidate is own:
-                self.found.default_seconds = tuple(each)
+                self.found.default_seconds = seconds
+
+    def _time_in_turns(
+        self, finalists: Sequence[Candidate]
+    ) -> list[tuple[Candidate, tuple[float, ...]]]:
+        """The seconds of those that are right in every round, as races are not."""
+        target = self.plan.target
+        built = self.builder.build([BuilderInput(it.sch.mod, target) for it in finalists])
+        times: list[tuple[float, ...]] = [() for _ in finalists]
+        reasons = [str(artifact.error_msg or "") for artifact in built]
+        for _ in range(FINAL_ROUNDS):
+            for place, candidate in enumerate(finalists):
+                if not reasons[place]:
+                    path = str(built[place].artifact_path)
+                    seconds, reasons[place] = self._time(candidate, path)
+                    times[place] += seconds
+        for reason in filter(None, reasons):
+            self.found.count_out(reason)
+        rows = zip(finalists, times, reasons, strict=True)
+        return [(candidate, seconds) for candidate, seconds, reason in rows if not reason]
 
 
 def _require_alone(recipe: Recipe, trace: Trace) -> None:
