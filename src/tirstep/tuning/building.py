@@ -10,6 +10,7 @@ it: each artifact has a folder of its own here.
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -36,6 +37,10 @@ from tirstep.transforms.passes.serial import make_threads_serial
 LIBRARY = "kernel.so"
 CPU = "llvm"
 """The kind of the targets on which threads run one after the other."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_WORDS = os.strerror(errno.ENOSPC)
+"""A full disk is no fault of a candidate's; compilers tell of it in words."""
 
 Result = TypeVar("Result")
 
@@ -81,7 +86,10 @@ class Workers:
 
 
 def take_result(future: Future[Any], limit: float, doing: str) -> tuple[Any, str]:
-    """What a call returned, or why it did not; begins with the kind of failure."""
+    """What a call returned, or why it did not; begins with the kind of failure.
+
+    Raises `BenchError` where no process starts, and `OSError` where the disk is full.
+    """
     try:
         return future.result(), ""
     except TimeoutError:
@@ -94,6 +102,8 @@ def take_result(future: Future[Any], limit: float, doing: str) -> tuple[Any, str
             'script of yours begin its work under: if __name__ == "__main__"'
         ) from error
     except Exception as error:  # TVM, compilers and linkers have errors of their own
+        if getattr(error, "errno", None) in _FULL or _FULL_WORDS in str(error):
+            raise OSError(errno.ENOSPC, _FULL_WORDS) from error
         return None, f"failed: {type(error).__name__}: {find_last_line(error)[:200]}"
 
 
