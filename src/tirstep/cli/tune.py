@@ -102,7 +102,7 @@ def command(
     timeout: Timeout = 60,
     into: Table = None,
 ) -> int:
-    """Tune a recipe's choices, for projects that use TVM's MetaSchedule.
+    """Tune a recipe's choices into a database of MetaSchedule's.
 
     The design space is the recipe with its choices as decisions; --set tile_k=8,16 has these two in
     place of its own. Each candidate is checked exactly before it is timed. The fastest goes into a
