@@ -15,6 +15,7 @@ from tvm.tirx.analysis import undefined_vars
 from tirstep.tvm_compat import SBlock
 
 from .binding import bind_loop
+from .caching import list_consumers
 from .decorators import composite
 from .errors import TransformError
 from .legality.threads import require_own_registers, require_virtual_threads_around_all
@@ -25,7 +26,6 @@ from .queries import (
     get_enclosing_loops,
     get_extent,
     get_own_loops,
-    get_readers_under,
     get_root,
     get_sblock_name,
 )
@@ -151,9 +151,7 @@ def cache_row_at(
             f"'{reads[operand].source.name}'",
             "spread it with spread_over_threads first",
         )
-    copy = sch.cache_read(
-        block, operand, "local", get_readers_under(sch, loop, reads[operand].source)
-    )
+    copy = sch.cache_read(block, operand, "local", *list_consumers(sch, block, loop, operand))
     sch.compute_at(copy, loop, preserve_unit_loops=True, index=FIRST if ahead else LAST)
     _lay_out(sch, copy, share)
     spread = spread_over_threads(

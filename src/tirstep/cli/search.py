@@ -222,7 +222,7 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     if found.best is None or found.config is None:
         screen.line(("no candidate ran and was exact", "bold red"))
         if found.skipped:
-            screen.line(_explain(plan, found), wrap=True)
+            screen.line(explain_none(plan, found), wrap=True)
         return
     _show_time(screen, "best", found.best)
     if found.expected_us is not None:
@@ -240,7 +240,7 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     screen.line((f"{'config':<9}", "dim"), words)
 
 
-def _explain(plan: SearchPlan, found: SearchResult) -> str:
+def explain_none(plan: SearchPlan, found: SearchResult) -> str:
     """Why there is no winner: the commonest reason, and the tail that would let sizes run."""
     ((kind, number),) = found.skipped.most_common(1)
     sample = found.samples.get(kind, kind)
