@@ -214,7 +214,7 @@ def softmax(m: int, n: int, *, dtype: str = "float32", online: bool = False) -> 
     and is NaN throughout.
 
     Blocks "max", "exp", "sum" and "B"; with `online`, blocks "wide", which is A as float32,
-    "statistics", which finds sum and maximum in one pass and scales the sum anew where the maximum
+    "statistics", which finds sum and maximum in one pass and rescales the sum where the maximum
     grows (M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018), and "B".
     What is between is float32; B has the type of A. 4 * m * n operations, an exponential counted as
     one. Raises `KernelError` for bad sizes, dtype or online.
