@@ -31,10 +31,9 @@ from tvm.tirx import PrimFunc
 
 from tirstep.tvm_compat import SBlock
 
-from ..advice import advise
 from ..arguments import UnfitError, read_arguments, show, suggest
 from ..decorators import asked_together
-from ..errors import TransformError, describe_error
+from ..errors import TransformError, advise, describe_error
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
 
