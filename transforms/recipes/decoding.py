@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -221,10 +221,6 @@ def _publish(
         copies.append(sch.cache_read(users[0], place, scope, users))
         reverse_compute_block_at(sch, copies[-1], loop)
     return tuple(copies)
-
-
-def _list_operands(sch: Schedule, block: SBlockRV) -> list[Any]:
-    return [region.source for region in sch.get(block).reads]
 
 
 def _spread(sch: Schedule, nest: _Nest, stores: _Stores, config: RangesConfig) -> None:
