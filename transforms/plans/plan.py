@@ -13,11 +13,10 @@ from ..decorators import composite
 from ..errors import TransformError
 from ..legality.net import inlines
 from ..queries import get_sblock_name, is_reduction
-from .choosing import DEVICE, FLAT, choose_flat, choose_matmul, choose_rows
-from .flat import match_flat, schedule_flat
-from .matmul import match_matmul, schedule_matmul
-from .roles import Mismatch, Roles, inline_others, is_bound, list_sblocks
-from .rows import match_rows, schedule_rows
+from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat
+from .matmul import choose_matmul, match_matmul, schedule_matmul
+from .roles import DEVICE, Mismatch, Roles, inline_others, is_bound, list_sblocks
+from .rows import choose_row_configs, match_rows, schedule_rows
 
 Match = Callable[[Schedule], Roles | Mismatch]
 
@@ -99,7 +98,7 @@ def schedule_by_plan(sch: Schedule, blocks: list[SBlockRV], *, run: Callable[...
                 f"block '{get_sblock_name(sch, block)}' reduces and is not part of the plan",
                 "give it a function of its own, or schedule it by hand",
             )
-        schedule_flat(sch, block, config=FLAT)
+        schedule_flat(sch, block, config=LEFT_OVER)
 
 
 def _run_matmul(sch: Schedule, roles: Roles, config: Any) -> None:
@@ -128,7 +127,7 @@ ROWS = Plan(
     "rows",
     match_rows,
     _run_rows,
-    lambda sch, roles, device, _: choose_rows(sch, roles.blocks, device=device),
+    lambda sch, roles, device, _: choose_row_configs(sch, roles.blocks, device=device),
 )
 FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda *_: choose_flat())
 PLANS = (MATMUL, ROWS, FLAT_PLAN)
