@@ -203,7 +203,7 @@ class _Answer:
             screen.line((f"         {spell_config(self.searched)}", "dim"))
         if self.few is not None:
             screen.line(
-                "of so few rows none is a tile: this is taken, of the ladder matmul_skinny: "
+                "so few rows take no tiles, but this, of the ladder matmul_skinny; tiles follow: "
             )
             screen.line((f"         {spell_config(_get_knobs(self.few))}", "dim"))
         for it in self.shown:
