@@ -353,9 +353,8 @@ def recipe(
     text ``"B"``.
     """
     _require_forms(blocks)
-    _require_kernel(kernel, symbolic)
     examples = {"default_example": default_example, "golden": golden}
-    _require_shapes(kernel, examples)
+    _require_kernel(kernel, symbolic, examples)
     if arch and not re.fullmatch(r"sm_\d+[af]?", arch):
         raise TransformError("recipe", f"arch={arch!r} is no architecture", 'write "sm_80", say')
 
@@ -394,8 +393,10 @@ def _read_parameters(body: Body) -> list[inspect.Parameter]:
     return parameters[1:]
 
 
-def _require_kernel(kernel: Any, symbolic: Sequence[str]) -> None:
-    """Refuse what is neither the name of a kernel nor one, and open sizes that it does not have."""
+def _require_kernel(kernel: Any, symbolic: Sequence[str], examples: Mapping[str, Example]) -> None:
+    """Refuse what is neither the name of a kernel nor one, open sizes that it does not have, and
+    examples of others.
+    """
     if not isinstance(kernel, str) and not (hasattr(kernel, "name") and hasattr(kernel, "problem")):
         advice = 'give its name, as "matmul", or a function under @kernel'
         raise TransformError("recipe", f"kernel={show(kernel)} is no kernel", advice)
@@ -404,6 +405,7 @@ def _require_kernel(kernel: Any, symbolic: Sequence[str]) -> None:
         if known is not None and name not in known:
             problem = f"symbolic has '{name}', which is no size of '{kernel.name}'"
             raise TransformError("recipe", problem, f"it has {', '.join(known)}")
+    _require_shapes(kernel, examples)
 
 
 def _require_shapes(kernel: Any, examples: Mapping[str, Example]) -> None:
