@@ -361,8 +361,7 @@ def recipe(
     def make(body: Body) -> Recipe:
         parameters = _read_parameters(body)
         _require_generator(body, parameters)
-        _require_choices(choices or {}, body.__name__, [it.name for it in parameters])
-        _require_knobs(examples, body.__name__, [it.name for it in parameters])
+        _require_known(choices or {}, examples, body.__name__, [it.name for it in parameters])
         return Recipe(
             name=body.__name__,
             doc=inspect.getdoc(body) or "",
@@ -418,6 +417,17 @@ def _require_shapes(kernel: Any, examples: Mapping[str, Example]) -> None:
             sizes = ", ".join(f'"{size}": 64' for size in known)
             advice = f"write Example({{{sizes}}}), say"
             raise TransformError("recipe", problem + (", ".join(known) or "none"), advice)
+
+
+def _require_known(
+    choices: Mapping[str, object],
+    examples: Mapping[str, Example],
+    body: str,
+    known: Sequence[str],
+) -> None:
+    """Refuse choices and examples of sizes that a recipe does not have."""
+    _require_choices(choices, body, known)
+    _require_knobs(examples, body, known)
 
 
 def _require_knobs(examples: Mapping[str, Example], body: str, known: Sequence[str]) -> None:
