@@ -126,7 +126,7 @@ def test_a_dtype_that_is_no_option() -> None:
         return minmax(n)
 
     with pytest.raises(KernelError, match=r"^plus: dtype is no size; write plus\(n, \*, dtype\)"):
-        make(accumulators={"float32": ("float32",)}).meaning(plus)
+        make().meaning(plus)
 
 
 @pytest.mark.parametrize(

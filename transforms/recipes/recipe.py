@@ -365,17 +365,15 @@ def recipe(
     text ``"B"``.
     """
     _require_forms(blocks)
-    _require_kernel(kernel, symbolic)
     examples = {"default_example": default_example, "golden": golden}
-    _require_shapes(kernel, examples)
+    _require_kernel(kernel, symbolic, examples)
     if arch and not re.fullmatch(r"sm_\d+[af]?", arch):
         raise TransformError("recipe", f"arch={arch!r} is no architecture", 'write "sm_80", say')
 
     def make(body: Body) -> Recipe:
         parameters = _read_parameters(body)
         _require_generator(body, parameters)
-        _require_choices(choices or {}, body.__name__, [it.name for it in parameters])
-        _require_knobs(examples, body.__name__, [it.name for it in parameters])
+        _require_known(choices or {}, examples, body.__name__, [it.name for it in parameters])
         return Recipe(
             name=body.__name__,
             doc=inspect.getdoc(body) or "",
@@ -406,8 +404,10 @@ def _read_parameters(body: Body) -> list[inspect.Parameter]:
     return parameters[1:]
 
 
-def _require_kernel(kernel: Any, symbolic: Sequence[str]) -> None:
-    """Refuse what is neither the name of a kernel nor one, and open sizes that it does not have."""
+def _require_kernel(kernel: Any, symbolic: Sequence[str], examples: Mapping[str, Example]) -> None:
+    """Refuse what is neither the name of a kernel nor one, open sizes that it does not have, and
+    examples of others.
+    """
     if not isinstance(kernel, str) and not (hasattr(kernel, "name") and hasattr(kernel, "problem")):
         advice = 'give its name, as "matmul", or a function under @kernel'
         raise TransformError("recipe", f"kernel={show(kernel)} is no kernel", advice)
@@ -416,6 +416,7 @@ def _require_kernel(kernel: Any, symbolic: Sequence[str]) -> None:
         if known is not None and name not in known:
             problem = f"symbolic has '{name}', which is no size of '{kernel.name}'"
             raise TransformError("recipe", problem, f"it has {', '.join(known)}")
+    _require_shapes(kernel, examples)
 
 
 def _require_shapes(kernel: Any, examples: Mapping[str, Example]) -> None:
@@ -428,6 +429,17 @@ def _require_shapes(kernel: Any, examples: Mapping[str, Example]) -> None:
             sizes = ", ".join(f'"{size}": 64' for size in known)
             advice = f"write Example({{{sizes}}}), say"
             raise TransformError("recipe", problem + (", ".join(known) or "none"), advice)
+
+
+def _require_known(
+    choices: Mapping[str, object],
+    examples: Mapping[str, Example],
+    body: str,
+    known: Sequence[str],
+) -> None:
+    """Refuse choices and examples of sizes that a recipe does not have."""
+    _require_choices(choices, body, known)
+    _require_knobs(examples, body, known)
 
 
 def _require_knobs(examples: Mapping[str, Example], body: str, known: Sequence[str]) -> None:
