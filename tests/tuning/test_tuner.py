@@ -3,9 +3,11 @@ leaves.
 """
 
 import dataclasses
+import errno
 import os
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -327,3 +329,17 @@ def test_a_process_that_crashes_or_hangs_costs_its_candidate_alone() -> None:
         (2, ""),
         (None, "took longer than 1 s to run"),
     ]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "kernel.so"),
+        RuntimeError("Compilation error:\nld: final link failed: No space left on device"),
+    ],
+)
+def test_a_full_disk_is_no_fault_of_a_candidate(error: Exception) -> None:
+    future: Future[str] = Future()
+    future.set_exception(error)
+    with pytest.raises(OSError, match="No space left on device"):
+        take_result(future, 60.0, "compile")
