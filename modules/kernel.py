@@ -179,6 +179,11 @@ class Kernel:
             {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
         )
         self.dtypes = tuple(meaning.accumulators)
+        if "dtype" in self.size_names:
+            raise KernelError(
+                f"{self.name}: dtype is no size; write {self.name}(n, *, dtype), with a star "
+                "in front of what is an option"
+            )
         if ("dtype" in self.options) != bool(meaning.accumulators):
             raise KernelError(
                 f"{self.name}: a kernel has an option dtype and accumulators for it, or neither; "
@@ -221,7 +226,8 @@ class Kernel:
         try:
             inspect.signature(function).bind(*arrays, **constants)
         except TypeError as error:
-            given = f"{len(arrays)} inputs and " if arrays else ""
+            inputs = "input" if len(arrays) == 1 else "inputs"
+            given = f"{len(arrays)} {inputs} and " if arrays else ""
             raise KernelError(
                 f"{self.name}: its {rule} does not take {given}{', '.join(constants)} ({error}); "
                 "let it end with **_, as lambda a, **_: a"
@@ -411,9 +417,12 @@ class Problem(AnyProblem):
         results = [result] if len(self.outputs) == 1 and not isinstance(result, tuple) else result
         if not isinstance(results, (tuple, list)) or len(results) != len(self.outputs):
             count = len(results) if isinstance(results, (tuple, list)) else 1
+            arrays = "1 array" if count == 1 else f"{count} arrays"
+            has = len(self.outputs)
+            outputs = "1 output" if has == 1 else f"{has} outputs"
             raise KernelError(
-                f"{self}: its {rule} returns {count} arrays, and it has {len(self.outputs)} "
-                "outputs; return a tuple of one for each"
+                f"{self}: its {rule} returns {arrays}, and it has {outputs}; return "
+                + ("the array alone" if has == 1 else "a tuple of one for each")
             )
         for tensor, array in zip(self.outputs, results, strict=True):
             if (kind := np.asarray(array).dtype).kind in "cmMOSU":

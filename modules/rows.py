@@ -373,9 +373,10 @@ def row_argmax(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
                         index[vi] = T.int32(0)
                         value[vi] = least
                     new_index: T.let[T.int32] = T.Select(
-                        value[vi] > A[vi, vk] or (value[vi] == A[vi, vk] and index[vi] < vk),
+                        value[vi] > A[vi, vk]
+                        or (value[vi] == A[vi, vk] and index[vi] < T.cast(vk, "int32")),
                         index[vi],
-                        vk,
+                        T.cast(vk, "int32"),
                     )
                     new_value: T.let[DTYPE] = T.Select(value[vi] > A[vi, vk], value[vi], A[vi, vk])
                     index[vi] = new_index

@@ -281,7 +281,8 @@ def _explain_call(
         if parameter.default is parameter.empty and parameter.name not in given
     ]
     kind = kinds[missing[0]]
-    what = _HANDLES[kind][1] if kind in _HANDLES else f"pass {missing[0]}=..., {_describe(kind)}"
+    what = _HANDLES[kind][1] if kind in _HANDLES else f"pass {missing[0]}=..."
+    what += "" if kind in _HANDLES or kind is Any else f", {_describe(kind)}"
     return UnfitError(f"{missing[0]} is missing", what)
 
 

@@ -55,7 +55,8 @@ def cache_read_at(
     requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
         ``shared.dyn`` or ``local``; a loop around the block, not vectorized; an operand that is no
         register buffer of other threads, nor shared memory of another GPU block; a block that no
-        pipeline copies asynchronously
+        pipeline copies asynchronously; a copy inside of the operand: where the loops of the block
+        that writes it were fused and split with a guard, TVM may copy rows behind its end
     """
     copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
     require_own_registers(sch, copy)

@@ -83,18 +83,18 @@ EAGER = {
     "head of the next iteration": (
         barriers,
         "_find_redundant",
-        "*find_accesses(again, loop, variables, ahead=1),",
+        "*find_shared_accesses(again, loop, variables, ahead=1),",
         "",
     ),
     "value that has changed since": (
         barriers,
-        "find_accesses",
+        "find_shared_accesses",
         "if not find_all(node.condition, TensorLoad)",
         "",
     ),
     "two tiles to which TVM gives one place": (
         barriers,
-        "Access.is_harmless_with",
+        "SharedAccess.is_harmless_with",
         "return self.is_lasting and other.is_lasting",
         "return True",
     ),

@@ -13,6 +13,7 @@ from tvm.tirx import For, ForKind, PrimFunc
 
 from ..errors import Fault
 from ..tir import cached_by_module, find_all, get_places
+from .bounds import Outside, find_outside
 from .descending import find_negative_divisors
 from .descriptors import MisplacedTile, find_misplaced_tiles
 from .lifetimes import LostRead, find_lost_reads
@@ -65,7 +66,7 @@ def find_wrong_lowering(before: IRModule, after: IRModule, *, asks_reads: bool) 
     if known.is_sound and (known.has_all_reads or not asks_reads):
         return None
     is_sound = True
-    for net in (*_BEFORE_READS, *([_READS] if asks_reads else ()), *_BEHIND_READS):
+    for net in (*_BEFORE_READS, *(_READS if asks_reads else ()), *_BEHIND_READS):
         is_empty, fault = net.find_new(before, after)
         if fault is not None:
             return fault
@@ -144,6 +145,15 @@ def _blame_read(lost: LostRead) -> Fault:
     return Fault(
         f"{what}has not written by then in the same iteration of loop '{lost.loop}': {why}",
         "place it outside of the loops that write a part of that, or use sizes that divide",
+    )
+
+
+def _blame_outside(use: Outside) -> Fault:
+    return Fault(
+        f"block '{use.block}' would {use.verb} elements of '{use.buffer}' outside of the "
+        f"{use.length} that there are along dimension {use.dimension}",
+        "do this before the loops of the block that writes it are split with a guard, or choose "
+        "sizes that divide",
     )
 
 
@@ -237,7 +247,7 @@ _BEFORE_READS = (
     _by_problem(find_broken_ends),
     _by_problem(find_broken_repairs),
 )
-_READS = _Net(find_lost_reads, _blame_read)
+_READS = (_Net(find_lost_reads, _blame_read), _Net(find_outside, _blame_outside))
 _BEHIND_READS = (
     _Net(find_overlaps, _blame_overlap),
     _Net(find_merged, _blame_merged),

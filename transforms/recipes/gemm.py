@@ -15,6 +15,7 @@ from typing import Literal
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm_ffi import structural_equal
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
@@ -247,7 +248,7 @@ def _copy_operands(sch: Schedule, block: SBlockRV) -> None:
             continue
         node = sch.get(copy)
         before, after = (region[0].source.shape for region in (node.reads, node.writes))
-        if [int(size) for size in before] == [int(size) for size in after]:
+        if structural_equal(tuple(before), tuple(after)):
             sch.compute_inline(copy)
             continue
         cells = fuse_loops(sch, sch.get_loops(copy))

@@ -24,6 +24,7 @@ from typing import (
 )
 
 import tvm
+import tvm_ffi
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV, Trace
 from tvm.tirx import PrimFunc
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 Body = Callable[..., Iterator[str]]
 _OURS = __name__.rpartition(".")[0]
+LONGEST = 60
+"""Of what is shown of a value that is no name."""
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
@@ -215,7 +218,7 @@ class Recipe:
         self.require_config(config)
         self._require_blocks(sch)
         generator: Any = self._start(sch, config)
-        last, names = "input", {"input"}
+        last, names, module = "input", {"input"}, sch.mod
         for index in range(1, 1000):
             try:
                 with asked_together(sch) if self._is_ours else contextlib.nullcontext():
@@ -227,13 +230,14 @@ class Recipe:
                 raise
             if name is None:
                 self._require_steps(index - 1)
+                self._require_unchanged(sch, module, last)
                 return
             path, line = _find_yield(generator)
             location = f"{Path(path).name}:{line}"
             self._require_new_name(name, names, location)
             names.add(name)
-            yield Step(index, name, sch.mod, _copy_trace(sch), location, path)
-            last = name
+            module, last = sch.mod, name
+            yield Step(index, name, module, _copy_trace(sch), location, path)
 
     @property
     def _is_ours(self) -> bool:
@@ -263,9 +267,17 @@ class Recipe:
             advice = "yield a name after each change that is to be looked at"
             raise TransformError(self.name, f"{self._line()} yields no step", advice)
 
+    def _require_unchanged(self, sch: Schedule, module: tvm.IRModule, last: str) -> None:
+        """Refuse changes behind the last step, which nobody would see."""
+        if not (sch.mod.same_as(module) or tvm_ffi.structural_equal(sch.mod, module)):
+            problem = f"{self._line()} changes the schedule behind its last step '{last}'"
+            raise TransformError(self.name, problem, "yield a name at its end, too")
+
     def _require_new_name(self, name: object, names: set[str], line: str) -> None:
         """Refuse a step that could not be found by its name, nor have a golden of its own."""
-        problem, example = f"{line} yields {name!r}, which is no name of a step", "tiled"
+        shown = repr(name)
+        shown = shown if len(shown) <= LONGEST else f"a value of type {type(name).__name__}"
+        problem, example = f"{line} yields {shown}, which is no name of a step", "tiled"
         if isinstance(name, str) and name in names:
             problem = f"{line} yields '{name}', and an earlier step has that name"
             example = next(new for i in itertools.count(2) if (new := f"{name}_{i}") not in names)
@@ -342,6 +354,8 @@ def recipe(
     """
     _require_forms(blocks)
     _require_kernel(kernel, symbolic)
+    examples = {"default_example": default_example, "golden": golden}
+    _require_shapes(kernel, examples)
     if arch and not re.fullmatch(r"sm_\d+[af]?", arch):
         raise TransformError("recipe", f"arch={arch!r} is no architecture", 'write "sm_80", say')
 
@@ -349,6 +363,7 @@ def recipe(
         parameters = _read_parameters(body)
         _require_generator(body, parameters)
         _require_choices(choices or {}, body.__name__, [it.name for it in parameters])
+        _require_knobs(examples, body.__name__, [it.name for it in parameters])
         return Recipe(
             name=body.__name__,
             doc=inspect.getdoc(body) or "",
@@ -389,6 +404,28 @@ def _require_kernel(kernel: Any, symbolic: Sequence[str]) -> None:
         if known is not None and name not in known:
             problem = f"symbolic has '{name}', which is no size of '{kernel.name}'"
             raise TransformError("recipe", problem, f"it has {', '.join(known)}")
+
+
+def _require_shapes(kernel: Any, examples: Mapping[str, Example]) -> None:
+    """Refuse examples of other sizes than the kernel's, where the kernel itself is given."""
+    known = getattr(kernel, "size_names", None)
+    for name, example in examples.items():
+        if known is not None and set(example.shape) != set(known):
+            given = ", ".join(example.shape) or "none"
+            problem = f"the sizes of {name} are {given}, and those of '{kernel.name}' are "
+            sizes = ", ".join(f'"{size}": 64' for size in known)
+            advice = f"write Example({{{sizes}}}), say"
+            raise TransformError("recipe", problem + (", ".join(known) or "none"), advice)
+
+
+def _require_knobs(examples: Mapping[str, Example], body: str, known: Sequence[str]) -> None:
+    """Refuse examples whose config has what a recipe does not take."""
+    for name, example in examples.items():
+        for knob in example.config:
+            if knob not in known:
+                hint = suggest(knob, known, f"it has {', '.join(known)}")
+                problem = f"the config of {name} has '{knob}', and '{body}' no such size"
+                raise TransformError("recipe", problem, hint if known else "leave it out")
 
 
 def _require_choices(choices: Mapping[str, object], body: str, known: Sequence[str]) -> None:

@@ -297,6 +297,7 @@ def _checks_part(verdict: Verdict) -> ChecksPart:
         numbers=numbers_word([verdict]),
         checked_on=verdict.checked_on,
         findings=tuple(map(finding_part, verdict.findings)),
+        reference=verdict.run.problem.reference_name,
     )
 
 
