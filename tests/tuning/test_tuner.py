@@ -3,9 +3,11 @@ leaves.
 """
 
 import dataclasses
+import errno
 import os
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -148,18 +150,27 @@ def test_trials_of_another_program_do_not_count(tmp_path: Path) -> None:
 
 
 def test_what_was_out_of_a_users_recipe_is_tried_again(tmp_path: Path) -> None:
-    """Its reference may have been wrong; a recipe of tirstep's is not tried again."""
+    """Its reference may have been wrong; of tirstep's recipes, what took too long alone."""
 
     class NeverRight:
-        def run(self, inputs: Sequence[Any]) -> list[Told]:
-            return [Told(None, "wrong: C[0] is 1")]
+        def __init__(self, reason: str) -> None:
+            self.reason = reason
 
-    for spelling, kept in (("mine.py:folded", 0), ("", 2)):
-        folder = tmp_path / f"kept_{kept}"
+        def run(self, inputs: Sequence[Any]) -> list[Told]:
+            return [Told(None, self.reason)]
+
+    for number, (spelling, reason, kept) in enumerate(
+        [
+            ("mine.py:folded", "wrong: C[0] is 1", 0),
+            ("", "wrong: C[0] is 1", 2),
+            ("", "took longer than 60 s to run", 0),
+        ]
+    ):
+        folder = tmp_path / str(number)
         folder.mkdir()
         mine = dataclasses.replace(tuned_programs.folded, spelling=spelling)
         plan = make_plan(mine, PROBLEM, trials=2, fixed={"fold": 1})
-        assert run_inline(plan, folder, NeverRight(), Unbuilt()).out["wrong"] == 2
+        run_inline(plan, folder, NeverRight(reason), Unbuilt())
         found = run_inline(plan, folder, ToldRunner(), Unbuilt())
         assert (found.tried, found.kept, found.stale) == (2, kept, 0)
         assert (found.best is None) == (kept == 2)
@@ -327,3 +338,17 @@ def test_a_process_that_crashes_or_hangs_costs_its_candidate_alone() -> None:
         (2, ""),
         (None, "took longer than 1 s to run"),
     ]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "kernel.so"),
+        RuntimeError("Compilation error:\nld: final link failed: No space left on device"),
+    ],
+)
+def test_a_full_disk_is_no_fault_of_a_candidate(error: Exception) -> None:
+    future: Future[str] = Future()
+    future.set_exception(error)
+    with pytest.raises(OSError, match="No space left on device"):
+        take_result(future, 60.0, "compile")

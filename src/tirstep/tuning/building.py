@@ -35,6 +35,7 @@ from tirstep.programs.naming import is_program, read_spelling
 from tirstep.transforms.passes.serial import make_threads_serial
 
 LIBRARY = "kernel.so"
+TOOK_LONGER = "took longer than"
 CPU = "llvm"
 """The kind of the targets on which threads run one after the other."""
 
@@ -93,7 +94,7 @@ def take_result(future: Future[Any], limit: float, doing: str) -> tuple[Any, str
     try:
         return future.result(), ""
     except TimeoutError:
-        return None, f"took longer than {limit:g} s to {doing}"
+        return None, f"{TOOK_LONGER} {limit:g} s to {doing}"
     except pebble.ProcessExpired as error:
         return None, f"crashed: the process that was to {doing} it ended with {error.exitcode}"
     except BrokenProcessPool as error:

@@ -26,6 +26,7 @@ from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.rewriting import NO_REPLAY
 
+from .building import TOOK_LONGER
 from .proposing import Decisions, Proposals
 from .space import Choices, Config, RecipeSpace, carry_out, make_decided, name_kind
 from .trials import Trial, Trials
@@ -173,13 +174,16 @@ class _Tuner:
     def _take_known(self) -> None:
         """What earlier runs have tried, as long as it is the same program still.
 
-        What was out of a user's own recipe is tried again: its reference may have been wrong.
+        What was out of a user's own recipe is tried again: its reference may have been wrong. So is
+        what took too long: the machine may have been busy, or the limit another one.
         """
         if self.trials.known:
             self.tell(f"reading {len(self.trials.known)} trials of an earlier run")
+        is_own = bool(self.plan.recipe.spelling)
         for trial in self.trials.known:
             decisions = self._find_decisions(trial.config)
-            if decisions is None or (trial.reason and self.plan.recipe.spelling):
+            is_open = trial.reason and (is_own or trial.reason.startswith(TOOK_LONGER))
+            if decisions is None or is_open:
                 continue
             candidate = self._make(decisions)
             if candidate is None or candidate.program != trial.program:
