@@ -7,6 +7,7 @@ from typing import Any
 
 import tvm
 from tvm.s_tir import Schedule, ScheduleError
+from tvm.target import Target
 from tvm.tirx import PrimFunc
 
 from tirstep.tvm_compat import SBlock, structural_map
@@ -56,7 +57,7 @@ def make_recipe_rule(
 ) -> TirstepRule:
     """The rule of dlight that schedules functions as a recipe does its kernel."""
 
-    def make(function: PrimFunc) -> Schedule | Mismatch:
+    def make(function: PrimFunc, _: Target) -> Schedule | Mismatch:
         if match is not None and not (answer := match(function)):
             told = isinstance(answer, Mismatch)
             return Mismatch(recipe.name, str(answer) if told else "its match does not take it")

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
+from tvm.target import Target
 
 from ..decorators import composite
 from ..errors import TransformError
@@ -18,6 +19,7 @@ from .flat import match_flat, schedule_flat
 from .matmul import match_matmul, schedule_matmul
 from .roles import Mismatch, Roles, inline_others, is_bound, list_sblocks
 from .rows import match_rows, schedule_rows
+from .targets import find_unsupported
 
 Match = Callable[[Schedule], Roles | Mismatch]
 
@@ -39,15 +41,18 @@ class Plan:
     run: Callable[[Schedule, Roles, Any], None]
     choose: Callable[[Schedule, Roles, str, bool], Sequence[Any]]
 
-    def schedule(self, sch: Schedule, roles: Roles, configs: Sequence[Any]) -> Any:
-        """Schedule the function by the first config that works; returns it.
+    def schedule(
+        self, sch: Schedule, roles: Roles, configs: Sequence[Any], target: Target | None = None
+    ) -> Any:
+        """Schedule the function by the first config that works, on a target too; returns it.
 
         Raises the `TransformError` of the last one where none does; nothing has changed then.
         """
         refusal = TransformError(self.name, "there is no config to try", "give one")
         for config in configs:
             try:
-                schedule_by_plan(sch, list(roles.blocks), run=_bind(self.run, roles, config))
+                run = _bind(self.run, roles, config)
+                schedule_by_plan(sch, list(roles.blocks), run=run, target=target)
             except TransformError as error:
                 refusal = error
             else:
@@ -88,8 +93,17 @@ def _bind(
 
 @composite
 @inlines
-def schedule_by_plan(sch: Schedule, blocks: list[SBlockRV], *, run: Callable[..., Any]) -> None:
-    """Run a plan on some blocks, and make flat kernels of what it has left alone."""
+def schedule_by_plan(
+    sch: Schedule,
+    blocks: list[SBlockRV],
+    *,
+    run: Callable[..., Any],
+    target: Target | None = None,
+) -> None:
+    """Run a plan on some blocks, and make flat kernels of what it has left alone.
+
+    With a target, what it is known not to have is refused.
+    """
     run(sch)
     for block in list_sblocks(sch):
         if is_bound(sch, block):
@@ -100,6 +114,8 @@ def schedule_by_plan(sch: Schedule, blocks: list[SBlockRV], *, run: Callable[...
                 "give it a function of its own, or schedule it by hand",
             )
         schedule_flat(sch, block, config=FLAT)
+    if target is not None and (reason := find_unsupported(sch.mod, target)):
+        raise TransformError(reason, f"choose a config that {target.kind.name} takes")
 
 
 def _run_matmul(sch: Schedule, roles: Roles, config: Any) -> None:

@@ -17,6 +17,7 @@ from ..tir import find_all
 from .choosing import DEVICE
 from .plan import Plan
 from .roles import Mismatch
+from .targets import find_unsupported
 
 
 class TirstepRule(ScheduleRule):
@@ -28,7 +29,7 @@ class TirstepRule(ScheduleRule):
         its blocks where it has none, as those that Relax makes
     """
 
-    def __init__(self, name: str, make: Callable[[PrimFunc], Schedule | Mismatch]) -> None:
+    def __init__(self, name: str, make: Callable[[PrimFunc, Target], Schedule | Mismatch]) -> None:
         self.name, self._make = name, make
         self.reasons: dict[str, str] = {}
 
@@ -36,7 +37,9 @@ class TirstepRule(ScheduleRule):
         """The scheduled function; None, with a reason, where the rule does not fit."""
         if not isinstance(func, PrimFunc) or "gpu" not in target.keys:
             return None
-        made = self._make(func)
+        made = self._make(func, target)
+        if isinstance(made, Schedule) and (reason := find_unsupported(made.mod, target)):
+            made = Mismatch(self.name, reason)
         if isinstance(made, Mismatch):
             self.reasons[_name(func)] = str(made)
             return None
@@ -46,13 +49,13 @@ class TirstepRule(ScheduleRule):
 def make_plan_rule(plan: Plan, *, device: str = DEVICE, tensor_cores: bool = False) -> TirstepRule:
     """The rule that schedules by a plan, with the best config that works."""
 
-    def make(function: PrimFunc) -> Schedule | Mismatch:
+    def make(function: PrimFunc, target: Target) -> Schedule | Mismatch:
         sch = Schedule(function)
         roles = plan.match(sch)
         if isinstance(roles, Mismatch):
             return roles
         try:
-            plan.schedule(sch, roles, plan.choose(sch, roles, device, tensor_cores))
+            plan.schedule(sch, roles, plan.choose(sch, roles, device, tensor_cores), target)
         except TransformError as error:
             return Mismatch(plan.name, str(error))
         return sch
