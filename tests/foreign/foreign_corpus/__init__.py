@@ -24,6 +24,10 @@ BOUNDS = {"ids": (0, 6), "A of product_of_rows": (1, 3), "A of histogram": (0, 5
 """Of inputs, by their names: the lowest integer, and the one that they stay below."""
 
 
+DISTINCT = {"place_of_the_largest"}
+"""Functions whose inputs have no number twice: of equal ones threads keep any."""
+
+
 @dataclass(frozen=True)
 class Foreign:
     """A function of the corpus.

@@ -136,8 +136,12 @@ def list_transforms() -> list[str]:
 
 def list_calls(sch: Schedule) -> Iterator[Call]:
     """The calls of all transforms on all blocks and loops of a schedule."""
-    names = [str(node.name_hint) for node in find_all(sch.mod["main"].body, SBlock)][1:]
-    names = [name for name in dict.fromkeys(names) if names.count(name) == 1]
+    nodes = find_all(sch.mod["main"].body, SBlock)
+    hidden = {  # TVM's schedules know no block of an initialization
+        str(inner.name_hint) for node in nodes for inner in find_all(node.init, SBlock)
+    }
+    names = [str(node.name_hint) for node in nodes[1:]]
+    names = [name for name in dict.fromkeys(names) if names.count(name) == 1 and name not in hidden]
     loops = {name: len(sch.get_loops(sch.get_sblock(name))) for name in names}
     for transform in list_transforms():
         handles = list(inspect.signature(getattr(transforms, transform)).parameters.values())[1:]

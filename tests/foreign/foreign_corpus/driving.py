@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_hash
 
-from tirstep.transforms import TransformError
+from tirstep.transforms import TransformError, keep_in_registers
 from tirstep.transforms.advice import LOOK
 
 from . import CORPUS, Foreign
@@ -67,7 +67,7 @@ def play(
         if verdict == "accepted":
             mark = structural_hash(sch.mod)
             if mark not in seen and dice.random() < judged:
-                verdict, text = judge_schedule(foreign, sch)
+                verdict, text = judge_schedule(foreign, _finish(call, sch))
             seen.add(mark)
         yield Outcome(foreign.name, state, call, verdict, text)
 
@@ -83,6 +83,21 @@ def _make(call: Call, sch: Schedule) -> tuple[str, str]:
     except Exception as error:  # every other one is a finding
         return RAW, f"{type(error).__name__}: {str(error).strip()[-300:]}"
     return "accepted", ""
+
+
+def _finish(call: Call, sch: Schedule) -> Schedule:
+    """The schedule with a block that was placed under threads in their registers, where that goes.
+
+    In global memory the blocks of a GPU would write over each other's: a placed block is half-way.
+    """
+    if not call.transform.endswith("compute_block_at"):
+        return sch
+    whole = sch.copy()
+    try:
+        keep_in_registers(whole, whole.get_sblock(call.handles[0]))
+    except (TransformError, RuntimeError):
+        return sch
+    return whole
 
 
 def judge_schedule(foreign: Foreign, sch: Schedule) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.transforms.tir import find_all, get_axis
 from tirstep.tvm_compat import BufferType
 
-from . import BOUNDS, CORPUS, OPEN, Foreign
+from . import BOUNDS, CORPUS, DISTINCT, OPEN, Foreign
 
 RIGHT, WRONG, FINDING, UNBUILT = "right", "wrong", "finding", "not built"
 _LOOSE = {"float16": 1e-2, "float32": 1e-5}
@@ -32,6 +32,8 @@ def _draw(generator: np.random.Generator, foreign: Foreign, parameter: Any) -> n
     usual = {"uint32": (0, 2**31), "bool": (0, 2)}.get(dtype, (-4, 5))
     low, top = BOUNDS.get(f"{name} of {foreign.name}", BOUNDS.get(name, usual))
     sizes = [int(OPEN.get(str(size), size)) for size in parameter.shape]
+    if foreign.name in DISTINCT:
+        return generator.permutation(int(np.prod(sizes))).reshape(sizes).astype(dtype)
     return generator.integers(low, top, sizes).astype(dtype)
 
 
