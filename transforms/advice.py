@@ -40,6 +40,9 @@ _ADVICE = {
         "its loops over results and over the reduction were fused: do this before, or fuse loops "
         "of one kind only"
     ),
+    "block iter type other than data-parallel or reduction": (
+        "a block that scans or sorts keeps the order of its loops: reorder and bind the others"
+    ),
     "does not start with 0": (
         "write the loop from 0 and add where it begins to its index, and then do this"
     ),

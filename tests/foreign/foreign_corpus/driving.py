@@ -49,17 +49,25 @@ def list_places(names: list[str] | None = None) -> list[tuple[Foreign, str]]:
 
 
 def play(
-    foreign: Foreign, state: str, dice: random.Random, *, calls: float = 1, judged: float = 1
+    foreign: Foreign,
+    state: str,
+    dice: random.Random,
+    *,
+    calls: float = 1,
+    judged: float = 1,
+    most: int | None = None,
 ) -> Iterator[Outcome]:
     """Make the calls on a function in a state, or a share of them, and judge a share of results.
 
-    Results that are one program are judged once.
+    Results that are one program are judged once. With `most`, so many transforms are drawn, and
+    one call of each.
     """
     start = make_state(foreign.function, state)
     if start is None:
         return
     seen = {structural_hash(start.mod)}
-    for call in list(list_calls(start)):
+    every = list(list_calls(start))
+    for call in every if most is None else _draw(every, dice, most):
         if dice.random() >= calls:
             continue
         sch = start.copy()
@@ -70,6 +78,12 @@ def play(
                 verdict, text = judge_schedule(foreign, _finish(call, sch))
             seen.add(mark)
         yield Outcome(foreign.name, state, call, verdict, text)
+
+
+def _draw(calls: list[Call], dice: random.Random, most: int) -> list[Call]:
+    """One call each of some transforms."""
+    dice.shuffle(calls)
+    return list({call.transform: call for call in calls}.values())[:most]
 
 
 def _make(call: Call, sch: Schedule) -> tuple[str, str]:
