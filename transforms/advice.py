@@ -43,6 +43,10 @@ _ADVICE = {
     "block iter type other than data-parallel or reduction": (
         "a block that scans or sorts keeps the order of its loops: reorder and bind the others"
     ),
+    "`extent` is dependent on another loop": (
+        "how often it runs depends on a loop around it: bind that loop, or pad the inner one to a "
+        "length of its own with a condition in the block"
+    ),
     "does not start with 0": (
         "write the loop from 0 and add where it begins to its index, and then do this"
     ),

@@ -1,8 +1,8 @@
 """TVM, relax/frontend/nn/llm/_kernel_common.py: the scores of `_schedule_prefill_kernel`.
 
 There, `apply_to_qkv_load` fetches a tile of queries and one of keys into shared memory, and
-`apply_to_gemm` gives each thread a tile of the scores. The kernel here is those three blocks, written
-anew; `by_hand` does what is done there, `with_tirstep` the same.
+`apply_to_gemm` gives each thread a tile of the scores. The kernel here is those three blocks,
+written anew; `by_hand` does what is done there, `with_tirstep` the same.
 """
 
 from tvm.s_tir import Schedule

@@ -1,8 +1,8 @@
 """MLC-LLM, op/moe_matmul.py: `_schedule` of `group_gemm`, which stands there twice.
 
-Each tile of rows belongs to an expert, whose weights it is multiplied with. There, tiles come from a
-loop of which each GPU block takes some; here each has a GPU block of its own. `by_hand` does with a
-tile what is done there, `with_tirstep` the same.
+Each tile of rows belongs to an expert, whose weights it is multiplied with. There, tiles come
+from a loop of which each GPU block takes some; here each has a GPU block of its own. `by_hand`
+does with a tile what is done there, `with_tirstep` the same.
 """
 
 from tvm.s_tir import Schedule

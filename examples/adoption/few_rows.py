@@ -1,8 +1,9 @@
 """MLC-LLM, compiler_pass/low_batch_specialization.py: another schedule for products of few rows.
 
-There, dlight's rule for few rows and that for products are asked in turn, by the number of rows. The
-function here multiplies by weights of four bits, written anew in the form of quantization/utils.py;
-`by_hand` does what the rule for few rows does, `with_tirstep` chooses a config by the number of rows.
+There, dlight's rule for few rows and that for products are asked in turn, by the number of rows.
+The function here multiplies by weights of four bits, written anew in the form of
+quantization/utils.py; `by_hand` does what the rule for few rows does, `with_tirstep` chooses a
+config by the number of rows.
 """
 
 from tvm.s_tir import Schedule

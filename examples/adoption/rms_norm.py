@@ -1,7 +1,8 @@
 """TVM, s_tir/dlight/gpu/rmsnorm.py: the schedule of `RMSNormRule`.
 
-The rule asks for six blocks in one order, with a row of its own length. The function here is of that
-form, written anew; `by_hand` does what is done there, `with_tirstep` the same, for any norm or softmax.
+The rule asks for six blocks in one order, with a row of its own length. The function here is of
+that form, written anew; `by_hand` does what is done there, `with_tirstep` the same, for any norm
+or softmax.
 """
 
 from tvm.s_tir import Schedule

@@ -1,7 +1,8 @@
-"""MLC-LLM, compiler_pass/attach_softmax_with_temperature.py: its second kernel, `apply_gpu_schedule`.
+"""MLC-LLM, compiler_pass/attach_softmax_with_temperature.py: `apply_gpu_schedule`.
 
-Chunks of a row have their maxima and sums of powers; this puts them together for each row. The kernel
-here is of the same form, written anew; `by_hand` does what is done there, `with_tirstep` the same.
+Chunks of a row have their maxima and sums of powers; this puts them together for each row. The
+kernel here is of the same form, written anew; `by_hand` does what is done there, `with_tirstep`
+the same.
 """
 
 from tvm.s_tir import Schedule

@@ -1,6 +1,6 @@
 """Every transform on every function of the corpus (`make foreign`): what is wrong, raw or bare.
 
-    python tests/foreign/run_corpus.py [--calls 1.0] [--judged 1.0] [--seed 0] [--state STATE] [NAME...]
+python tests/foreign/run_corpus.py [--calls 1.0] [--judged 1.0] [--seed 0] [--state STATE] [NAME...]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from foreign_corpus.driving import Outcome, list_places, play  # noqa: E402
+from foreign_corpus.driving import Outcome, list_places, play
 
 GOOD = ("right", "refused", "accepted")
 EACH = ("wrong", "finding", "changed by a refusal")

@@ -106,14 +106,18 @@ BARE_BEFORE = [
         Call("bind_loop", (Loop("top", 1),), {"axis": "blockIdx.x"}),
         "spread_over_threads",
     ),
+    (
+        "triangle_of_loops",
+        "as written",
+        Call("fuse_loops", ((Loop("B", 0), Loop("B", 1)),)),
+        "depends on a loop around it",
+    ),
     ("running_sum", "as written", Call("reorder_loops", ((Loop("B", 1), Loop("B", 0)),)), "scans"),
 ]
 
 
 @pytest.mark.parametrize(("name", "state", "call", "advice"), BARE_BEFORE)
-def test_what_tvm_refuses_comes_with_advice(
-    name: str, state: str, call: Call, advice: str
-) -> None:
+def test_what_tvm_refuses_comes_with_advice(name: str, state: str, call: Call, advice: str) -> None:
     sch = make_state(CORPUS[name].function, state)
     assert sch is not None
     with pytest.raises(TransformError) as caught:

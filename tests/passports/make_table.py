@@ -1,6 +1,6 @@
-"""Write docs/passports.json and docs/passports.md (`make passports`), or try some recipes and print.
+"""Write docs/passports.json and .md (`make passports`), or try some recipes and print.
 
-    python tests/passports/make_table.py [RECIPE...]
+python tests/passports/make_table.py [RECIPE...]
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def main() -> None:
     """Try what is named, or everything, and write it."""
     if sys.argv[1:]:
         for name in sys.argv[1:]:
-            print(json.dumps({name: make_passport(find_recipe(name))}, indent=2, ensure_ascii=False))
+            print(
+                json.dumps({name: make_passport(find_recipe(name))}, indent=2, ensure_ascii=False)
+            )
         return
-    data = pack(
-        {name: make_passport(recipe) for name, recipe in RECIPES.items()}, make_passports()
-    )
+    data = pack({name: make_passport(recipe) for name, recipe in RECIPES.items()}, make_passports())
     write_file(DATA, spell(data))
     write_file(PAGE, make_page(data))
 

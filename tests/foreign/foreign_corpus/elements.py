@@ -227,12 +227,15 @@ def unpacked_nibbles(A: T.Buffer((9, 4), "uint32"), B: T.Buffer((9, 32), "int32"
     for i, j in T.grid(9, 32):
         with T.sblock("B"):
             vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = T.Cast(
-                "int32",
-                T.bitwise_and(
-                    T.shift_right(A[vi, vj // 8], T.Cast("uint32", vj % 8 * 4)), T.uint32(15)
-                ),
-            ) - 7
+            B[vi, vj] = (
+                T.Cast(
+                    "int32",
+                    T.bitwise_and(
+                        T.shift_right(A[vi, vj // 8], T.Cast("uint32", vj % 8 * 4)), T.uint32(15)
+                    ),
+                )
+                - 7
+            )
 
 
 @T.prim_func(s_tir=True)

@@ -10,7 +10,9 @@ from tvm.script import tirx as T
 
 @T.prim_func(s_tir=True)
 def product(
-    A: T.Buffer((32, 16), "float32"), B: T.Buffer((16, 24), "float32"), C: T.Buffer((32, 24), "float32")
+    A: T.Buffer((32, 16), "float32"),
+    B: T.Buffer((16, 24), "float32"),
+    C: T.Buffer((32, 24), "float32"),
 ):
     for i, j, k in T.grid(32, 24, 16):
         with T.sblock("C"):
@@ -22,7 +24,9 @@ def product(
 
 @T.prim_func(s_tir=True)
 def product_after_zeros(
-    A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")
+    A: T.Buffer((16, 16), "float32"),
+    B: T.Buffer((16, 16), "float32"),
+    C: T.Buffer((16, 16), "float32"),
 ):
     for i, j in T.grid(16, 16):
         with T.sblock("zeros"):
@@ -95,7 +99,9 @@ def product_of_two_types(
 
 @T.prim_func(s_tir=True)
 def product_of_one_row(
-    A: T.Buffer((1, 1, 32), "float32"), B: T.Buffer((32, 40), "float32"), C: T.Buffer((1, 1, 40), "float32")
+    A: T.Buffer((1, 1, 32), "float32"),
+    B: T.Buffer((32, 40), "float32"),
+    C: T.Buffer((1, 1, 40), "float32"),
 ):
     for b, i, j, k in T.grid(1, 1, 40, 32):
         with T.sblock("C"):
@@ -107,7 +113,9 @@ def product_of_one_row(
 
 @T.prim_func(s_tir=True)
 def batch_with_a_scale(
-    Q: T.Buffer((3, 18, 8), "float32"), K: T.Buffer((3, 22, 8), "float32"), S: T.Buffer((3, 18, 22), "float32")
+    Q: T.Buffer((3, 18, 8), "float32"),
+    K: T.Buffer((3, 22, 8), "float32"),
+    S: T.Buffer((3, 18, 22), "float32"),
 ):
     P = T.sblock_alloc_buffer((3, 18, 22))
     for b, i, j, k in T.grid(3, 18, 22, 8):
@@ -136,7 +144,9 @@ def product_of_bytes(
 
 @T.prim_func(s_tir=True)
 def halves_to_halves(
-    A: T.Buffer((32, 32), "float16"), B: T.Buffer((32, 16), "float16"), D: T.Buffer((32, 16), "float16")
+    A: T.Buffer((32, 32), "float16"),
+    B: T.Buffer((32, 16), "float16"),
+    D: T.Buffer((32, 16), "float16"),
 ):
     C = T.sblock_alloc_buffer((32, 16), "float32")
     for i, j, k in T.grid(32, 16, 32):
@@ -252,7 +262,9 @@ def product_divided_and_added(
 
 @T.prim_func(s_tir=True)
 def product_on_threads(
-    A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")
+    A: T.Buffer((16, 8), "float32"),
+    B: T.Buffer((8, 32), "float32"),
+    C: T.Buffer((16, 32), "float32"),
 ):
     for bx in T.thread_binding(4, thread="blockIdx.x"):
         for tx in T.thread_binding(8, thread="threadIdx.x"):
@@ -268,7 +280,9 @@ def product_on_threads(
 
 @T.prim_func(s_tir=True)
 def odd_product(
-    A: T.Buffer((13, 19), "float32"), B: T.Buffer((19, 11), "float32"), C: T.Buffer((13, 11), "float32")
+    A: T.Buffer((13, 19), "float32"),
+    B: T.Buffer((19, 11), "float32"),
+    C: T.Buffer((13, 11), "float32"),
 ):
     for i, j, k in T.grid(13, 11, 19):
         with T.sblock("C"):
@@ -352,7 +366,7 @@ def padded_picture_with_taps(
         with T.sblock("P"):
             vn, vc, vy, vx = T.axis.remap("SSSS", [n, c, y, x])
             P[vn, vc, vy, vx] = T.if_then_else(
-                1 <= vy and vy < 7 and 1 <= vx and vx < 7, X[vn, vc, vy - 1, vx - 1], T.float32(0)
+                vy >= 1 and vy < 7 and vx >= 1 and vx < 7, X[vn, vc, vy - 1, vx - 1], T.float32(0)
             )
     for n, o, y, x, c, r, s in T.grid(1, 4, 3, 3, 2, 3, 3):
         with T.sblock("Y"):
@@ -366,7 +380,9 @@ def padded_picture_with_taps(
 
 @T.prim_func(s_tir=True)
 def taps_of_each_channel(
-    X: T.Buffer((5, 10, 10), "int32"), W: T.Buffer((5, 3, 3), "int32"), Y: T.Buffer((5, 8, 8), "int32")
+    X: T.Buffer((5, 10, 10), "int32"),
+    W: T.Buffer((5, 3, 3), "int32"),
+    Y: T.Buffer((5, 8, 8), "int32"),
 ):
     for c, y, x, r, s in T.grid(5, 8, 8, 3, 3):
         with T.sblock("Y"):
@@ -378,7 +394,9 @@ def taps_of_each_channel(
 
 @T.prim_func(s_tir=True)
 def patches(
-    X: T.Buffer((2, 2, 4, 4), "float32"), W: T.Buffer((6, 2, 2, 2), "float32"), Y: T.Buffer((2, 6, 2, 2), "float32")
+    X: T.Buffer((2, 2, 4, 4), "float32"),
+    W: T.Buffer((6, 2, 2, 2), "float32"),
+    Y: T.Buffer((2, 6, 2, 2), "float32"),
 ):
     for n, o, y, x, c, r, s in T.grid(2, 6, 2, 2, 2, 2, 2):
         with T.sblock("Y"):

@@ -73,7 +73,9 @@ def sum_in_blocks(A: T.Buffer((8, 32), "float32"), S: T.Buffer((8,), "float32"))
 
 @T.prim_func(s_tir=True)
 def place_of_the_largest(
-    A: T.Buffer((14, 30), "float32"), place: T.Buffer((14,), "int32"), top: T.Buffer((14,), "float32")
+    A: T.Buffer((14, 30), "float32"),
+    place: T.Buffer((14,), "int32"),
+    top: T.Buffer((14,), "float32"),
 ):
     for i, k in T.grid(14, 30):
         with T.sblock("top"):
@@ -147,7 +149,9 @@ def centred_rows(
 
 @T.prim_func(s_tir=True)
 def both_moments(
-    A: T.Buffer((7, 24), "float32"), total: T.Buffer((7,), "float32"), squares: T.Buffer((7,), "float32")
+    A: T.Buffer((7, 24), "float32"),
+    total: T.Buffer((7,), "float32"),
+    squares: T.Buffer((7,), "float32"),
 ):
     for i, k in T.grid(7, 24):
         with T.sblock("moments"):
@@ -163,7 +167,9 @@ def both_moments(
 
 @T.prim_func(s_tir=True)
 def root_mean_square(
-    A: T.Buffer((1, 5, 24), "float16"), w: T.Buffer((24,), "float16"), D: T.Buffer((1, 5, 24), "float16")
+    A: T.Buffer((1, 5, 24), "float16"),
+    w: T.Buffer((24,), "float16"),
+    D: T.Buffer((1, 5, 24), "float16"),
 ):
     F = T.sblock_alloc_buffer((1, 5, 24))
     S = T.sblock_alloc_buffer((1, 5))

@@ -14,11 +14,11 @@ GENERATED = "<!-- Written by `make passports`; changes here are lost. -->\n"
 INTRO = """\
 # Passports
 
-Where each recipe and each transform applies, and what it says where it does not. Every entry was tried:
-recipes are scheduled at the shape of their golden, at one more of every size (*odd*), at one of everything
-(*ones*) and, where they take it, at sizes left open; in each type of their kernel; and the golden's source was
-made for four kinds of targets. Nothing here was run on a device: [check](commands.md) and the goldens' tests say
-whether it computes the right thing.
+Where each recipe and each transform applies, and what it says where it does not. Every entry was
+tried: recipes are scheduled at the shape of their golden, at one more of every size (*odd*), at
+one of everything (*ones*) and, where they take it, at sizes left open; in each type of their
+kernel; and the golden's source was made for four kinds of targets. Nothing here was run on a
+device: [check](commands.md) and the goldens' tests say whether it computes the right thing.
 
 | mark | |
 |---|---|
@@ -28,8 +28,8 @@ whether it computes the right thing.
 | g | applies, with more guarded blocks |
 | – | refused; a number leads to the sentence below |
 
-[passports.json](passports.json) has every sentence in full, and `make passports ARGS=NAME` tries one recipe anew
-and prints it.
+[passports.json](passports.json) has every sentence in full, and `make passports ARGS=NAME` tries
+one recipe anew and prints it.
 """
 
 

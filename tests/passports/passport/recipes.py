@@ -51,9 +51,7 @@ def measure(module: tvm.IRModule) -> tuple[int, int]:
     loops = find_all(module["main"].body, For)
     lanes = [constant(it.extent) or 1 for it in loops if it.kind == ForKind.VECTORIZED]
     guards = [
-        it
-        for it in find_all(module["main"].body, SBlockRealize)
-        if constant(it.predicate) is None
+        it for it in find_all(module["main"].body, SBlockRealize) if constant(it.predicate) is None
     ]
     return max(lanes, default=1), len(guards)
 
@@ -76,7 +74,7 @@ def _try(
     plain: tvm.IRModule,
     symbolic: tuple[str, ...] = (),
 ) -> str:
-    """"applies", with how and with what it loses, or the sentence of the refusal."""
+    """ "applies", with how and with what it loses, or the sentence of the refusal."""
     config, refusal = dict(recipe.golden.config), ""
     tails = [config.get("tail"), *(tail for tail in recipe.tails if tail != config.get("tail"))]
     for tail in reversed(tails) if symbolic else tails:

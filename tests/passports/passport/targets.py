@@ -35,7 +35,7 @@ def compile_source(module: tvm.IRModule, kind: str) -> str:
 
 
 def try_target(module: tvm.IRModule, kind: str) -> str:
-    """"compiles", or why not: our sentence where it is foreseen, and "TVM: ..." where it is not."""
+    """Whether it compiles, or why not: in our words where that is foreseen, else "TVM: ..."."""
     reason = find_unsupported(module, make_target(kind))
     try:
         source = compile_source(module, kind)

@@ -75,7 +75,7 @@ def _draw(start: Schedule) -> dict[str, list[Call]]:
 def _try_form(
     name: str, starts: dict[str, Schedule | None], calls: dict[str, dict[str, list[Call]]]
 ) -> tuple[str, tvm.IRModule | None]:
-    """"applies" in the first state where it does, or what it says most often where it does not."""
+    """ "applies" in the first state where it does, or what it says most often where it does not."""
     refusals: collections.Counter[str] = collections.Counter()
     for state, drawn in calls.items():
         for call in drawn.get(name, ()):
