@@ -58,18 +58,22 @@ def make_page(data: dict[str, Any]) -> str:
 
 
 def _count(data: dict[str, Any]) -> str:
-    every = [it["targets"] for it in data["recipes"].values()]
+    every = [it["targets"] for it in data["recipes"].values() if it["targets"]]
     counts = ", ".join(
         f"{sum(it.get(kind) == COMPILES for it in every)} for {kind}" for kind in TARGETS
     )
-    return f"Of {len(every)} recipes TVM makes the source of {counts}."
+    return f"Of {len(every)} recipes that were tried TVM makes the source of {counts}."
 
 
 def _row(
     name: str, passport: dict[str, dict[str, Any]], data: dict[str, Any], notes: dict[str, int]
 ) -> list[str]:
     untried = "" if passport["shapes"] else "?"
-    types = "?" if untried else _group({it: _mark(_read(text, data)) for it, text in passport["types"].items()})
+    types = (
+        "?"
+        if untried
+        else _group({it: _mark(_read(text, data)) for it, text in passport["types"].items()})
+    )
     shapes = [
         _mark(_read(passport["shapes"][it], data), notes) if it in passport["shapes"] else untried
         for it in ("odd", "ones", "open")
