@@ -84,7 +84,7 @@ check: $(STAMP) typing ## format, lint, types, direction of imports
 	$(PY) -m mypy
 	$(PYTEST) -q tests/test_import_direction.py
 
-golden: $(STAMP) ## write the golden files anew (the command refuses under CI), and the catalogue
+golden: $(STAMP) ## write the golden files again (the command refuses under CI), and the catalogue
 	$(VENV)/bin/tirstep golden --write --all
 	$(PY) -m tirstep.cli.catalogue
 
@@ -126,9 +126,8 @@ readme: $(STAMP) ## fill README.md, speed and own-programs in docs, write docs/l
 screenshots: $(STAMP) ## the pictures of the report in docs/images, in Chromium (the extra `browser`)
 	$(PY) tests/support/screenshots.py
 
-pages: $(STAMP) ## write docs/transforms.md and docs/recipes.md from the sources
-	$(PY) docs/build/transforms_page.py
-	$(PY) docs/build/recipes_page.py
+pages: $(STAMP) ## write docs/transforms.md, docs/recipes.md and the table of docs/versions.md
+	$(PY) docs/build/pages.py
 	$(PY) docs/build/fragment_pictures.py
 
 docs: pages ## a site of docs with an API reference in build/site, in a .venv with the extra docs
@@ -142,7 +141,7 @@ dist: $(STAMP) ## the sdist and the wheel in dist/, as an index would take them
 	$(PY) -m build --no-isolation --outdir dist .
 	$(PY) -m twine check --strict dist/*
 
-format: $(STAMP) ## format the code and mend what the linter can mend
+format: $(STAMP) ## format the code and fix what the linter can fix
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 

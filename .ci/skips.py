@@ -16,38 +16,38 @@ SKIPPED = re.compile(r"^SKIPPED \[(\d+)\] (\S+): (.*)$", re.MULTILINE)
 CLOSING = re.compile(r"^=* ?(?:.*?(\d+) skipped)?.* in [0-9.]+s(?: \(.*\))?(?: =+)?$", re.MULTILINE)
 
 
-def find_complaints(log: str, allowances: Sequence[str]) -> list[str]:
+def find_findings(log: str, allowances: Sequence[str]) -> list[str]:
     """What was skipped too often or without leave, each as a sentence."""
     left = {
         reason: int(count)
         for count, reason in (allowance.split(" ", 1) for allowance in allowances)
     }
-    complaints, listed = [], 0
+    findings, listed = [], 0
     for count, place, reason in SKIPPED.findall(log):
         listed += int(count)
         allowed = next((pattern for pattern in left if re.match(pattern, reason)), None)
         if allowed is None:
-            complaints.append(f"{count} skipped in {place}, and .ci/run allows none: {reason}")
+            findings.append(f"{count} skipped in {place}, and .ci/run allows none: {reason}")
         else:
             left[allowed] -= int(count)
     for reason, rest in left.items():
         if rest < 0:
-            complaints.append(f"{-rest} more skipped than .ci/run allows: {reason}")
+            findings.append(f"{-rest} more skipped than .ci/run allows: {reason}")
     closing = CLOSING.findall(log)
     if not closing:
-        complaints.append("pytest printed no closing line, so nobody knows what was skipped")
+        findings.append("pytest printed no closing line, so nobody knows what was skipped")
     elif int(closing[-1] or 0) != listed:
-        complaints.append(f"pytest skipped {closing[-1] or 0} tests, and gave reasons for {listed}")
-    return complaints
+        findings.append(f"pytest skipped {closing[-1] or 0} tests, and gave reasons for {listed}")
+    return findings
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the complaints; 1 if there are any."""
+    """Print the findings; 1 if there are any."""
     log, *allowances = arguments
-    complaints = find_complaints(Path(log).read_text("utf-8", "replace"), allowances)
-    for complaint in complaints:
-        print(f"skips: {complaint}", file=sys.stderr)
-    return 1 if complaints else 0
+    findings = find_findings(Path(log).read_text("utf-8", "replace"), allowances)
+    for finding in findings:
+        print(f"skips: {finding}", file=sys.stderr)
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

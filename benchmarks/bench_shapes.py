@@ -11,16 +11,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tirstep.bench.fitting import (
+from tirstep.bench.cases import SEED, draw_sets
+from tirstep.bench.shape_runs import (
     BEGIN,
     Timed,
+    choose_configs,
     fit_costs,
+    list_times,
     measure_error,
     measure_loss,
     predict_left_out,
+    read_set,
+    time_shapes,
+    write_set,
 )
-from tirstep.bench.shape_runs import choose_configs, list_times, read_set, time_shapes, write_set
-from tirstep.bench.shapes import SEED, draw_sets
 from tirstep.files import write_file
 from tirstep.transforms.recipes.costs import FOLDER, read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles
@@ -43,7 +47,7 @@ def main() -> None:
     if sys.argv[1:] == ["fit"]:
         fit(get_file(gpu.name, "calibration"))
         return
-    from tirstep.bench.compile_cache import get_cache_folder
+    from tirstep.bench.compile_pool import get_cache_folder
     from tirstep.bench.torch_machine import TorchMachine
 
     machine = TorchMachine()

@@ -3,6 +3,7 @@
 if __name__ != "tirstep.lowering_checks":
     raise ImportError("this folder is a part of tirstep: import it as tirstep.lowering_checks")
 
+from tirstep.former_names import add_former_modules
 from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
@@ -40,3 +41,5 @@ __all__ = [
     "run_golden",
     "run_recipe",
 ]
+
+add_former_modules(__name__, {"other_runs": "verdict", "records": "upgrades"})

@@ -83,7 +83,8 @@ def compare_programs(
     the device cannot run, as its loops are not bound, say, runs on the CPU. Raises `CheckError`
     where the two do not take the same arguments.
     """
-    _require_same_arguments(problem, (first, second), names)
+    for module, name in zip((first, second), names, strict=True):
+        require_same_arguments(problem, names[0], module, name)
     runs = [
         run_program(problem, module, device, name, seed)
         for module, name in zip((first, second), names, strict=True)
@@ -127,16 +128,17 @@ def _compare_arrays(name: str, first: Array, second: Array) -> Difference:
     return Difference(name, int((~same).sum()), int(same.size), float(apart.max(initial=0.0)))
 
 
-def _require_same_arguments(
-    problem: AnyProblem, modules: Sequence[tvm.IRModule], names: tuple[str, str]
+def require_same_arguments(
+    problem: AnyProblem, owner: str, module: tvm.IRModule, name: str
 ) -> None:
-    wanted = [(tensor.shape, tensor.dtype) for tensor in problem.arguments]
-    for module, name in zip(modules, names, strict=True):
-        own = ModuleKernel(module, name).problem().arguments
-        if [(tensor.shape, tensor.dtype) for tensor in own] != wanted:
-            ours = ", ".join(f"{it.name} {it.dtype}{list(it.shape)}" for it in own)
-            theirs = ", ".join(f"{it.name} {it.dtype}{list(it.shape)}" for it in problem.arguments)
-            raise CheckError(
-                f"{name} takes {ours}, and {names[0]} {theirs}; compare programs of the same "
-                "arguments, in the same order"
-            )
+    """Raise `CheckError` for a module that takes other arguments than a problem, its owner's."""
+    own = ModuleKernel(module, name).problem().arguments
+    if [(each.shape, each.dtype) for each in own] != [
+        (each.shape, each.dtype) for each in problem.arguments
+    ]:
+        ours = ", ".join(f"{it.name} {it.dtype}{list(it.shape)}" for it in own)
+        theirs = ", ".join(f"{it.name} {it.dtype}{list(it.shape)}" for it in problem.arguments)
+        raise CheckError(
+            f"{name} takes {ours}, and {owner} {theirs}; compare programs of the same arguments, "
+            "in the same order"
+        )

@@ -193,7 +193,7 @@ def check_golden_file(
 ) -> list[Finding]:
     """The finding of a module that does not print as its golden, with the diff; none where it does.
 
-    `advice` says how the golden is written anew.
+    `advice` says how the golden is written again.
     """
     name = f"{file.parent.name}/{file.name}"
     if not file.is_file():
@@ -205,7 +205,7 @@ def check_golden_file(
     if expected.replace("\r\n", "\n") == got:
         message = (
             f"the golden {name} has line ends of Windows (CRLF), and goldens have LF; give the "
-            "folder `* text eol=lf` in .gitattributes, or write it anew"
+            "folder `* text eol=lf` in .gitattributes, or write it again"
         )
         return [Finding("golden", where, message)]
     diff = str(diff_texts(expected, got, names=("golden", "got"), context=2))

@@ -2,19 +2,157 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+import tvm
 import tvm_ffi
 from tvm.error import DiagnosticError, InternalError
 from tvm.script import from_source
 from tvm.tirx.transform import StmtSimplify
 
+from tirstep.files import made_aside, write_file
+from tirstep.modules import KernelError
+from tirstep.transforms.errors import TransformError
+from tirstep.transforms.recipes import Recipe, Step
 from tirstep.tvm_compat import spell_as_newer
 
+from .comparison import run_program
+from .devices import Device, DeviceError
+from .diff import print_module
+from .facts import get_facts
 from .finding import CheckError
-from .records import Record, RecordedRecipe, RecordedStep
+from .steps import Run, run_golden, step_label
+
+RECORD = "record.json"
+_ERRORS = (CheckError, DeviceError, KernelError, TransformError)
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """One step.
+
+    Attributes
+    ----------
+    label : number and name, as ``"01_bound"``
+    text : its TVMScript
+    facts : of its lowering for CUDA, by name; None where there is no kernel
+    """
+
+    label: str
+    text: str
+    facts: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class RecordedRecipe:
+    """A recipe at its golden example.
+
+    Attributes
+    ----------
+    steps : none where the recipe was refused
+    wrong : what the numbers of the last step have against it, a sentence each
+    checked_on : the device of the numbers
+    bits : a hash of what the last step computes of random floats; None where it did not run
+    refusal : why there are no steps; None where there are
+    """
+
+    steps: tuple[RecordedStep, ...] = ()
+    wrong: tuple[str, ...] = ()
+    checked_on: str = ""
+    bits: str | None = None
+    refusal: str | None = None
+
+
+@dataclass(frozen=True)
+class VersionRecord:
+    """Recipes by name, under one version of TVM."""
+
+    tvm: str
+    recipes: dict[str, RecordedRecipe]
+
+
+def record_recipe(recipe: Recipe, device: Device, *, seed: int = 0) -> RecordedRecipe:
+    """Run a recipe at its golden example; what refuses it is part of the record."""
+    try:
+        run = run_golden(recipe)
+        steps = tuple(_record_step(run, step) for step in run.steps)
+        last = run.steps[-1]
+        found, name, outputs = run_program(run.problem, last.module, device, run.label(last), seed)
+    except _ERRORS as error:
+        return RecordedRecipe(refusal=str(error))
+    digest = hashlib.sha256(b"".join(output.tobytes() for output in outputs)).hexdigest()
+    wrong = tuple(f"{finding.check}: {finding.message}" for finding in found)
+    return RecordedRecipe(steps, wrong, name, digest if outputs else None)
+
+
+def _record_step(run: Run, step: Step) -> RecordedStep:
+    found = get_facts(step.module, "cuda", problem=run.problem)
+    facts = None
+    if found.refusal is None:
+        facts = {f"{row.group}: {row.name}": row.value for row in found.rows()}
+    return RecordedStep(step_label(step), print_module(step.module), facts)
+
+
+def write_record(folder: Path, recipes: Iterable[tuple[str, RecordedRecipe]]) -> VersionRecord:
+    """Write the recipes into a folder as they come, and the record when they are all there.
+
+    A record that stands there stays until then.
+    """
+    if (folder / RECORD).exists():
+        with made_aside(folder) as made:
+            return _write_record(made, recipes)
+    folder.mkdir(parents=True, exist_ok=True)
+    return _write_record(folder, recipes)
+
+
+def _write_record(folder: Path, recipes: Iterable[tuple[str, RecordedRecipe]]) -> VersionRecord:
+    kept = {}
+    for name, recipe in recipes:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for step in recipe.steps:
+            write_file(folder / name / f"{step.label}.py", step.text, durable=False)
+        kept[name] = recipe
+    record = VersionRecord(tvm.__version__, kept)
+    document = asdict(record)
+    for recipe_keys in document["recipes"].values():
+        for step_keys in recipe_keys["steps"]:
+            del step_keys["text"]
+    write_file(folder / RECORD, json.dumps(document, indent=1) + "\n")
+    return record
+
+
+def read_record(folder: Path) -> VersionRecord:
+    """Read a folder. Raises `CheckError` for one that is no record, or was not finished."""
+    file = folder / RECORD
+    if not file.is_file():
+        raise CheckError(
+            f"{folder} has no {RECORD}: no record, or one that was not finished; "
+            "write it with `tirstep record`"
+        )
+    try:
+        document = json.loads(file.read_text())
+        recipes = {
+            name: _read_recipe(folder / name, keys) for name, keys in document["recipes"].items()
+        }
+        return VersionRecord(document["tvm"], recipes)
+    except (ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
+        raise CheckError(
+            f"{folder} is no whole record ({error}); write it again with `tirstep record`"
+        ) from error
+
+
+def _read_recipe(folder: Path, keys: dict[str, Any]) -> RecordedRecipe:
+    steps = tuple(
+        RecordedStep(text=(folder / f"{each['label']}.py").read_text(), **each)
+        for each in keys["steps"]
+    )
+    return RecordedRecipe(**{**keys, "steps": steps, "wrong": tuple(keys["wrong"])})
+
 
 SPELLING, NORMALISATION, STRUCTURE, BEHAVIOUR = KINDS = (
     "spelling",
@@ -27,7 +165,7 @@ NEW = "new"
 
 
 @dataclass(frozen=True)
-class Change:
+class StepChange:
     """A step, or the numbers of a recipe, that are not what they were.
 
     Attributes
@@ -50,14 +188,14 @@ class Upgrade:
     old: str
     new: str
     count: int
-    changes: tuple[Change, ...]
+    changes: tuple[StepChange, ...]
 
-    def of_kind(self, kind: str) -> list[Change]:
+    def of_kind(self, kind: str) -> list[StepChange]:
         """The changes of one kind."""
         return [change for change in self.changes if change.kind == kind]
 
 
-def compare_records(old: Record, new: Record) -> Upgrade:
+def compare_records(old: VersionRecord, new: VersionRecord) -> Upgrade:
     """Sort what changed. TVMScript is read by the TVM that runs this, which should be the newer.
 
     A step is of the first kind that holds: behaviour, where its facts are others; spelling, where
@@ -79,24 +217,26 @@ def compare_records(old: Record, new: Record) -> Upgrade:
     return Upgrade(old.tvm, new.tvm, sum(map(len, shared)), tuple(changes))
 
 
-def _compare(name: str, old: RecordedRecipe | None, new: RecordedRecipe | None) -> Iterator[Change]:
+def _compare(
+    name: str, old: RecordedRecipe | None, new: RecordedRecipe | None
+) -> Iterator[StepChange]:
     if old is None or (old.refusal is not None and new is not None):
         if new is not None and new.refusal is None:
             why = old.refusal if old is not None else None
-            yield Change(name, "", NEW, (f"was refused: {why}" if why else "was not recorded",))
+            yield StepChange(name, "", NEW, (f"was refused: {why}" if why else "was not recorded",))
         return
     if new is None or new.refusal is not None:
         if old.refusal is None:
             why = f"is refused: {new.refusal}" if new is not None else "is not recorded"
-            yield Change(name, "", BEHAVIOUR, (why,))
+            yield StepChange(name, "", BEHAVIOUR, (why,))
         return
     if details := tuple(_find_other_numbers(old, new)):
-        yield Change(name, "", BEHAVIOUR, details)
+        yield StepChange(name, "", BEHAVIOUR, details)
     before, after = ({step.label: step for step in each.steps} for each in (old, new))
     for label in dict.fromkeys([*before, *after]):
         if label not in before or label not in after:
             told = "is no step any more" if label in before else "is a new step"
-            yield Change(name, label, STRUCTURE, (told,))
+            yield StepChange(name, label, STRUCTURE, (told,))
         elif (change := _sort(name, before[label], after[label])) is not None:
             yield change
 
@@ -111,13 +251,13 @@ def _find_other_numbers(old: RecordedRecipe, new: RecordedRecipe) -> Iterator[st
         yield f"runs on {new.checked_on}, and ran on {old.checked_on}"
 
 
-def _sort(recipe: str, old: RecordedStep, new: RecordedStep) -> Change | None:
+def _sort(recipe: str, old: RecordedStep, new: RecordedStep) -> StepChange | None:
     if details := tuple(_find_other_facts(old.facts, new.facts)):
-        return Change(recipe, old.label, BEHAVIOUR, details)
+        return StepChange(recipe, old.label, BEHAVIOUR, details)
     if old.text == new.text:
         return None
     kind, detail = _sort_text(old.text, new.text)
-    return Change(recipe, old.label, kind, (detail,))
+    return StepChange(recipe, old.label, kind, (detail,))
 
 
 def _find_other_facts(

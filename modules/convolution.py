@@ -92,7 +92,7 @@ def conv1d(
 
     over="padded" is "filter" in whole tiles of `CONV1D_TILE` elements. Block "padded" writes the
     signal between zeros, of which n - 1 or more stand in front, a multiple of 32; block "sums",
-    loops i, r, sums without asking where the signal ends; block "B" copies m + n - 1 of the sums.
+    loops i, r, sums without a bounds check; block "B" copies m + n - 1 of the sums.
 
     2 * m * n operations in each form: each product of the m * n once, zeros not counted. Raises
     `KernelError` for bad sizes, dtype, acc or over. Source: the 1D convolution tutorial, at

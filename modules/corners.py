@@ -31,7 +31,7 @@ FAR = 2.0**20
 
 
 @dataclass(frozen=True)
-class Slot:
+class CornerSlot:
     """What a corner case is drawn from.
 
     Attributes
@@ -72,16 +72,16 @@ class Corner:
 
     name: str
     purpose: str
-    draw: Callable[[Slot], Array]
+    draw: Callable[[CornerSlot], Array]
     is_of_first: bool = False
 
 
 def corner(
     purpose: str, *, is_of_first: bool = False
-) -> Callable[[Callable[[Slot], Array]], Corner]:
-    """Make a `Corner` of a function of a `Slot`; it is called as the function is."""
+) -> Callable[[Callable[[CornerSlot], Array]], Corner]:
+    """Make a `Corner` of a function of a `CornerSlot`; it is called as the function is."""
 
-    def make(draw: Callable[[Slot], Array]) -> Corner:
+    def make(draw: Callable[[CornerSlot], Array]) -> Corner:
         return Corner(draw.__name__.replace("_", " "), purpose, draw, is_of_first)
 
     return make
@@ -227,9 +227,9 @@ def _count_rows(problem: "Problem") -> int:
     return math.prod(rows) if _has_rows(problem) else next(iter(rows), 1)
 
 
-def _make_slot(problem: "Problem", row: Array, rng: np.random.Generator) -> Slot:
+def _make_slot(problem: "Problem", row: Array, rng: np.random.Generator) -> CornerSlot:
     summed_in = dtype_facts(problem.accumulator)
-    return Slot(row.astype(np.float64), _facts(problem), summed_in, _find_most(problem), rng)
+    return CornerSlot(row.astype(np.float64), _facts(problem), summed_in, _find_most(problem), rng)
 
 
 def _facts(problem: "Problem") -> DType:
@@ -253,12 +253,12 @@ def _store(values: Array, facts: DType) -> Array:
 
 
 @corner("zeros of either sign: a mean square of 0, and powers that are ones and sum exactly")
-def zeros(slot: Slot) -> Array:
+def zeros(slot: CornerSlot) -> Array:
     return slot.signs() * 0.0
 
 
 @corner("-inf but for few columns: a sum of few errors, of which a narrower type makes larger ones")
-def few(slot: Slot) -> Array:
+def few(slot: CornerSlot) -> Array:
     values = np.full(slot.size, -np.inf)
     columns = _choose_columns(slot)
     for _ in range(64):
@@ -268,7 +268,7 @@ def few(slot: Slot) -> Array:
     return values
 
 
-def _draw_few(slot: Slot, count: int) -> Array:
+def _draw_few(slot: CornerSlot, count: int) -> Array:
     """The maximum at the end, more whose powers are large, and all rounded down in a narrower type,
     and many whose powers are small: each is a result in which an error of the sum may show.
     """
@@ -280,48 +280,48 @@ def _draw_few(slot: Slot, count: int) -> Array:
     return np.concatenate([large[:1], others, top])[-count:]
 
 
-def _as_stored(slot: Slot, values: Array) -> Array:
+def _as_stored(slot: CornerSlot, values: Array) -> Array:
     return values.astype(slot.dtype.numpy).astype(np.float64)
 
 
 @corner("an offset far below 0: what begins at 0, or at -10000, wins the maximum; powers vanish")
-def low(slot: Slot) -> Array:
+def low(slot: CornerSlot) -> Array:
     return slot.row - (2.0**19 if slot.dtype.largest > 2.0**20 else 1000)
 
 
 @corner("up to overflow's edge in both signs: powers overflow unless the maximum comes off first")
-def high(slot: Slot) -> Array:
+def high(slot: CornerSlot) -> Array:
     values = slot.magnitudes(1.0, slot.dtype.largest)
     values[slot.rng.integers(slot.size)] = slot.dtype.largest
     return values
 
 
 @corner("the first half is -inf, a mask: sums whose maximum begins at -inf are no numbers there")
-def masked_in_front(slot: Slot) -> Array:
+def masked_in_front(slot: CornerSlot) -> Array:
     return np.where(np.arange(slot.size) < slot.size // 2, -np.inf, slot.row)
 
 
 @corner("nothing but -inf, a row all masked: it has no softmax, and the result is NaN")
-def masked(slot: Slot) -> Array:
+def masked(slot: CornerSlot) -> Array:
     return np.full(slot.size, -np.inf)
 
 
 @corner("zeros but for a large number in the last column: a maximum without it overflows")
-def last_is_largest(slot: Slot) -> Array:
+def last_is_largest(slot: CornerSlot) -> Array:
     values = np.zeros(slot.size)
     values[-1] = 1000.0
     return values
 
 
 @corner("zeros but for a large number in the first column")
-def first_is_largest(slot: Slot) -> Array:
+def first_is_largest(slot: CornerSlot) -> Array:
     values = np.zeros(slot.size)
     values[0] = 1000.0
     return values
 
 
 @corner("the same in the first half, all near the lowest number: a maximum of -1e30 is above it")
-def one_is_largest(slot: Slot) -> Array:
+def one_is_largest(slot: CornerSlot) -> Array:
     values = np.full(slot.size, slot.dtype.smallest / 2)
     columns = np.arange(slot.size % 2, max(slot.size // 2, 1), 2)  # by twos from the last, not it
     values[slot.rng.choice(columns) if columns.size else 0] = slot.dtype.smallest / 4
@@ -329,12 +329,12 @@ def one_is_largest(slot: Slot) -> Array:
 
 
 @corner("subnormal numbers: they count as zeros or as themselves, and nothing divides by them")
-def subnormal(slot: Slot) -> Array:
+def subnormal(slot: CornerSlot) -> Array:
     return slot.row * slot.dtype.smallest_normal
 
 
 @corner("numbers in few columns, zeros in the others: a lost term is much of the mean square")
-def sparse(slot: Slot) -> Array:
+def sparse(slot: CornerSlot) -> Array:
     values = np.zeros(slot.size)
     columns = _choose_columns(slot)
     drawn = _as_stored(slot, np.abs(_draw_between(slot, 1024)))
@@ -346,23 +346,23 @@ def sparse(slot: Slot) -> Array:
 
 
 @corner("about 0.003: epsilon is as large as the mean square")
-def small(slot: Slot) -> Array:
+def small(slot: CornerSlot) -> Array:
     return 0.003 * slot.row
 
 
 @corner("up to where squares sum to overflow's edge: they fit float32, and no narrower type")
-def large(slot: Slot) -> Array:
+def large(slot: CornerSlot) -> Array:
     most = np.sqrt(dtype_facts("float32").largest / (64 * slot.size))
     return slot.magnitudes(1e-3, min(most, slot.dtype.largest))
 
 
 @corner("all about 1000: an offset of many times the deviation")
-def high_offset(slot: Slot) -> Array:
+def high_offset(slot: CornerSlot) -> Array:
     return slot.row + 1000
 
 
 @corner("whole numbers, 1e3 times their deviation: the mean of squares less the mean's cancels")
-def offset(slot: Slot) -> Array:
+def offset(slot: CornerSlot) -> Array:
     exact = slot.dtype.exact_integers // 2 + 3  # of which neighbours are whole numbers too
     by_sum = 2**23 // slot.size
     base = max(min(4099, exact, by_sum), 1)
@@ -370,14 +370,14 @@ def offset(slot: Slot) -> Array:
 
 
 @corner("one value of 2^66: its square overflows, and its variance is 0")
-def equal(slot: Slot) -> Array:
+def equal(slot: CornerSlot) -> Array:
     return np.full(slot.size, min(2.0**66, 2.0 ** np.floor(np.log2(slot.dtype.largest))))
 
 
 @corner(
     "whole numbers with their negatives: mean and variance are exact, so that a lost term shows"
 )
-def balanced(slot: Slot) -> Array:
+def balanced(slot: CornerSlot) -> Array:
     # As large as the squares sum exactly with; one of more bits than float16 has is much of them.
     most = max(int(min(np.sqrt(2**22 / slot.size), slot.dtype.exact_integers)), 4)
     wide = min(2507, slot.dtype.exact_integers - 1)
@@ -388,7 +388,7 @@ def balanced(slot: Slot) -> Array:
     return slot.rng.permutation(np.concatenate([three, half, -half, zeros]))
 
 
-def _choose_columns(slot: Slot) -> Array:
+def _choose_columns(slot: CornerSlot) -> Array:
     """The first, the last, and others by chance: a quarter of all, but few.
 
     More of a type of so few bits that an error shows in few results only.
@@ -405,14 +405,14 @@ _GELU = (0.0, 1e-5, 0.03, 0.5, 1, 2, 2.5, 3, 4, 5, 6, 7, 8, 9, 9.4, 9.6, 10, 11,
 
 
 @corner("zeros, either tail of the curve out to where it is 0, and magnitudes to overflow's edge")
-def along_the_curve(slot: Slot) -> Array:
+def along_the_curve(slot: CornerSlot) -> Array:
     edges = (slot.dtype.smallest_subnormal, slot.dtype.smallest_normal, slot.dtype.largest)
     values = np.array([*_GELU, *edges])
     return np.resize(slot.rng.permutation(np.concatenate([values, -values])), slot.size)
 
 
 @corner("zeros of either sign, infinities, subnormal numbers, the largest: every second element")
-def edges(slot: Slot) -> Array:
+def edges(slot: CornerSlot) -> Array:
     facts = slot.dtype
     small = (facts.smallest_subnormal, facts.smallest_normal, 1024 * facts.smallest_normal)
     sizes = (0.0, *small, facts.largest, *([np.inf] if _has_infinity(facts) else []))
@@ -427,7 +427,7 @@ def edges(slot: Slot) -> Array:
 
 
 @corner("an infinity: it stays with the outputs that sum it, where masks by a product make NaNs")
-def infinite(slot: Slot) -> Array:
+def infinite(slot: CornerSlot) -> Array:
     values = slot.row.copy()
     if slot.size > 1 and _has_infinity(slot.dtype):
         values[slot.rng.integers(slot.size)] = np.inf
@@ -435,11 +435,11 @@ def infinite(slot: Slot) -> Array:
 
 
 @corner("few numbers among zeros: a sum of no error but theirs, and no number of a narrower type")
-def few_terms(slot: Slot) -> Array:
+def few_terms(slot: CornerSlot) -> Array:
     values = np.zeros(slot.size)
     first = int(slot.rng.integers(slot.size))
     if slot.dtype.mantissa_bits < slot.summed_in.mantissa_bits:
-        # Of few bits itself: with two more, in the same part however a row is dealt out.
+        # Of few bits itself: with two more, in the same part however a row is distributed.
         others = np.array([first + 1, first + slot.size // 64 * 32]) % slot.size
         values[others] = np.abs(_draw_between(slot, 2)) / 64  # of one sign: they must not cancel
     values[first] = 128 * _draw_between(slot, 1)[0]
@@ -449,29 +449,29 @@ def few_terms(slot: Slot) -> Array:
 @corner(
     "one number among zeros: sums all along the curve of what is made of them, out to its tails"
 )
-def one_term(slot: Slot) -> Array:
+def one_term(slot: CornerSlot) -> Array:
     values = np.zeros(slot.size)
     values[slot.rng.integers(slot.size)] = slot.magnitudes(0.5, 32.0)[0]
     return values
 
 
 @corner("nothing but zeros: what is added to a sum, a bias, stands alone")
-def nothing(slot: Slot) -> Array:
+def nothing(slot: CornerSlot) -> Array:
     return np.zeros(slot.size)
 
 
 @corner("magnitudes from the smallest to where sums reach overflow's edge")
-def of_all_magnitudes(slot: Slot) -> Array:
+def of_all_magnitudes(slot: CornerSlot) -> Array:
     return slot.magnitudes(max(slot.dtype.smallest_subnormal, 1e-300), slot.most)
 
 
 @corner("small numbers: nothing is cut off below some constant")
-def of_small_magnitudes(slot: Slot) -> Array:
+def of_small_magnitudes(slot: CornerSlot) -> Array:
     return slot.row * np.sqrt(slot.dtype.smallest_normal)
 
 
 @corner("an infinity where indices are clamped to: a mask by a product or a difference is a NaN")
-def infinite_first(slot: Slot) -> Array:
+def infinite_first(slot: CornerSlot) -> Array:
     values = slot.row.copy()
     if slot.size > 1 and _has_infinity(slot.dtype):
         values[0] = np.inf
@@ -479,7 +479,7 @@ def infinite_first(slot: Slot) -> Array:
 
 
 @corner("an infinity in the first pixel: what has a finite number for it", is_of_first=True)
-def infinite_pixel(slot: Slot) -> Array:
+def infinite_pixel(slot: CornerSlot) -> Array:
     values = slot.row.copy()
     if _has_infinity(slot.dtype):
         values[0] = np.inf
@@ -487,7 +487,7 @@ def infinite_pixel(slot: Slot) -> Array:
 
 
 @corner("zeros but for numbers ever further apart: whatever the window, some sums have one or two")
-def thinning(slot: Slot) -> Array:
+def thinning(slot: CornerSlot) -> Array:
     values = np.zeros(slot.size)
     places = 2 ** np.arange(slot.size.bit_length()) - 1
     places = np.unique(np.append(places[places < slot.size], slot.size - 1))
@@ -499,12 +499,12 @@ def thinning(slot: Slot) -> Array:
 @corner(
     "large integers of one sign: their sum wraps around in a narrower type, or is rounded to it"
 )
-def large_integers(slot: Slot) -> Array:
+def large_integers(slot: CornerSlot) -> Array:
     most = int(slot.dtype.largest)
     return slot.rng.integers(most // 2, most, slot.size, endpoint=True).astype(np.float64)
 
 
-def _draw_between(slot: Slot, count: int) -> Array:
+def _draw_between(slot: CornerSlot, count: int) -> Array:
     """Numbers of either sign and from 1 to 2 in magnitude, which no narrower type has."""
     return lie_between(slot.rng.uniform(1, 2, count) * slot.rng.choice((-1.0, 1.0), count))
 
@@ -536,40 +536,40 @@ def _add(values: Array, component: int, offset: float) -> Array:
 
 
 @corner("all scores far below 0: a maximum that begins at 0 is above them, and powers vanish")
-def low_scores(slot: Slot) -> Array:
+def low_scores(slot: CornerSlot) -> Array:
     return _add(slot.row.copy(), ALL, -4096.0)
 
 
 @corner("scores spread far to both sides: powers overflow unless the maximum comes off first")
-def spread_scores(slot: Slot) -> Array:
+def spread_scores(slot: CornerSlot) -> Array:
     return slot.row * 512
 
 
 @corner("scores so far apart that one key takes all: its value is the result, to the bit")
-def one_key(slot: Slot) -> Array:
+def one_key(slot: CornerSlot) -> Array:
     return slot.row * min(2.0**20, slot.dtype.largest / 2)
 
 
 @corner("the last key takes all: a maximum without it overflows")
-def last_key(slot: Slot) -> Array:
+def last_key(slot: CornerSlot) -> Array:
     return _add(np.zeros(slot.size), LAST, 4096.0)
 
 
 @corner("the first key takes all")
-def first_key(slot: Slot) -> Array:
+def first_key(slot: CornerSlot) -> Array:
     return _add(np.zeros(slot.size), FIRST, 4096.0)
 
 
-@corner("keys in front score less, so that the maximum grows: what was summed is scaled anew")
-def front_vanishes(slot: Slot) -> Array:
+@corner("keys in front score less, so that the maximum grows: what was summed is rescaled")
+def front_vanishes(slot: CornerSlot) -> Array:
     return _add(slot.row.copy(), FRONT, -8.0)
 
 
 @corner("keys in front score more: a maximum that begins again behind them lacks theirs")
-def back_vanishes(slot: Slot) -> Array:
+def back_vanishes(slot: CornerSlot) -> Array:
     return _add(slot.row.copy(), FRONT, 8.0)
 
 
 @corner("scores of nothing but -inf, a row all masked: it has no softmax, and the result is NaN")
-def no_key(slot: Slot) -> Array:
+def no_key(slot: CornerSlot) -> Array:
     return _add(slot.row.copy(), ALL, -np.inf)

@@ -31,12 +31,12 @@ from typing import Any, ParamSpec
 import numpy as np
 import tvm
 from tvm import tirx
-from tvm.tirx import BufferStore
+from tvm.ir import PrimType
+from tvm.tirx import Add, BufferStore, Mul, Sub
 
 from tirstep.modules import corners, numeric
 from tirstep.modules.corners import Corner
 from tirstep.modules.dtypes import dtype_facts, get_storage
-from tirstep.modules.narrowing import describe_narrow
 from tirstep.modules.numeric import Array
 from tirstep.modules.problem import AnyProblem, Tensor
 from tirstep.modules.validation import (
@@ -179,6 +179,11 @@ class Kernel:
             {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
         )
         self.dtypes = tuple(meaning.accumulators)
+        if "dtype" in self.size_names:
+            raise KernelError(
+                f"{self.name}: dtype is no size; write {self.name}(n, *, dtype), with a star "
+                "in front of what is an option"
+            )
         if ("dtype" in self.options) != bool(meaning.accumulators):
             raise KernelError(
                 f"{self.name}: a kernel has an option dtype and accumulators for it, or neither; "
@@ -221,7 +226,8 @@ class Kernel:
         try:
             inspect.signature(function).bind(*arrays, **constants)
         except TypeError as error:
-            given = f"{len(arrays)} inputs and " if arrays else ""
+            inputs = "input" if len(arrays) == 1 else "inputs"
+            given = f"{len(arrays)} {inputs} and " if arrays else ""
             raise KernelError(
                 f"{self.name}: its {rule} does not take {given}{', '.join(constants)} ({error}); "
                 "let it end with **_, as lambda a, **_: a"
@@ -411,9 +417,12 @@ class Problem(AnyProblem):
         results = [result] if len(self.outputs) == 1 and not isinstance(result, tuple) else result
         if not isinstance(results, (tuple, list)) or len(results) != len(self.outputs):
             count = len(results) if isinstance(results, (tuple, list)) else 1
+            arrays = "1 array" if count == 1 else f"{count} arrays"
+            has = len(self.outputs)
+            outputs = "1 output" if has == 1 else f"{has} outputs"
             raise KernelError(
-                f"{self}: its {rule} returns {count} arrays, and it has {len(self.outputs)} "
-                "outputs; return a tuple of one for each"
+                f"{self}: its {rule} returns {arrays}, and it has {outputs}; return "
+                + ("the array alone" if has == 1 else "a tuple of one for each")
             )
         for tensor, array in zip(self.outputs, results, strict=True):
             if (kind := np.asarray(array).dtype).kind in "cmMOSU":
@@ -529,3 +538,40 @@ def _make_module(problem: Problem, factory: Callable[..., tvm.IRModule]) -> tvm.
         listed = ", ".join(found) or "nothing"
         raise KernelError(f"{name}: its module has {listed}; call the function main")
     return tvm.IRModule({"main": made[found[0]].with_attr("global_symbol", "main")})
+
+
+_WORDS = {"Add": "adds", "Sub": "subtracts", "Mul": "multiplies"}
+
+
+def describe_narrow(function: Any, accumulator: str) -> str:
+    """What a function computes in a narrower type than its accumulator, as a sentence; "" if
+    nothing.
+
+    Looked at are the values that are stored; indices are not.
+    """
+    wide = dtype_facts(accumulator)
+    found: dict[tuple[str, str], None] = {}
+
+    def look(node: Any) -> None:
+        dtype = str(node.ty.dtype) if isinstance(node.ty, PrimType) else ""
+        if "x" in dtype or not dtype:
+            return
+        facts = dtype_facts(dtype)
+        is_narrow = facts.is_float == wide.is_float and facts.mantissa_bits < wide.mantissa_bits
+        # 32 bits of an integer may be those of an index.
+        if is_narrow and (facts.is_float or facts.bytes < 4):
+            found[type(node).__name__, dtype] = None
+
+    def visit(store: Any) -> None:
+        kinds = [(kind, look) for kind in (Add, Sub, Mul)]
+        structural_walk(store.value, kinds, order="pre")
+
+    structural_walk(function.body, [(BufferStore, visit)], order="pre")
+    if not found:
+        return ""
+    dtype = next(iter(found))[1]
+    words = [_WORDS[kind] for kind, each in found if each == dtype]
+    return (
+        f"it says that it sums in {accumulator}, and {' and '.join(words)} in {dtype}: cast to "
+        f"{accumulator} first, or name {dtype} in its accumulators"
+    )

@@ -62,9 +62,9 @@ def softmax(a: Array, *, u: float, tiny: float, online: bool = False, **_: Any) 
     """Of softmax over the rows of a (m, n); NaN in a row of nothing but -inf, which has none.
 
     Elements so far below the row's maximum that their power is 0 add nothing and round nothing; a
-    row whose other elements all are its maximum sums ones, which is exact. Online, a sum is scaled
-    anew at most as often as elements count, by exponentials of differences that add up, for each
-    term, to its distance from the maximum.
+    row whose other elements all are its maximum sums ones, which is exact. Online, a sum is
+    rescaled at most as often as elements count, by exponentials of differences that add up, for
+    each term, to its distance from the maximum.
     """
     n = a.shape[1]
     with np.errstate(invalid="ignore"):
@@ -204,7 +204,7 @@ def _compute_gelu(a: Array) -> Array:
 
 
 ONLINE = 7
-"""Roundings of a term for each time that a running sum is scaled anew, which is an exponential and
+"""Roundings of a term for each time that a running sum is rescaled, which is an exponential and
 a product, and added to (`softmax`)."""
 
 

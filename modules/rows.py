@@ -214,7 +214,7 @@ def softmax(m: int, n: int, *, dtype: str = "float32", online: bool = False) -> 
     and is NaN throughout.
 
     Blocks "max", "exp", "sum" and "B"; with `online`, blocks "wide", which is A as float32,
-    "statistics", which finds sum and maximum in one pass and scales the sum anew where the maximum
+    "statistics", which finds sum and maximum in one pass and rescales the sum where the maximum
     grows (M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018), and "B".
     What is between is float32; B has the type of A. 4 * m * n operations, an exponential counted as
     one. Raises `KernelError` for bad sizes, dtype or online.
@@ -373,9 +373,10 @@ def row_argmax(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
                         index[vi] = T.int32(0)
                         value[vi] = least
                     new_index: T.let[T.int32] = T.Select(
-                        value[vi] > A[vi, vk] or (value[vi] == A[vi, vk] and index[vi] < vk),
+                        value[vi] > A[vi, vk]
+                        or (value[vi] == A[vi, vk] and index[vi] < T.cast(vk, "int32")),
                         index[vi],
-                        vk,
+                        T.cast(vk, "int32"),
                     )
                     new_value: T.let[DTYPE] = T.Select(value[vi] > A[vi, vk], value[vi], A[vi, vk])
                     index[vi] = new_index

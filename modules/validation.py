@@ -9,7 +9,7 @@ from typing import Any
 
 
 class KernelError(ValueError):
-    """A kernel was asked for what it cannot be: one sentence of who, what, and what to do."""
+    """A kernel cannot be as requested: one sentence of what is wrong, and what to do."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -26,48 +26,51 @@ _TOO_MANY_ELEMENTS = 2**31
 
 
 def take_sizes(
-    who: str, names: Sequence[str], positional: Sequence[Any], keywords: dict[str, Any]
+    kernel: str, names: Sequence[str], positional: Sequence[Any], keywords: dict[str, Any]
 ) -> dict[str, int]:
     """The sizes in the order of `names`; those given by name are taken out of `keywords`."""
     if len(positional) > len(names):
         raise KernelError(
-            f"{who}: got {len(positional)} sizes for {_listed(names)}; "
+            f"{kernel}: got {len(positional)} sizes for {_listed(names)}; "
             f"leave out the last {len(positional) - len(names)}"
         )
     given = dict(zip(names, positional, strict=False))
     for name in names:
         if name in given and name in keywords:
-            raise KernelError(f"{who}: size {name} is given twice; give it by place or by name")
+            raise KernelError(f"{kernel}: size {name} is given twice; give it by place or by name")
         if name not in given and name not in keywords:
-            raise KernelError(f"{who}: size {name} is missing; give {_listed(names)}")
+            raise KernelError(f"{kernel}: size {name} is missing; give {_listed(names)}")
         given.setdefault(name, keywords.pop(name, None))
-        _check_size(who, name, given[name])
+        _check_size(kernel, name, given[name])
     return {name: given[name] for name in names}
 
 
-def check_symbolic(who: str, names: Sequence[str], symbolic: Sequence[str]) -> None:
+def check_symbolic(kernel: str, names: Sequence[str], symbolic: Sequence[str]) -> None:
     """Refuse names that are no sizes of a kernel, and names given twice."""
     for name in symbolic:
         if name not in names:
             raise KernelError(
-                f"{who}: there is no size {name!r} that could be symbolic; {nearest(name, names)}"
+                f"{kernel}: there is no size {name!r} that could be symbolic; "
+                f"{nearest(name, names)}"
             )
     if len(set(symbolic)) < len(symbolic):
-        raise KernelError(f"{who}: symbolic={tuple(symbolic)!r} names a size twice; name it once")
+        raise KernelError(
+            f"{kernel}: symbolic={tuple(symbolic)!r} names a size twice; name it once"
+        )
 
 
-def _check_size(who: str, name: str, value: Any) -> None:
+def _check_size(kernel: str, name: str, value: Any) -> None:
     # bool is an int to Python; a size it is not.
     if not isinstance(value, int) or isinstance(value, bool):
         raise KernelError(
-            f"{who}: size {name}={value!r} is of type {type(value).__name__}; give an int"
+            f"{kernel}: size {name}={value!r} is of type {type(value).__name__}; give an int"
         )
     if value < 1:
-        raise KernelError(f"{who}: size {name}={value} is below 1; give 1 or more")
+        raise KernelError(f"{kernel}: size {name}={value} is below 1; give 1 or more")
 
 
 def take_options(
-    who: str,
+    kernel: str,
     defaults: Mapping[str, object],
     accumulators: Mapping[str, Sequence[str]],
     choices: Mapping[str, Sequence[object]],
@@ -81,24 +84,24 @@ def take_options(
     """
     for name in given:
         if name not in defaults:
-            raise KernelError(f"{who}: there is no option {name!r}; {nearest(name, defaults)}")
+            raise KernelError(f"{kernel}: there is no option {name!r}; {nearest(name, defaults)}")
     options: dict[str, Any] = {**defaults, **given}
     for name, allowed in choices.items():
-        _check_choice(who, name, options[name], allowed)
+        _check_choice(kernel, name, options[name], allowed)
     if "dtype" not in options:
         return options
     dtype = options["dtype"]
-    _check_choice(who, "dtype", dtype, list(accumulators))
+    _check_choice(kernel, "dtype", dtype, list(accumulators))
     if "acc" in options:
         if options["acc"] is None:
             options["acc"] = accumulators[dtype][0]
-        _check_choice(who, "acc", options["acc"], accumulators[dtype], f" with dtype={dtype!r}")
+        _check_choice(kernel, "acc", options["acc"], accumulators[dtype], f" with dtype={dtype!r}")
     if "out" in options:
         acc = options["acc"]
         outs = _list_outputs(storage_of(dtype), storage_of(acc))
         if options["out"] is None:
             options["out"] = outs[0]
-        _check_choice(who, "out", options["out"], outs, f" with dtype={dtype!r} and acc={acc!r}")
+        _check_choice(kernel, "out", options["out"], outs, f" with dtype={dtype!r} and acc={acc!r}")
     return options
 
 
@@ -112,7 +115,7 @@ def _list_outputs(dtype: str, acc: str) -> list[str]:
 
 
 def _check_choice(
-    who: str, name: str, value: object, allowed: Sequence[object], about: str = ""
+    kernel: str, name: str, value: object, allowed: Sequence[object], about: str = ""
 ) -> None:
     # By type too: True equals 1, yet is no width.
     if any(type(value) is type(choice) and value == choice for choice in allowed):
@@ -121,16 +124,16 @@ def _check_choice(
         advice = f"give an int from {allowed[0]} to {allowed[-1]}"
     else:
         advice = f"choose {_listed([repr(choice) for choice in allowed], 'or')}"
-    raise KernelError(f"{who}: {name}={value!r} is not possible{about}; {advice}")
+    raise KernelError(f"{kernel}: {name}={value!r} is not possible{about}; {advice}")
 
 
-def check_elements(who: str, sizes: Mapping[str, int], elements: int) -> None:
+def check_elements(kernel: str, sizes: Mapping[str, int], elements: int) -> None:
     """Refuse sizes that give a tensor of so many elements that int32 indices overflow."""
     if needs_long_indices(elements):
         listed = ", ".join(f"{name}={value}" for name, value in sizes.items())
         raise KernelError(
-            f"{who}: {listed} make a tensor of {elements} elements, and indices of 32 bits end at "
-            f"{_TOO_MANY_ELEMENTS - 1}; choose smaller sizes"
+            f"{kernel}: {listed} make a tensor of {elements} elements, and indices of 32 bits end "
+            f"at {_TOO_MANY_ELEMENTS - 1}; choose smaller sizes"
         )
 
 

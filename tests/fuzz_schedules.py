@@ -40,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 from tirstep.modules import Problem
 from tirstep.strategies.players import (
     MOVES,
+    RARE,
     SIZES,
     Dice,
     Player,
@@ -47,6 +48,7 @@ from tirstep.strategies.players import (
     draw_huge,
     draw_problem,
     draw_quads,
+    draw_rare,
     draw_warpgroups,
 )
 from tirstep.strategies.plays import (
@@ -90,8 +92,8 @@ class Session:
         play: Play | None = None
         try:
             choice = Dice(f"{self.seed}:{trial}")
-            is_huge = not self.only and choice.one(range(HUGE_ONES), "huge") == 0
-            play = Play(draw_huge(choice) if is_huge else self._draw(choice))
+            problem, is_huge = self.draw(choice)
+            play = Play(problem)
             self.counts["trials"] += 1
             Player(choice, play).play_all(choice.one(range(3, 40), "tries"))
             self._judge(play, is_huge)
@@ -100,10 +102,21 @@ class Session:
         finally:
             self.counts.update(play.counts if play else {})
 
+    def draw(self, choice: Dice) -> tuple[Problem, bool]:
+        """A problem, and whether it is a huge one, which is not run."""
+        is_huge = not self.only and choice.one(range(HUGE_ONES), "huge") == 0
+        return (draw_huge(choice) if is_huge else self._draw(choice)), is_huge
+
     def _draw(self, choice: Dice) -> Problem:
         if self.only in PARTS:
             return PARTS[self.only](choice)
-        return draw_problem(choice, self.only or choice.one(list(SIZES), "kernel"))
+        if self.only in SIZES and self.only not in RARE:
+            return draw_problem(choice, self.only)
+        if self.only in RARE and self.only not in SIZES:
+            return draw_rare(choice, self.only)
+        is_rare = choice.one((False, False, True), "rare")
+        name = self.only or choice.one(list(RARE if is_rare else SIZES), "kernel")
+        return (draw_rare if is_rare else draw_problem)(choice, name)
 
     def note(self, trial: int | None) -> None:
         """Write down what has been seen, and the trial that now begins, if there is one more."""
@@ -306,7 +319,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--device", dest="devices", action="append", help="besides cpu, simulator")
     parser.add_argument("--keep-going", action="store_true", help="collect all that is wrong")
     parser.add_argument("--ignore", action="append", default=[], help="findings with this text")
-    parser.add_argument("--only", choices=[*SIZES, *PARTS], default="", help="draw these alone")
+    parser.add_argument(
+        "--only",
+        choices=[*dict.fromkeys((*SIZES, *RARE)), *PARTS],
+        default="",
+        help="draw these alone",
+    )
     parser.add_argument("--trial", type=int, help="play this one alone")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="for programs")
     parser.add_argument("--trials", type=int, help="end after so many, before the time is over")

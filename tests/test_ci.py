@@ -41,12 +41,12 @@ def closing(count: int) -> str:
         ),
     ],
 )
-def test_what_may_be_skipped_is_no_complaint(log: str, allowed: list[str]):
-    assert skips.find_complaints(log, allowed) == []
+def test_what_may_be_skipped_is_no_finding(log: str, allowed: list[str]):
+    assert skips.find_findings(log, allowed) == []
 
 
 @pytest.mark.parametrize(
-    ("log", "allowed", "complaint"),
+    ("log", "allowed", "finding"),
     [
         (BROWSER + closing(28), ["0 no (Playwright|Chromium)"], "28 more skipped than .ci/run"),
         (BROWSER + closing(28), ["27 no (Playwright|Chromium)"], "1 more skipped than .ci/run"),
@@ -63,9 +63,9 @@ def test_what_may_be_skipped_is_no_complaint(log: str, allowed: list[str]):
         ("", ALLOWED, "pytest printed no closing line"),
     ],
 )
-def test_what_is_skipped_beyond_is_one(log: str, allowed: list[str], complaint: str):
-    complaints = skips.find_complaints(log, allowed)
-    assert any(complaint in line for line in complaints)
+def test_what_is_skipped_beyond_is_one(log: str, allowed: list[str], finding: str):
+    findings = skips.find_findings(log, allowed)
+    assert any(finding in line for line in findings)
 
 
 def test_pytest_s_own_words_are_read(tmp_path: Path):

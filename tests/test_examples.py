@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,8 +39,15 @@ RUN = [
     ("transformer_block", "list block.py", "softmax1  called in forward: gv"),
     ("transformer_block", "diff block.py --function softmax", "+++ by_plans_softmax/01_by_plans"),
     ("transformer_block", "check block.py --function rms_norm", "2 modules: all good"),
+    ("tuning", "check for_cpu.py", "1 recipe, 4 modules: all good"),
     ("relax_model", "why perceptron.py --function matmul", "nothing is wrong"),
 ]
+
+TUNED = (
+    "tuning",
+    "tune for_cpu.py --shape 48x64x32 --target llvm --trials 3 --jobs 1 -o {out}/db",
+    "db  replayed with TVM alone",
+)
 
 
 @pytest.mark.parametrize(("folder", "line", "shown"), RUN)
@@ -57,11 +66,27 @@ def test_a_command_of_an_example(
     assert shown in printed.out
 
 
+def test_a_project_without_tirstep_applies_what_was_tuned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    folder, line, shown = TUNED
+    monkeypatch.chdir(EXAMPLES / folder)
+    assert main(line.format(out=tmp_path).split()) == 0
+    assert shown in capfd.readouterr().out
+    done = subprocess.run(
+        [sys.executable, "-I", "product.py", str(tmp_path / "db")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "tuned, right, and without tirstep: True\n", done.stderr
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_readme_has_a_title_and_commands_that_are_run(folder: str):
     lines = [line for line in (EXAMPLES / folder / "README.md").read_text().splitlines() if line]
     assert len(lines) == 3
-    ran = [(where, line.split()[:2]) for where, line, _ in RUN]
+    ran = [(where, line.split()[:2]) for where, line, _ in [*RUN, TUNED]]
     commands = re.findall(r"`tirstep ([^`]+)`", "\n".join(lines))
     assert len(commands) >= 2
     for command in commands:

@@ -1,6 +1,7 @@
 """The long fuzzer finds what is planted, says how to see it again, and counts what it did."""
 
 import importlib.util
+import math
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from tvm.s_tir.schedule import LoopRV
 from tvm.script import from_source
 
 from tirstep import transforms as tr
-from tirstep.modules import matmul, vector_add
+from tirstep.modules import kernels, matmul, vector_add
 from tirstep.strategies.players import Dice, Player, draw_problem, draw_warpgroups
 from tirstep.strategies.plays import Block as At
 from tirstep.strategies.plays import (
@@ -102,6 +103,16 @@ def exec_program(program):
     except (KeyError, TransformError) as error:
         return str(error)
     return "\n".join(lines)
+
+
+def test_the_trials_of_a_session_are_of_every_kernel_and_now_and_then_huge(tmp_path):
+    session = fuzz_schedules.Session("kinds", ("cpu",), tmp_path)
+    drawn = [session.draw(Dice(f"kinds:{trial}")) for trial in range(400)]
+    assert {problem.kernel.name for problem, _ in drawn} == set(kernels())
+    huge = [problem for problem, is_huge in drawn if is_huge]
+    assert 10 <= len(huge) <= 40
+    sizes = [max(problem.flops, math.prod(problem.shape.values())) for problem in huge]
+    assert min(sizes) >= 2**31 - 100_000
 
 
 def test_a_play_is_made_anew_from_its_calls():

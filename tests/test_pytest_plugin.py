@@ -165,6 +165,10 @@ def test_wrong(tir_check):
 def test_no_device(tir_check):
     tir_check(split(), Double, devices=["gpu"])
 
+def test_other_arguments(tir_check):
+    from tvm.script import from_source
+    tir_check(split(), from_source(Double.script().replace("24", "12")))
+
 def test_run(tir_check, tir_golden):
     from tirstep.lowering_checks import run_golden
     from tirstep.transforms.recipes import RECIPES
@@ -177,8 +181,9 @@ def test_run(tir_check, tir_golden):
 def test_numbers_on_every_device_that_can_run_it(project: pytest.Pytester):
     project.makepyfile(test_own=HEAD + NUMBERS)
     result = run(project, "--update-golden")
-    result.assert_outcomes(passed=2, failed=2)
+    result.assert_outcomes(passed=2, failed=3)
     result.stdout.fnmatch_lines(["on cpu: *B[[]*", "there is no device 'gpu'; use cuda"])
+    result.stdout.fnmatch_lines(["the program takes A *, and its reference A *; compare programs*"])
     goldens = project.path / "golden" / "test_own"
     assert "run-00_input.tir.py" in {path.name for path in goldens.iterdir()}
 

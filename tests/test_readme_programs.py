@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/own-kernels.md", "docs/reuse.md")
+PAGES = ("README.md", "docs/own-kernels.md", "docs/reuse.md", "docs/tuning.md")
 TEXT = "".join((ROOT / page).read_text() for page in PAGES)
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.S | re.M)
 

@@ -12,7 +12,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union
 
@@ -151,6 +151,12 @@ def _fit_union(kinds: Sequence[Any], name: str, value: Any, sch: Schedule | None
     )
 
 
+def suggest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """``did you mean 'a'?``, of the known name that is nearest; `otherwise` where none is near."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else otherwise
+
+
 def _fit_literal(choices: Sequence[Any], name: str, value: Any) -> Any:
     for choice in choices:
         if type(value) is type(choice) and value == choice:
@@ -259,8 +265,7 @@ def _explain_call(
     for name in options:
         if name not in signature.parameters:
             free = [other for other in others[len(args[1:]) :] if other not in options] or others
-            near = difflib.get_close_matches(name, free, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(others)}"
+            hint = suggest(name, free, f"there are: {', '.join(others)}")
             return UnfitError(f"there is no parameter '{name}'", hint)
     if len(args) > len(takes):
         return _explain_surplus(
@@ -276,7 +281,8 @@ def _explain_call(
         if parameter.default is parameter.empty and parameter.name not in given
     ]
     kind = kinds[missing[0]]
-    what = _HANDLES[kind][1] if kind in _HANDLES else f"pass {missing[0]}=..., {_describe(kind)}"
+    what = _HANDLES[kind][1] if kind in _HANDLES else f"pass {missing[0]}=..."
+    what += "" if kind in _HANDLES or kind is Any else f", {_describe(kind)}"
     return UnfitError(f"{missing[0]} is missing", what)
 
 

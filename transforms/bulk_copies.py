@@ -1,6 +1,6 @@
 """Tiles copied by the Tensor Memory Accelerator (TMA), into stages that mbarriers guard.
 
-A transform only asks for it, by annotations: the module means what it did, and any pipeline lowers
+A transform only annotates it: the module means what it did, and any pipeline lowers
 it to that. `transforms.passes.tma` makes the tensor maps, the mbarriers and the pipeline of it.
 """
 
@@ -48,11 +48,12 @@ def prefetch_by_tma(
 ) -> None:
     """Let the TMA copy the next tiles, into stages that an mbarrier each guards.
 
-    One thread asks for `stages - 1` tiles before the loop, and for one more in each iteration, as
-    soon as all threads are done with the stage that it goes to. All threads wait for the mbarrier
-    of their stage, whose parity changes with each round through the stages. Elements outside of
-    the tensor arrive as zeros. Where `in_flight` groups of wgmma may still read the tiles of the
-    iterations before, as many stages are left to them, and as many tiles fewer are asked for ahead.
+    One thread issues the copies of `stages - 1` tiles before the loop, and of one more in each
+    iteration, as soon as all threads are done with the stage that it goes to. All threads wait for
+    the mbarrier of their stage, whose parity changes with each round through the stages. Elements
+    outside of the tensor arrive as zeros. Where `in_flight` groups of wgmma may still read the
+    tiles of the iterations before, as many stages are left to them, and as many tiles fewer are
+    copied ahead.
 
     rewrite: ``for k: A_shared = A[k]; compute(k)`` -> ``for k: wait for mbarrier[k % stages];
         barrier; cp.async.bulk.tensor A[k + stages - 1]; compute(k)``, when the module is lowered
@@ -97,7 +98,7 @@ def prefetch_by_tma(
 def specialize_warps(
     sch: Schedule, loop: LoopRV, *, registers: Sequence[int] | None = None
 ) -> None:
-    """Give warps roles in a pipeline of `prefetch_by_tma`: one asks for tiles, the others compute.
+    """Give warps roles in a pipeline of `prefetch_by_tma`: one issues copies, the others compute.
 
     The thread block grows by one warp, or by one row along threadIdx.x where that is longer. It
     waits for a stage to be empty, which an mbarrier says that each computing warp arrives at, and
@@ -236,5 +237,5 @@ def _require_whole_warps(sch: Schedule, loop: LoopRV) -> None:
     if threads % WARP:
         raise TransformError(
             f"the kernel around loop '{get_loop_name(sch, loop)}' has {threads} threads",
-            f"use a multiple of {WARP}, of which the first warp asks for tiles",
+            f"use a multiple of {WARP}, of which the first warp issues copies",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm.s_tir import Schedule
@@ -32,6 +33,7 @@ from .queries import (
 )
 from .tir import constant, find_all
 
+_HELD = "tirstep.held"
 SCOPES = ("shared", "shared.dyn", "local")
 _WHY_NOT = {
     "warp": " (TVM lowers warp buffers wrongly)",
@@ -53,7 +55,8 @@ def cache_read_at(
     requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
         ``shared.dyn`` or ``local``; a loop around the block, not vectorized; an operand that is no
         register buffer of other threads, nor shared memory of another GPU block; a block that no
-        pipeline copies asynchronously
+        pipeline copies asynchronously; a copy inside of the operand: where the loops of the block
+        that writes it were fused and split with a guard, TVM may copy rows behind its end
     """
     copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
     require_own_registers(sch, copy)
@@ -84,16 +87,20 @@ def place_copy_at(
     require_around(sch, loop, block)
     _require_no_async_copy(sch, block)
     require_scalar_place(sch, loop)
-    copy = sch.cache_read(block, operand, scope, *_find_consumers(sch, block, loop, operand))
+    copy = sch.cache_read(block, operand, scope, *list_consumers(sch, block, loop, operand))
     sch.compute_at(copy, loop, preserve_unit_loops=True, index=-2 if comes_first else -1)
     require_virtual_threads_around_all(sch, copy)
     return copy
 
 
-def _find_consumers(
+def list_consumers(
     sch: Schedule, block: SBlockRV, loop: LoopRV, operand: int
 ) -> list[list[SBlockRV]]:
-    """The readers under a loop, as TVM's last argument; without others it takes all by itself."""
+    """The readers under a loop, as TVM's last argument; without others it takes all by itself.
+
+    Where there are others, the readers are held in the trace: TVM's `Trace.simplified`, which
+    MetaSchedule keeps, sees no handle in a list within the arguments, and would drop what gets it.
+    """
     buffer = sch.get(block).reads[operand].source
 
     def count(nodes: list[SBlock]) -> int:
@@ -101,7 +108,16 @@ def _find_consumers(
 
     if count(find_all(get_root(sch, block), SBlock)) == count(get_sblocks_under(sch, loop)):
         return []
-    return [get_readers_under(sch, loop, buffer)]
+    readers = get_readers_under(sch, loop, buffer)
+    hold_in_trace(sch, readers)
+    return [readers]
+
+
+def hold_in_trace(sch: Schedule, blocks: Sequence[SBlockRV]) -> None:
+    """Instructions that take each block as an argument of their own, and change nothing."""
+    for block in blocks:
+        sch.annotate(block, _HELD, 1)
+        sch.unannotate(block, _HELD)
 
 
 @composite

@@ -8,13 +8,11 @@ not read it: whoever compiles the module passes `get_pass_options` to ``PassCont
 
 from __future__ import annotations
 
-import difflib
-
 import tvm
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from .arguments import Int64
+from .arguments import Int64, suggest
 from .decorators import composite
 from .errors import TransformError
 from .legality.own_lanes import OWN_LANES
@@ -35,8 +33,7 @@ def set_pass_option(sch: Schedule, *, name: str, value: bool | Int64) -> None:
     """
     known = sorted(str(option) for option in tvm.transform.PassContext.list_configs())
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else "tvm.transform.PassContext lists them"
+        hint = suggest(name, known, "tvm.transform.PassContext lists them")
         raise TransformError(f"TVM has no pass option '{name}'", hint)
     _require_taken(name, value)
     root, key = require_root(sch), PREFIX + name

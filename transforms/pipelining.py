@@ -85,7 +85,7 @@ def prefetch_asynchronously(
     fragments_first: bool = False,
     products_first: bool = False,
 ) -> None:
-    """Keep tiles of the next iterations on their way to shared memory with asynchronous copies.
+    """Keep asynchronous copies of the next iterations' tiles to shared memory in flight.
 
     The shared buffers become `stages` times as large. The module notes the pass options that it is
     to be compiled with (`set_pass_option`). Plain copies of 4, 8 or 16 bytes for each thread,

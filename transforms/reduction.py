@@ -92,7 +92,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         if any(node.same_as(sch.get(reduction)) for node in outer):
             raise TransformError(
                 f"loop '{get_loop_name(sch, loop)}' is inside of the reduction loop "
-                f"'{get_loop_name(sch, reduction)}', so that the sum would start anew",
+                f"'{get_loop_name(sch, reduction)}', so that the sum would start again",
                 "choose that loop or one outside of it",
             )
         axis = get_axis(sch.get(reduction))

@@ -33,6 +33,8 @@ from .errors import TransformError
 from .queries import get_root
 from .tir import find_all, get_regions, is_among
 
+NO_REPLAY = "which no trace can replay"
+"""What a trace says of itself where blocks were replaced by others."""
 _PROBE = "tirstep_probe"
 
 
@@ -207,7 +209,7 @@ def _analyze(sch: Schedule, function: str) -> None:
 
 def _note_in_trace(sch: Schedule, function: str, who: str) -> None:
     """Append what fails when it is replayed, by a name that says why."""
-    found, name = SBlockRV(), f"what {who} made, which no trace can replay"
+    found, name = SBlockRV(), f"what {who} made, {NO_REPLAY}"
     kinds = [InstructionKind.get(kind) for kind in ("GetSBlock", "ComputeInline")]
     sch.trace.append(Instruction(kinds[0], [], [name, function], [found]))
     sch.trace.append(Instruction(kinds[1], [found], [], []))

@@ -15,6 +15,7 @@ from tvm.tirx.analysis import undefined_vars
 from tirstep.tvm_compat import SBlock
 
 from .binding import bind_loop
+from .caching import list_consumers
 from .decorators import composite
 from .errors import TransformError
 from .legality.threads import require_own_registers, require_virtual_threads_around_all
@@ -25,7 +26,6 @@ from .queries import (
     get_enclosing_loops,
     get_extent,
     get_own_loops,
-    get_readers_under,
     get_root,
     get_sblock_name,
 )
@@ -45,7 +45,7 @@ class Spread(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """How a row is dealt out: to so many threads, so many elements at a time."""
+    """How a row is distributed: to so many threads, so many elements at a time."""
 
     threads: int
     vector: int
@@ -124,7 +124,7 @@ def cache_row_at(
 
     Each thread copies the elements that it reads itself, by vectors as long as those in which
     `block` takes them (`spread_over_threads`). It comes right before its first reader, or, `ahead`,
-    before all else under the loop: so its loads are on their way while that is computed.
+    before all else under the loop: so its loads are in flight while that is computed.
 
     rewrite: ``for i: (for k: S += A[i, k]); (for k: B[i, k] = A[i, k] / S)`` ->
         ``for i: (for k: A_local[...] = A[i, k]); (for k: S += A_local[...]); ...``
@@ -151,9 +151,7 @@ def cache_row_at(
             f"'{reads[operand].source.name}'",
             "spread it with spread_over_threads first",
         )
-    copy = sch.cache_read(
-        block, operand, "local", get_readers_under(sch, loop, reads[operand].source)
-    )
+    copy = sch.cache_read(block, operand, "local", *list_consumers(sch, block, loop, operand))
     sch.compute_at(copy, loop, preserve_unit_loops=True, index=FIRST if ahead else LAST)
     _lay_out(sch, copy, share)
     spread = spread_over_threads(
@@ -197,7 +195,7 @@ def _require_one_nest(sch: Schedule, block: SBlockRV) -> None:
 
 
 def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> _Share | None:
-    """How threads of the block's own deal out the last dimension of a region; None if none do."""
+    """How threads of the block's own distribute the last dimension of a region; None if none do."""
     if not region.region:
         return None  # a scalar
     values = get_iterator_values(get_root(sch, block))

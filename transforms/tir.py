@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -54,22 +52,6 @@ def cached_by_module(size: int) -> Callable[[_Function], _Function]:
         return cast(_Function, cached)
 
     return wrap
-
-
-def make_former_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """A module's ``__getattr__`` for names that it had before; they go with the next version.
-
-    `names` are the new ones by the old ones, each as ``module.name``.
-    """
-
-    def get_former(name: str) -> Any:
-        if name not in names:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warnings.warn(f"{module}.{name} is now {names[name]}", DeprecationWarning, stacklevel=2)
-        home, _, new = names[name].rpartition(".")
-        return getattr(importlib.import_module(home), new)
-
-    return get_former
 
 
 def find_location(node: Any) -> tuple[str, int] | None:

@@ -25,7 +25,7 @@ TMA_STAGES = "tirstep_tma_stages"
 TMA_IN_FLIGHT = "tirstep_tma_in_flight"
 """Our annotation of such a loop: how many groups of wgmma may read tiles of iterations before."""
 TMA_ROLES = "tirstep_tma_roles"
-"""Our annotation of such a loop whose copies warps of their own ask for: how many threads these
+"""Our annotation of such a loop whose copies warps of their own issue: how many threads these
 are, and the registers of a thread of theirs and of the others; 0 for as the compiler chooses."""
 PITCH = 16
 """Bytes that every pitch of a tensor is a multiple of, and the address that it begins at."""

@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from tirstep.former_names import make_former_names
+
 from .binding import bind_loop
 from .decorators import composite
 from .errors import TransformError
@@ -16,7 +18,6 @@ from .gpu_limits import WARP
 from .legality.sums import require_single_terms
 from .loops import Tail, require_countable, require_factors, require_serial
 from .queries import get_reduction_loops, get_sblock_name, get_spatial_loops
-from .tir import make_former_names
 
 Inner = Literal["columns", "rows"]
 """Which loop of a tile is the innermost."""
@@ -60,8 +61,8 @@ def tile_in_warps(
     block of threads apart: neighbouring threads then read neighbouring vectors of shared memory.
     `warp` are the rows and columns of threads in a warp, 32 together; without it a warp is 32
     threads side by side. `interleave` rows of a warp are numbered together, column by column: with
-    2, threads t and t ^ 1 share their columns, t and t ^ 2 their rows, and shared memory answers
-    such pairs at once where each thread reads 16 bytes (with more, pairs share columns alone).
+    2, threads t and t ^ 1 share their columns, t and t ^ 2 their rows, and such pairs take half the
+    wavefronts where each thread reads 16 bytes (with more, pairs share columns alone).
     `inner` and `inner_strips` say whether a thread goes through the columns or the rows, of a strip
     and of its strips, in the innermost loop: the operand of the other one stays the same from
     product to product. `swizzle` rows of tiles run column by column, so that tiles that run at the

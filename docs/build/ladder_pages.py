@@ -49,7 +49,7 @@ class MeasuredLadder:
     case: Case
     profile: ProfileRun | None
 
-    def find_outcome(self, recipe: Recipe) -> Outcome | None:
+    def get_outcome(self, recipe: Recipe) -> Outcome | None:
         """What a recipe did: with its fastest tail, where it took part with several."""
         outcomes = [
             outcome
@@ -96,7 +96,7 @@ def _narrow(case: Case, ladder: Ladder) -> Case:
 
 
 def _has_both_ends(measured: MeasuredLadder) -> bool:
-    ends = [measured.find_outcome(recipe) for recipe in (measured.ladder[0], measured.ladder[-1])]
+    ends = [measured.get_outcome(recipe) for recipe in (measured.ladder[0], measured.ladder[-1])]
     return all(outcome is not None and outcome.time is not None for outcome in ends)
 
 
@@ -106,7 +106,7 @@ def _rank(measured: MeasuredLadder) -> tuple[int, bool, bool]:
 
 
 def _count_timed(measured: MeasuredLadder) -> int:
-    outcomes = [measured.find_outcome(recipe) for recipe in measured.ladder]
+    outcomes = [measured.get_outcome(recipe) for recipe in measured.ladder]
     return sum(outcome is not None and outcome.time is not None for outcome in outcomes)
 
 
@@ -399,7 +399,7 @@ def _name_steps(programs: Sequence[GoldenProgram]) -> str:
 
 
 def _write_gain(measured: MeasuredLadder, recipe: Recipe) -> str:
-    outcome = measured.find_outcome(recipe)
+    outcome = measured.get_outcome(recipe)
     if outcome is None:
         return "Not measured in this run."
     if outcome.time is None:
@@ -428,7 +428,7 @@ def _write_config(outcome: Outcome) -> str:
 def _write_counters(measured: MeasuredLadder, recipe: Recipe) -> list[str]:
     if measured.profile is None:
         return []
-    outcome = measured.find_outcome(recipe)  # with several tails, the fastest
+    outcome = measured.get_outcome(recipe)  # with several tails, the fastest
     found = measured.profile.find(outcome.candidate if outcome else recipe.name)
     if found is None:
         return [f"Profiler: {NOTHING}, not profiled in this run."]

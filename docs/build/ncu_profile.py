@@ -22,10 +22,10 @@ from types import MappingProxyType
 from typing import Any
 
 from tirstep.bench import BenchError
-from tirstep.bench.candidates import get_options, list_configs_of, name_candidate
 from tirstep.bench.compile_pool import CompileJob, compile_all
 from tirstep.bench.machine import Machine
 from tirstep.bench.results import write_json
+from tirstep.bench.run_case import get_options, list_configs_of, name_candidate
 from tirstep.bench.session import COMPILE_LIMIT
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe

@@ -1,12 +1,36 @@
-"""What the generators of single pages share: Markdown's small forms, and writing or comparing."""
+"""Writes the pages of docs that are made of the sources: ``make pages``.
+
+docs/recipes.md has all ladders with their recipes, from the recipes themselves. docs/transforms.md
+has all public transforms and queries, from their signatures and docstrings: a transform's docstring
+says what it does, and then in sections ``rewrite:``, ``consumes:``, ``returns:`` and ``requires:``
+what a call means for the handles and what it refuses. The table of docs/versions.md is of what
+``tirstep upgrade-report --json`` printed; `UPGRADE_REPORT` is written by::
+
+    .venv-0.26/bin/tirstep record build/old
+    .venv/bin/tirstep record build/new
+    .venv/bin/tirstep upgrade-report build/old build/new --json > docs/upgrades/0.26-to-0.27.json
+
+What stands behind " [" in a refusal is cut off there: it has the machine's path of the kernel.
+"""
 
 from __future__ import annotations
 
+import inspect
+import json
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import tirstep.transforms
+from tirstep.cli.formatting import first_sentence, spell, spell_config
 from tirstep.files import write_file
+from tirstep.modules import Kernel, get_kernel
+from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
 
 DOCS = Path(__file__).resolve().parents[1]
 GENERATED = "<!-- Written by `make pages` from the sources; changes here are lost. -->\n"
@@ -31,3 +55,259 @@ def update_page(name: str, make: Callable[[], str]) -> None:
     if not page.is_file() or page.read_text(encoding="utf-8") != text:
         write_file(page, text)
         print(f"wrote {page.relative_to(DOCS.parent)}", file=sys.stderr)
+
+
+TRANSFORMS_PAGE = "transforms.md"
+SECTIONS = ("rewrite", "consumes", "returns", "requires")
+WIDTH = 96
+
+TRANSFORMS_INTRO = """\
+# Transforms
+
+A transform takes a schedule, handles, and sizes by keyword, and returns handles. What stands under
+*requires* is checked before the first primitive runs: a call that does not meet it raises a
+`TransformError`, one sentence with names, numbers and advice, and the schedule is as it was. Every
+transform also refuses a result that TVM would lower to another program: a lost block, a buffer that
+is read before it is written, a missing barrier, a guard that a sum over threads loses.
+
+Handles that are *consumed* are dead afterwards. With `tail="refuse"` sizes have to divide;
+`tail="guard"` puts predicates on the blocks inside instead.
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A public function: its signature, what it does, and the sections of its docstring."""
+
+    name: str
+    signature: str
+    text: str
+    sections: dict[str, str]
+
+    @property
+    def summary(self) -> str:
+        return self.text.partition("\n")[0]
+
+
+def make_transforms_page() -> str:
+    """The whole page."""
+    public = {name: getattr(tirstep.transforms, name) for name in tirstep.transforms.__all__}
+    entries = [read_entry(name, it) for name, it in public.items() if not isinstance(it, type)]
+    transforms = [entry for entry in entries if "rewrite" in entry.sections]
+    queries = [entry for entry in entries if "rewrite" not in entry.sections]
+    types = {name: it for name, it in public.items() if hasattr(it, "_fields")}
+    parts = [
+        GENERATED + TRANSFORMS_INTRO,
+        write_summary("transform", transforms),
+        *(part for entry in transforms for part in write_entry(entry, "##")),
+        "## Queries\n\nThey change nothing.",
+        *(part for entry in queries for part in write_entry(entry, "###")),
+        "## What transforms return\n\nSeveral handles come back as a named tuple.",
+        write_table(
+            ["type", "fields", "what it is"],
+            [
+                [f"`{name}`", f"`{', '.join(it._fields)}`", str(inspect.getdoc(it)).split("\n")[0]]
+                for name, it in types.items()
+            ],
+        ),
+    ]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def read_entry(name: str, function: Callable[..., Any]) -> Entry:
+    """What the page says of a function."""
+    text, sections = split_docstring(inspect.getdoc(function) or "")
+    return Entry(name, write_signature(name, function), text, sections)
+
+
+def split_docstring(doc: str) -> tuple[str, dict[str, str]]:
+    """A docstring's text, and its sections by name, each on one line."""
+    pieces = re.split(rf"^({'|'.join(SECTIONS)}):", doc, flags=re.MULTILINE)
+    names, texts = pieces[1::2], pieces[2::2]
+    return pieces[0].strip(), {
+        name: " ".join(text.split()) for name, text in zip(names, texts, strict=True)
+    }
+
+
+def write_signature(name: str, function: Callable[..., Any]) -> str:
+    """The signature as Python, a parameter a line where it is long; literals are spelt out."""
+    signature = inspect.signature(function)
+    hints = get_type_hints(function)
+    shown, keyword_only = [], False
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            shown.append("*")
+            keyword_only = True
+        default = "" if parameter.default is parameter.empty else f" = {_quote(parameter.default)}"
+        annotation = spell_type(hints[parameter.name], str(parameter.annotation))
+        shown.append(f"{parameter.name}: {annotation}{default}")
+    returned = spell_type(hints["return"], str(signature.return_annotation))
+    line = f"{name}({', '.join(shown)}) -> {returned}"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join([f"{name}(", *(f"    {line}," for line in shown), f") -> {returned}"])
+
+
+def spell_type(hint: object, written: str) -> str:
+    """A type as it is written; the values of a literal that has a name instead of the name."""
+    if get_origin(hint) is Literal:
+        return " | ".join(_quote(value) for value in get_args(hint))
+    return written.replace("Int64", "int")
+
+
+def _quote(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def write_summary(kind: str, entries: list[Entry]) -> str:
+    """The table of contents."""
+    rows = [[f"[`{entry.name}`](#{entry.name})", entry.summary] for entry in entries]
+    return write_table([kind, "what it does"], rows)
+
+
+def write_entry(entry: Entry, heading: str) -> Iterator[str]:
+    """A function's part of the page."""
+    yield f"{heading} `{entry.name}`"
+    yield f"```python\n{entry.signature}\n```"
+    yield entry.text
+    if "rewrite" in entry.sections:
+        yield draw_rewrite(entry.sections["rewrite"])
+    bullets = []
+    for section in SECTIONS[1:]:
+        if section in entry.sections:
+            bullets.append(write_section(section, entry.sections[section]))
+    if bullets:
+        yield "\n".join(bullets)
+
+
+def draw_rewrite(picture: str) -> str:
+    """Before and after, one above the other."""
+    before, _, after = picture.replace("``", "").replace("`", "").partition(" -> ")
+    lines = [
+        line
+        for mark, side in (("  ", before), ("→ ", after))
+        for line in textwrap.wrap(
+            side, WIDTH, initial_indent=mark, subsequent_indent=" " * 6, break_on_hyphens=False
+        )
+    ]
+    return "\n".join(["```text", *lines, "```"])
+
+
+def write_section(name: str, text: str) -> str:
+    """A bullet; what is required is a list of its own where it is more than one thing."""
+    items = split_items(text) if name == "requires" else [text]
+    if len(items) == 1:
+        return f"- *{name}* {text}"
+    return "\n".join([f"- *{name}*", *(f"  - {item}" for item in items)])
+
+
+def split_items(text: str) -> list[str]:
+    """What semicolons separate, but for those in parentheses and in code."""
+    items, depth = [""], 0
+    for piece in re.findall(r"``.*?``|`.*?`|.", text):
+        depth += {"(": 1, ")": -1}.get(piece, 0)
+        if piece == ";" and not depth:
+            items.append("")
+        else:
+            items[-1] += piece
+    return [item.strip() for item in items]
+
+
+RECIPES_PAGE = "recipes.md"
+
+RECIPES_INTRO = """\
+# Recipes
+
+A recipe takes a kernel in named steps from its plain form to one schedule, and a ladder puts the
+recipes of a kernel in order. `tirstep list RECIPE` prints a recipe's knobs with their defaults and
+its steps, `tirstep ladder LADDER` checks a ladder and times it on a GPU, and
+`tirstep diff RECIPE` prints what each step changes. Commands take the shape of a recipe's own
+example, which `--shape` replaces; `tirstep bench rungs` times a ladder at the shape in its title.
+"""
+
+
+def make_recipes_page() -> str:
+    """The whole page."""
+    names = [f"[`{name}`](#{name})" for name in LADDERS]
+    parts = [GENERATED + RECIPES_INTRO, f"Ladders: {', '.join(names)}."]
+    for name, ladder in LADDERS.items():
+        parts += write_ladder(name, ladder)
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def write_ladder(name: str, ladder: Ladder) -> Iterator[str]:
+    """A ladder's part of the page."""
+    yield f"## `{name}`"
+    yield f"{ladder.title[0].upper()}{ladder.title[1:]}, timed at {spell_shape(ladder.shape)}."
+    yield describe_kernel(get_kernel(ladder[0].kernel))
+    rows = [
+        [str(number), f"`{recipe.name}`", describe_change(recipe), describe_shape(recipe)]
+        for number, recipe in enumerate(ladder, 1)
+    ]
+    yield write_table(["rung", "recipe", "what it adds", "own example"], rows)
+    if (DOCS / "ladders" / f"{name}.md").is_file():
+        yield f"[Measured rung by rung, with each rung's diff](ladders/{name}.md)."
+
+
+def describe_kernel(kernel: Kernel) -> str:
+    """What the kernel computes, of which types and options."""
+    options = [
+        name if default is None else f"{name}={spell(default)}"
+        for name, default in kernel.options.items()
+        if name != "dtype"
+    ]
+    text = f"{first_sentence(kernel.__doc__)} Types: {', '.join(kernel.dtypes)}."
+    return f"{text} Options: `{'`, `'.join(options)}`." if options else text
+
+
+def describe_change(recipe: Recipe) -> str:
+    """What a recipe adds to the one that it builds on, and why; what it does where it has none."""
+    text = first_sentence(recipe.doc)
+    return f"`{recipe.base}` with `{spell_config(recipe.delta)}`: {text}" if recipe.base else text
+
+
+def describe_shape(recipe: Recipe) -> str:
+    """The shape of its example, and the kernel's options there."""
+    example = recipe.default_example
+    options = (f"{name}={spell(value)}" for name, value in example.options.items())
+    return ", ".join([spell_shape(example.shape), *options])
+
+
+VERSIONS_PAGE = DOCS / "versions.md"
+UPGRADE_REPORT = DOCS / "upgrades" / "0.26-to-0.27.json"
+UPGRADE_BEGIN, UPGRADE_END = "<!-- begin upgrade -->\n", "<!-- end upgrade -->"
+
+
+def make_versions_page() -> str:
+    """The page with the table in its place."""
+    document = json.loads(UPGRADE_REPORT.read_text("utf-8"))
+    head, rest = VERSIONS_PAGE.read_text("utf-8").split(UPGRADE_BEGIN)
+    end = rest.split(UPGRADE_END, 1)[1]
+    return f"{head}{UPGRADE_BEGIN}{_describe_upgrade(document)}\n{UPGRADE_END}{end}"
+
+
+def _describe_upgrade(document: dict[str, Any]) -> str:
+    changes = document["changes"]
+    kinds = Counter(change["kind"] for change in changes)
+    told = ", ".join(f"{number} {kind}" for kind, number in kinds.items()) or "all the same"
+    line = f"TVM {document['old']} to {document['new']}: {document['steps']} steps; {told}."
+    groups = defaultdict(list)
+    for change in changes:
+        details = "; ".join(change["details"])
+        groups[change["kind"], details].append(f"{change['recipe']} {change['step']}".strip())
+    rows = [[kind, what, ", ".join(names)] for (kind, what), names in groups.items()]
+    table = write_table(["kind", "what", "recipes and their steps"], rows)
+    return f"{line}\n\n{table}\n" if rows else f"{line}\n"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    TRANSFORMS_PAGE: make_transforms_page,
+    RECIPES_PAGE: make_recipes_page,
+    VERSIONS_PAGE.name: make_versions_page,
+}
+"""What makes each page of docs."""
+
+
+if __name__ == "__main__":
+    for name, make in PAGES.items():
+        update_page(name, make)

@@ -18,7 +18,7 @@ from ncu_profile import ProfileRun, find_ncu, profile_recipes, write_profile
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import CaseChoice, plan_cases
-from tirstep.bench.compile_cache import get_cache_folder
+from tirstep.bench.compile_pool import get_cache_folder
 from tirstep.bench.machine import Machine
 from tirstep.bench.results import Case
 from tirstep.cli.bench import make_machine, make_suffix, parse_sizes, slug

@@ -17,18 +17,18 @@ from pathlib import Path
 from pages import write_table
 from plots import Drawing
 
-from tirstep.bench.peers import PEERS
-from tirstep.bench.results import Case, read_run
-from tirstep.bench.shape_runs import TimedShape, list_times, read_set
-from tirstep.bench.shapes import (
+from tirstep.bench.cases import (
     CALIBRATION,
     LONGEST_ROW,
     MORE,
     MOST_ELEMENTS,
     MOST_ROWS,
-    PLANES,
+    PLANE_COUNT,
     SHORTEST_ROW,
 )
+from tirstep.bench.peers import PEERS
+from tirstep.bench.results import Case, read_run
+from tirstep.bench.shape_runs import TimedShape, list_times, read_set
 from tirstep.files import write_file
 from tirstep.transforms.recipes.costs import FOLDER, read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles
@@ -52,7 +52,7 @@ HEAD = """# Any shape, without a search
 multiprocessors, the time that a tile takes alone and among others, its first copies and its store,
 what DRAM and the L2 cache take, and the kernel that adds up slices of k; of {tiles} tiles of
 float32, {times} times at {shapes} shapes gave the costs of these parts
-(transforms/recipes/costs/matmul.json). `tirstep.bench.shapes` draws the shapes: m, n and k between
+(transforms/recipes/costs/matmul.json). `tirstep.bench.cases` draws the shapes: m, n and k between
 1 and 16384, evenly by their logarithms, half of the shapes multiples of 64, at most 2^36 products.
 Those that the model is judged by were not among those that it was fitted to: {drawn} that were
 drawn, too, and {more} more, six by hand and the others with odd rows of many results. `make
@@ -152,7 +152,7 @@ def make_rows_part(file: Path) -> str:
         return ""
     cases = [case for case in read_run(file).cases if not case.skipped]
     numbers = {
-        "planes": PLANES,
+        "planes": PLANE_COUNT,
         "shortest": SHORTEST_ROW,
         "longest": f"{LONGEST_ROW:,}",
         "most": f"{MOST_ROWS:,}",

@@ -34,8 +34,7 @@ from ..devices.host import Generated, HostDevice
 from ..devices.simulator.interpreter import Interpreter, count_stores
 from ..finding import Finding
 from .stages import COMPACTS, HOST_ALONE, ORDERS_THREADS, Stage, find_stages
-from .states import State
-from .transition import bisect
+from .states import State, bisect
 
 Check = Callable[[tvm.IRModule, Device], list[Finding]]
 TIMEOUT = 120.0

@@ -123,7 +123,7 @@ def _read_kernel(name: str, body: Any, extents: Mapping[str, int | None]) -> Ker
         barriers_per_step=_count_per_step(barriers),
         barriers_executed=_count_executed(barriers),
         accesses=tuple(_read_accesses(body)),
-        copies=count_copies(body),
+        copies=count_async_copies(body),
         ldmatrix=calls["ldmatrix"],
         mma=calls["mma"],
         wgmma=calls["wgmma"],
@@ -235,7 +235,7 @@ def _count_guards(body: Any) -> int:
 
 def _accesses_memory(node: Any) -> bool:
     touched = [*find_all(node, TensorLoad), *find_all(node, BufferStore)]
-    return bool(count_copies(node)) or any(_get_scope(access) in SCOPES for access in touched)
+    return bool(count_async_copies(node)) or any(_get_scope(access) in SCOPES for access in touched)
 
 
 def _pick_axes(extents: Mapping[str, int | None], kind: str) -> dict[str, int | None]:
@@ -256,7 +256,7 @@ def count_matrix_calls(body: Any) -> Counter[str]:
     return found
 
 
-def count_copies(body: Any) -> dict[int, int]:
+def count_async_copies(body: Any) -> dict[int, int]:
     """How many asynchronous copies from global to shared memory, by bytes."""
     copies = (call for call in find_all(body, Call) if _is_copy(call))
     return dict(Counter(_copied_bytes(call) for call in copies))

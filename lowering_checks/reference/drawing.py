@@ -168,8 +168,9 @@ class InputMaker:
     def plant(self, inputs: Inputs, seed: int) -> list[Inputs]:
         """The same inputs with special values: with zeros, large and small numbers among them; and
         with rows of negative and of positive numbers alone, of which the largest tells where it
-        started; and, where it takes maxima or compares, in rising and in falling order. Without
-        those of which less is known of what they come to.
+        started; integers at both ends of their types, where nothing overflows by that; and, where
+        it takes maxima or compares, in rising and in falling order. Without those of which less is
+        known of what they come to.
         """
         rng = np.random.default_rng([seed, 7])
         known = min(self.measure(inputs).known, FEW)
@@ -184,6 +185,14 @@ class InputMaker:
             is_changed = any(now is not before for now, before in zip(changed, inputs, strict=True))
             if is_changed and self.measure(changed).known >= known:
                 planted.append(changed)
+        ends = [
+            array if not self._is_data(tensor) else _plant_ends(array, dtype_facts(tensor.dtype))
+            for tensor, array in zip(self.tensors, inputs, strict=True)
+        ]
+        if any(now is not before for now, before in zip(ends, inputs, strict=True)):
+            measured = self.measure(ends)
+            if measured.known >= known and measured.overflow <= 1:
+                planted.append(ends)
         free = [place for place, each in enumerate(self.tensors) if self._is_data(each)]
         arranged = arrange(inputs, free) if self.is_choosing else []
         return planted + [each for each in arranged if self.measure(each).known >= known]
@@ -193,6 +202,18 @@ def _plant_sizes(rng: np.random.Generator, values: Array) -> Array:
     kinds = rng.integers(0, 16, values.shape)
     sizes = np.where(kinds == 1, 2.0**6, np.where(kinds == 2, 2.0**-6, 1.0))
     return np.asarray(values * np.where(kinds == 0, 0.0, sizes))
+
+
+def _plant_ends(values: Array, facts: DType) -> Array:
+    """Integers, of four in turn one the least and one the largest of the type; floats as they are.
+
+    Those of several tensors meet at the same places.
+    """
+    if facts.is_float:
+        return values
+    kinds = np.arange(values.size).reshape(values.shape) % 4
+    ends = np.where(kinds == 0, facts.smallest, np.where(kinds == 1, facts.largest, values))
+    return np.asarray(ends.astype(facts.numpy))
 
 
 def _plant_signs(rng: np.random.Generator, values: Array) -> Array:

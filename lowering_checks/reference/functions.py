@@ -22,7 +22,7 @@ from ..devices.device import close_extents, is_scalar
 _OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, Call)
 
 
-def get_function(module: tvm.IRModule, name: str | None, who: str) -> tuple[str, PrimFunc]:
+def get_function(module: tvm.IRModule, name: str | None, kernel: str) -> tuple[str, PrimFunc]:
     """A function of a module and its name: the one asked for, or ``main``, or the only one.
 
     Raises `KernelError` where there is none, or several to choose from.
@@ -33,15 +33,15 @@ def get_function(module: tvm.IRModule, name: str | None, who: str) -> tuple[str,
         if isinstance(function, PrimFunc)
     }
     if not functions:
-        raise KernelError(f"{who}: the module has no TIR function; give one that has")
+        raise KernelError(f"{kernel}: the module has no TIR function; give one that has")
     if name is None and (MAIN in functions or len(functions) == 1):
         name = MAIN if MAIN in functions else next(iter(functions))
     if name is None:
         raise KernelError(
-            f"{who}: the module has the functions {', '.join(functions)}; name one of them"
+            f"{kernel}: the module has the functions {', '.join(functions)}; name one of them"
         )
     if name not in functions:
-        raise KernelError(f"{who}: there is no function '{name}'; {nearest(name, functions)}")
+        raise KernelError(f"{kernel}: there is no function '{name}'; {nearest(name, functions)}")
     return name, functions[name]
 
 
@@ -59,7 +59,7 @@ def get_open_sizes(function: PrimFunc) -> dict[str, Any]:
 
 
 def close_sizes(
-    function: PrimFunc, sizes: Mapping[str, int], who: str, *, left: Collection[str] = ()
+    function: PrimFunc, sizes: Mapping[str, int], kernel: str, *, left: Collection[str] = ()
 ) -> PrimFunc:
     """The function with values for the sizes that it leaves open, but for those in `left`; raises
     `KernelError`.
@@ -67,13 +67,15 @@ def close_sizes(
     names = get_open_sizes(function)
     if unknown := [name for name in sizes if name not in names]:
         known = ", ".join(names) or "none"
-        raise KernelError(f"{who}: there is no size '{unknown[0]}'; the sizes left open: {known}")
+        raise KernelError(
+            f"{kernel}: there is no size '{unknown[0]}'; the sizes left open: {known}"
+        )
     if missing := [name for name in names if name not in sizes]:
         example = ", ".join(f"{name}=64" for name in missing)
-        raise KernelError(f"{who}: the shapes leave {', '.join(missing)} open; give {example}")
+        raise KernelError(f"{kernel}: the shapes leave {', '.join(missing)} open; give {example}")
     for name, size in sizes.items():
         if type(size) is not int or size < 1:
-            raise KernelError(f"{who}: {name}={size!r} is no size; give an integer >= 1")
+            raise KernelError(f"{kernel}: {name}={size!r} is no size; give an integer >= 1")
     if not names:
         return function
     values = {
@@ -87,11 +89,11 @@ def close_sizes(
         return close_extents(function, values)
     except (ValueError, RuntimeError) as error:
         raise KernelError(
-            f"{who}: {dict(sizes)} fits no shape of the function; give other sizes"
+            f"{kernel}: {dict(sizes)} fits no shape of the function; give other sizes"
         ) from error
 
 
-def read_arguments(function: PrimFunc, who: str) -> tuple[Tensor, ...]:
+def read_arguments(function: PrimFunc, kernel: str) -> tuple[Tensor, ...]:
     """A function's arguments, in their order; raises `KernelError` for an opaque pointer."""
     found = []
     for parameter in function.params:
@@ -100,16 +102,16 @@ def read_arguments(function: PrimFunc, who: str) -> tuple[Tensor, ...]:
             shape = tuple(int(constant(extent) or 0) for extent in parameter.shape)
             if 0 in shape:
                 raise KernelError(
-                    f"{who}: the parameter {name} has the shape {shape}, and so no elements; give "
-                    "it extents >= 1"
+                    f"{kernel}: the parameter {name} has the shape {shape}, and so no elements; "
+                    "give it extents >= 1"
                 )
             found.append(Tensor(name, shape, str(parameter.dtype)))
         elif isinstance(parameter.ty, PrimType) and str(parameter.ty) != "handle":
             found.append(Tensor(name, (), str(parameter.ty), is_scalar=True))
         else:
             raise KernelError(
-                f"{who}: the parameter {name} is an opaque pointer, of which nobody knows what it "
-                "points to; match it to a buffer"
+                f"{kernel}: the parameter {name} is an opaque pointer, of which nobody knows what "
+                "it points to; match it to a buffer"
             )
     return tuple(found)
 

@@ -19,7 +19,7 @@ from tirstep.modules.validation import check_symbolic
 
 from ..compile.compiling import make_main
 from ..devices.device import blank
-from .data_dependence import chooses_by_data
+from .conditions import chooses_by_data
 from .drawing import InputMaker
 from .evaluation import Answer, Evaluation
 from .functions import (

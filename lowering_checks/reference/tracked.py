@@ -396,7 +396,7 @@ class Tracker:
         if not first.is_float:
             magnitude = self.larger(first.magnitude, second.magnitude)
             error = self.larger(first.error, second.error)
-            return self._chosen(value, first.dtype, magnitude, error)
+            return self._chosen(value, magnitude, error, first, second)
         error = self.let(self.larger(first.error, second.error))
         unit = self.let(self.smaller(first.unit, second.unit))
         return self._term(Tracked(value, first.dtype, 0.0, 0.0, error, unit), error)
@@ -413,16 +413,35 @@ class Tracker:
         error = self.let(error)
         if not first.is_float:
             magnitude = choose(holds, first.magnitude, second.magnitude)
-            return self._chosen(value, first.dtype, magnitude, error)
+            return self._chosen(value, magnitude, error, first, second)
         unit = self.let(choose(holds, first.unit, second.unit))
         return self._term(Tracked(value, first.dtype, 0.0, 0.0, error, unit), error)
 
-    def _chosen(self, value: Any, dtype: str, magnitude: Any, error: Any) -> Tracked:
+    def _chosen(
+        self, value: Any, magnitude: Any, error: Any, first: Tracked, second: Tracked
+    ) -> Tracked:
         """One of two integers, which is no sum: as large as it is, unless either overflowed."""
-        overflows = self.let(lift(magnitude) > number(get_facts(dtype).largest))
+        overflows = self.let(tirx.Or(self._overflows(first), self._overflows(second)))
         size = plus(self.absolute(tirx.Cast(DOUBLE, value)), error)
         settled = choose(overflows, magnitude, self.let(size))
-        return self.name(Tracked(value, dtype, settled, error=error))
+        return self.name(Tracked(value, first.dtype, settled, error=error))
+
+    def _overflows(self, value: Tracked) -> Any:
+        """Whether an integer, or a partial sum of it, is none of its type; see `share_of`."""
+        facts = get_facts(value.dtype)
+        return lift(value.magnitude) * self.share_of(value, facts) > number(1)
+
+    def share_of(self, value: Tracked, facts: DType) -> Any:
+        """What a magnitude is multiplied by: more than 1 says that a partial sum may overflow.
+
+        A sum below 0 has no partial sum above half of its magnitude, so that the type's least
+        number bounds it, which is there where the largest one has no opposite.
+        """
+        share = number(1 / facts.largest)
+        if facts.smallest >= 0:
+            return share
+        is_negative = self.as_double(value) < number(0)
+        return Select(is_negative, number(-1 / facts.smallest), share)
 
     def as_double(self, value: Tracked) -> Any:
         """The value in float64."""

@@ -32,8 +32,9 @@ from tirstep.tvm_compat import Analyzer, Call, TensorLoad
 
 from ..compile.compiling import make_main
 from ..devices.device import is_scalar
-from .conditions import TRANSPARENT, ConditionTracking
-from .data_dependence import (
+from .conditions import (
+    TRANSPARENT,
+    ConditionTracking,
     find_accumulated,
     find_shaky_buffers,
     get_dtype,
@@ -384,21 +385,20 @@ class _TrackingPass(ConditionTracking):
         self.add(IfThenElse(condition, loop, None))
 
     def _note_overflow(self, value: Tracked) -> None:
-        """Keep the largest ratio of a magnitude to what its type holds.
-
-        A sum below 0 has no partial sum above half of its magnitude, so that the type's least
-        number bounds it.
-        """
+        """Keep the largest ratio of a magnitude to what its type holds; see `Tracker.share_of`."""
         if isinstance(value.magnitude, float):
             return
         place, facts = STATUS.index("overflow"), get_facts(value.dtype)
-        share: Any = number(1 / facts.largest)
-        if facts.smallest < 0:
-            is_negative = self.tracker.as_double(value) < number(0)
-            share = Select(is_negative, number(-1 / facts.smallest), share)
-        ratio = self.let(value.magnitude * share)
+        ratio = self.let(value.magnitude * self.tracker.share_of(value, facts))
         before = BufferLoad(self.status, [place])
         self.add(IfThenElse(ratio > before, BufferStore(self.status, ratio, [place]), None))
+
+    def _note_operand(self, value: Tracked) -> None:
+        """The same for what is divided, shifted or converted, which a wrap around would spoil; an
+        unsigned integer is meant to wrap around.
+        """
+        if not value.is_float and get_facts(value.dtype).smallest < 0:
+            self._note_overflow(value)
 
     # ---- Expressions
 
@@ -498,7 +498,9 @@ class _TrackingPass(ConditionTracking):
         return self.tracker.extreme(self.expression(node.a), self.expression(node.b), tirx.Min)
 
     def _value_cast(self, node: Any) -> Tracked:
-        return self.tracker.convert(self.expression(node.value), get_dtype(node))
+        value = self.expression(node.value)
+        self._note_operand(value)
+        return self.tracker.convert(value, get_dtype(node))
 
     def _value_let(self, node: Any) -> Tracked:
         self.values[node.var] = self.expression(node.value)
@@ -518,6 +520,8 @@ class _TrackingPass(ConditionTracking):
         tracked = [self.expression(operand) for operand in operands]
         if any(each.is_float for each in tracked):
             raise RefusedError("an operation on the bits of floats has no meaning in float64")
+        for each in tracked:
+            self._note_operand(each)
         value = self.let(make(*(each.value for each in tracked)))
         error: Any = 0.0
         for each in tracked:

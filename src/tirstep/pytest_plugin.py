@@ -100,7 +100,8 @@ class GoldenFixture:
         __tracebackhide__ = True
         findings = []
         for label, module in _list_modules(program):
-            path = self._claim("-".join(part for part in (self.test, name, label) if part))
+            parts = map(str, (self.test, name, label))
+            path = self._claim("-".join(filter(None, parts)))
             findings += self._write(path, module) if self.is_updating else _compare(path, module)
         _fail_with(findings)
 
@@ -191,13 +192,13 @@ def check_program(
     test as well.
     """
     __tracebackhide__ = True
-    from tirstep.lowering_checks import DeviceError
+    from tirstep.lowering_checks import CheckError, DeviceError
     from tirstep.modules import KernelError
 
     refusal = ""
     try:
         findings, used = _check(program, reference, devices, function, seed)
-    except (DeviceError, KernelError) as error:
+    except (CheckError, DeviceError, KernelError) as error:
         refusal = str(error)
     if refusal:
         pytest.fail(refusal, pytrace=False)
@@ -267,12 +268,15 @@ def _check(
     seed: int,
 ) -> tuple[list[Finding], list[str]]:
     from tirstep.lowering_checks import DeviceError, check_numbers
+    from tirstep.lowering_checks.comparison import require_same_arguments
 
     problem = _get_problem(program, reference, function)
     findings: list[Finding] = []
     used: dict[str, None] = {}
     for label, module in _list_modules(program):
         alone = module if label else _pose(module, function).module
+        if reference is not None and not label:
+            require_same_arguments(problem, "its reference", alone, "the program")
         devices = list(_choose_devices(alone, names))
         if not devices:
             raise DeviceError(f"no device can run {label or 'the program'}; name one in devices")

@@ -10,8 +10,8 @@ executable = tvm.relax.build(scheduled, target, tir_pipeline="tirstep")
 
 from __future__ import annotations
 
-from tirstep.transforms.plans.choosing import DEVICE
 from tirstep.transforms.plans.plan import PLANS
+from tirstep.transforms.plans.roles import DEVICE
 from tirstep.transforms.plans.rules import TirstepRule, make_plan_rule
 from tirstep.transforms.recipes.gpus import read_gpu
 

@@ -13,8 +13,16 @@ import tvm_ffi
 from bad_jobs import misbehave, refuse_to_start
 
 from tirstep.bench import BenchError
-from tirstep.bench.compile_cache import CALLBACK, compute_key, get_cache_folder, installed
-from tirstep.bench.compile_pool import CompileJob, compile_all, compile_job, spell_target
+from tirstep.bench.compile_pool import (
+    CALLBACK,
+    CompileJob,
+    compile_all,
+    compile_job,
+    compute_key,
+    get_cache_folder,
+    installed,
+    spell_target,
+)
 
 TARGET = tvm.target.Target("nvidia/nvidia-h100")
 
@@ -82,7 +90,7 @@ def test_the_key_has_all_that_decides(monkeypatch: pytest.MonkeyPatch):
         keys.add(compute_key("a"))
     monkeypatch.setenv("TVM_CUDA_PTXAS_EXTRA_OPTS", "-O1")
     keys.add(compute_key("a"))
-    monkeypatch.setattr("tirstep.bench.compile_cache._get_compilers", lambda: ("other",))
+    monkeypatch.setattr("tirstep.bench.compile_pool._get_compilers", lambda: ("other",))
     keys.add(compute_key("a"))
     assert len(keys) == 5
 

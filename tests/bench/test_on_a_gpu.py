@@ -9,7 +9,7 @@ import tvm
 
 from tirstep.bench.accuracy import Reference
 from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
-from tirstep.bench.compile_cache import installed
+from tirstep.bench.compile_pool import installed
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import from_document, to_document
 from tirstep.bench.run_case import Settings, run_case

@@ -12,8 +12,7 @@ import tvm
 
 from tirstep.bench import BenchError, PeerMissing, peers
 from tirstep.bench.ceilings import THREADS, count_fma_operations, make_empty_kernel, make_fma_kernel
-from tirstep.bench.peers import PEERS, Peer, wrap_function
-from tirstep.bench.peers.default_schedules import get_plain_target, schedule_by_default
+from tirstep.bench.peers import PEERS, Peer, get_plain_target, schedule_by_default, wrap_function
 from tirstep.lowering_checks.devices import CpuDevice, find_unbound_sblocks
 from tirstep.modules import Problem, conv1d, matmul
 

@@ -17,8 +17,8 @@ from ncu_profile import assign, find_ncu, profile_recipes, read_profile, read_ta
 from ncu_table import METRICS, make_table
 
 from tirstep.bench import BenchError
-from tirstep.bench.candidates import list_candidates
 from tirstep.bench.cases import PlannedCase
+from tirstep.bench.run_case import list_candidates
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import LADDERS, find_recipe

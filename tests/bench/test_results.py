@@ -16,8 +16,8 @@ from tirstep.bench.results import (
     Outcome,
     Time,
     compare_runs,
-    find_differences,
     from_document,
+    list_differences,
     read_run,
     require_run_or_nothing,
     summarize,
@@ -226,10 +226,10 @@ def test_a_comparison_says_what_changed():
     }
     assert changes["best"].ratio == pytest.approx(1.5)
     assert changes["new"].ratio is None
-    assert find_differences(before, after) == [
+    assert list_differences(before, after) == [
         "the devices differ: Test GPU and Other GPU",
         "apache-tvm was 0.27 and is none",
         "torch was 2 and is 3",
         "triton was none and is 1",
     ]
-    assert find_differences(before, before) == []
+    assert list_differences(before, before) == []

@@ -9,11 +9,16 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench import BenchError
-from tirstep.bench.candidates import compute_needed_bytes, get_options, list_configs_of
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.machine import order_turns, plan_repeats
 from tirstep.bench.peers import PEERS, Peer, wrap_function
-from tirstep.bench.run_case import Settings, run_case
+from tirstep.bench.run_case import (
+    Settings,
+    compute_needed_bytes,
+    get_options,
+    list_configs_of,
+    run_case,
+)
 from tirstep.bench.tables import make_case_table
 from tirstep.modules import attention, conv1d, conv2d, matmul
 from tirstep.transforms.recipes import RECIPES

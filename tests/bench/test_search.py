@@ -16,14 +16,16 @@ from tirstep.bench.best_table import read_best, record_best, require_table
 from tirstep.bench.results import Time
 from tirstep.bench.run_case import Settings
 from tirstep.bench.search import (
+    SearchOrder,
     SearchPlan,
     SearchResult,
+    choose_promising,
     classify,
     count_configs,
     list_configs,
+    list_own,
     search,
 )
-from tirstep.bench.search_order import SearchOrder, choose_promising, list_own
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.forecast import make_forecast
@@ -353,7 +355,7 @@ from pathlib import Path
 from tirstep.bench.best_table import read_best, record_best
 from tirstep.bench.results import Time
 from tirstep.bench.search import SearchPlan, SearchResult
-from tirstep.bench.search_order import SearchOrder, choose_promising, list_own
+from tirstep.bench.search import SearchOrder, choose_promising, list_own
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms.recipes import RECIPES
 

@@ -8,10 +8,10 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench import BenchError
-from tirstep.bench.candidates import CompiledConfig, list_candidates
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.peers import PEERS
+from tirstep.bench.run_case import CompiledConfig, list_candidates
 from tirstep.bench.session import compile_ahead
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES

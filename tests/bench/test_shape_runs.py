@@ -10,16 +10,20 @@ from fake_machine import FakeMachine
 from shapes_page import make_files
 
 from tirstep.bench import shape_runs
-from tirstep.bench.fitting import (
+from tirstep.bench.cases import CALIBRATION, MORE, MOST_PRODUCTS, TEST, draw_sets, draw_shapes
+from tirstep.bench.shape_runs import (
     Timed,
+    choose_configs,
     fit_costs,
     guess_rates,
+    list_times,
     measure_error,
     measure_loss,
     predict_left_out,
+    read_set,
+    time_shapes,
+    write_set,
 )
-from tirstep.bench.shape_runs import choose_configs, list_times, read_set, time_shapes, write_set
-from tirstep.bench.shapes import CALIBRATION, MORE, MOST_PRODUCTS, TEST, draw_sets, draw_shapes
 from tirstep.transforms.recipes.costs import read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles
 from tirstep.transforms.recipes.gpus import H200

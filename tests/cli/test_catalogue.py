@@ -46,7 +46,7 @@ def test_what_is_stored_is_what_there_is(made: list[catalogue.Entry]):
     made = json.loads(json.dumps(made))
     assert stored["kernels"] == made, "run `make catalogue`"
     assert stored["former"] == dict(FORMER_NAMES), "run `make catalogue`"
-    assert stored["digest"] == catalogue.find_digest(), "run `make catalogue`"
+    assert stored["digest"] == catalogue.compute_digest(), "run `make catalogue`"
     assert catalogue.name_recipes(made) == LADDER_NAMES
     assert sum(map(len, LADDER_NAMES.values())) == len(RECIPES)
 

@@ -74,7 +74,8 @@ def test_changed_golden_shows_its_diff(command: Command, goldens: Path):
     result = command("check", "matmul_naive", "--golden-dir", goldens, *CPU)
     assert result.code == 1
     assert "  01_bound   golden failed   numbers ok on cpu 64x48x32\n" in result.out
-    sentence = r"matmul_naive 01_bound \[matmul\.py:\d+\]: the program changed; if that is meant,"
+    place = r"matmul_naive 01_bound \[matmul_tutorials\.py:\d+\]"
+    sentence = place + ": the program changed; if that is meant,"
     assert re.search(sentence, result.out)
     assert '\n-        for i in T.thread_binding(32, thread="blockIdx.y"):\n' in result.out
     assert '\n+        for i in T.thread_binding(64, thread="blockIdx.y"):\n' in result.out

@@ -41,7 +41,7 @@ def test_few_rows_that_no_tile_is_for_are_told(command: Command, shape: str, dty
     argv = ["choose", "matmul", "--shape", shape, "--dtype", dtype, "--best", "1"]
     told = command(*argv).out.splitlines()[1:3]
     assert told[0].strip() == (
-        "of so few rows none is a tile: this is taken, of the ladder matmul_skinny:"
+        "so few rows take no tiles, but this, of the ladder matmul_skinny; tiles follow:"
     )
     assert "depth=8" in told[1]
     assert json.loads(command(*argv, "--json").out)["few_rows"]["depth"] == 8

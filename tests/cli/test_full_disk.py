@@ -12,11 +12,15 @@ from typing import Any, get_type_hints
 import numpy as np
 import pytest
 from fake_machine import FakeMachine
+from tvm.s_tir.meta_schedule.builder import BuilderResult
+from tvm.s_tir.meta_schedule.runner import RunnerResult
 
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.machine import Launch
 from tirstep.cli.app import COMMANDS, MODULES
 from tirstep.lowering_checks.bisect.reproducer import Reproduction
+from tirstep.tuning.building import CandidateBuilder
+from tirstep.tuning.running import CandidateRunner, Done
 
 from .conftest import Command
 
@@ -49,6 +53,7 @@ def rename(module):
 GOLDEN = ("golden", "--write", "vector_add_bound", "relu_bound", "--golden-dir", "golden")
 BENCH = ("bench", "matmul", "--shape", "16x16x8", "--recipe", "matmul_naive", "--quick")
 SEARCH = ("search", "vector_add_bound", "--shape", "1024", "--limit", "1", "--into", "best.json")
+TUNE = ("tune", "vector_add_bound", "--shape", "1024", "--target", "llvm", "--trials", "1")
 PASSES = ("pass", "own_pass.py:rename", "vector_add_bound", "--after", "s_tir.LowerInitBlock")
 # Each command that writes, the code with which it ends, and each how many-th moment is tried.
 CALLS = {
@@ -62,6 +67,7 @@ CALLS = {
     "bench": ((*BENCH, "--json", "run.json"), 0, 1),
     "bench --save": ((*BENCH, "--save", "runs"), 0, 1),
     "search": (SEARCH, 0, 1),
+    "tune": ((*TUNE, "-o", "db"), 0, 2),
     "pass": ((*PASSES, "--state", "trials", "--report", "page.html"), 0, 3),
 }
 AT_MOST = 99
@@ -115,6 +121,16 @@ class QuickMachine(FakeMachine):
         return lambda: np.add(a, b, out=c)
 
 
+def build_none(builder: CandidateBuilder, inputs: Sequence[Any]) -> list[BuilderResult]:
+    """What other processes compile, for `run_none`."""
+    return [BuilderResult("nowhere", None) for _ in inputs]
+
+
+def run_none(runner: CandidateRunner, inputs: Sequence[Any]) -> list[Done]:
+    """Faster than all that were run before."""
+    return [Done(RunnerResult([1e-3 / next(QuickMachine.made)], None)) for _ in inputs]
+
+
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     """The working directory's, and that of the cache and of temporary files."""
@@ -155,6 +171,9 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     for module in ("bench", "search"):
         monkeypatch.setattr(f"tirstep.cli.{module}.make_machine", lambda _: QuickMachine())
     monkeypatch.setattr("tirstep.bench.search.compile_all", compile_none)
+    monkeypatch.setattr(CandidateBuilder, "build", build_none)
+    monkeypatch.setattr(CandidateRunner, "run", run_none)
+    monkeypatch.setattr("tirstep.tuning.database._verify", lambda *_: None)
     yield disk
     monkeypatch.undo()
 

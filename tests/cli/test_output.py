@@ -41,8 +41,8 @@ CALLS = {
     "golden": ("golden", "--write", "vector_add_bound", "--golden-dir", "{folder}/golden"),
     "record": ("record", "{folder}/record", "vector_add_bound"),
 }
-ELSEWHERE = {"bench", "search", "serve", "upgrade-report"}
-"""They need a GPU, or two records; the same `Screen` prints for them."""
+ELSEWHERE = {"bench", "search", "serve", "tune", "upgrade-report"}
+"""They need a GPU, processes or two records; the same `Screen` prints for them."""
 PLAIN = [("--help",), ("--version",), *((name, "--help") for name in COMMANDS)]
 FULL = "tirstep: standard output cannot be written: No space left on device\n"
 

@@ -283,6 +283,27 @@ MISTAKES = [
     (RECIPE.replace('"C"', '"Q"'), "check wrong.py", "wrong.py:5.*schedules 'Q'"),
     (RECIPE.replace("yield", "pass #"), "check wrong.py", "wrong.py:5: .*never yields"),
     (RECIPE.replace("yield", "return; yield"), "check wrong.py", "wrong.py:5 yields no step"),
+    (RECIPE.replace('"a"', "sch.mod"), "check wrong.py", "yields a value of type IRModule, which"),
+    (
+        f'{RECIPE}    sch.unroll(sch.get_loops("C")[0])\n',
+        "check wrong.py",
+        "wrong.py:5 changes the schedule behind its last step 'a'; yield a name at its end",
+    ),
+    (
+        RECIPE.replace('"twice"', "twice").replace("t_example=S", 't_example=Example({"m": 9})'),
+        "check wrong.py",
+        r"sizes of default_example are m, and those of 'twice' are n; write Example\(\{\"n\": 64\}",
+    ),
+    (
+        RECIPE.replace('{"n": 96}', '{"n": 96}, config={"tread": 8}'),
+        "check wrong.py",
+        "the config of default_example has 'tread', and 'mine' no such size; leave it out",
+    ),
+    (
+        RECIPE.replace('kernel="twice", ', ""),
+        "check wrong.py",
+        "kernel is missing; pass kernel=...$",
+    ),
     (RECIPE.replace(", golden=S", ""), "check wrong.py", "wrong.py:5: .*golden is missing; pass"),
     (RECIPE.replace('Example({"n": 96})', "96"), "check wrong.py", "is not of the type Example"),
     (RECIPE.replace('{"n": 96}', "96"), "check wrong.py", "wrong.py:3: .*shape=96 is no dict"),

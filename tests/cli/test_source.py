@@ -51,7 +51,7 @@ def test_the_diff_of_one_step(command: Command):
     result = command("source", "window_sum_shared", "--diff", "--step", "3")
     (heading,) = (line for line in result.out.splitlines() if line.startswith("# "))
     assert "→ window_sum_shared/03_fetched_cooperatively  +" in heading
-    assert "stencil.py:" in heading
+    assert "conv1d.py:" in heading
 
 
 def test_as_json(command: Command):

@@ -10,7 +10,7 @@ import pytest
 import tvm
 
 from tirstep.lowering_checks import get_device
-from tirstep.lowering_checks.records import RECORD, record_recipe, write_record
+from tirstep.lowering_checks.upgrades import RECORD, record_recipe, write_record
 from tirstep.transforms.recipes import find_recipe
 
 from .conftest import Command
@@ -226,3 +226,16 @@ def test_no_folder_of_other_things_is_written_to(command: Command, tmp_path: Pat
     result = command("record", tmp_path, NAME)
     assert result.code == 2
     assert "has other files; give a new folder, or one of a record" in result.err
+
+
+@pytest.mark.parametrize("name", [".git", "mine"])
+def test_a_new_record_takes_no_folder_of_others_away(command: Command, tmp_path: Path, name: str):
+    """It takes the place of the whole folder, in which its user may have put something."""
+    (tmp_path / "record.json").write_text('{"recipes": {"mine": {}}}')
+    other = tmp_path / name
+    other.mkdir()
+    (other / "HEAD").write_text("ref")
+    result = command("record", tmp_path, NAME)
+    assert result.code == 2
+    assert f"{other} is no part of the record there; move it" in result.err
+    assert (other / "HEAD").read_text() == "ref"

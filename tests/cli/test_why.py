@@ -222,3 +222,40 @@ def test_a_refused_program_has_no_step_before_it(command: Command, tmp_path: Pat
 def test_no_step_comes_before_the_kernel(command: Command, tmp_path: Path):
     result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")
     assert "the kernel as it was written: no step comes before it" in result.out
+
+
+def test_threads_that_are_unsound_are_told_where_no_answer_is_wrong(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A block that no loop binds is right on a CPU, and `check` says that it runs on the host."""
+    monkeypatch.chdir(tmp_path)
+    Path("half.py").write_text(HALF_BOUND)
+    told = "block 'D' is in no kernel, and would run on the host"
+    assert told in command("check", "half.py").out
+    result = command("why", "half.py")
+    assert result.code == 1
+    assert "no answer is wrong, but the last step is unsound on a GPU" in result.out
+    assert told in " ".join(result.out.split())
+
+
+HALF_BOUND = """
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+@I.ir_module
+class Two:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"),
+             D: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.sblock("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = A[vi] + T.float32(1)
+        for i in range(8):
+            with T.sblock("D"):
+                vi = T.axis.spatial(8, i)
+                D[vi] = C[vi] + T.float32(1)
+
+def half(sch):
+    sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "threadIdx.x")
+"""

@@ -7,10 +7,10 @@ from tvm.s_tir import Schedule
 from tvm.tirx import BufferStore, For, ForKind
 
 from tirstep.lowering_checks import DeviceError, get_device
-from tirstep.lowering_checks.compile.compiling import compile_module
-from tirstep.lowering_checks.compile.limits import (
+from tirstep.lowering_checks.compile.compiling import (
     MAX_LANES,
     MAX_STATEMENTS,
+    compile_module,
     count_copies,
     require_compilable,
 )

@@ -6,8 +6,8 @@ import itertools
 import pytest
 from golden_runs import run_golden
 
-from tirstep.lowering_checks import check_ownership, other_runs, run_recipe
-from tirstep.lowering_checks.other_runs import (
+from tirstep.lowering_checks import check_ownership, run_recipe, verdict
+from tirstep.lowering_checks.verdict import (
     LimitedRuns,
     OtherRun,
     find_odd_run,
@@ -116,7 +116,7 @@ def test_runs_are_limited_in_number_and_time(monkeypatch: pytest.MonkeyPatch) ->
     run = run_golden(RECIPES["vector_add_bound"])
     many = [OtherRun(run, "again")] * 5
     clock = itertools.count()
-    monkeypatch.setattr(other_runs.time, "process_time", lambda: next(clock))
+    monkeypatch.setattr(verdict.time, "process_time", lambda: next(clock))
     assert len(list(LimitedRuns(many, None, 4))) == 4
     assert len(list(LimitedRuns(many, 3, 5))) == 3
     assert len(list(LimitedRuns(many, 0, 5))) == 1

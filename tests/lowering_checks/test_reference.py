@@ -16,7 +16,7 @@ from tirstep.lowering_checks.bisect import bisect_run
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import SimulatorDevice
-from tirstep.lowering_checks.numeric import check_numbers
+from tirstep.lowering_checks.numeric import check_numbers, make_cases
 from tirstep.lowering_checks.reference import ModuleKernel, ModuleProblem
 from tirstep.lowering_checks.steps import run_recipe
 from tirstep.lowering_checks.verdict import judge_run
@@ -135,9 +135,35 @@ def saturated(A: T.Buffer((40,), "int32"), C: T.Buffer((40,), "int8")) -> None:
         C[i] = T.Cast("int8", T.min(T.max(A[i], -128), 127))
 
 
+@T.prim_func
+def largest8(A: T.Buffer((16, 50), "int8"), C: T.Buffer((16,), "int8")) -> None:
+    for i in range(16):
+        C[i] = T.min_value("int8")
+        for j in range(50):
+            C[i] = T.max(C[i], A[i, j])
+
+
+@T.prim_func
+def halves(A: T.Buffer((16,), "int8"), B: T.Buffer((16,), "int8"), C: T.Buffer((16,), "int8")):
+    for i in range(16):
+        C[i] = T.Cast("int8", (T.Cast("int32", A[i]) + T.Cast("int32", B[i])) // 2)
+
+
+@T.prim_func
+def halves8(A: T.Buffer((16,), "int8"), B: T.Buffer((16,), "int8"), C: T.Buffer((16,), "int8")):
+    for i in range(16):
+        C[i] = (A[i] + B[i]) // T.int8(2)
+
+
+SUM = '(T.Cast("int32", A[i]) + T.Cast("int32", B[i])) // 2'
+
+
 @pytest.mark.parametrize(
     ("function", "right", "wrong"),
     [
+        (largest8, "range(50)", "range(49)"),
+        (largest8, "range(50)", "range(1, 50)"),
+        (halves, SUM, 'T.Cast("int32", A[i] + B[i]) // 2'),
         (largest, "range(500)", "range(499)"),
         (largest, "range(500)", "range(1, 500)"),
         (largest, "T.max(C[i]", "T.min(C[i]"),
@@ -157,6 +183,16 @@ def test_what_only_extremes_show_is_found(
     assert right in text
     planted = tvm.script.from_source(text.replace(right, wrong))
     assert check_numbers(problem, planted, CpuDevice(), where="", seed=seed)
+
+
+def test_nothing_overflows_on_the_way_to_a_quotient() -> None:
+    """A program that adds in int8 is run on what that holds, which its quotient does not show."""
+    problem = ModuleKernel(tvm.IRModule({"main": halves8}), "halves").problem()
+    cases = make_cases(problem, 0)
+    for case in (*cases.exact, *cases.floats):
+        total = case.inputs[0].astype("int32") + case.inputs[1]
+        assert total.min() >= -128
+        assert total.max() <= 127
 
 
 def test_a_missing_barrier_is_found() -> None:

@@ -19,7 +19,7 @@ from tvm.script import tirx as T
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.devices import rpc
 from tirstep.lowering_checks.devices.rpc import RpcDevice, read_address
-from tirstep.remote.serving import ServeError, Service, start_server
+from tirstep.remote import ServeError, Service, start_server
 from tirstep.transforms.recipes import RECIPES
 
 pytestmark = pytest.mark.xdist_group("rpc")  # whose server starts once

@@ -9,8 +9,11 @@ from tvm.ir import Range
 
 from tirstep.lowering_checks import numeric, self_test
 from tirstep.lowering_checks.devices.simulator import async_copies
-from tirstep.lowering_checks.self_test import find_blind_checks
-from tirstep.lowering_checks.self_test_transforms import list_broken_passes, list_broken_refusals
+from tirstep.lowering_checks.self_test import (
+    find_blind_checks,
+    list_broken_passes,
+    list_broken_refusals,
+)
 from tirstep.modules import numeric as numbers
 from tirstep.transforms import decorators
 from tirstep.transforms.legality import threads
@@ -80,18 +83,18 @@ EAGER = {
     "head of the next iteration": (
         barriers,
         "_find_redundant",
-        "*find_accesses(again, loop, variables, ahead=1),",
+        "*find_shared_accesses(again, loop, variables, ahead=1),",
         "",
     ),
     "value that has changed since": (
         barriers,
-        "find_accesses",
+        "find_shared_accesses",
         "if not find_all(node.condition, TensorLoad)",
         "",
     ),
     "two tiles to which TVM gives one place": (
         barriers,
-        "Access.is_harmless_with",
+        "SharedAccess.is_harmless_with",
         "return self.is_lasting and other.is_lasting",
         "return True",
     ),

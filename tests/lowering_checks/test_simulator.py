@@ -295,17 +295,20 @@ def test_too_many_threads_are_found() -> None:
     assert "launch: extent 2048 of 'threadIdx.x' exceeds a GPU's limit of 1024" in found
 
 
-def test_too_much_shared_memory_is_found() -> None:
-    problem = vector_add.problem(32768)
+@pytest.mark.parametrize(("n", "operands", "together"), [(32768, 1, 131072), (8192, 2, 65536)])
+def test_too_much_shared_memory_is_found(n: int, operands: int, together: int) -> None:
+    """One tile beyond the limit, or two that are each within it."""
+    problem = vector_add.problem(n)
     sch = Schedule(problem.module)
     block = sch.get_sblock("C")
     outer, _, inner = sch.split(sch.get_loops(block)[0], [1, None, 256])
     sch.bind(outer, "blockIdx.x")
     sch.bind(inner, "threadIdx.x")
-    copy = cache_read_at(sch, block, outer, operand=0)
-    sch.bind(sch.split(sch.get_loops(copy)[-1], [None, 256])[1], "threadIdx.x")
+    for operand in range(operands):
+        copy = cache_read_at(sch, block, outer, operand=operand)
+        sch.bind(sch.split(sch.get_loops(copy)[-1], [None, 256])[1], "threadIdx.x")
     (finding,) = findings(problem, sch.mod)
-    assert "131072 bytes of scope 'shared' exceed a GPU's limit of 49152" in str(finding)
+    assert f"{together} bytes of scope 'shared' exceed a GPU's limit of 49152" in str(finding)
 
 
 @pytest.mark.parametrize("threads", [8, 16, 32, 64, 96])

@@ -11,7 +11,7 @@ from golden_runs import run_golden
 from tvm.script import from_source
 
 from tirstep.lowering_checks import Finding, GoldenStore, get_device, judge_run, run_recipe, verdict
-from tirstep.lowering_checks.other_runs import OtherRun, find_other_runs, try_run
+from tirstep.lowering_checks.verdict import OtherRun, find_other_runs, try_run
 from tirstep.modules import KernelError, get_kernel
 from tirstep.transforms.recipes import RECIPES
 

@@ -81,7 +81,7 @@ def test_the_index_of_the_largest_is_checked_as_well() -> None:
         ({"elements": lambda: 1}, r"^minmax: its elements does not take n \(.*\); let it end with"),
         (
             {"reference": lambda a, b, s, **_: a},
-            r"^minmax\(n=17\): its reference returns 1 arrays, and it has 2 outputs; return a",
+            r"^minmax\(n=17\): its reference returns 1 array, and it has 2 outputs; return a",
         ),
         (
             {"reference": lambda a, b, s, **_: (a, b[1:])},
@@ -91,7 +91,7 @@ def test_the_index_of_the_largest_is_checked_as_well() -> None:
             {"outputs": 1},
             r"^minmax: it stores to low, high, and its outputs are high; put outputs last, and say",
         ),
-        ({"error": lambda a, b, s, **_: a}, r"^minmax\(n=17\): its error returns 1 arrays"),
+        ({"error": lambda a, b, s, **_: a}, r"^minmax\(n=17\): its error returns 1 array,"),
         ({"error": lambda a, b, s, **_: (a, None)}, r"^minmax.* its error of high is None; return"),
         ({"terms": lambda **_: None}, "^minmax: its terms are None; return an integer >= 0$"),
         (
@@ -117,6 +117,16 @@ def test_a_mistake_in_a_kernel(changes: dict[str, Any], sentence: str) -> None:
 def test_a_dtype_without_accumulators() -> None:
     with pytest.raises(KernelError, match=r"^minmax: a kernel has an option dtype and accumul"):
         make(accumulators={"float32": ("float32",)})
+
+
+def test_a_dtype_that_is_no_option() -> None:
+    """It may be given by place then, as a size."""
+
+    def plus(n: int, dtype: str = "float32") -> tvm.IRModule:
+        return minmax(n)
+
+    with pytest.raises(KernelError, match=r"^plus: dtype is no size; write plus\(n, \*, dtype\)"):
+        make().meaning(plus)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tirstep.lowering_checks.devices.device import run
 from tirstep.modules import Problem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms import TransformError, mask_bounds, quads
-from tirstep.transforms.passes import mask_splits
+from tirstep.transforms.passes import mask_loops
 from tirstep.transforms.recipes import LADDERS, RECIPES
 
 SHAPE = {"batch": 1, "heads": 2, "queries": 64, "keys": 96, "dim": 32}
@@ -92,7 +92,7 @@ def find_wrong(name: str) -> list[Finding]:
     ("name", "at", "what", "more"),
     [
         ("attention_mma_causal_ended", mask_bounds.Masks, "_find_bound", -1),
-        ("attention_mma_causal_parted", mask_splits, "_count_whole", 1),
+        ("attention_mma_causal_parted", mask_loops, "_count_whole", 1),
     ],
     ids=["the last tile left out", "a tile on the diagonal not masked"],
 )

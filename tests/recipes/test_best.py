@@ -107,3 +107,20 @@ def test_a_table_answers_for_shapes_that_it_has_alone(table: Path):
 
     assert choose(256, 256) == choose(256, 260) == 4
     assert 4 not in (choose(256, 257), choose(512, 256), choose(256, 256, "NVIDIA L4"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "nearest"),
+    [
+        ((100, 200, 300), (128, 256, 256)),
+        ((2048, 64, 64), (4096, 64, 64)),
+        ((9000, 9000, 9000), (4096, 4096, 4096)),
+        ((1, 1, 1), (128, 256, 256)),
+    ],
+)
+def test_of_a_table_the_nearest_shape_by_ratio_is_taken(table: Path, shape, nearest):
+    known = ("4096x4096x4096", "128x256x256", "4096x64x64")
+    table.write_text(of_shapes({name: {"config": {"tile_k": len(name)}} for name in known}))
+    chosen = choose_tuned("matmul", device=DEVICE, dtype="float16", shape=shape)
+    assert (chosen.shape, chosen.dtype) == (nearest, "float32")
+    assert chosen.config == {"tile_k": len("x".join(map(str, nearest)))}

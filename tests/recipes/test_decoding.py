@@ -216,6 +216,7 @@ def soften(problem: Problem, inputs: list[np.ndarray]) -> tuple[list[np.ndarray]
         ({**SHAPE, "keys": 33}, WHOLE, "loop 'j' runs 33 times, which parts=2 does not divide"),
         ({**SHAPE, "keys": 24}, WHOLE, "loop 'j' runs 6 times"),
         ({**SHAPE, "dim": 12}, WHOLE, "12"),
+        (SHAPE, {**WHOLE, "ranges": 0}, "parts=0 is no number of ranges; use 2 or more"),
     ],
 )
 def test_what_does_not_divide_is_refused(shape: dict, config: dict, sentence: str) -> None:

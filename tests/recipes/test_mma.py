@@ -21,7 +21,7 @@ from tirstep.transforms.recipes.mma import choose_mma_config
 from tirstep.tvm_compat import Call, SBlock
 
 SIMULATOR = get_device("simulator")
-LAST = RECIPES["matmul_mma_grouped"]
+LAST = RECIPES["matmul_mma_block_swizzle"]
 SMALL = LAST.golden.config
 
 
@@ -74,7 +74,9 @@ def test_other_configs(config: dict) -> None:
     check(run_recipe(LAST, shape, options={"dtype": "float16"}, config={**SMALL, **config}))
 
 
-@pytest.mark.parametrize("name", ["matmul_mma_grouped", "matmul_mma_split_k", "matmul_mma_best"])
+@pytest.mark.parametrize(
+    "name", ["matmul_mma_block_swizzle", "matmul_mma_split_k", "matmul_mma_best"]
+)
 def test_every_step_is_right(name: str) -> None:
     """On the CPU while it has no instruction, which the simulator would take minutes for."""
     run, cpu = run_golden(RECIPES[name]), get_device("cpu")

@@ -58,3 +58,11 @@ def test_the_tiles_of_a_batch_are_counted_together():
     }
     assert best[1].rate.tile == (64, 64)
     assert (best[16].rate, best[16].parts) == (rates[0], 1)
+
+
+def test_operands_of_open_sizes_are_copied() -> None:
+    """Whether a copy adds zeros was asked of sizes as numbers, which open ones are not."""
+    config = {"threads": (4, 8), "thread_tile": (2, 2), "tile_k": 8, "warp": (4, 8), "tail": "copy"}
+    shape = {"batch": 2, "m": 5, "n": 12, "k": 9}
+    recipe = RECIPES["batched_matmul_prefetched"]
+    check(run_recipe(recipe, shape, config=config, symbolic=("m", "k")), "simulator")

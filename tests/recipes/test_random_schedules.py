@@ -13,8 +13,28 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tirstep import transforms as tr
-from tirstep.strategies.players import MOVES, SIZES, WEIGHTS, Dice, Player, draw_huge, draw_problem
-from tirstep.strategies.plays import LIMIT, TOO_LONG, Play, is_finished, judge, require_structure
+from tirstep.modules import kernels
+from tirstep.strategies.players import (
+    MOVES,
+    RARE,
+    SIZES,
+    WEIGHTS,
+    Dice,
+    Player,
+    draw_huge,
+    draw_problem,
+    draw_rare,
+)
+from tirstep.strategies.plays import (
+    LIMIT,
+    PREFIX,
+    TOO_LONG,
+    Play,
+    find_kernels,
+    is_finished,
+    judge,
+    require_structure,
+)
 
 EXAMPLES = max(10, settings().max_examples)
 ALL = pytest.mark.parametrize("name", SIZES)
@@ -89,14 +109,35 @@ def test_every_public_transform_has_a_move() -> None:
     }
 
 
+def test_every_kernel_is_drawn_by_the_long_fuzzer() -> None:
+    """A new kernel takes part, or this fails."""
+    assert {*SIZES, *RARE} == set(kernels())
+    for trial in range(20):
+        for name in RARE:
+            assert draw_rare(Dice(f"rare:{trial}"), name).kernel.name == name
+
+
+def test_sizes_of_one_and_odd_ones_are_drawn() -> None:
+    """Of each kernel, without which no test would meet loops of one iteration, and tails."""
+    for draw, names in ((draw_problem, SIZES), (draw_rare, RARE)):
+        for name in names:
+            drawn = [draw(Dice(f"sizes:{trial}"), name).shape.values() for trial in range(60)]
+            assert any(1 in sizes for sizes in drawn), name
+            assert any(size % 2 and size > 1 for sizes in drawn for size in sizes), name
+
+
 def test_most_random_schedules_can_be_launched() -> None:
-    """Otherwise the simulator would see few of them."""
-    finished, done = 0, {}
+    """Otherwise the simulator would see few of them; some begin as recipes, or are two kernels."""
+    finished, begun, several, done = 0, 0, 0, {}
     for trial in range(39):
         choice = Dice(f"launch:{trial}")
         play = Play(draw_problem(choice, list(SIZES)[trial % len(SIZES)]))
         Player(choice, play).play_all(10)
         finished += is_finished(play.module)
+        begun += any(call.name == PREFIX for call in play.calls)
+        several += len(find_kernels(play.module)) > 1
         done.update({key: 1 for key in play.counts if key.startswith("done ")})
-    assert finished >= 22
+    assert finished >= 33  # 28 are without the finishing phase
+    assert begun >= 12
+    assert several >= 8
     assert len(done) > len(WEIGHTS) * 2 // 5  # the rest takes more than 39 schedules

@@ -13,11 +13,12 @@ from golden_runs import run_default_example, run_golden
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
+from tvm.script import tirx as T
 from tvm.tirx import For
 
 from tirstep.lowering_checks import run_recipe
-from tirstep.modules import get_kernel, matmul, matmul_bias_relu, vector_add
-from tirstep.transforms import TransformError, bind_loop, decorators, split_loop
+from tirstep.modules import depthwise_conv2d, get_kernel, matmul, matmul_bias_relu, vector_add
+from tirstep.transforms import TransformError, bind_loop, cache_read_at, decorators, split_loop
 from tirstep.transforms.decorators import transform
 from tirstep.transforms.recipes import (
     LADDERS,
@@ -52,15 +53,48 @@ FUSED = (
 
 @ALL
 def test_the_trace_of_each_step_makes_its_module_again(recipe: Recipe) -> None:
+    """That of the last one simplified, too, as MetaSchedule keeps it, without dead instructions."""
     run = run_golden(recipe)
-    for step in run.steps:
+    simplified = run.steps[-1].trace.simplified(remove_postproc=True)
+    for module, trace in [
+        *((step.module, step.trace) for step in run.steps),
+        (run.steps[-1].module, simplified),
+    ]:
         fresh = Schedule(run.problem.module)
-        if NO_REPLAY in str(step.trace):  # it says so where it is tried
+        if NO_REPLAY in str(trace):  # it says so where it is tried
             with pytest.raises(ScheduleError, match=NO_REPLAY):
-                step.trace.apply_to_schedule(fresh, remove_postproc=False)
+                trace.apply_to_schedule(fresh, remove_postproc=False)
             continue
-        step.trace.apply_to_schedule(fresh, remove_postproc=False)
-        assert_structural_equal(fresh.mod, step.module)
+        trace.apply_to_schedule(fresh, remove_postproc=False)
+        assert_structural_equal(fresh.mod, module)
+
+
+def test_a_copy_for_some_of_several_readers_survives_the_simplified_trace() -> None:
+    """The other reader, outside of the loop, reads on as before."""
+
+    @T.prim_func(s_tir=True)
+    def two_readers(
+        a: T.Buffer((64,), "float32"),
+        b: T.Buffer((64,), "float32"),
+        c: T.Buffer((64,), "float32"),
+    ) -> None:
+        for i in range(64):
+            with T.sblock("B"):
+                vi = T.axis.spatial(64, i)
+                b[vi] = a[vi] + T.float32(1)
+        for i in range(64):
+            with T.sblock("C"):
+                vi = T.axis.spatial(64, i)
+                c[vi] = a[vi] * T.float32(2)
+
+    sch = Schedule(two_readers)
+    block = sch.get_sblock("B")
+    outer, _ = split_loop(sch, sch.get_loops(block)[0], inner=16)
+    cache_read_at(sch, block, outer, operand=0)
+    fresh = Schedule(two_readers)
+    sch.trace.simplified(remove_postproc=True).apply_to_schedule(fresh, remove_postproc=True)
+    assert_structural_equal(fresh.mod, sch.mod)
+    assert "held" not in fresh.mod.script()
 
 
 def test_only_fused_reductions_leave_a_trace_that_does_not_replay() -> None:
@@ -228,6 +262,20 @@ def test_a_module_with_other_blocks_is_refused_untouched() -> None:
     with pytest.raises(TransformError, match=sentence):
         RECIPES["matmul_naive"](sch)
     assert sch.mod.script() == before
+
+
+def test_what_tvm_refuses_of_a_primitive_is_a_refusal_of_the_recipe() -> None:
+    """decompose_padding wants sizes that are known; the recipe calls it itself."""
+    problem = depthwise_conv2d.problem(2, 1, 6, 1, 1, symbolic=("b", "c", "h", "k"))
+    running = RECIPES["depthwise_conv2d_planes"].run(
+        Schedule(problem.module), planes=8, tail="guard"
+    )
+    with pytest.raises(
+        TransformError,
+        match=r"^depthwise_conv2d_planes: TVM refuses: decompose_padding expect the block 'padded' "
+        r".*\[recipe depthwise_conv2d_planes, after step 'fragments_in_registers', ",
+    ):
+        list(running)
 
 
 def test_a_refusal_says_after_which_step_and_where() -> None:

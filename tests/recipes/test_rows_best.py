@@ -14,7 +14,7 @@ from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
 from tirstep.modules import get_kernel, softmax
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.rows_best import choose_rows
+from tirstep.transforms.recipes.rows import choose_rows
 
 KERNELS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec")
 

@@ -9,6 +9,7 @@ from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.facts import compile_facts, get_facts
 from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
 from tirstep.modules import get_kernel
+from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 
 TYPES = ("float32", "float16", "bfloat16", "int8", "tf32", "float8_e4m3fn")
@@ -61,3 +62,11 @@ def test_nothing_is_spilled(dtype):
     except CompilerMissing as error:
         pytest.skip(str(error))
     assert (compiled.refusal, compiled.values()["spills"]) == (None, 0)
+
+
+@pytest.mark.parametrize("name", ["rows", "vector", "depth", "split_k", "steps"])
+def test_counts_of_nothing_are_refused(name):
+    sch = Schedule(get_kernel("matmul")(3, 64, 96))
+    knob = "parts" if name == "split_k" else "inner" if name == "steps" else name
+    with pytest.raises(TransformError, match=f"{knob}=0 "):
+        list(LAST.run(sch, **{"threads": 8, "depth": 2, "split_k": 2, name: 0}))

@@ -11,7 +11,7 @@ from tirstep.lowering_checks.facts import compile_facts, get_facts
 from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.choosers import list_choosers
+from tirstep.transforms.recipes.forecast import list_choosers
 from tirstep.transforms.recipes.gemm_best import list_tiles, rank_configs
 from tirstep.transforms.recipes.gpus import GPUS, read_gpu
 from tirstep.transforms.recipes.time_model import Costs, Product, TileRate, estimate

@@ -19,7 +19,7 @@ from tirstep.transforms.recipes import LADDERS, RECIPES
 from tirstep.transforms.recipes.wgmma import choose_wgmma_config
 
 SIMULATOR = get_device("simulator")
-LAST = RECIPES["matmul_wgmma_grouped"]
+LAST = RECIPES["matmul_wgmma_block_swizzle"]
 SMALL = {**LAST.golden.config, "tile": (64, 32)}
 DEVICES = pytest.mark.parametrize(
     "device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)]

@@ -5,7 +5,7 @@ import pytest
 from tirstep.lowering_checks import Counts, count_accesses, run_recipe
 from tirstep.modules.convolution import CONV1D_TILE
 from tirstep.transforms import TransformError
-from tirstep.transforms.recipes import RECIPES, conv1d_fast
+from tirstep.transforms.recipes import RECIPES, conv1d
 
 SIGNAL = {"m": 1000, "n": 32}
 STRIP = {"images": 2, "planes": 4, "threads": (1, 8), "thread_tile": (16, 4)}
@@ -37,7 +37,7 @@ def test_the_window_of_a_thread_alone_is_free_of_conflicts() -> None:
 
 
 def test_tiles_of_conv1d_are_those_of_the_kernel() -> None:
-    assert conv1d_fast.MAX_TILE == CONV1D_TILE
+    assert conv1d.MAX_TILE == CONV1D_TILE
 
 
 @pytest.mark.parametrize("sizes", [{"threads": 48}, {"each": 2048}, {"each": 0}])

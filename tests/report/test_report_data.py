@@ -145,3 +145,4 @@ def test_a_module_without_a_shape_is_counted_too(tmp_path: Path):
     part = do_job(RecipeJob(f"{file}:own", (f"{file}:own",), request, "cuda", True), Screen())
     assert part.shape == ""
     assert part.steps[0].counts.sectors == 16
+    assert part.steps[0].checks.reference == "the program in float64"

@@ -23,7 +23,7 @@ from tirstep.transforms import (
     tile_block,
     vectorize_loop,
 )
-from tirstep.transforms.advice import LOOK, advise
+from tirstep.transforms.errors import LOOK, advise
 
 MODELS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (op.nn.softmax, ((6, 40),)),

@@ -253,8 +253,8 @@ def test_decompose_reduction_at_refuses_a_loop_inside_of_a_reduction(place):
     reorder_loops(sch, [i, steps.outer, j, steps.inner])
     with refuses(
         sch,
-        rf"loop '{place}' is inside of the reduction loop 'k_0', so that the sum would start anew; "
-        "choose that loop or one outside",
+        rf"loop '{place}' is inside of the reduction loop 'k_0', so that the sum would start "
+        "again; choose that loop or one outside",
     ):
         decompose_reduction_at(sch, block, {"j": j, "k_1": steps.inner}[place])
     decompose_reduction_at(sch, block, steps.outer)

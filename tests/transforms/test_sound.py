@@ -78,12 +78,9 @@ def test_what_a_net_goes_by_makes_them_others(other):
 def test_nothing_is_found_twice_in_modules_that_are_alike(monkeypatch):
     """Lost reads that were not asked for, as loops alone lose none, are asked for when they are."""
     asked = []
-    net = wrong_lowering._READS
-    monkeypatch.setattr(
-        wrong_lowering,
-        "_READS",
-        net._replace(find=lambda module: asked.append(module) or net.find(module)),
-    )
+    net, *others = wrong_lowering._READS
+    asking = net._replace(find=lambda module: asked.append(module) or net.find(module))
+    monkeypatch.setattr(wrong_lowering, "_READS", (asking, *others))
     forget()
     before = make_copy(limit=7)
     for steps, count in ((["Split"], 0), (["CacheRead"], 1), (["CacheRead"], 1), (["Split"], 1)):

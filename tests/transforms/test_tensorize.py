@@ -374,9 +374,9 @@ def test_prefetch_asynchronously_refuses_first_fragments_without_their_pipeline(
 
 def test_a_schedule_that_is_tensorized_can_be_copied() -> None:
     """TVM cannot copy one in which tensorize replaced a loop; here it replaces blocks."""
-    run = run_golden(RECIPES["matmul_mma_grouped"])
+    run = run_golden(RECIPES["matmul_mma_block_swizzle"])
     sch = Schedule(run.steps[0].module)
-    RECIPES["matmul_mma_grouped"](sch, **run.config)
+    RECIPES["matmul_mma_block_swizzle"](sch, **run.config)
     assert sch.copy().mod.script() == sch.mod.script()
 
 

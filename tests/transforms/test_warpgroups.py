@@ -261,7 +261,7 @@ def test_prefetch_asynchronously_refuses_a_pipeline_inside_of_products_first() -
 
 def test_a_schedule_that_is_tensorized_can_be_copied() -> None:
     """TVM cannot copy one in which tensorize replaced a loop; here it replaces blocks."""
-    run = run_golden(RECIPES["matmul_wgmma_grouped"])
+    run = run_golden(RECIPES["matmul_wgmma_block_swizzle"])
     sch = Schedule(run.steps[0].module)
-    RECIPES["matmul_wgmma_grouped"](sch, **run.config)
+    RECIPES["matmul_wgmma_block_swizzle"](sch, **run.config)
     assert sch.copy().mod.script() == sch.mod.script()

@@ -1,8 +1,9 @@
 """The value of a TIR expression, in Python's floats (float64), with the range of its own type.
 
 Nothing raises on the way: a quotient by 0 is infinite, so is what float32 does not hold in an
-expression of float32, and what has no value is NaN. A check on drawn numbers sees the infinities
-and NaNs that a GPU would see; only roundings are finer.
+expression of float32, and what has no value is NaN, such as an integer that its type does not hold.
+A check on drawn numbers sees the infinities and NaNs that a GPU would see; only roundings are
+finer.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from tvm.tirx import (
     Sub,
     Var,
     max_value,
+    min_value,
 )
 
 from tirstep.tvm_compat import Call, TensorLoad
@@ -44,6 +46,11 @@ from ..tir import is_choice
 NAN, INFINITY = math.nan, math.inf
 _LARGEST = {name: float(max_value(name).value) for name in ("float32", "float16", "bfloat16")}
 """The largest finite number of a type."""
+_INTEGERS = {
+    name: (int(min_value(name).value), int(max_value(name).value))
+    for name in (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+}
+"""The least and the largest number of a type."""
 
 
 class UnknownOperationError(Exception):
@@ -63,8 +70,18 @@ def evaluate(expression: Any, values: _Values, load: _Load) -> float:
 
 @functools.lru_cache(maxsize=512)  # each is evaluated on many drawn numbers
 def _compile(node: Any) -> _Compute:
-    """A node's value as a function; infinite where its type does not hold it."""
-    compute, largest = _read(node), _LARGEST.get(str(node.ty.dtype))
+    """A node's value, as a function.
+
+    What its type does not hold is infinite, or NaN if it is an integer.
+    """
+    compute, dtype = _read(node), str(node.ty.dtype)
+    if dtype in _INTEGERS:
+        least, most = _INTEGERS[dtype]
+        # What is NaN compares false, and stays NaN.
+        return lambda values, load: (
+            value if least <= (value := compute(values, load)) <= most else NAN
+        )
+    largest = _LARGEST.get(dtype)
     if largest is None:
         return compute
 
@@ -93,6 +110,8 @@ def _read(node: Any) -> _Compute:
         inner = _compile(node.a)
         return lambda values, load: not inner(values, load)
     function = next((_BINARY[kind] for kind in _BINARY if isinstance(node, kind)), None)
+    if isinstance(node, Div) and str(node.ty.dtype) in _INTEGERS:
+        function = _divide_integers
     if function is not None:
         left, right = _compile(node.a), _compile(node.b)
         return lambda values, load: function(left(values, load), right(values, load))
@@ -155,6 +174,14 @@ def _divide(a: float, b: float) -> float:
     if b == 0:
         return NAN if a == 0 or math.isnan(a) else math.copysign(INFINITY, a)
     return a / b
+
+
+def _divide_integers(a: float, b: float) -> float:
+    """The quotient, rounded towards 0."""
+    if b == 0 or math.isnan(a) or math.isnan(b):
+        return NAN
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
 
 
 def _larger(a: float, b: float) -> float:

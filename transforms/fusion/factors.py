@@ -143,14 +143,14 @@ class Scale:
         return not self.bases
 
     def get_ratio(self, value: Var, old: Any, new: Any) -> Any:
-        """``s(new) / s(old)``; 1.0 for a scale that is constant."""
+        """``s(new) / s(old)``, in the type of the term; 1.0 for a scale that is constant."""
         ratio = None
         for name, exponent in self.powers:
             change = exponent.get_change(value, old, new)
-            ratio = _product(ratio, _POWERS[name](change).astype(value.ty.dtype))
+            ratio = _product(ratio, _POWERS[name](change))
         for base, power in self.bases:
             before, after = (_put(base, value, it) for it in (old, new))
-            ratio = _product(ratio, _quotient_to(power, before, after).astype(value.ty.dtype))
+            ratio = _product(ratio, _quotient_to(power, before, after))
         return const(1.0, value.ty.dtype) if ratio is None else ratio
 
 
@@ -220,6 +220,8 @@ def find_shift(term: Any, running: Running) -> Shift | None:
 
 def _find_scaled_shift(term: Any, running: Running) -> Shift:
     """The shift of a product or a quotient of which one side neither varies nor runs."""
+    if isinstance(term, Div) and "float" not in str(term.ty.dtype) and running.varying(term):
+        raise NoRepairError(term, "rounds what changes")
     sides = [(term.a, term.b)] if isinstance(term, Div) else [(term.a, term.b), (term.b, term.a)]
     for shifted, other in sides:
         if not running.is_in(other) and not running.varying(other):
@@ -282,7 +284,12 @@ def _multiply(first: Scale, second: Scale) -> Scale:
 
 
 def _product(ratio: Any, factor: Any) -> Any:
-    return factor if ratio is None else ratio * factor
+    """The product of two floats, in the wider type: what the program computes in float32 is not
+    rounded to the type of the running value."""
+    if ratio is None:
+        return factor
+    wider = max(ratio.ty.dtype, factor.ty.dtype, key=lambda dtype: dtype.bits)
+    return ratio.astype(wider) * factor.astype(wider)
 
 
 def _quotient_to(power: float, before: Any, after: Any) -> Any:

@@ -28,7 +28,14 @@ from .factors import NoRepairError, Running
 from .nests import join_statements, simplify_indices
 from .reductions import is_reduced, replace_loads, uses_any
 from .repair import Pair, Repair, find_repair
-from .sides import Consumer, Producer, match_iterators, read_consumer, read_producer
+from .sides import (
+    Consumer,
+    Producer,
+    match_iterators,
+    read_consumer,
+    read_producer,
+    require_movable,
+)
 
 
 class FusedReductions(NamedTuple):
@@ -84,10 +91,12 @@ def fuse_reductions(
         reduction loops, serial, under which it stands alone, split and reordered before as the
         fused kernel is to be, its rows bound or not; a `consumer` in loops as they were written,
         that reduces over the same elements, by a sum, maximum or minimum, for the same rows; a
-        repair for its term; all else that it reads computed before `producer`
+        repair for its term; all else that it reads computed before `producer`; no block between
+        the two that uses the consumer's result, or changes the producer's
     """
     running = read_producer(sch, producer, loop)
     user = read_consumer(sch, consumer, running, loop)
+    require_movable(sch, user, running, loop)
     if accumulate == "apart" and not running.inner:
         raise TransformError(
             f"loop '{get_loop_name(sch, loop)}' has one term in each iteration, and no sum of its "

@@ -163,11 +163,18 @@ def derive_repair(pair: Pair) -> Repair:
         )
     if kind == "product":
         raise NoRepairError(pair.term, "would change a product by as many factors as it has terms")
+    holds_factors = "float" in pair.consumer.dtype
     if kind == "sum":
+        if not holds_factors:
+            raise NoRepairError(
+                pair.term, f"changes by a factor, which {pair.consumer.dtype} sums do not hold"
+            )
         return _repair_by_scale(pair, find_scale(pair.term, pair.running), old, new)
     try:
         shift = find_shift(pair.term, pair.running)
     except NoRepairError as error:
+        if not holds_factors:
+            raise
         scale = find_scale(pair.term, pair.running)
         if not scale.is_positive:
             raise NoRepairError(
@@ -205,10 +212,6 @@ def _is_neutral(reduction: Reduction) -> bool:
 def _repair_by_scale(pair: Pair, scale: Scale, old: Var, new: Var) -> Repair:
     if scale is ANY:
         raise NoRepairError(pair.term, "is 0 throughout")
-    if "float" not in pair.consumer.dtype:
-        raise NoRepairError(
-            pair.term, f"changes by a factor, which {pair.consumer.dtype} sums do not hold"
-        )
     return Repair(scale.get_ratio(pair.running.value, old, new), "factor", old, new)
 
 
@@ -253,6 +256,10 @@ def _find_wrong(pair: Pair, repair: Repair, reduce: Reduce) -> str | None:
             raise NoRepairError(
                 pair.term, f"has the operation '{error}', which is not evaluated on drawn numbers"
             ) from error
+        if math.isnan(wanted) and "float" not in pair.consumer.dtype:
+            raise NoRepairError(
+                pair.term, f"has {name} values that {pair.consumer.dtype} does not hold"
+            )
         if math.isfinite(wanted):
             compared += 1
             close = _CLOSE.get(pair.consumer.dtype, _COARSE)
@@ -394,7 +401,8 @@ class _Drawn:
             self.known[key] = self.generator.randint(0, _STEPS)
         elif key not in self.known:
             is_first = varies and name in self.first
-            self.known[key] = self.draw(self.generator, step, is_first)
+            value = self.draw(self.generator, step, is_first)
+            self.known[key] = abs(value) if "uint" in str(node.ty.dtype) else value
         return self.known[key]
 
     def _counts(self, node: Any) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from tirstep.tvm_compat import Analyzer, IterMapLevel, SBlock, TensorLoad, detec
 from ..errors import TransformError
 from ..queries import get_loop_name, get_outer_loops, get_realize, get_sblock_name
 from ..tir import (
+    bind_ranges,
     constant,
     find_all,
     get_axis,
@@ -226,12 +228,34 @@ def _require_free(sch: Schedule, block: SBlockRV, name: str) -> None:
             f"block '{name}' has the predicate {get_realize(sch, block).predicate}",
             "fuse before its loops are split: those of the producer decide",
         )
-    for node in get_outer_loops(sch, block):
+    loops = get_outer_loops(sch, block)
+    if not goes_over_each_once(get_realize(sch, block), loops):
+        raise TransformError(
+            f"the loops of block '{name}' do not go over each of its elements once",
+            "write them so that each loop is one iterator, from its beginning to its end",
+        )
+    for node in loops:
         if get_axis(node) is not None and is_used_by(node, get_realize(sch, block)):
             raise TransformError(
                 f"loop '{node.loop_var.name}' of block '{name}' is bound to '{get_axis(node)}'",
                 "bind the producer's loops alone: the consumer moves under them",
             )
+
+
+def goes_over_each_once(realize: Any, loops: Sequence[For]) -> bool:
+    """Whether loops give a block's iterators each point of their domains once.
+
+    Of open extents nothing is asked.
+    """
+    values, items = list(realize.iter_values), realize.block.iter_vars
+    used = [loop for loop in loops if uses_any_of(loop.loop_var, values)]
+    extents = [constant(loop.extent) or 0 for loop in used]
+    domains = [constant(item.dom.extent) or 0 for item in items]
+    if 0 in (*extents, *domains):
+        return True
+    ranges = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in used}
+    is_once = detect_iter_map(values, ranges, check_level=IterMapLevel.Bijective)
+    return bool(is_once) and math.prod(extents) == math.prod(domains)
 
 
 def is_used_by(loop: For, realize: Any) -> bool:
@@ -310,11 +334,8 @@ def _require_ready(
 ) -> None:
     """Refuse a consumer that reads what is not there yet, or not whole, under the loop."""
     under = find_all(sch.get(loop), SBlock)
-    scope = sch.get_sref(loop)
-    while scope.parent is not None and not isinstance(scope.parent.stmt, SBlock):
-        scope = scope.parent
-    nest, name = scope.stmt, consumer.reduction.name
-    before = _list_before(scope.parent.stmt.body, nest)
+    name = consumer.reduction.name
+    before = _list_before(*_find_nest(sch, loop))
     for load in find_all(consumer.term, TensorLoad):
         for writer in writers.get(load.source, []):
             if load.source.same_as(producer.buffer) or is_among(writer, before):
@@ -329,10 +350,46 @@ def _require_ready(
             )
 
 
-def _list_before(body: Any, nest: Any) -> list[SBlock]:
-    """The blocks of a scope that stand before a nest."""
+def require_movable(sch: Schedule, consumer: Consumer, producer: Producer, loop: LoopRV) -> None:
+    """Refuse a consumer that cannot move up to a loop: another block uses its result on the way.
+
+    So it is where another block changes the running value before the consumer reads it.
+    """
+    scope, nest = _find_nest(sch, loop)
+    before, own = _list_before(scope, nest), consumer.reduction.block
+    passed = [block for block in find_all(scope.body, SBlock) if not is_among(block, before)]
+    places = [place for place, block in enumerate(passed) if block.same_as(own)]
+    passed = passed[: places[0] if places else 0]
+    inside = find_all(sch.get(loop), SBlock)
+    for block in passed:
+        written = [region.source for region in block.writes]
+        used = [*written, *(region.source for region in block.reads)]
+        if is_among(consumer.reduction.buffer, used):
+            buffer, what = consumer.reduction.buffer, "uses"
+        elif is_among(producer.buffer, written) and not is_among(block, inside):
+            buffer, what = producer.buffer, "changes"
+        else:
+            continue
+        raise TransformError(
+            f"block '{block.name_hint}' {what} '{buffer.name}' between loop "
+            f"'{get_loop_name(sch, loop)}' and block '{consumer.reduction.name}', which would move "
+            "in front of it",
+            "move that block first, or give it a buffer of its own",
+        )
+
+
+def _find_nest(sch: Schedule, loop: LoopRV) -> tuple[SBlock, For]:
+    """The block around a loop, and the outermost loop around that there."""
+    nest = sch.get_sref(loop)
+    while nest.parent is not None and not isinstance(nest.parent.stmt, SBlock):
+        nest = nest.parent
+    return nest.parent.stmt, nest.stmt
+
+
+def _list_before(scope: SBlock, nest: For) -> list[SBlock]:
+    """The blocks in another one that stand before a nest."""
     found: list[SBlock] = []
-    for statement in list_statements(body):
+    for statement in list_statements(scope.body):
         if statement.same_as(nest):
             break
         found += find_all(statement, SBlock)
@@ -391,8 +448,14 @@ def _require_each_once(producer: Producer, consumer: Consumer, matched: dict[Any
 
 
 def _covers(producer: Producer, loops: list[For], domain: Range, matched: Any) -> bool:
-    """Whether an expression of the producer's iterators takes all values of a domain."""
-    if isinstance(matched, Var):
+    """Whether an expression of the producer's iterators takes all values of a domain.
+
+    Of open extents an iterator's domain is taken for what its loops go over.
+    """
+    value = get_value(matched, producer.chain)
+    used = [loop for loop in loops if is_used(loop.loop_var, value)]
+    is_open = any(constant(loop.extent) is None for loop in used)
+    if isinstance(matched, Var) and is_open:
         own = producer.get_domain(matched)
         analyzer = Analyzer()
         if all(
@@ -400,13 +463,9 @@ def _covers(producer: Producer, loops: list[For], domain: Range, matched: Any) -
             for first, second in ((own.min, domain.min), (own.extent, domain.extent))
         ):
             return True
-    value, analyzer = get_value(matched, producer.chain), Analyzer()
-    count = 1
-    for loop in loops:
-        if is_used(loop.loop_var, value):
-            analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
-            count *= constant(loop.extent) or 0
-    bound = analyzer.const_int_bound(value)
+    count = math.prod(constant(loop.extent) or 0 for loop in used)
+    bound = bind_ranges(used).const_int_bound(value)
+    analyzer = Analyzer()
     is_dense = bound.max_value - bound.min_value + 1 == count
     return (
         is_dense

@@ -37,7 +37,14 @@ from .nests import (
 )
 from .reductions import Definition, Reduction, loads_of
 from .repair import Repair, find_split_repair
-from .sides import Consumer, Producer, match_iterators, read_consumer, read_producer
+from .sides import (
+    Consumer,
+    Producer,
+    goes_over_each_once,
+    match_iterators,
+    read_consumer,
+    read_producer,
+)
 
 
 class SplitReductions(NamedTuple):
@@ -94,15 +101,18 @@ def split_reductions(
             "split the reductions first, and fuse those of the ranges",
         )
     users = [read_consumer(sch, each, running, loop) for each in consumers]
+    _require_different(users)
     scope = get_scope(sch, loop).stmt
     split = _plan(scope, running, parts, users)
-    for user in users:
+    order = find_all(scope, SBlock)
+    for user in sorted(users, key=lambda it: order.index(it.reduction.block)):
         split.add_consumer(user)
     _require_as_written(scope, split)
     new = edit_scope(scope, split.rebuild(scope.body), split.buffers)
     replace_scope(sch, producer, new, split.reuse, who="split_reductions")
     function = get_function(sch, producer)
-    made = (split.parts, split.elements)
+    blocks = [running.reduction.block, *(user.reduction.block for user in users)]
+    made = ([split.parts[it] for it in blocks], split.elements)
     return SplitReductions(*([sch.get_sblock(it, function) for it in names] for names in made))
 
 
@@ -137,7 +147,8 @@ class _Split:
     value : the producer's values of the ranges
     nests : what comes in the place of a block
     made : definitions of the ranges, by the buffer of before
-    parts, elements : names of blocks
+    parts : the name of the block that reduces each range of a block
+    elements : names of blocks
     """
 
     producer: Producer
@@ -152,7 +163,7 @@ class _Split:
     made: dict[Any, _Element] = field(default_factory=dict)
     buffers: list[Any] = field(default_factory=list)
     reuse: dict[SBlock, SBlock] = field(default_factory=dict)
-    parts: list[str] = field(default_factory=list)
+    parts: dict[SBlock, str] = field(default_factory=dict)
     elements: list[str] = field(default_factory=list)
 
     def name(self, base: str) -> str:
@@ -209,7 +220,7 @@ class _Split:
         buffer = self.add_buffer(reduction.buffer, f"{reduction.buffer.name}_part", shape)
         body = reduction.combine(BufferLoad(buffer, indices), term(at))
         name = self.name(f"{reduction.name}_part")
-        self.parts.append(name)
+        self.parts[reduction.block] = name
         update, init = (BufferStore(buffer, it, indices) for it in (body, reduction.identity))
         block = make_block(name, at.point.iterators, update, init, like=reduction.block)
         return buffer, build_nest(block, at.point.axes, (), ())
@@ -343,7 +354,7 @@ def _plan(scope: SBlock, producer: Producer, parts: int, users: Sequence[Consume
     repairs, steps = {}, {}
     for user in users:
         matched = match_iterators(producer, user)
-        steps[user.reduction.block] = _require_one_iterator(user, matched)
+        steps[user.reduction.block] = _require_one_iterator(user)
         pair = make_pair(producer, user, matched)
         try:
             repairs[user.reduction.block] = find_split_repair(pair)
@@ -372,6 +383,14 @@ def _require_one_loop(sch: Schedule, block: SBlockRV) -> LoopRV:
     return loops[0]
 
 
+def _require_different(users: Sequence[Consumer]) -> None:
+    for place, user in enumerate(users):
+        if any(user.reduction.block.same_as(other.reduction.block) for other in users[:place]):
+            raise TransformError(
+                f"block '{user.reduction.name}' is among the consumers twice", "name each once"
+            )
+
+
 def _require_parts(sch: Schedule, loop: LoopRV, parts: int) -> None:
     if parts < 2:
         raise TransformError(f"parts={parts} is no number of ranges", "use 2 or more")
@@ -390,7 +409,7 @@ def _require_parts(sch: Schedule, loop: LoopRV, parts: int) -> None:
         )
 
 
-def _require_one_iterator(consumer: Consumer, matched: dict[Any, Any]) -> IterVar:
+def _require_one_iterator(consumer: Consumer) -> IterVar:
     """The one iterator that a consumer reduces over, which is the producer's."""
     reduced = consumer.reduction.iterators(reduced=True)
     if len(reduced) != 1:
@@ -408,7 +427,12 @@ def _require_as_written(scope: SBlock, split: _Split) -> None:
     chains = [chain for chain in statements if chain is not None]
     for block in split.nests:
         chain = next((each for each in chains if each.block.same_as(block)), None)
-        if chain is None or chain.get_conditions() or len(chain.loops) != len(block.iter_vars):
+        if (
+            chain is None
+            or chain.get_conditions()
+            or len(chain.loops) != len(block.iter_vars)
+            or not goes_over_each_once(chain.realize, chain.loops)
+        ):
             raise TransformError(
                 f"the loops of block '{block.name_hint}' are not as they were written",
                 "split the reductions before other steps",

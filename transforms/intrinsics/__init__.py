@@ -2,7 +2,7 @@
 
 from .fragments import (
     Element,
-    Place,
+    FragmentPlace,
     Role,
     get_depth,
     get_element,
@@ -14,8 +14,8 @@ from .mma import MmaIntrinsics, get_mma_intrinsics
 
 __all__ = [
     "Element",
+    "FragmentPlace",
     "MmaIntrinsics",
-    "Place",
     "Role",
     "get_depth",
     "get_element",

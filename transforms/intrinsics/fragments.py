@@ -24,7 +24,7 @@ ROW_BYTES = 32
 """Of a tile's row along k, in all types."""
 
 
-class Place(NamedTuple):
+class FragmentPlace(NamedTuple):
     """Where an element of a tile lies: its lane, and its place among the elements of that lane."""
 
     lane: Any
@@ -48,7 +48,7 @@ def get_share(role: Role, bits: int) -> int:
     return SIDE * (SIDE if role == "C" else get_depth(bits)) // WARP
 
 
-def place_in_fragment(role: Role, row: Any, column: Any, *, bits: int) -> Place:
+def place_in_fragment(role: Role, row: Any, column: Any, *, bits: int) -> FragmentPlace:
     """The place of an element of a tile; numbers or expressions of TIR.
 
     With ``e = 32 // bits``, lane ``4 * g + q`` has the row ``g`` of each 8 rows of A (the column of
@@ -59,13 +59,13 @@ def place_in_fragment(role: Role, row: Any, column: Any, *, bits: int) -> Place:
     """
     if role == "C":
         lane = 4 * (row % 8) + column % 8 // 2
-        return Place(lane, 4 * (column // 8) + 2 * (row // 8) + column % 2)
+        return FragmentPlace(lane, 4 * (column // 8) + 2 * (row // 8) + column % 2)
     along, across = (column, row) if role == "A" else (row, column)
     each = 32 // bits
     lane = 4 * (across % 8) + along % (4 * each) // each
     halves = along // (4 * each), across // 8
     register = 2 * halves[0] + halves[1] if role == "A" else 2 * halves[1] + halves[0]
-    return Place(lane, register * each + along % each)
+    return FragmentPlace(lane, register * each + along % each)
 
 
 def get_element(role: Role, lane: Any, element: Any, *, bits: int) -> Element:

@@ -25,7 +25,7 @@ from ..tir import substitute
 from .fragments import (
     QUAD,
     SIDE,
-    Place,
+    FragmentPlace,
     Role,
     get_depth,
     get_element,
@@ -192,7 +192,7 @@ def _spread_in_quads(function: Any) -> Any:
     return function.with_body(structural_map(function.body, (For, spread)))
 
 
-def _place(role: Role, bits: int) -> Callable[[Any, Any], Place]:
+def _place(role: Role, bits: int) -> Callable[[Any, Any], FragmentPlace]:
     return functools.partial(place_in_fragment, role, bits=bits)
 
 
@@ -202,7 +202,7 @@ def _describe_load(dtype: str, role: Role, transposed: bool) -> Any:
     depth, share = get_depth(bits), get_share(role, bits)
     rows, columns = (depth, SIDE) if role == "B" and not transposed else (SIDE, depth)
 
-    def place(row: Any, column: Any) -> Place:
+    def place(row: Any, column: Any) -> FragmentPlace:
         at = (column, row) if transposed else (row, column)
         return place_in_fragment(role, *at, bits=bits)
 

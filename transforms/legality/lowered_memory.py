@@ -54,6 +54,7 @@ from ..tir import (
     is_used,
     substitute,
 )
+from .bounds import is_left
 from .descending import is_descending
 from .enumeration import choose_values, compile_expressions, escapes, varies_along
 from .pipelines import STAGE
@@ -453,16 +454,7 @@ def _reaches_out(access: Access) -> bool:
             inside += [part.min >= 0, part.min <= extent - part.extent]
     if not inside:
         return False
-    # Of an extent that is no constant all iterations would be tried, and more.
-    within = [
-        loop.loop_var < loop.extent for loop in access.place.loops if constant(loop.extent) is None
-    ]
-    lets = [*access.guards, *within]
-    is_let = functools.reduce(And, lets) if lets else const(1, "bool")
-    is_inside = functools.reduce(And, inside)
-    used = [*undefined_vars(is_inside), *undefined_vars(is_let)]
-    loops = [loop for loop in access.place.loops if is_among(loop.loop_var, used)]
-    return all(constant(loop.min) == 0 for loop in loops) and escapes(is_let, is_inside, loops)
+    return is_left(access, functools.reduce(And, inside))
 
 
 def _find_moved(body: Any, read: Quotients) -> list[Any]:

@@ -13,6 +13,7 @@ from tvm.tirx import For, ForKind, PrimFunc
 
 from ..errors import Fault
 from ..tir import cached_by_module, find_all, get_places
+from .bounds import Outside, find_outside
 from .descending import find_negative_divisors
 from .descriptors import MisplacedTile, find_misplaced_tiles
 from .lifetimes import LostRead, find_lost_reads
@@ -25,6 +26,7 @@ from .lowered_memory import (
 )
 from .masks import find_broken_ends
 from .merged_memory import Overwritten, find_merged, find_overlaps, find_overwritten
+from .open_sizes import close_sizes
 from .pipelines import find_broken_pipelines
 from .repairs import find_broken_repairs
 from .sound import recall
@@ -65,7 +67,7 @@ def find_wrong_lowering(before: IRModule, after: IRModule, *, asks_reads: bool) 
     if known.is_sound and (known.has_all_reads or not asks_reads):
         return None
     is_sound = True
-    for net in (*_BEFORE_READS, *([_READS] if asks_reads else ()), *_BEHIND_READS):
+    for net in (*_BEFORE_READS, *(_READS if asks_reads else ()), *_BEHIND_READS):
         is_empty, fault = net.find_new(before, after)
         if fault is not None:
             return fault
@@ -131,6 +133,16 @@ def _by_problem(find: Callable[[IRModule], Iterable[Fault]]) -> _Net:
     return _Net(find_all_problems, lambda fault: fault)
 
 
+def _at_some_sizes(find: Callable[[IRModule], dict[Any, Any]]) -> Callable[[IRModule], Any]:
+    """What looks at sizes that a module leaves open, too, at some values of these."""
+
+    def look(module: IRModule) -> dict[Any, Any]:
+        found, closed = find(module), close_sizes(module)
+        return found if closed.same_as(module) else {**find(closed), **found}
+
+    return look
+
+
 def _blame_read(lost: LostRead) -> Fault:
     what = f"block '{lost.reader}' would read {lost.element}, which block '{lost.writer}' "
     why = f"TVM makes a new '{lost.buffer}' in each"
@@ -144,6 +156,15 @@ def _blame_read(lost: LostRead) -> Fault:
     return Fault(
         f"{what}has not written by then in the same iteration of loop '{lost.loop}': {why}",
         "place it outside of the loops that write a part of that, or use sizes that divide",
+    )
+
+
+def _blame_outside(use: Outside) -> Fault:
+    return Fault(
+        f"block '{use.block}' would {use.verb} elements of '{use.buffer}' outside of the "
+        f"{use.length} that there are along dimension {use.dimension}",
+        "do this before the loops of the block that writes it are split with a guard, or choose "
+        "sizes that divide",
     )
 
 
@@ -237,7 +258,10 @@ _BEFORE_READS = (
     _by_problem(find_broken_ends),
     _by_problem(find_broken_repairs),
 )
-_READS = _Net(find_lost_reads, _blame_read)
+_READS = (
+    _Net(_at_some_sizes(find_lost_reads), _blame_read),
+    _Net(_at_some_sizes(find_outside), _blame_outside),
+)
 _BEHIND_READS = (
     _Net(find_overlaps, _blame_overlap),
     _Net(find_merged, _blame_merged),

@@ -7,8 +7,7 @@ this package registers it. A module that wants it says so (`set_pipeline`).
 from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
-from .loop_ends import EndLoopsAtMasks
-from .mask_splits import SplitLoopsAtMasks
+from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
 from .tma import LowerTmaPipelines

@@ -157,10 +157,10 @@ def _find_redundant(parts: list[Any], loop: For, variables: Variables) -> int | 
         before = parts[barriers[number - 1] + 1 : place]
         after = parts[place + 1 : len(parts) if last else barriers[number + 1]]
         again = parts[: barriers[0]] if last else []
-        now = find_accesses(before, loop, variables)
+        now = find_shared_accesses(before, loop, variables)
         later = [
-            *find_accesses(after, loop, variables),
-            *find_accesses(again, loop, variables, ahead=1),
+            *find_shared_accesses(after, loop, variables),
+            *find_shared_accesses(again, loop, variables, ahead=1),
         ]
         if all(item.is_harmless_with(other) for item in now for other in later):
             return place
@@ -168,7 +168,7 @@ def _find_redundant(parts: list[Any], loop: For, variables: Variables) -> int | 
 
 
 @dataclass(frozen=True)
-class Access:
+class SharedAccess:
     """One access of a buffer in a loop.
 
     Attributes
@@ -183,7 +183,7 @@ class Access:
     slot: Slot | None
     is_lasting: bool
 
-    def is_harmless_with(self, other: Access) -> bool:
+    def is_harmless_with(self, other: SharedAccess) -> bool:
         """Whether two threads may make these accesses in any order."""
         if not (self.is_write or other.is_write):
             return True
@@ -197,9 +197,9 @@ class Access:
         )
 
 
-def find_accesses(
+def find_shared_accesses(
     statements: list[Any], loop: For, variables: Variables, *, ahead: int = 0
-) -> list[Access]:
+) -> list[SharedAccess]:
     """The accesses in statements of a loop, `ahead` iterations later; registers are left out."""
     local = [node.buffer for node in find_all(loop, AllocBuffer)]
     found = []
@@ -216,7 +216,7 @@ def find_accesses(
                 holding = [condition for condition, case in branches if _contains(case, node)]
                 slot = find_slot(node.indices, loop, variables.under(holding), ahead=ahead)
                 is_lasting = not any(buffer.same_as(other) for other in local)
-                found.append(Access(buffer, is_write, slot, is_lasting))
+                found.append(SharedAccess(buffer, is_write, slot, is_lasting))
     return found
 
 

@@ -23,8 +23,7 @@ from ..tir import find_all
 from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
-from .loop_ends import EndLoopsAtMasks
-from .mask_splits import SplitLoopsAtMasks
+from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
 from .tma import LowerTmaPipelines
 

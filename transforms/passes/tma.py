@@ -110,10 +110,10 @@ def _put_at_root(body: Any, statements: list[Any]) -> Any:
         return SeqStmt([*statements, body])
     block = body.block
     inner = SeqStmt([*statements, block.body])
-    return SBlockRealize(body.iter_values, body.predicate, with_body(block, inner))
+    return SBlockRealize(body.iter_values, body.predicate, replace_block_body(block, inner))
 
 
-def with_body(block: SBlock, body: Any) -> SBlock:
+def replace_block_body(block: SBlock, body: Any) -> SBlock:
     """A block with another body."""
     return SBlock(
         block.iter_vars,
@@ -141,7 +141,7 @@ def _find_threads(body: Any, loop: For) -> list[tuple[Any, int]]:
 
 
 def give_roles(body: Any, pipeline: Pipeline) -> Any:
-    """A kernel in which warps of their own ask for a pipeline's tiles, and the others compute.
+    """A kernel in which warps of their own copy a pipeline's tiles, and the others compute.
 
     The thread axis that grows has those warps at its end. All other statements of the kernel are
     for the others alone, and stand under a condition each, so that barriers stand outside of it.
@@ -205,7 +205,7 @@ def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[in
         return statement if _is_of_registers(statement) else IfThenElse(computes, statement, None)
     if isinstance(statement, SBlockRealize):
         inner = _guard(statement.block.body, pipeline, computes, registers)
-        block = with_body(statement.block, inner)
+        block = replace_block_body(statement.block, inner)
         return SBlockRealize(statement.iter_values, statement.predicate, block)
     if isinstance(statement, SeqStmt):
         return SeqStmt([_guard(each, pipeline, computes, registers) for each in statement.seq])

@@ -220,7 +220,7 @@ class Pipeline:
         return self.loop_over([self.wait_for_tile(), make_barrier(), following, *computed, *fence])
 
     def copy(self, step: Any) -> Any:
-        """Announce the bytes of an iteration's tiles, and ask for them."""
+        """Announce the bytes of an iteration's tiles, and issue their copies."""
         stage = FloorMod(step, self.stages) if not isinstance(step, int) else step % self.stages
         arrived = self.point_to(stage)
         total = sum(tile.bytes for tile in self.tiles)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
@@ -14,6 +16,8 @@ from ..recipes.elementwise import FlatConfig, schedule_elements
 from .roles import Mismatch, Roles, find_obstacle, inline_others, list_sblocks, make_roles
 
 FLAT = "flat"
+LEFT_OVER = FlatConfig(threads=256, vector=8, tail="guard")
+"""Of any function, and of what another plan leaves alone."""
 
 
 @composite
@@ -54,3 +58,8 @@ def match_flat(sch: Schedule) -> Roles | Mismatch:
         return Mismatch(FLAT, reason)
     trial = sch.copy()
     return make_roles(trial, FLAT, inline_others(trial, blocks, kept=[]))
+
+
+def choose_flat() -> list[FlatConfig]:
+    """Configs for elements: in vectors where there are some, and one by one."""
+    return [LEFT_OVER, replace(LEFT_OVER, vector=1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tvm.s_tir import Schedule
@@ -15,10 +16,19 @@ from ..inlining import inline_chain, inline_epilogue
 from ..legality.net import inlines
 from ..queries import get_sblock_name, is_reduction
 from ..recipes import gemm, mma, wgmma
-from ..tir import is_used
-from .roles import Mismatch, Roles, find_obstacle, list_sblocks, make_roles
+from ..recipes.gemm_best import rank_configs
+from ..recipes.gpus import read_gpu
+from ..recipes.tile_choice import Sizes
+from ..tir import constant, is_used
+from .roles import DEVICE, Mismatch, Roles, find_obstacle, list_sblocks, make_roles
 
 MATMUL = "matmul"
+OPEN_MATMUL = gemm.GemmConfig(
+    threads=(8, 16), thread_tile=(8, 4), tile_k=16, warp=(4, 8), stages=2, tail="pad"
+)
+"""Tiles of 64 rows and columns: of sizes that are not known when it is compiled."""
+_HALVES = ("float16", "bfloat16")
+_TRIED = 3
 MatmulConfig = gemm.GemmConfig | mma.MmaConfig | wgmma.WgmmaConfig
 
 
@@ -116,3 +126,26 @@ def _without_casts(term: Any) -> Any:
     while isinstance(term, Cast):
         term = term.value
     return term
+
+
+def choose_matmul(
+    sch: Schedule, block: SBlockRV, *, device: str = DEVICE, tensor_cores: bool = False
+) -> list[gemm.GemmConfig | mma.MmaConfig]:
+    """Configs for a product: the fastest by a model of time; one of any size where some are open.
+
+    With `tensor_cores` products of half precision are first tried on these.
+    """
+    node = sch.get(block)
+    extents = [constant(iterator.dom.extent) for iterator in node.iter_vars]
+    if None in extents:
+        return [OPEN_MATMUL]
+    *outer, m, n, k = (extent or 1 for extent in extents)
+    sizes = Sizes(m, n, k, node.reads[-1].source.dtype, tuple(outer))
+    ranked: list[gemm.GemmConfig] = [
+        each.config for each in rank_configs(sizes.product, read_gpu(device))[:_TRIED]
+    ]
+    simple = [replace(config, split_k=1, tail="pad") for config in ranked[:1]]
+    found: list[gemm.GemmConfig | mma.MmaConfig] = [*ranked, *simple, OPEN_MATMUL]
+    if tensor_cores and str(sizes.dtype) in _HALVES:
+        found.insert(0, mma.choose_for(sizes, "matmul_mma", device))
+    return found

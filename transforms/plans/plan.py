@@ -14,11 +14,10 @@ from ..decorators import composite
 from ..errors import TransformError
 from ..legality.net import inlines
 from ..queries import get_sblock_name, is_reduction
-from .choosing import DEVICE, FLAT, choose_flat, choose_matmul, choose_rows
-from .flat import match_flat, schedule_flat
-from .matmul import match_matmul, schedule_matmul
-from .roles import Mismatch, Roles, inline_others, is_bound, list_sblocks
-from .rows import match_rows, schedule_rows
+from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat
+from .matmul import choose_matmul, match_matmul, schedule_matmul
+from .roles import DEVICE, Mismatch, Roles, inline_others, is_bound, list_sblocks
+from .rows import choose_row_configs, match_rows, schedule_rows
 from .targets import find_unsupported
 
 Match = Callable[[Schedule], Roles | Mismatch]
@@ -113,7 +112,7 @@ def schedule_by_plan(
                 f"block '{get_sblock_name(sch, block)}' reduces and is not part of the plan",
                 "give it a function of its own, or schedule it by hand",
             )
-        schedule_flat(sch, block, config=FLAT)
+        schedule_flat(sch, block, config=LEFT_OVER)
     if target is not None and (reason := find_unsupported(sch.mod, target)):
         raise TransformError(reason, f"choose a config that {target.kind.name} takes")
 
@@ -144,7 +143,7 @@ ROWS = Plan(
     "rows",
     match_rows,
     _run_rows,
-    lambda sch, roles, device, _: choose_rows(sch, roles.blocks, device=device),
+    lambda sch, roles, device, _: choose_row_configs(sch, roles.blocks, device=device),
 )
 FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda *_: choose_flat())
 PLANS = (MATMUL, ROWS, FLAT_PLAN)

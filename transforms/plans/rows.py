@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import Add, BufferStore, Max, Min, Mul
+from tvm.tirx import Add, BufferStore, IterVar, Max, Min, Mul
 
 from tirstep.tvm_compat import Call, TensorLoad, get_op_name
 
@@ -15,9 +17,10 @@ from ..errors import TransformError
 from ..legality.net import inlines
 from ..loops import fuse_loops
 from ..queries import get_sblock_name, is_reduction
-from ..recipes.rows import RowConfig, schedule_row_blocks
-from ..tir import find_all, is_among
+from ..recipes.rows import RowConfig, choose_config, schedule_row_blocks
+from ..tir import constant, find_all, is_among
 from .roles import (
+    DEVICE,
     Mismatch,
     Roles,
     find_obstacle,
@@ -29,6 +32,9 @@ from .roles import (
 )
 
 ROWS = "rows"
+PLAIN_ROWS = RowConfig(threads=256, tail="guard")
+"""Rows of any length, that are read again by each block."""
+_MANY = 1 << 16
 _DEAR = ("exp", "exp2", "exp10", "tanh", "erf", "sigmoid", "log", "pow", "sin", "cos")
 """Functions whose values are kept where several blocks read them, as far as there are registers."""
 
@@ -166,3 +172,35 @@ def _bring_rows_in_front(sch: Schedule, block: SBlockRV, results: Sequence[objec
             fuse_loops(sch, several)
     if not inner:
         sch.add_unit_loop(block)
+
+
+def choose_row_configs(
+    sch: Schedule, blocks: Sequence[SBlockRV], *, device: str = DEVICE
+) -> list[RowConfig]:
+    """Configs for rows: by the rules of the recipes for rows, and one of rows of any length."""
+    block = next(each for each in blocks if is_reduction(sch, each))
+    node = sch.get(block)
+    row = find_row_iterators(sch, block, [])
+    length = _multiply(row)
+    height = _multiply([it for it in node.iter_vars if it.iter_type != IterVar.CommReduce])
+    axes = find_row_axes(sch, blocks)
+    dimensions = len(sch.get(blocks[-1]).iter_vars)
+    is_inner = len(row) == 1 and axes in ([], [dimensions - 1])
+    if length is None or not is_inner:
+        return [PLAIN_ROWS]
+    dtype = node.reads[0].source.dtype
+    chosen = choose_config(
+        height or _MANY, length, dtype, is_single=len(blocks) == 1, device=device
+    )
+    if height is None:
+        chosen = replace(chosen, rows=1)
+    if not axes and not is_reduction(sch, blocks[-1]):  # one number for each row is stored
+        chosen = replace(chosen, in_registers=False, each=0, parts=1)
+    plain = replace(PLAIN_ROWS, threads=chosen.threads, rows=chosen.rows)
+    return [chosen, plain, replace(plain, rows=1), PLAIN_ROWS]
+
+
+def _multiply(iterators: Sequence[IterVar]) -> int | None:
+    """How many points iterators have together; None of an open size."""
+    extents = [constant(iterator.dom.extent) for iterator in iterators]
+    return None if None in extents else math.prod(extent or 1 for extent in extents)

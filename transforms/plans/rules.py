@@ -1,22 +1,33 @@
-"""Plans and recipes as rules of dlight, for ``tvm.s_tir.dlight.ApplyDefaultSchedule``."""
+"""Plans and recipes as rules of dlight, for ``tvm.s_tir.dlight.ApplyDefaultSchedule``.
+
+A recipe schedules anybody's functions by the plan of its family, or on blocks under other names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tvm.s_tir import Schedule
+import tvm
+from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 from tvm.tirx import PrimFunc
 
-from tirstep.tvm_compat import SBlock
+from tirstep.tvm_compat import SBlock, structural_map
 
-from ..errors import TransformError
+from ..errors import TransformError, describe_error
+from ..queries import get_sblock_name
+from ..recipes.elementwise import FlatConfig
+from ..recipes.gemm import GemmConfig
+from ..recipes.ladder import Rung, read_pairs
+from ..recipes.mma import MmaConfig
+from ..recipes.recipe import Recipe
+from ..recipes.rows import RowConfig
+from ..recipes.wgmma import WgmmaConfig
 from ..tir import find_all
-from .choosing import DEVICE
-from .plan import Plan
-from .roles import Mismatch
+from .plan import FLAT_PLAN, MATMUL, ROWS, Plan
+from .roles import DEVICE, Mismatch, Roles, list_sblocks, make_roles
 from .targets import find_unsupported
 
 
@@ -67,3 +78,113 @@ def _name(function: PrimFunc) -> str:
     symbol: Any = None if function.attrs is None else function.attrs.get("global_symbol")
     blocks = [str(node.name_hint) for node in find_all(function.body, SBlock)]
     return str(symbol) if symbol is not None else " ".join(it for it in blocks if it != "root")
+
+
+Filter = Callable[[PrimFunc], object]
+Choose = Callable[[PrimFunc], Mapping[str, object] | None]
+_PLANS: dict[type, Plan] = {
+    GemmConfig: MATMUL,
+    MmaConfig: MATMUL,
+    WgmmaConfig: MATMUL,
+    RowConfig: ROWS,
+    FlatConfig: FLAT_PLAN,
+}
+_TAILS = ("pad", "guard")
+"""What a rule does where sizes do not divide, unless it is told: a model has any sizes."""
+
+
+def match_recipe(recipe: Recipe, function: PrimFunc | tvm.IRModule | Schedule) -> Roles | Mismatch:
+    """The blocks of a function that a recipe schedules, or why it does not.
+
+    A rung of a family with a plan takes what the plan takes. Any other recipe takes a function with
+    as many blocks as its kernel has, in whose places they are tried.
+    """
+    sch = function if isinstance(function, Schedule) else Schedule(function)
+    plan = _get_plan(recipe)
+    if plan is not None:
+        return plan.match(sch)
+    made = _run_renamed(recipe, sch.mod["main"], {})
+    return made if isinstance(made, Mismatch) else make_roles(sch, recipe.name, list_sblocks(sch))
+
+
+def make_recipe_rule(
+    recipe: Recipe, *, match: Filter | None = None, choose: Choose | None = None
+) -> TirstepRule:
+    """The rule of dlight that schedules functions as a recipe does its kernel."""
+
+    def make(function: PrimFunc, _: Target) -> Schedule | Mismatch:
+        if match is not None and not (answer := match(function)):
+            told = isinstance(answer, Mismatch)
+            return Mismatch(recipe.name, str(answer) if told else "its match does not take it")
+        config = {} if choose is None else choose(function)
+        if config is None:
+            return Mismatch(recipe.name, "no config is chosen")
+        recipe.require_config(config)
+        plan = _get_plan(recipe)
+        if plan is None:
+            return _run_renamed(recipe, function, config)
+        sch = Schedule(function)
+        roles = plan.match(sch)
+        if isinstance(roles, Mismatch):
+            return roles
+        assert isinstance(recipe, Rung)
+        knobs = {**recipe.config, **_get_tail(recipe), **read_pairs(config)}
+        try:
+            plan.schedule(sch, roles, [recipe.family.config(**knobs)])
+        except TransformError as error:
+            return Mismatch(recipe.name, str(error))
+        return sch
+
+    return TirstepRule(recipe.name, make)
+
+
+def _get_plan(recipe: Recipe) -> Plan | None:
+    return _PLANS.get(recipe.family.config) if isinstance(recipe, Rung) else None
+
+
+def _get_tail(recipe: Recipe) -> dict[str, object]:
+    taken = [tail for tail in _TAILS if tail in recipe.tails]
+    return {"tail": taken[0]} if taken else {}
+
+
+def _run_renamed(
+    recipe: Recipe, function: PrimFunc, config: Mapping[str, object]
+) -> Schedule | Mismatch:
+    """The schedule of a function whose blocks get the names that a recipe knows."""
+    sch = Schedule(function)
+    blocks = list_sblocks(sch)
+    names = [get_sblock_name(sch, block) for block in blocks]
+    forms = [form.split() for form in recipe.blocks if len(form.split()) == len(names)]
+    if not forms or len({*names}) < len(names):
+        known = " or ".join(f"'{form}'" for form in recipe.blocks)
+        return Mismatch(recipe.name, f"the blocks are '{' '.join(names)}', and it has {known}")
+    renamed = Schedule(rename_sblocks(function, dict(zip(names, forms[0], strict=True))))
+    try:
+        return recipe(renamed, **{**_get_tail(recipe), **config})
+    except TransformError as error:
+        return Mismatch(recipe.name, str(error))
+    except (ScheduleError, ValueError) as error:  # of its own lines, written for other blocks
+        return Mismatch(recipe.name, f"its steps do not fit: {describe_error(error)}")
+
+
+def rename_sblocks(function: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
+    """The function with other names of its blocks, for what looks them up; TVM renames none."""
+
+    def rename(node: Any) -> Any:
+        new = names.get(str(node.name_hint))
+        if new is None:
+            return node
+        return SBlock(
+            node.iter_vars,
+            node.reads,
+            node.writes,
+            new,
+            node.body,
+            node.init,
+            node.alloc_buffers,
+            node.match_buffers,
+            node.annotations,
+            node.span,
+        )
+
+    return function.with_body(structural_map(function.body, (SBlock, rename)))

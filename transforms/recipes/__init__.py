@@ -7,47 +7,14 @@ import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from tirstep.former_names import add_former_modules
+
 from ..errors import TransformError
 from .attention import ATTENTION, ATTENTION_CAUSAL
 from .attention_mma import ATTENTION_MMA, ATTENTION_MMA_CAUSAL
 from .chains import MLP_SWIGLU, RMS_NORM_MATMUL
-from .conv1d_fast import CONV1D
-from .conv2d import CONV2D
-from .convolution import (
-    depthwise_conv2d_blocks_2d,
-    depthwise_conv2d_fused_blocks,
-    depthwise_conv2d_naive,
-    depthwise_conv2d_outer_fusion,
-    depthwise_conv2d_threads_2d,
-)
-from .decoding import DECODE_ATTENTION
-from .depthwise_fast import DEPTHWISE
-from .elementwise import GELU, RELU, VECTOR_ADD
-from .elementwise_best import ELEMENTWISE_BEST
-from .gemm_best import MATMUL
-from .ladder import Ladder, Rung
-from .matmul import (
-    matmul_naive,
-    matmul_registers,
-    matmul_rows_on_blocks,
-    matmul_shared,
-    matmul_threads_1d,
-    matmul_threads_2d,
-    matmul_tiled,
-    matmul_tiled_shared,
-)
-from .matmul_blocking import (
-    matmul_bias_relu_shared_blocking,
-    matmul_local_blocking,
-    matmul_shared_blocking,
-)
-from .mma import MATMUL_MMA
-from .products import BATCHED_MATMUL, MATMUL_BIAS_GELU, MATMUL_BIAS_RELU
-from .recipe import Example, Recipe, Step, recipe
-from .rows import ROWS
-from .rows_best import ROWS_BEST
-from .skinny import LADDER as MATMUL_SKINNY
-from .stencil import (
+from .conv1d import (
+    CONV1D,
     conv1d_memory_hierarchy,
     conv1d_naive,
     conv1d_refactored,
@@ -57,6 +24,38 @@ from .stencil import (
     window_sum_bound,
     window_sum_shared,
 )
+from .conv2d import CONV2D
+from .decoding import DECODE_ATTENTION
+from .depthwise_conv2d import (
+    DEPTHWISE,
+    depthwise_conv2d_blocks_2d,
+    depthwise_conv2d_fused_blocks,
+    depthwise_conv2d_naive,
+    depthwise_conv2d_outer_fusion,
+    depthwise_conv2d_threads_2d,
+)
+from .elementwise import GELU, RELU, VECTOR_ADD
+from .elementwise_best import ELEMENTWISE_BEST
+from .gemm_best import MATMUL
+from .ladder import Ladder, Rung
+from .matmul_tutorials import (
+    matmul_bias_relu_shared_blocking,
+    matmul_local_blocking,
+    matmul_naive,
+    matmul_registers,
+    matmul_rows_on_blocks,
+    matmul_shared,
+    matmul_shared_blocking,
+    matmul_threads_1d,
+    matmul_threads_2d,
+    matmul_tiled,
+    matmul_tiled_shared,
+)
+from .mma import MATMUL_MMA
+from .products import BATCHED_MATMUL, MATMUL_BIAS_GELU, MATMUL_BIAS_RELU
+from .recipe import Example, Recipe, Step, recipe
+from .rows import ROWS, ROWS_BEST
+from .skinny import LADDER as MATMUL_SKINNY
 from .transpose import LADDER as TRANSPOSE
 from .wgmma import MATMUL_WGMMA
 
@@ -145,6 +144,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 FORMER_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "matmul_grouped": "matmul_swizzled",
+        **{f"matmul_{kind}_grouped": f"matmul_{kind}_block_swizzle" for kind in ("mma", "wgmma")},
         **{f"{kernel}_registers": f"{kernel}_vectors" for kernel in _NORMS},
     }
 )
@@ -162,6 +162,20 @@ __all__ = [
     "list_ladders",
     "recipe",
 ]
+
+add_former_modules(
+    __name__,
+    {
+        "choosers": "forecast",
+        "conv1d_fast": "conv1d",
+        "convolution": "depthwise_conv2d",
+        "depthwise_fast": "depthwise_conv2d",
+        "matmul": "matmul_tutorials",
+        "matmul_blocking": "matmul_tutorials",
+        "rows_best": "rows",
+        "stencil": "conv1d",
+    },
+)
 
 
 def list_ladders(kernel: str) -> list[Ladder]:

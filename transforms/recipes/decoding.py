@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -78,11 +78,11 @@ class RangesConfig:
 
 def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     """Keys and values are read once, and what their ranges come to is combined."""
-    if config.ranges is None:
-        config = replace(config, ranges=_choose_ranges(sch, config))
+    count = _choose_ranges(sch, config) if config.ranges is None else config.ranges
+    config = replace(config, ranges=count)
     scores, largest, _, total, weighted, result = get_sblocks(sch)
     whole: Sums = (largest, total, weighted)
-    ranges = _split(sch, whole, config.ranges or 1)
+    ranges = _split(sch, whole, count)
     groups = _split(sch, ranges, config.groups)
     if groups is not whole:
         yield "split"
@@ -173,7 +173,7 @@ def _fuse(sch: Schedule, scores: SBlockRV, sums: Sums, config: RangesConfig) -> 
     _, (power,) = fuse_reductions(sch, largest, weighted, steps)
     compute_block_at(sch, scores, steps)
     grid = {"blockIdx.y": batch, "blockIdx.x": head}
-    if (config.ranges or 1) > 1:
+    if config.ranges != 1:
         grid["blockIdx.z"] = ranges[0]
     home = ranges[0] if "blockIdx.z" in grid else query
     group = ranges[-1] if config.groups > 1 else None
@@ -221,10 +221,6 @@ def _publish(
         copies.append(sch.cache_read(users[0], place, scope, users))
         reverse_compute_block_at(sch, copies[-1], loop)
     return tuple(copies)
-
-
-def _list_operands(sch: Schedule, block: SBlockRV) -> list[Any]:
-    return [region.source for region in sch.get(block).reads]
 
 
 def _spread(sch: Schedule, nest: _Nest, stores: _Stores, config: RangesConfig) -> None:

@@ -2,6 +2,7 @@
 
 The model has rates of some tiles; a config whose tile is none of them borrows those of the most
 similar one. That is a guess, good enough to say which of some hundred configs to time first.
+`list_choosers` has the recipes whose configs the model chooses by itself.
 """
 
 from __future__ import annotations
@@ -11,16 +12,62 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tvm import DataType
+from tvm.s_tir import Schedule
 
-from . import gemm_best, mma, wgmma
+from . import gemm_best, mma, skinny, wgmma
 from .costs import read_costs
 from .gemm import GemmConfig
 from .gpus import Gpu
 from .ladder import Rung
 from .mma import MmaConfig
 from .recipe import Recipe
+from .skinny import SkinnyConfig
 from .time_model import Costs, Product, Rank, TileRate, borrow_rates, choose
 from .wgmma import WgmmaConfig
+
+_RANKS: dict[str, Rank] = {
+    "wgmma": wgmma.rank_configs,
+    "mma": mma.rank_configs,
+    "": gemm_best.rank_configs,
+}
+"""By the word that recipes have between their kernel and "best"; what is fastest comes first."""
+
+
+class Chooser(NamedTuple):
+    """The name of a recipe, and the configs that it chooses among, fastest first.
+
+    Attributes
+    ----------
+    table : the name of its table of searches
+    """
+
+    recipe: str
+    rank: Rank
+    table: str
+
+
+def list_choosers(kernel: str) -> list[Chooser]:
+    """The choosers of a kernel; their recipes are for some types or GPUs only."""
+    from . import RECIPES
+
+    found = []
+    for kind, rank in _RANKS.items():
+        words = [word for word in (kernel, kind, "best") if word]
+        name = "_".join(words)
+        # Of products; but for conv2d, whose product is none of its sizes.
+        if name in RECIPES and "matmul" in kernel:
+            table = "matmul" if kernel.startswith("matmul") else kernel
+            found.append(Chooser(name, rank, "_".join(filter(None, (table, kind)))))
+    return found
+
+
+def choose_few_rows(recipe: str, sch: Schedule, gpu: Gpu) -> SkinnyConfig | None:
+    """The config of the ladder matmul_skinny that a recipe takes in place of a tile, if any."""
+    if recipe == "matmul_best":
+        return gemm_best.choose_few_rows(sch, gpu)
+    read = {"matmul_mma_best": mma.read_sizes_of, "matmul_wgmma_best": wgmma.read_sizes_of}
+    return skinny.choose_for_odd_rows(sch, read[recipe](sch), gpu) if recipe in read else None
+
 
 _WARP = 32
 _WARPGROUP = 128

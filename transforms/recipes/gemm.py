@@ -15,6 +15,7 @@ from typing import Literal
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm_ffi import structural_equal
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
@@ -43,7 +44,7 @@ SUM_THREADS, SUM_VECTOR = 256, 4
 FEW_THREADS, FEW_SUMS = 32, 1 << 15
 """Threads of a block where there are few vectors of sums, so that they are on many blocks."""
 SUMS_AT_ONCE = 16
-"""Parts that a thread asks for before it adds the first of them."""
+"""Parts that a thread loads before it adds the first of them."""
 WORD_BYTES = 4
 """Of a bank of shared memory."""
 COPY_THREADS, COPY_EACH = 256, 8
@@ -247,7 +248,7 @@ def _copy_operands(sch: Schedule, block: SBlockRV) -> None:
             continue
         node = sch.get(copy)
         before, after = (region[0].source.shape for region in (node.reads, node.writes))
-        if [int(size) for size in before] == [int(size) for size in after]:
+        if structural_equal(tuple(before), tuple(after)):
             sch.compute_inline(copy)
             continue
         cells = fuse_loops(sch, sch.get_loops(copy))
@@ -408,3 +409,17 @@ split = inner_rows.plus(
     searched=("prefetch_fragments", "inner_strips"),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
 )
+RUNGS = (
+    fragments,
+    strips,
+    deeper,
+    padded,
+    warps,
+    interleaved,
+    swizzled,
+    prefetched,
+    copied,
+    inner_rows,
+    split,
+)
+"""The fast ladder of matmul, slow to fast; `gemm_best` puts the recipe behind it that chooses."""

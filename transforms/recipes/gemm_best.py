@@ -18,20 +18,12 @@ from . import skinny
 from .costs import read_costs
 from .gemm import (
     GEMM,
+    RUNGS,
     STRIP,
     GemmConfig,
-    copied,
-    deeper,
-    fragments,
     inner_rows,
-    interleaved,
-    padded,
-    prefetched,
     schedule,
     split,
-    strips,
-    swizzled,
-    warps,
 )
 from .gpus import Gpu, read_gpu
 from .ladder import Ladder, read_pairs
@@ -47,7 +39,7 @@ _NEAR = 0.1
 """How far a shape may be that a search found something for: sizes that differ by a few percent."""
 
 
-class Tile(NamedTuple):
+class MeasuredTile(NamedTuple):
     """A tile of the model: the config of its schedule, and its rates."""
 
     config: GemmConfig
@@ -132,12 +124,12 @@ def _complete(tile: GemmConfig, product: Product, parts: int) -> GemmConfig:
 
 
 @cache
-def list_tiles(size: int) -> tuple[Tile, ...]:
+def list_tiles(size: int) -> tuple[MeasuredTile, ...]:
     """The tiles of the model, for elements of so many bytes."""
     return tuple(_make_tile(entry, size) for entry in read_costs("matmul").tiles)
 
 
-def _make_tile(entry: Mapping[str, object], size: int) -> Tile:
+def _make_tile(entry: Mapping[str, object], size: int) -> MeasuredTile:
     knobs: Mapping[str, object] = entry["config"]  # type: ignore[assignment]
     config = _read_config({**inner_rows.config, **knobs})
     rate = describe_tile(config, size)._replace(
@@ -145,7 +137,7 @@ def _make_tile(entry: Mapping[str, object], size: int) -> Tile:
         crowded=float(entry["crowded"]),  # type: ignore[arg-type]
         registers=int(entry["registers"]),  # type: ignore[call-overload]
     )
-    return Tile(config, rate)
+    return MeasuredTile(config, rate)
 
 
 def describe_tile(config: GemmConfig, size: int) -> TileRate:
@@ -202,19 +194,6 @@ MATMUL = Ladder(
     name="matmul",
     kernel="matmul",
     title="tiles in registers, fed by a pipeline, one knob a rung",
-    recipes=(
-        fragments,
-        strips,
-        deeper,
-        padded,
-        warps,
-        interleaved,
-        swizzled,
-        prefetched,
-        copied,
-        inner_rows,
-        split,
-        matmul_best,
-    ),
+    recipes=(*RUNGS, matmul_best),
     shape={"m": 4096, "n": 4096, "k": 4096},
 )

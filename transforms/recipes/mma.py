@@ -49,7 +49,7 @@ from .tile_choice import (
     rank_tiles,
     read_sizes,
     require_operands,
-    require_room,
+    require_shared_room,
 )
 from .time_model import Choice, Product, Ranked, TileRate
 
@@ -87,7 +87,7 @@ class MmaConfig:
     copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
     roles: bool = knob(
         False,
-        "whether a warp of its own asks the TMA for tiles, while the others compute",
+        "whether a warp of its own issues TMA copies, while the others compute",
         choices=(False, True),
     )
     prefetch_fragments: bool = knob(
@@ -124,7 +124,7 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: MmaConfig) -> Itera
     """
     dtype = sch.get(total).reads[-1].source.dtype
     require_operands(sch, total, TYPES)
-    require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
+    require_shared_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
     depth, lengths = get_depth(dtype.bits), get_row_lengths(sch, total)
     store = choose_store(sch, total, config.store, config.tail)
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
@@ -306,13 +306,13 @@ first = ahead.plus(
     fragments_first=True,
     why="The products need not wait for shared memory at the begin of each tile",
 )
-grouped = first.plus(
-    "mma_grouped",
+block_swizzle = first.plus(
+    "mma_block_swizzle",
     swizzle=8,
     why="Blocks that run at the same time share rows of A and columns of B in the L2 cache",
     golden={"swizzle": 2},
 )
-rows = grouped.plus(
+rows = block_swizzle.plus(
     "mma_rows",
     store="shared",
     why="Whole rows of the result are written, from shared memory",
@@ -329,14 +329,14 @@ ON_HOPPER = ("HMMA > 0 on sm_90a", "UTMALDG > 0 on sm_90a", "spills == 0 on sm_9
 tma = ahead.plus(
     "mma_tma",
     copies="tma",
-    why="One thread asks for whole tiles, and no others spend registers and instructions on it",
+    why="One thread copies whole tiles, and no others spend registers and instructions on it",
     expects={"next_tiles_by_tma": ON_HOPPER},
     changes={"arch": "sm_90"},
 )
 roles = tma.plus(
     "mma_tma_roles",
     roles=True,
-    why="Warps that compute wait for no others, but for tiles that a warp of its own asks for",
+    why="Warps that compute wait for no others, but for tiles that a warp of its own copies",
     expects={"warps_specialized": ON_HOPPER},
 )
 
@@ -382,7 +382,7 @@ def choose_mma_config(sch: Schedule, device: str) -> MmaConfig:
 
 def read_sizes_of(sch: Schedule) -> Sizes:
     """The sizes of a matmul; refuses those that are left open."""
-    return read_sizes(sch, sch.get_sblock("C"), "matmul_mma_best", "matmul_mma_grouped")
+    return read_sizes(sch, sch.get_sblock("C"), "matmul_mma_best", "matmul_mma_block_swizzle")
 
 
 def choose_for(sizes: Sizes, table: str, device: str) -> MmaConfig:
@@ -423,7 +423,7 @@ MATMUL_MMA = Ladder(
         piped,
         ahead,
         first,
-        grouped,
+        block_swizzle,
         rows,
         split,
         tma,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import inspect
 import itertools
@@ -25,15 +24,16 @@ from typing import (
 )
 
 import tvm
-from tvm.s_tir import Schedule
+import tvm_ffi
+from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV, Trace
 from tvm.tirx import PrimFunc
 
 from tirstep.tvm_compat import SBlock
 
-from ..arguments import UnfitError, read_arguments, show
+from ..arguments import UnfitError, read_arguments, show, suggest
 from ..decorators import asked_together
-from ..errors import TransformError
+from ..errors import TransformError, advise, describe_error
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
 
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 Body = Callable[..., Iterator[str]]
 _OURS = __name__.rpartition(".")[0]
+LONGEST = 60
+"""Of what is shown of a value that is no name."""
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
@@ -182,7 +184,7 @@ class Recipe:
         Nothing changes. ``if (roles := recipe.matches(function)): print(roles.names)``; what comes
         instead is false, and says its `reason`.
         """
-        from ..plans.of_recipes import match_recipe
+        from ..plans.rules import match_recipe
 
         return match_recipe(self, function)
 
@@ -199,7 +201,7 @@ class Recipe:
         `choose` gives the config for a function, or None to leave it to the next rule. Sizes that
         tiles do not divide are padded or guarded, unless it says otherwise.
         """
-        from ..plans.of_recipes import make_recipe_rule
+        from ..plans.rules import make_recipe_rule
 
         return make_recipe_rule(self, match=match, choose=choose)
 
@@ -216,30 +218,43 @@ class Recipe:
         self.require_config(config)
         self._require_blocks(sch)
         generator: Any = self._start(sch, config)
-        last, names = "input", {"input"}
+        last, names, module = "input", {"input"}, sch.mod
         for index in range(1, 1000):
             try:
                 with asked_together(sch) if self._is_ours else contextlib.nullcontext():
                     name = next(generator, None)
             except TransformError as error:
-                error.recipe = error.recipe or self.name
-                error.step = error.step or last
-                error.line = error.line or self._failing_line(error, generator)
+                self._place(error, last, generator)
                 raise
+            except ScheduleError as error:
+                if not self._is_ours:
+                    raise
+                reason = describe_error(error)  # of one of TVM's own primitives
+                refusal = TransformError(self.name, f"TVM refuses: {reason}", advise(reason))
+                refusal.__traceback__ = error.__traceback__
+                self._place(refusal, last, generator)
+                raise refusal from error
             if name is None:
                 self._require_steps(index - 1)
+                self._require_unchanged(sch, module, last)
                 return
             path, line = _find_yield(generator)
             location = f"{Path(path).name}:{line}"
             self._require_new_name(name, names, location)
             names.add(name)
-            yield Step(index, name, sch.mod, _copy_trace(sch), location, path)
-            last = name
+            module, last = sch.mod, name
+            yield Step(index, name, module, _copy_trace(sch), location, path)
 
     @property
     def _is_ours(self) -> bool:
         """Whether its steps are tirstep's: of others, a refusal may be caught at its transform."""
         return str(getattr(self.body, "__module__", "")).startswith(_OURS)
+
+    def _place(self, error: TransformError, last: str, generator: Any) -> None:
+        """Have an error say where in the recipe it came: after which step, and at which line."""
+        error.recipe = error.recipe or self.name
+        error.step = error.step or last
+        error.line = error.line or self._failing_line(error, generator)
 
     def _line(self) -> str:
         return f"{self._file()}:{self.body.__code__.co_firstlineno}"
@@ -264,9 +279,17 @@ class Recipe:
             advice = "yield a name after each change that is to be looked at"
             raise TransformError(self.name, f"{self._line()} yields no step", advice)
 
+    def _require_unchanged(self, sch: Schedule, module: tvm.IRModule, last: str) -> None:
+        """Refuse changes behind the last step, which nobody would see."""
+        if not (sch.mod.same_as(module) or tvm_ffi.structural_equal(sch.mod, module)):
+            problem = f"{self._line()} changes the schedule behind its last step '{last}'"
+            raise TransformError(self.name, problem, "yield a name at its end, too")
+
     def _require_new_name(self, name: object, names: set[str], line: str) -> None:
         """Refuse a step that could not be found by its name, nor have a golden of its own."""
-        problem, example = f"{line} yields {name!r}, which is no name of a step", "tiled"
+        shown = repr(name)
+        shown = shown if len(shown) <= LONGEST else f"a value of type {type(name).__name__}"
+        problem, example = f"{line} yields {shown}, which is no name of a step", "tiled"
         if isinstance(name, str) and name in names:
             problem = f"{line} yields '{name}', and an earlier step has that name"
             example = next(new for i in itertools.count(2) if (new := f"{name}_{i}") not in names)
@@ -278,8 +301,7 @@ class Recipe:
         """Refuse knobs that this does not have, and words that they do not take."""
         for name in config:
             if name not in self.config:
-                near = difflib.get_close_matches(name, self.config, n=1)
-                hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(self.config)}"
+                hint = suggest(name, self.config, f"it has {', '.join(self.config)}")
                 raise TransformError(self.name, f"there is no size '{name}'", hint)
         for name, known in self.words.items():
             if name in config and config[name] not in known:
@@ -343,14 +365,15 @@ def recipe(
     text ``"B"``.
     """
     _require_forms(blocks)
-    _require_kernel(kernel, symbolic)
+    examples = {"default_example": default_example, "golden": golden}
+    _require_kernel(kernel, symbolic, examples)
     if arch and not re.fullmatch(r"sm_\d+[af]?", arch):
         raise TransformError("recipe", f"arch={arch!r} is no architecture", 'write "sm_80", say')
 
     def make(body: Body) -> Recipe:
         parameters = _read_parameters(body)
         _require_generator(body, parameters)
-        _require_choices(choices or {}, body.__name__, [it.name for it in parameters])
+        _require_known(choices or {}, examples, body.__name__, [it.name for it in parameters])
         return Recipe(
             name=body.__name__,
             doc=inspect.getdoc(body) or "",
@@ -381,8 +404,10 @@ def _read_parameters(body: Body) -> list[inspect.Parameter]:
     return parameters[1:]
 
 
-def _require_kernel(kernel: Any, symbolic: Sequence[str]) -> None:
-    """Refuse what is neither the name of a kernel nor one, and open sizes that it does not have."""
+def _require_kernel(kernel: Any, symbolic: Sequence[str], examples: Mapping[str, Example]) -> None:
+    """Refuse what is neither the name of a kernel nor one, open sizes that it does not have, and
+    examples of others.
+    """
     if not isinstance(kernel, str) and not (hasattr(kernel, "name") and hasattr(kernel, "problem")):
         advice = 'give its name, as "matmul", or a function under @kernel'
         raise TransformError("recipe", f"kernel={show(kernel)} is no kernel", advice)
@@ -391,15 +416,47 @@ def _require_kernel(kernel: Any, symbolic: Sequence[str]) -> None:
         if known is not None and name not in known:
             problem = f"symbolic has '{name}', which is no size of '{kernel.name}'"
             raise TransformError("recipe", problem, f"it has {', '.join(known)}")
+    _require_shapes(kernel, examples)
+
+
+def _require_shapes(kernel: Any, examples: Mapping[str, Example]) -> None:
+    """Refuse examples of other sizes than the kernel's, where the kernel itself is given."""
+    known = getattr(kernel, "size_names", None)
+    for name, example in examples.items():
+        if known is not None and set(example.shape) != set(known):
+            given = ", ".join(example.shape) or "none"
+            problem = f"the sizes of {name} are {given}, and those of '{kernel.name}' are "
+            sizes = ", ".join(f'"{size}": 64' for size in known)
+            advice = f"write Example({{{sizes}}}), say"
+            raise TransformError("recipe", problem + (", ".join(known) or "none"), advice)
+
+
+def _require_known(
+    choices: Mapping[str, object],
+    examples: Mapping[str, Example],
+    body: str,
+    known: Sequence[str],
+) -> None:
+    """Refuse choices and examples of sizes that a recipe does not have."""
+    _require_choices(choices, body, known)
+    _require_knobs(examples, body, known)
+
+
+def _require_knobs(examples: Mapping[str, Example], body: str, known: Sequence[str]) -> None:
+    """Refuse examples whose config has what a recipe does not take."""
+    for name, example in examples.items():
+        for knob in example.config:
+            if knob not in known:
+                hint = suggest(knob, known, f"it has {', '.join(known)}")
+                problem = f"the config of {name} has '{knob}', and '{body}' no such size"
+                raise TransformError("recipe", problem, hint if known else "leave it out")
 
 
 def _require_choices(choices: Mapping[str, object], body: str, known: Sequence[str]) -> None:
     """Refuse choices of a size that a recipe does not have, and those that are no tuple."""
     for name, values in choices.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            listed = ", ".join(known) or "none"
-            hint = f"did you mean '{near[0]}'?" if near else f"it has {listed}"
+            hint = suggest(name, known, f"it has {', '.join(known) or 'none'}")
             raise TransformError("recipe", f"'{body}' has no size '{name}' to choose", hint)
         if not isinstance(values, (tuple, list, range)):
             problem = f"the choices of '{name}' are {show(values)}, which is no tuple"

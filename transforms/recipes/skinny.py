@@ -16,6 +16,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
+from ..errors import TransformError
 from ..gpu_limits import WARP
 from ..inlining import inline_producers
 from ..layout import pad_block
@@ -76,6 +77,7 @@ class SkinnyConfig:
 def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
     total = sch.get_sblock("C")
+    _require_counts(config)
     vector = _find_vector(sch, total, config)
     widths = _find_lanes_of_a(sch, total, config), vector
     block = yield from _cut(sch, total, config, vector)
@@ -151,6 +153,15 @@ def is_transposed(sch: Schedule, total: SBlockRV) -> bool:
     """Whether a row of B is along k, so that no vectors of it are columns."""
     node = sch.get(total)
     return is_used(node.iter_vars[-1].var, node.reads[-1].region[-1].min)
+
+
+def _require_counts(config: SkinnyConfig) -> None:
+    """Refuse counts of nothing, which no loop would refuse."""
+    for name in ("rows", "vector", "depth"):
+        if getattr(config, name) < 1:
+            raise TransformError(
+                "matmul_skinny", f"{name}={getattr(config, name)} is no count", "use 1 or more"
+            )
 
 
 def _cut(

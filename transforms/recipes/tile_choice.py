@@ -109,7 +109,7 @@ def require_narrow_sums(sch: Schedule, block: SBlockRV) -> None:
         )
 
 
-def find_tuned(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
+def find_config_near(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
     """The config that a search found near a shape; None where there was none on the device."""
     dtype = "tf32" if sizes.dtype.bits == 32 else str(sizes.dtype)
     try:
@@ -128,7 +128,7 @@ def choose_config(make: type[Config], rank: Rank, sizes: Sizes, table: str, devi
 
     A GPU that the model does not know is taken for an H200.
     """
-    tuned = find_tuned(table, device, sizes)
+    tuned = find_config_near(table, device, sizes)
     if tuned is not None:
         return make(**tuned)
     config: Config = rank(sizes.product, GPUS.get(device, H200))[0].config
@@ -167,7 +167,7 @@ def choose_vector(dtype: Any, length: int, tail: WholeTail, *, is_async: bool) -
     return math.gcd(widest, length) if tail == "pad" else widest
 
 
-def require_room(tile: Pair, tile_k: int, stages: int, size: int) -> None:
+def require_shared_room(tile: Pair, tile_k: int, stages: int, size: int) -> None:
     """Refuse stages of elements of `size` bytes that no GPU has the shared memory for."""
     tiles = sum(tile) * tile_k * size * stages
     if tiles > MAX_SHARED_BYTES["shared.dyn"]:

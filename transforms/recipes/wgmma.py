@@ -50,7 +50,7 @@ from .tile_choice import (
     read_sizes,
     require_narrow_sums,
     require_operands,
-    require_room,
+    require_shared_room,
 )
 from .time_model import Choice, Product, Ranked, TileRate
 from .transpose import TransposeConfig, transpose_by_tiles
@@ -98,7 +98,7 @@ class WgmmaConfig:
     copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
     roles: bool = knob(
         False,
-        "whether a warpgroup of its own asks the TMA for tiles, while the others compute",
+        "whether a warpgroup of its own issues TMA copies, while the others compute",
         choices=(False, True),
     )
     in_flight: int = knob(
@@ -146,7 +146,7 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
     down, across = config.warpgroups
     config = replace(config, warpgroups=(min(down, max(1, config.tile[0] // ROWS)), across))
     _require_warpgroups(config)
-    require_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
+    require_shared_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
     is_batch = len(sch.get(total).iter_vars) > 3
     is_apart = config.transpose == "kernel" and not is_batch
     if is_apart and is_across_k(sch, total):
@@ -350,13 +350,13 @@ wide = flying.plus(
     why="Each instruction multiplies 256 columns: fewer bytes of shared memory a product",
     golden={"tile": (64, 64)},
 )
-grouped = wide.plus(
-    "wgmma_grouped",
+block_swizzle = wide.plus(
+    "wgmma_block_swizzle",
     swizzle=8,
     why="Blocks that run at the same time share rows of A and columns of B in the L2 cache",
     golden={"swizzle": 2},
 )
-rows = grouped.plus(
+rows = block_swizzle.plus(
     "wgmma_rows",
     store="shared",
     why="Whole rows of the result are written, from shared memory",
@@ -374,14 +374,14 @@ BY_TMA = (*ON_TENSOR_CORES, "UTMALDG > 0 on sm_90a")
 tma = rows.plus(
     "wgmma_tma",
     copies="tma",
-    why="One thread asks for whole tiles, in the swizzle that descriptors read, and no others "
+    why="One thread copies whole tiles, in the swizzle that descriptors read, and no others "
     "spend registers, instructions and fences on it",
     expects={"tensorized": BY_TMA},
 )
 roles = tma.plus(
     "wgmma_roles",
     roles=True,
-    why="Warpgroups that compute wait for no others, but for tiles that one of its own asks for",
+    why="Warpgroups that compute wait for no others, but for tiles that one of its own copies",
     expects={"warps_specialized": BY_TMA},
 )
 
@@ -435,7 +435,7 @@ def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:
 
 def read_sizes_of(sch: Schedule) -> Sizes:
     """The sizes of a matmul; refuses those that are left open."""
-    return read_sizes(sch, sch.get_sblock("C"), "matmul_wgmma_best", "matmul_wgmma_grouped")
+    return read_sizes(sch, sch.get_sblock("C"), "matmul_wgmma_best", "matmul_wgmma_block_swizzle")
 
 
 def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:
@@ -486,7 +486,7 @@ MATMUL_WGMMA = Ladder(
         piped,
         flying,
         wide,
-        grouped,
+        block_swizzle,
         rows,
         split,
         tma,

@@ -30,7 +30,7 @@ from ..device import (
 )
 from .cxx_compiler import describe_instructions, find_instructions, get_cxx_compiler
 from .generated import Generated, HostPart, Launch, generate
-from .process import run_program
+from .process import run_built
 
 __all__ = ["Generated", "HostDevice", "generate", "is_host_available"]
 
@@ -85,7 +85,7 @@ class HostDevice(Device):
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             program = self._compiler.build(source, self._time_limit)  # kept, unless long ago
             part = HostPart(generated, arguments)
-            arrays, findings = run_program(
+            arrays, findings = run_built(
                 program, part, generated, seed=self._seed, seconds=self._time_limit
             )
             rest = iter(arrays)  # of the buffers alone

@@ -37,7 +37,7 @@ _DEPENDS = {
 }
 
 
-def run_program(
+def run_built(
     program: Path, part: HostPart, generated: Generated, *, seed: int, seconds: float
 ) -> tuple[Arrays, list[DeviceFinding]]:
     """Run a program on the arguments of a host's part: they come back, with what went wrong."""

@@ -124,8 +124,8 @@ def find_first_error(
     return None
 
 
-def require_alive(machine: Machine, who: str, error: Exception) -> None:
-    """Raise `BenchError` if what `who` raised ended the device's context: nobody can run after it.
+def require_alive(machine: Machine, candidate: str, error: Exception) -> None:
+    """Raise `BenchError` if the error of a candidate ended the device's context, for all after it.
 
     A fault inside of a kernel does so.
     """
@@ -134,8 +134,8 @@ def require_alive(machine: Machine, who: str, error: Exception) -> None:
         machine.free_bytes()
     except Exception as gone:
         raise BenchError(
-            f"{who} left the device unusable ({shorten(error)}); leave it out, or find what is "
-            "wrong with tirstep check, and begin again"
+            f"{candidate} left the device unusable ({shorten(error)}); leave it out, or find what "
+            "is wrong with tirstep check, and begin again"
         ) from gone
 
 

@@ -58,7 +58,7 @@ class Case:
     Attributes
     ----------
     flops, bytes : the least that it takes, by the kernel's own count
-    skipped : why nobody ran; empty if somebody did
+    skipped : why no candidate ran; empty if one did
     """
 
     suite: str
@@ -144,7 +144,7 @@ def to_document(run: BenchRun) -> dict[str, Any]:
     return {"command": "bench", "version": VERSION, **dataclasses.asdict(run)}
 
 
-def from_document(document: Any, who: str) -> BenchRun:
+def from_document(document: Any, source: str) -> BenchRun:
     """The run of a document; raises `BenchError` for any other document."""
     try:
         if document["command"] != "bench" or document["version"] != VERSION:
@@ -155,7 +155,7 @@ def from_document(document: Any, who: str) -> BenchRun:
         return BenchRun(**about, ceilings=ceilings, cases=cases)
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BenchError(
-            f"{who} is no document of tirstep bench in form {VERSION}; "
+            f"{source} is no document of tirstep bench in form {VERSION}; "
             "write it again on a GPU with: tirstep bench --json FILE"
         ) from None
 
@@ -214,7 +214,7 @@ def _is_of_bench(file: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Change:
+class TimeChange:
     """One candidate in one case of both runs.
 
     Attributes
@@ -245,7 +245,7 @@ class Change:
         return "slower" if self.after.lower_us > self.before.upper_us else "same"
 
 
-def compare_runs(before: BenchRun, after: BenchRun) -> list[Change]:
+def compare_runs(before: BenchRun, after: BenchRun) -> list[TimeChange]:
     """The changes in the order of the newer run; what only the older one has comes last.
 
     A candidate without a time in either run is left out.
@@ -253,12 +253,12 @@ def compare_runs(before: BenchRun, after: BenchRun) -> list[Change]:
     old, new = _index(before), _index(after)
     keys = [*new, *(key for key in old if key not in new)]
     changes = [
-        Change(key[0], key[1], _find_time(old.get(key)), _find_time(new.get(key))) for key in keys
+        TimeChange(key[0], key[1], _get_time(old.get(key)), _get_time(new.get(key))) for key in keys
     ]
     return [change for change in changes if change.before is not None or change.after is not None]
 
 
-def find_differences(before: BenchRun, after: BenchRun) -> list[str]:
+def list_differences(before: BenchRun, after: BenchRun) -> list[str]:
     """What besides the code is not the same in both runs: devices and versions, in words."""
     found = []
     if before.device["name"] != after.device["name"]:
@@ -283,5 +283,5 @@ def _title(case: Case) -> str:
     return f"{case.title} {rest}" if rest else case.title
 
 
-def _find_time(outcome: Outcome | None) -> Time | None:
+def _get_time(outcome: Outcome | None) -> Time | None:
     return None if outcome is None else outcome.time

@@ -15,20 +15,22 @@ from tirstep.transforms.recipes import Recipe
 
 from . import BenchError
 from .accuracy import Reference, look_ahead
-from .candidates import (
-    CompiledAhead,
-    CompiledConfig,
-    compute_needed_bytes,
-    get_case_options,
-    get_options,
-)
 from .cases import PlannedCase
-from .compile_cache import installed
-from .compile_pool import CompileJob, compile_all, name_library
+from .compile_pool import CompileJob, compile_all, installed, name_library
 from .machine import Machine
 from .peers import PEERS, Peer
 from .results import BenchRun
-from .run_case import Settings, Tell, draw_reference, run_case
+from .run_case import (
+    CompiledAhead,
+    CompiledConfig,
+    Settings,
+    Tell,
+    compute_needed_bytes,
+    draw_reference,
+    get_case_options,
+    get_options,
+    run_case,
+)
 
 COMPILE_LIMIT = 120.0
 """Seconds that one candidate may take to compile."""

@@ -13,14 +13,14 @@ from .peers import show_name
 from .results import BenchRun, Case, Ceilings, Outcome, Time
 
 
-def find_outcome(case: Case, candidate: str) -> Outcome | None:
+def get_outcome(case: Case, candidate: str) -> Outcome | None:
     """A candidate's outcome; None if it did not take part."""
     return next((outcome for outcome in case.outcomes if outcome.candidate == candidate), None)
 
 
-def find_time(case: Case, candidate: str) -> float | None:
+def get_time(case: Case, candidate: str) -> float | None:
     """A candidate's median in microseconds; None without one."""
-    outcome = find_outcome(case, candidate)
+    outcome = get_outcome(case, candidate)
     return None if outcome is None or outcome.time is None else outcome.time.median_us
 
 
@@ -66,7 +66,7 @@ def rate(case: Case, outcome: Outcome, ceilings: Ceilings) -> tuple[float, str] 
 
 def speedup(case: Case, outcome: Outcome, over: str) -> float | None:
     """How often faster an outcome is than another candidate: above 1 is faster."""
-    other = find_time(case, over)
+    other = get_time(case, over)
     if other is None or outcome.time is None or outcome.candidate == over:
         return None
     return other / outcome.time.median_us

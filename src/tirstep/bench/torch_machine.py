@@ -68,7 +68,7 @@ def describe_device(properties: Any, architecture: str) -> dict[str, object]:
     }
 
 
-def find_versions() -> dict[str, str]:
+def get_versions() -> dict[str, str]:
     """By name; what is not there is left out."""
     import tirstep
 
@@ -127,7 +127,7 @@ class TorchMachine:
     @property
     def versions(self) -> dict[str, str]:
         """Of the driver, CUDA, and the packages."""
-        return find_versions()
+        return get_versions()
 
     @property
     def method(self) -> dict[str, object]:

@@ -30,6 +30,7 @@ COMMANDS = (
     "ladder",
     "bench",
     "search",
+    "tune",
     "choose",
     "report",
     "export",

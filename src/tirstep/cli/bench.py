@@ -23,7 +23,7 @@ from .wrong_use import UseError
 if TYPE_CHECKING:
     from tirstep.bench.cases import CaseChoice, PlannedCase
     from tirstep.bench.machine import Machine
-    from tirstep.bench.results import BenchRun, Case, Change, Time
+    from tirstep.bench.results import BenchRun, Case, Time, TimeChange
 
     from .screen import Screen
 
@@ -139,7 +139,7 @@ def _measure(
     choice: CaseChoice, seed: int, file: Path | None, folder: Path | None, function: str | None
 ) -> int:
     """Measure what is chosen; 1 if a recipe of ours was wrong or failed."""
-    from tirstep.bench.compile_cache import get_cache_folder
+    from tirstep.bench.compile_pool import get_cache_folder
     from tirstep.bench.results import write_run
     from tirstep.bench.run_case import Settings
     from tirstep.bench.session import run_bench
@@ -219,13 +219,13 @@ def show_comparison(old: Path, new: Path) -> int:
     """Compare two files, candidate by candidate."""
     from rich.table import Table
 
-    from tirstep.bench.results import compare_runs, find_differences, read_run
+    from tirstep.bench.results import compare_runs, list_differences, read_run
 
     from .screen import Screen
 
     before, after = read_run(old), read_run(new)
     screen = Screen()
-    for sentence in find_differences(before, after):
+    for sentence in list_differences(before, after):
         screen.line((sentence, "yellow"))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for header, justify in (
@@ -251,7 +251,7 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _change_cells(change: Change) -> list[str]:
+def _change_cells(change: TimeChange) -> list[str]:
     from tirstep.bench.peers import show_name
     from tirstep.bench.tables import format_ratio
 

@@ -142,7 +142,7 @@ def write_catalogue(file: Path = FILE) -> None:
     """Write catalogue.json, for `make catalogue`."""
     from tirstep.transforms.recipes import FORMER_NAMES
 
-    write_file(file, _spell(find_digest(), make_catalogue(), FORMER_NAMES))
+    write_file(file, _spell(compute_digest(), make_catalogue(), FORMER_NAMES))
 
 
 def _spell(digest: str, catalogue: Sequence[Entry], former: Mapping[str, str]) -> str:
@@ -156,7 +156,7 @@ def _spell(digest: str, catalogue: Sequence[Entry], former: Mapping[str, str]) -
     return head + ",\n".join(kernels) + "\n]}\n"
 
 
-def find_digest() -> str:
+def compute_digest() -> str:
     """Of the sources of kernels and recipes, which are found without importing them."""
     digest = hashlib.sha256()
     for file in _find_sources():
@@ -197,7 +197,7 @@ def _read_stored(*, fresh: bool = True) -> list[Entry] | None:
     """
     try:
         document = json.loads(FILE.read_text(encoding="utf-8"))
-        if fresh and document["digest"] != find_digest():
+        if fresh and document["digest"] != compute_digest():
             return None
         return list(document["kernels"])
     except (OSError, ValueError, KeyError, TypeError):

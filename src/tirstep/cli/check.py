@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .catalogue import complete_recipe, require_recipe
 from .formatting import count, format_shape
-from .repeating import RUNS, make_request_of, spell_repeat
 from .request import (
     PROGRAMS,
     Config,
@@ -34,12 +33,15 @@ from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Finding, Run, Verdict
-    from tirstep.lowering_checks.other_runs import LimitedRuns
+    from tirstep.lowering_checks.verdict import LimitedRuns
     from tirstep.transforms.recipes import Recipe
 
-    from .judging import Judge, Rung
+    from .json_output import Document
+    from .judging import Judge, JudgedRecipe
     from .screen import Screen
 
+RUNS = 6
+"""How many other runs there are by default; those with open sizes are among so many."""
 SECONDS = 2.0
 """Of the process, for the other runs of one recipe by default; the last may exceed them."""
 Runs = Annotated[
@@ -107,7 +109,6 @@ def check_recipes(
     """
     from .json_output import device_keys, finding_keys, print_document
     from .judging import make_judge, rung_documents
-    from .repeating import other_keys
     from .screen import Screen
 
     judge, screen = make_judge(request), Screen(quiet=as_json)
@@ -138,7 +139,7 @@ def check_recipes(
 
 def _check(
     names: Sequence[str], judge: Judge, screen: Screen, runs: int | None
-) -> tuple[list[Rung], Sequence[Finding]]:
+) -> tuple[list[JudgedRecipe], Sequence[Finding]]:
     """Judge the named recipes, or all of them, and the checks themselves.
 
     With all of them also goldens that no recipe makes are found.
@@ -170,7 +171,7 @@ def _check(
     return rungs, others
 
 
-def _check_recipe(rung: Rung, judge: Judge, screen: Screen, runs: int | None) -> None:
+def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | None) -> None:
     """Judge a recipe, with a line for each step and one for each other run."""
     from tirstep.lowering_checks.steps import step_label
 
@@ -198,7 +199,7 @@ def _check_recipe(rung: Rung, judge: Judge, screen: Screen, runs: int | None) ->
 
 
 def _list_others(run: Run, request: Request, runs: int | None) -> LimitedRuns:
-    from tirstep.lowering_checks.other_runs import LimitedRuns, find_other_runs
+    from tirstep.lowering_checks.verdict import LimitedRuns, find_other_runs
 
     found = find_other_runs(run, kept={*request.options, *request.config}, seed=request.seed)
     return LimitedRuns(found, SECONDS, RUNS) if runs is None else LimitedRuns(found, None, runs)
@@ -247,7 +248,9 @@ def _show_findings_apart(screen: Screen, findings: Sequence[Finding]) -> None:
         show_findings(screen, findings)
 
 
-def _show_end(screen: Screen, rungs: Sequence[Rung], other_findings: int, request: Request) -> None:
+def _show_end(
+    screen: Screen, rungs: Sequence[JudgedRecipe], other_findings: int, request: Request
+) -> None:
     """How much was found, and the commands that find the first bad step of what is wrong."""
     from tirstep.lowering_checks.verdict import numbers_word
 
@@ -271,3 +274,51 @@ def _show_end(screen: Screen, rungs: Sequence[Rung], other_findings: int, reques
             continue
         words = spell_command("why", run, asked)
         screen.line(("find the first bad step:  ", "dim"), words)
+
+
+def other_keys(verdicts: Sequence[Verdict], request: Request) -> list[Document]:
+    """OTHER of `json_output`, for each other run of a recipe."""
+    from tirstep.lowering_checks.verdict import numbers_word
+
+    from .json_output import run_keys
+
+    return [
+        {
+            "about": verdict.about,
+            **run_keys(verdict.run),
+            "symbolic": list(verdict.run.problem.symbolic),
+            "numbers": numbers_word([verdict]),
+            "checked_on": verdict.checked_on,
+            "repeat": spell_repeat(verdict.run, request),
+        }
+        for verdict in verdicts
+    ]
+
+
+def spell_repeat(run: Run, request: Request) -> str:
+    """The command line that checks another run by itself; with open sizes, among the first."""
+    device = "" if request.device == "auto" else f" --device {request.device}"
+    if run.problem.symbolic:
+        return f"{spell_command('check', run, request)}{device} --runs {RUNS}"
+    words = spell_command("check", run, make_request_of(run, request))
+    return f"{words}{device} --runs 0"
+
+
+def make_request_of(run: Run, request: Request) -> Request:
+    """The request of a run by its shape, in place of one that it was another run of."""
+    example, problem = run.recipe.default_example, run.problem
+    kernel = problem.kernel
+    base = {**kernel.options, **example.options}
+    types = {name: it for name, it in problem.options.items() if name == "dtype"}  # of some none
+    chosen = {name: it for name, it in types.items() if it != base[name]}
+    asked: dict[str, Any] = {**problem.shape, **example.options, **types}
+    usual = kernel.problem(**asked).options
+    chosen |= {name: it for name, it in problem.options.items() if it != usual[name]}
+    config = {**run.recipe.config, **run.config}
+    defaults = {**run.recipe.config, **example.config}
+    return replace(
+        request,
+        shape=format_shape(problem.shape),
+        options=chosen,
+        config={name: it for name, it in config.items() if it != defaults[name]},
+    )

@@ -15,7 +15,7 @@ from .wrong_use import UseError
 if TYPE_CHECKING:
     from tirstep.modules import Problem
     from tirstep.transforms.recipes import Recipe
-    from tirstep.transforms.recipes.choosers import Chooser
+    from tirstep.transforms.recipes.forecast import Chooser
     from tirstep.transforms.recipes.gpus import Gpu
     from tirstep.transforms.recipes.skinny import SkinnyConfig
     from tirstep.transforms.recipes.time_model import Choice, Ranked
@@ -70,8 +70,7 @@ def command(
     from tvm.s_tir import Schedule
 
     from tirstep.transforms import TransformError
-    from tirstep.transforms.recipes.choosers import choose_few_rows
-    from tirstep.transforms.recipes.forecast import read_product
+    from tirstep.transforms.recipes.forecast import choose_few_rows, read_product
     from tirstep.transforms.recipes.gpus import read_gpu
 
     try:
@@ -92,7 +91,7 @@ def command(
 def _pick(name: str, dtype: str | None, gpu: Gpu) -> tuple[Chooser, Recipe]:
     """The chooser of a name that is for a type and runs on a GPU, and its recipe."""
     from tirstep.transforms.recipes import RECIPES
-    from tirstep.transforms.recipes.choosers import list_choosers
+    from tirstep.transforms.recipes.forecast import list_choosers
 
     kernel = RECIPES[name].kernel_name if name in RECIPES else name
     known = list_choosers(kernel)
@@ -204,7 +203,7 @@ class _Answer:
             screen.line((f"         {spell_config(self.searched)}", "dim"))
         if self.few is not None:
             screen.line(
-                "of so few rows none is a tile: this is taken, of the ladder matmul_skinny: "
+                "so few rows take no tiles, but this, of the ladder matmul_skinny; tiles follow: "
             )
             screen.line((f"         {spell_config(_get_knobs(self.few))}", "dim"))
         for it in self.shown:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -189,23 +188,15 @@ def _write_database(module: Any, trace: Any) -> dict[str, str]:
     """The two files of a database of MetaSchedule's, with one workload and one record."""
     from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
 
+    from tirstep.programs.databases import mark_bools
+
     with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
         files = [Path(scratch) / name for name in (_WORKLOAD, _RECORD)]
         database = JSONDatabase(*map(str, files))
         workload = database.commit_workload(module)
         database.commit_tuning_record(TuningRecord(trace, workload, run_secs=[_UNMEASURED]))
         workloads, records = (file.read_text(encoding="utf-8") for file in files)
-    return {_WORKLOAD: workloads, _RECORD: _mark_bools(records, trace)}
-
-
-def _mark_bools(record: str, trace: Any) -> str:
-    """A record whose annotations are bools where they were, which TVM writes as 1 and 0."""
-    number, row = json.loads(record)
-    (instructions, _), *_ = row
-    for written, item in zip(instructions, trace.insts, strict=True):
-        if str(item.kind.name) == "Annotate" and isinstance(item.inputs[-1], bool):
-            written[1][-1] = bool(item.inputs[-1])
-    return json.dumps([number, row]) + "\n"
+    return {_WORKLOAD: workloads, _RECORD: mark_bools(records, trace)}
 
 
 def _verify(run: Run, files: dict[str, str], form: str) -> None:

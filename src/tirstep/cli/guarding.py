@@ -130,7 +130,7 @@ def _explain(number: signal.Signals, tried: str) -> str:
         return f"the process was ended by {number.name}{where}; nothing was judged from there on"
     return (
         f"TVM crashes ({number.name}){where}: one of its passes does not survive what the change "
-        "makes; mend that, or leave the module out (of a corpus with --from, the trial after it)"
+        "makes; fix that, or leave the module out (of a corpus with --from, the trial after it)"
     )
 
 

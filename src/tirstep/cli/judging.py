@@ -21,9 +21,8 @@ from tirstep.lowering_checks import (
     run_golden,
 )
 from tirstep.lowering_checks.devices import Timing
-from tirstep.lowering_checks.other_runs import OtherRun
 from tirstep.lowering_checks.steps import step_label
-from tirstep.lowering_checks.verdict import golden_word, numbers_word
+from tirstep.lowering_checks.verdict import OtherRun, golden_word, numbers_word
 from tirstep.modules import KernelError
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
@@ -39,8 +38,8 @@ Tell = Callable[[str], None]
 
 
 @dataclass
-class Rung:
-    """A recipe of a ladder with the verdicts of its steps.
+class JudgedRecipe:
+    """A recipe, of a ladder say, with the verdicts of its steps.
 
     Attributes
     ----------
@@ -149,7 +148,7 @@ class Judge:
         *,
         example: ExampleName,
         among: Sequence[Recipe] = (),
-    ) -> list[Rung]:
+    ) -> list[JudgedRecipe]:
         """The runs of some recipes as requested, by default at one of their examples.
 
         A recipe that refuses what was requested is to be skipped. One of ours that refuses its own
@@ -157,7 +156,7 @@ class Judge:
         """
         rungs = []
         for recipe in recipes:
-            rung = Rung(recipe)
+            rung = JudgedRecipe(recipe)
             rungs.append(rung)
             tell(recipe.name)
             others = among or recipes
@@ -184,7 +183,7 @@ class Judge:
         return store if any(file.is_file() for file in files) else None
 
     def judge(
-        self, rung: Rung, tell: Tell, *, timed: bool, others: Iterable[OtherRun] = ()
+        self, rung: JudgedRecipe, tell: Tell, *, timed: bool, others: Iterable[OtherRun] = ()
     ) -> Iterator[Verdict]:
         """Judge a planned rung: the verdict of each step, and of the last one in other runs, as it
         comes, which the rung keeps.
@@ -216,12 +215,12 @@ def make_judge(request: Request) -> Judge:
     return Judge(request, get_device(request.device), store, findings)
 
 
-def find_baseline(rungs: Sequence[Rung]) -> Rung | None:
+def find_baseline(rungs: Sequence[JudgedRecipe]) -> JudgedRecipe | None:
     """What speed-ups are over: the first rung that has a time."""
     return next((rung for rung in rungs if rung.timing is not None), None)
 
 
-def compute_speedup(rung: Rung, baseline: Rung | None) -> float | None:
+def compute_speedup(rung: JudgedRecipe, baseline: JudgedRecipe | None) -> float | None:
     """How often faster a rung is; None at another shape or type, where times do not compare."""
     if baseline is None or baseline.run is None or rung.run is None:
         return None
@@ -236,7 +235,7 @@ def _shape_and_dtype(run: Run) -> tuple[Mapping[str, int], object]:
     return dict(run.problem.shape), get_dtype(run.problem)
 
 
-def get_common_shape(rungs: Sequence[Rung]) -> str | None:
+def get_common_shape(rungs: Sequence[JudgedRecipe]) -> str | None:
     """The shape of all rungs that run, as ``--shape`` takes it; None where they differ."""
     shapes = {format_shape(rung.run.problem.shape) for rung in rungs if rung.run is not None}
     return shapes.pop() if len(shapes) == 1 else None
@@ -275,13 +274,13 @@ def show_findings(screen: Screen, findings: Sequence[Finding]) -> None:
             screen.diff(finding.detail.splitlines())
 
 
-def rung_documents(rungs: Sequence[Rung], *, with_diffs: bool = False) -> list[Document]:
+def rung_documents(rungs: Sequence[JudgedRecipe], *, with_diffs: bool = False) -> list[Document]:
     """RECIPE of `json_output`, for each rung."""
     baseline = find_baseline(rungs)
     return [_recipe_keys(rung, compute_speedup(rung, baseline), with_diffs) for rung in rungs]
 
 
-def _recipe_keys(rung: Rung, ratio: float | None, with_diffs: bool) -> Document:
+def _recipe_keys(rung: JudgedRecipe, ratio: float | None, with_diffs: bool) -> Document:
     run = rung.run
     return {
         **({"shape": None, "options": None, "config": None} if run is None else run_keys(run)),
@@ -302,7 +301,7 @@ def _recipe_keys(rung: Rung, ratio: float | None, with_diffs: bool) -> Document:
     }
 
 
-def _step_keys(rung: Rung, verdict: Verdict, with_diffs: bool) -> Document:
+def _step_keys(rung: JudgedRecipe, verdict: Verdict, with_diffs: bool) -> Document:
     diff = {"diff": None if verdict.diff is None else str(verdict.diff)} if with_diffs else {}
     return {
         "number": verdict.step.index,
@@ -325,7 +324,7 @@ def _change_keys(diff: Diff | None) -> Document:
     }
 
 
-def _time_keys(rung: Rung, timing: Timing | None) -> Document:
+def _time_keys(rung: JudgedRecipe, timing: Timing | None) -> Document:
     flops = rung.flops_per_second(timing)
     return {
         "time_us": None if timing is None else timing.median * 1e6,

@@ -31,7 +31,7 @@ from .wrong_use import UseError
 if TYPE_CHECKING:
     from tirstep.transforms.recipes import Ladder
 
-    from .judging import Judge, Rung
+    from .judging import Judge, JudgedRecipe
     from .screen import Screen
 
 SHAPES = {
@@ -109,7 +109,7 @@ def judge_ladder(
     return 2 if is_broken else 0 if is_good else 1
 
 
-def _require_any(name: str, rungs: Sequence[Rung]) -> None:
+def _require_any(name: str, rungs: Sequence[JudgedRecipe]) -> None:
     """Where every recipe refuses, the user asked for what cannot be."""
     from tirstep.modules import KernelError
 
@@ -122,7 +122,7 @@ def _require_any(name: str, rungs: Sequence[Rung]) -> None:
 
 
 def _show_begin(
-    screen: Screen, name: str, judge: Judge, rungs: Sequence[Rung], shape_from: str
+    screen: Screen, name: str, judge: Judge, rungs: Sequence[JudgedRecipe], shape_from: str
 ) -> None:
     from .judging import get_common_shape, show_findings, show_judge
 
@@ -136,7 +136,7 @@ def _show_begin(
     show_findings(screen, judge.folder_findings)
 
 
-def _judge(rung: Rung, judge: Judge, screen: Screen, *, with_diffs: bool) -> None:
+def _judge(rung: JudgedRecipe, judge: Judge, screen: Screen, *, with_diffs: bool) -> None:
     """Judge a recipe; with its diffs, what is found of each step is shown as it comes."""
     from tirstep.lowering_checks import count_accesses
 
@@ -169,7 +169,9 @@ def _judge(rung: Rung, judge: Judge, screen: Screen, *, with_diffs: bool) -> Non
         show_findings(screen, rung.own_findings)
 
 
-def _show_end(screen: Screen, judge: Judge, rungs: Sequence[Rung], *, with_steps: bool) -> None:
+def _show_end(
+    screen: Screen, judge: Judge, rungs: Sequence[JudgedRecipe], *, with_steps: bool
+) -> None:
     from .tables import show_ladder_table
 
     screen.line()
@@ -183,7 +185,9 @@ def _show_end(screen: Screen, judge: Judge, rungs: Sequence[Rung], *, with_steps
         screen.line(*words, wrap=True)
 
 
-def _show_findings_and_next(screen: Screen, rungs: Sequence[Rung], request: Request) -> None:
+def _show_findings_and_next(
+    screen: Screen, rungs: Sequence[JudgedRecipe], request: Request
+) -> None:
     """All findings, and where to look next: of the last recipe that ran."""
     from .judging import show_findings
 
@@ -210,7 +214,7 @@ def _print_document(
     name: str,
     ladder: Ladder,
     judge: Judge,
-    rungs: Sequence[Rung],
+    rungs: Sequence[JudgedRecipe],
     shape_from: str,
     *,
     with_diffs: bool,

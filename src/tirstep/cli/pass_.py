@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -247,11 +248,18 @@ def load_change(tried: Tried) -> Change:
 
 
 def _read_source(spec: str) -> PassSource:
-    """The text of what ``FILE.py:NAME`` names; nothing for a module that is imported."""
+    """What a script makes of ``FILE.py:NAME``, or of a module that was imported."""
     from tirstep.experiments.counterexample import PassSource, read_source
 
     place, _, name = spec.rpartition(":")
-    return read_source(Path(place), name) if place.endswith(".py") else PassSource()
+    if place.endswith(".py"):
+        return read_source(Path(place), name)
+    file = getattr(sys.modules.get(place), "__file__", None) or ""
+    return (
+        read_source(Path(file), name)
+        if file.endswith(".py")
+        else PassSource("", name, module=place)
+    )
 
 
 def _place(value: Any, tried: Tried, declared: Declaration | None) -> Edit:

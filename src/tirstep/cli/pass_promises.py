@@ -85,6 +85,10 @@ def show_promises(screen: Screen, held: Held, change: Change) -> None:
     """A line for each promise that is broken or unchecked; one where all are kept."""
     for label, promise, how in held.broken[:SHOWN]:
         screen.line(("broken  ", "bold red"), f"'{promise}' on {label}: {how}")
+    if change.promises and not held.checked:
+        told = "the pass changes none of these modules, or none of which the answer stays right"
+        listed = ", ".join(f"'{each}'" for each in change.promises)
+        screen.line(("unchecked  ", "yellow"), f"{listed}: {told}", wrap=True)
     for promise, reason in held.unchecked.items():
         screen.line(("unchecked  ", "yellow"), f"'{promise}': {reason}")
     if held.checked and not held.broken:

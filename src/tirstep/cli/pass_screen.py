@@ -97,12 +97,16 @@ def _show_table(screen: Screen, trials: Sequence[Trial], title: str) -> None:
             _spell_change(each),
             Text(each.status, STYLES.get(each.status, "yellow")),
             ran,
-            "; ".join(list_differences(each)) or each.reason[:100],
+            "; ".join(list_differences(each)) or _shorten(each.reason),
         )
     screen.line((title, "bold"))
     screen.table(table)
     counts = spell_counts(each.status for each in trials)
     screen.line((f"{count(len(trials), 'module')}: ", "dim"), counts)
+
+
+def _shorten(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def spell_counts(statuses: Iterable[str]) -> str:
@@ -173,7 +177,7 @@ def _write(
 ) -> Counterexample:
     from tirstep.experiments.hunting import write_counterexample
 
-    path = tried.script or Path(f"wrong_{tried.name}.py")
+    path = tried.script or Path(f"wrong_{tried.name.replace('#', '_')}.py")
     edits = experiment.edits
     return write_counterexample(found, edits, change.source, change.title, path)
 
@@ -242,7 +246,8 @@ def _hunt_all(
     from tirstep.experiments.hunting import HuntState, hunt
 
     corpus = Corpus(tried.seed)
-    state = HuntState(tried.state or get_trials_file(), change.title, corpus)
+    file = tried.state or get_trials_file()
+    state = HuntState(file, change.title, corpus, change.source.digest)
     trials = range(tried.first, tried.first + (tried.corpus or 0))
     records: list[TrialRecord] = []
     with screen.working():

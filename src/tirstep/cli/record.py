@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ from .request import PROGRAMS, FunctionName, Request, make_request, pick_recipes
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks.records import Record, RecordedRecipe
+    from tirstep.lowering_checks.upgrades import RecordedRecipe, VersionRecord
     from tirstep.transforms.recipes import Recipe
 
     from .screen import Screen
@@ -74,11 +75,30 @@ def require_record_or_empty(folder: Path) -> None:
     # One whose writing was ended before has no record.json, but folders of steps alone.
     if folder.is_dir() and any(path.is_file() and path.name != RECORD for path in folder.iterdir()):
         raise UseError(f"{folder} has other files; give a new folder, or one of a record")
+    _require_own_folders(folder)
 
 
-def _write(folder: Path, recipes: Sequence[Recipe], screen: Screen) -> Record:
+def _require_own_folders(folder: Path) -> None:
+    """Raise `UseError` for a record beside folders that are none of its steps: they would go with
+    it, which a new one replaces.
+    """
+    record = folder / RECORD
+    if not record.is_file():
+        return
+    try:
+        own = set(json.loads(record.read_text("utf-8"))["recipes"])
+    except (ValueError, TypeError, KeyError):
+        own = set()
+    for path in sorted(folder.iterdir()):
+        if path.name != RECORD and (
+            path.name not in own or any(each.suffix != ".py" for each in path.iterdir())
+        ):
+            raise UseError(f"{path} is no part of the record there; move it, or give a new folder")
+
+
+def _write(folder: Path, recipes: Sequence[Recipe], screen: Screen) -> VersionRecord:
     from tirstep.lowering_checks import get_device
-    from tirstep.lowering_checks.records import record_recipe, write_record
+    from tirstep.lowering_checks.upgrades import record_recipe, write_record
 
     device = get_device("simulator")
 

@@ -125,7 +125,7 @@ def make_plans(
     timeout: float,
 ) -> list[SearchPlan]:
     """What is to be searched, for each shape; all that is asked for must be possible."""
-    from tirstep.bench.candidates import require_timeable
+    from tirstep.bench.run_case import require_timeable
     from tirstep.bench.search import SearchPlan, get_choices
     from tirstep.modules import get_kernel
 
@@ -150,7 +150,7 @@ def make_plans(
 
 def search_all(plans: Sequence[SearchPlan], seed: int, into: Path | None) -> int:
     """Search at each shape; 1 where no candidate was right."""
-    from tirstep.bench.compile_cache import get_cache_folder
+    from tirstep.bench.compile_pool import get_cache_folder
     from tirstep.bench.run_case import Settings
     from tirstep.bench.search import search
 
@@ -222,7 +222,7 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     if found.best is None or found.config is None:
         screen.line(("no candidate ran and was exact", "bold red"))
         if found.skipped:
-            screen.line(_explain(plan, found), wrap=True)
+            screen.line(explain_none(plan, found), wrap=True)
         return
     _show_time(screen, "best", found.best)
     if found.expected_us is not None:
@@ -240,7 +240,7 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     screen.line((f"{'config':<9}", "dim"), words)
 
 
-def _explain(plan: SearchPlan, found: SearchResult) -> str:
+def explain_none(plan: SearchPlan, found: SearchResult) -> str:
     """Why there is no winner: the commonest reason, and the tail that would let sizes run."""
     ((kind, number),) = found.skipped.most_common(1)
     sample = found.samples.get(kind, kind)
@@ -255,10 +255,10 @@ def _explain(plan: SearchPlan, found: SearchResult) -> str:
     return f"none of these sizes divides {shape}: pass {join_alternatives(tails)}; {sentence}"
 
 
-def _show_time(screen: Screen, who: str, time: Time | None) -> None:
+def _show_time(screen: Screen, name: str, time: Time | None) -> None:
     if time is not None:
         spread = f"{time.lower_us:,.1f} to {time.upper_us:,.1f}"
-        screen.line((f"{who:<9}", "dim"), f"{time.median_us:,.1f} us", (f"  {spread}", "dim"))
+        screen.line((f"{name:<9}", "dim"), f"{time.median_us:,.1f} us", (f"  {spread}", "dim"))
 
 
 def _keep(

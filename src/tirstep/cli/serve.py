@@ -51,7 +51,7 @@ def command(
     By default this machine alone can connect; an ssh tunnel lets others in safely: ssh -N -L
     9090:127.0.0.1:9090 MACHINE.
     """
-    from tirstep.remote.serving import FEWEST_SECONDS, ServeError, Service, start_server
+    from tirstep.remote import FEWEST_SECONDS, ServeError, Service, start_server
 
     service = Service(host, port, _read_key(key), _read_tracker(tracker), address)
     try:

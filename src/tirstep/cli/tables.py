@@ -17,7 +17,7 @@ from tirstep.lowering_checks.steps import step_label
 from tirstep.lowering_checks.verdict import golden_word, numbers_word
 
 from .formatting import format_shape, spell_config
-from .judging import Rung, compute_speedup, find_baseline, get_common_shape
+from .judging import JudgedRecipe, compute_speedup, find_baseline, get_common_shape
 from .screen import WORD_STYLES, Screen, change_words
 
 NO_DEVICE = "no device"
@@ -29,7 +29,7 @@ TOLD_BY_TEXT = ("_loads", "_stores", "load_bytes", "store_bytes")
 class _Row:
     """A row, for a rung or for one of its steps."""
 
-    rung: Rung
+    rung: JudgedRecipe
     verdicts: Sequence[Verdict]
     is_step: bool
     change: Diff | None
@@ -41,7 +41,7 @@ _Cell = Callable[[_Row], Text]
 
 
 def show_ladder_table(
-    screen: Screen, rungs: Sequence[Rung], device: Device, *, with_steps: bool
+    screen: Screen, rungs: Sequence[JudgedRecipe], device: Device, *, with_steps: bool
 ) -> None:
     """A row for each rung, and for each of its steps if asked; times where there is a clock."""
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
@@ -79,7 +79,7 @@ def show_ladder_table(
         screen.line((note, "dim"), wrap=True)
 
 
-def _rows(rung: Rung, baseline: Rung | None, with_steps: bool) -> list[_Row]:
+def _rows(rung: JudgedRecipe, baseline: JudgedRecipe | None, with_steps: bool) -> list[_Row]:
     ratio = compute_speedup(rung, baseline)
     rows = [_Row(rung, rung.verdicts, False, rung.change, rung.timing, ratio)]
     if with_steps:
@@ -121,7 +121,7 @@ def _delta(row: _Row) -> Text:
     return Text("" if row.is_step else spell_config(row.rung.recipe.delta))
 
 
-def _count_steps(rung: Rung) -> int | str:
+def _count_steps(rung: JudgedRecipe) -> int | str:
     return "" if rung.run is None else len(rung.run.steps) - 1
 
 
@@ -150,7 +150,7 @@ def _lines(row: _Row) -> Text:
     return Text.assemble(*change_words(row.change))
 
 
-def _shape(rung: Rung) -> str:
+def _shape(rung: JudgedRecipe) -> str:
     return "" if rung.run is None else format_shape(rung.run.problem.shape)
 
 

@@ -21,8 +21,7 @@ from .request import FunctionName, Json
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks.records import Record
-    from tirstep.lowering_checks.upgrades import Upgrade
+    from tirstep.lowering_checks.upgrades import Upgrade, VersionRecord
 
     from .screen import Screen
 
@@ -70,11 +69,11 @@ def command(
     return 1 if upgrade.of_kind("behaviour") else 0
 
 
-def _get_record(side: str, place: Path, room: Path, words: Sequence[str]) -> Record:
+def _get_record(side: str, place: Path, room: Path, words: Sequence[str]) -> VersionRecord:
     """The record of a side, written now where `place` is no record but a Python."""
-    from tirstep.lowering_checks.records import read_record
+    from tirstep.lowering_checks.upgrades import read_record
 
-    python = find_python(place)
+    python = find_interpreter(place)
     if python is None and not place.is_dir():
         raise UseError(
             f"{side} {place} is no folder and no Python; give a folder of `tirstep record`, or the "
@@ -88,7 +87,7 @@ def _get_record(side: str, place: Path, room: Path, words: Sequence[str]) -> Rec
     return read_record(room)
 
 
-def find_python(place: Path) -> Path | None:
+def find_interpreter(place: Path) -> Path | None:
     """The Python that is meant, by itself or by its environment; None for a record."""
     if place.is_file():
         return place.absolute()
@@ -110,7 +109,7 @@ def _run_record(side: str, python: Path, room: Path, words: Sequence[str]) -> No
         raise UseError(f"{side}: {python} -m tirstep record failed: {said[-1]}")
 
 
-def _compare(old: Record, new: Record) -> Upgrade:
+def _compare(old: VersionRecord, new: VersionRecord) -> Upgrade:
     import tvm
 
     from tirstep.lowering_checks.upgrades import compare_records

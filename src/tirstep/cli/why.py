@@ -32,6 +32,7 @@ from .request import (
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
+    from tirstep.lowering_checks import Finding
     from tirstep.lowering_checks.bisect import FirstBad, RunBisection
     from tirstep.transforms.recipes import Recipe
 
@@ -96,6 +97,7 @@ def command(
 
 def explain(recipe: Recipe, request: Request, script: Path | None, timeout: float) -> int:
     """Name the first bad step or pass and write a script of it; 1 if there is one."""
+    from tirstep.lowering_checks import check_ownership
     from tirstep.lowering_checks.bisect import (
         bisect_run,
         require_ours,
@@ -117,8 +119,10 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     place = f"{run.recipe.name}  {format_shape(run.problem.shape)}, seed {request.seed}"
     place = place.replace("  ,", ",")  # a module has no sizes
     if found.first_bad is None:
-        _show_that_all_is_well(screen, place, len(run.steps), found)
-        return 0
+        last = run.steps[-1]
+        unsound = [each.at(last.location) for each in check_ownership(last.module, where=last.name)]
+        _show_that_all_is_well(screen, place, len(run.steps), found, unsound)
+        return 1 if unsound else 0
     _show_first_bad(screen, place, found, found.first_bad)
     with screen.working():
         screen.doing("running the script")
@@ -140,8 +144,16 @@ def _leave_open(recipe: Recipe, request: Request) -> Request:
     return replace(request, symbolic=tuple(recipe.symbolic))
 
 
-def _show_that_all_is_well(screen: Screen, place: str, steps: int, found: RunBisection) -> None:
-    if found.not_run:  # which may be where it is wrong
+def _show_that_all_is_well(
+    screen: Screen, place: str, steps: int, found: RunBisection, unsound: Sequence[Finding]
+) -> None:
+    """No answer is wrong; `unsound` is what is wrong with the threads of the last step."""
+    if unsound:
+        told = "no answer is wrong, but the last step is unsound on a GPU"
+        screen.line((f"{place}: ", "bold"), (told, "bold red"))
+        for finding in unsound:
+            screen.line(("wrong   ", "dim"), str(finding), wrap=True)
+    elif found.not_run:  # which may be where it is wrong
         screen.line((f"{place}: ", "bold"), ("nothing is wrong in what was judged", "yellow"))
     else:
         screen.line((f"{place}: ", "bold"), ("nothing is wrong", "green"))

@@ -18,8 +18,7 @@ import tvm_ffi
 from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.bisect.bisection import CODE_GENERATION as UNKNOWN_PASS
 from tirstep.lowering_checks.bisect.bisection import Check, ModuleBisection
-from tirstep.lowering_checks.compile.compiling import get_target, pass_context
-from tirstep.lowering_checks.compile.limits import require_compilable
+from tirstep.lowering_checks.compile.compiling import get_target, pass_context, require_compilable
 from tirstep.lowering_checks.devices import CpuDevice, Device
 from tirstep.lowering_checks.devices.device import DeviceError, get_reason, is_tvm_error
 from tirstep.lowering_checks.devices.simulator import NEXT_PASS

@@ -8,12 +8,13 @@ where the pass itself does.
 from __future__ import annotations
 
 import ast
+import hashlib
 import inspect
 import pprint
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,18 +42,46 @@ class PassSource:
     text : empty where no pass is put in
     name : of the pass in it
     needs_tirstep : the pass itself calls what it imports from tirstep, so that this stays
+    module, folder : where the file imports others that lie beside it, it is imported itself: as
+        this module, from this folder; `text` is empty then
+    digest : of the file as it stands
     """
 
     text: str = ""
     name: str = ""
     needs_tirstep: bool = False
+    module: str = ""
+    folder: str = ""
+    digest: str = ""
+
+    @property
+    def needs(self) -> str:
+        """What a script needs besides TVM."""
+        words = [", NumPy", "tirstep" if self.needs_tirstep else ""]
+        where = f" of {self.folder}" if self.folder else ""
+        words.append(f"the module {self.module}{where}" if self.module else "")
+        return ", ".join(filter(None, words))
+
+    def write(self) -> str:
+        """The statements of a script that make the pass, which they call MADE."""
+        if self.module:
+            path = f"sys.path.insert(0, {self.folder!r})\n"
+            return f"{path}MADE = importlib.import_module({self.module!r}).{self.name}\n"
+        if self.name:
+            return f"{quote('PASS', self.text)}{LOAD}MADE = load(PASS).{self.name}\n"
+        return "MADE = None\n"
 
 
 def read_source(path: Path, name: str) -> PassSource:
     """The source of a pass in a file, for a machine without tirstep where that can be."""
     text = path.read_text("utf-8")
-    tree = ast.parse(text)
-    imports = {node: names for node in ast.walk(tree) if (names := _find_ours(node))}
+    tree, lines = ast.parse(text), text.splitlines()
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    module, folder = _find_module(path.resolve())
+    if _leans_on(tree, module, folder):
+        is_ours = any(_find_ours(node) for node in ast.walk(tree))
+        return PassSource("", name, is_ours, module, str(folder), digest)
+    imports = {node: names for node in _walk_run(tree) if (names := _find_ours(node))}
     ours = {each for names in imports.values() for each in names}
     decorators = [
         decorator
@@ -64,26 +93,69 @@ def read_source(path: Path, name: str) -> PassSource:
     used = {
         node.id
         for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and id(node) not in in_decorators
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and id(node) not in in_decorators
     }
-    dropped = [node for node, names in imports.items() if not names & used]
-    gone = {
-        line
-        for node in (*dropped, *decorators)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
-    kept = [line for number, line in enumerate(text.splitlines(), 1) if number not in gone]
-    futures = [line for line in kept if not line.startswith("from __future__")]
-    return PassSource("\n".join(futures).strip() + "\n", name, bool(ours & used))
+    kept = [node for node, names in imports.items() if names & used or not _is_alone(node, lines)]
+    for node in (*decorators, *(node for node in imports if node not in kept)):
+        is_block = isinstance(node, ast.stmt)  # which may be all that an `if` or a `try` has
+        first, last = node.lineno - 1, node.end_lineno or node.lineno
+        lines[first:last] = [" " * node.col_offset + "pass" if is_block else ""] + [""] * (
+            last - first - 1
+        )
+    return PassSource("\n".join(lines).strip() + "\n", name, bool(kept), digest=digest)
+
+
+def _find_module(path: Path) -> tuple[str, Path]:
+    """The module that a file is, and the folder in which an import looks for it."""
+    top = path.parent
+    while (top / "__init__.py").is_file():
+        top = top.parent
+    return ".".join(path.relative_to(top).with_suffix("").parts), top
+
+
+def _leans_on(tree: ast.Module, module: str, folder: Path) -> bool:
+    """Whether a file imports what lies beside it, or what belongs to its package."""
+    imported: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            if node.level:
+                return True
+            imported.add((node.module or "").split(".")[0])
+        elif isinstance(node, ast.Import):
+            imported |= {each.name.split(".")[0] for each in node.names}
+    package, _, is_in_package = module.partition(".")
+    if is_in_package:
+        return package in imported
+    return any((folder / f"{each}.py").is_file() or (folder / each).is_dir() for each in imported)
+
+
+def _walk_run(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a file but what stands under ``if TYPE_CHECKING:``, which is never run."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
+            yield from _walk_run(child)
 
 
 def _find_ours(node: ast.AST) -> set[str]:
     """The names that a statement imports from tirstep."""
     if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in OURS:
         return {each.asname or each.name for each in node.names}
-    if isinstance(node, ast.Import) and node.names[0].name.split(".")[0] in OURS:
-        return {node.names[0].asname or "tirstep"}
+    if isinstance(node, ast.Import):
+        ours = [each for each in node.names if each.name.split(".")[0] in OURS]
+        return {each.asname or each.name.split(".")[0] for each in ours}
     return set()
+
+
+def _is_alone(node: ast.AST, lines: Sequence[str]) -> bool:
+    """Whether a statement imports from tirstep alone, and shares its lines with no other one."""
+    assert isinstance(node, ast.stmt)
+    others = isinstance(node, ast.Import) and len(_find_ours(node)) < len(node.names)
+    before = lines[node.lineno - 1].encode()[: node.col_offset]
+    behind = lines[(node.end_lineno or node.lineno) - 1].encode()[node.end_col_offset :]
+    return not others and not before.strip() and not behind.partition(b"#")[0].strip()
 
 
 def _find_names(node: ast.AST) -> set[str]:
@@ -107,22 +179,19 @@ def make_script(
         )
     }
     emulated = inspect.getsource(emulator).partition('"""')[2].partition('"""')[2]
-    pass_text = "MADE = None\n"
-    if source.name:
-        pass_text = f"{quote('PASS', source.text)}{LOAD}MADE = load(PASS).{source.name}\n"
     return "".join(
         [
             HEAD.format(
                 about=about.replace("\\", "/").replace('"""', "'''"),
                 half=half,
-                needs=", NumPy, tirstep" if source.needs_tirstep else ", NumPy",
+                needs=source.needs,
             ),
             quote("PROGRAM", shrunk.text),
             "\n# What it is run on: values and type of each parameter.\n",
-            f"ARRAYS = {pprint.pformat(arrays, width=96, compact=True)}\n",
+            f"ARRAYS = {pprint.pformat(arrays, width=96, compact=True, sort_dicts=False)}\n",
             f"TARGET = {_get_target(shrunk.subject)!r}\n",
             f"PLACE, ANCHOR = {edit.place!r}, {edit.anchor!r}\n",
-            f"\n# {'-' * 20} the pass {'-' * 20}\n\n{pass_text}",
+            f"\n# {'-' * 20} the pass {'-' * 20}\n\n{source.write()}",
             f"\n# {'-' * 20} TVM's passes, with it and without {'-' * 20}\n{PASSES}",
             f"\n# {'-' * 20} what they make, run {'-' * 20}\n",
             emulated if body is NUMBERS_END else "",
@@ -180,10 +249,11 @@ HEAD = (
     + '''
 """{about}
 
-Run it with Python{needs} and apache-tvm 0.27. It ends with 1 where this shows, and with 0 where it
-does not.
+It ends with 1 where this shows, and with 0 where it does not.
+It needs Python, apache-tvm 0.27{needs}.
 """
 
+import importlib
 import inspect
 import linecache
 import sys
@@ -228,7 +298,11 @@ def take_passes():
 def get_pass(made):
     if isinstance(made, tvm.ir.transform.Pass):
         return made
-    if inspect.isfunction(made) and inspect.signature(made).parameters:
+    free = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    needed = inspect.isfunction(made) and [
+        p for p in inspect.signature(made).parameters.values() if p.default is p.empty
+    ]
+    if needed and any(p.kind not in free for p in needed):
         return tvm.transform.module_pass(lambda module, _: made(module), opt_level=0)
     return made()
 
@@ -245,8 +319,9 @@ def list_whole(made):
 def edit(passes):
     if PLACE == "pipeline":
         return list_whole(MADE())
-    name, _, number = ANCHOR.partition("#")
-    places = [i for i, p in enumerate(passes) if name in (p.info.name, p.info.name.split(".")[1])]
+    name, _, number = ANCHOR.lower().partition("#")
+    names = [p.info.name.lower() for p in passes]
+    places = [i for i, each in enumerate(names) if name in (each, each.split(".")[-1])]
     places = places[int(number) - 1 :][:1] if number else places
     new = [] if PLACE == "drop" else [get_pass(MADE)]
     if PLACE in ("after", "before"):

@@ -102,7 +102,11 @@ def _count_needed(value: Any) -> int:
 def _wrap_function(function: Callable[[tvm.IRModule], tvm.IRModule], name: str) -> Pass:
     @tvm.transform.module_pass(opt_level=0, name=name)
     def run(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        return function(module)
+        changed = function(module)
+        if not isinstance(changed, tvm.IRModule):
+            returned = "nothing" if changed is None else f"a value of type {type(changed).__name__}"
+            raise TypeError(f"it returns {returned}; let it return an IRModule")
+        return changed
 
     return run
 
@@ -231,8 +235,9 @@ def make_whole(value: Any, name: str) -> Callable[[], tuple[Any, Any, Any]]:
         if isinstance(made, (list, tuple)):
             made = Sequential([get_pass(each) for each in made])
         if not isinstance(made, Pass):
+            kind = type(made).__name__
             raise ExperimentError(
-                f"{name} returns a {type(made).__name__}; let it return a list of passes"
+                f"{name} returns a value of type {kind}; let it return a list of passes"
             )
         host, device = (
             compilation_pipeline.finalize_host_passes,

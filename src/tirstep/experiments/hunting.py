@@ -76,12 +76,14 @@ def _get_kind(trial: Trial) -> str:
 class HuntState:
     """The trials that were made, in a file of JSON lines, so that a search goes on where it ended.
 
+    `digest` is of the text of what is tried: what an older text gave says nothing of this one.
     Raises `ExperimentError` for a file of another search.
     """
 
-    def __init__(self, path: Path | None, name: str, corpus: Corpus) -> None:
+    def __init__(self, path: Path | None, name: str, corpus: Corpus, digest: str = "") -> None:
         self.path = path
         self.head = {"change": name, "seed": corpus.seed, "kinds": list(corpus.kinds)}
+        self.head |= {"text": digest} if digest else {}
         self.records: dict[int, TrialRecord] = {}
         if path is not None and path.exists():
             self._read(path)
@@ -90,6 +92,12 @@ class HuntState:
         try:
             lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
             if lines and lines[0] != self.head:
+                found = {**lines[0], "text": self.head.get("text")}
+                if found == {"text": None, **self.head}:
+                    raise ExperimentError(
+                        f"{path} is of another text of this pass, of which it says nothing now; "
+                        "delete it, or give another file"
+                    )
                 raise ExperimentError(
                     f"{path} is of another search: {json.dumps(lines[0])}; give another file"
                 )

@@ -16,8 +16,12 @@ import tvm
 import tvm_ffi
 
 from tirstep.lowering_checks import CheckError, Finding
-from tirstep.lowering_checks.compile.compiling import MAIN, get_target, pass_context
-from tirstep.lowering_checks.compile.limits import require_compilable
+from tirstep.lowering_checks.compile.compiling import (
+    MAIN,
+    get_target,
+    pass_context,
+    require_compilable,
+)
 from tirstep.lowering_checks.devices.device import (
     Arrays,
     DeviceError,

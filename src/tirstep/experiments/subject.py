@@ -20,6 +20,7 @@ from tirstep.lowering_checks.devices.device import (
     Program,
     blank,
     find_unbound_sblocks,
+    is_scalar,
 )
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.numeric import check_case, compare_outputs, make_cases
@@ -130,10 +131,14 @@ def _interpret(module: tvm.IRModule) -> Callable[[Arrays], Arrays]:
 
 def make_arguments(module: tvm.IRModule, seed: int) -> Arrays:
     """Whole numbers for each parameter, by its name: a parameter more changes no other's."""
-    return [
-        draw_array(str(each.name), [int(size) for size in each.shape], str(each.dtype), seed)
-        for each in module[MAIN].params
-    ]
+
+    def draw(parameter: Any) -> Any:
+        if is_scalar(parameter):
+            return draw_array(str(parameter.name), (), str(parameter.ty), seed)
+        shape = [int(size) for size in parameter.shape]
+        return draw_array(str(parameter.name), shape, str(parameter.dtype), seed)
+
+    return [draw(each) for each in module[MAIN].params]
 
 
 def draw_array(name: str, shape: Sequence[int], dtype: str, seed: int) -> Any:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tirstep.bench.candidates import require_timeable
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.peers import PEERS, Peer, wrap_function
+from tirstep.bench.run_case import require_timeable
 from tirstep.modules import KernelError, get_kernel, kernels
 from tirstep.transforms.recipes import Recipe
 

@@ -63,6 +63,16 @@ def load_database(path: Path) -> dict[str, Any]:
     return values
 
 
+def mark_bools(record: str, trace: Trace) -> str:
+    """A record whose annotations are bools where they were, which TVM writes as 1 and 0."""
+    number, row = json.loads(record)
+    (instructions, _), *_ = row
+    for written, item in zip(instructions, trace.insts, strict=True):
+        if str(item.kind.name) == "Annotate" and isinstance(item.inputs[-1], bool):
+            written[1][-1] = bool(item.inputs[-1])
+    return json.dumps([number, row]) + "\n"
+
+
 def _find_files(path: Path) -> tuple[Path, Path]:
     if path.is_dir():
         found = sorted(path.glob(f"*{WORKLOADS}*.json"))

@@ -28,6 +28,7 @@ from .plays import (
 )
 from .problems import (
     HUGE,
+    RARE,
     SIZES,
     Choice,
     Dice,
@@ -35,6 +36,7 @@ from .problems import (
     draw_huge,
     draw_problem,
     draw_quads,
+    draw_rare,
     draw_warpgroups,
 )
 from .quad_moves import QuadMoves
@@ -487,6 +489,7 @@ class Player(QuadMoves):
 __all__ = [
     "HUGE",
     "MOVES",
+    "RARE",
     "SIZES",
     "WEIGHTS",
     "Choice",
@@ -496,5 +499,6 @@ __all__ = [
     "draw_huge",
     "draw_problem",
     "draw_quads",
+    "draw_rare",
     "draw_warpgroups",
 ]

@@ -33,6 +33,27 @@ SIZES: dict[str, dict[str, Sequence[int]]] = {
     },
     "depthwise_conv2d": {"b": (1, 2), "c": (1, 2), "h": (1, 3, 6), "w": (1, 4, 8), "k": (1, 3)},
 }
+RARE: dict[str, dict[str, Sequence[int]]] = {
+    "relu": {"n": (1, 5, 16, 37, 64)},
+    "gelu": {"n": (1, 5, 16, 37)},
+    "row_argmax": {"m": FEW, "n": ROWS},
+    "matmul_bias_gelu": {"m": SMALL, "n": SMALL, "k": SMALL},
+    "mlp_swiglu": {"m": SMALL, "n": SMALL, "k": SMALL},
+    "rms_norm_matmul": {"m": SMALL, "n": SMALL, "k": SMALL},
+    "batched_matmul": {"batch": (1, 2, 3), "m": SMALL, "n": SMALL, "k": SMALL},
+    "conv2d": {
+        "n": (1, 2),
+        "h": (3, 4, 6),
+        "w": (3, 5, 8),
+        "ci": (1, 2, 4),
+        "co": (1, 3, 4),
+        "kh": (1, 3),
+        "kw": (1, 2, 3),
+    },
+    "attention": SIZES["attention"],
+    "decode_attention": {"batch": (1, 2), "heads": (1, 2, 4), "keys": (1, 8, 13), "dim": (1, 4, 8)},
+}
+"""Kernels that the long fuzzer draws as well; the tests have those of `SIZES`."""
 HUGE: tuple[tuple[str, dict[str, int]], ...] = (
     ("vector_add", {"n": 2**31 - 8}),
     ("vector_add", {"n": 2**31 - 1}),
@@ -50,6 +71,13 @@ OPTIONS: dict[str, dict[str, Sequence[Any]]] = {
     "attention": {"causal": (False, True, True), "scale": (None, None, 0.25)},
     "window_sum": {"width": (1, 2, 3, 5)},
 }
+RARE_OPTIONS: dict[str, dict[str, Sequence[Any]]] = {
+    "batched_matmul": {"transpose_b": (False, True)},
+    "conv2d": {"stride": (1, 1, 2), "padding": (0, 1, 2), "dilation": (1, 1)},
+    "attention": {"causal": (True,), "window": (None, 1, 3, 8), "scale": (None, 0.25)},
+    "decode_attention": {"full": (False, False, True), "scale": (None, 0.25)},
+}
+RARE_DTYPES = ("float32", "float32", "float16", "bfloat16", "int8", "int32", "float8_e4m3fn")
 WHOLE = {"m": (16, 32, 32, 64, 20), "n": (16, 32, 48, 64, 24), "k": (16, 32, 64, 96, 40)}
 OF_FRAGMENTS: dict[str, Sequence[Any]] = {
     "dtype": ("float16", "float16", *TYPES),
@@ -99,6 +127,17 @@ def draw_problem(choice: Choice, name: str) -> Problem:
     sizes = {size: choice.one(values, size) for size, values in SIZES[name].items()}
     drawn = {key: choice.one(values, key) for key, values in OPTIONS.get(name, {}).items()}
     dtype = choice.one([dtype for dtype in DTYPES if dtype in kernel.dtypes], "dtype")
+    return kernel.problem(**sizes, dtype=dtype, **drawn)
+
+
+def draw_rare(choice: Choice, name: str) -> Problem:
+    """A small problem of a kernel or form that the tests do not draw, in more types."""
+    kernel = get_kernel(name)
+    sizes = {size: choice.one(values, size) for size, values in RARE[name].items()}
+    drawn = {key: choice.one(values, key) for key, values in RARE_OPTIONS.get(name, {}).items()}
+    if "heads" in sizes:
+        drawn["group"] = choice.one([n for n in (1, 2, 4) if sizes["heads"] % n == 0], "group")
+    dtype = choice.one([dtype for dtype in RARE_DTYPES if dtype in kernel.dtypes], "dtype")
     return kernel.problem(**sizes, dtype=dtype, **drawn)
 
 

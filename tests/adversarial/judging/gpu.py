@@ -25,7 +25,7 @@ from planted.subjects import REST
 from programs import PROGRAMS, Program
 from programs.program import BOUNDS
 
-from tirstep.bench.compile_cache import get_cache_folder, installed
+from tirstep.bench.compile_pool import get_cache_folder, installed
 from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.compile.compiling import compile_module
 

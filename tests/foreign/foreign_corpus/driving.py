@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 from tvm_ffi import structural_hash
 
 from tirstep.transforms import TransformError, keep_in_registers
-from tirstep.transforms.advice import LOOK
+from tirstep.transforms.errors import LOOK
 
 from . import CORPUS, Foreign
 from .calls import Call, list_calls

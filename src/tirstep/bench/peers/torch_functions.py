@@ -65,10 +65,10 @@ def _multiply_int8(a: Any, b: Any) -> Callable[[], Any]:
     return lambda: torch._int_mm(padded, b)[:rows]
 
 
-def _require_multiples(who: str, b: Any, size: int) -> None:
+def _require_multiples(function: str, b: Any, size: int) -> None:
     k, n = b.shape
     if k % size or n % size:
-        raise PeerMissing(f"{who} takes n and k that are multiples of {size}, not {n} and {k}")
+        raise PeerMissing(f"{function} takes n and k that are multiples of {size}, not {n} and {k}")
 
 
 def _multiply_in_tf32(a: Any, b: Any, into: Any) -> Callable[[], Any]:

@@ -31,7 +31,7 @@ from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import Step
 
 from ..formatting import describe_recipe, format_shape, get_dtype
-from ..judging import Rung, Tell
+from ..judging import JudgedRecipe, Tell
 from .links import link_source, note_lines
 from .loops import find_buffers, find_nests
 from .machine_code import get_machine_code
@@ -83,7 +83,7 @@ def build_report(parts: Sequence[RecipePart], *, device: Device | None, target: 
 
 
 def build_recipe(
-    rung: Rung,
+    rung: JudgedRecipe,
     *,
     is_judged: bool,
     target: str,
@@ -140,7 +140,7 @@ class ExampleCounts:
 class StepBuilder:
     """Makes the parts of one rung's steps; `counts` are by the steps' numbers."""
 
-    rung: Rung
+    rung: JudgedRecipe
     counts: Mapping[int, Counts | None]
     example: ExampleCounts | None
     every_step: bool
@@ -297,10 +297,11 @@ def _checks_part(verdict: Verdict) -> ChecksPart:
         numbers=numbers_word([verdict]),
         checked_on=verdict.checked_on,
         findings=tuple(map(finding_part, verdict.findings)),
+        reference=verdict.run.problem.reference_name,
     )
 
 
-def _time_part(rung: Rung, verdict: Verdict) -> TimePart | None:
+def _time_part(rung: JudgedRecipe, verdict: Verdict) -> TimePart | None:
     timing = verdict.timing
     if timing is None:
         return None

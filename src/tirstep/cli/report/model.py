@@ -101,12 +101,15 @@ class CountsPart:
 
 @dataclass(frozen=True)
 class ChecksPart:
-    """The verdict of a step: "ok", "failed" or None where a check was not made."""
+    """The verdict of a step: "ok", "failed" or None where a check was not made; `reference` says
+    whose numbers it was held against.
+    """
 
     golden: str | None
     numbers: str | None
     checked_on: str
     findings: tuple[FindingPart, ...]
+    reference: str = "NumPy"
 
 
 @dataclass(frozen=True)

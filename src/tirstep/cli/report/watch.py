@@ -22,7 +22,7 @@ SECONDS = 0.5
 KEEP_ALIVE = 10.0
 """Seconds after which a page that waits is told that nothing changed: else it gives up."""
 HOSTS = ("127.0.0.1", "localhost")
-FAILED = 2  # wrong use, or a file that cannot be imported
+MADE = (0, 1)  # a page is there; other codes are of wrong use, or of a process that was ended
 POLICY = "default-src 'none';"
 RELOAD = """<script>
 let shown = null;
@@ -112,10 +112,10 @@ def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], No
     """Make the page, serve it, and make it again when a file of its recipes changes, until Ctrl-C.
 
     `arguments` are those of ``tirstep report`` without --watch. The exit code is that of the last
-    page; 2 at once where the first cannot be made.
+    page; that of the first at once where it cannot be made.
     """
     code = _make(arguments)
-    if code == FAILED:
+    if code not in MADE:
         return code
     with PageServer(output) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -6,7 +6,7 @@ import pytest
 from my_kernels.recipes import multiply_add_bound
 
 from tirstep.lowering_checks import GoldenStore, get_device, judge_run, run_golden
-from tirstep.lowering_checks.other_runs import find_other_runs
+from tirstep.lowering_checks.verdict import find_other_runs
 
 STORE = GoldenStore(Path(__file__).parent / "golden")
 RECIPES = [multiply_add_bound]

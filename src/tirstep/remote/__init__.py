@@ -1,1 +1,0 @@
-"""This machine's devices for others: TVM's RPC server, kept alive."""

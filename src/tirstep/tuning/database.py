@@ -1,0 +1,168 @@
+"""A database of MetaSchedule's that a project without tirstep applies.
+
+Two files of JSON lines in one folder. A record is replayed first, by TVM alone in a process of its
+own; then it is put into copies of the two files, which take their places.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
+from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
+from tvm.s_tir.schedule import Trace
+from tvm_ffi import structural_equal
+
+from tirstep.bench import BenchError
+from tirstep.files import locked, require_writable, write_file
+from tirstep.programs.databases import load_database, mark_bools
+
+WORKLOAD_FILE, RECORD_FILE = "database_workload.json", "database_tuning_record.json"
+_CHECK = """
+import sys
+from pathlib import Path
+
+import tvm
+from tvm.s_tir import Schedule
+from tvm.s_tir.meta_schedule.database import JSONDatabase
+from tvm_ffi import structural_equal
+
+folder, scratch = map(Path, sys.argv[1:])
+workload, expected = (
+    tvm.ir.load_json((scratch / name).read_text(encoding="utf-8"))
+    for name in ("workload.json", "expected.json")
+)
+database = JSONDatabase(work_dir=str(folder), allow_missing=False)
+target = tvm.target.Target("llvm")  # databases are not asked for a target
+if database.query_schedule(workload, target, "main") is None:
+    sys.exit("TVM finds no schedule for the workload")
+(record,) = database.get_all_tuning_records()
+sch = Schedule(workload)
+record.trace.apply_to_schedule(sch, remove_postproc=False)
+if any(name.partition(".")[0] == "tirstep" for name in sys.modules):
+    sys.exit("it loads tirstep")
+if not structural_equal(sch.mod, expected):
+    sys.exit("it makes another module")
+"""
+
+
+def require_database(folder: Path, workload: tvm.IRModule, target: Any) -> None:
+    """Refuse, before anything is tuned, a folder into which `add_record` cannot put its record.
+
+    Raises `BenchError` or `ProgramError` for files that are no database, and for one that has
+    records of the workload for another target: TVM takes the fastest, whatever it was for.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise BenchError(f"{folder} is no folder; give a folder for the database")
+    workloads, records = folder / WORKLOAD_FILE, folder / RECORD_FILE
+    if _has_lines(records) and not _has_lines(workloads):
+        raise BenchError(
+            f"{folder} has {RECORD_FILE} and no {WORKLOAD_FILE}, which says what its records are "
+            "of; give another folder, or put that file back"
+        )
+    if _has_lines(workloads):
+        load_database(workloads)
+        _require_target(folder, workload, target)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in (workloads, records):
+        require_writable(file)
+
+
+def _require_target(folder: Path, workload: tvm.IRModule, target: Any) -> None:
+    """Refuse records of the same workload for another target."""
+    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
+        for record in _copy(folder, Path(scratch)).get_all_tuning_records():
+            other = record.target
+            if other is None or str(other) == str(target):
+                continue
+            if structural_equal(record.workload.mod, workload):
+                raise BenchError(
+                    f"{folder} has records of this workload for the target {other.kind.name} "
+                    f"({other}), and TVM takes the fastest of all targets; give another folder"
+                )
+
+
+def add_record(
+    folder: Path, workload: tvm.IRModule, trace: Trace, seconds: Sequence[float], target: Any
+) -> bool:
+    """Add a record to a folder's database, after TVM alone has replayed it; False where it is
+    there already, with these times.
+
+    Other processes may do the same at the same time. Raises `BenchError` where it does not replay,
+    and leaves the folder as it was.
+    """
+    with tempfile.TemporaryDirectory(prefix="tirstep-") as alone:
+        _commit(JSONDatabase(work_dir=alone), Path(alone), workload, trace, seconds, target)
+        _verify(Path(alone), workload, trace)
+    with locked(folder / RECORD_FILE), tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
+        made, before = Path(scratch), _read(folder / RECORD_FILE)
+        line = _commit(_copy(folder, made), made, workload, trace, seconds, target)
+        if line in before.splitlines(keepends=True):
+            return False
+        # A workload without a record is no harm, where this ends between the two.
+        write_file(folder / WORKLOAD_FILE, _read(made / WORKLOAD_FILE))
+        write_file(folder / RECORD_FILE, before + line)
+    return True
+
+
+def _commit(
+    database: JSONDatabase,
+    folder: Path,
+    workload: tvm.IRModule,
+    trace: Trace,
+    seconds: Sequence[float],
+    target: Any,
+) -> str:
+    """Put a record into the files of a database; its line."""
+    info = ArgInfo.from_entry_func(workload, remove_preproc=True)
+    committed = database.commit_workload(workload)
+    record = TuningRecord(trace, committed, [*map(float, seconds)], target, info)
+    database.commit_tuning_record(record)
+    *others, last = _read(folder / RECORD_FILE).splitlines(keepends=True)
+    line = mark_bools(last, trace)
+    write_file(folder / RECORD_FILE, "".join([*others, line]), durable=False)
+    return line
+
+
+def _copy(folder: Path, scratch: Path) -> JSONDatabase:
+    """A copy of the database of a folder, in another one."""
+    for name in (WORKLOAD_FILE, RECORD_FILE):
+        write_file(scratch / name, _read(folder / name), durable=False)
+    return JSONDatabase(work_dir=str(scratch))
+
+
+def _read(file: Path) -> str:
+    """The lines of a file, each with its end; "" where there is none."""
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return text if text.endswith("\n") or not text else f"{text}\n"
+
+
+def _has_lines(file: Path) -> bool:
+    return file.is_file() and bool(file.read_text(encoding="utf-8").strip())
+
+
+def _verify(folder: Path, workload: tvm.IRModule, trace: Trace) -> None:
+    """Replay the one record of a database in a process without tirstep."""
+    expected = tvm.s_tir.Schedule(workload)
+    trace.apply_to_schedule(expected, remove_postproc=False)
+    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
+        for name, module in (("workload.json", workload), ("expected.json", expected.mod)):
+            write_file(Path(scratch) / name, tvm.ir.save_json(module), durable=False)
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _CHECK, str(folder), scratch],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise BenchError(
+            f"the fastest config does not replay with TVM alone: {reason}; the database is as it "
+            "was, and the trials are kept"
+        )

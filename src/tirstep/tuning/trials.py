@@ -1,0 +1,116 @@
+"""The trials of a run, kept as they come: a run that ends in the middle goes on where it was.
+
+One file for each recipe, problem and target: its first line says of what, each other one is a
+trial. A line that is not whole, as a killed process leaves one, counts as no trial.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tirstep.bench import BenchError
+from tirstep.files import write_file
+
+FOLDER = "tirstep_trials"
+"""Within the folder of a database."""
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a config came to.
+
+    Attributes
+    ----------
+    config : as JSON has it, lists for pairs
+    program : the hash of the scheduled module
+    seconds : of each run; empty where it is out
+    reason : why it is out
+    """
+
+    config: Mapping[str, object]
+    program: str
+    seconds: tuple[float, ...] = ()
+    reason: str = ""
+
+
+@dataclass
+class Trials:
+    """The file of a run's trials."""
+
+    file: Path
+    about: Mapping[str, object]
+    known: list[Trial] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, database: Path, about: Mapping[str, object]) -> Trials:
+        """The trials that there are; `about` says of what, in JSON's terms.
+
+        Raises `BenchError` for a file that holds something else, which stays as it is.
+        """
+        trials = cls(cls.locate(database, about), about)
+        trials._read()
+        return trials
+
+    @staticmethod
+    def locate(database: Path, about: Mapping[str, object]) -> Path:
+        """The file, whose folder is made."""
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
+        name = "".join(letter if letter.isalnum() else "_" for letter in str(about["recipe"]))
+        folder = database / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{name[-60:]}-{digest}.jsonl"
+
+    def add(self, trial: Trial) -> None:
+        """Keep a trial; it is on the disk when this returns."""
+        self.known.append(trial)
+        with open(self.file, "ab") as stream:
+            stream.write(_spell(trial).encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _read(self) -> None:
+        lines = self.file.read_bytes().split(b"\n") if self.file.is_file() else []
+        whole = [line for line in lines[:-1] if line]
+        if whole and _parse(whole[0]) != {"format": FORMAT, **self.about}:
+            raise BenchError(
+                f"{self.file} is no file of trials of this run; move it away, or give another "
+                "database"
+            )
+        rows = [_parse(line) for line in whole[1:]]
+        self.known = [trial for row in rows if (trial := _read_trial(row)) is not None]
+        if whole and len(self.known) == len(rows) and not lines[-1]:
+            return
+        # What is not whole goes, so that the next line begins at its place.
+        first = json.dumps({"format": FORMAT, **self.about}, sort_keys=True)
+        write_file(self.file, "".join([f"{first}\n", *map(_spell, self.known)]))
+
+
+def _spell(trial: Trial) -> str:
+    row = {"config": dict(trial.config), "program": trial.program, "reason": trial.reason}
+    return json.dumps({**row, "seconds": list(trial.seconds)}) + "\n"
+
+
+def _parse(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _read_trial(row: Any) -> Trial | None:
+    """A trial of a line; None where it is none."""
+    if not isinstance(row, dict) or not isinstance(row.get("config"), dict):
+        return None
+    program, reason, seconds = row.get("program"), row.get("reason"), row.get("seconds")
+    if not (isinstance(program, str) and isinstance(reason, str) and isinstance(seconds, list)):
+        return None
+    if not all(isinstance(it, int | float) for it in seconds) or not (seconds or reason):
+        return None
+    return Trial(row["config"], program, tuple(map(float, seconds)), reason)

@@ -1,0 +1,354 @@
+"""The tuning itself, in this process: what may win, what is out, and what an end in the middle
+leaves.
+"""
+
+import dataclasses
+import errno
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tuned_programs
+import tvm
+from golden_runs import run_golden
+from inline_workers import InlineWorkers, make_inline_builder, make_inline_runner, make_plan
+from tvm.ir import assert_structural_equal
+from tvm.s_tir import Schedule
+from tvm.s_tir.meta_schedule.builder import BuilderInput
+from tvm.s_tir.meta_schedule.runner import RunnerInput, RunnerResult
+
+from tirstep.bench import BenchError
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import get_kernel
+from tirstep.transforms.recipes import find_recipe, recipe
+from tirstep.tuning.building import Workers, make_builder, take_result
+from tirstep.tuning.running import CandidateRunner
+from tirstep.tuning.trials import Trials
+from tirstep.tuning.tuner import TunePlan, TuneResult, tune
+
+PROBLEM = tuned_programs.twice_plus_one.problem(n=64)
+
+
+class Told:
+    """A future whose result is there."""
+
+    def __init__(self, seconds: Sequence[float] | None, reason: str | None = None) -> None:
+        self._result = RunnerResult(seconds, reason)
+
+    def result(self) -> RunnerResult:
+        return self._result
+
+
+class ToldRunner:
+    """Seconds by the order of candidates; with `last`, what ends the run there."""
+
+    def __init__(self, last: int = 1000) -> None:
+        self.runs, self.last = 0, last
+
+    def run(self, inputs: Sequence[Any]) -> list[Told]:
+        self.runs += 1
+        if self.runs > self.last:
+            raise KeyboardInterrupt
+        return [Told([1e-3 / self.runs])]
+
+
+class Unbuilt:
+    """Artifacts without a compiler."""
+
+    def build(self, inputs: Sequence[Any]) -> list[Any]:
+        class Built:
+            error_msg, artifact_path = None, "nowhere"
+
+        return [Built() for _ in inputs]
+
+
+def run_inline(plan: TunePlan, folder: Path, runner: Any = None, builder: Any = None) -> TuneResult:
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    return tune(
+        plan,
+        builder or make_inline_builder(scratch),
+        runner or make_inline_runner(plan.problem),
+        Trials.open(folder, plan.describe()),
+        lambda _: None,
+    )
+
+
+def test_a_wrong_candidate_is_timed_by_nobody_and_counted(tmp_path: Path) -> None:
+    plan = make_plan(tuned_programs.folded, PROBLEM, trials=20)
+    found = run_inline(plan, tmp_path)
+    # 24 does not divide 64, whatever `fold` is; 2, 4 and 8 are wrong with fold=2.
+    assert found.total == 8
+    assert found.out == {"wrong": 3, "refused by split_loop": 2}
+    assert found.tried == 6
+    assert "C[" in found.samples["wrong"]
+    assert found.best is not None
+    assert found.best.config["fold"] == 1
+    assert found.seconds
+    assert found.default_seconds
+    expected = tuned_programs.folded.steps(plan.workload, **found.best.config)[-1].module
+    fresh = Schedule(plan.workload)
+    found.best.trace.apply_to_schedule(fresh, remove_postproc=False)
+    assert_structural_equal(fresh.mod, expected)
+
+
+def test_each_artifact_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    """MetaSchedule's callback removes an artifact's folder with all that is in it."""
+    plan = make_plan(tuned_programs.folded, PROBLEM, trials=3)
+    run_inline(plan, tmp_path)
+    folders = [path.parent for path in (tmp_path / "scratch").rglob("*.so")]
+    assert len(folders) == len({*folders}) >= 3
+    assert all(folder.parent == tmp_path / "scratch" for folder in folders)
+
+
+def test_half_precision_at_a_size_that_does_not_divide(tmp_path: Path) -> None:
+    problem = tuned_programs.twice_plus_one.problem(n=50, dtype="float16")
+    plan = make_plan(tuned_programs.folded, problem, trials=20)
+    found = run_inline(plan, tmp_path)
+    assert found.best is not None
+    assert found.best.config == {"inner": 2, "fold": 1}
+    assert found.out == {"wrong": 1, "refused by split_loop": 6}
+
+
+def test_a_recipe_that_never_fits_ends_with_the_reasons(tmp_path: Path) -> None:
+    plan = make_plan(tuned_programs.never_fits, PROBLEM, trials=20)
+    found = run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
+    assert (found.tried, found.best) == (0, None)
+    assert found.out == {"refused by split_loop": 4}
+    assert "which inner=9 does not divide" in found.samples["refused by split_loop"]
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    plan = make_plan(
+        find_recipe("matmul_tiled"), get_kernel("matmul").problem(64, 64, 32), trials=9
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run_inline(plan, tmp_path, ToldRunner(last=8 + 3), Unbuilt())  # in the finals
+    kept = Trials.open(tmp_path, plan.describe()).known
+    assert len(kept) == 9
+    again = ToldRunner()
+    found = run_inline(plan, tmp_path, again, Unbuilt())
+    assert (found.tried, found.kept, found.stale) == (9, 9, 0)
+    assert Trials.open(tmp_path, plan.describe()).known == kept
+    longer = make_plan(plan.recipe, plan.problem, trials=12, seed=5)
+    found = run_inline(longer, tmp_path, ToldRunner(), Unbuilt())
+    assert (found.tried, found.kept) == (12, 9)
+
+
+def test_trials_of_another_program_do_not_count(tmp_path: Path) -> None:
+    """The recipe was changed since."""
+    plan = make_plan(tuned_programs.folded, PROBLEM, trials=3, fixed={"fold": 1})
+    run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
+    file = Trials.open(tmp_path, plan.describe()).file
+    file.write_text(file.read_text().replace('"program": "', '"program": "0'))
+    found = run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
+    assert (found.tried, found.kept, found.stale) == (3, 0, 3)
+
+
+def test_what_was_out_of_a_users_recipe_is_tried_again(tmp_path: Path) -> None:
+    """Its reference may have been wrong; of tirstep's recipes, what took too long alone."""
+
+    class NeverRight:
+        def __init__(self, reason: str) -> None:
+            self.reason = reason
+
+        def run(self, inputs: Sequence[Any]) -> list[Told]:
+            return [Told(None, self.reason)]
+
+    for number, (spelling, reason, kept) in enumerate(
+        [
+            ("mine.py:folded", "wrong: C[0] is 1", 0),
+            ("", "wrong: C[0] is 1", 2),
+            ("", "took longer than 60 s to run", 0),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        mine = dataclasses.replace(tuned_programs.folded, spelling=spelling)
+        plan = make_plan(mine, PROBLEM, trials=2, fixed={"fold": 1})
+        run_inline(plan, folder, NeverRight(reason), Unbuilt())
+        found = run_inline(plan, folder, ToldRunner(), Unbuilt())
+        assert (found.tried, found.kept, found.stale) == (2, kept, 0)
+        assert (found.best is None) == (kept == 2)
+
+
+def test_what_goes_wrong_in_the_last_rounds_does_not_win(tmp_path: Path) -> None:
+    """As a race does, which is right at times: the fastest one fails in the second round."""
+
+    class Listed:
+        def __init__(self, seconds: Sequence[float]) -> None:
+            self.seconds = [*seconds]
+
+        def run(self, inputs: Sequence[Any]) -> list[Told]:
+            seconds = self.seconds.pop(0)
+            return [Told([seconds]) if seconds else Told(None, "wrong: C[0] is 1")]
+
+    plan = make_plan(tuned_programs.folded, PROBLEM, trials=3, fixed={"fold": 1})
+    best = []
+    # Three trials, the last one the fastest; then rounds of three, the fastest first.
+    for number, rounds in enumerate(([1, 2, 3] * 3, [1, 2, 3, 0, 2, 3, 2, 3])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found = run_inline(plan, folder, Listed([3, 2, 1, *rounds]), Unbuilt())
+        assert found.best is not None
+        best.append((found.best.program, found.seconds, found.out["wrong"]))
+    (right, seconds, _), (other, slower, wrong) = best
+    assert right != other
+    assert (seconds, slower, wrong) == ((1, 1, 1), (2, 2, 2), 1)
+
+
+def test_the_program_of_another_config_is_not_tried_again(tmp_path: Path) -> None:
+    @recipe(
+        kernel=tuned_programs.twice_plus_one,
+        blocks=("B C",),
+        default_example=tuned_programs.EXAMPLE,
+        golden=tuned_programs.EXAMPLE,
+        choices={"ignored": (1, 2, 3)},
+    )
+    def same(sch: Schedule, *, ignored: int = 0) -> Iterator[str]:
+        sch.compute_inline(sch.get_sblock("B"))
+        yield "inlined"
+
+    found = run_inline(make_plan(same, PROBLEM, trials=4), tmp_path, ToldRunner(), Unbuilt())
+    assert (found.tried, found.repeated, found.total) == (1, 3, 4)
+
+
+def test_an_error_of_a_users_recipe_is_a_reason(tmp_path: Path) -> None:
+    @recipe(
+        kernel=tuned_programs.twice_plus_one,
+        blocks=("B C",),
+        default_example=tuned_programs.EXAMPLE,
+        golden=tuned_programs.EXAMPLE,
+        choices={"inner": (0, 2)},
+    )
+    def divides(sch: Schedule, *, inner: int = 4) -> Iterator[str]:
+        sch.split(sch.get_loops(sch.get_sblock("C"))[0], [64 // inner, inner])
+        yield "split"
+
+    found = run_inline(make_plan(divides, PROBLEM, trials=4), tmp_path, ToldRunner(), Unbuilt())
+    assert found.out == {"failed": 1}
+    assert found.samples["failed"].startswith("ZeroDivisionError")
+    assert found.tried == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("attention_fused", "it replaces blocks by its own"),
+        ("matmul_mma_best", "tirstep's own instructions"),
+    ],
+)
+def test_what_needs_tirstep_is_refused_before_anything_is_timed(
+    tmp_path: Path, name: str, reason: str
+) -> None:
+    found = find_recipe(name)
+    problem = run_golden(found).problem
+    knob, value = next(iter({**found.config, **found.golden.config}.items()))
+    fixed = {key: it for key, it in found.golden.config.items() if key != knob}
+    plan = make_plan(found, problem, trials=2, fixed=fixed, among={knob: (value,)})
+    with pytest.raises(BenchError, match=f"cannot be kept in a database.*{reason}"):
+        run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
+
+
+class OnSimulator:
+    """Right on the simulator of a GPU, or out; built for CUDA by TVM, without a GPU."""
+
+    def __init__(self, plan: TunePlan) -> None:
+        self.plan, self.modules = plan, list[Any]()
+        self.sources: list[str] = []
+
+    def build(self, inputs: Sequence[Any]) -> list[Any]:
+        self.modules = [it.mod for it in inputs]
+        for each in inputs:
+            made = tvm.compile(each.mod, target=each.target)
+            self.sources.append(made.mod.imports[0].inspect_source())
+        return Unbuilt().build(inputs)
+
+    def run(self, inputs: Sequence[Any]) -> list[Told]:
+        module = self.modules.pop(0)
+        self.modules.append(module)  # the finals go round
+        assert inputs[0].device_type == "cuda"
+        found = check_numbers(self.plan.problem, module, get_device("simulator"), where="candidate")
+        return [Told(None, f"wrong: {found[0]}") if found else Told([1e-6])]
+
+
+def test_a_space_for_cuda_is_right_on_the_simulator_and_its_sources_compile(
+    tmp_path: Path,
+) -> None:
+    problem = get_kernel("row_sum").problem(m=5, n=96)
+    found = find_recipe("row_sum_vectors")
+    plan = make_plan(
+        found,
+        problem,
+        trials=3,
+        fixed={name: value for name, value in found.golden.config.items() if name != "threads"},
+        among={"threads": (32, 8, 16)},
+        target="nvidia/nvidia-h100",
+    )
+    device = OnSimulator(plan)
+    result = run_inline(plan, tmp_path, device, device)
+    assert result.best is not None
+    assert not result.out.get("wrong")
+    assert all("__global__" in source for source in device.sources)
+
+
+def test_processes_of_the_builder_know_the_reducers_of_recipes(tmp_path: Path) -> None:
+    """`softmax_online` sums over threads by a reducer of tirstep's, which TVM alone refuses."""
+    target = tvm.target.Target("nvidia/nvidia-h100")
+    module = run_golden(find_recipe("softmax_online")).steps[-1].module
+    builder = make_builder(tmp_path)
+    try:
+        (built,) = builder.build([BuilderInput(module, target)])
+    finally:
+        builder.builder.workers.close()
+    assert built.error_msg is None
+    assert Path(str(built.artifact_path)).is_file()
+
+
+def test_a_fault_on_a_gpu_ends_the_process_that_had_it() -> None:
+    closed: list[str] = []
+
+    class Counted(InlineWorkers):
+        def close(self) -> None:
+            closed.append("closed")
+
+    runner = CandidateRunner(PROBLEM, Counted(), 0)
+    for kind, count in (("cpu", 0), ("cuda", 1)):
+        (future,) = runner.run([RunnerInput("nowhere.so", kind, [])])
+        assert str(future.result().error_msg).startswith("failed: ")
+        assert len(closed) == count
+
+
+def test_a_process_that_crashes_or_hangs_costs_its_candidate_alone() -> None:
+    workers = Workers(1, limit=1.0)
+    try:
+        results = [
+            take_result(workers.submit(*call), workers.limit, "run")
+            for call in [(int, "x"), (os.abort,), (max, 1, 2), (time.sleep, 60)]
+        ]
+    finally:
+        workers.close()
+    assert results == [
+        (None, "failed: ValueError: invalid literal for int() with base 10: 'x'"),
+        (None, "crashed: the process that was to run it ended with -6"),
+        (2, ""),
+        (None, "took longer than 1 s to run"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "kernel.so"),
+        RuntimeError("Compilation error:\nld: final link failed: No space left on device"),
+    ],
+)
+def test_a_full_disk_is_no_fault_of_a_candidate(error: Exception) -> None:
+    future: Future[str] = Future()
+    future.set_exception(error)
+    with pytest.raises(OSError, match="No space left on device"):
+        take_result(future, 60.0, "compile")
