@@ -120,6 +120,6 @@ def test_rules_try_the_next_config_for_a_target() -> None:
     for kind, is_wide in (("cuda", True), ("metal", False)):
         made = flat.apply(function, make_target(kind), False)
         assert made is not None
-        assert ("T.vectorized(8)" in made.mod.script()) == is_wide
+        assert ("T.vectorized(" in made.mod.script()) == is_wide
         source = compile_source(tvm.IRModule({"main": made.mod["main"]}), kind)
         assert source
