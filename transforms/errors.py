@@ -57,6 +57,20 @@ _ADVICE = {
         "its loops over results and over the reduction were fused: do this before, or fuse loops "
         "of one kind only"
     ),
+    "block iter type other than data-parallel or reduction": (
+        "a block that scans or sorts keeps the order of its loops: reorder and bind the others"
+    ),
+    "`extent` is dependent on another loop": (
+        "how often it runs depends on a loop around it: bind that loop, or pad the inner one to a "
+        "length of its own with a condition in the block"
+    ),
+    "does not start with 0": (
+        "write the loop from 0 and add where it begins to its index, and then do this"
+    ),
+    "cannot be fulfilled with regard to block": (
+        "bind a loop over the block's results (get_spatial_loops), or one of its reduction to "
+        "threads with spread_over_threads"
+    ),
     # placement and inlining
     "is an output block": (
         "it writes a tensor of the function's, and nothing reads it there: move what follows it "
@@ -118,6 +132,15 @@ _ADVICE = {
         'pad what is a sum of products, or split with tail="guard" instead'
     ),
     # buffers
+    "expected to be written by single block": (
+        "cache it before its reduction is decomposed, or fill it in one block alone"
+    ),
+    "intset.HasLowerBound() && intset.HasUpperBound()": (
+        "its index comes from data, so that the copy has no bounds: leave it in global memory"
+    ),
+    "previous index for the same buffer access used index type": (
+        "give all loops and sizes of the function one integer type"
+    ),
     "pattern match failed": (
         "the indices are no single iterators: give the block iterators for what it indexes by, or "
         "tile without moving this block"

@@ -20,6 +20,7 @@ from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_walk
 
 from ..errors import Fault
 from ..tir import cached_by_module, constant, find_all, get_axis, get_places, is_among
+from .guarded_allocations import find_guarded_allocation
 from .own_lanes import OWN_LANES, uses_own_lane
 from .wrong_lowering import find_wrong_lowering
 
@@ -122,8 +123,20 @@ def find_fault(
         or _find_mixed_rows(old, new)
         or _find_unrolled_kernel(old, new)
     )
+    if (guarded := find_guarded_allocation(after)) is not None:  # TVM cannot be asked about it
+        return fault or _find_guarded_tile(before, *guarded)
     moves_blocks = steps is None or not _LOOPS_ALONE.issuperset(steps)
     return fault or find_wrong_lowering(before, after, asks_reads=moves_blocks)
+
+
+def _find_guarded_tile(before: IRModule, buffer: str, block: str) -> Fault | None:
+    if find_guarded_allocation(before) is not None:
+        return None
+    return Fault(
+        f"'{buffer}' would be shared memory of block '{block}', which stands behind a guard, and "
+        "TVM ends the process where it lowers that",
+        "choose sizes that divide for the loops around that block, or scope='local'",
+    )
 
 
 def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:

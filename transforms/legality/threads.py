@@ -23,6 +23,7 @@ from tirstep.tvm_compat import (
     Call,
     SBlock,
     SBlockRealize,
+    TensorLoad,
     estimate_region_lower_bound,
     estimate_region_upper_bound,
     get_op_name,
@@ -170,6 +171,7 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
                 "loop, whichever output they work on",
                 "bind the spatial loops and the reduction apart, without fusing them",
             )
+        _require_constant_beginning(realize, what)
         if find_all(realize.block.body, SBlock):
             raise TransformError(
                 f"{what}, which holds a block of its own, and TVM adds up over threads only what "
@@ -186,6 +188,17 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
         if on_host:
             raise _make_shared_sums_error(what, outer)
         _require_begun_parts(outer, node, realize, what)
+
+
+def _require_constant_beginning(realize: SBlockRealize, what: str) -> None:
+    """Refuse sums that begin with a tensor's elements: TVM has no reducer that begins so."""
+    loads = find_all(realize.block.init, TensorLoad) if realize.block.init is not None else []
+    if loads:
+        raise TransformError(
+            f"{what}, which begins with elements of '{loads[0].source.name}', and TVM adds up over "
+            "threads from a constant alone",
+            "let it begin with 0 and add them in a block of their own behind it",
+        )
 
 
 def _require_begun_parts(outer: list[For], node: For, realize: SBlockRealize, what: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
+from tvm.target import Target
 
 from ..decorators import composite
 from ..errors import TransformError
@@ -17,6 +18,7 @@ from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat
 from .matmul import choose_matmul, match_matmul, schedule_matmul
 from .roles import DEVICE, Mismatch, Roles, inline_others, is_bound, list_sblocks
 from .rows import choose_row_configs, match_rows, schedule_rows
+from .targets import find_unsupported
 
 Match = Callable[[Schedule], Roles | Mismatch]
 
@@ -38,15 +40,18 @@ class Plan:
     run: Callable[[Schedule, Roles, Any], None]
     choose: Callable[[Schedule, Roles, str, bool], Sequence[Any]]
 
-    def schedule(self, sch: Schedule, roles: Roles, configs: Sequence[Any]) -> Any:
-        """Schedule the function by the first config that works; returns it.
+    def schedule(
+        self, sch: Schedule, roles: Roles, configs: Sequence[Any], target: Target | None = None
+    ) -> Any:
+        """Schedule the function by the first config that works, on a target too; returns it.
 
         Raises the `TransformError` of the last one where none does; nothing has changed then.
         """
         refusal = TransformError(self.name, "there is no config to try", "give one")
         for config in configs:
             try:
-                schedule_by_plan(sch, list(roles.blocks), run=_bind(self.run, roles, config))
+                run = _bind(self.run, roles, config)
+                schedule_by_plan(sch, list(roles.blocks), run=run, target=target)
             except TransformError as error:
                 refusal = error
             else:
@@ -87,8 +92,17 @@ def _bind(
 
 @composite
 @inlines
-def schedule_by_plan(sch: Schedule, blocks: list[SBlockRV], *, run: Callable[..., Any]) -> None:
-    """Run a plan on some blocks, and make flat kernels of what it has left alone."""
+def schedule_by_plan(
+    sch: Schedule,
+    blocks: list[SBlockRV],
+    *,
+    run: Callable[..., Any],
+    target: Target | None = None,
+) -> None:
+    """Run a plan on some blocks, and make flat kernels of what it has left alone.
+
+    With a target, what it is known not to have is refused.
+    """
     run(sch)
     for block in list_sblocks(sch):
         if is_bound(sch, block):
@@ -99,6 +113,8 @@ def schedule_by_plan(sch: Schedule, blocks: list[SBlockRV], *, run: Callable[...
                 "give it a function of its own, or schedule it by hand",
             )
         schedule_flat(sch, block, config=LEFT_OVER)
+    if target is not None and (reason := find_unsupported(sch.mod, target)):
+        raise TransformError(reason, f"choose a config that {target.kind.name} takes")
 
 
 def _run_matmul(sch: Schedule, roles: Roles, config: Any) -> None:

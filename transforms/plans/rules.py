@@ -28,6 +28,7 @@ from ..recipes.wgmma import WgmmaConfig
 from ..tir import find_all
 from .plan import FLAT_PLAN, MATMUL, ROWS, Plan
 from .roles import DEVICE, Mismatch, Roles, list_sblocks, make_roles
+from .targets import find_unsupported
 
 
 class TirstepRule(ScheduleRule):
@@ -39,7 +40,7 @@ class TirstepRule(ScheduleRule):
         its blocks where it has none, as those that Relax makes
     """
 
-    def __init__(self, name: str, make: Callable[[PrimFunc], Schedule | Mismatch]) -> None:
+    def __init__(self, name: str, make: Callable[[PrimFunc, Target], Schedule | Mismatch]) -> None:
         self.name, self._make = name, make
         self.reasons: dict[str, str] = {}
 
@@ -47,7 +48,9 @@ class TirstepRule(ScheduleRule):
         """The scheduled function; None, with a reason, where the rule does not fit."""
         if not isinstance(func, PrimFunc) or "gpu" not in target.keys:
             return None
-        made = self._make(func)
+        made = self._make(func, target)
+        if isinstance(made, Schedule) and (reason := find_unsupported(made.mod, target)):
+            made = Mismatch(self.name, reason)
         if isinstance(made, Mismatch):
             self.reasons[_name(func)] = str(made)
             return None
@@ -57,13 +60,13 @@ class TirstepRule(ScheduleRule):
 def make_plan_rule(plan: Plan, *, device: str = DEVICE, tensor_cores: bool = False) -> TirstepRule:
     """The rule that schedules by a plan, with the best config that works."""
 
-    def make(function: PrimFunc) -> Schedule | Mismatch:
+    def make(function: PrimFunc, target: Target) -> Schedule | Mismatch:
         sch = Schedule(function)
         roles = plan.match(sch)
         if isinstance(roles, Mismatch):
             return roles
         try:
-            plan.schedule(sch, roles, plan.choose(sch, roles, device, tensor_cores))
+            plan.schedule(sch, roles, plan.choose(sch, roles, device, tensor_cores), target)
         except TransformError as error:
             return Mismatch(plan.name, str(error))
         return sch
@@ -109,7 +112,7 @@ def make_recipe_rule(
 ) -> TirstepRule:
     """The rule of dlight that schedules functions as a recipe does its kernel."""
 
-    def make(function: PrimFunc) -> Schedule | Mismatch:
+    def make(function: PrimFunc, _: Target) -> Schedule | Mismatch:
         if match is not None and not (answer := match(function)):
             told = isinstance(answer, Mismatch)
             return Mismatch(recipe.name, str(answer) if told else "its match does not take it")

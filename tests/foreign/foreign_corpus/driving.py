@@ -1,0 +1,128 @@
+"""The corpus played through: states, calls on copies, and what became of each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tvm.s_tir import Schedule
+from tvm_ffi import structural_hash
+
+from tirstep.transforms import TransformError, keep_in_registers
+from tirstep.transforms.errors import LOOK
+
+from . import CORPUS, Foreign
+from .calls import Call, list_calls
+from .judging import UNBUILT, is_on_a_gpu, judge
+from .states import STATES, bind_rest, make_state
+
+REFUSED, RAW, BARE, TORN = "refused", "raw error", "bare refusal", "changed by a refusal"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a call.
+
+    Attributes
+    ----------
+    function, state : on what it was made
+    call : the call
+    verdict : a verdict of `judging`, "refused", "raw error", "bare refusal" (TVM's words with no
+        advice of ours), "changed by a refusal", or "accepted" where it was not judged
+    text : the sentence of a refusal, or what is wrong
+    """
+
+    function: str
+    state: str
+    call: Call
+    verdict: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.function}, {self.state}: {self.call}: {self.verdict}: {self.text}"
+
+
+def list_places(names: list[str] | None = None) -> list[tuple[Foreign, str]]:
+    """All functions in all states."""
+    return [(CORPUS[name], state) for name in names or CORPUS for state in STATES]
+
+
+def play(
+    foreign: Foreign,
+    state: str,
+    dice: random.Random,
+    *,
+    calls: float = 1,
+    judged: float = 1,
+    most: int | None = None,
+) -> Iterator[Outcome]:
+    """Make the calls on a function in a state, or a share of them, and judge a share of results.
+
+    Results that are one program are judged once. With `most`, so many transforms are drawn, and
+    one call of each.
+    """
+    start = make_state(foreign.function, state)
+    if start is None:
+        return
+    seen = {structural_hash(start.mod)}
+    every = list(list_calls(start))
+    for call in every if most is None else _draw(every, dice, most):
+        if dice.random() >= calls:
+            continue
+        sch = start.copy()
+        verdict, text = _make(call, sch)
+        if verdict == "accepted":
+            mark = structural_hash(sch.mod)
+            if mark not in seen and dice.random() < judged:
+                verdict, text = judge_schedule(foreign, _finish(call, sch))
+            seen.add(mark)
+        yield Outcome(foreign.name, state, call, verdict, text)
+
+
+def _draw(calls: list[Call], dice: random.Random, most: int) -> list[Call]:
+    """One call each of some transforms."""
+    dice.shuffle(calls)
+    return list({call.transform: call for call in calls}.values())[:most]
+
+
+def _make(call: Call, sch: Schedule) -> tuple[str, str]:
+    before = structural_hash(sch.mod)
+    try:
+        call.run(sch)
+    except TransformError as error:
+        if structural_hash(sch.mod) != before:
+            return TORN, str(error)
+        return (BARE if error.advice == LOOK else REFUSED), str(error)
+    except Exception as error:  # every other one is a finding
+        return RAW, f"{type(error).__name__}: {str(error).strip()[-300:]}"
+    return "accepted", ""
+
+
+def _finish(call: Call, sch: Schedule) -> Schedule:
+    """The schedule with a block that was placed under threads in their registers, where that goes.
+
+    In global memory the blocks of a GPU would write over each other's: a placed block is half-way.
+    """
+    if not call.transform.endswith("compute_block_at"):
+        return sch
+    whole = sch.copy()
+    try:
+        keep_in_registers(whole, whole.get_sblock(call.handles[0]))
+    except (TransformError, RuntimeError):
+        return sch
+    return whole
+
+
+def judge_schedule(foreign: Foreign, sch: Schedule) -> tuple[str, str]:
+    """The verdict on a schedule, with what it leaves unbound on threads, where that goes."""
+    whole = sch.copy()
+    try:
+        bind_rest(whole)
+    except (TransformError, RuntimeError, IndexError):
+        whole = sch
+    if is_on_a_gpu(whole.mod):
+        verdict, text = judge(foreign, whole.mod, "simulator")
+        if verdict != UNBUILT:
+            return verdict, text
+    return judge(foreign, sch.mod, "cpu")

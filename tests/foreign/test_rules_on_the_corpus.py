@@ -1,0 +1,92 @@
+"""Recipes and rules on the corpus: roles or a reason for each function, and right schedules."""
+
+from __future__ import annotations
+
+import pytest
+from foreign_corpus import CORPUS
+from foreign_corpus.judging import RIGHT
+from run_rules import LEFT, try_rules
+from tvm.s_tir import Schedule
+
+from tirstep.transforms import (
+    TransformError,
+    bind_loop,
+    inline_epilogue,
+    spread_over_threads,
+    tile_in_warps,
+)
+from tirstep.transforms.plans import Mismatch, Roles
+from tirstep.transforms.recipes import find_recipe
+
+RULES = {
+    "chain_of_three": "flat",
+    "gathered": "flat",
+    "one_producer_of_two": "flat",
+    "open_rows": "flat",
+    "padded_image": "flat",
+    "product_divided_and_added": "matmul",
+    "batch_with_a_scale": "matmul",
+    "product_of_open_rows": "matmul",
+    "product_of_nibbles": "matmul",
+    "sum_of_rows": "rows",
+    "sum_around_the_middle": "rows",
+    "softmax": "rows",
+    "blocks_in_blocks": "",
+    "two_products": "",
+    "running_sum": "",
+    "sum_from_a_bias": "",
+}
+"""Of some functions the rule that takes them; none of what no plan is for."""
+FAMILIES = {"matmul_prefetched": "matmul", "softmax_rows": "rows", "gelu_batches": "flat"}
+
+
+@pytest.mark.parametrize(("name", "rule"), RULES.items())
+def test_rules_take_a_function_and_are_right(name: str, rule: str) -> None:
+    taken, verdict, text = try_rules(CORPUS[name])
+    assert (taken, verdict) == (rule, RIGHT if rule else LEFT), text
+    if not rule:
+        assert text.count(" | ") == 2  # a reason of each rule
+
+
+@pytest.mark.parametrize("recipe", FAMILIES)
+def test_a_recipe_has_roles_or_a_reason_for_every_function(recipe: str) -> None:
+    found = {}
+    for name, foreign in CORPUS.items():
+        sch = Schedule(foreign.function)
+        before = sch.mod
+        roles = find_recipe(recipe).matches(sch)
+        assert sch.mod.same_as(before)
+        if isinstance(roles, Mismatch):
+            assert roles.reason, name
+        else:
+            assert isinstance(roles, Roles)
+            assert roles.blocks
+            found[name] = roles.plan
+    assert len(found) >= 10
+    assert {*found.values()} == {FAMILIES[recipe]}
+
+
+def test_sums_over_threads_begin_with_a_constant() -> None:
+    """TVM took such a schedule and did not lower it."""
+    sch = Schedule(CORPUS["sum_from_a_bias"].function)
+    block = sch.get_sblock("S")
+    bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+    before = sch.mod
+    with pytest.raises(TransformError, match="which begins with elements of 'b', and TVM adds up"):
+        spread_over_threads(sch, block, threads=4)
+    assert sch.mod.same_as(before)
+
+
+def test_the_epilogue_of_a_product_with_another_producer_is_inlined() -> None:
+    """`product -> add <- divide`: what does not reduce goes, and the product stays."""
+    sch = Schedule(CORPUS["product_divided_and_added"].function)
+    inline_epilogue(sch, sch.get_sblock("C"))
+    left = [sch.get(each).name_hint for each in sch.get_child_blocks(sch.get_sblock("root"))]
+    assert left == ["C", "E"]
+
+
+@pytest.mark.parametrize("name", ["product_of_open_rows", "odd_product", "picture_with_taps"])
+def test_warps_take_what_tiles_take(name: str) -> None:
+    sch = Schedule(CORPUS[name].function)
+    (block,) = sch.get_child_blocks(sch.get_sblock("root"))
+    tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 2), tail="guard")

@@ -1,0 +1,104 @@
+"""What a scheduled module needs that a kind of GPU target has not; no source is made to know it.
+
+docs/passports.md has what TVM's code generators say to every recipe; a test holds this to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from tvm.ir import IRModule
+from tvm.target import Target
+from tvm.tirx import BufferStore, For, ForKind, PrimFunc
+
+from tirstep.tvm_compat import Call, SBlock, get_op_name
+
+from ..passes.pipeline import get_pass_options
+from ..tir import constant, find_all, get_axis
+
+CUDA = "cuda"
+_INSTRUCTIONS = (".ptx", ".cuda.", "cp_async", "tvm_mma_sync", "tvm_load_matrix_sync")
+"""Parts of the names of operators that become instructions of NVIDIA's GPUs."""
+_NARROW = {"metal": 4, "webgpu": 4}
+"""The most lanes of a vector of 16 bits an element."""
+
+
+def find_unsupported(module: IRModule, target: Target) -> str:
+    """Why TVM makes no source of a scheduled module for a target, as far as that is known; or "".
+
+    Known are the kinds opencl, metal and webgpu; on cuda nothing is missing but threads.
+    """
+    kind = str(target.kind.name)
+    for function in module.functions.values():
+        if isinstance(function, PrimFunc):
+            for reason in _list_reasons(module, function.body, kind, target):
+                return reason
+    return ""
+
+
+def _list_reasons(module: IRModule, body: Any, kind: str, target: Target) -> Iterator[str]:
+    most, threads = _get_threads(target), count_threads(body)
+    if most is not None and threads > most:
+        yield f"it runs {threads} threads in a block, and the target '{kind}' takes {most}"
+    if kind == CUDA:
+        return
+    if name := _find_instruction(module, body):
+        yield f"it uses {name}, which GPUs other than NVIDIA's have not"
+    if kind == "metal" and (buffer := _find_dynamic(body)):
+        yield f"'{buffer}' is in scope 'shared.dyn', which TVM's Metal does not know"
+    if kind == "webgpu" and any(get_axis(loop) == "blockIdx.z" for loop in find_all(body, For)):
+        yield "it runs on blockIdx.z, which TVM's WebGPU keeps for itself"
+    if kind in _NARROW and (lanes := _find_lanes(body)) > _NARROW[kind]:
+        yield f"it has vectors of {lanes} elements of 16 bits, and {kind} has {_NARROW[kind]}"
+
+
+def count_threads(body: Any) -> int:
+    """The threads of a GPU block, over all axes: the most of any kernel; 1 of a loop on none."""
+    most: dict[str, int] = {}
+    for loop in find_all(body, For):
+        axis = get_axis(loop) or ""
+        if axis.startswith("threadIdx"):
+            most[axis] = max(most.get(axis, 1), constant(loop.extent) or 1)
+    return math.prod(most.values())
+
+
+def _get_threads(target: Target) -> int | None:
+    """The most threads of a block; the larger of both names that TVM has for it."""
+    given = [target.attrs.get(name, None) for name in ("max_num_threads", "max_threads_per_block")]
+    return max((int(number) for number in given if number is not None), default=None)
+
+
+def _find_instruction(module: IRModule, body: Any) -> str:
+    for call in find_all(body, Call):
+        name = get_op_name(call)
+        if any(part in name for part in _INSTRUCTIONS):
+            return f"the instruction {name.removeprefix('tirx.')}"
+    loops, blocks = find_all(body, For), find_all(body, SBlock)
+    notes = [name for node in (*loops, *blocks) for name in node.annotations]
+    if any("tma" in name for name in notes):
+        return "bulk copies (prefetch_by_tma)"
+    is_async = get_pass_options(module).get("tirx.use_async_copy", False)
+    if is_async and "software_pipeline_async_stages" in notes:
+        return "asynchronous copies (prefetch_asynchronously)"
+    return ""
+
+
+def _find_dynamic(body: Any) -> str:
+    for block in find_all(body, SBlock):
+        for buffer in block.alloc_buffers:
+            if buffer.scope() == "shared.dyn":
+                return str(buffer.name)
+    return ""
+
+
+def _find_lanes(body: Any) -> int:
+    """The most lanes of a vector that is stored to elements of 16 bits."""
+    lanes = [
+        constant(loop.extent) or 1
+        for loop in find_all(body, For)
+        if loop.kind == ForKind.VECTORIZED
+        and any(str(it.buffer.dtype).endswith("16") for it in find_all(loop.body, BufferStore))
+    ]
+    return max(lanes, default=1)
