@@ -1,7 +1,8 @@
 """Numbers: what a module computes against the kernel's meaning in NumPy, exact inputs first.
 
 The comparison itself, `find_wrong` and `describe_wrong`, is the same for arrays of NumPy and
-tensors of PyTorch: `xp` is the module that they belong to.
+tensors of PyTorch: `xp` is the module that they belong to. What error is allowed says
+`modules/numeric.py`.
 """
 
 from __future__ import annotations

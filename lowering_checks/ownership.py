@@ -83,7 +83,7 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
     for buffer in find_missing_barriers(module, is_last=True):
         message = (
             f"threads share elements of the shared buffer '{buffer}' with no barrier between: TVM "
-            "takes what is used at one index for one thread's; let the blocks that use it have "
+            "assumes that accesses at one index are one thread's; let the blocks that use it have "
             "loops on all thread axes of the kernel, and each thread write a part of its own"
         )
         messages[message] = None

@@ -1,4 +1,7 @@
-"""Inputs that leave no doubt, and the error that is allowed where doubt is inevitable."""
+"""Inputs that leave no doubt, and the error that is allowed where doubt is inevitable.
+
+Outputs are compared with these bounds in `lowering_checks/numeric.py`.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias

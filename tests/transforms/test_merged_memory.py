@@ -7,9 +7,11 @@ from tvm.s_tir import Schedule
 from tvm.tirx import Broadcast, Ramp, Var
 
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.modules import matmul
+from tirstep.modules import get_kernel, matmul
 from tirstep.transforms import (
+    accumulate_in_registers,
     cache_read_at,
+    cache_write_at,
     decompose_reduction_at,
     pad_block,
     set_pass_option,
@@ -17,12 +19,14 @@ from tirstep.transforms import (
     stage_operand_at,
     store_through_shared,
     tensorize_fragments,
+    tile_block,
     tile_in_fragments,
 )
 from tirstep.transforms.legality.merged_memory import find_offset, find_overlaps
 from tirstep.transforms.recipes import RECIPES
 
 OPTION = "tirx.disable_storage_rewrite"
+SCOPE = "shared.dyn"
 PROBLEM = matmul.problem(40, 32, 16, dtype="int8", transpose_b=True)
 
 
@@ -85,3 +89,34 @@ def test_the_place_of_a_buffer_is_what_is_added_to_each_lane(lanes: int):
     assert find_offset(index, place + index) == 1088
     other = j * 8 + 8 if lanes == 1 else Ramp(j * 8 + 8, 1, lanes)
     assert find_offset(index, other + place) is None
+
+
+def schedule_result_behind_tile(dtype: str, scope: str = SCOPE) -> tuple[Schedule, list[object]]:
+    """Sums of rows whose tile of A is in dynamic shared memory, and where their results begin."""
+    sch = Schedule(get_kernel("row_sum").problem(m=8, n=16, dtype=dtype, acc="float32").module)
+    block = sch.get_sblock("B")
+    tile_block(sch, block, threads=(4,), fuse_threads=False)
+    accumulate_in_registers(sch, block, sch.get_loops(block)[1])
+    decompose_reduction_at(sch, block, sch.get_loops(block)[2])
+    update = sch.get_sblock("B_update")
+    cache_read_at(sch, update, sch.get_loops(update)[2], operand=1, scope=scope)
+    store = sch.get_sblock("B_local")
+    return sch, [store, sch.get_loops(store)[1]]
+
+
+def test_results_of_another_type_in_the_place_of_a_tile_that_others_still_read():
+    """Each thread reads its row of the tile in its last step, and stores its sum over another's."""
+    sch, (store, loop) = schedule_result_behind_tile("float16")
+    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of 'A_shared.dyn' with no barrie"):
+        cache_write_at(sch, store, loop, scope=SCOPE)
+    cache_write_at(sch, store, loop, scope="shared")
+    problem = get_kernel("row_sum").problem(m=8, n=16, dtype="float16", acc="float32")
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []
+
+
+def test_results_of_one_type_behind_a_tile_are_ordered():
+    """TVM gives these the place before it puts barriers in, and puts one between."""
+    sch, (store, loop) = schedule_result_behind_tile("float32")
+    cache_write_at(sch, store, loop, scope=SCOPE)
+    problem = get_kernel("row_sum").problem(m=8, n=16, dtype="float32", acc="float32")
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []

@@ -121,7 +121,7 @@ def test_a_result_in_the_place_of_the_tile_it_is_computed_from():
     stage_operand_at(sch, block, columns, scope=scope, **tile)
     assert find_wrong(problem, sch) == ""
     sch, (block, columns, scope) = schedule("shared.dyn")
-    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of 'A_shared.dyn', from which"):
+    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of 'A_shared.dyn' with no"):
         stage_operand_at(sch, block, columns, scope=scope, **tile)
 
 

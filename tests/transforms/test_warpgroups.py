@@ -171,7 +171,7 @@ def test_stage_swizzled_at_refuses_a_copy_in_the_place_of_its_own_source() -> No
     accumulate_in_registers(sch, made.block, made.warpgroups)
     stage(sch, made, 0, vector=4, swizzle=64)
     copy = stage(sch, made, 1, vector=4, swizzle=128)
-    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of another 'B_shared.dyn', fro"):
+    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of another 'B_shared.dyn' with"):
         stage_swizzled_at(
             sch, copy, made.outer, operand=0, warpgroups=1, vector=8, swizzle=32, tail="guard"
         )

@@ -5,9 +5,10 @@ where that is not read any more (`find_overwritten`). It does not ask whether a 
 of them several times: a store of the first one then falls onto the second, or a store of the second
 one is computed from itself.
 
-Dynamic shared memory becomes one buffer. Where a statement of its own is the last one that reads a
-buffer and the first one that writes another, that gets its place, and threads write what others
-have yet to read (`find_merged`). Where the storage rewrite is off, there is more (`find_overlaps`):
+Dynamic shared memory becomes one buffer behind the pass that puts barriers in. A buffer that is not
+used any more leaves its place to one of another type, or to the one that is computed from it, and
+threads write what others have yet to read (`find_merged`). Where the storage rewrite is off, there
+is more (`find_overlaps`):
 MergeSharedMemoryAllocations gives the place of a buffer that is not used any more to a later one.
 Where that is larger, it may reach into a third one behind it that is still in use: TVM 0.27 counts
 the offsets of both from the smaller one's end. With the storage rewrite on, buffers come to that
@@ -18,17 +19,29 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule
 from tvm.s_tir.transform import MergeSharedMemoryAllocations
-from tvm.tirx import Add, And, Broadcast, BufferStore, DeclBuffer, For, PrimFunc, const
+from tvm.tirx import (
+    Add,
+    And,
+    Broadcast,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    PrimFunc,
+    const,
+)
 from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import Analyzer, Call, SBlock, TensorLoad
 
 from ..passes.pipeline import lower_around
+from ..passes.uses import Use, Uses, find_uses
 from ..tir import (
     Place,
     cached_by_module,
@@ -224,11 +237,11 @@ def _find_common_rooms(module: IRModule) -> set[tuple[str, str]]:
 def find_merged(module: IRModule) -> list[tuple[str, str]]:
     """Buffers in dynamic shared memory, by name, and those that get their place too early.
 
-    Asked is TVM, where a block computes one such buffer from another. Empty where it does not
-    lower.
+    Asked is TVM, where a block computes one such buffer from another, or one is first used behind
+    the last use of another. Empty where it does not lower.
     """
     bodies = [f.body for _, f in module.functions_items() if isinstance(f, PrimFunc)]
-    if not any(_copies_within(body) for body in bodies):
+    if not any(_copies_within(body) or _follows(body) for body in bodies):
         return []
     around = lower_around(module, [_SYNCHRONIZING] * 2).get(_SYNCHRONIZING)
     if around is None:
@@ -242,7 +255,88 @@ def find_merged(module: IRModule) -> list[tuple[str, str]]:
             for load, moved in zip(*loads, strict=True):
                 if load.source.scope() == SCOPE and _shares_bytes(old, new, load, moved):
                     found.append((str(load.source.name), str(old.buffer.name)))
+        found += _find_unordered(function, merged[variable])
     return list(dict.fromkeys(found))
+
+
+def _follows(body: Any) -> bool:
+    """Whether one buffer in dynamic shared memory is first used behind the last use of another."""
+    lives = _find_lives(get_places(body)) if _has_dynamic(body) else []
+    return any(one.last < other.first for one, other in itertools.permutations(lives, 2))
+
+
+def _has_dynamic(body: Any) -> bool:
+    return any(
+        buffer.scope() == SCOPE
+        for block in find_all(body, SBlock)
+        for buffer in block.alloc_buffers
+    )
+
+
+def _find_unordered(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[str, str]]:
+    """Buffers of a function with barriers, and those in their place, with none between their uses.
+
+    Loads and stores alone are looked at: what instructions copy, mbarriers order.
+    """
+    spans = _find_spans(function, merged)
+    found = find_uses(function)
+    uses = [
+        use
+        for use in found.uses
+        if use.buffer in spans and use.launch and not isinstance(use.statement, Evaluate)
+    ]
+    for first, last in itertools.combinations(uses, 2):
+        if first.launch != last.launch or first.buffer.same_as(last.buffer):
+            continue
+        if not (first.is_write or last.is_write) or not _overlap(spans, first, last):
+            continue
+        if math.prod(found.threads[first.launch].values()) > 1 and _lacks_barrier(
+            found, first, last
+        ):
+            yield str(first.buffer.name), str(last.buffer.name)
+
+
+def _find_spans(function: PrimFunc, merged: PrimFunc) -> dict[Any, tuple[int, int]]:
+    """The first byte of each buffer in dynamic shared memory, and the first one behind it.
+
+    Those are left out of which nobody knows where they lie.
+    """
+    spans: dict[Any, tuple[int, int]] = {}
+    moved = zip(get_elements(function.body), get_elements(merged.body), strict=True)
+    for (old, indices), (_, after) in moved:
+        if old.scope() == SCOPE and old not in spans:
+            begin, count = find_offset(indices[0], after[0]), constant(old.shape[0])
+            if begin is not None and count is not None:
+                size = old.dtype.itemsize
+                spans[old] = (begin * size, (begin + count) * size)
+    return spans
+
+
+def _overlap(spans: dict[Any, tuple[int, int]], first: Use, last: Use) -> bool:
+    """Whether two uses of two buffers may be of one place, and not of each thread's own element."""
+    (begin, end), (other, other_end) = spans[first.buffer], spans[last.buffer]
+    is_own = (
+        begin == other
+        and first.buffer.dtype == last.buffer.dtype
+        and structural_equal(first.indices[0], last.indices[0])
+    )
+    return begin < other_end and other < end and not is_own
+
+
+def _lacks_barrier(found: Uses, first: Use, last: Use) -> bool:
+    """Whether there is none between two uses, or from the later one to the next iteration's."""
+    if not _has_barrier(found, first.place, last.place):
+        return True
+    common = [loop for loop in first.loops if is_among(loop, last.loops)]
+    for loop in common[found.outer[first.launch] :]:
+        begin, end = found.spans[loop]
+        if not (_has_barrier(found, last.place, end) or _has_barrier(found, begin, first.place)):
+            return True
+    return False
+
+
+def _has_barrier(found: Uses, begin: int, end: int) -> bool:
+    return any(begin <= place < end for place in found.barriers)
 
 
 def _copies_within(body: Any) -> bool:

@@ -6,6 +6,7 @@ Nor does it put one between two stores: a load between them brings the barriers.
 loop and finds that a copy of its body loads nothing, other threads' stores of the copies follow one
 another with none.
 
+`lowered_memory.find_missing_barriers` runs this on a module that is lowered as far as its barriers.
 What is asked is enumerated: two uses of a buffer clash where one thread's elements are another's.
 """
 

@@ -179,9 +179,8 @@ def _blame_overlap(name: str) -> Fault:
 def _blame_merged(two: tuple[str, str]) -> Fault:
     buffer, taker = two
     return Fault(
-        f"TVM would put '{taker}' in the place of {'another ' * (taker == buffer)}'{buffer}', "
-        "from which it is computed, and "
-        "threads would write what others have yet to read",
+        f"TVM would put '{taker}' in the place of {'another ' * (taker == buffer)}'{buffer}' with "
+        "no barrier between, and threads would write what others have yet to read",
         'keep one of them in scope "shared", or leave this as it is',
     )
 
@@ -242,7 +241,7 @@ def _blame_variable(name: str) -> Fault:
 def _blame_barrier(name: str) -> Fault:
     return Fault(
         f"threads would share elements of the shared buffer '{name}' with no barrier between: "
-        "TVM takes what is used at one index for one thread's",
+        "TVM assumes that accesses at one index are one thread's",
         "let each thread of a GPU block write a part of its own, of a larger tile at a loop "
         "further out, say, or leave it in global memory",
     )

@@ -1,7 +1,8 @@
 """How matmul's fast schedule is chosen for a shape: by a search, or else by a model of time.
 
 The model knows a few dozens of tiles, with the rates that were measured of them, and any number of
-slices of the reduction. It needs no GPU, and some milliseconds.
+slices of the reduction. It needs no GPU, and some milliseconds. The schedule and its rungs are in
+`gemm.py`; the ladder of both is here.
 """
 
 from __future__ import annotations

@@ -371,8 +371,11 @@ matmul_bias_relu_shared_blocking = replace(
     name="matmul_bias_relu_shared_blocking",
     doc="""Shared memory blocking whose threads add the bias and apply relu to their tiles of C.
 
-The steps and the sizes are those of matmul_shared_blocking; the epilogue D is what
-accumulate_in_registers finds after C.""",
+The steps are those of matmul_shared_blocking; the epilogue D is what accumulate_in_registers finds
+after C.
+
+Sizes: local_y, local_x, the tile of a thread; block_y, block_x, the threads of a block;
+tile_k, the depth of the tiles of A and B; vector, the elements of one load.""",
     kernel="matmul_bias_relu",
     blocks=("C D",),
     expects=read_expectations(
