@@ -1,8 +1,8 @@
 """Passes of our own on lowered modules, and the pipeline that runs them among TVM's.
 
 ``tvm.compile(module, target, tir_pipeline="tirstep")`` is TVM's own pipeline with them; importing
-this package registers it. A module that wants it says so (`set_pipeline`). A pass of your own needs no
-place here: `tirstep pass FILE.py:MyPass` tries it in TVM's pipeline.
+this package registers it. A module that wants it says so (`set_pipeline`). A pass of your own needs
+no place here: `tirstep pass FILE.py:MyPass` tries it in TVM's pipeline.
 """
 
 from .async_waits import CorrectAsyncWaits
