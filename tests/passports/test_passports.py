@@ -26,9 +26,7 @@ from tirstep.transforms.recipes import RECIPES, find_recipe
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DATA: dict[str, Any] = json.loads((DOCS / "passports.json").read_text(encoding="utf-8"))
-TRIED = [name for name, it in DATA["recipes"].items() if it["shapes"]]
-"""Those with a whole passport; the others' are tried by `make passports`."""
-DRAWN = random.Random(3).sample([it for it in TRIED if "mma" not in it], 4)
+DRAWN = random.Random(3).sample([it for it in DATA["recipes"] if "mma" not in it], 4)
 FIXED = ["matmul_async", "matmul_mma", "batched_matmul_prefetched"]
 
 
@@ -42,6 +40,9 @@ def unpack(value: Any) -> Any:
 def test_every_recipe_and_transform_has_a_passport() -> None:
     assert [*DATA["recipes"]] == [*RECIPES], "run: make passports"
     assert [*DATA["transforms"]] == list_transforms(), "run: make passports"
+    for passport in DATA["recipes"].values():
+        assert passport["shapes"]
+        assert [*passport["targets"]] == [*TARGETS]
 
 
 def test_the_page_is_as_generated_and_small() -> None:
@@ -57,11 +58,9 @@ def test_a_passport_is_true(name: str) -> None:
 
 def test_most_recipes_have_source_for_every_kind_and_others_a_reason() -> None:
     for kind in TARGETS:
-        tried = {name: it["targets"] for name, it in DATA["recipes"].items() if it["targets"]}
-        assert len(tried) >= 0.85 * len(DATA["recipes"])
-        texts = {name: unpack(it[kind]) for name, it in tried.items()}
+        texts = {name: unpack(it["targets"][kind]) for name, it in DATA["recipes"].items()}
         compiling = [name for name, text in texts.items() if text == COMPILES]
-        assert len(compiling) >= (len(texts) if kind == "cuda" else 0.55 * len(texts)), kind
+        assert len(compiling) >= (len(texts) if kind == "cuda" else 0.6 * len(texts)), kind
         unforeseen = {name for name, text in texts.items() if text.startswith("TVM: ")}
         memory = {it for it in unforeseen if "workgroup allocations" in texts[it]}
         assert unforeseen == memory, {name: texts[name] for name in unforeseen - memory}
@@ -121,5 +120,6 @@ def test_rules_try_the_next_config_for_a_target() -> None:
         made = flat.apply(function, make_target(kind), False)
         assert made is not None
         assert ("T.vectorized(" in made.mod.script()) == is_wide
-        source = compile_source(tvm.IRModule({"main": made.mod["main"]}), kind)
+        public = made.mod["main"].with_attr("global_symbol", "main")  # TVM compiles no private ones
+        source = compile_source(tvm.IRModule({"main": public}), kind)
         assert source

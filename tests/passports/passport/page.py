@@ -27,10 +27,9 @@ device: [check](commands.md) and the goldens' tests say whether it computes the 
 | v | applies, with narrower vectors than at the golden's shape |
 | g | applies, with more guarded blocks |
 | – | refused; a number leads to the sentence below |
-| ? | not tried yet: `make passports` tries everything, in some ten minutes |
 
-[passports.json](passports.json) has every sentence in full, and `make passports ARGS=NAME` tries
-one recipe anew and prints it.
+[passports.json](passports.json) has every sentence in full. `make passports` tries all again,
+in some ten minutes, and `make passports ARGS=NAME` one recipe, which it prints.
 """
 
 
@@ -58,30 +57,22 @@ def make_page(data: dict[str, Any]) -> str:
 
 
 def _count(data: dict[str, Any]) -> str:
-    every = [it["targets"] for it in data["recipes"].values() if it["targets"]]
+    every = [it["targets"] for it in data["recipes"].values()]
     counts = ", ".join(
         f"{sum(it.get(kind) == COMPILES for it in every)} for {kind}" for kind in TARGETS
     )
-    return f"Of {len(every)} recipes that were tried TVM makes the source of {counts}."
+    return f"Of {len(every)} recipes TVM makes the source of {counts}."
 
 
 def _row(
     name: str, passport: dict[str, dict[str, Any]], data: dict[str, Any], notes: dict[str, int]
 ) -> list[str]:
-    untried = "" if passport["shapes"] else "?"
-    types = (
-        "?"
-        if untried
-        else _group({it: _mark(_read(text, data)) for it, text in passport["types"].items()})
-    )
+    types = _group({it: _mark(_read(text, data)) for it, text in passport["types"].items()})
     shapes = [
-        _mark(_read(passport["shapes"][it], data), notes) if it in passport["shapes"] else untried
+        _mark(_read(passport["shapes"][it], data), notes) if it in passport["shapes"] else ""
         for it in ("odd", "ones", "open")
     ]
-    targets = [
-        _mark(_read(passport["targets"][kind], data), notes) if passport["targets"] else "?"
-        for kind in TARGETS
-    ]
+    targets = [_mark(_read(passport["targets"][kind], data), notes) for kind in TARGETS]
     return [f"`{name}`", types, *shapes, *targets]
 
 
