@@ -136,7 +136,7 @@ def test_a_pass_may_have_any_names_and_call_tirstep(command: Command, folder: Pa
     text = (folder / "small.py").read_text()
     assert "from tirstep.tvm_compat import structural_map" in text
     assert "pass_experiment" not in text
-    assert "with Python, NumPy, tirstep and apache-tvm" in text
+    assert "It needs Python, apache-tvm 0.27, NumPy, tirstep.\n" in text
 
 
 def test_a_file_of_another_hand_stays_and_is_told_before_the_work(

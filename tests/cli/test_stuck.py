@@ -70,7 +70,7 @@ def test_a_pass_that_does_not_end_ends_the_command(tmp_path: Path) -> None:
         os.environ["TIRSTEP_COMPILE_SECONDS"] = "1"
         from tirstep.cli import main
         from tirstep.cli import check
-        from tirstep.lowering_checks.compile import instruments, limits
+        from tirstep.lowering_checks.compile import compiling, instruments
         from tirstep.transforms.recipes import Example, find_recipe
 
         def body(sch):
@@ -79,7 +79,7 @@ def test_a_pass_that_does_not_end_ends_the_command(tmp_path: Path) -> None:
             sch.vectorize(sch.fuse(i, j))
             yield "vectorized"
 
-        limits.MAX_LANES, instruments.GRACE = 4096, 1.0
+        compiling.MAX_LANES, instruments.GRACE = 4096, 1.0
         example = Example({"m": 32, "n": 32, "k": 64})
         wide = dataclasses.replace(
             find_recipe("matmul_naive"), name="matmul_wide", body=body, golden=example

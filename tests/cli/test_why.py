@@ -84,15 +84,15 @@ def test_wrong_code_generation_is_told_with_the_source(
 # The third step of a recipe is spoiled before the command runs.
 SPOILED = """
 import sys
-from tirstep.transforms.recipes import stencil
-right = stencil.window_sum_shared.body
+from tirstep.transforms.recipes import conv1d
+right = conv1d.window_sum_shared.body
 def body(sch, **sizes):
     for name in right(sch, **sizes):
         if name == "fetched_cooperatively":
             copy = [one for one in sch.get_child_blocks(sch.get_sblock("root"))][0]
             sch.set_scope(copy, 0, "local")
         yield name
-object.__setattr__(stencil.window_sum_shared, "body", body)
+object.__setattr__(conv1d.window_sum_shared, "body", body)
 from tirstep.cli import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -101,7 +101,7 @@ def test_a_stuck_pass_is_told_in_another_thread() -> None:
         os.environ["TIRSTEP_COMPILE_SECONDS"] = "0.5"
         from tvm.s_tir import Schedule
         from tirstep.lowering_checks import get_device
-        from tirstep.lowering_checks.compile import instruments, limits
+        from tirstep.lowering_checks.compile import compiling, instruments
         from tirstep.lowering_checks.compile.instruments import when_stuck
         from tirstep.modules import matmul
 
@@ -109,7 +109,7 @@ def test_a_stuck_pass_is_told_in_another_thread() -> None:
             print(sentence, flush=True)
             os._exit(7)
 
-        limits.MAX_LANES, instruments.GRACE = 4096, 0.5
+        compiling.MAX_LANES, instruments.GRACE = 4096, 0.5
         sch = Schedule(matmul(32, 32, 64))
         i, j, k = sch.get_loops(sch.get_sblock("C"))
         sch.reorder(k, i, j)

@@ -13,6 +13,7 @@ from tirstep.lowering_checks import (
     Device,
     Finding,
     check_numbers,
+    check_ownership,
     get_device,
     judge_run,
     run_recipe,
@@ -35,6 +36,7 @@ ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: rec
 # The rungs of a ladder share a schedule: each is drawn less often than what it begins with.
 RUNGS = [recipe for recipe in DRAWN if isinstance(recipe, Rung) and recipe.base]
 FEWER = settings(max_examples=settings.default.max_examples // 2)
+FEWEST = settings(max_examples=settings.default.max_examples // 4)
 SEEDS = st.integers(0, 2**32 - 1)
 SMALLER = {kernel for kernel, _ in SIMULATED}
 
@@ -61,6 +63,7 @@ def check(recipe: Recipe, names: Sequence[str], data: st.DataObject, seed: int) 
             if device is devices[0] or device.find_obstacle(run.steps[-1].module) is None:
                 check_open(run, device, {name: other[name] for name in left_open}, seed)
         return
+    assert check_ownership(run.steps[-1].module) == []
     to_check = [(device, run.steps[-1]) for device in devices]
     # Before its instructions each lane of a warp computes all of the warp's tile, one by one.
     if not recipe.arch:
@@ -114,7 +117,7 @@ def test_numbers_and_faults_at_drawn_shapes(recipe: Recipe, data: st.DataObject,
 
 
 @by_name(it for it in RUNGS if not it.arch)
-@FEWER
+@FEWEST
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_and_faults_of_rungs(recipe: Recipe, data: st.DataObject, seed: int) -> None:
     check(recipe, ("simulator", "cpu"), data, seed)
