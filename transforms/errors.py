@@ -68,8 +68,7 @@ _ADVICE = {
         "write the loop from 0 and add where it begins to its index, and then do this"
     ),
     "cannot be fulfilled with regard to block": (
-        "bind a loop over the block's results (get_spatial_loops), or one of its reduction to "
-        "threads with spread_over_threads"
+        "bind a loop of its results, or use spread_over_threads"
     ),
     # placement and inlining
     "is an output block": (

@@ -89,4 +89,7 @@ def test_the_epilogue_of_a_product_with_another_producer_is_inlined() -> None:
 def test_warps_take_what_tiles_take(name: str) -> None:
     sch = Schedule(CORPUS[name].function)
     (block,) = sch.get_child_blocks(sch.get_sblock("root"))
+    before = len(sch.get_loops(block))
     tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 2), tail="guard")
+    assert len(sch.get_loops(block)) > before
+    assert "threadIdx.x" in sch.mod.script()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tvm.ir import Range
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import For, IterVar
+from tvm.tirx import BufferStore, For, IterVar
 from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import (
@@ -191,9 +191,16 @@ def require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
 
 
 def _require_constant_beginning(realize: SBlockRealize, what: str) -> None:
-    """Refuse sums that begin with a tensor's elements: TVM has no reducer that begins so."""
-    loads = find_all(realize.block.init, TensorLoad) if realize.block.init is not None else []
-    if loads:
+    """Refuse sums that begin with a tensor's elements: TVM has no reducer that begins so.
+
+    What begins with its own elements repairs them, which has a sentence of its own (`repairs`).
+    """
+    begin = realize.block.init
+    if begin is None:
+        return
+    own = [store.buffer for store in find_all(begin, BufferStore)]
+    loads = find_all(begin, TensorLoad)
+    if loads and not any(is_among(load.source, own) for load in loads):
         raise TransformError(
             f"{what}, which begins with elements of '{loads[0].source.name}', and TVM adds up over "
             "threads from a constant alone",
