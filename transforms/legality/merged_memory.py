@@ -325,18 +325,14 @@ def _overlap(spans: dict[Any, tuple[int, int]], first: Use, last: Use) -> bool:
 
 def _lacks_barrier(found: Uses, first: Use, last: Use) -> bool:
     """Whether there is none between two uses, or from the later one to the next iteration's."""
-    if not _has_barrier(found, first.place, last.place):
+    if not found.has_barrier(first.place, last.place):
         return True
     common = [loop for loop in first.loops if is_among(loop, last.loops)]
     for loop in common[found.outer[first.launch] :]:
         begin, end = found.spans[loop]
-        if not (_has_barrier(found, last.place, end) or _has_barrier(found, begin, first.place)):
+        if not (found.has_barrier(last.place, end) or found.has_barrier(begin, first.place)):
             return True
     return False
-
-
-def _has_barrier(found: Uses, begin: int, end: int) -> bool:
-    return any(begin <= place < end for place in found.barriers)
 
 
 def _copies_within(body: Any) -> bool:

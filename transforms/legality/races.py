@@ -107,7 +107,7 @@ class _Pair:
 
     def races(self) -> bool:
         """Whether some thread uses an element too early or too late for another one."""
-        is_open = not self._has_barrier(self.first.place, self.last.place)
+        is_open = not self.uses.has_barrier(self.first.place, self.last.place)
         if is_open and not self._writes_the_same() and self._clashes_at_once():
             return True
         return any(
@@ -166,8 +166,8 @@ class _Pair:
         begin, end = self.uses.spans[loop]
         if (
             loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED)
-            or self._has_barrier(early.place, end)
-            or self._has_barrier(begin, late.place)
+            or self.uses.has_barrier(early.place, end)
+            or self.uses.has_barrier(begin, late.place)
             or (late.is_write and not self._varies(late, loop))
             or self._moves_on(loop, early, late)
         ):
@@ -209,9 +209,6 @@ class _Pair:
             earlier = _merge(earlier, cells) if self._sources else cells
             last = value
         return False
-
-    def _has_barrier(self, begin: int, end: int) -> bool:
-        return any(begin <= place < end for place in self.uses.barriers)
 
     def _varies(self, write: Use, loop: For) -> bool:
         """Whether what is written may be something else in the next iteration of a loop."""

@@ -205,6 +205,10 @@ class Uses:
     threads: dict[int, dict[Any, int]] = field(default_factory=dict)
     outer: dict[int, int] = field(default_factory=dict)
 
+    def has_barrier(self, begin: int, end: int) -> bool:
+        """Whether there is a barrier from one place on, before another one."""
+        return any(begin <= place < end for place in self.barriers)
+
 
 def find_uses(function: Any) -> Uses:
     """The loads and stores of a function without blocks."""
