@@ -37,7 +37,10 @@ _KERNEL = (
     "-O1",
     "-fwrapv",  # integers of a GPU wrap
     "-fno-strict-aliasing",  # float4 is laid over float
-    "-ffp-contract=off",
+    # A product and a sum are one operation with one rounding, as nvcc has it; GCC looks for them
+    # with the second flag alone.
+    "-ffp-contract=fast",
+    "-fexpensive-optimizations",
     # runtime/main.cpp has what these checks call
     "-fsanitize=alignment,bounds,object-size,float-cast-overflow,shift-exponent",
 )
@@ -162,8 +165,17 @@ def _get_cxx_compiler(named: str, path: str) -> CxxCompiler:
         )
         raise DeviceError(f'{missing}; install a C++ compiler, or choose the device "simulator"')
     version = _run_compiler((*command, "--version"), 60).stdout.decode()
-    extras = [flag for flag in _IF_SUPPORTED if _is_supported(command, flag)]
+    wanted = (*_IF_SUPPORTED, "-mfma") if _has_fma() else _IF_SUPPORTED
+    extras = [flag for flag in wanted if _is_supported(command, flag)]
     return CxxCompiler(command, version.partition("\n")[0].strip(), tuple(extras))
+
+
+def _has_fma() -> bool:
+    """Whether a processor of x86 has the operation; others need no flag for theirs."""
+    try:
+        return re.search(r"^flags\b.*\bfma\b", Path("/proc/cpuinfo").read_text(), re.M) is not None
+    except OSError:
+        return False
 
 
 def _is_supported(command: tuple[str, ...], flag: str) -> bool:
