@@ -241,6 +241,14 @@ def require_compilable(module: tvm.IRModule) -> None:
             )
 
 
+def count_iterations(statement: Any) -> float:
+    """How often the innermost statements run, all together; infinite where a size is open."""
+    if isinstance(statement, For):
+        extent = constant(statement.extent)
+        return math.inf if extent is None else extent * count_iterations(statement.body)
+    return sum(map(count_iterations, _find_children(statement))) or 1
+
+
 def read_limit(variable: str, default: float) -> float:
     """A limit from the environment; raises `DeviceError` where it is no number above zero."""
     text = os.environ.get(variable, "")
