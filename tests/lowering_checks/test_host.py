@@ -5,6 +5,7 @@ Plants are made in the source's text, behind TVM, or in modules that TVM accepts
 
 import dataclasses
 import re
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+import tvm
 from golden_runs import check_golden_on_simulator, check_recorded, run_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -581,23 +583,38 @@ def replace_all(content: bytes) -> bytes:
     return b"#!/bin/sh\ntouch stolen\n"
 
 
+def bind_ones() -> tvm.IRModule:
+    sch = Schedule(vector_add(128, dtype="int32"))
+    sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "blockIdx.x")
+    return sch.mod
+
+
+@pytest.fixture(scope="module")
+def built_cache(host: HostDevice, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with a program and the runtime that is linked into it."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        host.compile(bind_ones())
+    return folder
+
+
+@pytest.mark.xdist_group("damaged cache")
 @pytest.mark.parametrize("damage", [damage_end, damage_middle, replace_all, lambda content: b""])
 def test_what_is_damaged_in_the_cache_is_built_again(
-    host: HostDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage
+    host: HostDevice, built_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage
 ) -> None:
     """Programs, and the objects of the runtime that are linked into others."""
+    shutil.copytree(built_cache, tmp_path / "cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     ones = np.ones(128, "int32")
-    sch = Schedule(vector_add(128, dtype="int32"))
-    sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "blockIdx.x")
-    host.compile(sch.mod)
     files = sorted(cxx_compiler.get_cache().iterdir())
     right = {file: file.read_bytes() for file in files}
     assert {file.suffix for file in files} == {"", ".o"}
     for file in files:
         file.write_bytes(damage(right[file]))
-    program = host.compile(sch.mod)
+    program = host.compile(bind_ones())
     np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
     assert sorted(cxx_compiler.get_cache().iterdir()) == files
     assert all(file.read_bytes() != damage(right[file]) for file in files)
