@@ -1,5 +1,6 @@
 """Fixtures that several test files share."""
 
+import functools
 import gc
 import inspect
 import linecache
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from groups import pytest_handlecrashitem, pytest_xdist_make_scheduler  # noqa: F401
 from hypothesis import HealthCheck, Phase, settings
+from tvm.s_tir.schedule import _type_checker
 
 from tirstep.transforms.recipes import RECIPES, Recipe
 
@@ -74,6 +76,18 @@ def _get_frames(frame: Any, context: int = 1) -> list[inspect.FrameInfo]:
 
 
 inspect.stack, inspect.getouterframes = _get_stack, _get_frames
+
+
+def _remember_origins() -> None:
+    """TVM holds the arguments of each primitive against their types, and asks these what they are
+    a list, a union or a tuple of: a tenth of the time of a schedule.
+    """
+    subtype = getattr(_type_checker, "_Subtype", None)
+    if hasattr(subtype, "_origin"):
+        subtype._origin = staticmethod(functools.cache(subtype._origin))
+
+
+_remember_origins()
 
 
 def pytest_collection_finish() -> None:
