@@ -76,6 +76,35 @@ def compile_module(
         raise
 
 
+def compile_unrun(
+    module: tvm.IRModule,
+    target: Any,
+    *,
+    instruments: Sequence[Any] = (),
+    pipeline: str | None = None,
+) -> Any:
+    """The same for a module that is looked at and not run: its host's part becomes C.
+
+    Nobody compiles that C, and it takes a third of the time of LLVM's code: of a small kernel 11 ms
+    instead of 28. Passes and the source for the GPU are the same. What TVM refuses so is compiled
+    as `compile_module` does, so that the reason is the usual one.
+    """
+    with_c = write_host_in_c(tvm.target.Target(target))
+    try:
+        return compile_module(module, with_c, instruments=instruments, pipeline=pipeline)
+    except DeviceError:
+        raise  # it would take too long in any case
+    except Exception:
+        return compile_module(module, target, instruments=instruments, pipeline=pipeline)
+
+
+def write_host_in_c(target: Any) -> Any:
+    """A target of GPUs whose host's part becomes C; other targets as they are."""
+    if target.host is not None or target.kind.name == "llvm":
+        return target
+    return target.with_host(tvm.target.Target("c"))
+
+
 def pass_context(module: tvm.IRModule, instruments: Sequence[Any] = ()) -> Any:
     """The current `PassContext`, with the options that a module asks for and with instruments.
 
@@ -210,6 +239,14 @@ def require_compilable(module: tvm.IRModule) -> None:
                 f"one of them {copies.largest} times by the loops {_name(copies.loops)}, and more "
                 f"than {limit:g} take minutes to compile; {advice}"
             )
+
+
+def count_iterations(statement: Any) -> float:
+    """How often the innermost statements run, all together; infinite where a size is open."""
+    if isinstance(statement, For):
+        extent = constant(statement.extent)
+        return math.inf if extent is None else extent * count_iterations(statement.body)
+    return sum(map(count_iterations, _find_children(statement))) or 1
 
 
 def read_limit(variable: str, default: float) -> float:

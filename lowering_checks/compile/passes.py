@@ -20,7 +20,7 @@ from ..devices.device import DeviceError, find_unbound_sblocks, get_reason, is_t
 from ..diff import Diff, diff_modules
 from ..finding import CheckError
 from .advice import find_advice
-from .compiling import TARGET, compile_module, get_target
+from .compiling import TARGET, compile_module, get_target, write_host_in_c
 from .instruments import watch_passes
 
 CONTAINERS = ("sequential", "_pipeline")
@@ -207,16 +207,21 @@ class Lowering:
 
 
 def lower_through_passes(
-    module: tvm.IRModule, target: str = TARGET, *, pipeline: str | None = None
+    module: tvm.IRModule,
+    target: str = TARGET,
+    *,
+    pipeline: str | None = None,
+    is_run: bool = True,
 ) -> Lowering:
     """Compile a module for a target and keep it as it stands after each pass. Needs no GPU.
 
     For ``llvm`` thread bindings are made serial first. The options of the current `PassContext`
     and of the module itself hold. `pipeline` is the name of one that is registered with TVM, in
-    place of the module's own. A module that TVM refuses is no error: see `Lowering.failed`. Raises
+    place of the module's own. Without `is_run`, nobody runs the executable, and its host's part is
+    C (`write_host_in_c`). A module that TVM refuses is no error: see `Lowering.failed`. Raises
     `CheckError` for an unknown target.
     """
-    made = get_target(target)
+    made = get_target(target) if is_run else write_host_in_c(get_target(target))
     language = str(made.kind.name)
     if language == "llvm":
         module = make_threads_serial(module)
@@ -229,6 +234,8 @@ def lower_through_passes(
     except Exception as error:
         if not is_tvm_error(error):
             raise
+        if not is_run:  # for the usual reason
+            return lower_through_passes(module, target, pipeline=pipeline)
         failed = _describe_failure(log, module, language, error)
     source = "" if executable is None else _read_source(executable, language)
     return Lowering(module, target, language, log.passes(), source, executable, failed)

@@ -57,7 +57,7 @@ def get_facts(
     module: tvm.IRModule, target: str = TARGET, *, problem: AnyProblem | None = None
 ) -> Facts:
     """The facts of a module for a GPU; see `facts_of_lowering`. Raises `CheckError` for llvm."""
-    return facts_of_lowering(lower_through_passes(module, target), problem=problem)
+    return facts_of_lowering(lower_through_passes(module, target, is_run=False), problem=problem)
 
 
 def facts_of_lowering(lowering: Lowering, *, problem: AnyProblem | None = None) -> Facts:

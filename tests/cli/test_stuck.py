@@ -71,6 +71,7 @@ def test_a_pass_that_does_not_end_ends_the_command(tmp_path: Path) -> None:
         from tirstep.cli import main
         from tirstep.cli import check
         from tirstep.lowering_checks.compile import compiling, instruments
+        from tirstep.lowering_checks.devices import cpu
         from tirstep.transforms.recipes import Example, find_recipe
 
         def body(sch):
@@ -79,6 +80,7 @@ def test_a_pass_that_does_not_end_ends_the_command(tmp_path: Path) -> None:
             sch.vectorize(sch.fuse(i, j))
             yield "vectorized"
 
+        cpu.LONG = 0  # LLVM optimizes it
         compiling.MAX_LANES, instruments.GRACE = 4096, 1.0
         example = Example({"m": 32, "n": 32, "k": 64})
         wide = dataclasses.replace(

@@ -4,6 +4,13 @@ import dataclasses
 import importlib.util
 
 import pytest
+from compiled_together import (
+    COMPILED,
+    compile_part_of,
+    compile_together,
+    get_facts_of_step,
+    get_marks,
+)
 from golden_runs import run_default_example, run_golden
 
 from tirstep.lowering_checks import CheckError, Run, run_recipe
@@ -50,9 +57,33 @@ def test_every_recipe_expects_something():
     assert [name for name, recipe in RECIPES.items() if not recipe.expects] == []
 
 
-@pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.expects])
-def test_what_a_recipe_expects_holds_at_its_seed(name: str):
+def has_compiler() -> bool:
+    try:
+        cuda_compilers.get_compiler()
+    except CheckError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=get_marks(name))
+        for name, recipe in RECIPES.items()
+        if recipe.expects
+    ],
+)
+def test_what_a_recipe_expects_holds_at_its_seed(name: str, monkeypatch: pytest.MonkeyPatch):
     run = run_default_example(find_recipe(name))
+    if name in COMPILED and has_compiler():
+        compiler = compile_part_of(name)
+        monkeypatch.setattr(compiled, "get_compiler", lambda: compiler)
+        of_module = {id(step.module): step.name for step in run.steps}
+        monkeypatch.setattr(
+            checked,
+            "get_facts",
+            lambda module, *_, **__: get_facts_of_step(name, of_module[id(module)]),
+        )
     steps = {step.name: step for step in run.steps}
     assert {run.steps[-1].name} <= set(run.recipe.expects) <= set(steps)
     for step in run.recipe.expects:
@@ -186,3 +217,34 @@ def test_what_is_expected_of_no_step_is_a_finding():
     wrong = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, expects=expects))
     (finding,) = find_unmade_steps(wrong)
     assert "step 'bund', which is not made; did you mean bound?" in finding.message
+
+
+KERNEL = """\
+#include <cuda.h>
+extern "C" __global__ void __launch_bounds__(64) {name}(float* __restrict__ A);
+extern "C" __global__ void __launch_bounds__(64) {name}(float* __restrict__ A) {{
+  __shared__ float rows[{size}];
+  float values[{size}];
+  for (int i = 0; i < {size}; ++i) values[i] = A[i * 64 + threadIdx.x];
+  for (int i = 0; i < {size}; ++i) rows[i] = values[(int)A[i] % {size}] * values[i];
+  __syncthreads();
+  A[threadIdx.x] = rows[threadIdx.x % {size}];
+}}
+"""
+
+
+@pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
+def test_sources_that_are_compiled_together_are_what_each_is_alone():
+    """Two kernels of one name, whose registers, stack and shared memory differ."""
+    compiler = cuda_compilers.get_compiler()
+    sources = [KERNEL.format(name="main_kernel", size=size) for size in (4, 96)]
+    together = compile_together(compiler, [(source, "sm_80") for source in sources])
+    if cuda_compilers.find_tool("nvdisasm") is None:
+        assert len(together.known) == 2
+    found = [
+        [compiled.read_resources(by.compile(source, "sm_80").log) for source in sources]
+        for by in (together, compiler)
+    ]
+    assert found[0] == found[1]
+    assert [*found[0][0]] == [*found[0][1]] == ["main_kernel"]
+    assert found[0][0] != found[0][1]

@@ -100,7 +100,6 @@ def test_a_stuck_pass_is_told_in_another_thread() -> None:
         import os
         os.environ["TIRSTEP_COMPILE_SECONDS"] = "0.5"
         from tvm.s_tir import Schedule
-        from tirstep.lowering_checks import get_device
         from tirstep.lowering_checks.compile import compiling, instruments
         from tirstep.lowering_checks.compile.instruments import when_stuck
         from tirstep.modules import matmul
@@ -115,7 +114,7 @@ def test_a_stuck_pass_is_told_in_another_thread() -> None:
         sch.reorder(k, i, j)
         sch.vectorize(sch.fuse(i, j))
         with when_stuck(handle):
-            get_device("cpu").compile(sch.mod)
+            compiling.compile_module(sch.mod, "llvm")
         """
     )
     assert done.returncode == 7, done.stderr

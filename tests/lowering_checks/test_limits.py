@@ -7,6 +7,7 @@ from tvm.s_tir import Schedule
 from tvm.tirx import BufferStore, For, ForKind
 
 from tirstep.lowering_checks import DeviceError, get_device
+from tirstep.lowering_checks.compile import compiling
 from tirstep.lowering_checks.compile.compiling import (
     MAX_LANES,
     MAX_STATEMENTS,
@@ -15,7 +16,8 @@ from tirstep.lowering_checks.compile.compiling import (
     require_compilable,
 )
 from tirstep.lowering_checks.compile.passes import lower_through_passes
-from tirstep.modules import matmul, row_sum
+from tirstep.lowering_checks.devices import cpu
+from tirstep.modules import get_kernel, matmul, row_sum, vector_add
 from tirstep.transforms.tir import find_all
 
 TARGET = "nvidia/nvidia-h100"
@@ -199,3 +201,29 @@ def test_a_limit_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, t
     sentence = f"TIRSTEP_COMPILE_STATEMENTS is '{text}'; give a number above zero"
     with pytest.raises(DeviceError, match=sentence):
         require_compilable(unrolled(1, 1))
+
+
+def test_a_host_that_nobody_runs_is_no_llvm_code_and_its_kernels_are_the_same() -> None:
+    module = unrolled(2, 4)
+    run, unrun = (
+        make(module, compiling.TARGET).mod
+        for make in (compiling.compile_module, compiling.compile_unrun)
+    )
+    assert (run.kind, unrun.kind) == ("llvm", "c")
+    assert run.imports[0].inspect_source() == unrun.imports[0].inspect_source()
+    sch = Schedule(vector_add(64))
+    block = sch.get_sblock("C")
+    copy, (loop,) = sch.cache_read(block, 0, "global"), sch.get_loops(block)
+    outer, _ = sch.split(loop, [None, 8])
+    sch.bind(outer, "blockIdx.x")
+    sch.compute_at(copy, outer)
+    with pytest.raises(RuntimeError, match="Cannot allocate global memory"):
+        compiling.compile_unrun(sch.mod, compiling.TARGET)
+
+
+@pytest.mark.parametrize(
+    ("n", "symbolic", "level"), [(64, (), 0), (cpu.LONG, (), None), (64, ("n",), None)]
+)
+def test_llvm_optimizes_what_runs_long(n: int, symbolic: tuple[str, ...], level: object) -> None:
+    module = get_kernel("relu").problem(n=n, symbolic=symbolic).module
+    assert cpu._choose_target(module).attrs.get("opt-level") == level

@@ -1,5 +1,6 @@
 """The problems that the tests go through, and the CPU that they run on."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -91,7 +92,9 @@ PROBLEMS = [
 ]
 
 
-@pytest.fixture(params=PROBLEMS, ids=str)
+@pytest.fixture(
+    params=[pytest.param(it, marks=pytest.mark.xdist_group(f"{it}")) for it in PROBLEMS], ids=str
+)
 def problem(request: pytest.FixtureRequest) -> Problem:
     return request.param
 
@@ -105,8 +108,14 @@ def run() -> Run:
     return _run
 
 
+@functools.lru_cache(maxsize=256)
+def _compile(module: tvm.IRModule) -> tvm.runtime.Executable:
+    """For the tests of a problem, which has one module."""
+    return tvm.compile(module, target="llvm")
+
+
 def _run(module: tvm.IRModule, problem: Problem, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    executable = tvm.compile(module, target="llvm")
+    executable = _compile(module)
     facts = [dtype_facts(tensor.dtype) for tensor in problem.outputs]
     nothing = [np.nan if fact.is_float else fact.smallest for fact in facts]
     outputs = [

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import tvm
+from compiled_together import get_marks
 from golden_runs import run_default_example, run_golden
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule, ScheduleError
@@ -144,11 +145,16 @@ def tag(loop: For) -> str:
     return "" if loop.thread_binding is None else str(loop.thread_binding.thread_tag)
 
 
-@ALL
+@pytest.mark.parametrize(
+    "recipe",
+    [pytest.param(recipe, marks=get_marks(recipe.name)) for recipe in RECIPES.values()],
+    ids=lambda recipe: recipe.name,
+)
 def test_a_recipe_compiles_for_a_gpu_at_its_seed(recipe: Recipe) -> None:
     """TVM's own code generator, without a GPU: its kernels have the threads of the schedule."""
     module = run_default_example(recipe).steps[-1].module
-    source = tvm.compile(module, target="nvidia/nvidia-h100").mod.imports[0].inspect_source()
+    target = tvm.target.Target("nvidia/nvidia-h100", host="c")
+    source = tvm.compile(module, target=target).mod.imports[0].inspect_source()
     kernels = [loop for loop in find_all(module["main"].body, For) if tag(loop) == "blockIdx.x"]
     # Each is declared and defined.
     assert source.count('extern "C" __global__') == 2 * len(kernels)

@@ -4,9 +4,14 @@ Nothing changes a run, whose modules TVM shares anyway.
 """
 
 import functools
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tirstep import lowering_checks
-from tirstep.lowering_checks import Run
+from tirstep.lowering_checks import Finding, Run
+from tirstep.lowering_checks.devices import Program, get_device
+from tirstep.lowering_checks.devices.device import Arrays, DeviceFinding
+from tirstep.lowering_checks.numeric import check_program, make_cases
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 
@@ -32,3 +37,33 @@ def run_default_example(recipe: Recipe) -> Run:
     if RECIPES.get(recipe.name) is recipe:
         return _make_default(recipe.name)
     return lowering_checks.run_default_example(recipe)
+
+
+class Checked(NamedTuple):
+    """A program held against the reference: what is wrong, and its outputs in each exact case."""
+
+    findings: list[Finding]
+    outputs: list[Arrays]
+
+
+def check_recorded(run: Run, program: Program, device: str) -> Checked:
+    """`check_program` of a run's last step, which keeps the outputs that it looks at."""
+    outputs: list[Arrays] = []
+    inner = program._run
+
+    def record(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+        after, found = inner(arguments)
+        outputs.append(run.problem.take_outputs(after))
+        return after, found
+
+    program._run = record
+    findings = check_program(run.problem, program, device, where=run.label(run.steps[-1]))
+    return Checked(findings, outputs[: len(make_cases(run.problem, 0).exact)])
+
+
+@functools.cache
+def check_golden_on_simulator(name: str) -> Checked:
+    """The last step of a recipe's golden run on the simulator, once in a process."""
+    run = _make_golden(name)
+    program = get_device("simulator").compile(run.steps[-1].module)
+    return check_recorded(run, program, "simulator")

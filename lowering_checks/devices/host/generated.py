@@ -15,7 +15,7 @@ from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES
 from tirstep.transforms.tir import constant, find_all
 from tirstep.tvm_compat import Analyzer, Call
 
-from ...compile.compiling import TARGET, compile_module
+from ...compile.compiling import TARGET, compile_unrun
 from ...compile.instruments import Snapshot
 from ...compile.launches import (
     DYNAMIC_SHARED,
@@ -104,7 +104,7 @@ def generate(module: tvm.IRModule, *, pipeline: str | None = None) -> Generated:
     """
     split = Snapshot(SPLIT_PASS)
     with convert_tvm_errors("TVM does not generate CUDA source"):
-        executable = compile_module(
+        executable = compile_unrun(
             module, TARGET, instruments=[split.instrument()], pipeline=pipeline
         )
     imported = executable.mod.imports

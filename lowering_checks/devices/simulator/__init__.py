@@ -14,7 +14,7 @@ from typing import Any
 
 import tvm
 
-from ...compile.compiling import TARGET, compile_module, name_main
+from ...compile.compiling import TARGET, compile_unrun, name_main
 from ...compile.instruments import Snapshot
 from ..device import (
     Array,
@@ -146,7 +146,7 @@ class _Prepared:
 def lower(module: tvm.IRModule, target: str = TARGET) -> tvm.IRModule:
     """The module behind TVM's passes that order threads and make copies asynchronous."""
     lowered = Snapshot(NEXT_PASS, before=True)
-    compile_module(module, target, instruments=[lowered.instrument()])
+    compile_unrun(module, target, instruments=[lowered.instrument()])
     return lowered.module
 
 

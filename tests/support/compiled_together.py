@@ -1,0 +1,138 @@
+"""A compiler of CUDA that is given many sources at once, and reads CUDA's headers once for them;
+and the parts of the recipes whose default examples are compiled so, each in one test process.
+
+Of the half second that nvcc takes for a small kernel, nearly all goes into its headers. Each kernel
+is optimized by itself, so that ptxas says of it what it says of it alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pytest
+from golden_runs import run_default_example
+
+from tirstep.lowering_checks import expectations
+from tirstep.lowering_checks.facts import Facts, get_facts
+from tirstep.lowering_checks.facts.cuda_compilers import (
+    Compiled,
+    CompileError,
+    CudaCompiler,
+    find_tool,
+    get_compiler,
+)
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.expected_facts import Expect
+
+_KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(")
+_ENTRY = re.compile(r"(?m)^(?=.*Compiling entry function ')")
+_FIRST = 'extern "C" __global__'
+
+
+@dataclass(frozen=True)
+class CompilerOfMany(CudaCompiler):
+    """A compiler that has compiled sources before it is asked for them.
+
+    Attributes
+    ----------
+    known : what was made of a source for an architecture, without the machine code
+    """
+
+    known: dict[tuple[str, str], Compiled] = field(
+        default_factory=dict, compare=False, kw_only=True
+    )
+
+    def compile(self, source: str, architecture: str) -> Compiled:
+        return self.known.get((source, architecture)) or super().compile(source, architecture)
+
+
+def compile_together(compiler: CudaCompiler, sources: Iterable[tuple[str, str]]) -> CompilerOfMany:
+    """A compiler that knows sources, each with its architecture, after few calls of another one.
+
+    Those of one beginning, which is headers and functions of TVM's, are compiled together; what is
+    refused in company is left to be compiled alone, and so is all where the machine code is read.
+    """
+    known = CompilerOfMany(compiler.name, compiler.command, compiler.advice)
+    together: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for source, architecture in dict.fromkeys(sources):
+        together[source.partition(_FIRST)[0], architecture].append(source)
+    for (beginning, architecture), alike in together.items():
+        if len(alike) > 1 and find_tool("nvdisasm") is None:
+            logs = _compile_alike(compiler, beginning, alike, architecture)
+            known.known.update(
+                ((source, architecture), Compiled(b"", log)) for source, log in logs.items()
+            )
+    return known
+
+
+def _compile_alike(
+    compiler: CudaCompiler, beginning: str, sources: list[str], architecture: str
+) -> dict[str, str]:
+    """ptxas's log of each source."""
+    renamed: list[str] = []
+    owners: dict[str, tuple[str, str]] = {}
+    for index, source in enumerate(sources):
+        text = source.removeprefix(beginning)
+        for name in dict.fromkeys(_KERNEL.findall(text)):
+            owners[f"{name}_of_{index}"] = source, name
+            text = re.sub(rf"\b{name}\b", f"{name}_of_{index}", text)
+        renamed.append(text)
+    try:
+        log = compiler.compile("\n".join([beginning, *renamed]), architecture).log
+    except CompileError:
+        return {}
+    parts: dict[str, str] = defaultdict(str)
+    for part in _ENTRY.split(log)[1:]:
+        alias = part.split("'")[1]
+        source, name = owners[alias]
+        parts[source] += re.sub(rf"\b{alias}\b", name, part)
+    return dict(parts)
+
+
+def find_compiled(name: str) -> list[tuple[str, str]]:
+    """The steps of a recipe of whose machine code something is expected, with the architectures."""
+    return [
+        (step, expectation.architecture or expectations.ARCHITECTURE)
+        for step, expected in RECIPES[name].expects.items()
+        for expectation in expected
+        if isinstance(expectation, Expect) and expectations._is_compiled(expectation.fact)
+    ]
+
+
+COMPILED = [name for name in RECIPES if find_compiled(name)]
+_PART = 13
+"""Recipes whose sources are compiled together: fewer than the runs that are kept."""
+
+
+def get_marks(name: str) -> list[pytest.MarkDecorator]:
+    """The mark of a test of a recipe's default example: one process has the tests of a part."""
+    return [pytest.mark.xdist_group(f"compiled {_find_part(name)}")] if name in COMPILED else []
+
+
+def compile_part_of(name: str) -> CudaCompiler:
+    """The compiler that knows the sources of the part of a recipe of `COMPILED`."""
+    return _compile_part(_find_part(name))
+
+
+def _find_part(name: str) -> int:
+    return COMPILED.index(name) // _PART
+
+
+@functools.lru_cache(maxsize=1)
+def _compile_part(part: int) -> CudaCompiler:
+    names = COMPILED[part * _PART : (part + 1) * _PART]
+    wanted = [(name, *each) for name in names for each in find_compiled(name)]
+    sources = [(get_facts_of_step(name, step).source, place) for name, step, place in wanted]
+    return compile_together(get_compiler(), sources)
+
+
+@functools.lru_cache(maxsize=2 * _PART)
+def get_facts_of_step(recipe: str, step: str) -> Facts:
+    """The facts of a step of a recipe's default example."""
+    run = run_default_example(RECIPES[recipe])
+    module = next(each.module for each in run.steps if each.name == step)
+    return get_facts(module, problem=run.problem)
