@@ -1,0 +1,188 @@
+"""Elements of memory that several threads store, where that is not one value all the time.
+
+A block that stands in loops of its consumers is computed by each thread, or GPU block, that uses
+it. In global memory these store one element together, and nothing orders what they do. As long as
+all of them store the value that it keeps that is right: a thread reads what it stored itself, and
+the others change nothing. A block that reduces stores an initial value first and sums in between,
+of which another thread reads some that is not complete, or adds to it; and where two blocks store
+an element, one thread's last value is followed by another's first. Shared memory is one GPU block's
+own, and barriers stand between two blocks, but not within one.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm.ir import IRModule
+from tvm.tirx import BufferStore, For, IterVar, PrimFunc, SeqStmt
+from tvm.tirx import all as all_of
+
+from tirstep.tvm_compat import TensorLoad
+
+from ..errors import Fault
+from ..tir import (
+    Place,
+    cached_by_module,
+    constant,
+    find_all,
+    get_axis,
+    get_places,
+    is_among,
+    is_used,
+    substitute,
+)
+from .enumeration import compute_values
+
+_Owners = dict[tuple[int, ...], set[tuple[int, ...]]]
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_unowned(module: IRModule) -> dict[tuple[str, str, str], Fault]:
+    """The blocks whose elements other threads store in between, by block, buffer and axis."""
+    found: dict[tuple[str, str, str], Fault] = {}
+    for _, function in module.functions_items():
+        if not isinstance(function, PrimFunc):
+            continue
+        kernels: dict[tuple[For, Any], list[_Writer]] = {}
+        for place in get_places(function.body):
+            for writer in _list_writers(place):
+                kernels.setdefault((place.kernel, writer.buffer), []).append(writer)
+        for writers in kernels.values():
+            for writer in writers:
+                _look_at(writer, found)
+            for pair in itertools.combinations(writers, 2):
+                _compare(*pair, found)
+    return found
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """A block that stores elements of memory that threads share.
+
+    Attributes
+    ----------
+    key : what makes it the same in another module
+    """
+
+    key: tuple[Any, ...]
+    place: Place = field(compare=False)
+    buffer: Any = field(compare=False)
+
+    @property
+    def is_global(self) -> bool:
+        return str(self.buffer.scope()) == "global"
+
+    @property
+    def bound(self) -> dict[str, For]:
+        """The loops of threads that share the buffer, by their axes."""
+        levels = ("blockIdx", "threadIdx") if self.is_global else ("threadIdx",)
+        loops = [loop for loop in self.place.loops if constant(loop.extent) != 1]
+        return {axis: loop for loop in loops if (axis := get_axis(loop) or "").startswith(levels)}
+
+    def changes(self) -> bool:
+        """Whether the block stores several values to one element: a reduction does."""
+        block = self.place.block
+        loads = find_all(block.body, TensorLoad)
+        return block.init is not None or any(load.source.same_as(self.buffer) for load in loads)
+
+
+def _list_writers(place: Place) -> Iterator[_Writer]:
+    """What a block stores, unless TVM adds it up over threads, and stores the complete sums."""
+    if not place.is_innermost or place.kernel is None or _sums_over_threads(place):
+        return
+    if place.block.match_buffers:
+        return  # of an instruction, whose lanes share what it stores
+    body = place.block.body
+    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    if not all(isinstance(part, BufferStore) for part in parts):
+        return  # a store behind a condition of its own
+    around = ((loop.loop_var, constant(loop.extent), get_axis(loop)) for loop in place.loops)
+    key = (*place.key, *itertools.chain(*around))
+    for buffer in dict.fromkeys(part.buffer for part in parts):
+        if str(buffer.scope()).startswith(("global", "shared")):
+            yield _Writer((buffer, *key), place, buffer)
+
+
+def _sums_over_threads(place: Place) -> bool:
+    reduced = [
+        place.values[iterator.var]
+        for iterator in place.block.iter_vars
+        if iterator.iter_type == IterVar.CommReduce
+    ]
+    return place.block.init is not None and any(
+        is_used(loop.loop_var, value) for loop in place.find_bound("threadIdx") for value in reduced
+    )
+
+
+def _look_at(writer: _Writer, found: dict[tuple[str, str, str], Fault]) -> None:
+    bound = writer.bound
+    if not bound or not writer.changes():
+        return
+    for owners in _list_owners(writer, tuple(bound)).values():
+        if len(owners) > 1:
+            axis = _find_difference(tuple(bound), owners)
+            name, block = str(writer.buffer.name), writer.place.name
+            who = "threads" if axis.startswith("thread") else "GPU blocks"
+            found[block, name, axis] = Fault(
+                f"{who} on '{axis}' would store the same elements of '{name}' in block "
+                f"'{block}', initial values and incomplete sums among them, while others read "
+                "the complete ones",
+                'keep its results in registers (cache_write_at with scope="local"), place it where '
+                "one thread computes each of them, or leave it a kernel of its own",
+            )
+            return
+
+
+def _compare(one: _Writer, other: _Writer, found: dict[tuple[str, str, str], Fault]) -> None:
+    """Look at two blocks of one kernel that store elements of one buffer in global memory."""
+    axes = tuple(axis for axis in one.bound if axis in other.bound)
+    if not one.is_global or not axes:
+        return
+    first, last = (_list_owners(writer, axes) for writer in (one, other))
+    for element, owners in first.items():
+        both = owners | last.get(element, owners)
+        if element in last and len(both) > 1:
+            axis, name = _find_difference(axes, both), str(one.buffer.name)
+            found[f"{one.place.name} and {other.place.name}", name, axis] = Fault(
+                f"blocks '{one.place.name}' and '{other.place.name}' would store the same elements "
+                f"of '{name}' in one kernel by other threads or GPU blocks on '{axis}', and "
+                "nothing orders these",
+                "bind the loops of both alike, or leave them kernels of their own",
+            )
+            return
+
+
+def _find_difference(axes: tuple[str, ...], owners: set[tuple[int, ...]]) -> str:
+    columns = zip(*owners, strict=True)
+    return next(axis for axis, column in zip(axes, columns, strict=True) if len(set(column)) > 1)
+
+
+@functools.lru_cache(maxsize=128)
+def _list_owners(writer: _Writer, axes: tuple[str, ...]) -> _Owners:
+    """The elements that a block stores, each with the threads that do; of some iterations."""
+    place, bound = writer.place, writer.bound
+    owners: _Owners = {}
+    stores = [
+        store
+        for store in find_all(place.block.body, BufferStore)
+        if store.buffer.same_as(writer.buffer)
+    ]
+    threads = tuple(bound[axis].loop_var for axis in axes)
+    for store in stores:
+        indices = tuple(substitute(index, place.values) for index in store.indices)
+        needed = [*indices, *place.guards]
+        loops = [
+            loop
+            for loop in place.loops
+            if is_among(loop, list(bound.values()))
+            or any(is_used(loop.loop_var, each) for each in needed)
+        ]
+        points = compute_values([indices, threads, all_of(True, *place.guards)], loops)
+        for element, thread, is_let in points:
+            if is_let:
+                owners.setdefault(element, set()).add(thread)
+    return owners
