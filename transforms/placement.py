@@ -40,7 +40,10 @@ def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
         -> ``for j: (for ax: P[j + ax]); C[j] = f(P[j])``
     consumes: the loops of `block`
     requires: a loop that is not vectorized nor inside of a vectorized one (TVM accepts that and
-        computes wrong values); all consumers under the loop
+        computes wrong values); all consumers under the loop; for a block that reduces, and whose
+        results stay in global or shared memory, threads and GPU blocks around the loop that each
+        compute results of their own: what several compute for themselves one would begin anew
+        while another reads it. What they compute alike in one step may stand there
     """
     require_scalar_place(sch, loop)
     sch.compute_at(block, loop, preserve_unit_loops=True)
