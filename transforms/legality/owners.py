@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,9 +26,11 @@ from tirstep.tvm_compat import TensorLoad
 
 from ..errors import Fault
 from ..tir import (
+    Access,
     Place,
     cached_by_module,
     constant,
+    find_accesses,
     find_all,
     get_axis,
     get_places,
@@ -35,8 +38,12 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .enumeration import compute_values
+from .enumeration import choose_values, compute_values
 
+_TRIED = 256
+"""Iterations of a reader that are tried: some milliseconds."""
+_STORED = 512
+"""Elements that a thread may store for each of these to be looked for among them."""
 _Owners = dict[tuple[int, ...], set[tuple[int, ...]]]
 
 
@@ -44,19 +51,53 @@ _Owners = dict[tuple[int, ...], set[tuple[int, ...]]]
 def find_unowned(module: IRModule) -> dict[tuple[str, str, str], Fault]:
     """The blocks whose elements other threads store in between, by block, buffer and axis."""
     found: dict[tuple[str, str, str], Fault] = {}
-    for _, function in module.functions_items():
-        if not isinstance(function, PrimFunc):
+    for writers in _find_writers(module).values():
+        storing = [writer for writer in writers if not writer.summed]
+        for writer in storing:
+            _look_at(writer, found)
+        for pair in itertools.combinations(storing, 2):
+            _compare(*pair, found)
+    return found
+
+
+@cached_by_module(2)
+def find_foreign_reads(module: IRModule) -> dict[tuple[str, str, str], Fault]:
+    """Blocks that read of global memory what other threads write in the same kernel.
+
+    By block, buffer and axis. Some of what is read is tried; what is found is so.
+    """
+    found: dict[tuple[str, str, str], Fault] = {}
+    writers = {key: part for key, part in _find_writers(module).items() if part[0].is_global}
+    functions = [item for _, item in module.functions_items() if isinstance(item, PrimFunc)]
+    for place in (place for function in functions for place in get_places(function.body)):
+        if not place.is_innermost or place.kernel is None:
             continue
-        kernels: dict[tuple[For, Any], list[_Writer]] = {}
-        for place in get_places(function.body):
+        for access in find_accesses(place)[1] if writers else ():
+            own = writers.get((place.kernel, access.buffer), [])
+            # What TVM adds up over threads reads its own sums in registers.
+            adds_up = any(it.summed and it.place.block.same_as(place.block) for it in own)
+            axis = _find_foreign_axis(access, own) if own and not adds_up else ""
+            if axis:
+                name, block = str(access.buffer.name), place.name
+                found[block, name, axis] = Fault(
+                    f"block '{block}' would read elements of '{name}' that others on '{axis}' "
+                    "write in the same kernel, and nothing orders what these do to global memory",
+                    "place it inside of the loops whose threads write them, let them go through "
+                    'shared memory (cache_write_at with scope="shared"), or leave it a kernel of '
+                    "its own",
+                )
+    return found
+
+
+@cached_by_module(2)
+def _find_writers(module: IRModule) -> dict[tuple[For, Any], list[_Writer]]:
+    """The blocks that store elements of a buffer in a kernel, by these two."""
+    kernels: dict[tuple[For, Any], list[_Writer]] = {}
+    for _, function in module.functions_items():
+        for place in get_places(function.body) if isinstance(function, PrimFunc) else ():
             for writer in _list_writers(place):
                 kernels.setdefault((place.kernel, writer.buffer), []).append(writer)
-        for writers in kernels.values():
-            for writer in writers:
-                _look_at(writer, found)
-            for pair in itertools.combinations(writers, 2):
-                _compare(*pair, found)
-    return found
+    return kernels
 
 
 @dataclass(frozen=True)
@@ -66,11 +107,13 @@ class _Writer:
     Attributes
     ----------
     key : what makes it the same in another module
+    summed : the axes over whose threads TVM adds up what it stores, by the first of them
     """
 
     key: tuple[Any, ...]
     place: Place = field(compare=False)
     buffer: Any = field(compare=False)
+    summed: tuple[str, ...] = ()
 
     @property
     def is_global(self) -> bool:
@@ -91,8 +134,8 @@ class _Writer:
 
 
 def _list_writers(place: Place) -> Iterator[_Writer]:
-    """What a block stores, unless TVM adds it up over threads, and stores the complete sums."""
-    if not place.is_innermost or place.kernel is None or _sums_over_threads(place):
+    """What a block stores, one for each buffer."""
+    if not place.is_innermost or place.kernel is None:
         return
     if place.block.match_buffers:
         return  # of an instruction, whose lanes share what it stores
@@ -104,17 +147,21 @@ def _list_writers(place: Place) -> Iterator[_Writer]:
     key = (*place.key, *itertools.chain(*around))
     for buffer in dict.fromkeys(part.buffer for part in parts):
         if str(buffer.scope()).startswith(("global", "shared")):
-            yield _Writer((buffer, *key), place, buffer)
+            yield _Writer((buffer, *key), place, buffer, _find_summed(place))
 
 
-def _sums_over_threads(place: Place) -> bool:
+def _find_summed(place: Place) -> tuple[str, ...]:
+    """The axes over whose threads TVM adds up what a block computes: it stores complete sums."""
     reduced = [
         place.values[iterator.var]
         for iterator in place.block.iter_vars
         if iterator.iter_type == IterVar.CommReduce
     ]
-    return place.block.init is not None and any(
-        is_used(loop.loop_var, value) for loop in place.find_bound("threadIdx") for value in reduced
+    loops = place.find_bound("threadIdx") if place.block.init is not None else []
+    return tuple(
+        get_axis(loop) or ""
+        for loop in loops
+        if any(is_used(loop.loop_var, value) for value in reduced)
     )
 
 
@@ -164,25 +211,81 @@ def _find_difference(axes: tuple[str, ...], owners: set[tuple[int, ...]]) -> str
 @functools.lru_cache(maxsize=128)
 def _list_owners(writer: _Writer, axes: tuple[str, ...]) -> _Owners:
     """The elements that a block stores, each with the threads that do; of some iterations."""
-    place, bound = writer.place, writer.bound
     owners: _Owners = {}
-    stores = [
-        store
-        for store in find_all(place.block.body, BufferStore)
-        if store.buffer.same_as(writer.buffer)
-    ]
+    for asked, loops in _list_stores(writer, axes):
+        for element, thread, is_let in compute_values(asked, loops):
+            if is_let:
+                owners.setdefault(element, set()).add(thread)
+    return owners
+
+
+def _list_stored(
+    writer: _Writer, axes: tuple[str, ...], thread: tuple[int, ...]
+) -> set[tuple[int, ...]] | None:
+    """The elements that a thread stores; None where they are too many."""
+    values = {writer.bound[axis].loop_var: at for axis, at in zip(axes, thread, strict=True)}
+    stored: set[tuple[int, ...]] = set()
+    for asked, loops in _list_stores(writer, axes):
+        chosen = [
+            [values[loop.loop_var]]
+            if loop.loop_var in values
+            else range(constant(loop.extent) or 0)
+            for loop in loops
+        ]
+        if not 0 < math.prod(map(len, chosen)) <= _STORED:
+            return None
+        stored |= {element for element, _, is_let in compute_values(asked, loops, chosen) if is_let}
+    return stored
+
+
+def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[Any], list[For]]]:
+    """Each store's element, thread and condition, and the loops that decide about these."""
+    place, bound = writer.place, writer.bound
     threads = tuple(bound[axis].loop_var for axis in axes)
-    for store in stores:
+    guards = [*place.guards, *(bound[axis].loop_var < 1 for axis in writer.summed if axis in bound)]
+    for store in find_all(place.block.body, BufferStore):
+        if not store.buffer.same_as(writer.buffer):
+            continue
         indices = tuple(substitute(index, place.values) for index in store.indices)
-        needed = [*indices, *place.guards]
+        needed = [*indices, *guards]
         loops = [
             loop
             for loop in place.loops
             if is_among(loop, list(bound.values()))
             or any(is_used(loop.loop_var, each) for each in needed)
         ]
-        points = compute_values([indices, threads, all_of(True, *place.guards)], loops)
-        for element, thread, is_let in points:
-            if is_let:
-                owners.setdefault(element, set()).add(thread)
-    return owners
+        yield [indices, threads, all_of(True, *guards)], loops
+
+
+def _find_foreign_axis(access: Access, writers: list[_Writer]) -> str:
+    """An axis on which another thread writes an element that one reads; empty for none."""
+    if access.pattern.is_conditional or any(constant(it.extent) != 1 for it in access.ranges):
+        return ""
+    bound = writers[0].bound
+    if not bound or any(writer.bound.keys() != bound.keys() for writer in writers):
+        return ""
+    axes, reader = tuple(bound), _Writer((), access.place, access.buffer)
+    own = {**bound, **reader.bound}  # a block that stands outside of them is run by all threads
+    threads = [own[axis] for axis in axes]
+    indices = tuple(part.min for part in access.ranges)
+    needed = [*indices, *access.guards]
+    loops = [
+        loop
+        for loop in access.place.loops
+        if not is_among(loop, threads) and any(is_used(loop.loop_var, item) for item in needed)
+    ]
+    owners: _Owners = {}
+    for writer in writers:
+        for element, each in _list_owners(writer, axes).items():
+            owners.setdefault(element, set()).update(each)
+    asked = [indices, tuple(loop.loop_var for loop in threads), all_of(True, *access.guards)]
+    loops = [*threads, *loops]
+    written: dict[tuple[int, ...], list[set[tuple[int, ...]] | None]] = {}
+    for element, thread, is_let in compute_values(asked, loops, choose_values(loops, _TRIED)):
+        if not is_let or element not in owners or thread in owners[element]:
+            continue
+        if thread not in written:
+            written[thread] = [_list_stored(writer, axes, thread) for writer in writers]
+        if not any(stored is None or element in stored for stored in written[thread]):
+            return _find_difference(axes, {thread, next(iter(owners[element]))})
+    return ""

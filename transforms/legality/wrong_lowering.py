@@ -27,7 +27,7 @@ from .lowered_memory import (
 from .masks import find_broken_ends
 from .merged_memory import Overwritten, find_merged, find_overlaps, find_overwritten
 from .open_sizes import close_sizes
-from .owners import find_unowned
+from .owners import find_foreign_reads, find_unowned
 from .pipelines import find_broken_pipelines
 from .repairs import find_broken_repairs
 from .sound import recall
@@ -273,4 +273,5 @@ _BEHIND_READS = (
     _Net(find_tight_rooms, _blame_tight_room),
     _Net(find_leaked_variables, _blame_variable),
     _Net(find_missing_barriers, _blame_barrier),
+    _Net(find_foreign_reads, lambda fault: fault),
 )
