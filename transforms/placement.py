@@ -62,9 +62,10 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
         that are not complete); the block's own consumers after the new place (TVM looks at its
         producers alone); a block whose elements all read its producers; a place outside of the
         block's own loops, or one where these still decide what it computes (in a loop of its own
-        fetch, all iterations would compute the same); registers ("local") read by the
-        thread that wrote them; producers that compute there all that the block would use (behind
-        `align_vectors` with an offset TVM takes elements of the next vectors, too)
+        fetch, all iterations would compute the same); registers ("local"), and elements of global
+        memory that the kernel writes, read by the thread that wrote them; producers that compute
+        there all that the block would use (behind `align_vectors` with an offset TVM takes
+        elements of the next vectors, too)
     """
     require_scalar_place(sch, loop)
     for producer in sch.get_producers(block):

@@ -184,7 +184,7 @@ class Exchanged:
 
 
 def test_threads_that_exchange_values_are_nothing_for_a_cpu():
-    """Threads run one after the other there: random transforms 8812, trial 144, was called wrong."""
+    """They run one after the other there: random transforms 8812, trial 144, was called wrong."""
     module = exchange("3 - vj")
     given, blank = np.arange(32, dtype="float32").reshape(8, 4), np.zeros((8, 4), "float32")
     program = get_device("simulator").compile(module)
