@@ -266,3 +266,27 @@ def test_a_sum_over_threads_is_stored_by_the_first_of_them():
     assert [*find_foreign_reads(plain.mod)] == [("B", "total", "threadIdx.x")]
     with refuses(sch, "would read elements of 'total' that others on 'threadIdx.x' write"):
         reverse_compute_block_at(sch, divided, row)
+
+
+@pytest.mark.parametrize(("index", "is_own"), [("vi * n + vj", True), ("vj", False)])
+def test_open_sizes_and_numbers_of_the_caller(index: str, is_own: bool):
+    """At n = 0, which is tried for what is not known, all rows would be one."""
+    text = f"""
+@I.ir_module
+class Open:
+    @T.prim_func(s_tir=True)
+    def main(a: T.handle, b: T.handle, m: T.int32, n: T.int32, shift: T.int32):
+        A = T.match_buffer(a, (m * n, 16), "int32")
+        s = T.match_buffer(b, (m * n,), "int32")
+        for i in T.thread_binding(m, thread="blockIdx.x"):
+            for j in T.thread_binding(n, thread="blockIdx.y"):
+                for k in range(16):
+                    with T.sblock("s"):
+                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                        with T.init():
+                            s[{index}] = 0
+                        s[{index}] = s[{index}] + A[{index}, vk]
+"""
+    assert (find_unowned(from_source(text)) == {}) == is_own
+    shifted = text.replace(f"s[{index}]", f"s[{index} * shift]")
+    assert find_unowned(from_source(shifted)) == {}, "shift is nobody's size"

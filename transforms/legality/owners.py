@@ -38,7 +38,8 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .enumeration import choose_values, compute_values
+from .enumeration import choose_values, compute_values, is_of
+from .open_sizes import close_sizes
 
 _TRIED = 256
 """Iterations of a reader that are tried: some milliseconds."""
@@ -68,7 +69,8 @@ def find_foreign_reads(module: IRModule) -> dict[tuple[str, str, str], Fault]:
     """
     found: dict[tuple[str, str, str], Fault] = {}
     writers = {key: part for key, part in _find_writers(module).items() if part[0].is_global}
-    functions = [item for _, item in module.functions_items() if isinstance(item, PrimFunc)]
+    closed = close_sizes(module)
+    functions = [item for _, item in closed.functions_items() if isinstance(item, PrimFunc)]
     for place in (place for function in functions for place in get_places(function.body)):
         if not place.is_innermost or place.kernel is None:
             continue
@@ -93,7 +95,7 @@ def find_foreign_reads(module: IRModule) -> dict[tuple[str, str, str], Fault]:
 def _find_writers(module: IRModule) -> dict[tuple[For, Any], list[_Writer]]:
     """The blocks that store elements of a buffer in a kernel, by these two."""
     kernels: dict[tuple[For, Any], list[_Writer]] = {}
-    for _, function in module.functions_items():
+    for _, function in close_sizes(module).functions_items():
         for place in get_places(function.body) if isinstance(function, PrimFunc) else ():
             for writer in _list_writers(place):
                 kernels.setdefault((place.kernel, writer.buffer), []).append(writer)
@@ -248,6 +250,8 @@ def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[
             continue
         indices = tuple(substitute(index, place.values) for index in store.indices)
         needed = [*indices, *guards]
+        if not _is_known(needed, place):
+            continue
         loops = [
             loop
             for loop in place.loops
@@ -255,6 +259,12 @@ def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[
             or any(is_used(loop.loop_var, each) for each in needed)
         ]
         yield [indices, threads, all_of(True, *guards)], loops
+
+
+def _is_known(expressions: list[Any], place: Place) -> bool:
+    """Whether loops alone decide: sizes that are open, and numbers of the caller's, may be any."""
+    names = [loop.loop_var for loop in place.loops]
+    return all(is_of(names, each) for each in expressions)
 
 
 def _find_foreign_axis(access: Access, writers: list[_Writer]) -> str:
@@ -269,6 +279,8 @@ def _find_foreign_axis(access: Access, writers: list[_Writer]) -> str:
     threads = [own[axis] for axis in axes]
     indices = tuple(part.min for part in access.ranges)
     needed = [*indices, *access.guards]
+    if not _is_known(needed, access.place):
+        return ""
     loops = [
         loop
         for loop in access.place.loops
