@@ -43,7 +43,10 @@ def _find_exchanged(module: tvm.IRModule) -> str | None:
     ]
     if not any((get_axis(loop) or "").startswith("threadIdx") for loop in loops):
         return None
-    lost = find_lost_reads(make_threads_serial(module)).values()
+    lost = find_lost_reads(make_threads_serial(module))
+    if not lost:
+        return None
+    wrong = find_lost_reads(module)  # on a GPU, too
     shared = {
         str(buffer.name)
         for loop in loops
@@ -51,7 +54,8 @@ def _find_exchanged(module: tvm.IRModule) -> str | None:
         for buffer in (region.source for region in block.writes)
         if str(buffer.scope()).startswith("shared")
     }
-    return next((read.buffer for read in lost if read.buffer in shared), None)
+    new = (read.buffer for key, read in lost.items() if key not in wrong)
+    return next((buffer for buffer in new if buffer in shared), None)
 
 
 class CpuDevice(Device):

@@ -262,6 +262,7 @@ _BEFORE_READS = (
 _READS = (
     _Net(_at_some_sizes(find_lost_reads), _blame_read),
     _Net(_at_some_sizes(find_outside), _blame_outside),
+    _Net(find_foreign_reads, lambda fault: fault),
 )
 _BEHIND_READS = (
     _Net(find_overlaps, _blame_overlap),
@@ -273,5 +274,4 @@ _BEHIND_READS = (
     _Net(find_tight_rooms, _blame_tight_room),
     _Net(find_leaked_variables, _blame_variable),
     _Net(find_missing_barriers, _blame_barrier),
-    _Net(find_foreign_reads, lambda fault: fault),
 )
