@@ -25,8 +25,8 @@ GROUPS, PLACES, CALLS = 6, 5, 8
 
 def test_there_are_as_many_functions_as_we_say() -> None:
     families = collections.Counter(foreign.family for foreign in CORPUS.values())
-    assert families.total() == 79
-    assert set(families) == {"elements", "products", "reductions"}
+    assert families.total() == 89
+    assert set(families) == {"elements", "products", "reductions", "types"}
 
 
 def test_every_transform_is_called_somewhere() -> None:
