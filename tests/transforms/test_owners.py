@@ -290,3 +290,26 @@ class Open:
     assert (find_unowned(from_source(text)) == {}) == is_own
     shifted = text.replace(f"s[{index}]", f"s[{index} * shift]")
     assert find_unowned(from_source(shifted)) == {}, "shift is nobody's size"
+
+
+@I.ir_module
+class Rounds:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((4, 8), "int32"), B: T.Buffer((5, 8), "int32")):
+        T.func_attr({"tirx.noalias": True})
+        for r in range(4):
+            for t in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vr, vt = T.axis.remap("SS", [r, t])
+                    B[vr + 1, vt] = B[vr, 7 - vt] + A[vr, vt]
+
+
+def test_launches_are_in_order():
+    """A loop on the host launches its kernel anew: what other threads wrote before is there."""
+    assert find_foreign_reads(Rounds) == {}
+    text = Rounds.script().replace("B[vr, 7 - vt]", "B[vr + 1, 7 - vt]")
+    assert [*find_foreign_reads(from_source(text))] == [("B", "B", "threadIdx.x")]
+    again = Rounds.script().replace("B[vr + 1, vt] =", "B[0, vr + vt] =")
+    assert find_unowned(from_source(again)) == {}
+    apart = again.replace("vr + vt", "vt // 2")
+    assert [*find_unowned(from_source(apart))] == [("B", "B", "threadIdx.x")]

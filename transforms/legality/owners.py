@@ -248,7 +248,8 @@ def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[
     for store in find_all(place.block.body, BufferStore):
         if not store.buffer.same_as(writer.buffer):
             continue
-        indices = tuple(substitute(index, place.values) for index in store.indices)
+        own = (substitute(index, place.values) for index in store.indices)
+        indices = (*_find_launch(place), *own)
         needed = [*indices, *guards]
         if not _is_known(needed, place):
             continue
@@ -259,6 +260,12 @@ def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[
             or any(is_used(loop.loop_var, each) for each in needed)
         ]
         yield [indices, threads, all_of(True, *guards)], loops
+
+
+def _find_launch(place: Place) -> list[Any]:
+    """The loops around a kernel: each of their iterations launches it anew, one after the other."""
+    outer = itertools.takewhile(lambda loop: get_axis(loop) is None, place.loops)
+    return [loop.loop_var for loop in outer]
 
 
 def _is_known(expressions: list[Any], place: Place) -> bool:
@@ -277,7 +284,7 @@ def _find_foreign_axis(access: Access, writers: list[_Writer]) -> str:
     axes, reader = tuple(bound), _Writer((), access.place, access.buffer)
     own = {**bound, **reader.bound}  # a block that stands outside of them is run by all threads
     threads = [own[axis] for axis in axes]
-    indices = tuple(part.min for part in access.ranges)
+    indices = (*_find_launch(access.place), *(part.min for part in access.ranges))
     needed = [*indices, *access.guards]
     if not _is_known(needed, access.place):
         return ""
